@@ -30,8 +30,16 @@ from lib.advisor.training import judge_fit
 from lib.errors import UnsupportedModel
 from lib.laws.runtime import CUDA_CONTEXT, Range
 from lib.laws.training import moving_bytes
-from lib.memory.training import Constants, Share, TrainingMemory, estimate_training, load_constants, reserve_bytes, step_peaks
-from lib.memory.training_adapters import check_training
+from lib.memory.training import (
+    AllocatorConstants,
+    ShareRange,
+    TrainingMemory,
+    check_training,
+    estimate_training,
+    load_constants,
+    reserve_bytes,
+    step_peaks,
+)
 from lib.model.spec import ModelSpec
 from lib.speed.training import Rates, SpeedConstants, StepWork, card_rates, step_work, time_step
 from lib.units import GIB, Bytes
@@ -85,7 +93,7 @@ def _shares(runs: Sequence[Run]) -> tuple[Floats, Floats]:
     return np.asarray(shares), np.asarray(weights)
 
 
-def fit(every: Sequence[Run]) -> Constants:
+def fit(every: Sequence[Run]) -> AllocatorConstants:
     """Typical share by the least weighted sum of relative errors; low and high are weighted quantiles of what single runs show."""
     runs = [run for run in every if run.request.packing]
     shipped = load_constants().varying
@@ -106,7 +114,7 @@ def fit(every: Sequence[Run]) -> Constants:
     order = np.argsort(shares)
     reached = np.cumsum(shown[order]) / shown.sum()
     high = float(shares[order][np.searchsorted(reached, 0.9)])
-    return Constants(dynamic=Share(0.0, share, max(share, round(high, 2))), varying=shipped, fixed=FIXED)
+    return AllocatorConstants(dynamic=ShareRange(0.0, share, max(share, round(high, 2))), varying=shipped, fixed=FIXED)
 
 
 def judge(judged: Sequence[Run], others: Sequence[Run]) -> list[Judged]:
@@ -246,7 +254,7 @@ def _speed(constants: SpeedConstants, errors: Sequence[float], sources: set[str]
     }
 
 
-def _constants(fitted: Constants, runs: Sequence[Run]) -> dict[str, Any]:
+def _constants(fitted: AllocatorConstants, runs: Sequence[Run]) -> dict[str, Any]:
     equal = [run for run in runs if run.request.packing]
     sources = ", ".join(sorted({run.source for run in equal}))
     return {

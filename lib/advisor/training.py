@@ -15,11 +15,12 @@ from lib.errors import AdvisorError
 from lib.memory import usable_memory
 from lib.memory.training import (
     TrainingMemory,
+    check_training,
     estimate_training,
+    fuses_loss,
     largest_micro_batch,
     longest_sequence,
 )
-from lib.memory.training_adapters import check_training, fuses_loss
 from lib.speed.training import predict_step
 
 if TYPE_CHECKING:

@@ -3,9 +3,10 @@
 estimate_memory(spec, MemoryRequest(context_tokens=8192)).total_bytes
 fit_memory(spec, MemoryRequest(), usable_memory(offer), offer.silicon).max_context_tokens
 
-This package is the only place that unpacks a spec for the laws of memory. `resolve` decides what "auto" left open; `weights`, `kv_cache`
-and `activations` give each part as a function of tokens and batch; `per_device` adds them up on the fullest device and searches for the
-longest context and the largest batch; `result` is the estimate with its laws, ranges, caveats and sources.
+This package is the only place that unpacks a spec for the laws of memory. `resolve` decides what "auto" left open; `components` gives
+weights, cache and activations as functions of tokens and batch, `pipeline` the stages of one that makes pictures, `training` a step;
+`per_device` adds them up on the fullest device and searches for the longest context and the largest batch; `result` is the estimate with
+its laws, ranges, caveats and sources.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lib.memory.per_device import PerDevice, max_batch, max_context, per_device
 from lib.memory.resolve import ENDLESS, UNLIMITED, find_largest, resolve_request, tensor_parallel_degree
-from lib.memory.result import MemoryEstimate, MemoryFit, Part, compose
+from lib.memory.result import MemoryEstimate, MemoryFit, MemoryPart, compose
 
 if TYPE_CHECKING:
     from lib.catalog.offers import Offer
@@ -29,7 +30,7 @@ __all__ = [
     "GenerationMemory",
     "MemoryEstimate",
     "MemoryFit",
-    "Part",
+    "MemoryPart",
     "PerDevice",
     "attention_scores",
     "cache_room",

@@ -19,12 +19,10 @@ from lib.laws import parallelism
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
 from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, Claim, Range, runtime_parts
 from lib.laws.training import StepPart
-from lib.memory.activations import Activation
-from lib.memory.kv_cache import WHOLE, Cache, Shares, is_latent
+from lib.memory.components import WHOLE, ActivationBytes, CacheBytes, Shares, WeightBytes, count_weight_bytes, is_latent
 from lib.memory.pipeline import OutputSize, PipelineMemory, StageBytes
 from lib.memory.resolve import ENDLESS, UNLIMITED, find_largest
 from lib.memory.training import TrainingMemory, estimate_training
-from lib.memory.weights import Weights, weights
 from lib.precision import QLORA
 from lib.workload import TrainingRequest
 
@@ -40,16 +38,16 @@ _UNPACKED = frozenset({*QLORA.values(), "bnb-fp4", "bnb-int8"})
 class PerDevice:
     """Weights, cache, activations and runtime of a request; everything that does not depend on length and batch is worked out once."""
 
-    def __init__(self, spec: ModelSpec, request: ResolvedRequest, of: Weights) -> None:
+    def __init__(self, spec: ModelSpec, request: ResolvedRequest, of: WeightBytes) -> None:
         self.spec, self.request, self.weights = spec, request, of
         self.parallel = traits_of(request.engine).tensor_parallel and request.devices > 1
-        self.activation = Activation(spec, request)
+        self.activation = ActivationBytes(spec, request)
         self.runtime: dict[str, Range] = runtime_parts(
             engine=request.engine, silicon=request.silicon, compute_capability=request.compute_capability
         )
         self._stages = PipelineMemory(spec, spec.pipeline, request) if spec.pipeline and request.mode == "inference" else None
         self._layers = max(1, spec.dimensions.layers)
-        self.cache = Cache(_cached(spec, request), request, spec.dimensions.head_dim, self._shares())
+        self.cache = CacheBytes(_cached(spec, request), request, spec.dimensions.head_dim, self._shares())
         self.trains = request.mode != "inference"
         if self.trains:
             self.runtime = {name: part for name, part in self.runtime.items() if name != WORKSPACE}  # among what was fitted
@@ -185,8 +183,8 @@ def _cached(spec: ModelSpec, request: ResolvedRequest) -> tuple[CacheTerm, ...] 
 
 
 @lru_cache(maxsize=256)
-def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_fp32: bool) -> Weights:
-    return weights(key.value, precision, compute_dtype, keeps_fp32=keeps_fp32)
+def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_fp32: bool) -> WeightBytes:
+    return count_weight_bytes(key.value, precision, compute_dtype, keeps_fp32=keeps_fp32)
 
 
 @lru_cache(maxsize=1024)

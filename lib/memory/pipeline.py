@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lib.errors import BadArgument
 from lib.laws.pipeline import byte_terms, latent_frames, sum_terms, work_terms
-from lib.memory.weights import group_bytes, sum_by_component
+from lib.memory.components import group_bytes, sum_by_component
 from lib.model.spec import Pipeline
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lib.engines import traits_of
-from lib.laws import pipeline, runtime
+from lib.laws import Law, pipeline, runtime
 from lib.laws.kv_cache_by_engine import LAWS
 from lib.laws.runtime import Claim
 from lib.laws.weights import rule_of_thumb_bytes
@@ -24,8 +24,15 @@ if TYPE_CHECKING:
     from lib.memory.pipeline import StageBytes
 
 
+_TEXT = frozenset({"image-text-to-text", "video-text-to-text", "audio-text-to-text", "any-to-any"})
+_AUTO = frozenset({"bf16", "fp16", "gguf:BF16"})  # what auto takes where nothing is stated
+_UNKNOWN_ACTIVATIONS = frozenset({"diffusers", "timm"})
+_LONG = 1024
+CHECK_DATE = "2026-11-21"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class MemoryPart:
     """One component of an estimate: bytes, the law that gave them, and the numbers that went in.
 
     `law` is the equation as text, `inputs` its symbols with values as shown to people, `source` where the law comes from.
@@ -82,24 +89,50 @@ class MemoryEstimate:
         return self.of.request.engine
 
     @cached_property
-    def weights(self) -> Part:
+    def weights(self) -> MemoryPart:
         """Weights over all devices, copies included."""
-        return weights_part(self.of, self.batch, self.weights_bytes)
+        of, by_component = self.of, self.of.held_weights(self.batch)
+        inputs = {"format": of.request.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(of.request.devices)}
+        if of.on_gpu is not None:
+            inputs["layers on the GPU"] = f"{of.on_gpu} of {of.spec.dimensions.layers}"
+        details = of.weights.by_component if by_component is None else by_component
+        return _part("weights", self.weights_bytes, of.weights.law, inputs, _with_copies(details, self.weights_bytes))
 
     @cached_property
-    def kv_cache(self) -> Part:
+    def kv_cache(self) -> MemoryPart:
         """Cache over all devices, copies included."""
-        return cache_part(self.of, self.tokens, self.batch, self.kv_cache_bytes)
+        of = self.of
+        element = f"{of.request.kv_element_bytes:g} bytes ({of.request.kv_precision})"
+        inputs = {"B": str(self.batch), "T": _length(of, self.tokens), "b": element, **_media(of)}
+        if of.request.encoder_tokens:
+            inputs["E"] = f"{of.request.encoder_tokens:,} encoder positions"
+        details = _with_copies(of.cache.by_kind(self.tokens, self.batch), self.kv_cache_bytes)
+        return _part("kv_cache", self.kv_cache_bytes, LAWS[traits_of(of.request.engine).cache], inputs, details)
 
     @cached_property
-    def activation(self) -> Part:
+    def activation(self) -> MemoryPart:
         """Activations of all devices; in training also gradients and optimizer states."""
-        return activation_part(self.of, self.tokens, self.batch, self.activation_bytes)
+        of, size = self.of, self.of.output_size
+        details = {name: one * of.request.devices for name, one in of.activations(self.tokens, self.batch).items()}
+        if of.on_gpu is not None:
+            details["host buffer"] = of.activation.host_buffer(self.tokens)
+        element = f"{of.request.element_bytes} bytes"
+        if size is None:
+            inputs = {"B": str(self.batch), "T": _length(of, self.tokens), "b": element, **of.activation.inputs, **_media(of)}
+            return _part("activation", self.activation_bytes, of.activation.law, inputs, details)
+        inputs = {"B": str(self.batch), "A": f"{size.width:,} x {size.height:,} pixels", "b": element}
+        inputs |= {"f": f"latents of {size.frames} frames"} if size.frames else {}
+        return _part("activation", self.activation_bytes, pipeline.BYTES, inputs, details)
 
     @cached_property
-    def runtime(self) -> Part:
+    def runtime(self) -> MemoryPart:
         """What each process needs beside the model, for all devices."""
-        return runtime_part(self.of, self.runtime_bytes)
+        of = self.of
+        details = {name: part.typical * of.request.devices for name, part in of.runtime.items()}
+        if of.on_gpu is not None:
+            details["process"] = runtime.CPU_NATIVE.typical
+        inputs = {"processes": str(of.request.devices), "engine": of.request.engine, "silicon": of.request.silicon}
+        return _part("runtime", self.runtime_bytes, runtime.LAW, inputs, details)
 
     @property
     def rule_of_thumb_bytes(self) -> int:
@@ -114,12 +147,53 @@ class MemoryEstimate:
     @cached_property
     def caveats(self) -> tuple[Caveat, ...]:
         """What is left open at this length."""
-        return caveats(self.of, self.tokens)
+        of, spec, request = self.of, self.of.spec, self.of.request
+        inference, own = request.mode == "inference", traits_of(request.engine).own_modules
+        untraced = own and inference and not spec.activations and spec.library != "diffusers"
+        holds = {
+            "unknown_cache": spec.unknown_cache,
+            "dtype_unstated": request.precision in _AUTO and spec.source != "rule_of_thumb" and lacks_stored_format(spec),
+            "experts_not_converted": weight_format(request.precision).takes == "modules" and any(g.kind == "expert" for g in spec.tensors),
+            "activation_typical": not of.activation.known and spec.library not in _UNKNOWN_ACTIVATIONS,
+            "activation_by_law": untraced and of.activation.known,
+            "activation_unknown": spec.library in _UNKNOWN_ACTIVATIONS and spec.pipeline is None,
+            "device_runtime": request.silicon in {"tpu", "neuron"},
+            "layer_split": request.devices > 1 and not of.parallel,
+            "training_assumed": not inference,
+            "attention_scores": of.activation.scores(_LONG, 1) > 0,
+        }
+        open_points = [Caveat(code) for code, true in holds.items() if true]
+        if own and inference and spec.cache_terms is not None:
+            open_points.append(Caveat("one_prompt", variant="eager" if of.activation.kernel == "eager" else ""))
+        if spec.task in _TEXT and not request.media.images:
+            open_points.append(Caveat("media_not_counted", variant="images" if spec.vision else ""))
+        traits = traits_of(request.engine)
+        if traits.preallocates and inference:
+            variant = {"a share of the rest": "rest", "weights and cache": "computed"}.get(traits.claims, "")
+            open_points.append(Caveat("preallocates", {"engine": request.engine, "share": traits.memory_share}, variant=variant))
+        tokens_of_step, least = request.profiled_tokens, min(each for _, each in traits.batched_tokens)
+        if inference and traits.start_up == "profile run" and tokens_of_step > least:
+            values: dict[str, Value] = {"tokens": tokens_of_step, "least_tokens": least, "engine": request.engine}
+            open_points.append(Caveat("step_tokens", values))
+        limit = spec.context_limit
+        counted = self.tokens + request.media.tokens
+        if limit is not None and counted > limit:
+            open_points.append(Caveat("beyond_context_limit", {"limit_tokens": limit, "counted_tokens": counted}))
+        return (*open_points, *(Caveat(code) for code in of.cache.codes))
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """Where the laws come from."""
-        return sources(self.of)
+        rows = [
+            ("weights", self.of.weights.law.source),
+            ("cache", "transformers 5.23.0, cache classes as executed"),
+            ("activations", "transformers 5.23.0 and torch 2.13.0, forward pass traced on the meta device"),
+            (f"room: {runtime.CLAIM.equation}", runtime.CLAIM.source),
+            ("runtime", "published start-up logs and driver figures, listed in lib/laws/runtime.py"),
+        ]
+        if not traits_of(self.engine).preallocates:
+            del rows[3]
+        return tuple(Source(what=what, source=source, checked=CHECK_DATE) for what, source in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,92 +213,17 @@ class MemoryFit:
     max_batch_size: int | None
 
 
-_TEXT = frozenset({"image-text-to-text", "video-text-to-text", "audio-text-to-text", "any-to-any"})
-_AUTO = frozenset({"bf16", "fp16", "gguf:BF16"})  # what auto takes where nothing is stated
-_UNKNOWN_ACTIVATIONS = frozenset({"diffusers", "timm"})
-_LONG = 1024
-CHECK_DATE = "2026-11-21"
-
-
-def caveats(of: PerDevice, tokens: int) -> tuple[Caveat, ...]:
-    """The caveats of this estimate at this length."""
-    spec, request = of.spec, of.request
-    inference, own = request.mode == "inference", traits_of(request.engine).own_modules
-    untraced = own and inference and not spec.activations and spec.library != "diffusers"
-    holds = {
-        "unknown_cache": spec.unknown_cache,
-        "dtype_unstated": request.precision in _AUTO and spec.source != "rule_of_thumb" and lacks_stored_format(spec),
-        "experts_not_converted": weight_format(request.precision).takes == "modules" and any(g.kind == "expert" for g in spec.tensors),
-        "activation_typical": not of.activation.known and spec.library not in _UNKNOWN_ACTIVATIONS,
-        "activation_by_law": untraced and of.activation.known,
-        "activation_unknown": spec.library in _UNKNOWN_ACTIVATIONS and spec.pipeline is None,
-        "device_runtime": request.silicon in {"tpu", "neuron"},
-        "layer_split": request.devices > 1 and not of.parallel,
-        "training_assumed": not inference,
-        "attention_scores": of.activation.scores(_LONG, 1) > 0,
-    }
-    open_points = [Caveat(code) for code, true in holds.items() if true]
-    if own and inference and spec.cache_terms is not None:
-        open_points.append(Caveat("one_prompt", variant="eager" if of.activation.kernel == "eager" else ""))
-    if spec.task in _TEXT and not request.media.images:
-        open_points.append(Caveat("media_not_counted", variant="images" if spec.vision else ""))
-    traits = traits_of(request.engine)
-    if traits.preallocates and inference:
-        variant = {"a share of the rest": "rest", "weights and cache": "computed"}.get(traits.claims, "")
-        open_points.append(Caveat("preallocates", {"engine": request.engine, "share": traits.memory_share}, variant=variant))
-    tokens_of_step, least = request.profiled_tokens, min(each for _, each in traits.batched_tokens)
-    if inference and traits.start_up == "profile run" and tokens_of_step > least:
-        values: dict[str, Value] = {"tokens": tokens_of_step, "least_tokens": least, "engine": request.engine}
-        open_points.append(Caveat("step_tokens", values))
-    limit = spec.context_limit
-    counted = tokens + request.media.tokens
-    if limit is not None and counted > limit:
-        open_points.append(Caveat("beyond_context_limit", {"limit_tokens": limit, "counted_tokens": counted}))
-    return (*open_points, *(Caveat(code) for code in of.cache.codes))
-
-
-def sources(of: PerDevice) -> tuple[Source, ...]:
-    """Where the laws come from."""
-    claims = traits_of(of.request.engine).preallocates
-    return (
-        Source(what="weights", source=of.weights.law.source, checked=CHECK_DATE),
-        Source(what="cache", source="transformers 5.23.0, cache classes as executed", checked=CHECK_DATE),
-        Source(
-            what="activations", source="transformers 5.23.0 and torch 2.13.0, forward pass traced on the meta device", checked=CHECK_DATE
-        ),
-        *((Source(what=f"room: {runtime.CLAIM.equation}", source=runtime.CLAIM.source, checked=CHECK_DATE),) if claims else ()),
-        Source(what="runtime", source="published start-up logs and driver figures, listed in lib/laws/runtime.py", checked=CHECK_DATE),
-    )
-
-
 _LAW_MARGIN = 0.15
 
 
-def _with_rest(parts: dict[str, int], total: int, rest: str) -> dict[str, int]:
-    """The parts and what is missing to the total."""
+def _part(name: str, size: int, law: Law, inputs: dict[str, str], details: dict[str, int]) -> MemoryPart:
+    return MemoryPart(name=name, bytes=size, law=law.equation, inputs=inputs, source=law.source, details=details)
+
+
+def _with_copies(parts: dict[str, int], total: int) -> dict[str, int]:
+    """The parts, and what other devices hold beside them."""
     missing = total - sum(parts.values())
-    return {**parts, rest: missing} if missing else parts
-
-
-def weights_part(of: PerDevice, batch: int, total: int) -> Part:
-    """The part of `MemoryEstimate.weights`."""
-    by_component = of.held_weights(batch)
-    inputs = {"format": of.request.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(of.request.devices)}
-    if of.on_gpu is not None:
-        inputs["layers on the GPU"] = f"{of.on_gpu} of {of.spec.dimensions.layers}"
-    details = _with_rest(of.weights.by_component if by_component is None else by_component, total, "copies on other devices")
-    return Part(name="weights", bytes=total, law=of.weights.law.equation, inputs=inputs, source=of.weights.law.source, details=details)
-
-
-def cache_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
-    """The part of `MemoryEstimate.kv_cache`."""
-    inputs = {"B": str(batch), "T": _length(of, tokens), "b": f"{of.request.kv_element_bytes:g} bytes ({of.request.kv_precision})"}
-    inputs |= _media(of)
-    if of.request.encoder_tokens:
-        inputs["E"] = f"{of.request.encoder_tokens:,} encoder positions"
-    details = _with_rest(of.cache.by_kind(tokens, batch), total, "copies on other devices")
-    law = LAWS[traits_of(of.request.engine).cache]
-    return Part(name="kv_cache", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
+    return {**parts, "copies on other devices": missing} if missing else parts
 
 
 def _length(of: PerDevice, tokens: int) -> str:
@@ -244,36 +243,6 @@ def _media(of: PerDevice) -> dict[str, str]:
         return {"positions": f"{media.read_positions:,}"} if media.read_positions else {}
     read = {"positions": media.read_positions} if media.read_positions else {"windows, one after another": media.windows}
     return {"sound": f"{media.sound_s:,g} s", **{name: f"{count:,}" for name, count in read.items()}}
-
-
-def activation_part(of: PerDevice, tokens: int, batch: int, total: int) -> Part:
-    """The part of `MemoryEstimate.activation`."""
-    details = {name: size * of.request.devices for name, size in of.activations(tokens, batch).items()}
-    if of.on_gpu is not None:
-        details["host buffer"] = of.activation.host_buffer(tokens)
-    if of.output_size is not None:
-        inputs = {
-            "B": str(batch),
-            "A": f"{of.output_size.width:,} x {of.output_size.height:,} pixels",
-            "b": f"{of.request.element_bytes} bytes",
-        }
-        inputs |= {"f": f"latents of {of.output_size.frames} frames"} if of.output_size.frames else {}
-        law = pipeline.BYTES
-    else:
-        law = of.activation.law
-        inputs = {"B": str(batch), "T": _length(of, tokens), "b": f"{of.request.element_bytes} bytes", **of.activation.inputs}
-        inputs |= _media(of)
-    return Part(name="activation", bytes=total, law=law.equation, inputs=inputs, source=law.source, details=details)
-
-
-def runtime_part(of: PerDevice, total: int) -> Part:
-    """The part of `MemoryEstimate.runtime`."""
-    n = of.request.devices
-    details = {name: part.typical * n for name, part in of.runtime.items()}
-    if of.on_gpu is not None:
-        details["process"] = runtime.CPU_NATIVE.typical
-    inputs = {"processes": str(n), "engine": of.request.engine, "silicon": of.request.silicon}
-    return Part(name="runtime", bytes=total, law=runtime.LAW.equation, inputs=inputs, source=runtime.LAW.source, details=details)
 
 
 def _margins(of: PerDevice, tokens: int, batch: int, cache: int, activation: int) -> tuple[int, int]:

@@ -5,38 +5,195 @@ estimate_training(spec, TrainingRequest(method="qlora")).reserved.typical
 Allocated is what tensors hold at the fullest of a step's moments (`lib.laws.training`), reserved what torch's allocator has taken of the
 device for them; reserved and the CUDA context decide whether a step fits. How far the two lie apart depends on the order in which blocks of
 different sizes come and go: that share was fitted on published runs (`lib/data/training_constants.json`, `scripts/check_training.py`).
+Before it stands what each training stack does by itself, what is refused (`check_training`), and what is trained: the matrices with an
+adapter and their parameters.
 """
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from lib.errors import BadArgument, UnsupportedModel
 from lib.identity import ById
 from lib.laws import training as law
 from lib.laws.activation import FLOAT32, LayerStack, LayerTraining, SavedBytes, save_for_backward
 from lib.laws.parallelism import ceil_divide
 from lib.laws.runtime import CUDA_CONTEXT, Range
 from lib.laws.training import StepPart
-from lib.memory.activations import traced_kernel
+from lib.memory.components import count_weight_bytes, traced_kernel
 from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
-from lib.memory.training_adapters import ENDS, HALF, STACK_TRAITS, adapter_bytes, count_trained, fuses_loss, select_adapted, typical_groups
-from lib.memory.weights import weights
-from lib.model.spec import APART
+from lib.model.spec import APART, TensorGroup, check_adapters, is_adapted
 from lib.precision import QLORA, weight_format
 from lib.units import Bytes
+from lib.workload import Optimizer, Stack
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lib.laws.activation import Group
     from lib.model.spec import ModelSpec
     from lib.workload import TrainingRequest
 
-_MATRIX = 2
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackTraits:
+    """What a training stack does by itself.
+
+    `fused_loss`: logits of all tokens are never held at once. `casts`: adapters are in float32 and cast what they read. `upcasts`: with
+    QLoRA, what is not quantized is put into float32 (peft's `prepare_model_for_kbit_training`). `half_adapters`: with QLoRA, adapters are
+    put into bf16 and cast nothing (TRL, trl/trainer/sft_trainer.py at f2cd57710, 2026-07-24, which does not call peft's function).
+    `quantizes_experts`: with QLoRA, fused experts too, which bitsandbytes by itself leaves as they are.
+    """
+
+    name: str
+    fused_loss: bool
+    casts: bool
+    upcasts: bool
+    half_adapters: bool
+    quantizes_experts: bool
+    optimizers: frozenset[Optimizer]
+    shards: bool
 
 
-class Share(NamedTuple):
+HALF = 2
+_MATRIX = 2  # axes
+_TORCH: frozenset[Optimizer] = frozenset({"adamw", "adamw_foreach", "sgd"})
+_BNB: frozenset[Optimizer] = frozenset({"adamw_8bit", "paged_adamw", "paged_adamw_8bit"})
+_TRAINER: frozenset[Optimizer] = frozenset({*_TORCH, *_BNB, "adafactor"})
+_WITH_MUON: frozenset[Optimizer] = frozenset({*_TRAINER, "muon"})
+
+
+def _stack(name: str, optimizers: frozenset[Optimizer], **does: bool) -> StackTraits:
+    never = dict.fromkeys(("fused_loss", "casts", "upcasts", "half_adapters", "quantizes_experts", "shards"), False)
+    return StackTraits(name=name, optimizers=optimizers, **{**never, **does})
+
+
+STACK_TRAITS: Mapping[Stack, StackTraits] = MappingProxyType(
+    {
+        "transformers": _stack("transformers Trainer", _TRAINER, casts=True, upcasts=True, shards=True),
+        "trl": _stack("TRL with its fused loss", _TRAINER, fused_loss=True, casts=True, half_adapters=True, shards=True),
+        "unsloth": _stack("Unsloth", _TRAINER, fused_loss=True),
+        "ms-swift": _stack("ms-swift", _WITH_MUON, casts=True, upcasts=True, shards=True),
+        "axolotl": _stack("axolotl", _WITH_MUON, fused_loss=True, casts=True, quantizes_experts=True, shards=True),
+        "torchtune": _stack("torchtune", _TORCH | _BNB, fused_loss=True, shards=True),
+    }
+)
+
+
+def adapter_bytes(request: TrainingRequest) -> tuple[int, int]:
+    """Bytes of an element of the adapters, and of what they cast their input to: 0 where they read it as it is."""
+    traits = STACK_TRAITS[request.stack]
+    if request.method == "qlora" and traits.half_adapters:
+        return HALF, 0
+    if not traits.casts:
+        return HALF if request.precision == "bf16" else FLOAT32, 0
+    return FLOAT32, HALF if request.precision == "mixed" else FLOAT32  # autocast casts to 16 bits
+
+
+def fuses_loss(request: TrainingRequest) -> bool:
+    """Whether the logits of all tokens are never held at once: as asked, else as the stack does by itself."""
+    return STACK_TRAITS[request.stack].fused_loss if request.fused_loss is None else request.fused_loss
+
+
+ENDS = frozenset({"embedding", "head"})
+
+
+def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
+    """Refuse what cannot be trained so.
+
+    Raises:
+        UnsupportedModel: a model of which no loss over tokens is known.
+        BadArgument: what does not belong together, with what is accepted.
+    """
+    if spec.library == "gguf":
+        raise UnsupportedModel(f"{spec.id} is a GGUF file, which is run and not trained. Name the model that it was made from instead.")
+    if spec.library == "diffusers" or spec.work not in {"decoder", "embedding decoder", "encoder-decoder", "text encoder"}:
+        raise UnsupportedModel(
+            f"{spec.id or spec.architecture} has no loss over tokens that is known here (task {spec.task or 'unknown'}). "
+            "Accepted: models that write, read or embed text."
+        )
+    traits = STACK_TRAITS[request.stack]
+    if request.optimizer not in traits.optimizers:
+        raise BadArgument("optimizer", request.optimizer, f"{', '.join(sorted(traits.optimizers))} with {traits.name}")
+    if request.sharding != "none" and request.devices < HALF:
+        raise BadArgument("sharding", request.sharding, "none on one device; or two devices or more")
+    if request.sharding == "none" and request.devices > 1:
+        raise BadArgument("devices", request.devices, "1 without sharding; or ddp, zero1, zero2, zero3, fsdp, fsdp_offload as sharding")
+    if request.sharding != "none" and not traits.shards:
+        raise BadArgument("sharding", request.sharding, f"none with {traits.name}, which trains on one device")
+    if request.method == "qlora" and spec.tensors and not any(group.convertible for group in spec.tensors):
+        raise BadArgument("method", "qlora", "full, lora or dora: this model has no matrix that bitsandbytes would convert")
+    if request.method != "full" and spec.tensors:
+        check_adapters(spec, request)
+
+
+def count_trained(spec: ModelSpec, request: TrainingRequest) -> tuple[law.Trained, int]:
+    """What is trained, and parameters of adapters."""
+    if request.method == "full":
+        width = HALF if request.precision == "bf16" else FLOAT32
+        shapes = [(group.shape, group.count) for group in spec.tensors] or [((spec.parameters_total,), 1)]
+        matrices = [g for g in spec.tensors if len(g.shape) >= _MATRIX and g.kind not in ENDS]
+        return law.Trained(
+            parameters=spec.parameters_total,
+            in_matrices=sum(group.parameters for group in matrices),
+            rows_and_columns=sum(
+                count * math.prod(shape[:-2]) * (shape[-1] + shape[-2]) for shape, count in shapes if len(shape) >= _MATRIX
+            ),
+            largest=max(math.prod(shape) for shape, _ in shapes),
+            width=width,
+        ), 0
+    count = rows_and_columns = largest = 0
+    for rows, columns, number in _adapted_shapes(spec, request):
+        count += number * law.adapter_parameters(rank=request.rank, rows=rows, columns=columns, dora=request.method == "dora")
+        rows_and_columns += number * (rows + columns + 2 * request.rank)
+        largest = max(largest, request.rank * max(rows, columns))
+    width, _ = adapter_bytes(request)
+    return law.Trained(count, count, rows_and_columns, largest, width), count
+
+
+def _typical_shapes(spec: ModelSpec) -> dict[str, tuple[int, int]]:
+    """Rows and columns of the matrices in a layer of a typical decoder, by module."""
+    s = layer_sizes(spec)
+    query, key, output = (s.query_width, s.hidden), (s.key_width, s.hidden), (s.hidden, s.query_width)
+    up, down = (s.mlp_width, s.hidden), (s.hidden, s.mlp_width)
+    attention = {"self_attn.q_proj": query, "self_attn.k_proj": key, "self_attn.v_proj": key, "self_attn.o_proj": output}
+    return attention | {"mlp.gate_proj": up, "mlp.up_proj": up, "mlp.down_proj": down}
+
+
+def _adapted_shapes(spec: ModelSpec, request: TrainingRequest) -> list[tuple[int, int, int]]:
+    """Rows, columns and number of the matrices with an adapter; of a bare parameter count those of a typical decoder."""
+    if spec.tensors:
+        return [(g.shape[0], g.shape[1], g.count) for g in spec.tensors if is_adapted(g, request)]
+    layers = layer_sizes(spec).layers
+    return [(rows, columns, layers) for rows, columns in _typical_shapes(spec).values()]
+
+
+def typical_groups(spec: ModelSpec) -> tuple[TensorGroup, ...]:
+    """Layers of a typical decoder, for a bare parameter count."""
+    s = layer_sizes(spec)
+    matrices = [
+        TensorGroup(name=f"layers.*.{name}.weight", component="language_model", kind="linear", shape=shape, count=s.layers)
+        for name, shape in _typical_shapes(spec).items()
+    ]
+    norm = TensorGroup(name="layers.*.norm.weight", component="language_model", kind="norm", shape=(s.hidden,), count=2 * s.layers)
+    return (*matrices, norm)
+
+
+def select_adapted(spec: ModelSpec, request: TrainingRequest) -> Callable[[Group], bool]:
+    """Which groups get an adapter; of a bare parameter count every matrix."""
+    if not spec.tensors:
+        return lambda group: request.method != "full" and group.kind == "linear"
+    return lambda group: is_adapted(cast("TensorGroup", group), request)
+
+
+class ShareRange(NamedTuple):
     """A share known as a range."""
 
     low: float
@@ -44,24 +201,24 @@ class Share(NamedTuple):
     high: float
 
 
-class Constants(NamedTuple):
+class AllocatorConstants(NamedTuple):
     """How much more than its tensors the allocator takes.
 
     `dynamic`: as a share of what comes and goes, fitted. `varying`: where lengths vary, as a share of what comes and goes more than once in
     a micro-batch, as `scripts/simulate_allocator.py` finds it. `fixed`: whatever is trained.
     """
 
-    dynamic: Share
-    varying: Share
+    dynamic: ShareRange
+    varying: ShareRange
     fixed: Range
 
 
 @cache
-def load_constants() -> Constants:
+def load_constants() -> AllocatorConstants:
     """The fitted constants that come with the app."""
     plain = json.loads(files("lib.data").joinpath("training_constants.json").read_text(encoding="utf-8"))
     of = plain["memory"]
-    return Constants(Share(*of["dynamic_share"]), Share(*of["varying_share"]), Range(*map(Bytes, of["fixed_bytes"])))
+    return AllocatorConstants(ShareRange(*of["dynamic_share"]), ShareRange(*of["varying_share"]), Range(*map(Bytes, of["fixed_bytes"])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +240,7 @@ class TrainingMemory:
     tokens_per_step: int
 
 
-class _Model(NamedTuple):
+class _TrainedModel(NamedTuple):
     """A model under one method: what does not depend on length and batch."""
 
     weights: int
@@ -105,7 +262,7 @@ class _Model(NamedTuple):
 
 
 @lru_cache(maxsize=512)
-def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
+def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
     """Everything that does not change with length and batch; both are 1 in the request."""
     spec = key.value
     traits = STACK_TRAITS[request.stack]
@@ -113,7 +270,7 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     element = FLOAT32 if request.precision == "fp32" else HALF
     four_bits = weight_format(QLORA[request.double_quantization])
     precision = four_bits.name if request.method == "qlora" else "fp32" if request.precision == "fp32" else "bf16"
-    of = weights(spec, precision, "fp32" if request.precision == "fp32" else "bf16", keeps_fp32=True)
+    of = count_weight_bytes(spec, precision, "fp32" if request.precision == "fp32" else "bf16", keeps_fp32=True)
     weight_bytes, largest, upcast = of.total, 0, 0
     if request.method == "qlora":
         largest = element * of.largest_matrix
@@ -141,14 +298,14 @@ def _model(key: ById[ModelSpec], request: TrainingRequest) -> _Model:
     largest_end = max((group.parameters for group in spec.tensors if group.kind in ENDS), default=0)
     table = sum(group.parameters for group in spec.tensors if group.kind == "embedding") if not tied else 0
     saved = save_for_backward(tensors, stack, how, element)
-    return _Model(
+    return _TrainedModel(
         weight_bytes, upcast, ends, largest_end, table, tied, precision, element, trained, adapters, saved, largest, sizes.hidden,
         max(1, sizes.layers), sizes.vocabulary, dora,
     )  # fmt: skip
 
 
-def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, law.OptimizerStates, _Model]:
-    of = _model(ById(spec), _at_once(request))
+def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, law.OptimizerStates, _TrainedModel]:
+    of = _describe(ById(spec), _at_once(request))
     n, sharding = request.devices, request.sharding
     tokens = request.micro_batch_tokens
     mixed = request.method == "full" and request.precision == "mixed"
@@ -194,7 +351,7 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, la
         first_gradients=ceil_divide(head, by_gradients),
         saved_activations=round(checkpoints + last_norm if recomputes else whole),
         layer=round(one),
-        activation_gradients=round(tokens * of.width * (of.hidden + _passing(spec))),
+        activation_gradients=round(tokens * of.width * (of.hidden + 2 * layer_sizes(spec).mlp_width)),
         loss=law.LossBytes(*(Bytes(size + (head if fused else 0)) for size in loss)),
         tied_gradients=2 * of.largest_end * of.trained.width if of.tied and request.method == "full" else 0,
         optimizer_temporary=0 if offloads else ceil_divide(states.temporary, by_states),
@@ -214,7 +371,7 @@ class StepTraffic(NamedTuple):
 
 def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
     """What the speed of a step depends on besides FLOPs."""
-    of = _model(ById(spec), _at_once(request))
+    of = _describe(ById(spec), _at_once(request))
     tokens = request.micro_batch_tokens
     scores = tokens * request.sequence_tokens * of.saved.layers_by_length
     return StepTraffic(tokens * of.saved.layers, scores, of.trained.parameters * of.trained.width)
@@ -223,10 +380,6 @@ def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
 def _at_once(request: TrainingRequest) -> TrainingRequest:
     """The request without what changes from one look to the next."""
     return replace(request, sequence_tokens=1, micro_batch=1, accumulation=1)
-
-
-def _passing(spec: ModelSpec) -> int:
-    return 2 * layer_sizes(spec).mlp_width
 
 
 def step_peaks(spec: ModelSpec, request: TrainingRequest) -> law.StepPeaks:
@@ -240,7 +393,7 @@ def reserve_bytes(peak: dict[str, int], request: TrainingRequest, dynamic: float
     return sum(peak.values()) + dynamic * law.moving_bytes(peak) + more
 
 
-def estimate_training(spec: ModelSpec, request: TrainingRequest, constants: Constants | None = None) -> TrainingMemory:
+def estimate_training(spec: ModelSpec, request: TrainingRequest, constants: AllocatorConstants | None = None) -> TrainingMemory:
     """Memory of one step on the fullest device; what does not belong together is not refused here (`check_training`)."""
     peaks, states, of = _peaks(spec, request)
     fitted = constants or load_constants()

@@ -13,8 +13,8 @@ from lib.answers.training import ChangeEntry, TrainingAnswer, TrainingOptionEntr
 from lib.catalog.offers import PLATFORMS
 from lib.errors import BadArgument
 from lib.laws import training as law
+from lib.memory.training import check_training, fuses_loss
 from lib.memory.training import estimate_training as estimate_step
-from lib.memory.training_adapters import check_training, fuses_loss
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.present.training_cards import change_sentence, job_command, training_script

@@ -13,7 +13,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.engines import MICRO_BATCH, traits_of
 from lib.errors import BadArgument
-from lib.memory import Part, fit_memory, host_memory, usable_memory
+from lib.memory import MemoryPart, fit_memory, host_memory, usable_memory
 from lib.memory.pipeline import StageBytes, resolve_size
 from lib.memory.resolve import choose_engine, encoder_caveats, limit_context, picture_caveats, split_caveats
 from lib.model.spec import ModelSpec
@@ -176,7 +176,7 @@ def _stage(stage: StageBytes) -> StageEntry:
     }
 
 
-def _part(part: Part) -> PartEntry:
+def _part(part: MemoryPart) -> PartEntry:
     return {
         "name": part.name,
         "bytes": part.bytes,

@@ -19,8 +19,7 @@ from lib.laws.training import StepPart
 from lib.laws.weights import weight_bytes
 from lib.memory import estimate_memory
 from lib.memory.resolve import layer_sizes
-from lib.memory.training import estimate_training, step_peaks
-from lib.memory.training_adapters import HALF
+from lib.memory.training import HALF, estimate_training, step_peaks
 from lib.model.dry_run_result import DryRun, InferenceRun, Training, TrainingRun
 from lib.model.spec import CacheTerm, ModelSpec, Quantization
 from lib.precision import weight_format

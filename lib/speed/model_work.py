@@ -12,8 +12,8 @@ from typing import NamedTuple
 from lib.identity import ById
 from lib.laws.kv_cache import linear_cache
 from lib.laws.weights import weight_bytes
+from lib.memory.components import count_weight_bytes
 from lib.memory.resolve import LayerSizes, layer_sizes
-from lib.memory.weights import weights
 from lib.model.spec import CacheTerm, ModelSpec, PicturePass, TensorGroup
 from lib.precision import element_bytes, weight_format
 
@@ -119,7 +119,7 @@ def _layers(terms: tuple[CacheTerm, ...], growths: frozenset[str]) -> int:
 @lru_cache(maxsize=4096)
 def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: str, recorded: bool) -> ModelWork:
     spec = key.value
-    stored = weights(spec, precision, compute, keeps_fp32=False)
+    stored = count_weight_bytes(spec, precision, compute, keeps_fp32=False)
     size = layer_sizes(spec)
     terms = spec.cache_terms or ()
     parts = spec.parameters_by_component

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lib.errors import AdvisorError, BadArgument, BadConfig, UnsupportedModel
 from lib.hub.weight_files import parse_gguf
 from lib.memory import estimate_memory
-from lib.memory.training_adapters import check_training
+from lib.memory.training import check_training
 from lib.model.file_header import resolve_gguf
 from lib.model.spec import ModelSpec
 from lib.units import MIB

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from lib.catalog import load
 from lib.errors import BadArgument, UnsupportedModel
-from lib.memory.training import estimate_training, largest_micro_batch, longest_sequence, step_peaks
-from lib.memory.training_adapters import STACK_TRAITS
+from lib.memory.training import STACK_TRAITS, estimate_training, largest_micro_batch, longest_sequence, step_peaks
 from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.present.training_cards import CHANGES, METHODS, PARTS, VERDICTS
