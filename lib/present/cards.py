@@ -12,6 +12,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from lib.answers.common import (
+    Answer,
     CaveatEntry,
     EntryMemory,
     EntrySpeed,
@@ -332,6 +333,12 @@ def source_list(entries: Sequence[SourceEntry]) -> str:
         return ""
     items = [f"{link_source(entry['what'])}: {link_source(entry['source'])} <time>{escape(entry['checked'])}</time>" for entry in entries]
     return f'<section class="sources"><h3>Sources</h3>{bullet_list(items, "notes")}</section>'
+
+
+def answer_details(answer: Answer) -> str:
+    """The caveats and sources of a result, folded behind a line."""
+    inner = caveat_list(answer["caveats"]) + source_list(answer["sources"])
+    return fold("Assumptions and sources", inner, "behind") if inner else ""
 
 
 SOONER, LATER = 0.95, 1.05

@@ -13,10 +13,9 @@ from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import PEAK_DTYPES, Accelerator
 from lib.present.cards import PLATFORM_NAMES
-from lib.present.markup import bullet_list, escape, link_source
+from lib.present.markup import bullet_list, code_blocks, escape, link_source
 from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour
 from lib.present.sentences import COMMITMENTS, SIDES
-from lib.present.snippets import code_blocks
 from lib.present.tables import hardware_name, table_markup
 
 VERDICTS = {"gpu": "Choose a GPU", "tpu": "Choose a TPU", "either": "Either will do", "both": "Both, by stage"}

@@ -75,6 +75,16 @@ def hint_note(sentence: str) -> str:
     return f'<p class="hint" role="status">{escape(sentence)}</p>'
 
 
+def code_blocks(blocks: Sequence[tuple[str, str]]) -> str:
+    """Named blocks of code, each with its button."""
+    return "".join(
+        f'<figure class="code"><figcaption>{escape(name)}'
+        f'<button type="button" class="act" data-copy="{escape(code)}" aria-label="Copy: {escape(name)}">Copy</button>'
+        f'<span class="sr" role="status"></span></figcaption><pre tabindex="0"><code>{escape(code.rstrip())}</code></pre></figure>'
+        for name, code in blocks
+    )
+
+
 def suggestion_list(ids: Iterable[str]) -> str:
     """Names that a text field suggests while one types."""
     options = "".join(f'<option value="{escape(name)}"></option>' for name in ids)

@@ -143,6 +143,24 @@ def span(amount: int, *, days: bool = False) -> str:
     return f"{amount:,} seconds"
 
 
+def format_seconds(seconds: float) -> str:
+    """A time with three significant digits, in the unit that suits it: "0.164 ms", "23.4 ms", "1.24 s"."""
+    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= size * 0.995 or (unit == "ms" and seconds >= 1e-5):  # noqa: PLR2004  a hundredth of a millisecond still reads well
+            return f"{_three(seconds / size)} {unit}"
+    return f"{_three(seconds * 1e6)} µs"
+
+
+def _three(value: float) -> str:
+    rounded = Decimal(f"{value:.3g}")
+    return f"{rounded:,f}" if rounded >= 100 else f"{rounded:f}"  # noqa: PLR2004  thousands are separated
+
+
+def format_flops(rate: float) -> str:
+    """Operations per second as TFLOP/s, GFLOP/s below a tenth of one."""
+    return f"{rate / 1e12:,.2f} TFLOP/s" if rate >= 1e11 else f"{rate / 1e9:,.3g} GFLOP/s"  # noqa: PLR2004  a tenth of a TFLOP/s
+
+
 def deviation(value: Number, true: Number) -> str:
     """How far a figure lies from another: "12 % less", "3.4 times as much", "the same"."""
     ratio = Decimal(str(value)) / Decimal(str(true))

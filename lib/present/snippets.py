@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from lib.answers.common import source_entries
 from lib.catalog.offers import tier_of
 from lib.present.cards import source_list
-from lib.present.markup import bullet_list, escape
+from lib.present.markup import bullet_list, code_blocks, escape
 from lib.present.setup_files import Setup
 from lib.present.space_steps import Action
 
@@ -161,13 +161,3 @@ def setup_code(setup: Setup) -> str:
 
 def _notes(notes: Sequence[str]) -> str:
     return bullet_list([escape(note) for note in notes], "notes")
-
-
-def code_blocks(blocks: Sequence[Block]) -> str:
-    """Named blocks of code, each with its button."""
-    return "".join(
-        f'<figure class="code"><figcaption>{escape(name)}'
-        f'<button type="button" class="act" data-copy="{escape(code)}" aria-label="Copy: {escape(name)}">Copy</button>'
-        f'<span class="sr" role="status"></span></figcaption><pre tabindex="0"><code>{escape(code.rstrip())}</code></pre></figure>'
-        for name, code in blocks
-    )

@@ -36,7 +36,7 @@ from lib.live.limits import usable_bytes
 from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, judge_prediction
 from lib.live.measure_process import gpu_seconds
 from lib.live.zerogpu import quota_values
-from lib.present.live_cards import expected_s
+from lib.present.live_measurements import expected_s
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import Arguments, Model, argument, one_of, whole_number

@@ -21,19 +21,29 @@ from lib.errors import AdvisorError, DoesNotFit, TooLong
 from lib.live.device_queue import DEVICE
 from lib.live.heartbeat import DTYPES, SHORT
 from lib.present.live_cards import (
+    explain_published_time,
+    heartbeat_card,
+    heartbeat_text,
+    phase_words,
+    progress_line,
+    script_block,
+    stage_list,
+    stopped_line,
+)
+from lib.present.live_measurements import (
+    FIGURES,
     STAGES,
+    draw_scatter,
     expected_card,
     expected_s,
     instead_link,
     measure_card,
     measure_csv,
     measure_text,
-    progress_line,
-    stage_list,
-    stopped_line,
+    newest_table,
+    scatter_head,
+    storage_line,
 )
-from lib.present.live_heartbeat import explain_published_time, heartbeat_card, heartbeat_text, phase_words, script_block
-from lib.present.live_ledger import FIGURES, draw_scatter, newest_table, scatter_head, storage_line
 from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.service.measure import MAX_BATCH, MAX_ITERATIONS, MAX_OUTPUT, MAX_PROMPT, MAX_SIDE, MAX_WARMUP

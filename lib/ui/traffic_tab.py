@@ -10,8 +10,8 @@ import gradio as gr
 
 from lib.engines import ENGINES, TRAITS
 from lib.errors import AdvisorError, UnknownHardware
-from lib.present.cards import model_name
-from lib.present.live_cards import answer_details, progress_line, stopped_line
+from lib.present.cards import answer_details, model_name
+from lib.present.live_cards import progress_line, stopped_line
 from lib.present.markup import answer_actions, hint_note
 from lib.present.tables import answer_json
 from lib.present.traffic_rows import (

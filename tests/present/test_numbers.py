@@ -8,7 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.present.numbers import count, deviation, gib, gib_figure, share, tokens_per_s, usd, usd_per_hour, usd_per_month, whole
+from lib.present.numbers import (
+    count,
+    deviation,
+    format_seconds,
+    gib,
+    gib_figure,
+    share,
+    tokens_per_s,
+    usd,
+    usd_per_hour,
+    usd_per_month,
+    whole,
+)
 
 GIB = 2**30
 
@@ -73,3 +85,27 @@ def test_a_deviation_names_its_side() -> None:
         "2.5 times as much",
         "the same to within half a percent",
     ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (5.6e-6, "5.6 µs"),
+        (1.64e-4, "0.164 ms"),
+        (0.0234, "23.4 ms"),
+        (0.7051, "705 ms"),
+        (0.9999, "1 s"),
+        (1.236, "1.24 s"),
+        (1236, "1,240 s"),
+    ],
+)
+def test_a_time_keeps_three_digits(seconds: float, text: str) -> None:
+    """In the unit that suits it; a hundredth of a millisecond and more are milliseconds, as heartbeats are published."""
+    assert format_seconds(seconds) == text
+
+
+@given(st.floats(min_value=1e-6, max_value=1e5))
+def test_a_time_in_words_is_the_time(seconds: float) -> None:
+    """Read back it is within half of the third digit: 0.5 %."""
+    number, unit = format_seconds(seconds).split(" ")
+    assert float(number.replace(",", "")) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit] == pytest.approx(seconds, rel=0.00501)

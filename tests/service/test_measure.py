@@ -18,7 +18,7 @@ from lib.live.limits import DeviceRates, Work
 from lib.live.measure import MeasuredRun, MeasureRequest, Stage, measure_run
 from lib.live.measure_process import gpu_seconds, run_measurement
 from lib.model.spec import ModelSpec
-from lib.present.live_cards import expected_s
+from lib.present.live_measurements import expected_s
 from lib.service.app import Live
 from lib.service.endpoint import App
 from lib.service.measure import MeasureArguments, measurement_case

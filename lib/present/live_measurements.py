@@ -1,0 +1,447 @@
+"""Measured beside predicted: the figures of a run, what is expected of one, its result, and the ledger as a picture and a table."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import quote
+
+from lib.answers.live import (
+    ChatMetrics,
+    ChatPrediction,
+    ErrorRatio,
+    ExpectedAnswer,
+    LedgerEntry,
+    LedgerStatus,
+    MeasureAnswer,
+    MeasurePrediction,
+    RunEnd,
+    RunFigures,
+)
+from lib.present.cards import answer_details, model_name
+from lib.present.charts import MARK, axis, chart_head, lay_out, swatch
+from lib.present.markup import definition_list, escape, fold
+from lib.present.numbers import counted, format_seconds, gib, tokens_per_s, whole
+from lib.present.tables import csv_text, table_markup
+from lib.units import GIB
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
+
+FigureName = Literal["ttft_s", "decode_tokens_per_s", "peak_bytes"]
+KINDS: tuple[tuple[FigureName, str], ...] = (
+    ("ttft_s", "Time to first token"),
+    ("decode_tokens_per_s", "Tokens per second"),
+    ("peak_bytes", "Peak memory"),
+)
+_MORE_LESS = {
+    "ttft_s": ("pessimistic", "optimistic"),
+    "decode_tokens_per_s": ("optimistic", "pessimistic"),
+    "peak_bytes": ("high", "low"),
+}
+_SAME = 0.005
+_TWICE = 2.0
+_WIDEST = 2.0  # a bar is drawn at most twice as long as the other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedFigure:
+    """One figure; texts are "" where nothing was predicted. `ratio` is predicted / measured."""
+
+    name: str
+    measured: str
+    predicted: str
+    between: str
+    off: str
+    ratio: float | None
+
+
+def format_figure(kind: FigureName, value: float) -> str:
+    """A figure of this kind with its unit."""
+    if kind == "peak_bytes":
+        return gib(int(value))
+    return tokens_per_s(value) if kind == "decode_tokens_per_s" else format_seconds(value)
+
+
+def format_error(kind: FigureName, ratio: float | None) -> str:
+    """How far a prediction was off, from (predicted / measured − 1): memory "4 % too high", a time or a rate "3.1× too optimistic".
+
+    A time that was predicted too short and a rate that was predicted too high are the same mistake, and are called the same.
+    """
+    if ratio is None:
+        return ""
+    if abs(ratio) < _SAME:
+        return "right to half a percent"
+    more, less = _MORE_LESS[kind]
+    word = f"too {more if ratio > 0 else less}"
+    factor = ratio + 1
+    if factor >= _TWICE:
+        return f"{factor:.1f}× {word}"
+    if factor <= 1 / _TWICE:
+        return f"{1 / factor:.1f}× {word}" if factor > 0 else word
+    return f"{abs(ratio) * 100:.0f} % {word}"
+
+
+def compare_figures(run: MeasureAnswer | ChatMetrics) -> Iterator[ComparedFigure]:
+    """The measured figures of a run, each with its prediction and the error of that."""
+    for kind, name in KINDS:
+        figure = _beside(kind, name, run[kind], run["predicted"], run["error_ratio"])
+        if figure is not None:
+            yield figure
+
+
+def _beside(
+    kind: FigureName, name: str, measured: float | None, predicted: MeasurePrediction | ChatPrediction, errors: ErrorRatio
+) -> ComparedFigure | None:
+    """One measured figure beside its prediction; None where it was not measured."""
+    if measured is None:
+        return None
+    guess, error = predicted[kind], errors[kind]
+    return ComparedFigure(
+        name=name,
+        measured=format_figure(kind, measured),
+        predicted="" if guess is None else format_figure(kind, guess),
+        between=_between(kind, predicted["low"], predicted["high"]),
+        off=format_error(kind, error),
+        ratio=None if error is None else error + 1,
+    )
+
+
+def _between(kind: FigureName, low: RunEnd | RunFigures, high: RunEnd | RunFigures) -> str:
+    """The predicted range, "" where the prediction gives none for this figure."""
+    ends = [end.get(kind) for end in (low, high)]
+    numbers = [float(end) for end in ends if isinstance(end, int | float)]
+    if len(numbers) < len(ends):
+        return ""
+    first, last = format_figure(kind, min(numbers)), format_figure(kind, max(numbers))
+    if first == last:
+        return ""
+    number, _, unit = first.rpartition(" ")
+    return f"{number} to {last}" if last.endswith(f" {unit}") else f"{first} to {last}"
+
+
+def predicted_below(figure: ComparedFigure) -> str:
+    """The measured figure, and the prediction in small letters below it."""
+    between = f" ({figure.between})" if figure.between else ""
+    guess = f"<small>predicted {figure.predicted}{between}</small><small>{figure.off}</small>" if figure.predicted else ""
+    return figure.measured + (guess or "<small>not predicted</small>")
+
+
+def measured_table(run: MeasureAnswer, caption: str) -> str:
+    """Measured against predicted, a row and two bars for each figure."""
+    heads = ("Figure", "Measured", "Predicted", "The prediction was")
+    rows = [
+        (
+            escape(figure.name) + ratio_bars(figure.ratio),
+            f"<strong>{figure.measured}</strong>",
+            (figure.predicted or "–") + (f"<small>{figure.between}</small>" if figure.between else ""),
+            figure.off or "–",
+        )
+        for figure in compare_figures(run)
+    ]
+    return table_markup(caption, heads, rows, "against")
+
+
+def ratio_bars(ratio: float | None) -> str:
+    """Two bars of one length scale: what was measured, and below it what had been predicted. Drawing only; the numbers stand beside it."""
+    if ratio is None:
+        return ""
+    cut = min(ratio, _WIDEST)
+    scale = max(1.0, cut)
+    return (
+        '<span class="bars" aria-hidden="true">'
+        f'<i class="measured" style="width:{100 / scale:.1f}%"></i><i class="predicted" style="width:{100 * cut / scale:.1f}%"></i></span>'
+    )
+
+
+def figure_words(figure: ComparedFigure) -> str:
+    """A figure on one line."""
+    guess = f", predicted {figure.predicted} ({figure.off})" if figure.predicted else ""
+    return f"{figure.name}: {figure.measured}{guess}"
+
+
+STAGES = {
+    "starting": "A fresh process",
+    "building": "Building the architecture",
+    "weights": "Random weights on the device",
+    "warm-up": "Warming up",
+    "running": "Measured run",
+}
+"""The stages of a measurement, in order."""
+_VERDICTS = {
+    "confirmed": ("fits", "prediction confirmed"),
+    "memory_off": ("lacks", "memory was off"),
+    "speed_off": ("lacks", "speed was off"),
+    "invalid": ("lacks", "not valid"),
+}
+
+
+def expected_card(run: ExpectedAnswer, reference: str) -> str:
+    """What is predicted of a run before it, and the memory that it needs beside what it may take."""
+    figures = []
+    for kind, name in KINDS:
+        if (figure := run["predicted"][kind]) is not None:
+            between = _between(kind, run["low"], run["high"])
+            figures.append((name, format_figure(kind, figure) + (f"<small>{between}</small>" if between else "")))
+    needs = (
+        f"weights {gib(run['weights_bytes'])} + cache {gib(run['kv_cache_bytes'])} + activations {gib(run['activation_bytes'])} + "
+        f"the process's own {gib(run['runtime_bytes'])} = at most {gib(run['need_bytes'])}"
+    )
+    return (
+        '<section class="card expected" aria-label="Expected of this run">'
+        f'<p class="eyebrow">Predicted for {escape(model_name(run["model"], reference))} in {escape(run["precision"])}, '
+        f"{whole(run['prompt_tokens'])} prompt and {whole(run['output_tokens'])} output tokens</p>"
+        f"{definition_list(figures)}"
+        f'<p class="quiet"><em class="badge fits">memory fits</em> {needs}. A run may take {gib(run["allowed_bytes"])} of the '
+        f"{gib(run['free_bytes'])} that are free. {_time(run)}</p></section>"
+    )
+
+
+def expected_s(run: ExpectedAnswer) -> float | None:
+    """Seconds that a run is predicted to take; None where its speed is not predicted."""
+    first, rate = run["predicted"]["ttft_s"], run["predicted"]["decode_tokens_per_s"]
+    return None if first is None else first + (run["output_tokens"] / rate if rate else 0.0)
+
+
+def instead_link(model: str) -> str:
+    """A link that takes another model in place of one that is refused here (`assets/page.js`); nothing where there is none."""
+    name = escape(model)
+    link = f'<a class="act" href="?tab=live&amp;model={quote(model)}" data-model="{name}">Try {name} instead</a>'
+    return f'<p class="actions">{link}</p>' if model else ""
+
+
+def _time(run: ExpectedAnswer) -> str:
+    """How long it is predicted to take, beside how long a run may take; the device's own pace, probed at the start, decides."""
+    seconds = expected_s(run)
+    if seconds is None:
+        return f"It may take {run['limit_s']:,.0f} s; the device's pace is tried first."
+    near = "" if seconds <= run["limit_s"] else " The device's pace is tried first, and decides: most likely the run will be refused."
+    return f"Predicted time {format_seconds(seconds)}; a run may take {run['limit_s']:,.0f} s.{near}"
+
+
+def measure_card(run: MeasureAnswer, reference: str) -> str:
+    """The result: what ran, the verdict, and every figure beside the prediction for exactly this run."""
+    mark, word = _VERDICTS.get(run["verdict"]["code"], ("", run["verdict"]["code"]))
+    name = model_name(run["model"], reference)
+    what = f"{escape(name)} with {run['weights']} weights in {escape(run['precision'])}, on {escape(run['device'])}"
+    caption = f"{whole(run['prompt_tokens'])} prompt tokens, {whole(run['output_tokens'])} output tokens: measured against predicted"
+    return (
+        '<section class="card run measured-card" aria-label="Measurement">'
+        f'<p class="eyebrow">{what}</p>'
+        f'<p class="headline"><em class="badge {mark}">{escape(word)}</em> {escape(run["verdict"]["message"])}</p>'
+        f"{measured_table(run, caption)}{_parts(run)}{answer_details(run)}</section>"
+    )
+
+
+def _parts(run: MeasureAnswer) -> str:
+    """What the prediction is made of, and what was seen beside it."""
+    guess, details = run["predicted"], run["device_details"]
+    parts = (
+        f"Predicted peak: weights {gib(guess['weights_bytes'])}, cache {gib(guess['kv_cache_bytes'])}, "
+        f"activations {gib(guess['activation_bytes'])}."
+    )
+    weights = f"Weights alone, measured: {gib(run['weights_bytes'])}, made in {format_seconds(run['weights_s'])}."
+    beside_it = f"The process held {gib(run['before_bytes'])} without the model." if run["before_bytes"] else ""
+    kernel = f" attention {escape(run['attention'])}," if run["attention"] else ""
+    ran = f"{escape(run['architecture'])},{kernel} torch {escape(details['torch'])}, transformers {escape(details['transformers'])}."
+    return f'<p class="quiet">{parts} {weights} {beside_it}</p><p class="quiet">{ran}</p>'
+
+
+def measure_text(run: MeasureAnswer, reference: str) -> str:
+    """The result in plain words."""
+    head = (
+        f"{model_name(run['model'], reference)} with {run['weights']} weights in {run['precision']} on {run['device']}, "
+        f"{run['prompt_tokens']} prompt and {run['output_tokens']} output tokens"
+    )
+    return "\n".join([head, run["verdict"]["message"], *map(figure_words, compare_figures(run))])
+
+
+def measure_csv(run: MeasureAnswer) -> str:
+    """The figures as rows: name, measured, predicted, predicted / measured − 1."""
+    rows = (
+        {"figure": kind, "measured": run[kind], "predicted": run["predicted"][kind], "error_ratio": run["error_ratio"][kind]}
+        for kind, _ in KINDS
+    )
+    return csv_text(("figure", "measured", "predicted", "error_ratio"), rows)
+
+
+# The ledger.
+
+FIGURES: tuple[tuple[str, FigureName], ...] = tuple((name, kind) for kind, name in reversed(KINDS))
+"""What the scatter can show, as words and as the field of a row."""
+_UNITS = {"peak_bytes": "GiB", "decode_tokens_per_s": "tokens/s", "ttft_s": "s"}
+_NAMES = dict(KINDS)
+_COLOURS = ("#3d74b8", "#d1851a", "#2f9e7a", "#b0527a", "#7a62b8", "#8b93a1")
+_BAND = 0.10
+_SHOWN, _NEWEST = 5, 25
+_PAD = 1.4
+_STEPS = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
+_MOST_TICKS = 8
+_RUN_KINDS = {"measure": "measured", "chat": "chat", "job": "measured by a Job"}
+
+
+class Point(NamedTuple):
+    """A row that holds a figure both measured and predicted, both above zero."""
+
+    row: LedgerEntry
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """Predicted / measured − 1."""
+        return self.predicted / self.measured - 1
+
+
+def predicted_figure(row: LedgerEntry, figure: FigureName) -> float | None:
+    """The prediction for a figure of a row."""
+    return {
+        "peak_bytes": row["predicted_peak_bytes"],
+        "decode_tokens_per_s": row["predicted_decode_tokens_per_s"],
+        "ttft_s": row["predicted_ttft_s"],
+    }[figure]
+
+
+def select_points(rows: Sequence[LedgerEntry], figure: FigureName) -> list[Point]:
+    """The rows that hold both ends of this figure."""
+    pairs = ((row, row[figure], predicted_figure(row, figure)) for row in rows)
+    return [Point(row, measured, predicted) for row, measured, predicted in pairs if measured and predicted]
+
+
+def _size(figure: FigureName, value: float) -> float:
+    return value / GIB if figure == "peak_bytes" else value
+
+
+def _groups(drawn: Sequence[Point]) -> list[tuple[str, str]]:
+    """Devices with their colours, the most frequent first; beyond the palette they share the last."""
+    names = [point.row["device"] for point in drawn]
+    order = sorted(dict.fromkeys(names), key=lambda name: -names.count(name))
+    return [(name, _COLOURS[min(at, len(_COLOURS) - 1)]) for at, name in enumerate(order)]
+
+
+def scatter_head(rows: Sequence[LedgerEntry], figure: FigureName) -> str:
+    """The heading with the devices' colours, and how well the predictions did."""
+    points = select_points(rows, figure)
+    groups = _groups(points)
+    key = [swatch(colour) + escape(name) for name, colour in groups]
+    if len(groups) > len(_COLOURS):
+        key[len(_COLOURS) - 1 :] = [f"{swatch(_COLOURS[-1])}others"]
+    head = chart_head(f"{_NAMES[figure]}: predicted against measured", key, level=3)
+    return f'{head}<div class="chart-foot"><p class="quiet">{_summary(points, figure)}</p></div>'
+
+
+def _summary(drawn: Sequence[Point], figure: FigureName) -> str:
+    errors = [point.error for point in drawn]
+    if not errors:
+        return f"No row holds both a measured and a predicted {_NAMES[figure].lower()} yet."
+    near = sum(abs(error) <= _BAND for error in errors)
+    middle = statistics.median(abs(error) for error in errors)
+    return (
+        f"{counted(len(errors), 'run')}; {near} of them predicted within 10 % (the shaded band). The median prediction is "
+        f"{100 * middle:.1f} % off. On the dashed line a prediction is exact; above it, too {_MORE_LESS[figure][0]}."
+    )
+
+
+def draw_scatter(rows: Sequence[LedgerEntry], figure: FigureName) -> Figure | None:
+    """Predicted over measured, both logarithmic; none where no row holds both."""
+    points = select_points(rows, figure)
+    if not points:
+        return None
+    from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
+
+    ends = [_size(figure, end) for point in points for end in (point.measured, point.predicted)]
+    low, high = min(ends) / _PAD, max(ends) * _PAD
+    drawn, xs = Figure(), [low, high]
+    quiet: dict[str, Any] = {"x": xs, "mode": "lines", "hoverinfo": "skip"}
+    clear, shade = {"width": 0}, "rgba(139,147,161,.22)"
+    drawn.add_scatter(y=[at * (1 - _BAND) for at in xs], line=clear, **quiet)
+    drawn.add_scatter(y=[at * (1 + _BAND) for at in xs], line=clear, fill="tonexty", fillcolor=shade, **quiet)
+    drawn.add_scatter(y=xs, line={"width": 1.5, "dash": "dash", "color": MARK}, **quiet)
+    for name, colour in _groups(points):
+        some = [point for point in points if point.row["device"] == name]
+        symbols = ["diamond" if point.row["kind"] == "chat" else "circle" for point in some]
+        drawn.add_scatter(
+            x=[_size(figure, point.measured) for point in some],
+            y=[_size(figure, point.predicted) for point in some],
+            mode="markers",
+            marker={"size": 10, "color": colour, "opacity": 0.85, "symbol": symbols, "line": {"width": 0}},
+            hovertemplate=[_hover(point, figure) for point in some],
+        )
+    ticks = _ticks(low, high)
+    ends = [math.log10(low), math.log10(high)]
+    marks: dict[str, Any] = {"type": "log", "tickangle": 0, "range": ends, "tickvals": ticks, "ticktext": [f"{at:,.10g}" for at in ticks]}
+    unit = _UNITS[figure]
+    lay_out(drawn, axis(f"Measured, {unit}", **marks), axis(f"Predicted, {unit}", **marks), height=380)
+    return drawn
+
+
+def _hover(point: Point, figure: FigureName) -> str:
+    row = point.row
+    return (
+        f"<b>{escape(row['model'])}</b> {escape(row['precision'])}<br>{escape(row['device'])}, {_lengths(row)}<br>"
+        f"measured {format_figure(figure, point.measured)}, predicted {format_figure(figure, point.predicted)}: "
+        f"{format_error(figure, point.error)}<extra></extra>"
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round values along a logarithmic axis, the coarsest steps that mark it at least three times."""
+    for steps in _STEPS:
+        every = [value * 10.0**power for power in range(-6, 9) for value in steps]
+        ticks = [at for at in every if low <= at <= high]
+        if len(ticks) >= 3:  # noqa: PLR2004  two ends and a middle
+            return ticks if len(ticks) <= _MOST_TICKS else ticks[:: math.ceil(len(ticks) / _MOST_TICKS)]
+    return [float(f"{low * (high / low) ** part:.2g}") for part in (0.1, 0.5, 0.9)]
+
+
+def _lengths(row: LedgerEntry) -> str:
+    return f"{whole(row['prompt_tokens'])} + {whole(row['output_tokens'])} tokens"
+
+
+def newest_table(rows: Sequence[LedgerEntry]) -> str:
+    """The newest rows as a table; beyond the first few they wait behind a line, and all of them are in the files."""
+    heads = ("Model", "Device", "Run", "Peak memory", "Tokens per second", "First token")
+    cells = [_ledger_row(row) for row in rows[:_NEWEST]]
+    if not cells:
+        return ""
+    first = table_markup("Newest measurements", heads, cells[:_SHOWN], "measured")
+    if len(cells) <= _SHOWN:
+        return first
+    more = table_markup("More measurements", heads, cells[_SHOWN:], "measured more")
+    rest = f"{len(cells) - _SHOWN} more" + (f", of {whole(len(rows))}; the files hold all" if len(rows) > _NEWEST else "")
+    return first + fold(rest, more)
+
+
+def _ledger_row(row: LedgerEntry) -> tuple[str, ...]:
+    return (
+        f"{escape(row['model'])}<small>{escape(row['when'].replace('T', ' '))}, {_RUN_KINDS[row['kind']]}</small>",
+        escape(row["device"]) + f"<small>torch {escape(row['torch'])}</small>",
+        f"{escape(row['precision'])}, {row['weights']} weights<small>{_lengths(row)}</small>",
+        *(_both(row, figure) for _, figure in FIGURES),
+    )
+
+
+def _both(row: LedgerEntry, figure: FigureName) -> str:
+    measured, guess = row[figure], predicted_figure(row, figure)
+    if measured is None:
+        return "–"
+    beside = (
+        "" if guess is None else f"<small>predicted {format_figure(figure, guess)}, {format_error(figure, guess / measured - 1)}</small>"
+    )
+    return format_figure(figure, measured) + beside
+
+
+def storage_line(status: LedgerStatus) -> str:
+    """How many rows there are, where they lie, whether they outlive a restart, and what is wrong."""
+    rows, own = status["rows"], status["own_rows"]
+    whose = f"{whole(own)} of them from this machine" if own < rows else "from this machine"
+    there = f"{counted(rows, 'row')}, {whose}." if rows else "Nothing has been measured yet: the first run of Measure appears here."
+    lasts = ", which outlives a restart" if status["lasting"] else ""  # where it does not, `kept` says so
+    wrong = f" {status['problem']}" if status["problem"] else ""
+    return (
+        f'<p class="quiet kept" role="status">{escape(there)} New rows are kept in {escape(status["kept"])}{lasts}.{escape(wrong)} '
+        f"{escape(status['copied'])} A row names the model and the device, never who asked or what was said.</p>"
+    )
