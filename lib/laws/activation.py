@@ -17,7 +17,7 @@ The 3h are the embeddings, which the model's forward keeps until it returns, the
 the residual stream.
 
 Limits: it knows only dense decoders of the Llama kind. Mixtures (sorted copies of the tokens for each of the experts
-they reach), state space layers and latent attention hold more; `lib.model.activation_peaks` traces those, and this law then only
+they reach), state space layers and latent attention hold more; `lib.model.activations` traces those, and this law then only
 explains. Source: the forward pass of transformers 5.23.0, counted tensor by tensor; Korthikanti et al. 2022, arXiv:2205.05198, for
 the training case.
  Training, for each token, read off a model's own matrices. Autograd keeps for each operation what its gradient needs. Over the modules of a
@@ -56,7 +56,7 @@ PROFILE_RUN = Law(equation="b·M·(3h + max(2q + 2k, 3f)) + 12·S·V", source=_C
 COMPUTE_BUFFER = Law(equation="4·u·(V + h), without flash attention 4·u·(V + h + H·C)", source=_COUNTED)
 TRACED_MOMENTS = Law(
     equation="largest of the traced moments: c + a·B·T + s·B·T² + m·T² + …",
-    source="traced on the meta device with transformers 5.23.0; lib/model/activation_peaks.py",
+    source="traced on the meta device with transformers 5.23.0; lib/model/activations.py",
 )
 
 FLOAT32 = 4

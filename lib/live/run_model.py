@@ -69,7 +69,7 @@ class _Clock:
 
 def generates_tokens(model: PreTrainedModel) -> bool:
     """Whether the model answers token ids with tokens: sounds and pictures to text are one forward pass here."""
-    from lib.model.model_inputs import has_argument  # noqa: PLC0415 loaded when first needed
+    from lib.model.meta_device import has_argument  # noqa: PLC0415 loaded when first needed
 
     return bool(model.can_generate()) and model.main_input_name == "input_ids" and has_argument(model, "input_ids")
 
@@ -126,7 +126,7 @@ def _generate(model: PreTrainedModel, prompt_tokens: int, output_tokens: int, de
 def _forward(model: PreTrainedModel, prompt_tokens: int, device: str) -> RunTimes:
     import torch  # noqa: PLC0415 loaded when first needed
 
-    from lib.model.model_inputs import Lengths, prefill_inputs  # noqa: PLC0415
+    from lib.model.meta_device import Lengths, prefill_inputs  # noqa: PLC0415
 
     inputs = prefill_inputs(model, Lengths(1, prompt_tokens, prompt_tokens))
     inputs = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}

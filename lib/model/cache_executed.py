@@ -23,18 +23,17 @@ from lib.errors import AdvisorError, UnknownGrowth, UnsupportedModel
 from lib.model.build import LOCK
 from lib.model.cache_terms import (
     CachedTensor,
-    Law,
+    TensorGrowth,
     block_length,
     cache_of,
     contents_of,
     describe_tensors,
-    fit_law,
+    fit_growth,
     layer_kind_of,
     name_terms,
 )
-from lib.model.layer_dedup import DedupRun, Layer, dedup_layers, holds_cache, keeps_state_inside
-from lib.model.meta_device import MetaRun
-from lib.model.model_inputs import decoder_inputs, fixed_encoder_positions, has_argument, in_dtype
+from lib.model.layer_dedup import DedupLayer, DedupRun, dedup_layers, holds_cache, keeps_state_inside
+from lib.model.meta_device import MetaRun, decoder_inputs, fixed_encoder_positions, has_argument, in_dtype
 from lib.model.spec import CacheTerm
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class CacheRunner:
         return None if cache is None else {tensor.path: tensor for tensor in describe_tensors(cache)}
 
 
-def _owners_of(dedup: DedupRun, first: Snapshot) -> dict[int, Layer]:
+def _owners_of(dedup: DedupRun, first: Snapshot) -> dict[int, DedupLayer]:
     """The layer that writes each place of the cache; empty if that is not clear.
 
     Layers that share a module carry the numbers of that module, all the same: then the position in the stack counts.
@@ -91,14 +90,14 @@ def _owners_of(dedup: DedupRun, first: Snapshot) -> dict[int, Layer]:
     return owners if unique and complete else {}
 
 
-def _separate_unequal(dedup: DedupRun, owners: dict[int, Layer], first: Snapshot) -> bool:
+def _separate_unequal(dedup: DedupRun, owners: dict[int, DedupLayer], first: Snapshot) -> bool:
     """Whether layers that were taken as equal turn out not to be; they run for themselves from now on."""
     called = [layer for layer in dedup.layers if layer.called]
 
-    def contents(layer: Layer) -> list[Any]:
+    def contents(layer: DedupLayer) -> list[Any]:
         return sorted((tensor.name, tensor.shape, tensor.dtype) for tensor in first.values() if tensor.index in layer.positions)
 
-    def empty_places(layer: Layer) -> list[Any]:
+    def empty_places(layer: DedupLayer) -> list[Any]:
         return [dedup.empty.get(place) for place in sorted(layer.positions)]
 
     unequal = {
@@ -113,7 +112,7 @@ def _separate_unequal(dedup: DedupRun, owners: dict[int, Layer], first: Snapshot
     return bool(unequal)
 
 
-def _run_first(runner: CacheRunner) -> tuple[Snapshot, dict[int, Layer]] | None:
+def _run_first(runner: CacheRunner) -> tuple[Snapshot, dict[int, DedupLayer]] | None:
     """The cache of one token of a batch, and which layer writes which place; equal layers have been checked to be equal."""
     first = runner.run(ONE, BATCH)
     if not first:
@@ -167,12 +166,12 @@ class Snapshots:
     """
 
     first: Snapshot
-    owners: dict[int, Layer]
+    owners: dict[int, DedupLayer]
     by_length: dict[int, Snapshot] = field(default_factory=dict)
     by_encoder: dict[int, Snapshot] = field(default_factory=dict)
     idle: frozenset[int] = frozenset()
 
-    def owner(self, tensor: CachedTensor) -> Layer | None:
+    def owner(self, tensor: CachedTensor) -> DedupLayer | None:
         """The layer that wrote the tensor, None where that is not clear."""
         return self.owners.get(tensor.index) if tensor.index is not None else None
 
@@ -325,12 +324,12 @@ def sample_cache(module: PreTrainedModel) -> list[TensorSamples] | None:
     return None if snapshots is None else _sample_tensors(snapshots)
 
 
-def _law_of(tensor: TensorSamples, spans: set[int]) -> Law:
+def _growth_of(tensor: TensorSamples, spans: set[int]) -> TensorGrowth:
     counts = tensor.by_encoder
-    law = fit_law(tensor.shapes, spans)
+    law = fit_growth(tensor.shapes, spans)
     if len(set(counts.values())) > 1:
-        by_encoder = fit_law({positions: (count,) for positions, count in counts.items()})
-        if by_encoder is None or by_encoder.growth != "tokens" or fit_law(tensor.shapes) is None:
+        by_encoder = fit_growth({positions: (count,) for positions, count in counts.items()})
+        if by_encoder is None or by_encoder.growth != "tokens" or fit_growth(tensor.shapes) is None:
             raise UnknownGrowth(f"The cached tensor '{tensor.path}' grows with the encoder's length by no law that is known here.")
         return replace(by_encoder, growth="encoder", span=1)
     if law is None:
@@ -353,7 +352,7 @@ def build_terms(samples: list[TensorSamples]) -> tuple[CacheTerm, ...]:
         spans = {block for t in tensors if len(t.shapes) > 3 and (block := block_length(t.shapes)) > 1}  # noqa: PLR2004 one, short, between and long
         elements: Counter[CacheTerm] = Counter()
         for tensor in tensors:
-            law = _law_of(tensor, spans)
+            law = _growth_of(tensor, spans)
             holds = contents_of(tensor.path)
             kind = layer_kind_of(tensor.path, holds, law.growth, compressed=bool(spans))
             dtype = "model" if tensor.dtype == "bfloat16" else tensor.dtype

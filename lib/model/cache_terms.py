@@ -154,8 +154,8 @@ Shapes = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
-    """`elements` per sequence and per unit of n(T); `span` is W − 1 or m, 0 where the law has none."""
+class TensorGrowth:
+    """`elements` per sequence and per unit of n(T); `span` is W − 1 or m, 0 where it has none."""
 
     growth: Growth
     elements: int
@@ -182,38 +182,38 @@ def block_length(shapes: Shapes) -> int:
     return longest // shapes[longest][axis] if axis is not None and shapes[longest][axis] else 0
 
 
-def _possible_laws(shapes: Shapes, spans: Iterable[int]) -> Iterable[Law]:
+def _possible_growths(shapes: Shapes, spans: Iterable[int]) -> Iterable[TensorGrowth]:
     lengths = sorted(shapes)
     shortest, longest = prod(shapes[lengths[0]]), prod(shapes[lengths[-1]])
     per_token = shortest // lengths[0]
-    yield Law(growth="constant", elements=longest)
-    yield Law(growth="tokens", elements=per_token)
+    yield TensorGrowth(growth="constant", elements=longest)
+    yield TensorGrowth(growth="tokens", elements=per_token)
     if per_token:
-        yield Law(growth="window", elements=per_token, span=max(1, longest // per_token))
+        yield TensorGrowth(growth="window", elements=per_token, span=max(1, longest // per_token))
     block = block_length(shapes)
     if block > 1:
-        yield Law(growth="blocks", elements=longest // (lengths[-1] // block), span=block)
+        yield TensorGrowth(growth="blocks", elements=longest // (lengths[-1] // block), span=block)
     for span in spans:
-        yield Law(growth="remainder", elements=per_token, span=span)
-        yield Law(growth="step", elements=longest, span=span)
+        yield TensorGrowth(growth="remainder", elements=per_token, span=span)
+        yield TensorGrowth(growth="step", elements=longest, span=span)
 
 
-def fit_law(shapes: Shapes, spans: Iterable[int] = ()) -> Law | None:
-    """The law that gives the elements of every run, or None.
+def fit_growth(shapes: Shapes, spans: Iterable[int] = ()) -> TensorGrowth | None:
+    """The growth that gives the elements of every run, or None.
 
     Args:
         shapes: shape of the tensor for one sequence by length; an absent tensor has a shape with a zero in it, such as (0,).
         spans: block lengths found in the same layer; remainders and steps are tried with these only.
 
     Returns:
-        The first law, in the order of `_possible_laws`, that explains all runs; None for a tensor that is always empty too.
+        The first one, in the order of `_possible_growths`, that explains all runs; None for a tensor that is always empty too.
     """
     counts = {length: prod(shape) for length, shape in shapes.items()}
     if not any(counts.values()):
         return None
-    for law in _possible_laws(shapes, sorted(set(spans))):
-        if law.elements > 0 and all(law.at(length) == count for length, count in counts.items()):
-            return law
+    for growth in _possible_growths(shapes, sorted(set(spans))):
+        if growth.elements > 0 and all(growth.at(length) == count for length, count in counts.items()):
+            return growth
     return None
 
 

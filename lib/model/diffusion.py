@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
     from lib.model.build import BuiltModel
-    from lib.model.pipeline_run import MetaPipeline, PipelineRun, Shape, Stage
+    from lib.model.pipeline_run import MetaPipeline, PipelineRun, Shape, StageRun
 
 log = logging.getLogger(__name__)
 
@@ -265,10 +265,10 @@ class _Runs:
         return float(shape.batch), shape.height * shape.width / 1e6, frames
 
     def fits(
-        self, stages: Sequence[Stage], shapes: Sequence[Shape], name: Literal["denoise", "decode"], component: str, **kind: Any
+        self, stages: Sequence[StageRun], shapes: Sequence[Shape], name: Literal["denoise", "decode"], component: str, **kind: Any
     ) -> list[StageFit]:
         """The fullest moments of a stage."""
-        from lib.model.activation_peaks import find_peaks  # noqa: PLC0415 loaded when first needed
+        from lib.model.activations import find_peaks  # noqa: PLC0415 loaded when first needed
 
         rows = [byte_terms(*self.point(shape)) for shape in shapes]
         same = len({len(stage.moments) for stage in stages}) == 1
@@ -348,14 +348,14 @@ def describe_pipeline(parts: Mapping[str, Module], encoders: Mapping[str, BuiltM
     )
 
 
-def _guidance(guided: Stage, plain: Stage) -> Literal["batched", "sequential", "embedded"]:
+def _guidance(guided: StageRun, plain: StageRun) -> Literal["batched", "sequential", "embedded"]:
     """How guidance is taken, told from a run with and one without it: twice the work in as many operations is twice the batch."""
     if guided.flop < 1.5 * plain.flop:
         return "embedded"
     return "batched" if len(guided.moments) < 1.5 * len(plain.moments) else "sequential"
 
 
-def _encoder_fit(name: str, one: Stage, two: Stage) -> StageFit:
+def _encoder_fit(name: str, one: StageRun, two: StageRun) -> StageFit:
     """Bytes of a text encoder for B prompts, from its runs on one and on two."""
     each = two.peak - one.peak
     return StageFit(stage="encode", component=name, coefficients=_short([one.peak - each, each]))

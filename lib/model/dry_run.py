@@ -1,16 +1,21 @@
 """A dry run: the real architecture executed under torch's `FakeTensorMode`, which gives tensors shapes and no values.
 
-Every storage is followed from the operation that makes it to its release (`lib.model.activation_storages.StorageCounter`), every product
+Every storage is followed from the operation that makes it to its release (`lib.model.allocations.StorageCounter`), every product
 is counted by torch's own formulas (`torch.utils.flop_counter.flop_registry`). The lengths are those that were asked for, so nothing is
 fitted: this is the executed truth that stands beside the closed forms of `lib.laws` and beside the polynomials of
-`lib.model.activation_peaks`.
-
-Few layers of each kind compute for all (`lib.model.layer_extrapolation`), with the operators of CUDA (`lib.model.cuda_operators`) unless
-the run is to be compared with one on a CPU (`kernels="cpu"`).
+`lib.model.activations`. Few layers of each kind compute for all (`lib.model.layer_extrapolation`), with the operators of CUDA
+unless the run is to be compared with one on a CPU (`kernels="cpu"`).
 
 `torch.distributed._tools.MemTracker` follows storages in the same way and comes to the same peaks, of a prompt and of a training step, in
 nine times the time (tests/model/test_dry_run.py). Under a bare `FakeTensorMode` both count more (8.7 % of a small Llama's step), because
 transformers takes fake tensors for a compiler that traces and builds a mask that an eager run leaves out: `_eager` prevents that.
+
+LoRA and 4-bit weights are as peft and bitsandbytes hold them, as far as memory and arithmetic go; neither library is needed to count them:
+
+    peft    y = base(x) + B(A(x')) · s      x' is x in the adapter's dtype (float32 beside 16-bit weights); y returns to that of base(x)
+    bnb     y = x · dequantize(W)           W is unpacked to the compute dtype for each product, forward and backward; only packed W is kept
+
+Source: peft `src/peft/tuners/lora/layer.py` (Linear.forward), bitsandbytes `bitsandbytes/autograd/_functions.py` (MatMul4Bit).
 Limits: scratch memory inside kernels and the allocator's blocks are not seen; text only where a model takes text; questions for a
 tensor's value are answered with 0, in training with 1 (nothing is padded, nothing packed).
 """
@@ -21,25 +26,26 @@ import contextlib
 import re
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
 import torch
-from torch import Tensor, float32, long, nn, zeros
+from torch import Tensor, long, nn, zeros
 from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers.pytorch_utils import Conv1D
 from transformers.utils import import_utils
 
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
+from lib.laws.activation import FLOAT32
 from lib.model import parameters
-from lib.model.activation_trace import Layer, layers_of, step_inputs
-from lib.model.adapters import Scales, adapt
-from lib.model.build import LOCK, BuiltModel, build
+from lib.model.activations import last_scores, step_inputs
+from lib.model.allocations import CudaOperators
+from lib.model.build import LOCK, BuiltModel, build, output_head
 from lib.model.cache_terms import cache_of
 from lib.model.config import check_config
-from lib.model.cuda_operators import CudaOperators
 from lib.model.dry_run_result import DryRun, InferenceRun, Training, TrainingRun
-from lib.model.layer_extrapolation import Depth, Reading, RunCounter, at_full_depth
-from lib.model.meta_device import MetaRun, unchecked_distributions
-from lib.model.model_inputs import Lengths, has_argument, prefill_inputs
+from lib.model.layer_extrapolation import Depth, Layer, Reading, RunCounter, at_full_depth, layers_of
+from lib.model.meta_device import Lengths, MetaRun, has_argument, prefill_inputs, unchecked_distributions
+from lib.model.spec import check_rank, check_targets, is_targeted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -187,7 +193,7 @@ def _generate(model: PreTrainedModel, depth: Depth, lengths: Lengths, output_tok
         start = counter.begin()
         ids, inputs = step_inputs(model, cache, states)
         output = model(**inputs, **{ids: zeros(lengths.batch, 1, dtype=long)})
-        last = _sampled(output)
+        last = last_scores(output)
         decode = counter.phase(start)
         del output, last, inputs
     return InferenceRun(prefill=prefill, decode=decode, prompt_cache_bytes=prompt_cache, cache_bytes=counter.live_bytes)
@@ -198,17 +204,11 @@ def _prefill(model: PreTrainedModel, depth: Depth, lengths: Lengths) -> tuple[Re
     start = depth.counter.begin()
     inputs = prefill_inputs(model, lengths)
     output = model(**inputs)
-    last = _sampled(output) if "use_cache" in inputs else None
+    last = last_scores(output) if "use_cache" in inputs else None
     cache = cache_of(output) if "use_cache" in inputs else None
     states = getattr(output, "encoder_last_hidden_state", None)
     del output, last, inputs
     return start, cache, states
-
-
-def _sampled(output: Any) -> Tensor | None:
-    """Scores of the last position in float32, as `generate` copies them."""
-    logits = getattr(output, "logits", None)
-    return logits[:, -1].to(dtype=float32, copy=True) if logits is not None else None
 
 
 def _check_loss(built: BuiltModel) -> None:
@@ -272,13 +272,6 @@ def _run_training(built: BuiltModel, training: Training, lengths: Lengths, kerne
     return _result(built, layers, depth, weights, buffers, parameters=count, training=replace(run, adapter_parameters=adapters))
 
 
-def _adapt(model: PreTrainedModel, training: Training) -> list[nn.Parameter]:
-    scales: Scales | None = None
-    if training.method == "qlora":
-        scales = "double" if training.double_quantization else "single"
-    return adapt(model, training.rank, training.targets, scales=scales)
-
-
 def _train(model: PreTrainedModel, depth: Depth, training: Training, lengths: Lengths) -> TrainingRun:
     """Forward, backward and update with the optimizer's states already there."""
     counter = depth.counter
@@ -328,3 +321,117 @@ def _result(built: BuiltModel, layers: list[Layer], depth: Depth, weights: int, 
         encoder_decoder=bool(built.config.is_encoder_decoder),
         **runs,
     )
+
+
+_HALF = 2
+_PACKED = 2  # weights in a byte
+_BLOCK = 64  # weights with one scale
+_SCALES = 256  # scales in 8 bits with one of their own in float32
+
+
+class LoraLinear(nn.Module):
+    """A linear module with a low-rank update beside it."""
+
+    def __init__(self, base: nn.Module, inputs: int, outputs: int, rank: int, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.base = base
+        self.down = nn.Linear(inputs, rank, bias=False, device="meta", dtype=dtype)
+        self.up = nn.Linear(rank, outputs, bias=False, device="meta", dtype=dtype)
+
+    @property
+    def weight(self) -> Tensor:
+        """The base's, whose dtype some models ask for."""
+        return self.base.weight  # type: ignore[return-value]  # a tensor
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The base's, which Mamba's scan reads beside the module."""
+        return self.base.bias  # type: ignore[return-value]  # as above
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The base's result and the update."""
+        result: Tensor = self.base(x)
+        update = self.up(self.down(x.to(self.down.weight.dtype)))
+        updated: Tensor = (result + update * 1.0).to(result.dtype)
+        return updated
+
+
+class _UnquantizedProduct(torch.autograd.Function):
+    """x · Wᵀ with W unquantized for the product."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, outputs: int) -> Tensor:
+        ctx.inputs, ctx.outputs = x.shape[-1], outputs
+        return x @ x.new_empty(outputs, x.shape[-1]).t()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        gradient = gradients[0]
+        return gradient @ gradient.new_empty(ctx.outputs, ctx.inputs), None
+
+
+class Linear4bit(nn.Module):
+    """A linear module whose weight is stored in 4 bits with a scale for each block."""
+
+    def __init__(self, linear: nn.Linear | Conv1D, *, double: bool) -> None:
+        super().__init__()
+        self.inputs, self.outputs = _sizes(linear)
+        self.dtype = linear.weight.dtype
+        count = self.inputs * self.outputs
+        quantized = torch.empty(-(-count // _PACKED), dtype=torch.uint8, device="meta")
+        blocks = -(-count // _BLOCK)
+        scale_bytes = blocks + FLOAT32 * (-(-blocks // _SCALES) + 1) if double else FLOAT32 * blocks
+        self.weight = nn.Parameter(quantized, requires_grad=False)
+        self.scales = nn.Parameter(torch.empty(scale_bytes, dtype=torch.uint8, device="meta"), requires_grad=False)
+        self.bias = linear.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The product in the compute dtype."""
+        y: Tensor = _UnquantizedProduct.apply(x.to(self.dtype), self.outputs)  # type: ignore[no-untyped-call]  # torch's
+        return y if self.bias is None else y + self.bias
+
+
+def _linear_modules(model: PreTrainedModel) -> dict[str, nn.Module]:
+    """Modules that an adapter can stand beside, by name; the output head is left out, as `all-linear` leaves it out."""
+    head = output_head(model)
+    return {name: m for name, m in model.named_modules() if isinstance(m, (nn.Linear, Conv1D)) and m is not head}
+
+
+def _is_converted(module: nn.Module) -> TypeGuard[nn.Linear | Conv1D]:
+    """Whether bitsandbytes packs a module: subclasses of `nn.Linear` stay as they are (transformers 5.23 integrations/bitsandbytes.py)."""
+    return type(module) is nn.Linear or isinstance(module, Conv1D)
+
+
+def _sizes(module: Any) -> tuple[int, int]:
+    """Width of its input and of its output."""
+    if isinstance(module, Conv1D):
+        return module.weight.shape[0], module.weight.shape[1]
+    return module.in_features, module.out_features
+
+
+def _adapt(model: PreTrainedModel, training: Training) -> list[nn.Parameter]:
+    """Put adapters beside the targeted modules of a model on the meta device and, for QLoRA, plain linear ones in 4 bits.
+
+    Returns:
+        The adapters' parameters; every other parameter is frozen.
+
+    Raises:
+        BadArgument: a target matches no module, or the rank is above the smaller side of a matrix.
+    """
+    model.requires_grad_(requires_grad=False)
+    modules, packs = _linear_modules(model), training.method == "qlora"
+    check_targets(training.targets, list(modules))
+    target_modules = {name: module for name, module in modules.items() if is_targeted(name, training.targets)}
+    for name, module in target_modules.items():
+        check_rank(training.rank, name, *reversed(_sizes(module)))
+    trained: list[nn.Parameter] = []
+    for name, module in (modules if packs else target_modules).items():
+        base = Linear4bit(module, double=training.double_quantization) if packs and _is_converted(module) else module
+        if name in target_modules:
+            dtype = cast("Tensor", module.weight).dtype
+            adapted = LoraLinear(base, *_sizes(module), training.rank, torch.float32 if dtype.itemsize == _HALF else dtype)
+            trained += [*adapted.down.parameters(), *adapted.up.parameters()]
+            base = adapted
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, base)
+    return trained

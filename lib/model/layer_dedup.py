@@ -145,7 +145,7 @@ _MATRICES = 2
 
 
 @dataclass(slots=True, kw_only=True)
-class Layer:
+class DedupLayer:
     """One layer of a stack; `twin` is the first equal layer (None for the first itself), `positions` its places in a cache.
 
     `last`: no layer after it is equal.
@@ -154,14 +154,14 @@ class Layer:
     module: Module
     position: int
     positions: frozenset[int]
-    twin: Layer | None = None
+    twin: DedupLayer | None = None
     last: bool = True
     called: bool = False
     output: Any = None
     width: int = 0
 
     @property
-    def first(self) -> Layer:
+    def first(self) -> DedupLayer:
         """The layer that runs for this one."""
         return self.twin or self
 
@@ -175,7 +175,7 @@ class Layer:
 class DedupRun:
     """A model with its layers and blocks wrapped; the fields decide what a layer does in the present run."""
 
-    layers: list[Layer] = field(default_factory=list)
+    layers: list[DedupLayer] = field(default_factory=list)
     idle: set[int] = field(default_factory=set)
     """Positions of first layers that hand their input on in the next runs (their cache is known not to grow)."""
     ends: bool = True
@@ -191,15 +191,15 @@ class DedupRun:
         self.outputs.clear()
 
 
-def _match_layers(model: Module, config: Any) -> list[Layer]:
+def _match_layers(model: Module, config: Any) -> list[DedupLayer]:
     """All layers of the model's stacks, each with the first layer equal to it."""
-    layers: list[Layer] = []
+    layers: list[DedupLayer] = []
     for stack in _stacks(model):
-        firsts: dict[Any, Layer] = {}
-        latest: dict[int, Layer] = {}
+        firsts: dict[Any, DedupLayer] = {}
+        latest: dict[int, DedupLayer] = {}
         repeated = len({id(m) for m in stack}) < len(stack)
         for position, module in enumerate(stack):
-            layer = Layer(module=module, position=position, positions=cache_positions(module, position))
+            layer = DedupLayer(module=module, position=position, positions=cache_positions(module, position))
             if not repeated and holds_cache(module):
                 first = firsts.setdefault((likeness(module), layer_settings(config, position, len(stack))), layer)
                 layer.twin = None if first is layer else first
@@ -231,7 +231,7 @@ def _hand_on(template: Any, width: int, hidden: Any) -> Any:
     return hidden if getattr(template, "ndim", 0) == hidden.ndim and template.shape[-1] == width else template
 
 
-def _layer_forward(layer: Layer, dedup: DedupRun, run: Callable[..., Any]) -> Callable[..., Any]:
+def _layer_forward(layer: DedupLayer, dedup: DedupRun, run: Callable[..., Any]) -> Callable[..., Any]:
     def forward(*args: Any, **kwargs: Any) -> Any:
         hidden = first_hidden_states(args, kwargs)
         layer.called = True

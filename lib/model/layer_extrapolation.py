@@ -1,31 +1,136 @@
-"""Bytes, FLOP and operations of a deep model of which few layers compute.
+"""Few layers of a deep model compute, and bytes, FLOP and operations are those of its full depth.
 
-The first two layers of each kind compute, the last one, and the one before that, some of whose tensors are alive while the last one
-computes (`lib.model.activation_trace.run_only` says which layers are equal). A layer that stands aside holds as many bytes as the second of
-its kind came to hold: cache, what it saved for the backward pass and, after that, its gradients. So peaks are those of the full depth;
-FLOP and operations are added for each.
+The first two layers of each kind compute. Two, because the second meets a residual stream that no longer is the embeddings. Layers are
+equal as `lib.model.layer_dedup` tells; the others hand their input on (`run_only`). What such a layer hands on is a tensor of its own: a
+model that keeps those of all layers (DeBERTa) holds them while the last one computes.
+
+In a dry run the last layer computes too, and the one before that, some of whose tensors are alive while the last one computes. A layer
+that stands aside holds as many bytes as the second of its kind came to hold: cache, what it saved for the backward pass and, after that,
+its gradients. So peaks are those of the full depth; FLOP and operations are added for each.
 """
 
 from __future__ import annotations
 
-import contextlib
+from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, float32, nn, ops
+from torch.nn import Module, ModuleList
 from torch.utils.flop_counter import flop_registry
-from transformers.integrations import moe
+from transformers.integrations import moe  # noqa: F401 it registers the products of experts
 from transformers.pytorch_utils import Conv1D
 
-from lib.model.activation_storages import StorageCounter
-from lib.model.activation_trace import Layer, run_only, select_layers
+from lib.model.allocations import StorageCounter
 from lib.model.dry_run_result import Phase
+from lib.model.layer_dedup import cache_positions, first_hidden_states, layer_settings, likeness, wrap_forwards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-assert moe, "imported because it registers the products of experts"  # noqa: S101 or the import would seem unused
+_WORKING = 2
+_HIDDEN = -1
+Template = list[int | str | None] | None
+"""For each returned value the argument handed on in its place (-1: the hidden states), None for nothing; None for a bare tensor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Layer:
+    """One layer of a stack: `kind` is shared by equal layers, `positions` are its places in a cache."""
+
+    module: Module
+    kind: int
+    positions: frozenset[int]
+
+
+def layers_of(model: Module) -> list[Layer]:
+    """The layers of all stacks (lists of modules that are not inside a layer of another one), in the model's own order."""
+    inner: set[int] = set()
+    layers: list[Layer] = []
+    config: Any = getattr(model, "config", None)
+    for module in model.modules():
+        if not isinstance(module, ModuleList) or id(module) in inner:
+            continue
+        inner.update(id(m) for item in module for m in item.modules())
+        repeated = len({id(item) for item in module}) < len(module)
+        kinds: dict[Any, int] = {}
+        for position, item in enumerate(module):
+            traits: Any = position if repeated else (likeness(item), layer_settings(config, position, len(module)))
+            kind = kinds.setdefault(traits, len(layers) + 1)  # unlike that of any other stack
+            layers.append(Layer(module=item, kind=kind, positions=cache_positions(item, position)))
+    return layers
+
+
+def select_layers(layers: list[Layer], *, prefix: bool = False) -> list[Layer]:
+    """The first two layers of each kind; with `prefix` also all before the last of them."""
+    count: Counter[int] = Counter()
+    last = 0
+    working = []
+    for position, layer in enumerate(layers):
+        count[layer.kind] += 1
+        if count[layer.kind] <= _WORKING:
+            working.append(layer)
+            last = position
+    return layers[: last + 1] if prefix else working
+
+
+def _source(value: Any, hidden: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | str | None:
+    """The place of the argument that a layer returned as `value`; -1 for one shaped like the hidden states, None for another."""
+    if value is None:
+        return None
+    arguments: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    for key, argument in arguments:
+        if argument is value:
+            return key
+    return _HIDDEN if getattr(value, "shape", None) == hidden.shape else None
+
+
+def _hand_on(template: Template, hidden: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What an idle layer returns: its arguments in the places where a working layer of its kind returned them."""
+    if template is None:
+        return hidden
+    return tuple(
+        None if source is None else kwargs.get(source) if isinstance(source, str) else hidden if source == _HIDDEN else args[source]
+        for source in template
+    )
+
+
+@contextmanager
+def run_only(
+    layers: list[Layer],
+    working: list[Layer],
+    *,
+    watch: Callable[[Layer, Callable[..., Any]], Callable[..., Any]] | None = None,
+    aside: Callable[[Layer, Tensor], Tensor] | None = None,
+) -> Iterator[None]:
+    """Let only the `working` ones of the layers compute while this lasts; every `forward` is put back.
+
+    A layer whose output has not the shape of its input is never skipped. `watch` wraps the forward of each, `aside` is told of a layer that
+    hands its hidden states on, and says which tensor it hands on in their place.
+    """
+    templates: dict[int, Template] = {}
+    working_ids = {id(layer) for layer in working}
+
+    def replace(layer: Layer, compute: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            hidden = first_hidden_states(args, kwargs)
+            if hidden is not None and id(layer) not in working_ids and layer.kind in templates:
+                return _hand_on(templates[layer.kind], hidden if aside is None else aside(layer, hidden), args, kwargs)
+            output = compute(*args, **kwargs)
+            first = output[0] if isinstance(output, tuple) and output else output
+            if hidden is not None and getattr(first, "shape", None) == hidden.shape:
+                templates[layer.kind] = [_source(v, hidden, args, kwargs) for v in output] if isinstance(output, tuple) else None
+            return output
+
+        return forward
+
+    with wrap_forwards() as wrap:
+        for layer in layers:
+            forward = layer.module.forward
+            wrap(layer.module, replace(layer, watch(layer, forward) if watch is not None else forward))
+        yield
 
 
 def _grouped_flop(rows: Any, weight: Any, *_: Any, **__: Any) -> int:
@@ -205,7 +310,7 @@ class Depth:
         self.counter.further_operations += sum(kind.backward_operations for kind in self.passed_back)
 
 
-@contextlib.contextmanager
+@contextmanager
 def at_full_depth(layers: list[Layer], counter: RunCounter, *, training: bool, whole: bool) -> Iterator[Depth]:
     """The model's layers wrapped: few of them compute, unless the `whole` model is to."""
     last = {layer.kind: place for place, layer in enumerate(layers)}

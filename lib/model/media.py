@@ -23,11 +23,10 @@ from torch.utils.flop_counter import flop_registry
 from transformers import PreTrainedModel
 
 from lib.laws.media_tokens import ImageRules
-from lib.model.activation_trace import layers_of
 from lib.model.build import LOCK, BuiltModel
 from lib.model.layer_dedup import first_hidden_states, wrap_forwards
-from lib.model.meta_device import MetaRun
-from lib.model.model_inputs import MEDIA, Lengths, describe_sound, has_argument, position_limit, prefill_inputs
+from lib.model.layer_extrapolation import layers_of
+from lib.model.meta_device import MEDIA, Lengths, MetaRun, describe_sound, has_argument, position_limit, prefill_inputs
 from lib.model.spec import CacheTerm, Dimensions, PicturePass, VisionInput
 
 _AREAS = {

@@ -48,7 +48,7 @@ _HEADS = ("head", "classifier", "score", "qa_outputs", "pooler", "predictions", 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ParameterPlace:
     """One parameter, with the module that holds it and the modules around that one, outermost first."""
 
     path: str
@@ -71,22 +71,22 @@ def count_buffer_bytes(built: BuiltModel) -> int:
     return sum(size for size in sizes if size >= _LARGE_BUFFER)
 
 
-def iterate_parameters(model: nn.Module) -> Iterator[Place]:
+def iterate_parameters(model: nn.Module) -> Iterator[ParameterPlace]:
     """Parameters in the model's own order, each once."""
     visited: set[int] = set()
 
-    def visit(module: nn.Module, prefix: str, parents: tuple[nn.Module, ...]) -> Iterator[Place]:
+    def visit(module: nn.Module, prefix: str, parents: tuple[nn.Module, ...]) -> Iterator[ParameterPlace]:
         for name, tensor in module.named_parameters(recurse=False, remove_duplicate=False):
             if id(tensor) not in visited:
                 visited.add(id(tensor))
-                yield Place(prefix + name, module, parents, tensor)
+                yield ParameterPlace(prefix + name, module, parents, tensor)
         for name, child in module.named_children():
             yield from visit(child, f"{prefix}{name}.", (*parents, module))
 
     yield from visit(model, "", ())
 
 
-def _count_experts(place: Place) -> int:
+def _count_experts(place: ParameterPlace) -> int:
     """How many routed experts the tensor holds or stands beside; 0 when it belongs to none.
 
     `transformers` keeps them in a module called `experts`: as one tensor with the experts along its first axis, or as a
@@ -103,7 +103,7 @@ def _count_experts(place: Place) -> int:
     return place.tensor.shape[0] if place.tensor.ndim > 1 and place.tensor.shape[0] in stacks else 0
 
 
-def _experts_per_token(place: Place, experts: int, config: Any) -> int:
+def _experts_per_token(place: ParameterPlace, experts: int, config: Any) -> int:
     """How many of them one token reaches, from the router beside them or from the configuration; 0 when neither says."""
     at = place.path.split(".").index("experts")
     chain = (*place.parents, place.module)
@@ -117,7 +117,7 @@ def _experts_per_token(place: Place, experts: int, config: Any) -> int:
     return 0
 
 
-def kind_of(place: Place, head: object) -> TensorKind:
+def kind_of(place: ParameterPlace, head: object) -> TensorKind:
     """The role of a tensor, from the module that holds it; `head` is the output projection."""
     from transformers.pytorch_utils import Conv1D  # noqa: PLC0415 loaded when first needed
 
@@ -133,7 +133,7 @@ def kind_of(place: Place, head: object) -> TensorKind:
     return "conv" if isinstance(module, nn.modules.conv._ConvNd) else "other"  # noqa: SLF001 the common base has no public name
 
 
-def _component(place: Place, table: object, head: object, default: str) -> str:
+def _component(place: ParameterPlace, table: object, head: object, default: str) -> str:
     """The part of the model, from the first telling word on the way to the tensor."""
     if place.module is table:
         return "embeddings"
@@ -175,7 +175,7 @@ def build_fp32_test(built: BuiltModel) -> Callable[[str], tuple[bool, bool]]:
     return lambda path: (always(path), in_fp16(path))
 
 
-def _convertible(model: PreTrainedModel) -> Callable[[Place], bool]:
+def _convertible(model: PreTrainedModel) -> Callable[[ParameterPlace], bool]:
     """A test for the modules that `transformers` replaces when it quantizes while loading, by its own rule."""
     from transformers.pytorch_utils import Conv1D  # noqa: PLC0415 loaded when first needed
     from transformers.quantizers.base import HfQuantizer  # noqa: PLC0415
@@ -183,7 +183,7 @@ def _convertible(model: PreTrainedModel) -> Callable[[Place], bool]:
 
     unconverted = HfQuantizer.get_modules_to_not_convert(model, None, list(model._keep_in_fp32_modules or ()))  # noqa: SLF001
 
-    def test(place: Place) -> bool:
+    def test(place: ParameterPlace) -> bool:
         path = place.path.rpartition(".")[0]
         plain = type(place.module) is nn.Linear or isinstance(place.module, Conv1D) or path.endswith(".experts")
         return plain and bool(should_convert_module(path, unconverted))

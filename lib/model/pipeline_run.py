@@ -6,7 +6,7 @@ VAE is put into float32, that frames are decoded a few at a time. Two things are
 is that of one addition, and the real ones ask for values, which the meta device has not). The text encoders are run by themselves, and the
 pipeline is given embeddings of the shape that they would make.
 
-Attention allocates what the CUDA kernels allocate (`lib.model.activation_trace`). Limits: kernels' own scratch memory (cuDNN's) is not
+Attention allocates what the CUDA kernels allocate (`lib.model.allocations`). Limits: kernels' own scratch memory (cuDNN's) is not
 seen; a prompt fills the length that the pipeline pads to.
 
 Source: diffusers as installed (checked with 0.42.1, 2026-11-22).
@@ -28,11 +28,9 @@ from torch import Tensor, device, empty, no_grad, ones, zeros
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
 from lib.errors import UnsupportedModel
-from lib.model.activation_storages import Polynomial, StorageRecorder
-from lib.model.activation_trace import GpuKernels
+from lib.model.allocations import GpuKernels, Polynomial, StorageRecorder
 from lib.model.build import LOCK
-from lib.model.meta_device import MetaRun
-from lib.model.model_inputs import Lengths, has_argument, position_limit
+from lib.model.meta_device import Lengths, MetaRun, has_argument, position_limit
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -184,7 +182,7 @@ class Shape:
 
 
 @dataclass(slots=True)
-class Stage:
+class StageRun:
     """Bytes of temporary tensors right after each operation of a stage that made some, and its FLOP."""
 
     moments: list[int] = field(default_factory=list)
@@ -200,8 +198,8 @@ class Stage:
 class PipelineRun:
     """What a call did: one step with everything before it, the decoding, what came out (as batch, height, width, frames)."""
 
-    denoise: Stage
-    decode: Stage
+    denoise: StageRun
+    decode: StageRun
     output: Shape
     latents: Tensor
     """What the VAE was given."""
@@ -315,13 +313,13 @@ class MetaPipeline:
         moments = recorder.bytes_alive()
         made = self._shape_of(output, shape)
         return PipelineRun(
-            denoise=Stage(moments[:storages], flop),
-            decode=Stage(moments[storages:], recorder.flop + kernels.flop - flop),
+            denoise=StageRun(moments[:storages], flop),
+            decode=StageRun(moments[storages:], recorder.flop + kernels.flop - flop),
             output=made,
             latents=decode_start["latents"],
         )
 
-    def decode_by_tiles(self, latents: Tensor) -> Stage:
+    def decode_by_tiles(self, latents: Tensor) -> StageRun:
         """Run the VAE alone on such latents, by tiles."""
         self.vae.to(latents.dtype)
         self.vae.enable_tiling()
@@ -331,7 +329,7 @@ class MetaPipeline:
                 self.vae.decode(empty(latents.shape, dtype=latents.dtype), return_dict=False)
         finally:
             self.vae.disable_tiling()
-        return Stage(recorder.bytes_alive(), recorder.flop + kernels.flop)
+        return StageRun(recorder.bytes_alive(), recorder.flop + kernels.flop)
 
     @property
     def tile_megapixels(self) -> float:
@@ -377,7 +375,7 @@ class MetaPipeline:
         return inputs | dict.fromkeys(masks, mask)
 
 
-def run_encoder(built: BuiltModel, prompts: int, tokens: int) -> Stage:
+def run_encoder(built: BuiltModel, prompts: int, tokens: int) -> StageRun:
     """A text encoder on so many prompts, padded to the pipeline's length or to its own limit; pipelines ask for all hidden states."""
     model: Any = built.model
     length = min(tokens, position_limit(model) or tokens)
@@ -385,7 +383,7 @@ def run_encoder(built: BuiltModel, prompts: int, tokens: int) -> Stage:
     with _meta_run(recorder, kernels):
         options = {"output_hidden_states": True} | ({"use_cache": False} if has_argument(model, "use_cache") else {})
         model(input_ids=zeros(prompts, length, dtype=torch.long), **options)
-    return Stage(recorder.bytes_alive(), recorder.flop + kernels.flop)
+    return StageRun(recorder.bytes_alive(), recorder.flop + kernels.flop)
 
 
 def _pipeline_class(denoiser: Any) -> Any:

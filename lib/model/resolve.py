@@ -171,10 +171,10 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
     from transformers import __version__  # noqa: PLC0415 loaded when first needed
 
     from lib.model import parameters  # noqa: PLC0415
-    from lib.model.activation_peaks import trace_activations  # noqa: PLC0415
+    from lib.model.activations import trace_activations  # noqa: PLC0415
     from lib.model.build import build  # noqa: PLC0415
     from lib.model.media import describe_vision, run_picture_pass  # noqa: PLC0415
-    from lib.model.model_inputs import describe_sound  # noqa: PLC0415
+    from lib.model.meta_device import describe_sound  # noqa: PLC0415
 
     quantization, quantization_caveats = read_quantization(config, beside)
     built = build(config)

@@ -42,7 +42,7 @@ from lib.laws.media_tokens import (
 )
 from lib.model.bundled import find_spec, from_json, to_json
 from lib.model.media import describe_vision
-from lib.model.model_inputs import describe_sound
+from lib.model.meta_device import describe_sound
 
 SIZES = st.builds(ImageSize, st.integers(28, 4_500), st.integers(28, 4_500))
 FEW = settings(max_examples=60)

@@ -11,12 +11,10 @@ from torch import Tensor, bfloat16, device, int64, no_grad, zeros
 from lib.errors import BadArgument
 from lib.memory import MemoryEstimate, estimate_memory, fit_memory
 from lib.memory.resolve import resolve_media, tower_bytes
-from lib.model.activation_storages import StorageRecorder
-from lib.model.activation_trace import GpuKernels
+from lib.model.allocations import GpuKernels, StorageRecorder
 from lib.model.build import build
 from lib.model.bundled import find_config, find_spec
-from lib.model.meta_device import MetaRun
-from lib.model.model_inputs import Lengths
+from lib.model.meta_device import Lengths, MetaRun
 from lib.model.spec import ModelSpec
 from lib.units import GIB
 from lib.workload import MediaRequest, MemoryRequest

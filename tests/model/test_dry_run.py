@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig
 
 from lib.errors import BadArgument, UnsupportedModel
-from lib.model.activation_storages import StorageCounter
+from lib.model.allocations import StorageCounter
 from lib.model.build import model_class
 from lib.model.dry_run import dry_run
 from lib.model.dry_run_result import DryRun, Training

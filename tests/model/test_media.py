@@ -12,11 +12,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lib.memory import estimate_memory
 from lib.memory.resolve import resolve_media
-from lib.model.activation_storages import StorageRecorder
-from lib.model.activation_trace import GpuKernels
+from lib.model.allocations import GpuKernels, StorageRecorder
 from lib.model.build import build
-from lib.model.meta_device import MetaRun
-from lib.model.model_inputs import Lengths
+from lib.model.meta_device import Lengths, MetaRun
 from lib.model.resolve import resolve_config
 from lib.model.spec import ModelSpec, PicturePass
 from lib.speed.model_work import derive_model_work

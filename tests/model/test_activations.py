@@ -10,11 +10,11 @@ import torch
 from model_facts import LLAMA
 from torch.profiler import ProfilerActivity, profile
 
-from lib.model.activation_peaks import trace_activations
-from lib.model.activation_storages import StorageRecorder
+from lib.model.activations import trace_activations
+from lib.model.allocations import StorageRecorder
 from lib.model.build import BuiltModel, build
 from lib.model.cache_terms import cache_of, tensors_of
-from lib.model.model_inputs import Lengths
+from lib.model.meta_device import Lengths
 from lib.model.spec import ActivationFit
 
 SMALL = {**LLAMA, "hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4, "vocab_size": 1000}

@@ -1,12 +1,28 @@
-"""Storages of temporary tensors, followed from the operation that makes them to their release.
+"""What a GPU would allocate: the tensors of CUDA's kernels, and each storage followed from the operation that makes it to its release.
 
 A run is made once, with a prime for each of batch, tokens and encoder positions. What an extent of a tensor stands for is then found by
 division: 3 · 258 304 is three per token, 128 is a width. The size of a storage is the product of its extents, so one run gives a
-polynomial in the three lengths and not one value; `lib.model.activation_peaks` makes a second run with other lengths and compares before
+polynomial in the three lengths and not one value; `lib.model.activations` makes a second run with other lengths and compares before
 it relies on it. Storages that existed before the run (weights) are not recorded; those of the cache are taken out by the caller.
 
 A storage is released when the last reference to it goes. What a cycle of references keeps would stay until Python's garbage collector
 runs, so code of ours that looks at tensors must not make such cycles: a trace has to be the same every time.
+
+Two modes stand in for a CUDA device. `GpuKernels` (the meta device) replaces attention, the mixed softmax and the products of experts by
+allocations of the same size; `CudaOperators` (fake tensors) calls the operators of CUDA, with their shapes, autograd formulas and FLOP.
+
+* On the meta device `scaled_dot_product_attention` would fall back to plain matrix products and hold T² scores that no GPU kernel holds:
+
+      no mask, 16 bits, head width ≤ 256, equal for keys and values    FlashAttention: output, and float32 log-sum-exp per row;
+                                                                       widths are padded to multiples of 8
+      otherwise                                                        memory-efficient kernel: a boolean mask once more in the
+                                                                       compute dtype; output; above width 128 a float32 accumulator
+
+* A softmax from 16 bits to float32 is one kernel on CUDA (on the meta device its input would first be copied), and the grouped product
+  of a mixture's experts allocates its output (its meta function refuses float32, which the CUDA one takes).
+
+Source: aten/src/ATen/native/transformers of PyTorch 2.13 (attention.cpp, cuda/sdp_utils.cpp, cuda/attention.cu). Limits: cards before
+compute capability 8.0, and float32, have no kernel for shared key heads and take scores: there the "eager" trace is nearer.
 """
 
 from __future__ import annotations
@@ -16,14 +32,19 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, empty_like, ops
+import torch
+from torch import Tensor, empty, empty_like, float32, ops, softmax
+from torch import bool as boolean
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers.integrations import moe  # noqa: F401 it registers the products of experts
 
 from lib.errors import UnsupportedModel
-from lib.model.model_inputs import Lengths
+from lib.model.meta_device import Lengths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from torch import UntypedStorage
 
@@ -264,3 +285,129 @@ class StorageRecorder(StorageCounter):  # type: ignore[no-untyped-call]
             if when % 2 == 0 and when >= start:
                 moments.append({m: c for m, c in alive.items() if c})
         return moments
+
+
+_FLASH_WIDTH = 256
+_ACCUMULATOR_WIDTH = 128
+_PAD = 8
+_HALF = 2
+_SOFTMAX = frozenset({softmax, Tensor.softmax, functional.softmax})
+_GROUPED = frozenset({getattr(functional, "grouped_mm", None), getattr(torch, "_grouped_mm", None)})
+_SDPA = functional.scaled_dot_product_attention
+
+
+def widens_in_softmax(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether this is a softmax from 16 bits to float32, one kernel on CUDA."""
+    return func in _SOFTMAX and kwargs.get("dtype") is float32 and args[0].element_size() == _HALF
+
+
+def takes_flash(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
+    """Whether attention of these runs in FlashAttention on CUDA; else in the memory-efficient kernel."""
+    return mask is None and query.element_size() == _HALF and query.shape[-1] == value.shape[-1] <= _FLASH_WIDTH
+
+
+def pad_width(width: int) -> int:
+    """The width of a head as FlashAttention takes it."""
+    return -(-width // _PAD) * _PAD
+
+
+class GpuKernels(TorchFunctionMode):
+    """Replaces attention, the mixed softmax and grouped products by allocations of the same size."""
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer these calls, and run every other as it is."""
+        kwargs = kwargs or {}
+        if func is _SDPA:
+            return _allocate_attention(*args, **kwargs)
+        if widens_in_softmax(func, args, kwargs):
+            return empty(args[0].shape, dtype=float32, device=args[0].device)
+        if func in _GROUPED:
+            return empty((*args[0].shape[:-1], args[1].shape[-1]), dtype=args[0].dtype, device=args[0].device)
+        return func(*args, **kwargs)
+
+
+def _allocate_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, *_: Any, **__: Any) -> Tensor:
+    """Allocate what the fused kernel allocates; returns a tensor like its output, (batch, heads, length, width)."""
+    *leading, length, width = query.shape
+    wide = value.shape[-1]
+    half = query.element_size() == _HALF
+    if attn_mask is not None and attn_mask.dtype is boolean:
+        attn_mask = empty(attn_mask.shape, dtype=query.dtype, device=query.device)
+    if takes_flash(query, value, attn_mask):
+        padded = pad_width(width)
+        copies = [empty((*t.shape[:-1], padded), dtype=t.dtype, device=t.device) for t in (query, key, value) if padded != width]
+        sums = empty((*leading, length), dtype=float32, device=query.device)
+        output = _empty_output(query, leading, length, padded)
+        del copies, sums
+        return output[..., :width]
+    accumulator = empty((*leading, length, wide), dtype=float32, device=query.device) if half and wide > _ACCUMULATOR_WIDTH else None
+    output = _empty_output(query, leading, length, wide)
+    del accumulator, attn_mask
+    return output
+
+
+def _empty_output(query: Tensor, leading: list[int], length: int, width: int) -> Tensor:
+    """In memory as (batch, length, heads, width), as the kernels write it, so that the transpose after it needs no copy."""
+    if not leading:
+        return empty((length, width), dtype=query.dtype, device=query.device)
+    return empty((*leading[:-1], length, leading[-1], width), dtype=query.dtype, device=query.device).transpose(-3, -2)
+
+
+class CudaOperators(TorchFunctionMode):
+    """Calls the operators that a CUDA device would, with their own shapes, autograd formulas and FLOP."""
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer these calls, and run every other as it is."""
+        kwargs = kwargs or {}
+        if func is functional.scaled_dot_product_attention:
+            return _attention(*args, **kwargs)
+        if widens_in_softmax(func, args, kwargs):
+            return ops.aten._softmax(args[0], kwargs.get("dim", args[1] if len(args) > 1 else -1), True)  # noqa: SLF001 as called
+        if func in _GROUPED and args[0].dtype is float32:  # the CUDA operator takes it, its meta function does not
+            return ops.transformers.grouped_mm_fallback(args[0], args[1], kwargs["offs"])
+        if func is functional.dropout:
+            return _dropout(*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+def _dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: ARG001 torch's
+    if not training or p == 0:
+        return x
+    dropped: Tensor = ops.aten.native_dropout(x, p, True)[0]
+    return dropped
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """What `scaled_dot_product_attention` calls on CUDA: FlashAttention, or the memory-efficient kernel."""
+    if torch.is_autocast_enabled("cpu"):
+        query, key, value = (t.to(torch.get_autocast_dtype("cpu")) for t in (query, key, value))
+    width = value.shape[-1]
+    lead, squeezed = query.shape[:-3], query.ndim == 3  # noqa: PLR2004 heads, positions, width
+    if squeezed:
+        query, key, value = (t.unsqueeze(0) for t in (query, key, value))
+    if takes_flash(query, value, attn_mask):
+        more = pad_width(width) - width
+        if more:
+            query, key, value = (functional.pad(t, (0, more)) for t in (query, key, value))
+        result = ops.aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, scale=scale)[0]  # noqa: SLF001
+        result = result[..., :width] if more else result
+    else:
+        if enable_gqa and key.shape[-3] != query.shape[-3]:
+            key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
+        if attn_mask is not None:
+            if attn_mask.dtype is torch.bool:
+                attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(attn_mask.logical_not(), float("-inf"))
+            attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2])
+        kept = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+        result = ops.aten._scaled_dot_product_efficient_attention(query, key, value, attn_mask, kept, dropout_p, is_causal, scale=scale)[0]  # noqa: SLF001
+    attended: Tensor = result.squeeze(0) if squeezed and lead == () else result
+    return attended

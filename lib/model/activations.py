@@ -1,7 +1,8 @@
 """Peak of temporary tensors: the model runs on the meta device, a few layers of each kind, and the fullest moments become `ActivationFit`s.
 
-Once per attention kernel and element size, with prime lengths (`lib.model.activation_storages`): a prefill as `generate` makes it, logits
+Once per attention kernel and element size, with prime lengths (`lib.model.allocations`): a prefill as `generate` makes it, logits
 of the last position and their float32 copy, then one decode step, in which a cache that grows by concatenation holds one layer twice.
+Of a deep model the first two layers of each kind compute and the others hand their input on (`lib.model.layer_extrapolation`).
 A plain run at a short length has to agree, tensor by tensor, with the polynomials of the first run; where it does not (scans written as
 loops over the tokens), plain runs at a few lengths are interpolated instead. Tensors of the cache itself are taken out; storage that a
 window's slice of the cache pins until the first decode step is counted, for every layer of that kind.
@@ -14,25 +15,156 @@ operations the float32 trace is twice the 16-bit one, an upper bound, and the ea
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from torch import bfloat16, float32
+from torch import Tensor, bfloat16, device, empty_like, float32, long, no_grad, zeros
 from torch import dtype as Dtype  # noqa: N812 a type, named like one
 from torch.nn import Module
 from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
 
 from lib.errors import UnsupportedModel
-from lib.model.activation_storages import BLOCK, Coefficient, Polynomial, evaluate
-from lib.model.activation_trace import Stage, Trace, layers_of, select_layers, trace_forward
+from lib.model.allocations import BLOCK, Coefficient, GpuKernels, Polynomial, StorageRecorder, add, evaluate, shift_by_token, size_law
 from lib.model.build import LOCK, BuiltModel
-from lib.model.meta_device import unchecked_distributions
-from lib.model.model_inputs import Lengths, attention_windows, has_argument, in_dtype, own_dtype, position_limit, with_kernel
+from lib.model.cache_terms import cache_of, tensors_of
+from lib.model.layer_extrapolation import Layer, layers_of, run_only, select_layers
+from lib.model.meta_device import (
+    Lengths,
+    MetaRun,
+    attention_windows,
+    has_argument,
+    in_dtype,
+    own_dtype,
+    position_limit,
+    prefill_inputs,
+    unchecked_distributions,
+    with_kernel,
+)
 from lib.model.spec import ActivationFit
+
+
+@dataclass(slots=True)
+class Trace:
+    """Moments of the prefill and of the decode step; sizes of the prefill's tensors in order, as numbers and as polynomials."""
+
+    moments: list[Polynomial] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    laws: list[Polynomial] = field(default_factory=list)
+    operations: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialModel:
+    """A module to run, its layers, and those of them that compute."""
+
+    module: Module
+    layers: list[Layer]
+    working: list[Layer]
+
+
+def trace_forward(stage: PartialModel, lengths: Lengths, *, budget: int, symbolic: bool = True, decode: bool = True) -> Trace:
+    """Prefill as `generate` makes it and, where there is a cache and it is asked for, one decode step.
+
+    Args:
+        stage: what to run.
+        lengths: primes for a run whose moments are polynomials, any lengths otherwise.
+        budget: operations after which the run is given up.
+        symbolic: whether moments are to be polynomials; else they are numbers (constants).
+        decode: whether a step follows.
+
+    Raises:
+        UnsupportedModel: the budget is spent.
+    """
+    unknowns = lengths if symbolic else Lengths(1, 1, 1)
+    recorder = StorageRecorder([*stage.module.parameters(), *stage.module.buffers()], unknowns, budget)
+    idle: list[int | None] = []
+
+    def aside(_: Layer, hidden: Tensor) -> Tensor:
+        copy = empty_like(hidden)
+        idle.append(recorder.number_of(copy))
+        return copy
+
+    with ExitStack() as modes:
+        for mode in (run_only(stage.layers, stage.working, aside=aside), no_grad(), MetaRun(0), GpuKernels(), device("meta"), recorder):
+            modes.enter_context(mode)
+        inputs = prefill_inputs(stage.module, lengths)
+        output = stage.module(**inputs)
+        last = last_scores(output) if "use_cache" in inputs else None
+        cache = cache_of(output) if "use_cache" in inputs else None
+        encoder_states = getattr(output, "encoder_last_hidden_state", None)
+        del output, last, inputs
+        trace = Trace(sizes=list(recorder.sizes), laws=list(recorder.laws), operations=recorder.operations - len(idle))
+        pinned = add(_pinned_by_slices(recorder, cache, stage.layers, unknowns), recorder.collected([n for n in idle if n is not None]))
+        trace.moments = [add(moment, pinned) for moment in recorder.moments(without=_numbers_of(recorder, cache))]
+        if cache is not None and decode:
+            trace.moments += _decode_step(stage.module, recorder, cache, encoder_states, lengths)
+    return trace
+
+
+def last_scores(output: Any) -> Tensor | None:
+    """Scores of the last position in float32, as `generate` copies them."""
+    logits = getattr(output, "logits", None)
+    return logits[:, -1].to(dtype=float32, copy=True) if logits is not None else None
+
+
+def step_inputs(module: Module, cache: object, encoder_states: Any) -> tuple[str, dict[str, Any]]:
+    """The name of a decode step's token ids, and its other arguments."""
+    config: Any = module.config
+    name = "cache_params" if has_argument(module, "cache_params") else "past_key_values"
+    inputs: dict[str, Any] = {name: cache, "use_cache": True}
+    if not config.is_encoder_decoder:
+        return "input_ids", inputs
+    return "decoder_input_ids", {**inputs, "encoder_outputs": BaseModelOutput(last_hidden_state=encoder_states)}
+
+
+def _decode_step(module: Module, recorder: StorageRecorder, cache: object, encoder_states: Any, lengths: Lengths) -> list[Polynomial]:
+    """Moments of one decode step, less the cache as it was before it."""
+    config: Any = module.config
+    ids, inputs = step_inputs(module, cache, encoder_states)
+    if config.is_encoder_decoder:
+        module(**inputs, **{ids: zeros(lengths.batch, lengths.tokens, dtype=long)})
+    before: Polynomial = {}
+    for number in _numbers_of(recorder, cache):
+        before = add(before, recorder.laws[number])
+    first = len(recorder.sizes)
+    output = module(**inputs, **{ids: zeros(lengths.batch, 1, dtype=long)})
+    last = last_scores(output)
+    moments = recorder.moments(since=first)
+    del last
+    return [shift_by_token(add(moment, before, -1)) for moment in moments]
+
+
+def _numbers_of(recorder: StorageRecorder, cache: object) -> set[int]:
+    """The storages of a cache, as the recorder numbers them."""
+    numbers = (recorder.number_of(tensor) for _, tensor in tensors_of(cache))
+    return {number for number in numbers if number is not None}
+
+
+def _pinned_by_slices(recorder: StorageRecorder, cache: object, layers: list[Layer], lengths: Lengths) -> Polynomial:
+    """Storage that cached slices keep alive beyond their own size, over all layers of each kind."""
+    twins = Counter(layer.kind for layer in layers)
+    by_position = {position: layer for layer in layers for position in layer.positions}
+    counted: set[tuple[int, int]] = set()
+    total: Polynomial = {}
+    items = getattr(cache, "layers", None)
+    for position, item in enumerate(items if isinstance(items, (list, tuple)) else ()):
+        owner = by_position.get(position)
+        kind = owner.kind if owner else -position - 1
+        for order, (_, tensor) in enumerate(tensors_of(item)):
+            number = recorder.number_of(tensor)
+            if number is None or (kind, order) in counted:
+                continue
+            counted.add((kind, order))
+            count = twins[kind] if owner else 1
+            total = add(total, add(recorder.laws[number], size_law(tensor, lengths), -1), count)
+    return total
+
 
 _BATCH, _FEW = 2003, 3
 _ENCODER, _SHORT_ENCODER = 7919, 64
@@ -141,7 +273,7 @@ def double_fit(fit: ActivationFit) -> ActivationFit:
 class _Plan:
     """The lengths to run a stage at: `long` past every window, `short` below the first one (0 = none), `check` for the comparison."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: PartialModel) -> None:
         self.windows = attention_windows(stage.module.config)
         last = max(self.windows, default=0)
         limit = position_limit(stage.module)
@@ -183,16 +315,16 @@ def trace_activations(built: BuiltModel) -> tuple[ActivationFit, ...]:
     return ()
 
 
-def _stages(model: Module) -> list[Stage]:
+def _stages(model: Module) -> list[PartialModel]:
     """The model with a few layers, with all layers up to the last of these, then models inside it that take token ids."""
     inner = [m for m in model.modules() if isinstance(m, PreTrainedModel) and m is not model and has_argument(m, "input_ids")]
     stages = []
     for module in (model, *inner):
         layers = layers_of(module)
         few = select_layers(layers)
-        stages.append(Stage(module=module, layers=layers, working=few))
+        stages.append(PartialModel(module=module, layers=layers, working=few))
         if len(few) < len(layers):
-            stages.append(Stage(module=module, layers=layers, working=select_layers(layers, prefix=True)))
+            stages.append(PartialModel(module=module, layers=layers, working=select_layers(layers, prefix=True)))
     return stages
 
 
@@ -203,7 +335,7 @@ def _loaded(module: Module, dtype: Dtype, kernel: str) -> Iterator[None]:
         yield
 
 
-def _trace_stage(stage: Stage) -> tuple[ActivationFit, ...]:
+def _trace_stage(stage: PartialModel) -> tuple[ActivationFit, ...]:
     config: Any = stage.module.config
     own = config._attn_implementation  # noqa: SLF001 the kernel transformers chose for this class
     kernels: tuple[Literal["sdpa", "eager"], ...] = ("sdpa", "eager") if own == "sdpa" else ("eager",)
@@ -224,7 +356,7 @@ def _trace_stage(stage: Stage) -> tuple[ActivationFit, ...]:
     return tuple(fits)
 
 
-def _run_probe(stage: Stage, plan: _Plan) -> _Probe:
+def _run_probe(stage: PartialModel, plan: _Plan) -> _Probe:
     """Run short and plain, then with primes, and compare."""
     lengths = Lengths(_FEW, plan.check, _SHORT_ENCODER)
     try:
@@ -255,7 +387,7 @@ def _foretells(trace: Trace, other: Trace, lengths: Lengths) -> bool:
     return same and all(evaluate(law, lengths) == size for law, size in zip(trace.laws, other.sizes, strict=True))
 
 
-def _fits_of(stage: Stage, plan: _Plan, key: Key, probe: _Probe, trace: Trace | None) -> list[ActivationFit]:
+def _fits_of(stage: PartialModel, plan: _Plan, key: Key, probe: _Probe, trace: Trace | None) -> list[ActivationFit]:
     """The fullest moments of one kernel and element size, past every window and, where a model has one, below the first."""
     if probe.sample_at:
         return _sample(stage, key, probe.sample_at)
@@ -270,7 +402,7 @@ def _fits_of(stage: Stage, plan: _Plan, key: Key, probe: _Probe, trace: Trace | 
         return build_fits(key, long, 0)
 
 
-def _sample(stage: Stage, key: Key, tokens: int) -> list[ActivationFit]:
+def _sample(stage: PartialModel, key: Key, tokens: int) -> list[ActivationFit]:
     """A straight line through the peaks of three plain runs; and what is fuller at a few tokens, where only weights make temporaries."""
     peaks = {}
     for point in ((1, tokens), (2, tokens), (1, 2 * tokens), (1, _FEW), (1, 2 * _FEW)):
