@@ -9,8 +9,9 @@
   const same = (a, b) => String(a) === String(b) || (a !== null && a !== "" && b !== "" && !isNaN(a) && !isNaN(b) && Number(a) === Number(b));
   const writes = (value) => (Array.isArray(value) ? value.join(",") : String(value));
 
-  // A token pasted in place of a model gets into no address, for that is kept, logged and passed on.
-  const nameable = (model) => (/^\s*hf_[^/]*$/.test(model) ? "" : model);
+  // A token, in whatever field it was pasted, gets into no address, for that is kept, logged and passed on.
+  const isToken = (text) => /^\s*(hf|api_org)_[^/]*$/.test(text) || /(hf|api_org)_([A-Za-z0-9]{20}|oauth_|jwt_)/.test(text);
+  const nameable = (text) => (isToken(text) ? "" : text);
   // What the address says: the tab, the model, and what differs from the defaults.
   const queryOf = (reference, typed, values, bad) => {
     const query = new URLSearchParams();
@@ -19,10 +20,13 @@
     if (model.trimStart().startsWith("{") || model.length > MAP.longest) query.set("config", "pasted");
     else if (model) query.set("model", model);
     MAP.fields.forEach((field, n) => {
-      if (values[n] !== null && values[n] !== undefined && !same(values[n], field.default) && ![...bad, "trace"].includes(field.name)) query.set(field.name, writes(values[n]));
+      if (values[n] === null || values[n] === undefined || same(values[n], field.default) || [...bad, "trace"].includes(field.name)) return;
+      if (!isToken(writes(values[n]))) query.set(field.name, writes(values[n]));
     });
     const kept = new URLSearchParams(location.search);
-    for (const name of ["space", "tier", "__theme", "units"]) if (kept.has(name) && (name === "__theme" || name === "units" || tab === "space")) query.set(name, kept.get(name));
+    for (const name of ["space", "tier", "__theme", "units"]) {
+      if (kept.has(name) && (name === "__theme" || name === "units" || tab === "space") && !isToken(kept.get(name))) query.set(name, kept.get(name));
+    }
     return "?" + query.toString().replaceAll("%2F", "/").replaceAll("%3A", ":").replaceAll("%2C", ",");
   };
   const address = (query, moved) => {
@@ -71,6 +75,17 @@
     field.shown = input.checkVisibility();
     return bad;
   });
+  const panelOf = (fold) => (fold.dataset.fold === "#workload" ? document.querySelector("#workload") : fold.closest(fold.dataset.fold));
+  // A folded panel that holds a bad number says so on its bar.
+  const markFolds = (bad) => {
+    for (const fold of document.querySelectorAll("[data-fold]")) {
+      const inside = bad.filter((one) => !one.shown).map((one) => panelOf(fold)?.querySelector(`#q-${one.name} .field-error`)?.textContent);
+      const words = fold.checkVisibility() ? inside.filter(Boolean).join(" ") : "";
+      const marked = fold.querySelector(".field-error") ?? (words && fold.appendChild(document.createElement("span")));
+      if (!words) marked?.remove?.();
+      else if (marked.textContent !== words) Object.assign(marked, { className: "field-error", textContent: words });
+    }
+  };
 
   const shows = (part) => {
     if (part.tab !== tab || (part.named && !new URLSearchParams(location.search).has(part.named))) return false;
@@ -89,7 +104,9 @@
     tab = tabShown();
     rove();
     wordWorkload(values);
-    const bad = findBad(), stopped = bad.filter((one) => one.shown).map((one) => one.box);
+    const bad = findBad();
+    markFolds(bad);
+    const stopped = bad.filter((one) => one.shown).map((one) => one.box);
     if (stopped.includes("")) return [...ticks];
     address(queryOf(reference, typed, values, bad.map((one) => one.name)), before !== null && before !== tab);
     const question = JSON.stringify([reference, ...values]);
@@ -129,6 +146,8 @@
       return raised;
     },
     go: () => wanted.hardware,
+    // Before the sign-in, whose script adds this query to its own: afterwards the tab and the Space are back.
+    remember: (space) => history.replaceState(null, "", `?tab=space${nameable(space ?? "") && encodeURIComponent(`&space=${encodeURIComponent(space)}`)}`),
     find: (model, config, ...rest) => [model, document.querySelector("#config textarea")?.checkVisibility() ? config : "", ...rest],
   };
   const settle = () => document.querySelector("#settle")?.click();
@@ -169,8 +188,9 @@
     if (MAP.parts.some((part) => part.box && target?.closest(`${part.box} > button`))) setTimeout(settle, 0);
     const fold = target?.closest("[data-fold]");
     if (fold) {
-      const panel = fold.dataset.fold === "#workload" ? document.querySelector("#workload") : fold.closest(fold.dataset.fold);
-      fold.setAttribute("aria-expanded", String(panel.toggleAttribute("data-open")));
+      fold.setAttribute("aria-expanded", String(panelOf(fold).toggleAttribute("data-open")));
+      markFolds(findBad());
+      window.dispatchEvent(new Event("resize")); // a chart that was drawn while folded takes its width
     }
     if (target?.closest("#check")) {
       const answer = [...document.querySelectorAll(".answers, #live")].find((one) => one.checkVisibility());

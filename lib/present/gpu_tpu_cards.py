@@ -71,14 +71,15 @@ def options_table(answer: GpuTpuAnswer) -> str:
     first = answer["options"][0]
     terms = f"TPU prices: {first['region']}, {COMMITMENTS[first['commitment']]}"
     where = terms if first["kind"] == "tpu" else "No slice of TPU is among them"
-    heads = ("Hardware", "Memory per device", "First token", "Tokens per second", "Price")
+    heads = ("Hardware", "Memory per device, all at full length", "First token", "Tokens per second", "Price")
     return table_markup(f"Options, predicted. {where}", heads, [_option_row(option) for option in answer["options"]], "options")
 
 
 def _option_row(option: OptionEntry) -> tuple[str, ...]:
     mark = f' <span class="badge">{escape(_role(option))}</span>'
+    runs = f"<small>{escape(option['precision'])} with {escape(option['engine'])}</small>"
     return (
-        hardware_name(option["name"], option["hardware"], option["platform"], mark),
+        hardware_name(option["name"], option["hardware"], option["platform"], mark) + runs,
         f"{gib(option['per_device_bytes'])}<small>of {gib(option['capacity_bytes'] or 0)}, on {_devices(option)}</small>",
         _first_token(option),
         _rates(option),

@@ -34,7 +34,19 @@ from lib.model.spec import ModelSpec
 from lib.present.gpu_tpu_cards import guidance_sentence, list_properties
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Source, Value
-from lib.service.arguments import Arguments, Checked, Concurrency, Flag, Tokens, argument, check_choice, check_number, one_of, whole_number
+from lib.service.arguments import (
+    Arguments,
+    Checked,
+    Concurrency,
+    Flag,
+    Tokens,
+    TokensOrNone,
+    argument,
+    check_choice,
+    check_number,
+    one_of,
+    whole_number,
+)
 from lib.service.endpoint import App
 from lib.service.gpu_tpu_options import OptionQuestion, RecipeQuestion, generation_entry, gpu_recipes, option_entries, slice_recipes
 from lib.workload import Workload
@@ -88,6 +100,8 @@ class GpuTpuArguments(Arguments):
     region: Annotated[str, Checked(lambda _, value: value, str)] = argument(HOME_REGION, "region of the TPU prices, such as europe-west4")
     commitment: Annotated[Commitment, one_of(COMMITMENTS)] = argument("on_demand", "TPU price: on_demand, spot, 1_year or 3_years")
     torchtpu_claim: Flag = argument(False, "add what a vendor's claim of 1.5 to 2 times the speed would mean")
+    prompt_tokens: TokensOrNone = argument(0, "tokens of the usual prompt; 0 takes a share of the context")
+    output_tokens: TokensOrNone = argument(0, "tokens of the usual answer; 0 takes a share of the context")
 
     @property
     def places(self) -> frozenset[Place]:
@@ -137,7 +151,11 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     has_model = not (isinstance(arguments.model, str) and not arguments.model.strip())
     spec = app.models(arguments.model) if has_model else None
     workload = Workload(
-        context_tokens=arguments.context_tokens, concurrency=arguments.concurrency, precision=_WEIGHED.get(arguments.precision, "bf16")
+        context_tokens=arguments.context_tokens,
+        prompt_tokens=arguments.prompt_tokens,
+        output_tokens=arguments.output_tokens,
+        concurrency=arguments.concurrency,
+        precision=_WEIGHED.get(arguments.precision, "bf16"),
     )
     options, findings, work = None, Findings(), arguments.work
     if spec is not None:

@@ -70,11 +70,14 @@ def arguments(fields: Sequence[Field], values: Sequence[Value]) -> dict[str, Any
 def word_refusal(refused: Exception | str, failed: str = "", box: Sequence[Field] = ()) -> str:
     """The markup of a refusal, under what failed ("No bill."), with the label of a field (first of the box's) in place of its argument.
 
-    "iterations was '1'." becomes "Timed products was '1'.".
+    "iterations was '1'." becomes "Timed products was '1'.", and "Before: concurrency was None." "Before: concurrent requests was None.".
     """
     sentence, labels = str(refused), {**LABELS, **{field.argument: field.label for field in box}}
     name, was, rest = sentence.partition(" was ")
-    return refusal_note(f"{labels[name]} was {rest}" if was and name in labels else sentence, failed)
+    side, colon, argument = name.rpartition(": ")
+    label = labels.get(argument, "") if was else ""
+    label = label[:1].lower() + label[1:] if side else label
+    return refusal_note(f"{side}{colon}{label} was {rest}" if label else sentence, failed)
 
 
 EXAMPLE = "meta-llama/Llama-3.1-8B-Instruct"

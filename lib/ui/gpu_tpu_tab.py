@@ -105,7 +105,7 @@ def build(services: Services) -> GpuTpuView:
             options = gr.HTML(elem_id="tpu-options")
             with gr.Accordion("Recipes to copy", open=False, elem_classes="quiet-accordion", elem_id="recipes"):
                 recipes = gr.HTML()
-            with gr.Accordion("GPU and TPU side by side; retired TPU tiers", open=False, elem_classes="quiet-accordion", elem_id="sides"):
+            with gr.Accordion("Slices of Cloud TPU; GPU and TPU side by side; retired TPU tiers", open=False, elem_classes="quiet-accordion", elem_id="sides"):
                 table = gr.HTML()
             with gr.Accordion("Open points and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()
@@ -158,7 +158,7 @@ def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
     arguments = workload.recommend_arguments(values)
     pairs = zip(ask.GPU_TPU, values[len(ask.QUESTION) :], strict=True)
     form = {field.argument: field.default if value is None else value for field, value in pairs}
-    form |= {name: arguments[name] for name in ("context_tokens", "concurrency", "max_ttft_s")}
+    form |= {name: arguments[name] for name in ("context_tokens", "concurrency", "max_ttft_s", "prompt_tokens", "output_tokens")}
     if form["precision"] == "auto" and arguments["precision"] in {word for _, word in ask.PRECISION_NEEDED}:
         form["precision"] = arguments["precision"]
     ticked = [*_words(form.pop("places")), *_words(form.pop("traits"))]
@@ -186,8 +186,8 @@ def gpu_tpu_markup(services: Services, model: str, values: Sequence[Value]) -> G
     without = "" if model else hint_note("Name a model above to see what it takes on slices of TPU, and what that costs.")
     return GpuTpuMarkup(
         verdict=verdict_card(answer, name) + acts + reasons_table(answer) + without,
-        options=options_table(answer) + options_notes(answer) + generations_table(answer) + region_table(answer),
-        table=side_by_side_table(answer) + retired_table(answer),
+        options=options_table(answer) + region_table(answer),
+        table=generations_table(answer) + options_notes(answer) + side_by_side_table(answer) + retired_table(answer),
         recipes=recipe_boxes(answer),
         sources=caveat_list(answer["caveats"]) + source_list(answer["sources"]),
     )

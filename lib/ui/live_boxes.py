@@ -51,7 +51,7 @@ from lib.ui.events import AT_ONCE
 from lib.ui.fields import Field, arguments, word_refusal
 from lib.ui.live_run import RunScene, close_on_exit, queue_options, scene_updates, scenes
 from lib.ui.model_field import ModelReference
-from lib.ui.workload import number
+from lib.ui.workload import fold_button, number
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -319,8 +319,9 @@ class LedgerMarkup:
 def build_ledger() -> LedgerView:
     """The layout of the ledger."""
     gr.HTML("<h2>What has been measured</h2>", elem_classes="live-head")
-    with gr.Column(elem_classes="answers"):
-        storage = gr.HTML(elem_id="ledger-kept")
+    storage = gr.HTML(elem_id="ledger-kept")
+    with gr.Column(elem_classes="answers", elem_id="ledger"):
+        fold_button("Predictions against measurements", "#ledger")
         with gr.Column(elem_classes="chart", elem_id="ledger-chart", visible=False) as box:
             figure = gr.Radio(list(FIGURES), value="peak_bytes", label="Show", elem_classes="segments ledger-figure")
             head = gr.HTML()

@@ -33,10 +33,6 @@ _FRAMED = (
     '<p class="framed-note" hidden>Inside the frame of huggingface.co a browser may block the sign-in. '
     '<a href="?tab=space" target="_blank" rel="noopener">Open this page on its own</a></p>'
 )
-# The button's own script then goes to `/login/huggingface?_target_url=/` + this query: after the sign-in the tab and the Space are back.
-_REMEMBER = (
-    "(space) => history.replaceState(null, '', '?tab=space' + (space ? encodeURIComponent('&space=' + encodeURIComponent(space)) : ''))"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +94,7 @@ def token_field(element: str, label: str, info: str) -> gr.Textbox:
 def wire(view: LoginView, space: gr.Textbox) -> None:
     """Coming back from the sign-in, the tab stands open with the same Space."""
     if view.button is not None:
-        view.button.click(None, space, None, js=_REMEMBER, api_name="login_remembered", api_visibility="private")
+        view.button.click(None, space, None, js="(space) => advisor.remember(space)", api_name="login_remembered", api_visibility="private")
 
 
 def token_of(pasted: str | None, signed: gr.OAuthToken | None) -> str | None:

@@ -198,11 +198,16 @@ def solve_html(services: Services, model: str, own: Sequence[Value], memory: Seq
         return hint_note(SOLVE_OF_INFERENCE)
     hardware, ttft, rate = own
     shared = {name: arguments[name] for name in _SHARED}
-    shared["engine"] = "transformers" if arguments["engine"] == "auto" else arguments["engine"]
     if arguments["output_tokens"]:
         shared["output_tokens"] = arguments["output_tokens"]
     limits = {"max_ttft_s": ttft or 0, "min_tokens_per_s": rate or 0}
     try:
+        qualifying = services.recommend(model, **{**workload.recommend_arguments(memory), "platforms": "all"})
+        entry = workload.find_entry(qualifying, str(hardware))
+        if entry is not None:  # as every other tab says that it runs
+            shared |= {"precision": entry["precision"], "engine": entry["engine"]}
+        elif shared["engine"] == "auto":
+            shared["engine"] = "transformers"
         answer = services.solve(model, hardware or "", concurrency=arguments["concurrency"], **limits, **shared)
     except AdvisorError as refused:
         return ask.word_refusal(refused, "No solution.", SOLVE)

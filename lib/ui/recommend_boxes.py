@@ -123,7 +123,10 @@ def roofline_updates(services: Services, model: str, values: Sequence[Value]) ->
         if not choice.hardware:
             return hint_note("Nothing qualifies, so there is no card to draw; choose hardware to look at."), None
         entry = choice.entry
-        precision, engine = ("auto", _engine(choice.hardware)) if entry is None else (entry["precision"], entry["engine"])
+        if entry is None:
+            precision, engine = "auto", _engine(choice.hardware)
+        else:
+            precision, engine, at_once = entry["precision"], entry["engine"], entry["speed"]["concurrency"] or at_once
         picture = services.roofline(model, choice.hardware, precision, engine, prompt, answer, at_once)
     except AdvisorError as refused:
         return word_refusal(refused, "No roofline."), None

@@ -39,6 +39,7 @@ from lib.workload import prompt_and_output_tokens
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
+    from lib.answers.common import RankedEntry
     from lib.answers.traffic import LoadsAnswer
     from lib.service.app import Services
 
@@ -254,18 +255,22 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
         own["trace"] = ""
     usual = prompt_and_output_tokens(int(arguments["context_tokens"]))
     engine = arguments["engine"] if arguments["engine"] in ENGINES and not TRAITS[arguments["engine"]].timed_as else "vllm"
+    hardware, entry = choose_server(services, model, values)
+    serves = entry is not None and entry["engine"] in {engine, "vllm-tpu"}
     return {
         **own,
-        "hardware": choose_server_hardware(services, model, values),
+        "hardware": hardware,
         "prompt_tokens": arguments["prompt_tokens"] or usual[0],
         "output_tokens": arguments["output_tokens"] or usual[1],
         "engine": engine,
-        "precision": arguments["precision"],
+        "precision": entry["precision"] if entry is not None and serves else arguments["precision"],
     }
 
 
-def choose_server_hardware(services: Services, model: str, values: Sequence[Value]) -> str:
-    """The hardware that is looked at, else the best Space with a GPU of its own: on ZeroGPU and on a CPU no server batches requests.
+def choose_server(services: Services, model: str, values: Sequence[Value]) -> tuple[str, RankedEntry | None]:
+    """The hardware that is looked at, else the best Space with a GPU of its own, and its entry where it qualifies.
+
+    On ZeroGPU and on a CPU no server batches requests.
 
     Raises:
         AdvisorError: nothing runs the model.
@@ -273,12 +278,12 @@ def choose_server_hardware(services: Services, model: str, values: Sequence[Valu
     choice = workload.choose_hardware(services, model, values)
     entry = choice.entry
     if choice.by_visitor or (entry is not None and entry["platform"] != "zerogpu" and entry["accelerator"]):
-        return choice.hardware
+        return choice.hardware, entry
     judged = services.recommend(model, **workload.recommend_arguments(values))
     best = next((entry for entry in judged["ranked"] if entry["platform"] == "spaces" and entry["accelerator"]), None)
     if best is None:
         raise UnknownHardware("No GPU Space runs this model; the tab Recommend says why. Choose hardware to look at above.")
-    return workload.entry_name(best)
+    return workload.entry_name(best), best
 
 
 def traffic_scenes(services: Services, model: str, values: Sequence[Value], measure: str) -> Iterator[TrafficScene]:

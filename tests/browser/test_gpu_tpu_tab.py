@@ -34,7 +34,7 @@ def test_a_linked_answer_is_readable_on_a_phone(open_page: Open, scheme: str) ->
     """A link opens the tab with its answer; nothing reaches beyond 390 px, text keeps its contrast, controls have names."""
     page = open_page("?tab=tpu&model=Qwen/Qwen3-32B&region=europe-west4", width=390, scheme=scheme, wait="#choice .card")
     expect(page.get_by_role("table", name=re.compile("europe-west4"))).to_contain_text("v6e-4")
-    open_box(page, "GPU and TPU side by side; retired TPU tiers")
+    open_box(page, re.compile("Slices of Cloud TPU"))
     expect(page.get_by_role("table", name=re.compile("no longer have"))).to_contain_text("v5e-2x2")
     assert page.evaluate(BEYOND) == []
     assert page.evaluate(CONTRAST) == []

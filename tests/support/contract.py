@@ -172,6 +172,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "region": "us-central1",
         "commitment": "on_demand",
         "torchtpu_claim": False,
+        "prompt_tokens": 0,
+        "output_tokens": 0,
     },
     "estimate_training": {
         "model": REQUIRED,

@@ -107,7 +107,7 @@ def test_the_wait_counts_the_slots_of_all_replicas(services: Services) -> None:
         (LLAMA, {}, [0, *L4, *side(hardware="nothing")], "After: "),
         (LLAMA, {}, [0, *L4, *side(hardware="zerogpu:zero-a10g")], "not rented by the hour"),
         (LLAMA, {}, [0, *L4, *side(engine="vllm-tpu")], "After: "),
-        (LLAMA, {}, [0, *L4, *side(concurrency=None)], "concurrency"),
+        (LLAMA, {}, [0, *L4, *side(concurrency=None)], "After: concurrent requests was "),
         (LLAMA, {}, [-1, *L4, *L4], "effort in USD"),
         (LLAMA, {"hours": 0}, [0, *L4, *L4], "Hours a day is 0"),
         (LLAMA, {"requests": -5}, [0, *L4, *L4], "Requests a day was"),

@@ -9,9 +9,9 @@ import page_values
 import pytest
 
 from lib.present.markup import escape
-from lib.present.numbers import gib, usd_per_month
+from lib.present.numbers import gib, seconds, tokens_per_s, usd_per_hour, usd_per_month
 from lib.service.app import Services
-from lib.ui import compare_box, cost_tab, memory_tab, recommend_tab, workload
+from lib.ui import compare_box, cost_tab, gpu_tpu_tab, memory_boxes, memory_tab, recommend_boxes, recommend_tab, traffic_tab, workload
 from lib.ui.fields import Value
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -46,6 +46,7 @@ def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(whole: Serv
         bill = cost_tab.cost_markup(whole, model, _values("cost", named, hardware)).bill
         assert f'<span class="figure">{usd_per_month(entry["cost"]["total_usd_per_month"])}</span>' in bill
         assert f"{entry['precision']} with {entry['engine']}" in bill
+        assert f"<dt>Per hour while it runs</dt><dd>{usd_per_hour(entry['cost']['usd_per_hour'])}</dd>" in bill
         need = memory_tab.memory_markup(whole, model, _values("memory", named, hardware)).need
         assert f'<span class="figure">{gib(entry["memory"]["per_device_bytes"])}</span>' in need
         asked = memory_tab.memory_question(whole, model, _values("memory", named, hardware)).arguments
@@ -73,6 +74,46 @@ def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(
         compared = whole.compare(model, side, side, prompt_tokens=prompt, output_tokens=output, **traffic)["before"]
         assert compared["latency_p50_s"] == pytest.approx(speed["request_s"])
         assert compared["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
+
+
+@pytest.mark.parametrize(("model", "named"), [case for case in WORKLOADS if case[0] != "openai/whisper-large-v3"], ids=str)
+def test_boxes_and_gpu_or_tpu_show_an_offer_as_it_is_recommended(whole: Services, model: str, named: dict[str, Any]) -> None:
+    """*Limits* and *Traffic* take its precision and engine, the roofline its step, *GPU or TPU* says its speed, price and configuration."""
+    values = _values("recommend", {**named, "platforms": ["spaces", "endpoints", "jobs", "tpu"]}, "auto")
+    ranked = whole.recommend(model, **workload.recommend_arguments(values))["ranked"]
+    for entry in ranked[::12]:
+        hardware, speed = workload.entry_name(entry), entry["speed"]
+        limits = memory_boxes.solve_html(whole, model, [hardware, 0, 0], _values("memory", named, "auto"))
+        assert f"{entry['engine']}, {entry['precision']}" in limits
+        asked = traffic_tab.traffic_arguments(whole, model, _values("traffic", named, hardware))
+        assert asked["precision"] == entry["precision"] or entry["engine"] not in {asked["engine"], "vllm-tpu"}
+        roof, _ = recommend_boxes.roofline_updates(whole, model, _values("recommend", named, hardware))
+        assert f"({1000 * speed['inter_token_s']:,.1f} ms)" in roof
+    tab = gpu_tpu_tab.gpu_tpu_markup(whole, model, _values("tpu", named, "auto")).options
+    rows = {row["hardware"] + row["platform"]: row for row in ranked}
+    options = whole.compare_gpu_tpu(model, **gpu_tpu_tab.asked_arguments(_values("tpu", named, "auto")))["options"]
+    same = [(one, rows[one["hardware"] + one["platform"]]) for one in options if one["hardware"] + one["platform"] in rows]
+    same = [(one, row) for one, row in same if (one["precision"], one["engine"]) == (row["precision"], row["engine"])]
+    assert same
+    for one, row in same:
+        assert one["ttft_s"] == pytest.approx(row["speed"]["ttft_s"])
+        assert one["decode_tokens_per_s"] == pytest.approx(row["speed"]["decode_tokens_per_s"])
+        assert one["throughput_tokens_per_s"] == pytest.approx(row["speed"]["throughput_tokens_per_s"])
+        for text in (seconds(row["speed"]["ttft_s"]), tokens_per_s(row["speed"]["decode_tokens_per_s"]), usd_per_hour(one["usd_per_hour"])):
+            assert text in tab
+        assert f"{row['precision']} with {row['engine']}" in tab
+
+
+@pytest.mark.parametrize("named", [{}, {"account": "pro", "visitors": "free", "requests": 50}], ids=str)
+def test_quota_and_users_are_the_same_in_recommend_and_cost(whole: Services, named: dict[str, Any]) -> None:
+    """What a visitor of ZeroGPU spends, how many visitors the traffic takes, and who pays."""
+    answer = whole.recommend(LLAMA, **workload.recommend_arguments(_values("recommend", named, "auto")))
+    entry = next(one for one in answer["ranked"] if one["platform"] == "zerogpu")
+    bill = whole.estimate_cost(**_bill_question(entry, named))
+    spent = next(reason["message"] for reason in entry["reasons"] if "quota" in reason["message"])
+    said = " ".join(caveat["message"] for caveat in bill["caveats"])
+    visitors = re.search(r"at least (\d+) of them", spent)
+    assert visitors is None or f"at least {visitors[1]} such visitors" in said
 
 
 @pytest.mark.parametrize("named", [WORKLOADS[0][1], WORKLOADS[2][1], {"context": 8192}], ids=str)
