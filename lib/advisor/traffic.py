@@ -27,7 +27,15 @@ from lib.advisor.result import Speed
 from lib.advisor.speed import CLIP_S, PICTURE_S, attach_bounds, predict_placements
 from lib.catalog.offers import Offer
 from lib.catalog.rules import ZeroGpuRules
-from lib.cost.usage import LOADS, reservation_values, to_decimal, zerogpu_caveats
+from lib.cost.usage import (
+    LIGHT_TRAFFIC_VISITORS,
+    LOADS,
+    MOST_VISITORS_BY_RUNS,
+    most_requests,
+    reservation_values,
+    to_decimal,
+    zerogpu_caveats,
+)
 from lib.laws.price import FULL_UTILISATION, HOUR_S, calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Reason, Value
 from lib.workload import AUTO, Workload, visitors_plan
@@ -145,13 +153,6 @@ def _plan(offer: Offer, load: tuple[Placement, Speed], requirements: Requirement
     return Plan(placement=placement, speed=speed, replicas=replicas, reasons=(Reason("replicas_needed", values, variant=variant),))
 
 
-LIGHT_TRAFFIC_VISITORS = 10
-"""ZeroGPU is for demos: traffic that needs the whole daily quota of more visitors than this wants hardware of its own. A judgement."""
-
-MOST_VISITORS_BY_RUNS = 20
-"""The same where runs that users report are the limit, not the quota: visitors who spend little of it, of a figure that is less sure."""
-
-
 def forbid_hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload) -> list[Reason]:
     """Everything that forbids hosting on ZeroGPU."""
     obstacles = []
@@ -203,12 +204,13 @@ def judge_quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: 
     calls = calls_per_day(daily_quota_s=daily, call_quota_s=each) if each > 0 else workload.requests_per_day
     by_quota = visitors_needed(calls=workload.requests_per_day, calls_per_visitor=calls)
     heavy = calls == 0 or by_quota > LIGHT_TRAFFIC_VISITORS
+    carried = not heavy and workload.requests_per_day <= most_requests(calls, runs)
     variant, most = "", LIGHT_TRAFFIC_VISITORS
     if runs is not None and runs < calls and not heavy:
         calls, variant, most = runs, "runs", MOST_VISITORS_BY_RUNS
     visitors = visitors_needed(calls=workload.requests_per_day, calls_per_visitor=calls)
     values |= {"request_quota_s": float(each), "requests_per_visitor": calls, "visitors": visitors, "most_visitors": most}
-    if heavy or visitors > most:
+    if not carried:
         return Reason("quota_too_small", values, variant=variant), False
     if workload.concurrency > LIGHT_TRAFFIC_VISITORS:
         return Reason("zerogpu_crowd", {"concurrency": workload.concurrency, "most_visitors": LIGHT_TRAFFIC_VISITORS}), False

@@ -29,7 +29,7 @@ FINEST_H = Decimal("0.05")
 class Option:
     """One way to run it: an offer (`running` around its hours, `sleeping` between requests, `zerogpu`), or a price per token.
 
-    `replicas` and `concurrency` are those of this way (0: those of the use), `visitors` those who share the requests on ZeroGPU.
+    `replicas` and `concurrency` are those of this way (0: those of the use), `alone` that one visitor makes all requests on ZeroGPU.
     """
 
     kind: Kind
@@ -38,7 +38,7 @@ class Option:
     speed: SpeedEstimate | None = None
     replicas: int = 0
     concurrency: int = 0
-    visitors: int = 1
+    alone: bool = True
 
     def usage(self, usage: Usage) -> Usage:
         """The use with the replicas and the concurrency of this way, without sleep where it runs on."""
@@ -77,8 +77,8 @@ def price_option(option: Option, usage: Usage, rules: PlatformRules) -> Decimal 
         return None
     if option.kind == "zerogpu":
         use = estimate_zerogpu_use(option.offer, usage, rules.zerogpu, option.speed)
-        carried = usage.requests_per_day <= use.requests_in_quota * option.visitors
-        beyond = Decimal(0) if carried else use.usd_per_month_alone if option.visitors == 1 else None
+        carried = usage.requests_per_day <= (use.requests_in_quota if option.alone else use.most_requests)
+        beyond = Decimal(0) if carried else use.usd_per_month_alone if option.alone else None
         return None if beyond is None else beyond + _stored(usage, rules)
     return bill_offer(option.offer, option.usage(usage), rules, speed=option.speed).total_usd_per_month
 

@@ -28,13 +28,30 @@ from lib.provenance import Caveat, Value
 from lib.speed import SpeedEstimate
 from lib.workload import Account, VisitorAccount, visitors_plan
 
+LIGHT_TRAFFIC_VISITORS = 10
+"""ZeroGPU is for demos: traffic that needs the whole daily quota of more visitors than this wants hardware of its own. A judgement."""
+
+MOST_VISITORS_BY_RUNS = 20
+"""The same where runs that users report are the limit, not the quota: visitors who spend little of it, of a figure that is less sure."""
+
+
+def most_requests(calls: int, runs: int | None) -> int:
+    """Requests a day that visitors of a ZeroGPU Space are judged to carry: `calls` and `runs` a day of one, by quota and as reported.
+
+    >>> most_requests(27, 8), most_requests(10, 8), most_requests(200, None)
+    (160, 100, 2000)
+    """
+    by_quota = LIGHT_TRAFFIC_VISITORS * calls
+    return by_quota if runs is None or runs >= calls else min(by_quota, MOST_VISITORS_BY_RUNS * runs)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZeroGpuUse:
     """What the visitors of a ZeroGPU Space spend of their quota.
 
     `requests_in_quota` is how many requests a day one visitor of this account makes without paying, `visitors` the fewest who together
-    make the day's requests so (0 when a single request exceeds the quota). `usd_per_request_beyond` is what such a visitor pays for each
+    make the day's requests so (0 when a single request exceeds the quota), `most_requests` what all visitors are judged to make.
+    `usd_per_request_beyond` is what such a visitor pays for each
     further request, `None` where the account cannot; `usd_per_month_alone` what one visitor who makes all of them pays.
     """
 
@@ -44,6 +61,7 @@ class ZeroGpuUse:
     daily_quota_s: int
     requests_in_quota: int
     visitors: int
+    most_requests: int
     usd_per_request_beyond: Decimal | None
     usd_per_month_alone: Decimal | None
 
@@ -181,7 +199,8 @@ def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed:
         seconds = Decimal(rules.default_duration_s)
     each = quota_seconds(seconds=seconds, duration_factor=size.duration_factor, multiplier=size.quota_multiplier)
     daily = rules.daily_quota_s[plan]
-    carried = calls_per_day(daily_quota_s=daily, call_quota_s=each, runs=rules.runs_per_day_reported.get(plan))
+    by_quota, runs = calls_per_day(daily_quota_s=daily, call_quota_s=each), rules.runs_per_day_reported.get(plan)
+    carried = calls_per_day(daily_quota_s=daily, call_quota_s=each, runs=runs)
     pays = plan in rules.overquota_accounts
     price = rules.overquota_usd_per_gpu_hour
     alone = beyond_quota(quota_s=usage.requests_per_day * each - daily, usd_per_gpu_hour=price) * usage.days_per_month
@@ -192,6 +211,7 @@ def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed:
         daily_quota_s=daily,
         requests_in_quota=carried,
         visitors=visitors_needed(calls=usage.requests_per_day, calls_per_visitor=carried),
+        most_requests=most_requests(by_quota, runs),
         usd_per_request_beyond=beyond_quota(quota_s=each, usd_per_gpu_hour=price) if pays else None,
         usd_per_month_alone=alone if pays else None,
     )

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from lib.advisor import recommend
 from lib.advisor.result import Entry, Recommendation
 from lib.advisor.savings import SavingsReport, find_savings
-from lib.advisor.traffic import LIGHT_TRAFFIC_VISITORS
 from lib.answers.common import SCHEMA, usd
 from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer
 from lib.catalog import Catalog
@@ -89,7 +88,7 @@ class _ConfiguredOffer:
             speed=self.estimate,
             replicas=self.usage.replicas,
             concurrency=self.usage.concurrency,
-            visitors=LIGHT_TRAFFIC_VISITORS,
+            alone=False,
         )
 
 
@@ -352,7 +351,7 @@ def _change(change: Change, lines: Sequence[LineEntry], outlook: Outlook) -> Cha
     where = f"{at} {'hours' if outlook.axis == 'hours' else 'requests'} a day"
     figure = usd_shown(change.usd_per_month)
     message = (
-        f"“{before}” ends at {where}: the quota of {LIGHT_TRAFFIC_VISITORS} visitors is used up."
+        f"“{before}” ends at {where}: more would need the quota of too many visitors."
         if change.ends
         else f"From {where} on, “{after}” costs less than “{before}”: {figure} a month there."
     )

@@ -105,7 +105,12 @@ def build(services: Services) -> GpuTpuView:
             options = gr.HTML(elem_id="tpu-options")
             with gr.Accordion("Recipes to copy", open=False, elem_classes="quiet-accordion", elem_id="recipes"):
                 recipes = gr.HTML()
-            with gr.Accordion("Slices of Cloud TPU; GPU and TPU side by side; retired TPU tiers", open=False, elem_classes="quiet-accordion", elem_id="sides"):
+            with gr.Accordion(
+                "Slices of Cloud TPU; GPU and TPU side by side; retired TPU tiers",
+                open=False,
+                elem_classes="quiet-accordion",
+                elem_id="sides",
+            ):
                 table = gr.HTML()
             with gr.Accordion("Open points and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from lib.advisor import Entry, Recommendation, Rejection, recommend
 from lib.advisor.candidates import engines_on, family_of, list_candidates, task_of
-from lib.advisor.traffic import LIGHT_TRAFFIC_VISITORS, MOST_VISITORS_BY_RUNS
 from lib.catalog import Catalog, load
 from lib.catalog.offers import Offer
+from lib.cost.usage import LIGHT_TRAFFIC_VISITORS, MOST_VISITORS_BY_RUNS
 from lib.engines import ENGINES
 from lib.memory import usable_memory
 from lib.model import bundled

@@ -6,7 +6,7 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from page_checks import BEYOND, Open
+from page_checks import BEYOND, Open, open_box
 from playwright.sync_api import Locator, Page, Request, expect
 
 pytestmark = pytest.mark.browser
@@ -116,3 +116,75 @@ def test_small_screens_show_the_answer_first(open_page: Open, tab: str, width: i
     assert bounds["y"] + bounds["height"] <= height
     assert page.evaluate(BEYOND) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_bad_number_in_the_folded_workload_is_said_on_its_bar(open_page: Open) -> None:
+    """On a phone the bar of the folded panel names the field and what it accepts; put right, it says nothing."""
+    page = open_page(width=390)
+    bar = page.locator('[data-fold="#workload"]')
+    bar.click()
+    _number(page, "requests").fill("-5")
+    expect(page.locator("#q-requests .field-error")).to_be_visible()
+    expect(bar.locator(".field-error")).to_have_count(0)
+    bar.click()
+    expect(bar).to_contain_text("Requests a day was -5. Accepted: 0 to 1,000,000,000.")
+    bar.click()
+    _number(page, "requests").fill("250")
+    bar.click()
+    expect(bar).to_contain_text("250 a day")
+    expect(bar.locator(".field-error")).to_have_count(0)
+
+
+TOKEN = "hf_" + "aB3" * 11
+
+
+def test_a_token_gets_into_no_address_and_no_storage(open_page: Open) -> None:
+    """Typed as a Space, a model or target modules, before a sign-in, or in an address that is opened; the Space itself comes back."""
+    page = open_page(f"?tab=space&space={TOKEN}", wait="[role=tabpanel]")
+    page.wait_for_url(lambda url: TOKEN not in url)
+    written: list[str] = []
+
+    def look() -> None:
+        written.append(page.url)
+        written.extend(page.evaluate("[localStorage, sessionStorage, history.state].map(one => JSON.stringify(one))"))
+
+    page.locator("#space :is(input, textarea)").fill(TOKEN)
+    page.evaluate("space => advisor.remember(space)", TOKEN)
+    look()
+    page.evaluate("advisor.remember('owner/name')")
+    assert page.url.endswith("?tab=space%26space%3Downer%252Fname")
+    _tab(page, "Fine-tune").click()
+    page.wait_for_url(re.compile("tab=train"))
+    open_box(page, "Adapters, optimizer, precision")
+    modules = page.get_by_label("Target modules").first
+    modules.fill(f"q_proj,{TOKEN}")
+    modules.press("Enter")
+    page.locator("#q-rank input").fill("8")
+    page.wait_for_url(re.compile("rank=8"))
+    look()
+    page.get_by_role("combobox", name=re.compile("^Model")).fill(TOKEN)
+    page.get_by_role("combobox", name=re.compile("^Model")).press("Enter")
+    expect(page.locator("#facts .refusal")).to_be_visible()
+    look()
+    page.go_back()
+    written.append(page.url)
+    assert [text for text in written if text and TOKEN in text] == []
+
+
+def test_the_page_is_short_on_a_phone(open_page: Open) -> None:
+    """With all boxes folded no tab is much higher than four screens of 844 pixels, and the model's name is not cut."""
+    page = open_page(width=390)
+    field = page.locator("#model input")
+    assert field.evaluate("field => field.scrollWidth <= field.clientWidth")
+    answers = {
+        "Recommend": "#pick",
+        "Memory": "#need",
+        "Fine-tune": "#training",
+        "Cost": "#bill",
+        "GPU or TPU": "#choice",
+        "Live demo": "#expected",
+    }
+    for name, answer in answers.items():
+        _tab(page, name).click()
+        expect(page.locator(f"{answer} .card")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollHeight") <= 4.2 * 844, name

@@ -62,9 +62,9 @@ def test_a_constraint_is_told_apart(whole: Services) -> None:
 def test_options_regions_and_retired_tiers_are_there(whole: Services) -> None:
     """Slices beside GPU offers, prices by region, and the tiers that are gone with their last price and successor."""
     shown = gpu_tpu_markup(whole, LLAMA, asked(commitment="spot", claim="yes"))
-    for text in ("v6e-1", "TPU prices: us-central1, spot", "$0.54", "europe-west4", "what if:", "Chips needed"):
+    for text in ("v6e-1", "TPU prices: us-central1, spot", "$0.54", "europe-west4", "what if:", "int8-channel with vllm-tpu"):
         assert text in shown.options
-    for text in ("v5e-2x2", "$1.375", "$5.50", "2025-04-02", "v5litepod-4", "gcp-tpu-2x4", "$9.50"):
+    for text in ("Chips needed", "v5e-2x2", "$1.375", "$5.50", "2025-04-02", "v5litepod-4", "gcp-tpu-2x4", "$9.50"):
         assert text in shown.table
     assert "vllm serve" in shown.recipes
 
