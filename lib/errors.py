@@ -42,6 +42,8 @@ no path of the server and no traceback. `code` is stable and meant for programs.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 _SHOWN = 80
 _LOOKED_AT = 10_000
@@ -302,3 +304,29 @@ class BadCatalog(AdvisorError):
     """Our own data files are wrong; found at load."""
 
     code = "bad_catalog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One of our errors as a value that can be pickled: an exception would cross from another process as the name of its class."""
+
+    code: str
+    sentence: str
+
+    def error(self) -> AdvisorError:
+        """The same error again; of the root's kind when the code is unknown."""
+        kind = next((kind for kind in _kinds(AdvisorError) if kind.code == self.code), AdvisorError)
+        error = kind.__new__(kind, self.sentence)  # past each kind's own __init__: the sentence is already written
+        Exception.__init__(error, self.sentence)
+        return error
+
+
+def _kinds(of: type[AdvisorError]) -> Iterator[type[AdvisorError]]:
+    yield of
+    for kind in of.__subclasses__():
+        yield from _kinds(kind)
+
+
+def to_fault(error: AdvisorError) -> Fault:
+    """The error in a form that survives the way between processes."""
+    return Fault(code=error.code, sentence=str(error))

@@ -29,7 +29,7 @@ from lib.errors import NoGpuFree
 from lib.live.demo_model import ROOM, DemoModel, LoadedModel, Note
 from lib.live.device import IMPORT_LOCK, Device, Size, current_device
 from lib.live.device_queue import WAIT_S, DeviceQueue, hardware
-from lib.live.memory_gauge import CudaGauge, HostGauge
+from lib.live.process import CudaGauge, HostGauge
 from lib.live.zerogpu import gpu_task, size_for, start_seconds
 
 StopReason = Literal["end", "limit", "stopped"]

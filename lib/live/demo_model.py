@@ -28,8 +28,8 @@ from typing import Any
 
 from lib.catalog import Catalog
 from lib.errors import AdvisorError, LiveError, ModelNotAtHand, quote_value
-from lib.live import faults
 from lib.live.device import IMPORT_LOCK, Device, current_device, on_zero_gpu
+from lib.live.zerogpu import translate_failure
 from lib.precision import TORCH_DTYPES
 from lib.units import GIB
 
@@ -342,7 +342,7 @@ def load_from_folder(name: str, folder: Path, device: Device, precision: str) ->
     except AdvisorError:
         raise
     except Exception as error:
-        told = faults.translate_failure(error)
+        told = translate_failure(error)
         if told is not None:
             raise told from error
         log.warning("the model %s cannot be read", name, exc_info=True)

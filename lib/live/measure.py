@@ -1,22 +1,35 @@
-"""A measurement from a configuration to its figures, in the process that has the device.
+"""A measurement from a configuration to its figures, and the process that it runs in.
 
-On a machine of its own it is run in a fresh process (`lib.live.measure_process`), so that memory surely returns and a crash stays there; on
-ZeroGPU in the process that is given a GPU. `judge_prediction` compares the figures with the prediction: one code and one sentence.
+On a machine of its own it runs in a fresh child process (`lib.live.process`): a crash or a full memory there leaves the app alone, and all
+memory returns. The child gets no token and no access to the Hub, and ends when its caller goes away or its time is over. This module is its
+program too (`main`): a JSON object on stdin, JSON lines on stdout. On ZeroGPU it runs in the process that is given a GPU. One measurement
+runs at a time: two would disturb each other. `judge_prediction` compares the figures with the prediction: one code and one sentence.
 """
 
 from __future__ import annotations
 
 import gc
+import json
 import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import IO, Any, Literal
 
-from lib.errors import AdvisorError
-from lib.live.device import Size
-from lib.live.faults import translate_failure, unknown_failure
-from lib.live.limits import Work, check_time, estimate_duration, measure_rates
+from lib.errors import AdvisorError, Fault, LiveError, OutOfMemory, TaskAborted
+from lib.live import process
+from lib.live.device import Device, Size, on_zero_gpu
+from lib.live.device_queue import hardware_turn
+from lib.live.limits import OVERRUN, START_S, Work, check_time, estimate_duration, measure_rates
+from lib.live.zerogpu import gpu_task, start_seconds, translate_failure, unknown_failure
+from lib.log_lines import write_lines
 from lib.precision import TORCH_DTYPES
 
 log = logging.getLogger(__name__)
@@ -89,23 +102,23 @@ def measure_run(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:
 def _stages(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:
     import torch  # noqa: PLC0415 loaded when first needed
 
-    from lib.live import memory_gauge  # noqa: PLC0415
     from lib.live.run_model import build_on_meta, give_memory, time_run, warm_up  # noqa: PLC0415
 
+    cuda = ask.device == "cuda"
     yield "building"
     built = build_on_meta(ask.config, ask.precision)
     # Before the first product: torch's allocator then gives out the workspace of cuBLAS, which is part of the run and of its prediction.
-    on_card = memory_gauge.CudaGauge() if ask.device == "cuda" else None
+    on_card = process.CudaGauge() if cuda else None
     pace = measure_rates(TORCH_DTYPES[ask.precision], ask.device)
     check_time(ask.work, pace, estimate_duration(ask.work, pace, ask.device), ask.limit_s)
     gc.collect()
-    gauge = on_card or memory_gauge.HostGauge()  # a process's set of pages counts libraries too, which the products have brought in
+    gauge = on_card or process.HostGauge()  # a process's set of pages counts libraries too, which the products have brought in
     try:
         yield "weights"
         gauge.restart()
         began = time.perf_counter()
         model = give_memory(built, ask.precision, ask.device)
-        if ask.device == "cuda":
+        if cuda:
             torch.cuda.synchronize()
         weights_s, weights_bytes = time.perf_counter() - began, gauge.count_bytes()
         yield "warm-up"
@@ -113,7 +126,6 @@ def _stages(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:
         yield "running"
         gauge.restart()
         timed = time_run(model, ask.prompt_tokens, ask.output_tokens, ask.device)
-        cuda = ask.device == "cuda"
         yield MeasuredRun(
             peak_bytes=gauge.peak(),
             weights_bytes=weights_bytes,
@@ -192,11 +204,11 @@ def judge_prediction(
         first_token_error: predicted / measured - 1 of the time to the first token.
     """
     if floor_tokens_per_s is not None and rate.measured is not None and rate.measured > floor_tokens_per_s:
-        said = (
+        sentence = (
             f"{rate.measured:,.1f} tokens/s is more than the {floor_tokens_per_s:,.1f} that the device's memory bandwidth allows when "
             "every step reads the weights: the clock, not the device, is wrong, and this measurement counts for nothing."
         )
-        return "invalid", said
+        return "invalid", sentence
     error, apart = predicted / max(1, measured) - 1, abs(predicted - measured)
     close = abs(error) <= MEMORY_WITHIN
     unclear = not close and apart <= resolution
@@ -217,3 +229,155 @@ FACTOR = 1.95
 
 def _is_off(error: float | None) -> bool:
     return error is not None and not 1 / FACTOR < error + 1 < FACTOR
+
+
+COMMAND = (sys.executable, "-m", "lib.live.measure")
+LIFE_S = 0.5
+"""The longest silence: a run whose reader is gone is ended after this time at most."""
+
+
+def run_in_child(ask: MeasureRequest, *, command: Sequence[str] = COMMAND, longest_s: float | None = None) -> Iterator[Stage | MeasuredRun]:
+    """`measure_run` in a process of its own. Closing the iterator ends it.
+
+    Raises:
+        AdvisorError: what the worker refused.
+        OutOfMemory: the kernel ended it.
+        TaskAborted: it was ended from outside, or took far longer than it was estimated to.
+        LiveError: another measurement runs, or the process failed without a word.
+    """
+    with hardware_turn(), tempfile.TemporaryDirectory(prefix="measure-", dir=process.scratch_folder(), ignore_cleanup_errors=True) as home:
+        yield "starting"
+        worker = process.start_child(command, process.child_environment(home) | {"HF_HUB_OFFLINE": "1"})
+        try:
+            yield from _read_answers(worker, ask, longest_s or OVERRUN * ask.limit_s + START_S)
+        finally:
+            process.end_child(worker)
+
+
+def _read_answers(worker: subprocess.Popen[bytes], ask: MeasureRequest, longest_s: float) -> Iterator[Stage | MeasuredRun]:
+    """What the worker says, until its last word."""
+    assert worker.stdin is not None, "asked for above"  # noqa: S101 a fact for the type checker
+    assert worker.stdout is not None, "asked for above"  # noqa: S101 as above
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_forward_lines, args=(worker.stdout, lines), name="worker", daemon=True).start()
+    try:
+        worker.stdin.write(json.dumps(asdict(ask)).encode() + b"\n")
+        worker.stdin.flush()  # and left open: its end is the worker's sign that we are gone
+    except BrokenPipeError:
+        raise _exit_error(worker) from None
+    until = time.monotonic() + longest_s
+    stage: Stage = "starting"
+    while True:
+        try:
+            line = lines.get(timeout=min(LIFE_S, max(0.0, until - time.monotonic())))
+        except queue.Empty:
+            if time.monotonic() < until:
+                yield stage  # said again: a generator can be closed only where it yields
+                continue
+            raise TaskAborted(
+                f"The run was ended: it took more than {longest_s:,.0f} s, far longer than estimated. "
+                "Next: a shorter prompt, fewer tokens or a smaller model."
+            ) from None
+        if not line:
+            raise _exit_error(worker)
+        word = json.loads(line)
+        if "stage" in word:
+            stage = word["stage"]
+            yield stage
+        elif "measured" in word:
+            yield MeasuredRun(**word["measured"])
+            return
+        else:
+            raise Fault(code=word["code"], sentence=word["sentence"]).error()
+
+
+def _forward_lines(stdout: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
+    """Hand on line after line; an empty one when there are no more."""
+    for line in stdout:
+        lines.put(line)
+    lines.put(b"")
+
+
+def _exit_error(worker: subprocess.Popen[bytes]) -> LiveError:
+    """Why a worker ended without an answer, as its exit status tells."""
+    status = worker.wait(timeout=process.END_S)
+    if status == -signal.SIGKILL:
+        return OutOfMemory(
+            "The process that ran this model was ended by the system, most likely because memory ran out; the app was not touched. "
+            "Next: a smaller model, a lower precision, a shorter prompt, or hardware with more memory."
+        )
+    if status < 0:
+        name = signal.Signals(-status).name
+        return TaskAborted(f"The process that ran this model was ended by {name}; the app was not touched. Try again, or another model.")
+    return LiveError(
+        f"The process that ran this model ended without an answer (status {status}); the app was not touched. Try again, or another model."
+    )
+
+
+START_OF_TRANSFORMERS_S = 5.0
+"""Seconds of a GPU's process until the architecture stands. An allowance, not a measurement."""
+
+
+def gpu_seconds(ask: MeasureRequest) -> float:
+    """Seconds of a GPU that a run declares."""
+    return start_seconds(ask.placed_bytes) + START_OF_TRANSFORMERS_S + ask.limit_s
+
+
+_on_gpu = gpu_task(measure_run, duration=gpu_seconds, size=lambda ask: ask.size, doing=ACTIVITY)
+
+if on_zero_gpu():
+    from lib.model.build import LOCK
+
+    # The GPU's process is a fork of this one and builds the architecture anew: a lock that another thread holds now, it would hold forever.
+    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
+
+
+def import_ahead() -> None:
+    """On ZeroGPU, import here what a run needs: the GPU's process is a fork of this one, and its seconds are the visitor's.
+
+    Elsewhere a run imports in a process of its own, and this does nothing. Nobody waits for it.
+    """
+    if on_zero_gpu():
+        from lib.model.build import SMALLEST, build  # noqa: PLC0415 it loads torch
+
+        threading.Thread(target=build, args=(SMALLEST,), name="warm-up", daemon=True).start()
+
+
+def run_measurement(ask: MeasureRequest, device: Device) -> Iterator[Stage | MeasuredRun]:
+    """The measurement as it goes; the last item is the figures. Closing the iterator ends it.
+
+    Raises:
+        AdvisorError: what was refused, by the worker, the scheduler or the device.
+    """
+    if device.kind == "zerogpu":
+        yield from _on_gpu(ask)
+    else:
+        yield from run_in_child(ask)
+
+
+def main() -> None:
+    """Answer the one question on stdin."""
+    write_lines(logging.WARNING)
+    answers = os.fdopen(process.answer_descriptor(), "w", encoding="utf-8")
+
+    def tell(**word: object) -> None:
+        print(json.dumps(word), file=answers, flush=True)
+
+    try:
+        question = json.loads(sys.stdin.readline())
+        ask = MeasureRequest(**question | {"work": Work(**question["work"])})
+        process.end_with_parent()
+        process.confine(ask.memory_limit_bytes)
+        for item in measure_run(ask):
+            if isinstance(item, MeasuredRun):
+                tell(measured=asdict(item))
+            else:
+                tell(stage=item)
+    except AdvisorError as refusal:
+        tell(code=refusal.code, sentence=str(refusal))
+    answers.flush()
+    os._exit(0)  # torch's threads and gigabytes need no orderly end
+
+
+if __name__ == "__main__":
+    main()

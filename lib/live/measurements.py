@@ -32,7 +32,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from lib.catalog import DATA
 from lib.errors import BadArgument, BadCatalog
-from lib.live.child_process import scratch_folder
+from lib.live.process import scratch_folder
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec

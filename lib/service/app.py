@@ -17,8 +17,8 @@ from lib.hub.client import Places
 from lib.hub.prices import PriceFeed
 from lib.hub.space_session import install_session
 from lib.hub.spaces import MOST_CALLS, OWN_CALLS, Spaces
-from lib.live import measure_process
 from lib.live.device import device_kind
+from lib.live.measure import import_ahead
 from lib.service.account_overview import account_overview, stop_resource
 from lib.service.arguments import check_text
 from lib.service.chat import chat
@@ -173,7 +173,7 @@ class Services:
     def warm_up(self) -> None:
         """Import ahead of use what the first unseen model and the first measurement need, so that no visitor waits for that."""
         self._app.models.warm_up()
-        measure_process.warm_up()
+        import_ahead()
 
 
 def services(caller: Callable[[], Hashable] = nobody) -> Services:

@@ -28,10 +28,17 @@ from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any, Final, TypeVar
 
-from lib.errors import AdvisorError, BadConfig, LiveError
-from lib.live import child_process
-from lib.live.faults import Fault, to_fault
-from lib.live.memory_gauge import resident_bytes
+from lib.errors import AdvisorError, BadConfig, Fault, LiveError, to_fault
+from lib.live.process import (
+    answer_descriptor,
+    child_environment,
+    confine,
+    end_child,
+    end_with_parent,
+    resident_bytes,
+    scratch_folder,
+    start_child,
+)
 from lib.log_lines import write_lines
 from lib.model.resolve import resolve_config
 
@@ -58,7 +65,7 @@ _NOT_STARTED = (
     "The process that works out unseen models did not start. Models of the bundled catalog and parameter counts (such as '7B') still "
     "answer; try again in a minute."
 )
-_VALUES = frozenset({"lib.model.spec", "lib.model.dry_run_result", "lib.laws.media_tokens", "lib.provenance", "lib.live.faults"})
+_VALUES = frozenset({"lib.model.spec", "lib.model.dry_run_result", "lib.laws.media_tokens", "lib.provenance", "lib.errors"})
 
 
 def too_large(memory_bytes: int) -> BadConfig:
@@ -87,9 +94,9 @@ class _Child:
     """One worker with its pipes. Whoever holds it ends it."""
 
     def __init__(self, memory_bytes: int) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix="build-", dir=child_process.scratch_folder(), ignore_cleanup_errors=True)
-        variables = child_process.environment(self._home.name) | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-        self._process = child_process.start((*COMMAND, str(memory_bytes)), variables)
+        self._home = tempfile.TemporaryDirectory(prefix="build-", dir=scratch_folder(), ignore_cleanup_errors=True)
+        variables = child_environment(self._home.name) | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+        self._process = start_child((*COMMAND, str(memory_bytes)), variables)
         assert self._process.stdin is not None, "asked for by start"  # noqa: S101 a fact for the type checker
         assert self._process.stdout is not None, "asked for by start"  # noqa: S101 as above
         self._questions = Connection(os.dup(self._process.stdin.fileno()), readable=False)
@@ -178,7 +185,7 @@ class _Child:
 
     def end(self) -> None:
         """End the process; its memory is back when this returns."""
-        child_process.end(self._process)
+        end_child(self._process)
         self._home.cleanup()
 
     def close(self) -> None:
@@ -366,9 +373,9 @@ def main() -> None:
     write_lines(logging.WARNING)
     memory_bytes = int(sys.argv[1])
     questions = Connection(os.dup(sys.stdin.fileno()), writable=False)
-    answers = Connection(child_process.answer_descriptor(), readable=False)
-    child_process.end_with_parent()
-    child_process.confine(memory_bytes)
+    answers = Connection(answer_descriptor(), readable=False)
+    end_with_parent()
+    confine(memory_bytes)
     _warm_up()
     answers.send_bytes(READY)
     while True:

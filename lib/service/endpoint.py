@@ -30,12 +30,12 @@ from pydantic import Field
 from lib.errors import BadArgument, UnknownModel, quote_value
 from lib.hub.search import find_providers, find_quantized, suggest_models
 from lib.hub.spaces import Spaces
-from lib.live import measure_process
 from lib.live.chat import Conversations
 from lib.live.demo_model import DemoModel
 from lib.live.device import current_device
 from lib.live.heartbeat_run import on_device
 from lib.live.limits import device_rates
+from lib.live.measure import run_measurement
 from lib.service.arguments import MAX_NAME, Arguments, Checked, describe_value
 from lib.service.runs import MeasurementLedger
 from lib.service.single_flight import nobody
@@ -111,7 +111,7 @@ class App:
     rates: Callable[[Device, str], DeviceRates | None] = device_rates
     """What a processor was seen to reach in a precision."""
 
-    run_measurement: Callable[[MeasureRequest, Device], Iterator[Stage | MeasuredRun]] = measure_process.run_measurement
+    run_measurement: Callable[[MeasureRequest, Device], Iterator[Stage | MeasuredRun]] = run_measurement
     run_heartbeat: Callable[[MatmulCase, Device, Accelerator | None, int], Iterator[HeartbeatEvent]] = on_device
     """They run where the device is: on ZeroGPU in the process that is given a GPU."""
 

@@ -33,8 +33,7 @@ from lib.live.device_queue import hardware_turn
 from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Dtype, MatmulCase, datasheet_roof
 from lib.live.heartbeat_run import LIMIT_S, HeartbeatRun, Progress
 from lib.live.limits import usable_bytes
-from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, judge_prediction
-from lib.live.measure_process import gpu_seconds
+from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, gpu_seconds, judge_prediction
 from lib.live.zerogpu import quota_values
 from lib.present.live_measurements import expected_s
 from lib.present.sentences import caveat_entries

@@ -19,7 +19,7 @@ import pytest
 from contract import TINY_CONFIG, TINY_PARAMETERS
 
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel
-from lib.live.memory_gauge import resident_bytes
+from lib.live.process import resident_bytes
 from lib.model import bundled
 from lib.model.build import SMALLEST
 from lib.model.resolve import _describe, resolve_config

@@ -15,8 +15,7 @@ from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, InvalidInput, TooLong, UnknownModel, UnsupportedModel
 from lib.live.device import Device
 from lib.live.limits import DeviceRates, Work
-from lib.live.measure import MeasuredRun, MeasureRequest, Stage, measure_run
-from lib.live.measure_process import gpu_seconds, run_measurement
+from lib.live.measure import MeasuredRun, MeasureRequest, Stage, gpu_seconds, measure_run, run_measurement
 from lib.model.spec import ModelSpec
 from lib.present.live_measurements import expected_s
 from lib.service.app import Live
@@ -238,8 +237,8 @@ def test_what_counts_as_held_before(monkeypatch: pytest.MonkeyPatch, device: Any
             raise TooLong("enough seen")
         return DeviceRates(flop_per_s=1e12, bytes_per_s=1e12)
 
-    monkeypatch.setattr("lib.live.memory_gauge.CudaGauge", Gauge)
-    monkeypatch.setattr("lib.live.memory_gauge.HostGauge", Gauge)
+    monkeypatch.setattr("lib.live.process.CudaGauge", Gauge)
+    monkeypatch.setattr("lib.live.process.HostGauge", Gauge)
     monkeypatch.setattr("lib.live.measure.measure_rates", probe)
     work = Work(weights_bytes=10**6, parameters_per_token=10**5, step_bytes=10**5, layers=2, prompt_tokens=16, output_tokens=4)
     ask = MeasureRequest(config=TINY, precision="bf16", prompt_tokens=16, output_tokens=4, device=device, work=work, limit_s=60.0)

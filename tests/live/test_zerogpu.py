@@ -16,11 +16,10 @@ import torch
 
 from lib import errors
 from lib.catalog import load
-from lib.errors import AdvisorError, BadArgument, DoesNotFit, LiveError
-from lib.live import faults, zerogpu
+from lib.errors import AdvisorError, BadArgument, DoesNotFit, Fault, LiveError, to_fault
+from lib.live import zerogpu
 from lib.live.chat import Conversations
-from lib.live.faults import Fault, to_fault, translate_failure
-from lib.live.zerogpu import gpu_task, quota_seconds, size_for, whole_seconds
+from lib.live.zerogpu import gpu_task, quota_seconds, size_for, translate_failure, unknown_failure, whole_seconds
 from lib.present.sentences import sentence
 from lib.provenance import Caveat
 
@@ -132,8 +131,8 @@ def test_what_torch_and_the_scheduler_raise(error: Exception, kind: type[Advisor
 def test_what_nobody_foresaw(error: Exception) -> None:
     """It is not guessed at; the sentence for it names the class and nothing of its words."""
     assert translate_failure(error) is None
-    assert "secret" not in str(faults.unknown_failure(error, "doing it"))
-    assert type(error).__name__ in str(faults.unknown_failure(error, "doing it"))
+    assert "secret" not in str(unknown_failure(error, "doing it"))
+    assert type(error).__name__ in str(unknown_failure(error, "doing it"))
 
 
 def test_every_error_survives_the_way_between_processes() -> None:

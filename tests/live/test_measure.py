@@ -16,8 +16,7 @@ from llama import llama_config
 from lib.errors import LiveError, OutOfMemory, TaskAborted, TooLong
 from lib.live.device_queue import hardware_turn
 from lib.live.limits import Work
-from lib.live.measure import MeasuredRun, MeasureRequest
-from lib.live.measure_process import run_in_child
+from lib.live.measure import MeasuredRun, MeasureRequest, run_in_child
 
 GIB = 2**30
 CONFIG = llama_config(
@@ -143,7 +142,7 @@ def _fields(ask: MeasureRequest) -> dict[str, object]:
 def _worker() -> int:
     """The pid of our only child that runs the worker."""
     children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=True)  # noqa: S607
-    return next(int(line.split()[0]) for line in children.stdout.splitlines() if "lib.live.measure_process" in line)
+    return next(int(line.split()[0]) for line in children.stdout.splitlines() if "lib.live.measure" in line)
 
 
 def test_a_real_worker_that_may_not_take_more_says_so() -> None:

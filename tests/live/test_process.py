@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from lib.live.child_process import remove_leftovers
+from lib.live.process import remove_leftovers
 
 ROOT = Path(__file__).parents[2]
 USE = """
 import tempfile, time
-from lib.live.child_process import scratch_folder
+from lib.live.process import scratch_folder
 home = tempfile.mkdtemp(dir=scratch_folder())
 print(home, flush=True)
 input()

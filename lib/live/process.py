@@ -1,21 +1,24 @@
-"""A child process of this app: what it may see, how much memory it may take, and how it ends.
+"""A process of this app: what a child may see, how much memory it may take, how it ends; and how much memory a run took at most.
 
-Both sides are here. The app starts the child with an environment that is written word by word (no token, no login) and in a process group
-of its own, which is killed as a whole. The child confines itself: it ends with its parent, is the first that the kernel ends when memory
-runs out, and past its own limit an allocation fails, which can be said in a sentence, where the kernel's own way is a dead process.
-
-Used by measurements (`lib.live.measure_process`) and by the resolution of unseen models
-(`lib.service.build_process`).
+Both sides of a child are here. The app starts it with an environment that is written word by word (no token, no login) and in a process
+group of its own, which is killed as a whole. The child confines itself: it ends with its parent, is the first that the kernel ends when
+memory runs out, and past its own limit an allocation fails, which can be said in a sentence, where the kernel's own way is a dead process.
+Used by measurements (`lib.live.measure`) and by the resolution of unseen models (`lib.service.build_process`).
 
 Homes of children and copies of rows are temporary folders. A process that is killed removes nothing, so all of them lie in one folder of
 the process, named in a file that the process keeps locked. The kernel releases the lock however a process ends; a folder whose lock can be
 taken belongs to nobody, and the next process that needs a folder removes it.
+
+The peak of a run: on CUDA what torch's allocator had given out at most (`torch.cuda.max_memory_allocated`), less what it had given out
+before. On a CPU the resident set at its highest, less the resident set before the weights. The kernel keeps the highest value itself; where
+it does not let it be reset (some sandboxes), a thread looks every few milliseconds.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import re
 import select
 import shutil
 import signal
@@ -107,7 +110,7 @@ _ROOT = Path(__file__).parents[2]
 _FIRST_TO_END = "1000"  # proc(5), oom_score_adj: any process may raise its own
 
 
-def environment(home: str) -> dict[str, str]:
+def child_environment(home: str) -> dict[str, str]:
     """The child's environment: where programs and devices are, an empty home, and no token.
 
     The C library is set to keep little: one arena, and blocks of a megabyte and more are given back at once. A measurement on a CPU reads
@@ -128,7 +131,7 @@ def environment(home: str) -> dict[str, str]:
     }
 
 
-def start(command: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def start_child(command: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start a child with pipes for questions (stdin) and answers (stdout); unknown failures go to the app's own log (stderr)."""
     return subprocess.Popen(  # noqa: S603 our own interpreter, a module of ours
         command,
@@ -141,7 +144,7 @@ def start(command: Sequence[str], variables: Mapping[str, str]) -> subprocess.Po
     )
 
 
-def end(child: subprocess.Popen[bytes]) -> None:
+def end_child(child: subprocess.Popen[bytes]) -> None:
     """End the child and whatever it started; its memory is back when this returns."""
     if child.poll() is None:
         with suppress(ProcessLookupError):  # it ended between the two calls
@@ -190,3 +193,88 @@ def confine(limit_bytes: int) -> None:
         Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_END, encoding="ascii")
     except OSError:
         return  # another kernel, or a sandbox that forbids it: then the largest process goes first, as ever
+
+
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_RESET_PEAK = "5"  # proc(5): sets the highest resident set to the present one
+_LOOK_S = 0.003
+
+
+def _status(key: str) -> int:
+    """A size from /proc/self/status, in bytes."""
+    found = re.search(rf"^{key}:\s+(\d+) kB", _STATUS.read_text(encoding="ascii", errors="replace"), re.MULTILINE)
+    return int(found[1]) << 10 if found else 0
+
+
+def resident_bytes() -> int:
+    """Bytes that this process holds in memory now."""
+    return _status("VmRSS")
+
+
+class HostGauge:
+    """The resident set of this process."""
+
+    def __init__(self, *, kernel: bool = True) -> None:
+        """Start from what is held now; without `kernel`, a thread looks."""
+        self.before = resident_bytes()
+        self._kernel = kernel and self._reset()
+        self._highest = 0
+        self._done = threading.Event()
+        if not self._kernel:
+            threading.Thread(target=self._look, name="resident", daemon=True).start()
+
+    @staticmethod
+    def _reset() -> bool:
+        try:
+            _RESET.write_text(_RESET_PEAK, encoding="ascii")
+        except OSError:
+            return False
+        return True
+
+    def _look(self) -> None:
+        while not self._done.wait(_LOOK_S):
+            self._highest = max(self._highest, resident_bytes())
+
+    def restart(self) -> None:
+        """Forget the highest value so far."""
+        self._highest = 0
+        if self._kernel:
+            self._reset()
+
+    def peak(self) -> int:
+        """The highest value since the last restart."""
+        highest = _status("VmHWM") if self._kernel else max(self._highest, resident_bytes())
+        return max(0, highest - self.before)
+
+    def count_bytes(self) -> int:
+        """The bytes held now."""
+        return max(0, resident_bytes() - self.before)
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._done.set()
+
+
+class CudaGauge:
+    """Bytes that torch's allocator has given out on the card."""
+
+    def __init__(self) -> None:
+        import torch  # noqa: PLC0415 loaded when first needed
+
+        self._cuda = torch.cuda
+        self.before = torch.cuda.memory_allocated()
+
+    def restart(self) -> None:
+        """Forget the highest value so far."""
+        self._cuda.reset_peak_memory_stats()
+
+    def peak(self) -> int:
+        """The highest value since the last restart."""
+        return max(0, int(self._cuda.max_memory_allocated()) - self.before)
+
+    def count_bytes(self) -> int:
+        """The bytes held now."""
+        return max(0, int(self._cuda.memory_allocated()) - self.before)
+
+    def close(self) -> None:
+        """Nothing to stop."""
