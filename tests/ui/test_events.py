@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 import pytest
+from gradio.routes import App
 
 from lib.errors import UnknownModel
 from lib.ui.events import OUTDATED, Page
@@ -58,6 +60,36 @@ def test_an_answer_in_pieces_is_one_line_of_the_log(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.INFO):
         asyncio.run(stream())
     assert [record.values["event"] for record in caplog.records if hasattr(record, "values")] == ["count"]
+
+
+def test_the_settings_are_gradios_and_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When they are read: not for each time that Gradio asks while it makes a page and its web app."""
+    composed: list[gr.Blocks] = []
+    compose = gr.Blocks.get_config_file
+    monkeypatch.setattr(gr.Blocks, "get_config_file", lambda page: composed.append(page) or compose(page))  # type: ignore[func-returns-value]
+    with Page(analytics_enabled=False) as made:
+        gr.Slider(0, 10, label="context")
+    App.create_app(made)
+    assert composed == []
+    assert "context" in [one["props"].get("label") for one in made.config["components"]]
+    assert made.config is made.config
+    assert made.config == compose(made)
+    assert composed == [made]
+    made.config = made.get_config_file()  # as Gradio does at a launch
+    assert composed == [made]
+    assert made.config["components"]
+    assert composed == [made, made]
+
+
+def test_the_signature_of_a_component_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Gradio looks for it whenever it makes or describes one."""
+    with Page(analytics_enabled=False):
+        expected = inspect.signature(gr.Number.__init__)
+        with monkeypatch.context() as patch:
+            patch.setattr(inspect, "_signature_from_function", lambda *_, **__: pytest.fail("a signature was read again"))
+            number = gr.Number(7, label="users", minimum=1)
+            assert number.get_config().items() >= {"value": 7, "label": "users", "minimum": 1}.items()
+            assert inspect.signature(gr.Number.__init__) is expected
 
 
 def test_an_event_answers(page: gr.Blocks) -> None:

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
 import re
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
+import orjson
 from cachetools import LRUCache
 from gradio.route_utils import get_root_url
 from starlette.datastructures import Headers
@@ -45,7 +45,6 @@ PATHS = frozenset({"/", "/config", "/config/", "/gradio_api/info", "/gradio_api/
 _ADDRESSES, _GZIP_LEVEL = 4, 4
 """Of how many addresses the compressed bodies are kept; a Space has two. Compressing one takes 10 ms."""
 _NOBODYS = "http://rendered.invalid"
-_ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})  # as in the scripts of Gradio's template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,12 +136,14 @@ class RenderedOnce:
 
 def _in_json(address: str) -> bytes:
     """An address as it stands inside a text of JSON, in a script of a page too."""
-    return escape_script(json.dumps(address)[1:-1])
+    return _escape_script(orjson.dumps(address)[1:-1])
 
 
-def escape_script(text: str) -> bytes:
+def _escape_script(json: bytes) -> bytes:
     """JSON as it stands in a script of the page."""
-    return text.translate(_ESCAPED).encode()
+    for letter in b"<>&'":  # as Gradio's template escapes them
+        json = json.replace(bytes([letter]), b"\\u%04x" % letter)
+    return json
 
 
 _BEFORE = b"<gradio-app"
@@ -195,11 +196,11 @@ def drop_api_components(html: bytes) -> bytes:
     """
 
     def lighten(match: re.Match[bytes]) -> bytes:
-        config = json.loads(match[0])
+        config = orjson.loads(match[0])
         unseen = {one["id"] for one in config["components"] if one["type"] == "api"}
         config["components"] = [one for one in config["components"] if one["id"] not in unseen]
         for layout in (config["layout"], *(page["layout"] for page in config["page"].values())):
             layout["children"] = [one for one in layout["children"] if one["id"] not in unseen]
-        return escape_script(json.dumps(config, ensure_ascii=False, separators=(",", ":")))
+        return _escape_script(orjson.dumps(config))
 
     return _CONFIG.sub(lighten, html, count=1)

@@ -8,6 +8,7 @@ import gc
 import logging
 import sys
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -107,18 +108,19 @@ KEEP_ALIVE_S = 75
 first, as uvicorn does after 5 s, resets requests that are on their way."""
 
 
-def after_launch(page: gr.Blocks) -> None:
-    """Keep the connections of a launched page open, and ask it once, aside, for what every visitor asks.
+def after_launch(page: gr.Blocks, warm_up: Callable[[], None]) -> None:
+    """Keep the connections of a launched page open, ask it once, aside, for what every visitor asks, and then `warm_up`.
 
     Gradio's launch takes no such setting, and each connection reads it as it opens. Gradio's routes put themselves together at the first
     request for each, which takes the thread that serves everybody a fifth of a second. What has been made by then stays as long as the
-    process, so the collector of garbage need not look through it again: a look takes 0.15 s, in which nothing is answered.
+    process, so the collector of garbage, which was off until now (`app.py`), need not look through it again: a look takes 0.15 s, in which
+    nothing is answered.
     """
     page.server.config.timeout_keep_alive = KEEP_ALIVE_S
-    threading.Thread(target=_visit, args=(page.local_url,), name="first visit", daemon=True).start()
+    threading.Thread(target=_visit, args=(page.local_url, warm_up), name="first visit", daemon=True).start()
 
 
-def _visit(url: str) -> None:
+def _visit(url: str, warm_up: Callable[[], None]) -> None:
     with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
         try:
             client.get("/")
@@ -130,3 +132,5 @@ def _visit(url: str) -> None:
             log.warning("the first visit failed: %s", type(error).__name__)
     gc.collect()
     gc.freeze()
+    gc.enable()
+    warm_up()

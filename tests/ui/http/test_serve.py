@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import logging
 import socket
@@ -360,10 +361,18 @@ def test_on_a_space_the_queue_is_open_by_name(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_connection_outlives_the_patience_of_common_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each that is opened after the launch; uvicorn alone would close it after 5 s, while a client is sending its next request."""
+    """Uvicorn alone would close each after 5 s, while a client is sending its next request. Garbage is collected again, too."""
     page = small_page(login=False)
     url = launched(page, monkeypatch)
-    after_launch(page)
+    warmed = threading.Event()
+    gc.disable()  # as app.py does while it starts
+    try:
+        after_launch(page, warmed.set)
+        assert warmed.wait(60)
+        assert gc.isenabled()
+    finally:
+        gc.enable()
+        gc.unfreeze()
     with httpx.Client(base_url=url) as client:
         client.get("/config")
         assert KEEP_ALIVE_S in {connection.timeout_keep_alive for connection in page.server.server_state.connections}
