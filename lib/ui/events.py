@@ -52,9 +52,9 @@ class Page(gr.Blocks):
     def __init__(self, **options: Any) -> None:
         """Make the Blocks. Gradio reads the signature of a component's class each time that it makes or describes one: 60 ms in all."""
         for component in _subclasses(Block):
-            function: Any = inspect.unwrap(component.__init__)  # type: ignore[misc]  its class is the very one
-            if inspect.isfunction(function):
-                setattr(function, "__signature__", inspect.signature(function))  # noqa: B010  where `inspect` looks first
+            if "__init__" in vars(component):
+                function = inspect.unwrap(vars(component)["__init__"])
+                vars(function)["__signature__"] = inspect.signature(function)  # where `inspect` looks first
         super().__init__(**options)
 
     def get_config_file(self) -> Any:
