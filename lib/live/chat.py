@@ -1,4 +1,4 @@
-"""The chat: each conversation waits for the model and the device, then its answer streams with what the run took.
+"""The chat: a conversation becomes tokens, waits for the model and the device, then its answer streams with what the run took.
 
     ttft_s                 from the start of the first step to the first token on the host, prompt included
     decode_tokens_per_s    (n − 1) / (time of the last token − time of the first)
@@ -8,6 +8,16 @@ memory on CUDA is the allocator's; on a CPU it is the loaded weights and the gro
 
 On ZeroGPU the platform gives each conversation its GPU and its place in the queue. Elsewhere there is one device and one answer at a
 time: two answers at once would share its time and be counted in each other's memory.
+
+The prompt is made by the model's own chat template, with the words of people kept words. A template writes control tokens around each
+message ("<|im_start|>user"). A message that contains such a token as text must not become one, or a visitor could end their own turn and
+speak as the system. So the template is rendered with stand-ins for the messages; what the template wrote is tokenized with its control
+tokens, and each message by itself, cut inside every text that would be one.
+
+    rendered = a‹0›b‹1›c          tokens = T(a) + W(message 0) + T(b) + W(message 1) + T(c)
+
+T tokenizes as the tokenizer does, W tokenizes pieces in which no added token is whole. The cost: a token that would have spanned the
+border between template and message is two tokens.
 """
 
 from __future__ import annotations
@@ -16,21 +26,128 @@ import contextlib
 import ctypes
 import gc
 import os
+import re
+import secrets
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import dataclass, field
 from queue import Empty
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from lib.catalog import Catalog
-from lib.errors import NoGpuFree
-from lib.live.demo_model import ROOM, DemoModel, LoadedModel, Note
+from lib.errors import BadArgument, ModelNotAtHand, NoGpuFree
+from lib.live.demo_model import ROOM, DemoModel, LoadedModel, Note, NoteListener
 from lib.live.device import IMPORT_LOCK, Device, Size, current_device
 from lib.live.device_queue import WAIT_S, DeviceQueue, hardware
 from lib.live.process import CudaGauge, HostGauge
 from lib.live.zerogpu import gpu_task, size_for, start_seconds
+
+Role = Literal["user", "assistant"]
+
+_SHORTEST_TOKEN = 2  # a single letter or a run of blanks controls nothing
+
+
+class Message(NamedTuple):
+    """One turn: who, and what as plain text."""
+
+    role: Role
+    text: str
+
+
+class Prompt(NamedTuple):
+    """Tokens to read, and how many of the oldest messages were left out for want of room."""
+
+    ids: list[int]
+    dropped: int
+
+
+def control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
+    """Texts that the tokenizer takes for one added token; None when it has none."""
+    names = sorted((name for name in tokenizer.get_added_vocab() if len(name.strip()) >= _SHORTEST_TOKEN), key=len, reverse=True)
+    return re.compile("|".join(re.escape(name) for name in names)) if names else None
+
+
+def _split_controls(text: str, control: re.Pattern[str] | None) -> list[str]:
+    """The text in pieces, cut after the first letter of everything that looks like a control token."""
+    if control is None:
+        return [text]
+    pieces, start, at = [], 0, 0
+    while match := control.search(text, at):
+        pieces.append(text[start : match.start() + 1])
+        start = at = match.start() + 1
+    return [piece for piece in [*pieces, text[start:]] if piece]
+
+
+def _encode(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer.encode(text, add_special_tokens=False)) if text else []
+
+
+def encode_text(tokenizer: Any, text: str, control: re.Pattern[str] | None) -> list[int]:
+    """The tokens of a person's words, none of them a control token."""
+    return [token for piece in _split_controls(text, control) for token in _encode(tokenizer, piece)]
+
+
+def _render_template(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> str:
+    """The template's text, ready for the answer; models that think aloud are asked not to.
+
+    Raises:
+        BadArgument: the template refuses this order of turns.
+        ModelNotAtHand: the template cannot be used at all.
+    """
+    from jinja2 import TemplateError  # noqa: PLC0415
+
+    try:
+        return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True, enable_thinking=False))
+    except TemplateError as error:
+        if len(messages) == 1:
+            raise ModelNotAtHand(
+                "The model's chat template cannot be used. Next: the owner of the Space sets DEMO_MODEL to another instruct model."
+            ) from error
+        raise BadArgument(
+            "history", f"{len(messages) - 1} earlier messages", "turns that this model's template takes: user first, then in alternation"
+        ) from error
+
+
+def encode_messages(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+    """The tokens of a conversation that ends with the user's turn.
+
+    Raises:
+        BadArgument: the template refuses this order of turns.
+        ModelNotAtHand: the template cannot be used at all.
+    """
+    mark = secrets.token_hex(8)  # random, so that no message can contain it
+    stand_ins = [{"role": message.role, "content": f"{mark}x{number}x"} for number, message in enumerate(messages)]
+    control = control_tokens(tokenizer)
+    ids: list[int] = []
+    parts = re.split(rf"{mark}x(\d+)x", _render_template(tokenizer, stand_ins))
+    for at, part in enumerate(parts):
+        ids += encode_text(tokenizer, messages[int(part)].text, control) if at % 2 else _encode(tokenizer, part)
+    return ids
+
+
+def build_prompt(tokenizer: Any, history: Sequence[Message], message: str, room: int) -> Prompt:
+    """The conversation in at most `room` tokens: the oldest turns are left out until it fits.
+
+    Raises:
+        BadArgument: the message alone is too long, or the template refuses the turns.
+        ModelNotAtHand: the template cannot be used at all.
+    """
+    messages = [*history, Message("user", message)]
+    while True:
+        ids = encode_messages(tokenizer, messages)
+        if len(ids) <= room:
+            return Prompt(ids, len(history) + 1 - len(messages))
+        if len(messages) == 1:
+            raise BadArgument(
+                "message", f"{len(ids):,} tokens", f"a message of at most {room:,} tokens, those of the chat template included"
+            )
+        del messages[0]
+        while len(messages) > 1 and messages[0].role != "user":  # a conversation begins with the user
+            del messages[0]
+
 
 StopReason = Literal["end", "limit", "stopped"]
 Stage = Literal["waiting", "loading", "reading", "writing", "done"]
@@ -62,7 +179,7 @@ class AnswerFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPiece:
-    """The answer so far; `note` says what is going on while there is none, `taken` comes with the last piece."""
+    """The answer so far; `note` says what is going on while there is none, `figures` come with the last piece."""
 
     stage: Stage
     text: str = ""
@@ -89,10 +206,12 @@ class _Run:
 
     def watch(self, ids: Any, _scores: Any, **_: Any) -> Any:
         """Called by `generate` after every token: note the time, and whether to go on."""
+        import torch  # noqa: PLC0415
+
         now = time.perf_counter()
         self.times.append(now)
         self.tokens.append(int(ids[0, -1]))
-        return ids.new_full((ids.shape[0],), fill_value=self.stop.is_set() or now > self.started + self.seconds, dtype=_bool_dtype())
+        return ids.new_full((ids.shape[0],), fill_value=self.stop.is_set() or now > self.started + self.seconds, dtype=torch.bool)
 
     def halt(self, *_: Any) -> None:
         """Called before every layer: it ends the reading of a long prompt whose answer is no longer wanted.
@@ -101,12 +220,6 @@ class _Run:
         """
         if self.stop.is_set() and self.thread == threading.get_ident():
             raise _Halted
-
-
-def _bool_dtype() -> Any:
-    import torch  # noqa: PLC0415
-
-    return torch.bool
 
 
 def _layers(model: Any) -> list[Any]:
@@ -140,7 +253,7 @@ def _generate(of: LoadedModel, run: _Run, streamer: Any, ids: list[int], limit: 
         warm_up(of)
         prompt = torch.tensor([ids], device=of.model.device)
         sampling = {"do_sample": True, "temperature": temperature, "top_p": 0.95} if temperature >= GREEDY else {"do_sample": False}
-        with contextlib.closing(_Memory(of)) as memory:
+        with closing(_Memory(of)) as memory:
             run.started = time.perf_counter()
             of.model.generate(
                 prompt,
@@ -174,10 +287,10 @@ def stream_answer(of: LoadedModel, ids: list[int], limit: int, temperature: floa
     run = _Run(seconds=seconds)
     thread = threading.Thread(target=_generate, args=(of, run, streamer, ids, limit, temperature), daemon=True, name="chat")
     thread.start()
-    text = ""
+    text, reading = "", f"Reading {len(ids):,} tokens."
     try:
         for text in _texts(streamer):
-            yield _stream_pieces(run, text, len(ids))
+            yield AnswerPiece(stage="writing", text=text) if run.times else AnswerPiece(stage="reading", text=text, note=reading)
         thread.join()  # the stream ends before the peak is read
     finally:
         run.stop.set()
@@ -185,12 +298,6 @@ def stream_answer(of: LoadedModel, ids: list[int], limit: int, temperature: floa
     if run.failure is not None:
         raise run.failure
     yield AnswerPiece(stage="done", text=text, figures=_answer_figures(of, run, len(ids), limit))
-
-
-def _stream_pieces(run: _Run, text: str, prompt: int) -> AnswerPiece:
-    if run.times:
-        return AnswerPiece(stage="writing", text=text)
-    return AnswerPiece(stage="reading", text=text, note=f"Reading {prompt:,} tokens.")
 
 
 def _texts(streamer: Any) -> Iterator[str]:
@@ -254,25 +361,6 @@ def _answer_figures(of: LoadedModel, run: _Run, prompt: int, limit: int) -> Answ
     )
 
 
-@dataclass(slots=True)
-class ModelLoad:
-    """A model on its way: what is going on, and what came of it."""
-
-    note: Note = "Looking at the device."
-    loaded_on: tuple[LoadedModel, Device] | None = None
-    failure: Exception | None = None
-    started: float = field(default_factory=time.monotonic)
-
-    def tell(self, note: Note) -> None:
-        """The present activity."""
-        self.note = note
-
-    def piece(self) -> AnswerPiece:
-        """A sign of life."""
-        words = self.note if isinstance(self.note, str) else self.note()
-        return AnswerPiece(stage="loading", note=f"{words} ({time.monotonic() - self.started:.0f} s)")
-
-
 class Conversations:
     """The model, the device and whose turn it is. Make it before the app is launched."""
 
@@ -302,23 +390,22 @@ class Conversations:
         if loaded is not None:
             yield loaded, current_device(self._catalog(), self.size())
             return
-        waiting = ModelLoad()
-        thread = threading.Thread(target=self._load, args=(waiting,), daemon=True, name="load")
-        thread.start()
-        while thread.is_alive():
-            yield waiting.piece()
-            thread.join(LIFE_S)
-        if waiting.failure is not None:
-            raise waiting.failure
-        assert waiting.loaded_on is not None, "loaded or failed"  # noqa: S101 the thread does one of the two
-        yield waiting.loaded_on
+        load: Future[tuple[LoadedModel, Device]] = Future()
+        notes: list[Note] = ["Looking at the device."]
+        threading.Thread(target=self._load, args=(load, notes.append), daemon=True, name="load").start()
+        began = time.monotonic()
+        while not load.done():
+            words = notes[-1] if isinstance(notes[-1], str) else notes[-1]()
+            yield AnswerPiece(stage="loading", note=f"{words} ({time.monotonic() - began:.0f} s)")
+            wait([load], LIFE_S)
+        yield load.result()
 
-    def _load(self, waiting: ModelLoad) -> None:
+    def _load(self, load: Future[tuple[LoadedModel, Device]], tell: NoteListener) -> None:
         try:
             device = current_device(self._catalog())
-            waiting.loaded_on = self.demo.load(device, waiting.tell), device
+            load.set_result((self.demo.load(device, tell), device))
         except Exception as error:  # noqa: BLE001 raised by the one who waits
-            waiting.failure = error
+            load.set_exception(error)
 
     def _on_device(self, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[AnswerPiece, None, None]:
         loaded = self.demo.loaded_model

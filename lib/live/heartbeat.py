@@ -1,4 +1,4 @@
-"""The heartbeat: one matrix product timed over and over, and the time that it cannot beat.
+"""The heartbeat: one matrix product timed over and over on this device, and the time that it cannot beat.
 
     y[b, i] = x[b, h] @ w[h, i]        FLOPs = 2 · b · h · i        bytes = s · (b·h + h·i + b·i)
 
@@ -9,20 +9,36 @@ cache still held from the iteration before (`cache`, the last level's whole size
 A time below the floor did not wait for the work: a device that computes asynchronously hands the call back at once, and a clock
 stopped there has timed the dispatch. So such a result is called invalid, never fast.
 
-Source: Williams, Waterman, Patterson 2009, "Roofline", doi:10.1145/1498765.1498785. This file is the arithmetic;
-`lib.live.heartbeat_run` runs it.
+The products are made on the device, timed one by one, and every result is used. Each product's sum is added to the next input (times
+zero, which no compiler may drop from floating-point arithmetic), and all sums must equal what the inputs imply: Σ y = (Σ_b x) · (Σ_i w).
+Inputs are uniform in [0, 1), so that the sum is far from zero and half precision does not overflow.
+
+On a card of the catalog the floor comes from the datasheet. On a CPU or an unknown card the memory bandwidth is measured afterwards
+(`lib.live.limits.read_bandwidth`). A matrix product may read slightly faster than that measurement, hence `MARGIN`.
+Source: Williams, Waterman, Patterson 2009, "Roofline", doi:10.1145/1498765.1498785.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
 
 from lib.catalog.silicon import Accelerator
+from lib.errors import DoesNotFit, LiveError, TooLong
 from lib.laws.forward_pass import Floor, roofline
+from lib.live.limits import read_bandwidth
+from lib.live.zerogpu import gpu_task, release_memory, start_seconds
 from lib.provenance import Source
+
+if TYPE_CHECKING:
+    import torch
+
+    from lib.live.device import Device
 
 Dtype = Literal["float32", "float16", "bfloat16"]
 DTYPES: tuple[Dtype, ...] = ("float32", "float16", "bfloat16")
@@ -148,3 +164,284 @@ def judge_times(case: MatmulCase, times: MatmulTimes, least: Floor) -> Heartbeat
         efficiency=least.seconds / median if valid and least.seconds > 0 else None,
         valid=valid,
     )
+
+
+MIN_ITERATIONS = 3
+"""Warm products that a result needs at least."""
+_TOLERANCE = 0.01
+_REPORT_EVERY_S = 0.1
+_PROBE_FLOPS = {"cpu": 2**30, "cuda": 2**34}
+_EMULATED_PROBE_FLOPS = 2**26
+_PROBED_FROM = 16  # a case this many times the probe is short enough to be run without one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatmulProgress:
+    """How far a run is: the phase, how many of how many, and the last product's seconds."""
+
+    phase: Literal["cold", "warm-up", "warm"]
+    done: int
+    of: int
+    last_s: float
+
+
+Timer = Callable[[Callable[[], "torch.Tensor"]], tuple["torch.Tensor", float]]
+"""Runs the work; its result and the seconds that the device took for it. The device is done with it when this returns."""
+
+
+def host_timer(wait: Callable[[], object], now_ns: Callable[[], int] = time.perf_counter_ns) -> Timer:
+    """The host's clock around the work and `wait`, which returns when the device has done all that it was given."""
+
+    def timed(work: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, float]:
+        began = now_ns()
+        result = work()
+        wait()
+        return result, (now_ns() - began) / 1e9
+
+    return timed
+
+
+def time_on_cuda(work: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, float]:
+    """Two events on the device's own stream, so the host's part is not counted; the device is awaited after each."""
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    begun.record()
+    result = work()
+    ended.record()
+    torch.cuda.synchronize()
+    return result, begun.elapsed_time(ended) / 1e3
+
+
+def synchronizer(device: torch.device) -> Callable[[], object]:
+    """What returns when the device has done all that it was given."""
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    return torch.cuda.synchronize if device.type == "cuda" else lambda: None
+
+
+def is_emulated(case: MatmulCase, device: torch.device, capability: tuple[int, int] | None) -> bool:
+    """Whether the device multiplies this type without a unit of its own: by converting, or element by element."""
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    if case.dtype == "float32":
+        return False
+    if device.type == "cuda":
+        return capability is not None and capability < ((8, 0) if case.dtype == "bfloat16" else (5, 3))
+    half = ("_is_amx_fp16_supported",) if case.dtype == "float16" else ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return not any(getattr(torch.cpu, name, bool)() for name in half)  # bool() is false: a torch without the question
+
+
+def check_time(case: MatmulCase, first_s: float, limit_s: float, *, how: str) -> None:
+    """Refuse a run whose fewest products would take longer than it may.
+
+    Raises:
+        TooLong: with the arithmetic.
+    """
+    needed = first_s * (MIN_ITERATIONS + 1)
+    if needed > limit_s:
+        raise TooLong(
+            f"One product of {case.flops / 1e9:,.2f} GFLOP in {case.dtype} takes {first_s:,.2f} s on this device ({how}); the "
+            f"{MIN_ITERATIONS + 1} that a result needs at least would take {needed:,.1f} s, and a run may take {limit_s:,.0f} s. Make "
+            "batch, hidden or intermediate smaller, or choose another dtype."
+        )
+
+
+def _probe(case: MatmulCase, x: torch.Tensor, w: torch.Tensor, clock: Timer, limit_s: float, flops: int) -> None:
+    """Time a corner of the product first when the whole could take long, and refuse by that.
+
+    The corner is cut from the real matrices: how far apart their rows lie decides how fast they are read.
+    """
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    if case.flops <= _PROBED_FROM * flops:
+        return
+    wide = max(1, flops // (2 * case.batch * case.hidden))
+    batch = max(1, min(case.batch, flops // (2 * case.hidden * wide)))
+    seconds = min(clock(lambda: torch.mm(x[:batch], w[:, :wide]))[1] for _ in range(2))
+    part = batch * wide / (case.batch * case.intermediate)
+    check_time(case, seconds / part, limit_s, how=f"by a corner of it, {part:.2g} of the whole")
+
+
+def run_matmuls(
+    case: MatmulCase,
+    device: torch.device,
+    *,
+    limit_s: float,
+    slow_type: bool = False,
+    clock: Timer | None = None,
+    now: Callable[[], float] = time.perf_counter,
+) -> Iterator[MatmulProgress | MatmulTimes]:
+    """Run the case and tell how it goes; the last item is the times. Fewer than asked for when `limit_s` ends first.
+
+    `slow_type` says that the type is emulated, so that the probe is small. Closing the generator ends the run and frees its memory.
+
+    Raises:
+        TooLong: even the fewest products take longer than the limit, found by a probe or by the first one.
+        LiveError: the device's results are not those of the product.
+    """
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    clock = clock or (time_on_cuda if device.type == "cuda" else host_timer(synchronizer(device)))
+    with torch.inference_mode():
+        dtype = getattr(torch, case.dtype)
+        x, w = (torch.rand(*shape, dtype=dtype, device=device) for shape in ((case.batch, case.hidden), (case.hidden, case.intermediate)))
+        _probe(case, x, w, clock, limit_s, _EMULATED_PROBE_FLOPS if slow_type else _PROBE_FLOPS[device.type])
+        first, total = x[0, 0].clone(), torch.zeros((), dtype=torch.float32, device=device)
+        synchronizer(device)()
+    began, reported_s, cold, warm = now(), -math.inf, 0.0, list[float]()
+    planned = 1 + case.warmup + case.iterations
+    for done in range(planned):
+        with torch.inference_mode():
+            result, seconds = clock(lambda: torch.mm(x, w))
+            total += result.sum(dtype=torch.float32)
+            x[0, 0].copy_(first + 0.0 * total)
+        if done == 0:
+            check_time(case, seconds, limit_s, how="the first one, just now")
+            cold = seconds
+        elif done > case.warmup:
+            warm.append(seconds)
+        if now() - reported_s >= _REPORT_EVERY_S:
+            reported_s = now()
+            yield MatmulProgress(
+                phase="cold" if done == 0 else "warm-up" if done <= case.warmup else "warm", done=done + 1, of=planned, last_s=seconds
+            )
+        if now() - began > limit_s and len(warm) >= MIN_ITERATIONS:
+            break
+    with torch.inference_mode():
+        _check_sums(float(total) / (done + 1), float(x.sum(0, dtype=torch.float32) @ w.sum(1, dtype=torch.float32)))
+    yield MatmulTimes(cold_first_s=cold, warm_s=tuple(warm))
+
+
+def _check_sums(total: float, expected: float) -> None:
+    if not abs(total - expected) <= _TOLERANCE * abs(expected):
+        raise LiveError(
+            f"The device's results are wrong: each product should sum to {expected:.6g}, they summed to {total:.6g}. Its times mean "
+            "nothing. Restart the Space; if it happens again, the device is faulty."
+        )
+
+
+MARGIN = 1.25
+"""The floor is set for a memory a quarter faster than the fastest pass: on a shared host neighbours come and go."""
+LIMIT_S = {"cpu": 60.0, "cuda": 30.0, "zerogpu": 15.0}
+"""Seconds that a run may take on each kind of device."""
+_SHARE = {"cpu": 0.5, "cuda": 0.9, "zerogpu": 0.9}  # of what is free: on a CPU the app itself lives there too
+_MEASURED_AT_MOST = 3  # times that a bandwidth is measured
+_SLOWER = 10  # a half card that reaches a fifth of its peak
+_MOST_ON_CPU = 4 * 2**30  # making the matrices alone would take a CPU many seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatRun:
+    """A finished run: the figures, the roof they are compared with, how many products it took, and whether the type was emulated."""
+
+    beat: HeartbeatResult
+    roof: DeviceRoof
+    done: int
+    emulated: bool
+    in_tf32: bool
+
+
+HeartbeatEvent = MatmulProgress | Literal["bandwidth"] | HeartbeatRun
+
+
+def check_memory(case: MatmulCase, device: Device) -> None:
+    """Refuse what does not fit, before anything is made.
+
+    Raises:
+        DoesNotFit: with the arithmetic.
+    """
+    allowed = int(device.free_bytes * _SHARE[device.kind])
+    if device.kind == "cpu":
+        allowed = min(allowed, _MOST_ON_CPU)
+    if case.moved_bytes > allowed:
+        raise DoesNotFit(
+            f"The three matrices take {case.moved_bytes / 2**30:,.2f} GiB in {case.dtype} ({case.batch} × {case.hidden}, {case.hidden} × "
+            f"{case.intermediate}, {case.batch} × {case.intermediate}); this device has {device.free_bytes / 2**30:,.2f} GiB free, of "
+            f"which the heartbeat may use {allowed / 2**30:,.2f} GiB. Make batch, hidden or intermediate smaller, or choose a 16-bit dtype."
+        )
+
+
+def run_heartbeat(
+    case: MatmulCase,
+    device: Device,
+    silicon: Accelerator | None,
+    placed_bytes: int = 0,  # noqa: ARG001 what `gpu_seconds` has to know
+    *,
+    limit_s: float | None = None,
+    clock: Timer | None = None,
+) -> Iterator[HeartbeatEvent]:
+    """Run the case; the last item is the outcome. The device's memory is released however it ends.
+
+    `silicon` is the device's card, whose datasheet is the floor; without one the bandwidth is measured. `placed_bytes` are weights of
+    other functions that ZeroGPU moves to the device first.
+
+    Raises:
+        DoesNotFit: more memory than there is.
+        TooLong: even the fewest products take longer than a run may.
+        LiveError: its results are wrong.
+    """
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    check_memory(case, device)
+    on = torch.device(device.torch_name)
+    times: MatmulTimes | None = None
+    slow_type = is_emulated(case, on, device.capability)
+    try:
+        for report in run_matmuls(case, on, limit_s=limit_s or LIMIT_S[device.kind], slow_type=slow_type, clock=clock):
+            if isinstance(report, MatmulTimes):
+                times = report
+            else:
+                yield report
+        if times is None:
+            raise LiveError("The heartbeat ended without a result. Run it again.")
+        tf32 = on.type == "cuda" and bool(torch.backends.cuda.matmul.allow_tf32)
+        if silicon is None:
+            yield "bandwidth"
+        roof = _roof(case, silicon, on, times, tf32=tf32)
+    finally:
+        release_memory()
+    least = floor(case, roof)
+    done = len(times.warm_s)
+    yield HeartbeatRun(
+        beat=judge_times(case, times, least), roof=roof, done=done, emulated=slow_type, in_tf32=tf32 and case.dtype == "float32"
+    )
+
+
+def _roof(case: MatmulCase, silicon: Accelerator | None, on: torch.device, times: MatmulTimes, *, tf32: bool) -> DeviceRoof:
+    """The datasheet's roof, or one of a measured bandwidth and no known peak.
+
+    A measured bandwidth can be too low when a neighbour was busy just then: so before a time is called impossible it is measured again.
+    """
+    if silicon is not None:
+        return datasheet_roof(silicon, case.dtype, tf32=tf32)
+    bandwidth, shortest = 0.0, min(*times.warm_s, times.cold_first_s)
+    for _ in range(_MEASURED_AT_MOST):
+        bandwidth = max(bandwidth, read_bandwidth(case.moved_bytes, on, synchronizer(on)))
+        roof = DeviceRoof(
+            bandwidth=bandwidth * MARGIN, peak=None, cache_bytes=0, measured=True, sources=(_measured_bandwidth(case, bandwidth),)
+        )
+        if shortest >= floor(case, roof).seconds:
+            break
+    return roof
+
+
+def _measured_bandwidth(case: MatmulCase, bandwidth: float) -> Source:
+    return Source(
+        what=f"read bandwidth, {bandwidth / 1e9:.1f} GB/s over {case.moved_bytes / 1e6:,.3g} MB",
+        source="measured on this device after the products, the fastest of many passes on all threads",
+        checked=datetime.now(UTC).date().isoformat(),
+    )
+
+
+def gpu_seconds(case: MatmulCase, _device: Device, silicon: Accelerator | None, placed_bytes: int = 0) -> float:
+    """Seconds of a GPU that a run on ZeroGPU declares: `_SLOWER` times what all products take at least, and the start."""
+    least = LIMIT_S["zerogpu"]
+    if silicon is not None:
+        bound = floor(case, datasheet_roof(silicon, case.dtype)).seconds
+        least = _SLOWER * bound * (1 + case.warmup + case.iterations)
+    return start_seconds(placed_bytes) + 1.0 + min(least, LIMIT_S["zerogpu"])
+
+
+on_device = gpu_task(run_heartbeat, duration=gpu_seconds, doing="timing the heartbeat")
+"""`run_heartbeat` where the device is: on ZeroGPU in the process that is given a GPU."""

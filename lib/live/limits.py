@@ -30,6 +30,8 @@ from lib.provenance import Caveat, Source
 from lib.units import GIB, BytesPerSecond, FlopPerSecond
 
 if TYPE_CHECKING:
+    import torch
+
     from lib.catalog.silicon import Accelerator
     from lib.live.device import Device
 
@@ -77,17 +79,17 @@ class Duration:
         return self.weights_s + self.prompt_s + self.decode_s
 
 
-def _best(call: Callable[[], object], wait: Callable[[], None]) -> float:
-    """Seconds of the fastest of a few calls; the first loads the kernel."""
+def _fastest(call: Callable[[], object], wait: Callable[[], object], goes_on: Callable[[int, float], bool]) -> float:
+    """Seconds of the fastest call, the first (which loads the kernel) not counted; `goes_on(calls, seconds)`: whether to call again."""
     call()
-    seconds: list[float] = []
-    while not seconds or (len(seconds) < _TIMES and sum(seconds) < _AT_MOST_S):
-        wait()
-        began = time.perf_counter()
+    wait()
+    best, calls, began = math.inf, 0, time.perf_counter()
+    while not calls or goes_on(calls, time.perf_counter() - began):
+        start = time.perf_counter_ns()
         call()
         wait()
-        seconds.append(time.perf_counter() - began)
-    return max(min(seconds), 1e-9)
+        best, calls = min(best, (time.perf_counter_ns() - start) / 1e9), calls + 1
+    return max(best, 1e-9)
 
 
 def measure_rates(dtype: str, device: str, read_bytes: int = 0) -> DeviceRates:
@@ -101,16 +103,57 @@ def measure_rates(dtype: str, device: str, read_bytes: int = 0) -> DeviceRates:
         if device != "cpu":
             torch.cuda.synchronize()
 
+    def few(calls: int, seconds: float) -> bool:
+        return calls < _TIMES and seconds < _AT_MOST_S
+
     kind: Any = {"dtype": getattr(torch, dtype), "device": device}
     with torch.inference_mode():
         count = max(1, -(-read_bytes // (SIDE * SIDE * kind["dtype"].itemsize)))
         matrices = [torch.full((SIDE, SIDE), 0.01, **kind) for _ in range(count)]
         many, one = torch.ones(ROWS, SIDE, **kind), torch.ones(1, SIDE, **kind)
-        rows_s = _best(lambda: torch.nn.functional.linear(many, matrices[0]), wait)
-        row_s = _best(lambda: [torch.nn.functional.linear(one, matrix) for matrix in matrices], wait)
+        rows_s = _fastest(lambda: torch.nn.functional.linear(many, matrices[0]), wait, few)
+        row_s = _fastest(lambda: [torch.nn.functional.linear(one, matrix) for matrix in matrices], wait, few)
         part = many.view(1, ROWS, -1, 64).transpose(1, 2)
         torch.nn.functional.scaled_dot_product_attention(part, part, part, is_causal=True)
     return DeviceRates(flop_per_s=2 * ROWS * SIDE * SIDE / rows_s, bytes_per_s=sum(matrix.nbytes for matrix in matrices) / row_s)
+
+
+SMALL_BYTES = 8 * 2**20
+_PASSES, _ENOUGH_S, _LIMIT_S = 12, 0.15, 3.0  # at least so many passes, for so long; less only where the limit ends first
+_FLOAT = 4
+
+
+def _read_rate(size_bytes: int, device: torch.device, wait: Callable[[], object]) -> float:
+    import torch  # noqa: PLC0415 loaded when first needed
+
+    width = max(1, math.isqrt(size_bytes // _FLOAT))
+    height = max(1, size_bytes // _FLOAT // width)
+    matrix, vector = torch.ones(height, width, device=device), torch.ones(width, device=device)
+    again = max(1, min(64, 2**21 // size_bytes)) if size_bytes else 1  # several reads per pass, so that the clock's own cost fades
+
+    def many(passes: int, seconds: float) -> bool:
+        return seconds <= _LIMIT_S and (passes < _PASSES or seconds < _ENOUGH_S)
+
+    def by_product() -> None:
+        for _ in range(again):
+            torch.mv(matrix, vector)
+
+    def by_sum() -> None:
+        for _ in range(again):
+            matrix.sum()
+
+    return again * height * width * _FLOAT / min(_fastest(by_product, wait, many), _fastest(by_sum, wait, many))
+
+
+def read_bandwidth(size_bytes: int, device: torch.device, wait: Callable[[], object]) -> float:
+    """Bytes per second at which a working set of this size is read; `wait` returns when the device has done all that it was given.
+
+    A float32 matrix of that size is multiplied by a vector, which reads each element once, and the fastest of several passes counts,
+    because other load only makes a pass slower. Limits: a call takes a microsecond or more, so sets below some MiB look slower than they
+    are; the rate of `SMALL_BYTES` replaces theirs where it is higher.
+    """
+    sizes = {size_bytes, max(size_bytes, SMALL_BYTES)}
+    return max(_read_rate(size, device, wait) for size in sizes)
 
 
 def estimate_duration(work: Work, pace: DeviceRates, device: str) -> Duration:

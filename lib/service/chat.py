@@ -16,11 +16,10 @@ from typing import Annotated
 from lib.answers.common import SCHEMA, source_entries
 from lib.answers.live import ChatMetrics, ChatPiece, ChatPrediction, RunFigures
 from lib.errors import AdvisorError, BadArgument
-from lib.live.chat import AnswerFigures, AnswerPiece
+from lib.live.chat import AnswerFigures, AnswerPiece, Message, build_prompt
 from lib.live.demo_model import LoadedModel
 from lib.live.device import Device
 from lib.live.limits import DeviceRates
-from lib.live.prompt import Message, build_prompt
 from lib.live.zerogpu import quota_values
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source

@@ -33,7 +33,7 @@ from lib.hub.spaces import Spaces
 from lib.live.chat import Conversations
 from lib.live.demo_model import DemoModel
 from lib.live.device import current_device
-from lib.live.heartbeat_run import on_device
+from lib.live.heartbeat import on_device
 from lib.live.limits import device_rates
 from lib.live.measure import run_measurement
 from lib.service.arguments import MAX_NAME, Arguments, Checked, describe_value
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator
     from lib.hub.search import ProviderOffers
     from lib.live.device import Device, Size
-    from lib.live.heartbeat import MatmulCase
-    from lib.live.heartbeat_run import HeartbeatEvent
+    from lib.live.heartbeat import HeartbeatEvent, MatmulCase
     from lib.live.limits import DeviceRates
     from lib.live.measure import MeasuredRun, MeasureRequest, Stage
     from lib.service.models import Models

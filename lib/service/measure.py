@@ -30,8 +30,7 @@ from lib.errors import AdvisorError, UnsupportedModel
 from lib.laws.forward_pass import decode_floor
 from lib.live.device import Device, device_hardware
 from lib.live.device_queue import hardware_turn
-from lib.live.heartbeat import DTYPES, UNKNOWN_CACHE_BYTES, Dtype, MatmulCase, datasheet_roof
-from lib.live.heartbeat_run import LIMIT_S, HeartbeatRun, Progress
+from lib.live.heartbeat import DTYPES, LIMIT_S, UNKNOWN_CACHE_BYTES, Dtype, HeartbeatRun, MatmulCase, MatmulProgress, datasheet_roof
 from lib.live.limits import usable_bytes
 from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, gpu_seconds, judge_prediction
 from lib.live.zerogpu import quota_values
@@ -335,8 +334,8 @@ def stream_heartbeat(app: App, arguments: HeartbeatArguments) -> Iterator[Heartb
             yield _heartbeat_answer(case, device, step) if isinstance(step, HeartbeatRun) else _heartbeat_progress(step)
 
 
-def _heartbeat_progress(step: Progress | str) -> HeartbeatProgress:
-    if isinstance(step, Progress):
+def _heartbeat_progress(step: MatmulProgress | str) -> HeartbeatProgress:
+    if isinstance(step, MatmulProgress):
         return {"phase": step.phase, "done": step.done, "of": step.of, "last_s": step.last_s}
     return {"phase": str(step), "done": 0, "of": 0, "last_s": None}
 

@@ -21,12 +21,10 @@ from hypothesis import strategies as st
 from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, LiveError, ModelNotAtHand, OutOfMemory
 from lib.live import chat as module
-from lib.live import prompt as prompts
-from lib.live.chat import AnswerPiece, stream_answer
+from lib.live.chat import AnswerPiece, Message, stream_answer
 from lib.live.demo_model import DemoModel, LoadedModel
 from lib.live.device import current_device
 from lib.live.device_queue import hardware_turn
-from lib.live.prompt import Message
 from lib.service.app import Live
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -282,9 +280,9 @@ def test_words_never_become_control_tokens(parts: list[str]) -> None:
     own = tiny_chat.tokenizer() if not _KEPT else _KEPT[0]
     _KEPT[:] = [own]
     control = set(own.get_added_vocab().values())
-    ids = prompts.encode_messages(own, [Message("user", text), Message("assistant", text), Message("user", "x")])
+    ids = module.encode_messages(own, [Message("user", text), Message("assistant", text), Message("user", "x")])
     assert sum(token in control for token in ids) == 3 * 2 + 1
-    assert own.decode(prompts.encode_text(own, text, prompts.control_tokens(own))) == text
+    assert own.decode(module.encode_text(own, text, module.control_tokens(own))) == text
 
 
 _KEPT: list[Any] = []
@@ -292,7 +290,7 @@ _KEPT: list[Any] = []
 
 def test_markup_is_text(words: Any) -> None:
     """A template's own braces inside a message are not run, and neither are stand-ins guessed."""
-    ids = prompts.encode_messages(words, [Message("user", "{{ 7 * 7 }} {% raw %} 0x0x")])
+    ids = module.encode_messages(words, [Message("user", "{{ 7 * 7 }} {% raw %} 0x0x")])
     assert "{{ 7 * 7 }} {% raw %} 0x0x" in words.decode(ids)
 
 
@@ -300,9 +298,9 @@ def test_a_template_that_refuses_the_turns() -> None:
     """Its own complaint is not shown; what is accepted is."""
     strict = tiny_chat.tokenizer(tiny_chat.ALTERNATING + tiny_chat.TEMPLATE)
     with pytest.raises(BadArgument, match="user first, then in alternation"):
-        prompts.build_prompt(strict, [Message("user", "a")], "b", 400)
+        module.build_prompt(strict, [Message("user", "a")], "b", 400)
     with pytest.raises(ModelNotAtHand, match="template"):
-        prompts.build_prompt(tiny_chat.tokenizer("{{ undefined.x.y }}"), [], "b", 400)
+        module.build_prompt(tiny_chat.tokenizer("{{ undefined.x.y }}"), [], "b", 400)
 
 
 @pytest.mark.parametrize(

@@ -12,19 +12,24 @@ from hypothesis import strategies as st
 
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, LiveError, TooLong
-from lib.live import device_queue, heartbeat_run
+from lib.live import device_queue, heartbeat, limits
 from lib.live.device import Device
-from lib.live.heartbeat import DeviceRoof, MatmulCase, MatmulTimes, datasheet_roof, floor, judge_times, nearest_rank
-from lib.live.heartbeat_run import (
+from lib.live.heartbeat import (
     LIMIT_S,
     MARGIN,
+    DeviceRoof,
     HeartbeatEvent,
     HeartbeatRun,
-    HostTimer,
-    Progress,
+    MatmulCase,
+    MatmulProgress,
+    MatmulTimes,
     check_memory,
+    datasheet_roof,
+    floor,
     gpu_seconds,
-    read_bandwidth,
+    host_timer,
+    judge_times,
+    nearest_rank,
     run_heartbeat,
     run_matmuls,
 )
@@ -55,7 +60,7 @@ L4 = load().accelerator("L4")
 CARD = replace(PROCESSORS, kind="cuda", name="NVIDIA L4", accelerator="L4", capability=(8, 9))
 
 
-def asked_on(device: Device, run: Any = heartbeat_run.on_device) -> Live:
+def asked_on(device: Device, run: Any = heartbeat.on_device) -> Live:
     """What runs on this device, as `run` does it."""
     return Live(App(catalog=load, models=Models(), find_device=lambda _="large": device, run_heartbeat=run))
 
@@ -205,7 +210,7 @@ def test_it_runs_on_this_machine() -> None:
 def test_bandwidth_is_measured_again_before_a_time_is_called_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first look fell into a busy moment: 1 MB/s cannot be beaten by this product's own millisecond, 1 GB/s can."""
     seen = iter([1e6, 1e9])
-    monkeypatch.setattr(heartbeat_run, "read_bandwidth", lambda *_: next(seen))
+    monkeypatch.setattr(heartbeat, "read_bandwidth", lambda *_: next(seen))
     outcome = _ran(clock=Slow(1e-3))  # 17 kB in 1 ms: 17 MB/s
     assert outcome.beat.valid
     assert outcome.roof.bandwidth == 1e9 * MARGIN
@@ -214,7 +219,7 @@ def test_bandwidth_is_measured_again_before_a_time_is_called_impossible(monkeypa
 def test_dispatch_alone_is_found_out() -> None:
     """The answer says that the time is impossible, with the arithmetic, and gives no efficiency."""
 
-    def asynchronous(case: MatmulCase, device: Device, *_: object) -> Iterator[heartbeat_run.Progress | str | HeartbeatRun]:
+    def asynchronous(case: MatmulCase, device: Device, *_: object) -> Iterator[heartbeat.MatmulProgress | str | HeartbeatRun]:
         return run_heartbeat(case, device, None, clock=Dispatch())  # type: ignore[return-value]
 
     question = asked_on(PROCESSORS, asynchronous)
@@ -236,7 +241,7 @@ def test_host_timer_counts_the_waiting() -> None:
     """The clock stops after the wait, not before it."""
     order: list[str] = []
     ticks = itertools.count(0, 500_000_000)
-    timed = HostTimer(lambda: order.append("waited"), lambda: (order.append("clock"), next(ticks))[1])
+    timed = host_timer(lambda: order.append("waited"), lambda: (order.append("clock"), next(ticks))[1])
     _, seconds = timed(lambda: order.append("worked"))  # type: ignore[arg-type,return-value]
     assert order == ["clock", "worked", "waited", "clock"]
     assert seconds == 0.5
@@ -252,7 +257,7 @@ def test_too_slow_a_device_is_refused_after_its_first_product() -> None:
 
 def test_large_product_is_tried_on_a_corner_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a case far beyond the probe only a corner runs before it is refused: 1/64 of it in 1 s makes 64 s."""
-    monkeypatch.setitem(heartbeat_run._PROBE_FLOPS, "cpu", 2 * 64 * 64)
+    monkeypatch.setitem(heartbeat._PROBE_FLOPS, "cpu", 2 * 64 * 64)
     slow = Slow(1.0)
     with pytest.raises(TooLong, match=r"takes 64\.00 s on this device \(by a corner of it"):
         _ran(MatmulCase(batch=64, hidden=64, intermediate=64, iterations=5), clock=slow)
@@ -314,14 +319,14 @@ def test_closing_ends_the_run() -> None:
     """A visitor who leaves stops the work: no further product is run."""
     slow = Slow(1e-6)
     running = run_heartbeat(replace(SMALL, iterations=1000), PROCESSORS, None, clock=slow)
-    assert isinstance(next(running), Progress)
+    assert isinstance(next(running), MatmulProgress)
     running.close()  # type: ignore[attr-defined]
     assert slow.calls == 1
 
 
 def test_emulated_type_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor without such a unit still answers, and says what the time is worth."""
-    monkeypatch.setattr(heartbeat_run, "is_emulated", lambda *_: True)
+    monkeypatch.setattr(heartbeat, "is_emulated", lambda *_: True)
     answer = asked_on(PROCESSORS).heartbeat(batch=2, hidden=64, intermediate=64, iterations=3, dtype="bfloat16")
     assert answer["valid"]
     assert "not_native" in {c["code"] for c in answer["caveats"]}
@@ -332,10 +337,10 @@ def test_native_types_of_a_card() -> None:
     import torch  # noqa: PLC0415
 
     gpu = torch.device("cuda")
-    assert heartbeat_run.is_emulated(replace(SMALL, dtype="bfloat16"), gpu, (7, 5))
-    assert not heartbeat_run.is_emulated(replace(SMALL, dtype="bfloat16"), gpu, (8, 0))
-    assert not heartbeat_run.is_emulated(replace(SMALL, dtype="float16"), gpu, (7, 5))
-    assert not heartbeat_run.is_emulated(SMALL, gpu, (3, 5))
+    assert heartbeat.is_emulated(replace(SMALL, dtype="bfloat16"), gpu, (7, 5))
+    assert not heartbeat.is_emulated(replace(SMALL, dtype="bfloat16"), gpu, (8, 0))
+    assert not heartbeat.is_emulated(replace(SMALL, dtype="float16"), gpu, (7, 5))
+    assert not heartbeat.is_emulated(SMALL, gpu, (3, 5))
 
 
 def test_declared_seconds_of_a_gpu_follow_the_work() -> None:
@@ -367,4 +372,4 @@ def test_visitor_who_leaves_gives_the_device_back() -> None:
 
 def test_measured_bandwidth_is_that_of_a_memory() -> None:
     """A set that fits no cache is read at the speed of memory, within what any machine has."""
-    assert 5e8 < read_bandwidth(64 * 2**20, matmul_device(), lambda: None) < 2e12
+    assert 5e8 < limits.read_bandwidth(64 * 2**20, matmul_device(), lambda: None) < 2e12
