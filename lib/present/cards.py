@@ -6,7 +6,7 @@ order and one colour here, for every bar, legend and chart; so have platforms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 from urllib.parse import quote
@@ -254,10 +254,8 @@ def recommendation_notes(answer: RecommendationAnswer) -> str:
     without = ""
     if provider["suits"]:
         served_by = [f"Served by {escape(', '.join(provider['providers']))}."] if provider["providers"] else []
-        without = (
-            f"<h3>Or rent no hardware</h3>{bullet_list([escape(reason['message']) for reason in provider['reasons']] + served_by, 'notes')}"
-        )
-    notes = bullet_list([escape(note["message"]) for note in answer["notes"]], "notes")
+        without = f"<h3>Or rent no hardware</h3>{note_list(provider['reasons'], *served_by)}"
+    notes = note_list(answer["notes"])
     if not notes and not without:
         return ""
     title = "How these are ordered" + (", and a way without hardware" if without else "")
@@ -319,12 +317,16 @@ def _split(part: PartEntry) -> str:
     return f'<table class="split"><caption class="sr">{escape(part["name"])} by what holds it</caption><tbody>{rows}</tbody></table>'
 
 
+def note_list(entries: Iterable[CaveatEntry | ReasonEntry], *more: str) -> str:
+    """The sentences of caveats or reasons as a quiet list; `more` is markup already."""
+    return bullet_list([*(escape(entry["message"]) for entry in entries), *more], "notes")
+
+
 def caveat_list(entries: Sequence[CaveatEntry]) -> str:
     """The caveats of an answer, one sentence each."""
     if not entries:
         return ""
-    sentences = [escape(entry["message"]) for entry in entries]
-    return f'<section class="caveats"><h3>Assumptions</h3>{bullet_list(sentences, "notes")}</section>'
+    return f'<section class="caveats"><h3>Assumptions</h3>{note_list(entries)}</section>'
 
 
 def source_list(entries: Sequence[SourceEntry]) -> str:

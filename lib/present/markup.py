@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 _PLAIN_IN_DATA = " {}[]():,;/"  # browsers take these as they are in a data address; encoded, a JSON would be a third longer
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9/][A-Za-z0-9/:._-]*")
 
 
 def escape(value: object) -> str:
@@ -83,6 +84,11 @@ def code_blocks(blocks: Sequence[tuple[str, str]]) -> str:
         f'<span class="sr" role="status"></span></figcaption><pre tabindex="0"><code>{escape(code.rstrip())}</code></pre></figure>'
         for name, code in blocks
     )
+
+
+def python_literal(text: str) -> str:
+    """A Python literal of the text; what cannot be seen is written as an escape."""
+    return f'"{text}"' if _PLAIN_WORD.fullmatch(text) else repr(text)
 
 
 def suggestion_list(ids: Iterable[str]) -> str:

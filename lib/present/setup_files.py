@@ -4,12 +4,13 @@
 
 `entry` is a place of `/recommend` (its hardware, platform, accelerator, engine, sdk, devices, replicas and precision are read). Versions
 are the releases of the day in `lib/data/frameworks.json`, with their source; nothing is looked up while the app runs. ZeroGPU takes the
-newest torch of its own list. Endpoints, Jobs and Cloud TPU have no front matter; how servers are started is in `lib.present.serve_files`.
+newest torch of its own list. Endpoints, Jobs and Cloud TPU have no front matter; how servers are started is in `lib.present.snippets`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lib.answers.common import RankedEntry
+from lib.answers.common import RankedEntry, source_entries
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, ZEROGPU_OFFERS, ZEROGPU_TIER
 from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
@@ -25,7 +26,9 @@ from lib.catalog.rules import ZeroGpuRules
 from lib.engines import Engine
 from lib.errors import BadArgument
 from lib.precision import weight_format
-from lib.present.serve_files import (
+from lib.present.cards import source_list
+from lib.present.markup import bullet_list, code_blocks, escape, fold
+from lib.present.snippets import (
     MADE_WHILE_LOADING,
     PORT,
     AppPlace,
@@ -199,7 +202,7 @@ def write_setup(
         if usable != "pytorch":
             raise BadArgument("framework", framework, f"pytorch with {entry['engine']}, a server that brings its own")
         return _server(entry, catalog, versions, model, context_tokens, sequences)
-    lines, used = _requirements(entry, usable, versions, zerogpu)
+    lines = list(_requirements(entry, usable, versions, zerogpu))
     cards = zerogpu.sources[:1] if platform == "zerogpu" else ()
     metadata = (
         versions.python.as_source("Python of a Space, admitted by ZeroGPU too"),
@@ -210,10 +213,12 @@ def write_setup(
         framework=usable,
         front_matter=_front_matter(entry, model, versions) if platform in _SPACES else None,
         app=_app(entry, model, task) if platform in _SPACES and usable == "pytorch" else None,
-        requirements="\n".join(lines) + "\n",
+        requirements="\n".join(line for _, line in lines) + "\n",
         dockerfile=_PYTHON_DOCKERFILE.format(version=versions.python.version.rpartition(".")[0]) if entry["sdk"] == "docker" else None,
         notes=_notes(platform),
-        sources=tuple(dict.fromkeys((*(versions[name].source for name in used), *cards, *(metadata if platform in _SPACES else ())))),
+        sources=tuple(
+            dict.fromkeys((*(versions[name].source for name, _ in lines if name), *cards, *(metadata if platform in _SPACES else ())))
+        ),
     )
 
 
@@ -334,90 +339,81 @@ def _front_matter(entry: RankedEntry, model: str, versions: Versions) -> str:
     return f"---\n{why}\n{yaml.safe_dump(metadata, sort_keys=False)}---\n"
 
 
-def _requirements(entry: RankedEntry, framework: Framework, versions: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
-    """The lines, and the packages whose versions stand in them."""
-    if framework == "pytorch":
-        return _pytorch(entry, versions, zerogpu)
-    return _jax(entry, versions) if framework == "jax" else _tensorflow(entry, versions)
+def _requirements(entry: RankedEntry, framework: Framework, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
+    """The lines of requirements.txt, each behind the package whose release stands in it ("" for none)."""
+    on_tpu, on_cpu = entry["platform"] == "tpu", entry["accelerator"] is None
+
+    def pin(name: str, extra: str = "") -> tuple[str, str]:
+        return name, versions[name].line(extra)
+
+    match framework:
+        case "pytorch":
+            yield from _pytorch(entry, versions, zerogpu)
+        case "jax":
+            if on_tpu:
+                yield "", "# do not install torch_tpu beside it: it needs a newer libtpu"
+            elif not on_cpu:
+                yield "", "# brings CUDA 13; if jax.devices() shows no GPU, the host's driver is older: write cuda12"
+            yield pin("jax", "tpu" if on_tpu else "" if on_cpu else "cuda13")
+            yield "", _PORT.format(framework="JAX")
+            yield pin("flax")
+        case "tensorflow":
+            if not on_cpu:
+                yield "", "# and-cuda brings CUDA 12; without it TensorFlow finds no GPU"
+            yield pin("tensorflow", "" if on_cpu else "and-cuda")
+            yield "", _PORT.format(framework="TensorFlow")
 
 
-def _pytorch(entry: RankedEntry, versions: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
-    engine, platform = str(entry["engine"]), entry["platform"]
-    if platform == "tpu":
-        return _pytorch_tpu(engine, versions)
-    if engine == "llama.cpp" and platform != "zerogpu":
-        built = "# PyPI holds its source only; on a GPU build it with CMAKE_ARGS=-DGGML_CUDA=on"
-        return [built, versions["llama-cpp-python"].line()], ("llama-cpp-python",)
-    head, used = _torch(entry, versions, zerogpu)
-    also = _packed(str(entry["precision"]))
-    names = ("transformers", "accelerate", *also, *(("gradio",) if entry["sdk"] == "docker" else ()))
-    return [*head, *(versions[name].line() for name in names)], (*used, *names)
+_FORMAT_PACKAGES = {
+    "bnb8": "bitsandbytes", "bnb4": "bitsandbytes", "bnb4_double": "bitsandbytes", "gptq": "gptqmodel", "awq": "gptqmodel", "gguf": "gguf",
+    "mxfp4": "kernels", "int_groups": "compressed-tensors", "scaled_rows": "compressed-tensors", "scaled_tensor": "compressed-tensors",
+}  # fmt: skip
+"""What transformers needs beside itself to load a format, by the format's law."""
 
 
-def _torch(entry: RankedEntry, versions: Versions, zerogpu: ZeroGpuRules) -> tuple[list[str], tuple[str, ...]]:
-    """PyTorch for ZeroGPU, for a host without a GPU, for a host with one."""
-    if entry["platform"] == "zerogpu":
-        admitted = zerogpu.torch_versions
-        newest = max(admitted, key=lambda version: [int(part) for part in version.split(".")])
-        return [f"# ZeroGPU admits torch {', '.join(admitted)}", f"torch=={newest}", f"spaces>={versions['spaces'].version}"], ("spaces",)
-    torch = versions["torch"]
-    if entry["accelerator"] is None:
-        return ["# without the CUDA libraries that PyPI's build brings", f"--extra-index-url {_TORCH_INDEX}/cpu", torch.line()], ("torch",)
-    return [
-        f"# PyPI's build brings {torch.brings}. If torch.cuda.is_available() is False, the host's driver is older:",
-        f"# PyTorch keeps builds for older CUDA under {_TORCH_INDEX}/ (cu126, cu130, ...); add its --extra-index-url",
-        torch.line(),
-    ], ("torch",)
+def _pytorch(entry: RankedEntry, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
+    engine, platform, torch = entry["engine"], entry["platform"], versions["torch"]
+    names = ["transformers", "accelerate"]
+    if platform == "tpu" and engine == "vllm-tpu":
+        yield "", "# brings its own torch and libtpu: pin no other"
+        names = ["vllm-tpu"]
+    elif platform == "tpu":
+        yield "", f'# the device is "tpu"; works with {versions["torch_tpu"].brings}. torch_tpu will replace PyTorch/XLA'
+        names = ["torch_tpu", "torch", "transformers"]
+    elif engine == "llama.cpp" and platform != "zerogpu":
+        yield "", "# PyPI holds its source only; on a GPU build it with CMAKE_ARGS=-DGGML_CUDA=on"
+        names = ["llama-cpp-python"]
+    else:
+        if platform == "zerogpu":
+            admitted = zerogpu.torch_versions
+            yield "", f"# ZeroGPU admits torch {', '.join(admitted)}"
+            yield "", f"torch=={max(admitted, key=lambda version: [int(part) for part in version.split('.')])}"
+            yield "spaces", f"spaces>={versions['spaces'].version}"
+        elif entry["accelerator"] is None:
+            yield "", "# without the CUDA libraries that PyPI's build brings"
+            yield "", f"--extra-index-url {_TORCH_INDEX}/cpu"
+            yield "torch", torch.line()
+        else:
+            yield "", f"# PyPI's build brings {torch.brings}. If torch.cuda.is_available() is False, the host's driver is older:"
+            yield "", f"# PyTorch keeps builds for older CUDA under {_TORCH_INDEX}/ (cu126, cu130, ...); add its --extra-index-url"
+            yield "torch", torch.line()
+        if package := _FORMAT_PACKAGES.get(weight_format(entry["precision"]).law):
+            names.append(package)
+        if entry["sdk"] == "docker":
+            names.append("gradio")
+    yield from ((name, versions[name].line()) for name in names)
 
 
-def _packed(precision: str) -> tuple[str, ...]:
-    """What transformers needs beside itself to load this format."""
-    law = weight_format(precision).law
-    return {
-        "bnb8": ("bitsandbytes",),
-        "bnb4": ("bitsandbytes",),
-        "bnb4_double": ("bitsandbytes",),
-        "gptq": ("gptqmodel",),
-        "awq": ("gptqmodel",),
-        "gguf": ("gguf",),
-        "mxfp4": ("kernels",),
-        "int_groups": ("compressed-tensors",),
-        "scaled_rows": ("compressed-tensors",),
-        "scaled_tensor": ("compressed-tensors",),
-    }.get(law, ())
-
-
-def _pytorch_tpu(engine: str, versions: Versions) -> tuple[list[str], tuple[str, ...]]:
-    if engine == "vllm-tpu":
-        return ["# brings its own torch and libtpu: pin no other", versions["vllm-tpu"].line()], ("vllm-tpu",)
-    tpu = versions["torch_tpu"]
-    return [
-        f'# the device is "tpu"; works with {tpu.brings}. torch_tpu will replace PyTorch/XLA',
-        tpu.line(),
-        versions["torch"].line(),
-        versions["transformers"].line(),
-    ], ("torch_tpu", "torch", "transformers")
-
-
-def _jax(entry: RankedEntry, versions: Versions) -> tuple[list[str], tuple[str, ...]]:
-    jax, flax = versions["jax"], versions["flax"].line()
-    port = _PORT.format(framework="JAX")
-    if entry["platform"] == "tpu":
-        return ["# do not install torch_tpu beside it: it needs a newer libtpu", jax.line("tpu"), port, flax], (
-            "jax",
-            "flax",
-        )
-    if entry["accelerator"] is None:
-        return [jax.line(), port, flax], ("jax", "flax")
-    return ["# brings CUDA 13; if jax.devices() shows no GPU, the host's driver is older: write cuda12", jax.line("cuda13"), port, flax], (
-        "jax",
-        "flax",
+def setup_code(setup: Setup) -> str:
+    """The files of a recommendation, with what to mind and where the versions come from, each with its date."""
+    blocks = [] if setup.front_matter is None else [("Head of README.md", setup.front_matter)]
+    files = (
+        ("app.py", setup.app),
+        ("requirements.txt", setup.requirements),
+        ("Dockerfile", setup.dockerfile),
+        ("hf command", setup.command),
     )
-
-
-def _tensorflow(entry: RankedEntry, versions: Versions) -> tuple[list[str], tuple[str, ...]]:
-    tensorflow = versions["tensorflow"]
-    port = _PORT.format(framework="TensorFlow")
-    if entry["accelerator"] is None:
-        return [tensorflow.line(), port], ("tensorflow",)
-    return ["# and-cuda brings CUDA 12; without it TensorFlow finds no GPU", tensorflow.line("and-cuda"), port], ("tensorflow",)
+    blocks += [(name, text) for name, text in files if text is not None]
+    origin = source_list(source_entries(setup.sources))
+    notes = bullet_list([escape(note) for note in setup.notes], "notes")
+    return code_blocks(blocks) + notes + fold("Where this comes from", origin)

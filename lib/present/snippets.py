@@ -1,34 +1,45 @@
-"""Code to copy for every action on a Space: the huggingface_hub call, the `hf` command and the line of our own command line.
+"""Code to copy: every action on a Space, the start of an engine that is a server of its own, and `app.py` around transformers.
 
-    switch("ada/chat", "l4x1", sleep_time_s=3600).hf
+An action is the huggingface_hub call, the `hf` command and the line of our own command line:
+
+    switch_snippet("ada/chat", "l4x1", sleep_time_s=3600).hf
     'hf spaces settings ada/chat --hardware l4x1 --sleep-time 3600'
 
 Text from outside stays one Python literal and one word of a shell command; an id that begins with a dash is not read as an option. No code
 holds a token: all three use the login of the machine they run on (`hf auth login`, or HF_TOKEN). Written for huggingface_hub 2.4; the
-tests check every call against the installed client's signatures and every command with its own parser. The page shows each block with its
-name and a button that copies it (`assets/page.js`).
+tests check every call against the installed client's signatures and every command with its own parser.
+
+A server's image and command, as a Dockerfile for a Space and as lines for `hf`:
+
+    command_words("vllm", "Qwen/Qwen3-8B", Start(precision="bf16", devices=1, context_tokens=8192))
+
+The flags repeat what the recommendation was computed with (length, devices, format, share of the device), so that the defaults of another
+release do not change what fits. Sources of the flags, read 2026-11-22: `vllm serve --help` (docs.vllm.ai), docs.sglang.io server arguments,
+trtllm-serve (nvidia.github.io/TensorRT-LLM), TGI `launcher/src/main.rs` (db931fc), text-embeddings-inference 1.9 README, llama.cpp
+tools/server README.
+
+`app.py` is a whole Gradio app around the model, which starts as it is written:
+
+    write_app("text-generation", "Qwen/Qwen3-8B", AppPlace(precision="bf16", where="gpu"))
+
+Text generation chats, text classification and embeddings take a text. What else models do has no app here. A format that is a checkpoint
+of its own is loaded as it is stored; one that transformers makes while it loads is asked for. Written for transformers 5.23, gradio 6.31
+and spaces 0.51 (whose `@spaces.GPU` does nothing off ZeroGPU); the tests run what can run on a CPU.
 """
 
 from __future__ import annotations
 
-import re
+import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from lib.answers.common import source_entries
 from lib.catalog.offers import tier_of
-from lib.present.cards import source_list
-from lib.present.markup import bullet_list, code_blocks, escape
-from lib.present.setup_files import Setup
-from lib.present.space_steps import Action
-
-_PLAIN = re.compile(r"[A-Za-z0-9/][A-Za-z0-9/:._-]*")
-
-
-def python_literal(text: str) -> str:
-    """A Python literal of the text; what cannot be seen is written as an escape."""
-    return f'"{text}"' if _PLAIN.fullmatch(text) else repr(text)
+from lib.engines import traits_of
+from lib.precision import TORCH_DTYPES, weight_format
+from lib.present.markup import bullet_list, code_blocks, escape, fold, python_literal
+from lib.present.space_cards import Action
 
 
 def shell_command(words: str, positional: Sequence[str] = (), options: Sequence[str] = ()) -> str:
@@ -38,12 +49,10 @@ def shell_command(words: str, positional: Sequence[str] = (), options: Sequence[
     return " ".join((words, *(shlex.quote(value) for value in order)))
 
 
-def client_call(method: str, arguments: Sequence[str], *, result: str | None = None) -> str:
-    """A call of the Hub's client; `result` is what is printed of the answer, which the code calls `answer`."""
-    call = f"HfApi().{method}({', '.join(arguments)})"
-    lines = ["from huggingface_hub import HfApi", ""]
-    lines += [call] if result is None else [f"answer = {call}", f"print({result})"]
-    return "\n".join(lines)
+def client_call(method: str, space: str, arguments: Sequence[str], result: str) -> str:
+    """A call of the Hub's client about a Space; `result` is what is printed of the answer, which the code calls `answer`."""
+    call = f"HfApi().{method}({', '.join((python_literal(space), *arguments))})"
+    return "\n".join(["from huggingface_hub import HfApi", "", f"answer = {call}", f"print({result})"])
 
 
 OURS = "python scripts/manage_space.py"
@@ -55,13 +64,13 @@ LOGIN = "Sign in once with `hf auth login`, or set HF_TOKEN: a token that may wr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
-    """One action, ready to copy. `cli` is `None` where our command line has no such action."""
+    """One action, ready to copy: for Python, for a shell with `hf`, and for our own command line."""
 
     action: str
     title: str
     python: str
     hf: str
-    cli: str | None
+    cli: str
     notes: tuple[str, ...] = ()
 
 
@@ -69,16 +78,12 @@ def switch_snippet(space: str, hardware: str, sleep_time_s: int | None = None) -
     """Switch to a tier; `sleep_time_s` in seconds, -1 for never, `None` to leave it to the tier."""
     tier = tier_of(hardware)
     timed = [] if sleep_time_s is None else ["--sleep-time", str(sleep_time_s)]
-    arguments = [
-        python_literal(space),
-        f"hardware={python_literal(tier)}",
-        *([] if sleep_time_s is None else [f"sleep_time={sleep_time_s}"]),
-    ]
+    arguments = [f"hardware={python_literal(tier)}", *([] if sleep_time_s is None else [f"sleep_time={sleep_time_s}"])]
     size = f'{hardware} is the tier {tier}; the size is asked for in the code: @spaces.GPU(size="xlarge").'
     return Snippet(
         action="switch",
         title=f"Switch to {tier}",
-        python=client_call("request_space_hardware", arguments, result=_STATE),
+        python=client_call("request_space_hardware", space, arguments, _STATE),
         hf=shell_command("hf spaces settings", [space], ["--hardware", tier, *timed]),
         cli=shell_command(f"{OURS} hardware", [space], ["--tier", tier, *timed]),
         notes=(NO_QUESTION, LOGIN, *((size,) if tier != hardware else ())),
@@ -90,7 +95,7 @@ def sleep_time_snippet(space: str, seconds: int) -> Snippet:
     return Snippet(
         action="sleep_time",
         title="Never sleep" if seconds == -1 else f"Sleep after {seconds} s without a visit",
-        python=client_call("set_space_sleep_time", [python_literal(space), f"sleep_time={seconds}"], result="answer.sleep_time"),
+        python=client_call("set_space_sleep_time", space, [f"sleep_time={seconds}"], "answer.sleep_time"),
         hf=shell_command("hf spaces settings", [space], ["--sleep-time", str(seconds)]),
         cli=shell_command(f"{OURS} sleep", [space], ["--sleep-time", str(seconds)]),
         notes=(LOGIN,),
@@ -102,7 +107,7 @@ def pause_snippet(space: str) -> Snippet:
     return Snippet(
         action="pause",
         title="Pause",
-        python=client_call("pause_space", [python_literal(space)], result="answer.stage"),
+        python=client_call("pause_space", space, [], "answer.stage"),
         hf=shell_command("hf spaces pause", [space]),
         cli=shell_command(f"{OURS} pause", [space]),
         notes=(LOGIN,),
@@ -114,14 +119,11 @@ def restart_snippet(space: str, *, factory: bool = False) -> Snippet:
     return Snippet(
         action="restart",
         title="Factory restart" if factory else "Restart",
-        python=client_call("restart_space", [python_literal(space), *(["factory_reboot=True"] if factory else [])], result="answer.stage"),
+        python=client_call("restart_space", space, ["factory_reboot=True"] if factory else [], "answer.stage"),
         hf=shell_command("hf spaces restart", [space], ["--factory-reboot"] if factory else []),
         cli=shell_command(f"{OURS} restart", [space], ["--factory"] if factory else []),
         notes=(NO_QUESTION, LOGIN),
     )
-
-
-Block = tuple[str, str]
 
 
 def action_snippet(action: Action, space: str, hardware: str, sleep_time_s: int | None) -> Snippet:
@@ -139,25 +141,275 @@ def action_snippet(action: Action, space: str, hardware: str, sleep_time_s: int 
 
 def action_code(snippet: Snippet) -> str:
     """The three ways to do an action, behind one line."""
-    blocks: list[Block] = [("Python", snippet.python), ("hf command", snippet.hf)]
-    if snippet.cli is not None:
-        blocks.append(("This project's command line", snippet.cli))
-    return f'<details class="rest code-rest"><summary>Code to copy</summary>{code_blocks(blocks)}{_notes(snippet.notes)}</details>'
+    blocks = code_blocks([("Python", snippet.python), ("hf command", snippet.hf), ("This project's command line", snippet.cli)])
+    return fold("Code to copy", blocks + bullet_list([escape(note) for note in snippet.notes], "notes"), "rest code-rest")
 
 
-def setup_code(setup: Setup) -> str:
-    """The files of a recommendation, with what to mind and where the versions come from, each with its date."""
-    blocks: list[Block] = [] if setup.front_matter is None else [("Head of README.md", setup.front_matter)]
-    files = (
-        ("app.py", setup.app),
-        ("requirements.txt", setup.requirements),
-        ("Dockerfile", setup.dockerfile),
-        ("hf command", setup.command),
+PORT = 8000
+_DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+_TGI_FORMATS = {"awq-4": "awq", "gptq-4": "gptq", "gptq-8": "gptq", "bnb-int8": "bitsandbytes", "bnb-nf4": "bitsandbytes-nf4"}
+_MANAGED = {"vllm": "vllm", "sglang": "sglang", "tgi": "tgi", "tei": "tei", "llama.cpp": "llamacpp"}
+"""Names under which Inference Endpoints run an engine themselves (`hf endpoints deploy --engine`)."""
+MADE_WHILE_LOADING = frozenset({"plain", "scaled_tensor", "bnb8", "bnb4", "bnb4_double"})
+"""Laws of formats that a server makes of a plain checkpoint; the others are checkpoints of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What the recommendation was computed with; 0 tokens leave the length to the engine, -1 layers are all of them on the GPU."""
+
+    precision: str
+    devices: int = 1
+    context_tokens: int = 0
+    sequences: int = 1
+    on_gpu: bool = True
+    gpu_layers: int = -1
+
+
+def command_words(engine: str, model: str, start: Start) -> list[str]:
+    """The command of a server that listens on `PORT`, word by word.
+
+    >>> " ".join(command_words("vllm", "Qwen/Qwen3-8B", Start(precision="bf16", devices=2, context_tokens=8192)))
+    'vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port 8000 --max-model-len 8192 --tensor-parallel-size 2 --gpu-memory-utilization 0.9 --dtype bfloat16'
+    """  # noqa: E501 one line of output
+    listen = ["--host", "0.0.0.0", "--port", str(PORT)]  # noqa: S104 the container's own address
+    match engine:
+        case "vllm":
+            return ["vllm", "serve", model, *listen, *_vllm(start, with_devices=True)]
+        case "sglang":
+            return ["python3", "-m", "sglang.launch_server", "--model-path", model, *listen, *_sglang(start, with_devices=True)]
+        case "tensorrt-llm":
+            length = ["--max_seq_len", str(start.context_tokens)] if start.context_tokens else []
+            share = str(traits_of(engine).memory_share)
+            tp = ["--tp_size", str(start.devices)]
+            return ["trtllm-serve", model, *listen, *tp, *length, "--kv_cache_free_gpu_memory_fraction", share]
+        case "tgi":
+            return ["text-generation-launcher", "--model-id", model, "--hostname", "0.0.0.0", "--port", str(PORT), *_tgi(start)]  # noqa: S104
+        case "tei":
+            return ["text-embeddings-router", "--model-id", model, "--hostname", "0.0.0.0", "--port", str(PORT), *_tei(start)]  # noqa: S104
+        case "llama.cpp":
+            return ["/app/llama-server", *_llama_cpp_model(model, start), *listen, *_llama_cpp(start)]
+    raise ValueError(f"no server of an engine named {engine}")
+
+
+def _quantized(start: Start) -> list[str]:
+    law = weight_format(start.precision).law
+    name = {"scaled_tensor": "fp8", "bnb8": "bitsandbytes", "bnb4": "bitsandbytes", "bnb4_double": "bitsandbytes"}.get(law, "")
+    return ["--quantization", name] if name else ["--dtype", _DTYPES[start.precision]] if start.precision in _DTYPES else []
+
+
+def _vllm(start: Start, *, with_devices: bool) -> list[str]:
+    length = ["--max-model-len", str(start.context_tokens)] if start.context_tokens else []
+    devices = ["--tensor-parallel-size", str(start.devices)] if with_devices else []
+    return [*length, *devices, "--gpu-memory-utilization", str(traits_of("vllm").memory_share), *_quantized(start)]
+
+
+def _sglang(start: Start, *, with_devices: bool) -> list[str]:
+    length = ["--context-length", str(start.context_tokens)] if start.context_tokens else []
+    devices = ["--tp-size", str(start.devices)] if with_devices else []
+    return [*length, *devices, *_quantized(start)]
+
+
+def _tgi(start: Start) -> list[str]:
+    length = ["--max-total-tokens", str(start.context_tokens)] if start.context_tokens else []
+    kind = "fp8" if weight_format(start.precision).arithmetic == "fp8" else _TGI_FORMATS.get(start.precision, "")
+    form = ["--quantize", kind] if kind else ["--dtype", _DTYPES[start.precision]] if start.precision in {"fp16", "bf16"} else []
+    return ["--num-shard", str(start.devices), *length, *form]
+
+
+def _tei(start: Start) -> list[str]:
+    return ["--dtype", "float32" if start.precision == "fp32" else "float16"]
+
+
+def _llama_cpp_model(model: str, start: Start) -> list[str]:
+    """The file that was named, by its quantization or in full; else the one of this precision."""
+    repository, _, file = model.partition(":")
+    if file.lower().endswith(".gguf"):
+        return ["-hf", repository, "-hff", file]
+    return ["-hf", f"{repository}:{file or start.precision.removeprefix('gguf:').upper()}"]
+
+
+def _llama_cpp(start: Start) -> list[str]:
+    """`-c` is the length of all slots together."""
+    slots = ["-np", str(start.sequences)]
+    length = ["-c", str(start.context_tokens * start.sequences)] if start.context_tokens else []
+    return [*slots, *length, *(["-ngl", str(start.gpu_layers if start.gpu_layers >= 0 else 99)] if start.on_gpu else [])]
+
+
+def dockerfile(image: str, words: Sequence[str]) -> str:
+    """A Dockerfile for a Space, which runs its container as user 1000."""
+    return "\n".join(
+        (
+            f"FROM {image}",
+            "# a Space runs its container as user 1000",
+            "RUN mkdir -p /home/user && chown 1000 /home/user",
+            "USER 1000",
+            "ENV HOME=/home/user HF_HOME=/home/user/.cache/huggingface",
+            "ENV HF_HUB_CACHE=/home/user/.cache/huggingface/hub HUGGINGFACE_HUB_CACHE=/home/user/.cache/huggingface/hub",
+            "WORKDIR /home/user",
+            f"EXPOSE {PORT}",
+            f"ENTRYPOINT {json.dumps(list(words))}",
+            "",
+        )
     )
-    blocks += [(name, text) for name, text in files if text is not None]
-    origin = source_list(source_entries(setup.sources))
-    return f'{code_blocks(blocks)}{_notes(setup.notes)}<details class="rest"><summary>Where this comes from</summary>{origin}</details>'
 
 
-def _notes(notes: Sequence[str]) -> str:
-    return bullet_list([escape(note) for note in notes], "notes")
+def job_command(image: str, words: Sequence[str], flavor: str) -> str:
+    """The line that runs the server as a Job, reachable through the Jobs proxy; `--` keeps the server's options from being read by `hf`."""
+    options = ["--flavor", flavor, "--expose", str(PORT), "--timeout", "8h", "--secrets", "HF_TOKEN"]
+    return shlex.join(["hf", "jobs", "run", *options, "--", image, *words])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """Where an Inference Endpoint runs."""
+
+    accelerator: str
+    vendor: str
+    region: str
+    instance_type: str
+    instance_size: str
+    replicas: int = 1
+
+
+def endpoint_command(engine: str, model: str, image: str, start: Start, at: Instance) -> str:
+    """The line that deploys an Inference Endpoint; the platform starts the engines that it manages, and mounts the model at /repository."""
+    managed = _MANAGED.get(engine)
+    if managed is None:
+        words = command_words(engine, "/repository", start)
+        how = ["--container-command", shlex.join(words), "--health-route", "/health", "--port", str(PORT)]
+    else:
+        how = ["--engine", managed]
+        shared = {"vllm": _vllm(start, with_devices=False), "sglang": _sglang(start, with_devices=False)}
+        arguments = shared.get(engine) or {"tgi": _tgi, "tei": _tei, "llama.cpp": _llama_cpp}[engine](start)
+        how += ["--tensor-parallel-size", str(start.devices)] if engine in shared and start.devices > 1 else []
+        how.append(f"--container-args={shlex.join(arguments)}")
+    options = [
+        "--repo", model.partition(":")[0], "--framework", "custom", "--custom-image", image, *how, "--accelerator", at.accelerator,
+        "--vendor", at.vendor, "--region", at.region, "--instance-type", at.instance_type, "--instance-size", at.instance_size,
+        "--min-replica", "0", "--max-replica", str(at.replicas), "--scale-to-zero-timeout", "60",
+    ]  # fmt: skip
+    return shlex.join(["hf", "endpoints", "deploy", "my-endpoint", *options])
+
+
+_ANSWER_TOKENS = 512
+_NEEDS_CARD = frozenset({"bnb8", "bnb4", "bnb4_double"})
+"""Laws of formats that are made on a card while the model loads; ZeroGPU lends none then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppPlace:
+    """Where the app runs and how its model is loaded: on a processor, on one or more cards, or on ZeroGPU in one of its sizes."""
+
+    precision: str
+    where: Literal["cpu", "gpu", "zerogpu"]
+    devices: int = 1
+    size: str = ""
+
+
+def _loading(place: AppPlace) -> tuple[list[str], list[str]]:
+    """Names to import of transformers, and the arguments of `from_pretrained`."""
+    law = weight_format(place.precision).law
+    half = "bfloat16" if place.where != "cpu" else "float32"
+    names: list[str] = []
+    if place.precision in TORCH_DTYPES:
+        arguments = [f"dtype=torch.{TORCH_DTYPES[place.precision]}"]
+    elif law in {"bnb4", "bnb4_double"}:
+        names = ["BitsAndBytesConfig"]
+        double = ", bnb_4bit_use_double_quant=True" if law == "bnb4_double" else ""
+        kind = "fp4" if place.precision == "bnb-fp4" else "nf4"
+        how = f'load_in_4bit=True, bnb_4bit_quant_type="{kind}", bnb_4bit_compute_dtype=torch.{half}{double}'
+        arguments = [f"dtype=torch.{half}", f"quantization_config=BitsAndBytesConfig({how})"]
+    elif law == "bnb8":
+        names = ["BitsAndBytesConfig"]
+        arguments = [f"dtype=torch.{half}", "quantization_config=BitsAndBytesConfig(load_in_8bit=True)"]
+    else:
+        arguments = ['dtype="auto"']
+    if place.where == "gpu":
+        arguments.append('device_map="auto"' if place.devices > 1 else 'device_map="cuda"')
+    return names, arguments
+
+
+def write_app(task: str, model: str, place: AppPlace) -> str | None:
+    """The file, ending with a line break; `None` for a task or a file format that has no app here. `model` is a Hub id."""
+    law = weight_format(place.precision).law
+    if task not in _KINDS or law == "gguf" or (place.where == "zerogpu" and law in _NEEDS_CARD):
+        return None
+    names, arguments = _loading(place)
+    auto, body = _KINDS[task]
+    streams = ["TextIteratorStreamer"] if task == "text-generation" else []
+    imports = [*(["import threading", ""] if streams else []), *(["import spaces"] if place.where == "zerogpu" else [])]
+    loaders = ", ".join(sorted([auto, "AutoTokenizer", *names, *streams]))
+    uses_torch = "torch." in body or any("torch." in argument for argument in arguments)
+    imports += ["import gradio as gr", *(["import torch"] if uses_torch else []), f"from transformers import {loaders}"]
+    to_card = '.to("cuda")' if place.where == "zerogpu" else ""
+    lines = [
+        *imports,
+        "",
+        f'MODEL = "{model}"',
+        "tokenizer = AutoTokenizer.from_pretrained(MODEL)",
+        f"model = {auto}.from_pretrained(MODEL, {', '.join(arguments)}){to_card}.eval()",
+    ]
+    size = f'(size="{place.size}")' if place.size else ""
+    decorator = f"@spaces.GPU{size}\n" if place.where == "zerogpu" else ""
+    return "\n".join(lines) + "\n" + body.replace("@GPU\n", decorator).replace("ANSWER_TOKENS", str(_ANSWER_TOKENS))
+
+
+_CHAT = '''
+
+def words(content):
+    """The text of a message, which Gradio gives in parts."""
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+@GPU
+def answer(message, history):
+    messages = [{"role": turn["role"], "content": words(turn["content"])} for turn in history] + [{"role": "user", "content": message}]
+    if tokenizer.chat_template:
+        inputs = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    else:
+        inputs = tokenizer(message, return_tensors="pt")
+    streamer = TextIteratorStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
+    writing = threading.Thread(
+        target=model.generate, kwargs={**inputs.to(model.device), "streamer": streamer, "max_new_tokens": ANSWER_TOKENS}
+    )
+    writing.start()
+    text = ""
+    for piece in streamer:
+        text += piece
+        yield text
+    writing.join()
+
+
+gr.ChatInterface(answer, api_name="chat").launch()
+'''
+_CLASSIFY = """
+
+@GPU
+@torch.inference_mode()
+def classify(text):
+    inputs = tokenizer(text, return_tensors="pt", truncation=True).to(model.device)
+    shares = model(**inputs).logits[0].float().softmax(-1).tolist()
+    return {model.config.id2label[index]: share for index, share in enumerate(shares)}
+
+
+gr.Interface(classify, gr.Textbox(label="Text"), gr.Label(), api_name="classify").launch()
+"""
+_EMBED = """
+
+@GPU
+@torch.inference_mode()
+def embed(text):
+    inputs = tokenizer(text, return_tensors="pt", truncation=True).to(model.device)
+    # The mean over the tokens: models that pool otherwise say so on their card.
+    return model(**inputs).last_hidden_state[0].float().mean(0).tolist()
+
+
+gr.Interface(embed, gr.Textbox(label="Text"), gr.JSON(label="Embedding"), api_name="embed").launch()
+"""
+_KINDS = {
+    "text-generation": ("AutoModelForCausalLM", _CHAT),
+    "text-classification": ("AutoModelForSequenceClassification", _CLASSIFY),
+    "feature-extraction": ("AutoModel", _EMBED),
+}
+"""By task: the class that loads the model, and the app around it."""

@@ -1,18 +1,28 @@
-"""A Space in words: what it is doing and what that costs, the tier that suits it beside the one it has; and its account.
+"""A Space in words: what it is doing and what that costs, the tier that suits it, its account, and every action before and after.
 
 The account is one table of everything that it pays for, dearest first, with the sum, and what stopping one row means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
+from typing import Literal
 
-from lib.answers.spaces import AccountOverview, ResourceEntry, RightSizeAnswer, SpaceStatus, StopAnswer, VolumeEntry
-from lib.present.cards import PLATFORM_NAMES, prices_line, reason_lists
-from lib.present.markup import answer_actions, bullet_list, escape
+from lib.answers.spaces import (
+    AccountOverview,
+    ActionAnswer,
+    ActionPreview,
+    ResourceEntry,
+    RightSizeAnswer,
+    SpaceProgress,
+    SpaceStatus,
+    StopAnswer,
+    VolumeEntry,
+)
+from lib.present.cards import PLATFORM_NAMES, note_list, prices_line, reason_lists
+from lib.present.markup import answer_actions, bullet_list, definition_list, escape, refusal_note
 from lib.present.numbers import gib, span, usd, usd_per_hour, usd_per_month, whole
-from lib.present.tables import Key, TableTools, answer_json, csv_text, table_markup
+from lib.present.tables import Key, TableTools, answer_files, csv_text, table_markup
 
 STATIC = "static"
 _SDKS = {"gradio": "Gradio", "docker": "Docker", STATIC: "static files", "streamlit": "Streamlit"}
@@ -37,14 +47,6 @@ def price_words(usd_hourly: float | None) -> str:
     return f"{words} per hour" if words.startswith("$") else words
 
 
-def _figures(pairs: Sequence[tuple[str, str]]) -> str:
-    return '<dl class="figures">' + "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in pairs) + "</dl>"
-
-
-def _facts(pairs: Sequence[tuple[str, str]]) -> str:
-    return '<dl class="facts">' + "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in pairs) + "</dl>"
-
-
 def billed_words(status: SpaceStatus) -> str:
     """Whether money is running now."""
     if status["sdk"] == STATIC:
@@ -62,17 +64,15 @@ def status_card(status: SpaceStatus) -> str:
     if status["sdk"] == STATIC:
         note = "<p>A static Space is files that are served, without hardware: there is nothing to switch or size.</p>"
     else:
-        note = _figures(_prices(status))
+        note = definition_list(_prices(status))
     facts = [] if status["sdk"] == STATIC else _details(status)
-    error = (
-        f'<div class="refusal" role="alert"><strong>The platform says:</strong> {escape(status["error"])}</div>' if status["error"] else ""
-    )
+    error = refusal_note(status["error"], "The platform says:") if status["error"] else ""
     return (
         '<section class="card space" aria-labelledby="space-stage">'
         f'<p class="eyebrow">{escape(status["space"])} · {" · ".join(what)}</p>'
         f'<h2 id="space-stage">{escape(status["stage_message"])} <code>{escape(status["stage"])}</code></h2>'
-        f'<p class="quiet">{billed_words(status)}</p>{note}{error}{_facts(facts)}'
-        f"{bullet_list([escape(caveat['message']) for caveat in status['caveats']], 'notes')}</section>"
+        f'<p class="quiet">{billed_words(status)}</p>{note}{error}{definition_list(facts, "facts")}'
+        f"{note_list(status['caveats'])}</section>"
     )
 
 
@@ -91,12 +91,13 @@ def _details(status: SpaceStatus) -> list[tuple[str, str]]:
         bill = f", {usd_per_month(status['requested_usd_per_month'])} per month" if status["requested_usd_per_month"] else ""
         request = f"{tier_words(None, status['requested_hardware'])}, {price_words(status['requested_usd_per_hour'])}"
         facts.append(("Asked for", request + bill))
-    facts.append(("Sleep", escape(status["sleep_message"])))
-    facts.append(("Replicas", _replicas(status)))
-    volumes = "<br>".join(_volume(volume) for volume in status["volumes"])
-    facts.append(("Volumes", volumes or "none"))
-    facts.append(("Models", ", ".join(escape(model) for model in status["models"]) or "none linked"))
-    return facts
+    return [
+        *facts,
+        ("Sleep", escape(status["sleep_message"])),
+        ("Replicas", _replicas(status)),
+        ("Volumes", "<br>".join(map(_volume, status["volumes"])) or "none"),
+        ("Models", ", ".join(map(escape, status["models"])) or "none linked"),
+    ]
 
 
 def _replicas(status: SpaceStatus) -> str:
@@ -133,7 +134,7 @@ def size_card(answer: RightSizeAnswer) -> str:
     name = escape(answer["model"] or "the model")
     head = f'<p class="eyebrow">The right size for {name}{need}</p><h2 id="size-name">{_verdict(answer)}</h2>'
     now = f'<p class="quiet">{"Now" if current["fits"] is not False else "The current tier does not run it"}: {why}</p>' if why else ""
-    body = f"{now}{_figures(figures)}{reasons}"
+    body = f"{now}{definition_list(figures)}{reasons}"
     return f'<section class="card size" aria-labelledby="size-name">{head}{body}</section>'
 
 
@@ -194,34 +195,18 @@ def account_card(answer: AccountOverview) -> str:
         + (f"{idle} of them never stop by themselves. " if idle > 1 else "One of them never stops by itself. " if idle else "")
         + "The month is 720 hours at what is billed now, and less where something sleeps; Jobs end by themselves and are not in it."
     )
-    refusals = "".join(
-        f'<div class="refusal" role="alert"><strong>{KIND_WORDS[one["kind"]]}s are not listed.</strong> {escape(one["message"])}</div>'
-        for one in answer["not_listed"]
-    )
-    tools = TableTools(
-        keys=[_keys(row) for row in rows],
-        first=_SHOWN,
-        more="more, the cheapest",
-        search="Search" if len(rows) > _SHOWN else "",
-    )
-    table = (
-        table_markup(f"What runs in {answer['owner']}, dearest first", _HEADS, [_row(row) for row in rows], "account", tools)
-        if rows
-        else ""
-    )
-    notes = bullet_list([escape(caveat["message"]) for caveat in answer["caveats"]], "notes")
-    acts = answer_actions(
-        text=f"{answer['owner']}: {head}\n" + "\n".join(_line(row) for row in rows),
-        query=None,  # names of private Spaces belong into no link
-        files=(
-            ("Download CSV", "account.csv", "text/csv", csv_text(_CSV, rows)),
-            ("Download JSON", "account.json", "application/json", answer_json(answer)),
-        ),
-    )
+    refusals = "".join(refusal_note(one["message"], f"{KIND_WORDS[one['kind']]}s are not listed.") for one in answer["not_listed"])
+    search = "Search" if len(rows) > _SHOWN else ""
+    tools = TableTools(keys=list(map(_keys, rows)), first=_SHOWN, more="more, the cheapest", search=search)
+    caption = f"What runs in {answer['owner']}, dearest first"
+    table = table_markup(caption, _HEADS, list(map(_row, rows)), "account", tools) if rows else ""
+    text = f"{answer['owner']}: {head}\n" + "\n".join(map(_line, rows))
+    files = answer_files("account", csv_text(_CSV, rows), answer)
+    acts = answer_actions(text=text, query=None, files=files)  # names of private Spaces belong into no link
     return (
         '<section class="card account" aria-labelledby="account-sum">'
         f'<p class="eyebrow">{escape(answer["owner"])}</p><h2 id="account-sum">{head}</h2><p class="quiet">{summary}</p>'
-        f"{refusals}{table}{notes}</section>{acts}{prices_line(answer['prices'])}"
+        f"{refusals}{table}{note_list(answer['caveats'])}</section>{acts}{prices_line(answer['prices'])}"
     )
 
 
@@ -283,3 +268,178 @@ def stopped_note(answer: StopAnswer) -> str:
     """That it was done; in the Hub's own word for the stage."""
     done = f"{escape(answer['name'])}: <code>{escape(answer['stage'])}</code>."
     return f'<p class="hint" role="status">{done} List again to see the new sum.</p>'
+
+
+# Actions: the review that names the price, the label that confirms it, the stages on the way.
+
+Action = Literal["switch", "sleep", "pause", "restart", "factory"]
+
+_STEPS = (("BUILDING", "Building"), ("APP_STARTING", "Starting"), ("RUNNING", "Running"))
+_OLD_STILL_UP = {"RUNNING_BUILDING": "BUILDING", "RUNNING_APP_STARTING": "APP_STARTING"}
+
+
+def review_title(action: Action, space: str, hardware: str | None, sleep_time_s: int | None) -> str:
+    """What is about to be done, as a heading; markup."""
+    name = escape(space)
+    match action:
+        case "switch":
+            return f"Switch {name} to <code>{escape(hardware or '')}</code>"
+        case "sleep":
+            return f"Let {name} never sleep" if (sleep_time_s or 0) < 0 else f"Let {name} sleep after {sleep_words(sleep_time_s or 0)}"
+        case "pause":
+            return f"Pause {name}"
+        case "restart":
+            return f"Restart {name}"
+        case "factory":
+            return f"Build {name} anew and restart it"
+
+
+def confirm_label(action: Action, preview: ActionPreview) -> str:
+    """What the confirming button says: the deed, and its price where it costs."""
+    after = preview["after"]
+    hourly = usd_per_hour(after["usd_per_hour"])
+    each = f" for each of {preview['replicas']} replicas" if preview["replicas"] > 1 else ""
+    price = f"at {hourly}/hour{each}" if hourly.startswith("$") else "free of charge" if hourly == "free" else "without a list price"
+    match action:
+        case "switch":
+            return f"Switch to {after['hardware']} {price}"
+        case "sleep":
+            seconds = int(after["sleep_time_s"] or 0)
+            return "Never sleep" if seconds < 0 else f"Sleep after {sleep_words(seconds)}"
+        case "pause":
+            return f"Pause {preview['space']}"
+        case "restart":
+            return f"Restart {price}"
+        case "factory":
+            return f"Factory restart {price}"
+
+
+def review_card(action: Action, preview: ActionPreview, code: str = "") -> str:
+    """What would change, now and after, with price per hour and month, what follows from it, the rules, and the code that does it."""
+    rows = [(head, now, f"<strong>{then}</strong>" if then != now else then) for head, now, then in _review_rows(action, preview)]
+    effects = bullet_list([escape(effect) for effect in preview["effects"]], "why")
+    cautions = note_list(preview["caveats"])
+    after = preview["after"]
+    deed = review_title(action, preview["space"], after["hardware"], after["sleep_time_s"])
+    return (
+        '<section class="card review" aria-labelledby="review-name"><p class="eyebrow">Nothing has been changed yet</p>'
+        f'<h2 id="review-name">{deed}</h2><p class="quiet">{escape(preview["stage_message"])}{_change(preview)}</p>'
+        f"{table_markup('Before and after, for one replica', ('What', 'Now', 'After'), rows, 'review')}{effects}"
+        + (f"<h3>Keep in mind</h3>{cautions}" if cautions else "")
+        + f"{code}</section>"
+    )
+
+
+def _review_rows(action: Action, preview: ActionPreview) -> list[tuple[str, str, str]]:
+    """Hardware, prices and sleep from now to then; what rests is not billed, whatever its tier costs."""
+    before, after = preview["before"], preview["after"]
+    change = preview["change_usd_per_hour"]
+    rests_now = action in {"restart", "factory"} and change is not None and change > 0
+    prices = [
+        (head, "not billed" if rests_now else words(now), "not billed" if action == "pause" and now else words(then))
+        for head, words, now, then in (
+            ("Price per hour", usd_per_hour, before["usd_per_hour"], after["usd_per_hour"]),
+            ("Price per month, always awake", usd_per_month, before["usd_per_month"], after["usd_per_month"]),
+        )
+    ]
+    hardware = ("Hardware", tier_words(before["name"], before["hardware"]), tier_words(after["name"], after["hardware"]))
+    sleeps = ("Sleeps after", _sleep(before["sleep_time_s"]), _sleep(after["sleep_time_s"]))
+    return prices if action == "pause" else [hardware, *prices, sleeps]
+
+
+def _sleep(seconds: int | None) -> str:
+    return "not documented" if seconds is None else sleep_words(seconds)
+
+
+def _change(preview: ActionPreview) -> str:
+    hourly, monthly = preview["change_usd_per_hour"], preview["change_usd_per_month"]
+    if hourly is None or monthly is None or Decimal(str(hourly)) == 0:
+        return ""
+    amount = Decimal(str(hourly))
+    word = "more" if amount > 0 else "less"
+    every = f" for all {preview['replicas']} replicas" if preview["replicas"] > 1 else ""
+    return f" <strong>{usd(abs(amount))} per hour {word}, up to {usd(abs(Decimal(str(monthly))))} a month {word}{every}.</strong>"
+
+
+def format_elapsed(seconds: float) -> str:
+    """A time that has passed: "42 s", "3 min 05 s"."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def progress_card(progress: SpaceProgress) -> str:
+    """The stages on the way, the one reached marked, with the time since and the words of the stage."""
+    stage = _OLD_STILL_UP.get(progress["stage"], progress["stage"])
+    names = [name for name, _ in _STEPS]
+    at = names.index(stage) if stage in names and (stage != "RUNNING" or progress["arrived"]) else -1
+    items = "".join(_step(index, at, name, words, arrived=progress["arrived"]) for index, (name, words) in enumerate(_STEPS))
+    verdict, kind = _progress_verdict(progress)
+    missed = f"The Hub did not answer this time, and is asked again: {escape(progress['trouble'])}" if progress["trouble"] else ""
+    trouble = f'<p class="quiet">{missed}</p>' if missed else ""
+    why = f'<p class="quiet">The platform says: {escape(progress["error"])}</p>' if progress["error"] else ""
+    return (
+        f'<section class="card progress {kind}" aria-labelledby="progress-now">'
+        f'<p class="eyebrow">{escape(progress["space"])} · {_clock(progress)}</p>'
+        f'<h2 id="progress-now" role="status">{verdict} <code>{escape(progress["stage"])}</code></h2>'
+        f'<ol class="stages">{items}</ol>{why}{trouble}</section>'
+    )
+
+
+def _clock(progress: SpaceProgress) -> str:
+    """The time since; until the end `assets/page.js` lets it go on between two looks."""
+    ticking = "" if progress["done"] else f' data-elapsed="{progress["elapsed_s"]}"'
+    return f"<span{ticking}>{format_elapsed(progress['elapsed_s'])}</span>"
+
+
+def _step(index: int, at: int, name: str, words: str, *, arrived: bool) -> str:
+    state = "done" if index < at or (index == at and arrived) else "now" if index == at else "ahead"
+    current = ' aria-current="step"' if state == "now" else ""
+    word = {"done": "done", "now": "now", "ahead": "to come"}[state]
+    return f'<li class="{state}"{current}>{words} <code>{name}</code><span class="sr"> {word}</span></li>'
+
+
+def _progress_verdict(progress: SpaceProgress) -> tuple[str, str]:
+    hardware = f"on {escape(progress['hardware'])}, {price_words(progress['usd_per_hour'])}" if progress["hardware"] else ""
+    if progress["arrived"]:
+        return f"It runs {hardware}." if hardware else "It runs.", "arrived"
+    if progress["failed"]:
+        return escape(progress["stage_message"]), "failed"
+    if progress["done"]:
+        return f"{escape(progress['stage_message'])} It is no longer watched; “Look” shows it again.", "left"
+    if progress["stage"] == "RUNNING":
+        return "The Hub has taken the request; the change has not begun.", "going"
+    return escape(progress["stage_message"]), "going"
+
+
+def sending_card(action: Action, space: str) -> str:
+    """While the Hub is asked to do it."""
+    words = {
+        "switch": "Asking the Hub to switch",
+        "sleep": "Asking the Hub for the new sleep time of",
+        "pause": "Asking the Hub to pause",
+        "restart": "Asking the Hub to restart",
+        "factory": "Asking the Hub to rebuild",
+    }[action]
+    return f'<section class="card progress going"><p class="quiet" role="status">{words} {escape(space)} …</p></section>'
+
+
+def done_card(action: Action, answer: ActionAnswer) -> str:
+    """What the Hub answered to an action that needs no watching."""
+    if action == "pause":
+        words = "It is paused and not billed. Only its owner can restart it."
+    else:
+        seconds = answer["sleep_time_s"]
+        words = "When it sleeps is not documented." if seconds is None else f"Sleep time: {sleep_words(seconds)}."
+    return (
+        f'<section class="card progress arrived"><p class="eyebrow">{escape(answer["space"])}</p>'
+        f'<h2 role="status">Done <code>{escape(answer["stage"])}</code></h2><p class="quiet">{words}</p>'
+        f"{note_list(answer['caveats'])}</section>"
+    )
+
+
+def stopped_card() -> str:
+    """After “Stop watching”."""
+    return (
+        '<section class="card progress left"><p class="quiet" role="status">No longer watched. What was asked of the Hub goes on; '
+        "“Look” shows where it stands, and only another action changes it.</p></section>"
+    )

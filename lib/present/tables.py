@@ -15,8 +15,18 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lib import precision
 from lib.answers.common import EntryCost, FitEntry, MemoryAnswer, RankedEntry, RejectedEntry
-from lib.present.cards import PARTS, PLATFORM_NAMES, caveat_list, memory_bar, memory_words, per_device_words, precision_words, speed_figure
-from lib.present.markup import answer_actions, bullet_list, escape, fold
+from lib.present.cards import (
+    PARTS,
+    PLATFORM_NAMES,
+    caveat_list,
+    memory_bar,
+    memory_words,
+    note_list,
+    per_device_words,
+    precision_words,
+    speed_figure,
+)
+from lib.present.markup import answer_actions, escape, fold
 from lib.present.numbers import count, counted, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
 
 if TYPE_CHECKING:
@@ -140,7 +150,7 @@ def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[
         f"{memory_bar(memory, memory['capacity_bytes'])}<small>{memory_words(memory)}{per_device_words(entry)}</small>" if memory else "–"
     )
     pace = speed_figure(entry["speed"])
-    reasons = bullet_list([escape(reason["message"]) for reason in entry["reasons"]], "notes")
+    reasons = note_list(entry["reasons"])
     return (
         hardware_name(entry["name"], entry["hardware"], entry["platform"], mark) + _row_links(entry, links),
         price_cell(entry["cost"]),

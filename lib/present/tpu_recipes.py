@@ -18,8 +18,8 @@ from typing import Any
 from lib.answers.gpu_tpu import RecipeEntry
 from lib.catalog.gpu_or_tpu import OptimumTpu, TpuTerms
 from lib.catalog.offers import Offer, TpuSlice
+from lib.present.markup import python_literal
 from lib.present.setup_files import load_versions
-from lib.present.snippets import python_literal
 
 TORCH_XLA = "2.9.0"  # the last release; PyPI torch_xla, read 2026-11-21
 MAXTEXT = "0.2.0"  # the release whose installation guide was read

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LatencyAnswer, LatencyPartEntry, LoadEntry, LoadsAnswer, TierNeedEntry
-from lib.present.cards import caveat_list
+from lib.present.cards import caveat_list, note_list
 from lib.present.charts import MARK, axis, chart_head, lay_out
-from lib.present.markup import bullet_list, definition_list, escape, fold, hint_note
+from lib.present.markup import definition_list, escape, fold, hint_note
 from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour, whole
 from lib.present.sentences import sentence
 from lib.present.tables import FIRST_ROWS, Key, TableTools, csv_text, hardware_name, table_markup
@@ -232,7 +232,7 @@ def latency_card(answer: LatencyAnswer) -> str:
     dominant = answer["dominant"]
     head = "Nothing measured yet" if dominant is None else f"{PART_NAMES[dominant]} takes the most"
     first, *others = answer["next_steps"]
-    reasons = bullet_list([escape(reason["message"]) for reason in (*others, *answer["reasons"])], "notes")
+    reasons = note_list((*others, *answer["reasons"]))
     return (
         '<section class="card" aria-label="Where the latency goes">'
         f'<p class="headline"><span class="figure">{escape(head)}</span></p><p>{escape(first["message"])}</p>{reasons}</section>'

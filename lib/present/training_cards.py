@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lib.answers.training import ChangeEntry, TrainingAnswer, TrainingOptionEntry
-from lib.present.markup import code_blocks, escape, hint_note
+from lib.present.markup import code_blocks, escape, hint_note, python_literal
 from lib.present.numbers import count, gib, share, usd, usd_per_hour
 from lib.present.setup_files import load_versions
-from lib.present.snippets import python_literal
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, table_markup
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.present.charts import draw_roofline, roofline_words
 from lib.present.markup import hint_note
-from lib.present.setup_files import FRAMEWORKS, write_setup
-from lib.present.snippets import setup_code
+from lib.present.setup_files import FRAMEWORKS, setup_code, write_setup
 from lib.ui import workload
 from lib.ui.events import follow
 from lib.ui.fields import Value, word_refusal

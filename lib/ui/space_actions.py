@@ -18,8 +18,17 @@ from lib.catalog.offers import FREE_CPU_TIER, ZEROGPU_TIER
 from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
 from lib.present.markup import hint_note, refusal_note
 from lib.present.snippets import action_code, action_snippet
-from lib.present.space_cards import price_words, sleep_words
-from lib.present.space_steps import Action, confirm_label, done_card, progress_card, review_card, sending_card, stopped_card
+from lib.present.space_cards import (
+    Action,
+    confirm_label,
+    done_card,
+    price_words,
+    progress_card,
+    review_card,
+    sending_card,
+    sleep_words,
+    stopped_card,
+)
 from lib.ui import login, space_look
 from lib.ui.space_look import status_markup
 

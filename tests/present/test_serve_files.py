@@ -17,7 +17,7 @@ from gradio_client import Client
 from running_app import free_port
 
 from lib.precision import list_formats
-from lib.present.serve_files import AppPlace, write_app
+from lib.present.snippets import AppPlace, write_app
 
 TASKS = ("text-generation", "text-classification", "feature-extraction")
 

@@ -27,8 +27,9 @@ from lib.cli.app import main as ours
 from lib.engines import TRAITS
 from lib.errors import BadArgument, BadCatalog
 from lib.present import snippets
+from lib.present.markup import python_literal
 from lib.present.setup_files import FILE, FRAMEWORKS, Versions, list_frameworks, load_versions, write_setup
-from lib.present.snippets import Snippet, python_literal, shell_command
+from lib.present.snippets import Snippet, shell_command
 
 ALL: tuple[Snippet, ...] = (
     snippets.switch_snippet("ada/chat", "l4x1", 3600),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from space_fake import preview, progress, size, status
 
-from lib.present import space_cards, space_steps
+from lib.present import space_cards
 
 NASTY = '<img src=x onerror="document.title=1">'
 
@@ -47,10 +47,10 @@ def test_nothing_of_strangers_is_markup() -> None:
     volume = {"type": "bucket", "source": NASTY, "mount_path": NASTY, "read_only": None}
     cards = [
         space_cards.status_card(status(error=NASTY, volumes=[volume], models=[NASTY], hardware_name=NASTY, stage=NASTY, space=NASTY)),
-        space_steps.progress_card(progress(error=NASTY, trouble=NASTY, space=NASTY, stage_message=NASTY)),
-        space_steps.review_card("switch", preview(space=NASTY, effects=[NASTY])),
-        space_steps.done_card("sleep", status(space=NASTY, caveats=[{"code": "x", "message": NASTY}])),
-        space_steps.sending_card("pause", NASTY),
+        space_cards.progress_card(progress(error=NASTY, trouble=NASTY, space=NASTY, stage_message=NASTY)),
+        space_cards.review_card("switch", preview(space=NASTY, effects=[NASTY])),
+        space_cards.done_card("sleep", status(space=NASTY, caveats=[{"code": "x", "message": NASTY}])),
+        space_cards.sending_card("pause", NASTY),
     ]
     for card in cards:
         assert "<img" not in card
@@ -59,7 +59,7 @@ def test_nothing_of_strangers_is_markup() -> None:
 
 def test_the_review_goes_from_now_to_then() -> None:
     """Hardware, both prices and the sleep time, with what it costs more, what follows and what to mind."""
-    card = space_steps.review_card("switch", preview())
+    card = space_cards.review_card("switch", preview())
     for words in (
         "Nothing has been changed yet",
         "$0.40",
@@ -78,10 +78,10 @@ def test_the_review_goes_from_now_to_then() -> None:
 def test_a_paused_space_is_not_billed() -> None:
     """A pause keeps the tier and ends the bill; a restart after it begins one."""
     tier = preview()["before"]
-    paused = space_steps.review_card("pause", preview(after=tier, change_usd_per_hour=-0.4, change_usd_per_month=-288.0))
+    paused = space_cards.review_card("pause", preview(after=tier, change_usd_per_hour=-0.4, change_usd_per_month=-288.0))
     assert "<strong>not billed</strong>" in paused
     assert "$0.40 per hour less" in paused
-    woken = space_steps.review_card("restart", preview(after=tier, change_usd_per_hour=0.4, change_usd_per_month=288.0))
+    woken = space_cards.review_card("restart", preview(after=tier, change_usd_per_hour=0.4, change_usd_per_month=288.0))
     assert ">not billed</td>" in woken
     assert "<strong>$0.40</strong>" in woken
 
@@ -97,27 +97,27 @@ def test_a_paused_space_is_not_billed() -> None:
         ("sleep", {}, "Never sleep"),
     ],
 )
-def test_the_button_carries_the_price(action: space_steps.Action, changed: dict[str, Any], label: str) -> None:
+def test_the_button_carries_the_price(action: space_cards.Action, changed: dict[str, Any], label: str) -> None:
     """What costs says how much before it is pressed."""
-    assert space_steps.confirm_label(action, preview(**changed)) == label
+    assert space_cards.confirm_label(action, preview(**changed)) == label
 
 
 def test_the_stages_are_marked_as_they_are_passed() -> None:
     """Building, starting, running; the old hardware still running is no stage on the way."""
-    asked = space_steps.progress_card(progress())
+    asked = space_cards.progress_card(progress())
     assert asked.count('class="ahead"') == 3
-    building = space_steps.progress_card(progress(stage="BUILDING"))
+    building = space_cards.progress_card(progress(stage="BUILDING"))
     assert building.index('class="now"') < building.index('class="ahead"')
-    starting = space_steps.progress_card(progress(stage="RUNNING_APP_STARTING"))
+    starting = space_cards.progress_card(progress(stage="RUNNING_APP_STARTING"))
     assert (starting.count('class="done"'), starting.count('aria-current="step"')) == (1, 1)
-    arrived = space_steps.progress_card(progress(arrived=True, done=True, hardware="l4x1", usd_per_hour=0.8))
+    arrived = space_cards.progress_card(progress(arrived=True, done=True, hardware="l4x1", usd_per_hour=0.8))
     assert arrived.count('class="done"') == 3
     assert "It runs on l4x1, $0.80 per hour." in arrived
 
 
 def test_an_error_stage_is_said() -> None:
     """The stage's own sentence and what the platform wrote."""
-    card = space_steps.progress_card(
+    card = space_cards.progress_card(
         progress(stage="RUNTIME_ERROR", stage_message="The app ended.", failed=True, done=True, error="no CUDA")
     )
     assert "The app ended." in card
@@ -128,7 +128,7 @@ def test_an_error_stage_is_said() -> None:
 @pytest.mark.parametrize(("seconds", "words"), [(0, "0 s"), (59.9, "59 s"), (60, "1 min 00 s"), (185, "3 min 05 s")])
 def test_elapsed_time(seconds: float, words: str) -> None:
     """Seconds below a minute, then minutes."""
-    assert space_steps.format_elapsed(seconds) == words
+    assert space_cards.format_elapsed(seconds) == words
 
 
 @pytest.mark.parametrize(
