@@ -50,12 +50,14 @@ class LedgerPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerStatus:
-    """What became of the ledger: where it is kept, in words; how many own rows; what is wrong, if anything is."""
+    """Where rows are kept, in words; whether that outlives a restart; how many; what is wrong; what is copied to a dataset."""
 
     kept: str
     lasting: bool
+    rows: int
     own_rows: int
     problem: str | None
+    copied: str = ""
 
 
 def ledger_place(environment: Mapping[str, str] = os.environ, is_mount: Callable[[Path], bool] = os.path.ismount) -> LedgerPlace:
@@ -149,14 +151,15 @@ class Ledger:
 
     def status(self) -> LedgerStatus:
         """Where rows are kept, how many, and what is wrong."""
-        count = len(self.own_rows())
-        if self._problem is not None:
-            return LedgerStatus(kept="memory, until the app restarts", lasting=False, own_rows=count, problem=self._problem)
-        if self._late:
-            waits = f"Another program keeps the file locked; rows that wait to be written: {len(self._late)}."
-            return LedgerStatus(kept=self._where.words, lasting=False, own_rows=count, problem=waits)
-        lost = "" if self._where.lasting else ", which is lost when the Space restarts (mount a volume and set LEDGER_PATH to keep it)"
-        return LedgerStatus(kept=self._where.words + lost, lasting=self._where.lasting, own_rows=count, problem=None)
+        rows, own_rows = len(self.rows()), len(self.own_rows())  # first: reading them may find out what is wrong
+        where, lasting, problem = self._where.words, self._where.lasting, self._problem
+        if problem is not None:
+            where, lasting = "memory, until the app restarts", False
+        elif self._late:
+            lasting, problem = False, f"Another program keeps the file locked; rows that wait to be written: {len(self._late)}."
+        elif not lasting:
+            where += ", which is lost when the Space restarts (mount a volume and set LEDGER_PATH to keep it)"
+        return LedgerStatus(kept=where, lasting=lasting, rows=rows, own_rows=own_rows, problem=problem)
 
     def close(self) -> None:
         """Close the file, with the rows that wait written into it if that can be done now; the next use opens it again."""

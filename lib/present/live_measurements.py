@@ -14,8 +14,6 @@ from lib.answers.live import (
     ChatPrediction,
     ErrorRatio,
     ExpectedAnswer,
-    LedgerEntry,
-    LedgerStatus,
     MeasureAnswer,
     MeasurePrediction,
     RunEnd,
@@ -30,6 +28,9 @@ from lib.units import GIB
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
+
+    from lib.live.ledger import LedgerStatus
+    from lib.live.measurements import Measurement
 
 FigureName = Literal["ttft_s", "decode_tokens_per_s", "peak_bytes"]
 KINDS: tuple[tuple[FigureName, str], ...] = (
@@ -286,7 +287,7 @@ _RUN_KINDS = {"measure": "measured", "chat": "chat", "job": "measured by a Job"}
 class Point(NamedTuple):
     """A row that holds a figure both measured and predicted, both above zero."""
 
-    row: LedgerEntry
+    row: Measurement
     measured: float
     predicted: float
 
@@ -296,18 +297,14 @@ class Point(NamedTuple):
         return self.predicted / self.measured - 1
 
 
-def predicted_figure(row: LedgerEntry, figure: FigureName) -> float | None:
-    """The prediction for a figure of a row."""
-    return {
-        "peak_bytes": row["predicted_peak_bytes"],
-        "decode_tokens_per_s": row["predicted_decode_tokens_per_s"],
-        "ttft_s": row["predicted_ttft_s"],
-    }[figure]
+def _figures_of(row: Measurement, figure: FigureName) -> tuple[float | None, float | None]:
+    """A figure of a row, measured and predicted."""
+    return getattr(row, figure), getattr(row, f"predicted_{figure}")
 
 
-def select_points(rows: Sequence[LedgerEntry], figure: FigureName) -> list[Point]:
+def select_points(rows: Sequence[Measurement], figure: FigureName) -> list[Point]:
     """The rows that hold both ends of this figure."""
-    pairs = ((row, row[figure], predicted_figure(row, figure)) for row in rows)
+    pairs = ((row, *_figures_of(row, figure)) for row in rows)
     return [Point(row, measured, predicted) for row, measured, predicted in pairs if measured and predicted]
 
 
@@ -317,12 +314,12 @@ def _size(figure: FigureName, value: float) -> float:
 
 def _groups(drawn: Sequence[Point]) -> list[tuple[str, str]]:
     """Devices with their colours, the most frequent first; beyond the palette they share the last."""
-    names = [point.row["device"] for point in drawn]
+    names = [point.row.device for point in drawn]
     order = sorted(dict.fromkeys(names), key=lambda name: -names.count(name))
     return [(name, _COLOURS[min(at, len(_COLOURS) - 1)]) for at, name in enumerate(order)]
 
 
-def scatter_head(rows: Sequence[LedgerEntry], figure: FigureName) -> str:
+def scatter_head(rows: Sequence[Measurement], figure: FigureName) -> str:
     """The heading with the devices' colours, and how well the predictions did."""
     points = select_points(rows, figure)
     groups = _groups(points)
@@ -345,7 +342,7 @@ def _summary(drawn: Sequence[Point], figure: FigureName) -> str:
     )
 
 
-def draw_scatter(rows: Sequence[LedgerEntry], figure: FigureName) -> Figure | None:
+def draw_scatter(rows: Sequence[Measurement], figure: FigureName) -> Figure | None:
     """Predicted over measured, both logarithmic; none where no row holds both."""
     points = select_points(rows, figure)
     if not points:
@@ -361,8 +358,8 @@ def draw_scatter(rows: Sequence[LedgerEntry], figure: FigureName) -> Figure | No
     drawn.add_scatter(y=[at * (1 + _BAND) for at in xs], line=clear, fill="tonexty", fillcolor=shade, **quiet)
     drawn.add_scatter(y=xs, line={"width": 1.5, "dash": "dash", "color": MARK}, **quiet)
     for name, colour in _groups(points):
-        some = [point for point in points if point.row["device"] == name]
-        symbols = ["diamond" if point.row["kind"] == "chat" else "circle" for point in some]
+        some = [point for point in points if point.row.device == name]
+        symbols = ["diamond" if point.row.kind == "chat" else "circle" for point in some]
         drawn.add_scatter(
             x=[_size(figure, point.measured) for point in some],
             y=[_size(figure, point.predicted) for point in some],
@@ -381,7 +378,7 @@ def draw_scatter(rows: Sequence[LedgerEntry], figure: FigureName) -> Figure | No
 def _hover(point: Point, figure: FigureName) -> str:
     row = point.row
     return (
-        f"<b>{escape(row['model'])}</b> {escape(row['precision'])}<br>{escape(row['device'])}, {_lengths(row)}<br>"
+        f"<b>{escape(row.model)}</b> {escape(row.precision)}<br>{escape(row.device)}, {_lengths(row)}<br>"
         f"measured {format_figure(figure, point.measured)}, predicted {format_figure(figure, point.predicted)}: "
         f"{format_error(figure, point.error)}<extra></extra>"
     )
@@ -397,11 +394,11 @@ def _ticks(low: float, high: float) -> list[float]:
     return [float(f"{low * (high / low) ** part:.2g}") for part in (0.1, 0.5, 0.9)]
 
 
-def _lengths(row: LedgerEntry) -> str:
-    return f"{whole(row['prompt_tokens'])} + {whole(row['output_tokens'])} tokens"
+def _lengths(row: Measurement) -> str:
+    return f"{whole(row.prompt_tokens)} + {whole(row.output_tokens)} tokens"
 
 
-def newest_table(rows: Sequence[LedgerEntry]) -> str:
+def newest_table(rows: Sequence[Measurement]) -> str:
     """The newest rows as a table; beyond the first few they wait behind a line, and all of them are in the files."""
     heads = ("Model", "Device", "Run", "Peak memory", "Tokens per second", "First token")
     cells = [_ledger_row(row) for row in rows[:_NEWEST]]
@@ -415,17 +412,17 @@ def newest_table(rows: Sequence[LedgerEntry]) -> str:
     return first + fold(rest, more)
 
 
-def _ledger_row(row: LedgerEntry) -> tuple[str, ...]:
+def _ledger_row(row: Measurement) -> tuple[str, ...]:
     return (
-        f"{escape(row['model'])}<small>{escape(row['when'].replace('T', ' '))}, {_RUN_KINDS[row['kind']]}</small>",
-        escape(row["device"]) + f"<small>torch {escape(row['torch'])}</small>",
-        f"{escape(row['precision'])}, {row['weights']} weights<small>{_lengths(row)}</small>",
+        f"{escape(row.model)}<small>{escape(row.when.replace('T', ' '))}, {_RUN_KINDS[row.kind]}</small>",
+        escape(row.device) + f"<small>torch {escape(row.torch)}</small>",
+        f"{escape(row.precision)}, {row.weights} weights<small>{_lengths(row)}</small>",
         *(_both(row, figure) for _, figure in FIGURES),
     )
 
 
-def _both(row: LedgerEntry, figure: FigureName) -> str:
-    measured, guess = row[figure], predicted_figure(row, figure)
+def _both(row: Measurement, figure: FigureName) -> str:
+    measured, guess = _figures_of(row, figure)
     if measured is None:
         return "–"
     beside = (
@@ -436,12 +433,12 @@ def _both(row: LedgerEntry, figure: FigureName) -> str:
 
 def storage_line(status: LedgerStatus) -> str:
     """How many rows there are, where they lie, whether they outlive a restart, and what is wrong."""
-    rows, own = status["rows"], status["own_rows"]
+    rows, own = status.rows, status.own_rows
     whose = f"{whole(own)} of them from this machine" if own < rows else "from this machine"
     there = f"{counted(rows, 'row')}, {whose}." if rows else "Nothing has been measured yet: the first run of Measure appears here."
-    lasts = ", which outlives a restart" if status["lasting"] else ""  # where it does not, `kept` says so
-    wrong = f" {status['problem']}" if status["problem"] else ""
+    lasts = ", which outlives a restart" if status.lasting else ""  # where it does not, `kept` says so
+    wrong = f" {status.problem}" if status.problem else ""
     return (
-        f'<p class="quiet kept" role="status">{escape(there)} New rows are kept in {escape(status["kept"])}{lasts}.{escape(wrong)} '
-        f"{escape(status['copied'])} A row names the model and the device, never who asked or what was said.</p>"
+        f'<p class="quiet kept" role="status">{escape(there)} New rows are kept in {escape(status.kept)}{lasts}.{escape(wrong)} '
+        f"{escape(status.copied)} A row names the model and the device, never who asked or what was said.</p>"
     )

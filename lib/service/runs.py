@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from lib.answers.live import ChatMetrics, LedgerEntry, LedgerStatus, MeasureAnswer
+from lib.answers.live import ChatMetrics, MeasureAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_OFFERS, Offer
 from lib.catalog.silicon import Accelerator, Cards
@@ -20,7 +20,7 @@ from lib.errors import AdvisorError, BadArgument, InvalidInput, LiveError, TooLo
 from lib.laws.activation import generation_peak_bytes
 from lib.laws.runtime import WORKSPACE
 from lib.live.device import Device, device_hardware
-from lib.live.ledger import Ledger, ledger_place
+from lib.live.ledger import Ledger, LedgerStatus, ledger_place
 from lib.live.limits import (
     LIMIT_S,
     DeviceRates,
@@ -363,21 +363,13 @@ class MeasurementLedger:
         except AdvisorError:
             log.exception("a measurement could not be written to the ledger")
 
-    def rows(self) -> list[LedgerEntry]:
+    def rows(self) -> tuple[Measurement, ...]:
         """Every row, newest first: own ones and those that come with the app."""
-        return [cast("LedgerEntry", asdict(row)) for row in self._ledger.rows()]
+        return self._ledger.rows()
 
     def status(self) -> LedgerStatus:
         """Where the rows are, and what is wrong."""
-        state = self._ledger.status()
-        return {
-            "kept": state.kept,
-            "lasting": state.lasting,
-            "rows": len(self._ledger.rows()),
-            "own_rows": state.own_rows,
-            "problem": state.problem,
-            "copied": self._copies.status(),
-        }
+        return replace(self._ledger.status(), copied=self._copies.status())
 
     def export(self, form: Format) -> bytes:
         """All rows as a file.

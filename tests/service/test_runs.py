@@ -63,10 +63,10 @@ def test_run_becomes_a_row() -> None:
 def test_recorded_run_is_shown(ledger: MeasurementLedger) -> None:
     """The page's rows, the status and the CSV hold it."""
     ledger.record(SPEC, DEVICE, FIGURES, **RUN)
-    own = [entry for entry in ledger.rows() if entry["device"] == "Test CPU"]
-    assert [entry["peak_bytes"] for entry in own] == [1000]
+    own = [entry for entry in ledger.rows() if entry.device == "Test CPU"]
+    assert [entry.peak_bytes for entry in own] == [1000]
     status = ledger.status()
-    assert (status["own_rows"], status["problem"], status["lasting"]) == (1, None, True)
+    assert (status.own_rows, status.problem, status.lasting) == (1, None, True)
     assert b"Qwen/Qwen3-0.6B" in ledger.export("csv")
 
 
@@ -74,15 +74,15 @@ def test_row_that_cannot_be_written_fails_nothing(ledger: MeasurementLedger, cap
     """A speed that is none: logged, and the answer of the run stands."""
     with caplog.at_level(logging.ERROR):
         ledger.record(SPEC, DEVICE, FIGURES | {"ttft_s": float("nan")}, **RUN)
-    assert ledger.status()["own_rows"] == 0
+    assert ledger.status().own_rows == 0
     assert "could not be written" in caplog.text
 
 
 def test_pasted_config_leaves_no_name(ledger: MeasurementLedger) -> None:
     """A model without an id is its class and a digest."""
     ledger.record(replace(SPEC, id=""), DEVICE, FIGURES, **RUN)
-    (entry,) = [entry for entry in ledger.rows() if entry["device"] == "Test CPU"]
-    assert entry["model"].startswith("Qwen3ForCausalLM#")
+    (entry,) = [entry for entry in ledger.rows() if entry.device == "Test CPU"]
+    assert entry.model.startswith("Qwen3ForCausalLM#")
 
 
 def test_parquet_without_pyarrow_says_what_to_do(ledger: MeasurementLedger, monkeypatch: pytest.MonkeyPatch) -> None:

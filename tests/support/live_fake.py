@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import measured_row
+
 from lib.errors import AdvisorError
+from lib.live.ledger import LedgerStatus
+from lib.live.measurements import Measurement
 
 GIB = 2**30
 COMMON: dict[str, Any] = {
@@ -127,40 +131,25 @@ def beat(*, valid: bool = True) -> dict[str, Any]:
     }
 
 
-def row(**changed: Any) -> dict[str, Any]:
+def row(**changed: Any) -> Measurement:
     """A row of the ledger: 1 GiB measured, 5 % more predicted."""
-    return {
-        "when": "2026-11-21T09:30Z",
-        "kind": "measure",
-        "device": "NVIDIA L4",
-        "torch": "2.13.0",
-        "model": "Qwen/Qwen3-0.6B",
-        "weights": "random",
-        "precision": "bf16",
-        "prompt_tokens": 512,
-        "output_tokens": 64,
-        "predicted_peak_bytes": 1.05 * GIB,
-        "peak_bytes": GIB,
-        "predicted_ttft_s": 0.05,
-        "ttft_s": 0.04,
-        "predicted_decode_tokens_per_s": 90.0,
-        "decode_tokens_per_s": 90.0,
-    } | changed
+    figures = {"peak_bytes": GIB, "predicted_peak_bytes": round(1.05 * GIB), "predicted_ttft_s": 0.05, "ttft_s": 0.04}
+    return measured_row.row(**figures | {"predicted_decode_tokens_per_s": 90.0, "decode_tokens_per_s": 90.0} | changed)
 
 
 class FakeLedger:
     """Rows that were put there."""
 
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
+    def __init__(self, rows: list[Measurement]) -> None:
         self.held = rows
         self.refusal: AdvisorError | None = None
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Measurement]:
         return self.held
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> LedgerStatus:
         count = len(self.held)
-        return {"kept": "a file", "lasting": True, "rows": count, "own_rows": count, "problem": None, "copied": "Rows are not copied."}
+        return LedgerStatus(kept="a file", lasting=True, rows=count, own_rows=count, problem=None, copied="Rows are not copied.")
 
     def export(self, form: str) -> bytes:
         if self.refusal is not None:
@@ -171,7 +160,7 @@ class FakeLedger:
 class FakeLive:
     """Plays what it was given: items are told, exceptions raised. `asked` records questions, `ended` counts runs that are over."""
 
-    def __init__(self, *items: Any, rows: list[dict[str, Any]] | None = None) -> None:
+    def __init__(self, *items: Any, rows: list[Measurement] | None = None) -> None:
         self.items = items
         self.asked: list[tuple[Any, ...]] = []
         self.ended = 0
@@ -196,5 +185,5 @@ class FakeLive:
 class FakeServices:
     """Services of which only the live questions are asked."""
 
-    def __init__(self, *items: Any, rows: list[dict[str, Any]] | None = None) -> None:
+    def __init__(self, *items: Any, rows: list[Measurement] | None = None) -> None:
         self.live = FakeLive(*items, rows=rows)
