@@ -1,4 +1,4 @@
-"""The shapes of what a model is: `/resolve_model`, `/tensors` and `/dry_run`."""
+"""The shapes of what a model is (`/resolve_model`, `/tensors`, `/dry_run`), what of it fits (`/solve`), and its training."""
 
 from __future__ import annotations
 
@@ -108,3 +108,166 @@ class TensorsAnswer(Answer):
     parameters_total: int
     weights_bytes: int
     tensors: list[TensorEntry]
+
+
+class MaximumEntry(TypedDict):
+    """The most that is possible; 0: not even one, null: nothing bounds it.
+
+    `limited_by`: what one more would pass: memory, model, engine, ttft, speed, zerogpu or nothing.
+    """
+
+    value: int | None
+    limited_by: str
+    message: str
+
+
+class PrecisionTryEntry(TypedDict):
+    """One precision of the weights: whether it fits, and whether it meets the limits; speed is null where it is not predicted."""
+
+    precision: str
+    fits: bool
+    meets_limits: bool
+    weights_bytes: int
+    per_device_bytes: int
+    ttft_s: float | None
+    tokens_per_s: float | None
+
+
+class CheapestTierEntry(TypedDict):
+    """The offer with the lowest price per hour that does the work within the limits, all its machines together."""
+
+    hardware: str
+    platform: str
+    name: str
+    precision: str
+    engine: str
+    replicas: int
+    usd_per_hour: float
+    ttft_s: float | None
+    tokens_per_s: float | None
+
+
+class MemorySavingEntry(TypedDict):
+    """A way to take less memory: bytes that a device saves, whether it fits then, and seconds after / before (null: not predicted)."""
+
+    code: str
+    message: str
+    effect: str
+    saved_bytes: int
+    per_device_bytes: int
+    fits: bool
+    tpot_ratio: float | None
+    ttft_ratio: float | None
+    needs: dict[str, str | int]
+
+
+class SolveAnswer(Answer):
+    """What hardware takes of a model at most, within limits on the first token and on speed.
+
+    Bytes are those of the fullest device for what was asked, which `fits` and `meets_limits` judge; the engine runs `copies` of the model,
+    each on `devices`. `precisions` go from most bytes to fewest; `best_precision` is the first of them that fits and keeps the limits.
+    """
+
+    model: str
+    hardware: str
+    platform: str
+    name: str
+    precision: str
+    engine: str
+    devices: int
+    copies: int
+    context_tokens: int
+    concurrency: int
+    fits: bool
+    meets_limits: bool
+    per_device_bytes: int
+    capacity_bytes: int
+    free_bytes: int
+    ttft_s: float | None
+    tokens_per_s: float | None
+    longest_context: MaximumEntry
+    most_requests: MaximumEntry
+    largest_batch: MaximumEntry
+    best_precision: str | None
+    precisions: list[PrecisionTryEntry]
+    cheapest: CheapestTierEntry | None
+    memory_savings: list[MemorySavingEntry]
+
+
+class TrainingPartEntry(TypedDict):
+    """What holds so many bytes of the fullest device at the fullest moment of a step."""
+
+    name: str
+    bytes: int
+
+
+class TrainingOptionEntry(TypedDict):
+    """A training on one piece of hardware; `platform` is "own" for a card of one's own. Null where nothing is published to derive it from.
+
+    `verdict` is "fits" where even the high value of what a device needs does, "risky" where the typical one does, "no" otherwise.
+    `usd` and `hours` are for all tokens. `mfu` is the share of the dense peak that the model's own FLOPs reach.
+    """
+
+    hardware: str
+    platform: str
+    name: str
+    accelerator: str
+    devices: int
+    verdict: str
+    capacity_bytes: int
+    needed_bytes: int
+    longest_sequence_tokens: int
+    largest_micro_batch: int
+    tokens_per_s_low: float | None
+    tokens_per_s: float | None
+    tokens_per_s_high: float | None
+    mfu: float | None
+    hours: float | None
+    usd_per_hour: float | None
+    usd: float | None
+
+
+class TrainingChangeEntry(TypedDict):
+    """Something to change: what it saves on the fullest device, what that then needs, and its speed as a share of today's."""
+
+    code: str
+    message: str
+    saved_bytes: int
+    device_bytes: int
+    speed_ratio: float | None
+
+
+class TrainingAnswer(Answer):
+    """What a training step takes, by part, and where, how fast and for how much it runs.
+
+    `parts` add up to `device_bytes`. Allocated is what tensors hold, reserved what the allocator takes for them, device reserved and the
+    CUDA context: it decides whether a step fits. `host_bytes` lie in the host's memory. `command` and
+    `script` are null where no flavor of Jobs fits, with sharding, for text encoders, and for models without a Hub id.
+    """
+
+    model: str
+    method: str
+    stack: str
+    optimizer: str
+    precision: str
+    weights_format: str
+    checkpointing: str
+    sharding: str
+    devices: int
+    trained_parameters: int
+    tokens_per_step: int
+    total_tokens: int
+    steps: int
+    parts: list[TrainingPartEntry]
+    allocated_bytes: int
+    reserved_low_bytes: int
+    reserved_bytes: int
+    reserved_high_bytes: int
+    device_low_bytes: int
+    device_bytes: int
+    device_high_bytes: int
+    host_bytes: int
+    options: list[TrainingOptionEntry]
+    changes: list[TrainingChangeEntry]
+    command: str | None
+    script: str | None

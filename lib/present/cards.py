@@ -24,8 +24,7 @@ from lib.answers.common import (
     RecommendationAnswer,
     SourceEntry,
 )
-from lib.answers.model import ModelAnswer
-from lib.answers.solve import CheapestTierEntry, MaximumEntry, PrecisionTryEntry, SolveAnswer
+from lib.answers.model import CheapestTierEntry, MaximumEntry, ModelAnswer, PrecisionTryEntry, SolveAnswer
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import count, deviation, gib, gib_figure, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
 

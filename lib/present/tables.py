@@ -30,8 +30,7 @@ from lib.present.markup import answer_actions, escape, fold
 from lib.present.numbers import count, counted, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
 
 if TYPE_CHECKING:
-    from lib.answers.model import DryRunAnswer, FigureEntry, TensorEntry, TensorsAnswer
-    from lib.answers.solve import MemorySavingEntry, SolveAnswer
+    from lib.answers.model import DryRunAnswer, FigureEntry, MemorySavingEntry, SolveAnswer, TensorEntry, TensorsAnswer
 
 FIRST_ROWS = 5
 """Rows of a long table that are shown until more are asked for."""

@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lib.answers.training import ChangeEntry, TrainingAnswer, TrainingOptionEntry
+from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingOptionEntry
 from lib.present.markup import code_blocks, escape, hint_note, python_literal
 from lib.present.numbers import count, gib, share, usd, usd_per_hour
 from lib.present.setup_files import load_versions
@@ -148,7 +148,7 @@ def _row(option: TrainingOptionEntry) -> tuple[str, ...]:
     )
 
 
-def changes_table(changes: Sequence[ChangeEntry]) -> str:
+def changes_table(changes: Sequence[TrainingChangeEntry]) -> str:
     """What would take less memory, each on its own, with its price in speed."""
     if not changes:
         return ""

@@ -9,7 +9,7 @@ from typing import Annotated
 from lib import workload
 from lib.advisor.training import OWN, Change, TrainingOption, find_changes, rank_hardware
 from lib.answers.common import SCHEMA, source_entries, usd
-from lib.answers.training import ChangeEntry, TrainingAnswer, TrainingOptionEntry
+from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingOptionEntry
 from lib.catalog.offers import PLATFORMS
 from lib.errors import BadArgument
 from lib.laws import training as law
@@ -219,7 +219,7 @@ def _option(option: TrainingOption) -> TrainingOptionEntry:
     }
 
 
-def _change(request: TrainingRequest, change: Change) -> ChangeEntry:
+def _change(request: TrainingRequest, change: Change) -> TrainingChangeEntry:
     return {
         "code": change.code,
         "message": change_sentence(change.code, asdict(replace(request, **change.fields))),

@@ -19,7 +19,7 @@ from lib.advisor.limits import (
 from lib.advisor.memory_savings import MemorySaving, find_memory_savings
 from lib.advisor.result import Entry
 from lib.answers.common import SCHEMA, source_entries
-from lib.answers.solve import CheapestTierEntry, MaximumEntry, MemorySavingEntry, PrecisionTryEntry, SolveAnswer
+from lib.answers.model import CheapestTierEntry, MaximumEntry, MemorySavingEntry, PrecisionTryEntry, SolveAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.memory.resolve import limit_context

@@ -1,7 +1,7 @@
 """The public endpoints: one table of them, and how Gradio, plain HTTP and MCP call their questions.
 
 A line in `endpoints` is all that a new endpoint needs: `register` gives it to Gradio (`gradio_client`, `POST /gradio_api/call/NAME` and the
-page's "Use via API" find it there), `lib.ui.http.direct` answers it over plain HTTP, and `lib.ui.http.mcp` makes a tool of it. Arguments
+page's "Use via API" find it there), `lib.ui.http.shortcuts` answers it over plain HTTP, and `lib.ui.http.mcp` makes a tool of it. Arguments
 of a question that have no default, then those with one, are public; a keyword-only `token` is the caller's own and is in no list: it acts
 for an account, or reads a model that strangers may not read.
 

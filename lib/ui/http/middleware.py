@@ -5,7 +5,7 @@
 - Routes that neither the page nor `gradio_client` needs are closed. Nothing here takes a file: a value that says it is one would be
   fetched by Gradio from whatever address it names, into the server's disk, before any function of ours is asked; a "deep link" writes half
   a megabyte a session; a "proxy" fetches from other Spaces.
-- Bodies are received and parsed within bounds (`lib.ui.http.bodies`); sessions end when they are over (`lib.ui.http.sessions`).
+- Bodies are received and parsed within bounds (`lib.ui.http.bodies`); sessions end when they are over (`lib.ui.http.callers`).
 - A call with missing, unknown or superfluous arguments dies in Gradio with a bare 500. Here it gets a sentence, in Gradio's own form of an
   error, and defaults for values left out at the end of {"data": [...]}, as the contract promises. Only public names can be called by name:
   Gradio's `private` hides a name and does not close it. The page itself calls by number.
@@ -13,7 +13,7 @@
 - A call that has to wait for the device needs one of a bounded number of waiting places (`lib.ui.http.callers`), and arguments that will
   be accepted when its turn comes. Who called is told to whoever shares out places (`lib.ui.http.callers`).
 
-A call by name of a question that needs no queue goes to a route of our own (`lib.ui.http.direct`), which checks it.
+A call by name of a question that needs no queue goes to a route of our own (`lib.ui.http.shortcuts`), which checks it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,20 @@ from lib.errors import AdvisorError, InvalidInput, quote_value
 from lib.service.endpoint import check_arguments
 from lib.ui.http.api import Endpoint, UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies
-from lib.ui.http.callers import KEY, WaitingPlaces, has_cookies, is_foreign, is_foreign_logout, name_caller, strip_login
+from lib.ui.http.callers import (
+    KEY,
+    MOST_STREAMS,
+    Sessions,
+    WaitingPlaces,
+    crowded_stream,
+    has_cookies,
+    is_foreign,
+    is_foreign_logout,
+    name_caller,
+    no_answer,
+    strip_login,
+)
 from lib.ui.http.mcp import refuse_message
-from lib.ui.http.sessions import MOST_STREAMS, Sessions, crowded_stream, no_answer
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -19,13 +19,11 @@ from starlette.routing import Route
 
 from lib.ui import live_boxes
 from lib.ui.http.api import CALLS_AT_ONCE, endpoints
-from lib.ui.http.callers import FrameAncestors, WaitingPlaces
-from lib.ui.http.direct import direct_routes
+from lib.ui.http.callers import CAPACITY, FrameAncestors, Sessions, WaitingPlaces, begin_without_settings
 from lib.ui.http.failures import HANDLERS, Failures
 from lib.ui.http.mcp import agent_routes, routes
 from lib.ui.http.middleware import ApiMiddleware
-from lib.ui.http.rendered import FirstView, RenderedOnce
-from lib.ui.http.sessions import CAPACITY, Sessions, begin_without_settings
+from lib.ui.http.shortcuts import FirstView, RenderedOnce, direct_routes
 
 if TYPE_CHECKING:
     import gradio as gr

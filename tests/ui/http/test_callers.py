@@ -1,6 +1,6 @@
 """Who asks: a login before an address, and of forwarded addresses only what a proxy of the platform's appended.
 
-Whose page a request comes from, and requests without their login.
+Whose page a request comes from, requests without their login, and who may put the page into a frame.
 """
 
 from __future__ import annotations
@@ -15,12 +15,18 @@ import gradio as gr
 import httpx
 import pytest
 from gradio.queueing import EventQueue
+from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
 
 from lib.live.device_queue import OWN_PLACES, Occupied
 from lib.ui.http.api import Endpoint
 from lib.ui.http.callers import (
     KEY,
+    FrameAncestors,
     WaitingPlaces,
     caller_of,
     current_caller,
@@ -277,3 +283,17 @@ def test_an_anonymous_request_has_neither_cookies_nor_what_was_read_from_them() 
     assert unsigned["session"] == {}
     assert signed["session"]
     assert "session" not in strip_login(origin_scope(cookie="a=b"))
+
+
+async def frameable(request: Request) -> Response:
+    """Stands where Gradio stands."""
+    return JSONResponse({}) if request.url.path == "/data" else HTMLResponse("<p>page</p>")
+
+
+def test_only_the_hub_may_frame_the_page() -> None:
+    """Pages carry the header, data does not need it."""
+    app = Starlette(routes=[Route("/{path:path}", frameable)], middleware=[Middleware(FrameAncestors)])
+    with TestClient(app) as client:
+        said = client.get("/").headers["content-security-policy"]
+        assert said == "frame-ancestors 'self' https://huggingface.co https://*.huggingface.co"
+        assert "content-security-policy" not in client.get("/data").headers

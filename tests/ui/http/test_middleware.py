@@ -22,8 +22,8 @@ from lib.service.arguments import Arguments, argument, whole_number
 from lib.service.endpoint import App, bind_arguments
 from lib.ui.http.api import Endpoint
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, Crowded, RefusedBody
-from lib.ui.http.direct import direct_routes
 from lib.ui.http.middleware import ApiMiddleware
+from lib.ui.http.shortcuts import direct_routes
 
 
 def ask(model: str, devices: int = 1) -> dict[str, float]:
@@ -153,7 +153,7 @@ def test_a_refusal_that_waits_to_be_read(client: TestClient, model: str, code: s
 
 def test_answers_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest make room for new ones."""
-    monkeypatch.setattr("lib.ui.http.direct.UNREAD_BYTES", 200)
+    monkeypatch.setattr("lib.ui.http.shortcuts.UNREAD_BYTES", 200)
     with TestClient(Starlette(routes=direct_routes({"ask": Endpoint(question=ask)}))) as small:
         events = [small.post("/gradio_api/call/ask", json={"data": ["7B"]}).json()["event_id"] for _ in range(5)]
         assert [small.get(f"/gradio_api/call/ask/{event}").status_code for event in events] == [404, 404, 200, 200, 200]

@@ -13,7 +13,7 @@ from gradio.routes import App
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
-from lib.ui.http.rendered import PATHS, RenderedOnce, drop_api_components
+from lib.ui.http.shortcuts import PATHS, RenderedOnce, drop_api_components
 
 HOSTS: list[dict[str, str]] = [
     {"host": "localhost:7860"},

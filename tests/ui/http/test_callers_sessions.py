@@ -16,8 +16,8 @@ from starlette.middleware import Middleware
 
 from lib.live.device_queue import DEVICE
 from lib.ui.http.api import Endpoint
+from lib.ui.http.callers import ANSWER_S, CAPACITY, MOST_STREAMS, Sessions, begin_without_settings, crowded_stream
 from lib.ui.http.middleware import ApiMiddleware
-from lib.ui.http.sessions import ANSWER_S, CAPACITY, MOST_STREAMS, Sessions, begin_without_settings, crowded_stream
 
 MIB = 2**20
 
