@@ -24,7 +24,7 @@ from lib.memory import MemoryEstimate
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
-from lib.speed.batch import Question
+from lib.speed.batch import SpeedQuestion
 from lib.speed.model_work import count_head_parameters
 from lib.units import BytesPerSecond, FlopPerSecond, Seconds
 from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload, prompt_and_output_tokens
@@ -84,7 +84,7 @@ def predict_placements(
         return [None] * len(placed)
     of_answer = (ById(spec), ById(accelerators), request.prompt_tokens, request.output_tokens, request.pictures, request.media)
     keys = []
-    questions: dict[Key, Question] = {}
+    questions: dict[Key, SpeedQuestion] = {}
     estimates: dict[Key, SpeedEstimate | None] = {}
     for offer, placement in placed:
         used = placement.candidate

@@ -173,7 +173,7 @@ class Group(Protocol):
     def experts_per_token(self) -> int: ...  # noqa: D102
 
 
-class LayerStack(NamedTuple):
+class LayerWidths(NamedTuple):
     """Sizes of the layers: hidden size, number, query and key heads, width of a head."""
 
     hidden: int
@@ -224,7 +224,7 @@ def _writes(group: Group, hidden: int) -> bool:
     return rows == hidden and (columns != hidden or group.name.removesuffix(".weight").endswith(_WRITERS))
 
 
-def save_for_backward(groups: Iterable[Group], stack: LayerStack, training: LayerTraining, element_bytes: int) -> SavedBytes:
+def save_for_backward(groups: Iterable[Group], stack: LayerWidths, training: LayerTraining, element_bytes: int) -> SavedBytes:
     """What the layers keep of each token.
 
     Args:
@@ -242,7 +242,7 @@ def save_for_backward(groups: Iterable[Group], stack: LayerStack, training: Laye
     return SavedBytes(total, one, total_scores, one_scores)
 
 
-def _per_module(tensors: list[Group], stack: LayerStack, training: LayerTraining, b: int) -> Iterable[tuple[int, float, float]]:
+def _per_module(tensors: list[Group], stack: LayerWidths, training: LayerTraining, b: int) -> Iterable[tuple[int, float, float]]:
     """(How many there are, bytes for each token, bytes for each token and token of the sequence) of every module."""
     modules: dict[str, list[Group]] = {}
     biased = {group.name for group in tensors if group.kind == "norm" and group.name.endswith(".bias")}
@@ -257,7 +257,7 @@ def _per_module(tensors: list[Group], stack: LayerStack, training: LayerTraining
         yield from _matrices(name, matrices, stack, training, b)
 
 
-def _norm(group: Group, stack: LayerStack, training: LayerTraining, b: int, *, layer_norm: bool) -> float:
+def _norm(group: Group, stack: LayerWidths, training: LayerTraining, b: int, *, layer_norm: bool) -> float:
     width = math.prod(group.shape)
     own = _own(group.name)
     if width == stack.head_dim and width != stack.hidden:
@@ -265,7 +265,7 @@ def _norm(group: Group, stack: LayerStack, training: LayerTraining, b: int, *, l
     return b * width if layer_norm else FLOAT32 * width + (b * width if training.weights else 0)
 
 
-def _experts(group: Group, stack: LayerStack, training: LayerTraining, b: int) -> float:
+def _experts(group: Group, stack: LayerWidths, training: LayerTraining, b: int) -> float:
     """Fused experts come as a pair; each of the two tensors answers for its own side."""
     rows, columns = group.shape[-2:]
     inner = rows if columns == stack.hidden else columns
@@ -275,7 +275,7 @@ def _experts(group: Group, stack: LayerStack, training: LayerTraining, b: int) -
     return k * b * (stack.hidden + (inner if training.weights else 0))
 
 
-def _matrices(name: str, matrices: list[Group], stack: LayerStack, training: LayerTraining, b: int) -> Iterable[tuple[int, float, float]]:
+def _matrices(name: str, matrices: list[Group], stack: LayerWidths, training: LayerTraining, b: int) -> Iterable[tuple[int, float, float]]:
     h = stack.hidden
     count = max(group.count for group in matrices)
     writers = [g for g in matrices if _writes(g, h)]

@@ -26,26 +26,10 @@ if TYPE_CHECKING:
     from lib.workload import MemoryRequest
 
 __all__ = [
-    "CacheRoom",
-    "GenerationMemory",
-    "MemoryEstimate",
-    "MemoryFit",
-    "MemoryPart",
-    "PerDevice",
-    "attention_scores",
-    "cache_room",
-    "compose",
-    "count_sequences",
-    "estimate_generation",
-    "estimate_memory",
-    "find_largest",
-    "fit_memory",
-    "hold_model",
-    "host_memory",
-    "most_layers_on_card",
-    "tensor_parallel_degree",
-    "usable_memory",
-]
+    "CacheRoom", "GenerationMemory", "MemoryEstimate", "MemoryFit", "MemoryPart", "PerDevice", "attention_scores", "cache_room",
+    "compose", "count_sequences", "estimate_generation", "estimate_memory", "find_largest", "fit_memory", "hold_model",
+    "host_memory", "most_layers_on_card", "tensor_parallel_degree", "usable_memory",
+]  # fmt: skip
 
 SYSTEM_SHARE = 0.05
 """Of a CPU host's memory, for other processes of the container and for pages of mapped files. A judgement, not a measurement."""

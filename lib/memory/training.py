@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from lib.errors import BadArgument, UnsupportedModel
 from lib.identity import ById
 from lib.laws import training as law
-from lib.laws.activation import FLOAT32, LayerStack, LayerTraining, SavedBytes, save_for_backward
+from lib.laws.activation import FLOAT32, LayerTraining, LayerWidths, SavedBytes, save_for_backward
 from lib.laws.parallelism import ceil_divide
 from lib.laws.runtime import CUDA_CONTEXT, Range
 from lib.laws.training import StepPart
@@ -291,7 +291,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
         rank=request.rank, casts=cast_bytes, dora=request.method == "dora", scores=decides,
         repeats=request.attention == "eager" or (request.attention == "sdpa" and request.packing),  # sdpa does where there is a mask
     )  # fmt: skip
-    stack = LayerStack(sizes.hidden, sizes.layers, sizes.heads, sizes.kv_heads, sizes.query_width // max(1, sizes.heads))
+    stack = LayerWidths(sizes.hidden, sizes.layers, sizes.heads, sizes.kv_heads, sizes.query_width // max(1, sizes.heads))
     dora = FLOAT32 * max((2 * g.shape[0] * g.shape[1] for g in tensors if how.adapted(g)), default=0) if request.method == "dora" else 0
     tied = bool(spec.tensors) and not any(group.kind == "head" for group in spec.tensors)
     ends = sum(group.parameters for group in spec.tensors if group.kind in ENDS)

@@ -6,21 +6,11 @@ predict_speeds([(spec, hardware, request), …], catalog.accelerators).throughpu
 
 from __future__ import annotations
 
+from lib.speed.batch import SpeedRequest
 from lib.speed.estimate import predict_each, predict_speed
-from lib.speed.predict import BandColumn, SpeedTable, predict_speeds
-from lib.speed.result import Band, End, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart, SpeedRequest
+from lib.speed.predict import Band, BandColumn, End, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart, SpeedTable, predict_speeds
 
 __all__ = [
-    "Band",
-    "BandColumn",
-    "End",
-    "ExplainedSpeed",
-    "SpeedEstimate",
-    "SpeedFloor",
-    "SpeedPart",
-    "SpeedRequest",
-    "SpeedTable",
-    "predict_each",
-    "predict_speed",
-    "predict_speeds",
-]
+    "Band", "BandColumn", "End", "ExplainedSpeed", "SpeedEstimate", "SpeedFloor", "SpeedPart", "SpeedRequest", "SpeedTable",
+    "predict_each", "predict_speed", "predict_speeds",
+]  # fmt: skip

@@ -18,6 +18,7 @@ from lib import engines
 from lib import precision as precisions
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
+from lib.engines import Engine
 from lib.errors import BadArgument, UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.laws.parallelism import ceil_divide
@@ -29,10 +30,28 @@ from lib.provenance import Caveat
 from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS, MAX_NUM_SEQS
 from lib.speed.hardware import Ceilings, Devices, Layout, class_ceilings, emulates, lay_out, resolve_devices
 from lib.speed.model_work import LayerStack, ModelWork, derive_model_work
-from lib.speed.result import SpeedRequest
-from lib.workload import MemoryRequest
+from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, MemoryRequest, PipelineRequest
 
-Question = tuple[ModelSpec, Offer | Cards, SpeedRequest]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedRequest:
+    """One question about speed; `concurrency` requests are in flight all the time, each of the same shape.
+
+    `kv_precision`, `gpu_layers`, `pictures` and `media` as in `MemoryRequest`. For pipelines that make pictures the tokens mean nothing.
+    """
+
+    precision: str = "auto"
+    engine: Engine = "transformers"
+    prompt_tokens: int = 512
+    output_tokens: int = 256
+    concurrency: int = 1
+    kv_precision: str = "auto"
+    gpu_layers: int | None = None
+    pictures: PipelineRequest = AS_THE_PIPELINE
+    media: MediaRequest = TEXT_ONLY
+
+
+SpeedQuestion = tuple[ModelSpec, Offer | Cards, SpeedRequest]
 MEAN_FILL = 0.5  # of an answer, in the cache of a running request
 WITH_CROSS_ATTENTION = 1.5  # three blocks in a layer instead of two, so as many more kernels to launch
 BOTH_WAYS = 2  # encoders attend to what follows too, twice the pairs of a causal mask
@@ -154,7 +173,7 @@ def choose_arithmetic(precision: str, compute: str, card: Accelerator, engine: s
     return form.arithmetic if card.peak(form.arithmetic) else compute
 
 
-def resolve_deployment(question: Question, accelerators: Mapping[str, Accelerator]) -> Deployment:
+def resolve_deployment(question: SpeedQuestion, accelerators: Mapping[str, Accelerator]) -> Deployment:
     """Decide precision, layout and how many requests run at once; `accelerators` are the catalog's, as in `lib.speed.hardware`.
 
     Raises:

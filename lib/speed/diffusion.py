@@ -14,10 +14,10 @@ from lib.laws.pipeline import DENOISING, denoising
 from lib.memory.pipeline import picture_work, resolve_size
 from lib.memory.resolve import choose_engine
 from lib.provenance import Caveat, Source
-from lib.speed.batch import choose_arithmetic
+from lib.speed.batch import SpeedRequest, choose_arithmetic
 from lib.speed.calibration import CLASSES, load_calibration
 from lib.speed.hardware import card_class, find_peak, resolve_devices
-from lib.speed.result import Band, ExplainedSpeed, SpeedPart, SpeedRequest
+from lib.speed.predict import Band, ExplainedSpeed, SpeedPart
 from lib.units import Seconds
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from lib.memory import fit_memory, host_memory, usable_memory
 from lib.memory.per_device import per_device
 from lib.memory.resolve import UNLIMITED, resolve_request
 from lib.provenance import Caveat, Value
+from lib.speed.batch import SpeedRequest
 from lib.speed.hardware import PCIE_SLOT, TYPICAL_CPUS
-from lib.speed.result import Band, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart, SpeedRequest
+from lib.speed.predict import Band, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart
 from lib.units import GIB, Seconds, TokensPerSecond
 from lib.workload import MemoryRequest
 

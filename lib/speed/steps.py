@@ -22,10 +22,9 @@ from lib.catalog.silicon import Accelerator, Cards
 from lib.errors import UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.model.spec import ModelSpec
-from lib.speed.batch import Deployment, LawInputs, describe_passes, resolve_deployment, tabulate
+from lib.speed.batch import Deployment, LawInputs, SpeedRequest, describe_passes, resolve_deployment, tabulate
 from lib.speed.calibration import ENGINES, Constants, load_calibration
 from lib.speed.predict import STATIC_BATCH_ENGINES, predict_deployments
-from lib.speed.result import SpeedRequest
 from lib.speed.timing import reach_rates, steps_waited, time_forward_pass, time_prefill
 
 _GROWTH = 1.2

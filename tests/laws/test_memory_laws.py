@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lib.engines import ENGINES
 from lib.laws import activation, parallelism, runtime, training
-from lib.laws.activation import LayerStack, LayerTraining, save_for_backward
+from lib.laws.activation import LayerTraining, LayerWidths, save_for_backward
 from lib.model import bundled
 from lib.units import GIB, MIB, Bytes
 from lib.workload import Optimizer
@@ -151,6 +151,6 @@ def test_a_layer_of_llama_2_7b() -> None:
     assert model is not None
     layers = [group for group in model.tensors if ".layers." in group.name]
     how = LayerTraining(weights=True, adapted=lambda _: False, rank=0, casts=False, dora=False, scores=False, repeats=True)
-    saved = save_for_backward(layers, LayerStack(4096, 32, 32, 32, 128), how, 2)
+    saved = save_for_backward(layers, LayerWidths(4096, 32, 32, 32, 128), how, 2)
     assert saved.one_layer == 2 * 6 * 4096 + 4 * 4096 + 8 * 4096 + 128 + 8 * 11_008
     assert saved.layers == 32 * saved.one_layer
