@@ -44,10 +44,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from lib.engines import MICRO_BATCH
 from lib.laws import Law
+from lib.laws.weights import Tensors
 from lib.units import Bytes
 
 _COUNTED = "counted from the forward pass; lib/laws/activation.py"
@@ -156,23 +157,6 @@ _SCANS = ("mamba", "linear_attn", "mixer", "ssm", "delta")
 _WRITERS = ("o_proj", "out_proj", "o", "wo", "w2", "dense", "c_proj", "down_proj", "dense_4h_to_h", "fc2", "attention.output")
 
 
-class Group(Protocol):
-    """A group of equal tensors, as far as this law looks at it (`lib.model.spec.TensorGroup`)."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-    @property
-    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
-    @property
-    def count(self) -> int: ...  # noqa: D102
-    @property
-    def experts(self) -> int: ...  # noqa: D102
-    @property
-    def experts_per_token(self) -> int: ...  # noqa: D102
-
-
 class LayerWidths(NamedTuple):
     """Sizes of the layers: hidden size, number, query and key heads, width of a head."""
 
@@ -192,7 +176,7 @@ class LayerTraining(NamedTuple):
     """
 
     weights: bool
-    adapted: Callable[[Group], bool]
+    adapted: Callable[[Tensors], bool]
     rank: int
     casts: int
     dora: bool
@@ -218,13 +202,13 @@ def _own(name: str) -> str:
     return name.removesuffix(".weight").rpartition(".")[2]
 
 
-def _writes(group: Group, hidden: int) -> bool:
+def _writes(group: Tensors, hidden: int) -> bool:
     """Whether a matrix writes the stream of hidden states; a square one by its name."""
     rows, columns = group.shape
     return rows == hidden and (columns != hidden or group.name.removesuffix(".weight").endswith(_WRITERS))
 
 
-def save_for_backward(groups: Iterable[Group], stack: LayerWidths, training: LayerTraining, element_bytes: int) -> SavedBytes:
+def save_for_backward(groups: Iterable[Tensors], stack: LayerWidths, training: LayerTraining, element_bytes: int) -> SavedBytes:
     """What the layers keep of each token.
 
     Args:
@@ -242,9 +226,9 @@ def save_for_backward(groups: Iterable[Group], stack: LayerWidths, training: Lay
     return SavedBytes(total, one, total_scores, one_scores)
 
 
-def _per_module(tensors: list[Group], stack: LayerWidths, training: LayerTraining, b: int) -> Iterable[tuple[int, float, float]]:
+def _per_module(tensors: list[Tensors], stack: LayerWidths, training: LayerTraining, b: int) -> Iterable[tuple[int, float, float]]:
     """(How many there are, bytes for each token, bytes for each token and token of the sequence) of every module."""
-    modules: dict[str, list[Group]] = {}
+    modules: dict[str, list[Tensors]] = {}
     biased = {group.name for group in tensors if group.kind == "norm" and group.name.endswith(".bias")}
     for group in tensors:
         if group.kind == "linear" and len(group.shape) == _MATRIX:
@@ -257,7 +241,7 @@ def _per_module(tensors: list[Group], stack: LayerWidths, training: LayerTrainin
         yield from _matrices(name, matrices, stack, training, b)
 
 
-def _norm(group: Group, stack: LayerWidths, training: LayerTraining, b: int, *, layer_norm: bool) -> float:
+def _norm(group: Tensors, stack: LayerWidths, training: LayerTraining, b: int, *, layer_norm: bool) -> float:
     width = math.prod(group.shape)
     own = _own(group.name)
     if width == stack.head_dim and width != stack.hidden:
@@ -265,7 +249,7 @@ def _norm(group: Group, stack: LayerWidths, training: LayerTraining, b: int, *, 
     return b * width if layer_norm else FLOAT32 * width + (b * width if training.weights else 0)
 
 
-def _experts(group: Group, stack: LayerWidths, training: LayerTraining, b: int) -> float:
+def _experts(group: Tensors, stack: LayerWidths, training: LayerTraining, b: int) -> float:
     """Fused experts come as a pair; each of the two tensors answers for its own side."""
     rows, columns = group.shape[-2:]
     inner = rows if columns == stack.hidden else columns
@@ -275,7 +259,9 @@ def _experts(group: Group, stack: LayerWidths, training: LayerTraining, b: int) 
     return k * b * (stack.hidden + (inner if training.weights else 0))
 
 
-def _matrices(name: str, matrices: list[Group], stack: LayerWidths, training: LayerTraining, b: int) -> Iterable[tuple[int, float, float]]:
+def _matrices(
+    name: str, matrices: list[Tensors], stack: LayerWidths, training: LayerTraining, b: int
+) -> Iterable[tuple[int, float, float]]:
     h = stack.hidden
     count = max(group.count for group in matrices)
     writers = [g for g in matrices if _writes(g, h)]
@@ -307,5 +293,5 @@ def _matrices(name: str, matrices: list[Group], stack: LayerWidths, training: La
     yield count, keeps, scores
 
 
-def _keeps_input(group: Group, training: LayerTraining) -> bool:
+def _keeps_input(group: Tensors, training: LayerTraining) -> bool:
     return training.weights or (training.adapted(group) and not training.casts)

@@ -84,8 +84,7 @@ def expert_share(*, experts: Quantity, per_token: Quantity, tokens: Quantity) ->
     [0.25, 0.8999]
     """
     each = np.minimum(1.0, np.asarray(per_token, dtype=np.float64) / np.maximum(experts, 1.0))
-    reached: Array = np.where(np.asarray(experts) > 0, 1.0 - (1.0 - each) ** tokens, 1.0)
-    return reached
+    return np.asarray(np.where(np.asarray(experts) > 0, 1.0 - (1.0 - each) ** tokens, 1.0))
 
 
 def weight_bytes_read(*, dense_bytes: Quantity, expert_bytes: Quantity, expert_share: Quantity) -> Quantity:
@@ -182,8 +181,7 @@ def fraction(logit: Quantity) -> Array:
     >>> float(fraction(0.0))
     0.5
     """
-    share: Array = 1.0 / (1.0 + np.exp(-np.asarray(logit, dtype=np.float64)))
-    return share
+    return np.asarray(1.0 / (1.0 + np.exp(-np.asarray(logit, dtype=np.float64))))
 
 
 def achieved_bandwidth(*, by_class: Array, logit: Quantity, class_logit: Array) -> Array:
@@ -200,8 +198,7 @@ def achieved_bandwidth(*, by_class: Array, logit: Quantity, class_logit: Array) 
     150.0
     """
     shares = fraction(np.asarray(logit, dtype=np.float64)[..., None] + class_logit)
-    reached: Array = (by_class * shares).max(axis=-1)
-    return reached
+    return np.asarray((by_class * shares).max(axis=-1))
 
 
 def achieved_compute(*, by_class: Array, logit: Quantity, class_logit: Array, rows: Quantity, half_rows: Array) -> Array:
@@ -218,8 +215,7 @@ def achieved_compute(*, by_class: Array, logit: Quantity, class_logit: Array, ro
     """
     shares = fraction(np.asarray(logit, dtype=np.float64)[..., None] + class_logit)
     n = np.asarray(rows, dtype=np.float64)[..., None]
-    reached: Array = (by_class * shares * n / (n + half_rows)).max(axis=-1)
-    return reached
+    return np.asarray((by_class * shares * n / (n + half_rows)).max(axis=-1))
 
 
 def narrow_matrices(*, columns: Quantity, half_columns: Quantity) -> Array:
@@ -234,8 +230,7 @@ def narrow_matrices(*, columns: Quantity, half_columns: Quantity) -> Array:
     >>> [round(float(narrow_matrices(columns=m, half_columns=4000)), 2) for m in (107_000, 13_400)]
     [1.04, 1.3]
     """
-    factor: Array = 1.0 + np.divide(half_columns, np.maximum(columns, 1.0))
-    return factor
+    return np.asarray(1.0 + np.divide(half_columns, np.maximum(columns, 1.0)))
 
 
 def launch_overhead(
@@ -274,8 +269,7 @@ def all_reduce_time(
     """
     n = np.maximum(devices, 1.0)
     each = latency_s * np.log2(n) + 2.0 * tokens * hidden / link * (n - 1.0) / n
-    total: Array = np.where(n > 1.0, 2.0 * layers * each, 0.0)
-    return total
+    return np.asarray(np.where(n > 1.0, 2.0 * layers * each, 0.0))
 
 
 _CORNER = 3.0
@@ -306,17 +300,11 @@ def overlapped_time(*, weights_s: Quantity, compute_s: Quantity, emulated: bool 
     [1.26, 2.0]
     """
     corner = np.cbrt(np.power(weights_s, _CORNER) + np.power(compute_s, _CORNER))
-    time: Array = np.where(emulated, np.add(weights_s, compute_s), corner)
-    return time
+    return np.asarray(np.where(emulated, np.add(weights_s, compute_s), corner))
 
 
 def step_time(
-    *,
-    device_s: Quantity,
-    launch_s: Quantity,
-    all_reduce_s: Quantity,
-    eager: bool | NDArray[np.bool_],
-    prompt_launch_s: Quantity = 0.0,
+    *, device_s: Quantity, launch_s: Quantity, all_reduce_s: Quantity, eager: bool | NDArray[np.bool_], prompt_launch_s: Quantity = 0.0
 ) -> Array:
     """Seconds of the step; `eager` is true where launches overlap with computing, as PyTorch's asynchronous execution does.
 
@@ -332,8 +320,7 @@ def step_time(
     """
     ahead = np.where(eager, device_s, np.add(device_s, launch_s))
     behind = np.where(eager, launch_s, prompt_launch_s)
-    total: Array = (np.power(ahead, _OVERLAP) + np.power(behind, _OVERLAP)) ** (1.0 / _OVERLAP) + all_reduce_s
-    return total
+    return np.asarray((np.power(ahead, _OVERLAP) + np.power(behind, _OVERLAP)) ** (1.0 / _OVERLAP) + all_reduce_s)
 
 
 def pipeline_share(*, chunks: Quantity, stages: Quantity) -> Quantity:
@@ -431,5 +418,4 @@ def roofline_seconds(*, read_bytes: Quantity, flop: Quantity, devices: Quantity,
     """
     moved = np.divide(read_bytes, np.multiply(devices, bandwidth))
     computed = np.where(np.greater(peak, 0), np.divide(flop, np.multiply(devices, np.maximum(peak, 1.0))), 0.0)
-    least: Array = np.maximum(moved, computed)
-    return least
+    return np.asarray(np.maximum(moved, computed))

@@ -29,6 +29,7 @@ Sources: Pope et al. 2022, arXiv:2211.05102 (full attention); DeepSeek-AI 2024, 
 arXiv:2312.00752 (recurrent state); the cache classes of transformers 5.23.0, as executed by `lib.model.cache_executed`.
 """
 
+# ruff: noqa: D102 the class docstring of the protocol says it
 from __future__ import annotations
 
 import math
@@ -44,35 +45,26 @@ _FIXED = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 
 
 class Term(Protocol):
-    """What one kind of layer caches, as far as this law looks at it (`lib.model.spec.CacheTerm`)."""
+    """What one kind of layer caches, as far as this law looks at it (`lib.model.spec.CacheTerm`).
+
+    Its layer kind, what the tensors are, layers of the kind, e, the name of n, the window, block or ratio of the growth, and a dtype that
+    stays or "model": the one chosen.
+    """
 
     @property
-    def kind(self) -> str:
-        """The layer kind."""
-
+    def kind(self) -> str: ...
     @property
-    def holds(self) -> str:
-        """What the tensors are."""
-
+    def holds(self) -> str: ...
     @property
-    def layers(self) -> int:
-        """Layers of the kind."""
-
+    def layers(self) -> int: ...
     @property
-    def elements(self) -> int:
-        """e, elements per layer and unit."""
-
+    def elements(self) -> int: ...
     @property
-    def growth(self) -> str:
-        """The name of n."""
-
+    def growth(self) -> str: ...
     @property
-    def span(self) -> int:
-        """The window, block or ratio of the growth."""
-
+    def span(self) -> int: ...
     @property
-    def dtype(self) -> str:
-        """A dtype that stays, or "model": the one chosen."""
+    def dtype(self) -> str: ...
 
 
 def units(growth: str, span: int, tokens: int, encoder_tokens: int = 0) -> int:

@@ -98,13 +98,7 @@ def block_tokens(term: Term, element_bytes: float, state_page: int) -> int:
 
 
 def vllm_cache_bytes(
-    terms: Sequence[Term],
-    *,
-    tokens: int,
-    batch: int,
-    element_bytes: float,
-    encoder_tokens: int = 0,
-    state_bytes: float | None = None,
+    terms: Sequence[Term], *, tokens: int, batch: int, element_bytes: float, encoder_tokens: int = 0, state_bytes: float | None = None
 ) -> tuple[dict[str, Bytes], tuple[str, ...]]:
     """Cache blocks that vLLM hands to B sequences of T tokens, by layer kind, and codes of what is left open.
 
@@ -236,13 +230,7 @@ def cells(term: Term, tokens: int, *, windowed: bool = True, micro_batch: int = 
 
 
 def llamacpp_cache_bytes(
-    terms: Sequence[Term],
-    *,
-    tokens: int,
-    batch: int,
-    element_bytes: float = 2.0,
-    encoder_tokens: int = 0,
-    micro_batch: int = MICRO_BATCH,
+    terms: Sequence[Term], *, tokens: int, batch: int, element_bytes: float = 2.0, encoder_tokens: int = 0, micro_batch: int = MICRO_BATCH
 ) -> tuple[dict[str, Bytes], tuple[str, ...]]:
     """Cache that llama.cpp allocates at start for B sequences of T tokens each, by layer kind, and codes of what is left open.
 

@@ -112,8 +112,7 @@ def runtime_parts(*, engine: str, silicon: str, compute_capability: tuple[int, i
 
 
 CLAIM = Law(
-    equation="weights + activations + runtime + cache ≤ the engine's share of M",
-    source="engines' defaults, listed in lib/laws/runtime.py",
+    equation="weights + activations + runtime + cache ≤ the engine's share of M", source="engines' defaults, listed in lib/laws/runtime.py"
 )
 CLAIMING = frozenset({"gpu", "tpu"})
 """Kinds of silicon of which engines claim a share."""

@@ -50,8 +50,7 @@ def running_requests(*, limit: Quantity, memory: Quantity, weight_bytes: Quantit
     22.4
     """
     free = np.maximum(_CLAIMED * np.asarray(memory, dtype=np.float64) - weight_bytes, np.multiply(memory, _LEAST))
-    count: Array = np.maximum(1.0, np.minimum(limit, free / np.maximum(sequence_bytes, 1.0)))
-    return count
+    return np.asarray(np.maximum(1.0, np.minimum(limit, free / np.maximum(sequence_bytes, 1.0))))
 
 
 def decoding_requests(*, requests: Quantity, prompt_s: Quantity, step_s: Quantity, output_tokens: Quantity) -> Array:
@@ -63,8 +62,7 @@ def decoding_requests(*, requests: Quantity, prompt_s: Quantity, step_s: Quantit
     4.5
     """
     answering = np.multiply(output_tokens, step_s)
-    count: Array = 1.0 + np.subtract(requests, 1.0) * answering / (answering + prompt_s)
-    return count
+    return np.asarray(1.0 + np.subtract(requests, 1.0) * answering / (answering + prompt_s))
 
 
 def time_per_output_token(
@@ -91,8 +89,7 @@ def chance_of_decoding(*, requests: Quantity, prompt_s: Quantity, step_s: Quanti
     """
     decodes = np.multiply(np.maximum(np.subtract(output_tokens, 1.0), 0.0), step_s)
     reads = prompt_s / np.maximum(np.add(prompt_s, decodes), 1e-12)
-    chance: Array = 1.0 - np.power(reads, np.maximum(np.subtract(requests, 1.0), 0.0))
-    return chance
+    return np.asarray(1.0 - np.power(reads, np.maximum(np.subtract(requests, 1.0), 0.0)))
 
 
 class FirstToken(NamedTuple):

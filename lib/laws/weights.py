@@ -57,7 +57,7 @@ STACK = frozenset({"language_model", "decoder", "encoder", "text_encoder", "tran
 
 
 class Tensors(Protocol):
-    """A group of equal tensors, as far as this law looks at it (`lib.model.spec.TensorGroup`)."""
+    """A group of equal tensors, as far as laws look at it (`lib.model.spec.TensorGroup`)."""
 
     @property
     def name(self) -> str: ...
@@ -77,6 +77,10 @@ class Tensors(Protocol):
     def skipped(self) -> bool: ...
     @property
     def convertible(self) -> bool: ...
+    @property
+    def experts(self) -> int: ...
+    @property
+    def experts_per_token(self) -> int: ...
 
 
 def _matrices(shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -6,7 +6,8 @@ fit_memory(spec, MemoryRequest(), usable_memory(offer), offer.silicon).max_conte
 This package is the only place that unpacks a spec for the laws of memory. `resolve` decides what "auto" left open; `components` gives
 weights, cache and activations as functions of tokens and batch, `pipeline` the stages of one that makes pictures, `training` a step;
 `per_device` adds them up on the fullest device and searches for the longest context and the largest batch; `result` is the estimate with
-its laws, ranges, caveats and sources.
+its laws, ranges, caveats and sources. Functions that take a spec and a request raise BadArgument for a precision that
+no format has and for a model that the engine does not run.
 """
 
 from __future__ import annotations
@@ -36,20 +37,12 @@ SYSTEM_SHARE = 0.05
 
 
 def hold_model(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> PerDevice:
-    """What each device holds of the model, at any length and batch: `compose` takes those.
-
-    Raises:
-        BadArgument: a precision that no format has; a model that the engine does not run.
-    """
+    """What each device holds of the model, at any length and batch: `compose` takes those."""
     return per_device(spec, resolve_request(spec, request, accelerator))
 
 
 def estimate_memory(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> MemoryEstimate:
-    """What a request takes, by component; without an accelerator, on a GPU of which nothing else is known.
-
-    Raises:
-        BadArgument: a precision that no format has.
-    """
+    """What a request takes, by component; without an accelerator, on a GPU of which nothing else is known."""
     return compose(hold_model(spec, request, accelerator), request.context_tokens, request.batch_size)
 
 
@@ -69,11 +62,7 @@ class GenerationMemory(NamedTuple):
 def estimate_generation(
     spec: ModelSpec, request: MemoryRequest, prompt_tokens: int, output_tokens: int, accelerator: Accelerator | None = None
 ) -> GenerationMemory:
-    """What `generate` takes from its prompt to its last step; the last token is written and never read.
-
-    Raises:
-        BadArgument: a precision that no format has.
-    """
+    """What `generate` takes from its prompt to its last step; the last token is written and never read."""
     lengths = (prompt_tokens, prompt_tokens + output_tokens - 1, 1)
     prompt, last, single = (estimate_memory(spec, replace(request, context_tokens=max(1, n)), accelerator) for n in lengths)
     moments = [(prompt.kv_cache_bytes, prompt.activation_bytes), (last.kv_cache_bytes, single.activation_bytes)]
@@ -93,9 +82,6 @@ def fit_memory(
     `host_bytes` is the usable memory of the host, which counts where layers are left to it; None where it is not known.
 
     An engine that claims a share of the device at start has no more than that (`lib.laws.runtime`).
-
-    Raises:
-        BadArgument: a precision that no format has.
     """
     of = hold_model(spec, request, accelerator)
     return _fit(of, memory_bytes, request.context_tokens, request.batch_size, UNLIMITED if host_bytes is None else host_bytes)
@@ -107,24 +93,17 @@ def count_sequences(
     """Most sequences of the request's length that the engine holds at once on such devices; None where nothing bounds them.
 
     With `at_most` nothing is searched for beyond it: few requests that all fit are one look.
-
-    Raises:
-        BadArgument: a precision that no format has.
     """
     return _count_sequences(hold_model(spec, request, accelerator), memory_bytes, request.context_tokens, at_most)
 
 
 def most_layers_on_card(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None, capacity_bytes: int) -> int:
-    """The most `gpu_layers` (llama.cpp's -ngl) with which a device holds no more than so many bytes, at most layers + 1; 0 for none.
-
-    Raises:
-        BadArgument: a precision that no format has.
-    """
-
-    def on_card(gpu_layers: int) -> int:
-        return estimate_memory(spec, replace(request, gpu_layers=gpu_layers), accelerator).per_device_bytes
-
-    return find_largest(on_card, capacity_bytes, spec.dimensions.layers + 1)
+    """The most `gpu_layers` (llama.cpp's -ngl) with which a device holds no more than so many bytes, at most layers + 1; 0 for none."""
+    return find_largest(
+        lambda gpu_layers: estimate_memory(spec, replace(request, gpu_layers=gpu_layers), accelerator).per_device_bytes,
+        capacity_bytes,
+        spec.dimensions.layers + 1,
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -162,9 +141,6 @@ def cache_room(spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accel
     """What devices with this usable memory each leave for the cache beside weights, runtime, and the activations of the request's size.
 
     An engine that claims a share of the device at start has no more than that.
-
-    Raises:
-        BadArgument: a precision that no format has.
     """
     of = hold_model(spec, request, accelerator)
     claimed = of.claim(request.context_tokens, request.batch_size).capacity_bytes(memory_bytes)

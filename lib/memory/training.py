@@ -37,7 +37,7 @@ from lib.workload import Optimizer, Stack
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lib.laws.activation import Group
+    from lib.laws.weights import Tensors
     from lib.model.spec import ModelSpec
     from lib.workload import TrainingRequest
 
@@ -186,7 +186,7 @@ def typical_groups(spec: ModelSpec) -> tuple[TensorGroup, ...]:
     return (*matrices, norm)
 
 
-def select_adapted(spec: ModelSpec, request: TrainingRequest) -> Callable[[Group], bool]:
+def select_adapted(spec: ModelSpec, request: TrainingRequest) -> Callable[[Tensors], bool]:
     """Which groups get an adapter; of a bare parameter count every matrix."""
     if not spec.tensors:
         return lambda group: request.method != "full" and group.kind == "linear"

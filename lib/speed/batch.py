@@ -149,10 +149,7 @@ class LawInputs:
 
 DTYPES = dict.fromkeys(
     ("eager", "cache_copied", "emulated", "converted", "over_pcie", "row_split", "pipelined", "bunched_arrivals"), np.bool_
-) | {
-    "engine": np.int64,
-    "kernel": np.int64,
-}
+) | {"engine": np.int64, "kernel": np.int64}
 """Types of the columns that are not float64."""
 
 

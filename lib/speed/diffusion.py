@@ -44,13 +44,7 @@ def predict_seconds(
     moved = float(np.exp(fit["bytes_per_flop"].get(way, -np.inf)))
     rate = 1.0 / (1.0 / (peak_rate * float(fraction(logit))) + moved / bandwidth)
     return denoising(
-        batch=batch,
-        evaluations=evaluations,
-        flop=work["flop"],
-        decoder_flop=work["decoder_flop"],
-        rate=rate,
-        host_s=host,
-        eager=eager,
+        batch=batch, evaluations=evaluations, flop=work["flop"], decoder_flop=work["decoder_flop"], rate=rate, host_s=host, eager=eager
     )
 
 
@@ -130,9 +124,6 @@ def predict_pictures(
                 source=DENOISING.source,
             ),
         ),
-        caveats=(
-            Caveat("picture_shape", {"shape": what}),
-            *devices.caveats,
-        ),
+        caveats=(Caveat("picture_shape", {"shape": what}), *devices.caveats),
         sources=(Source(what="constants and work per picture", source=calibration.source, checked=calibration.checked), *card.sources),
     )

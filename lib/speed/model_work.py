@@ -142,12 +142,7 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     if apart:
         used = float(parts["encoder"])
         encoder = stack._replace(
-            dense_bytes=share["encoder"],
-            expert_bytes=0.0,
-            experts=0,
-            active_parameters=used,
-            head_parameters=0.0,
-            windowed_layers=0.0,
+            dense_bytes=share["encoder"], expert_bytes=0.0, experts=0, active_parameters=used, head_parameters=0.0, windowed_layers=0.0
         )
     tokens = spec.dimensions.encoder_tokens
     cache = linear_cache(terms, element_bytes(kv_precision, compute), tokens)

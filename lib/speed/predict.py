@@ -289,11 +289,7 @@ def _serve(of: Sequence[Deployment], inputs: LawInputs, times: ServingTimes, enc
     read_s = np.where(together, (times.prefill.total + times.request_s) / batch, times.lone_prefill.total) + encoder_s / batch
     prefill_s = np.maximum(read_s, least_ttft_s / np.where(together, batch, 1.0)) / inputs.replicas
     wait_s = queue_time(
-        requests=concurrency,
-        running=inputs.running_requests,
-        ttft_s=ttft_s,
-        tpot_s=tpot_s * decodes,
-        output_tokens=inputs.output_tokens,
+        requests=concurrency, running=inputs.running_requests, ttft_s=ttft_s, tpot_s=tpot_s * decodes, output_tokens=inputs.output_tokens
     )
     return _Served(ttft_s=ttft_s + wait_s, tpot_s=tpot_s, prefill_s=prefill_s, least_ttft_s=least_ttft_s, least_tpot_s=least_tpot_s)
 

@@ -31,14 +31,7 @@ from lib.laws.forward_pass import (
     unpacked_bytes_moved,
     weight_bytes_read,
 )
-from lib.laws.serving import (
-    FirstToken,
-    chance_of_decoding,
-    decoding_requests,
-    running_requests,
-    time_per_output_token,
-    time_to_first_token,
-)
+from lib.laws.serving import FirstToken, chance_of_decoding, decoding_requests, running_requests, time_per_output_token, time_to_first_token
 from lib.speed.batch import LawInputs
 from lib.speed.calibration import CLASSES, ENGINES, GRAPH_REPLAYING, KERNELS, MAX_NUM_SEQS, Constants
 from lib.speed.hardware import with_measured_share
@@ -163,8 +156,7 @@ def bytes_moved(inputs: LawInputs, *, tokens: Quantity, sequences: Quantity, cac
     reached = expert_share(experts=inputs.experts, per_token=inputs.experts_per_token, tokens=tokens)
     weights = weight_bytes_read(dense_bytes=inputs.dense_bytes, expert_bytes=inputs.expert_bytes, expert_share=reached)
     cache = np.multiply(sequences, cache_bytes(inputs, cached_tokens)) * np.greater(cached_tokens, 0)
-    moved: Array = weights + cache
-    return moved
+    return np.asarray(weights + cache)
 
 
 def prompt_attention_flop(inputs: LawInputs) -> Quantity:
@@ -232,12 +224,7 @@ def time_forward_pass(
     reads_prompts = REPLAYS[i.engine] & np.greater(tokens, sequences)
     prompt_launch = np.where(reads_prompts, i.layers * np.exp(k.prompt_layer_s[i.engine]) * rates.launch_factor, 0.0)
     all_reduce = all_reduce_time(
-        layers=i.layers,
-        devices=i.tensor_parallel,
-        tokens=tokens,
-        hidden=i.hidden,
-        latency_s=rates.all_reduce_latency,
-        link=rates.link,
+        layers=i.layers, devices=i.tensor_parallel, tokens=tokens, hidden=i.hidden, latency_s=rates.all_reduce_latency, link=rates.link
     )
     device = device_time(weights_s=weights, compute_s=compute, cache_s=cache + copy, unpack_s=unpack, emulated=i.emulated)
     total = step_time(device_s=device, launch_s=launch, all_reduce_s=all_reduce, eager=i.eager, prompt_launch_s=prompt_launch)
@@ -266,8 +253,7 @@ def time_prefill(inputs: LawInputs, constants: Constants, rates: ReachedRates, *
 
 def steps_waited(inputs: LawInputs, constants: Constants) -> Array:
     """Decode steps that a new request waits for while others decode (κ of `lib.laws.serving`); shape (n,)."""
-    steps: Array = np.exp(constants.steps_waited[0]) + inputs.held_steps
-    return steps
+    return np.asarray(np.exp(constants.steps_waited[0]) + inputs.held_steps)
 
 
 def time_serving(inputs: LawInputs, constants: Constants) -> ServingTimes:
@@ -326,10 +312,6 @@ def full_load_throughput(inputs: LawInputs, constants: Constants) -> Array:
     flop = linear_flop(parameters=i.active_parameters, tokens=i.prompt_tokens, head_parameters=i.head_parameters)
     prompt_s = flop / _full_compute(i, constants, rates) * _narrowness(i, constants) + prompt_attention_flop(i) / rates.attention
     each = serving.full_load_throughput(
-        prompt_s=prompt_s / i.tensor_parallel,
-        step_s=step.total,
-        running=batch,
-        output_tokens=i.output_tokens,
+        prompt_s=prompt_s / i.tensor_parallel, step_s=step.total, running=batch, output_tokens=i.output_tokens
     )
-    throughput: Array = i.replicas * i.pipeline_stages * each * np.exp(constants.full_load[0])
-    return throughput
+    return np.asarray(i.replicas * i.pipeline_stages * each * np.exp(constants.full_load[0]))

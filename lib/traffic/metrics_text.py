@@ -26,11 +26,7 @@ _ACCEPTED = "the text of a vLLM or TGI server's /metrics, or the JSON that vllm 
 Origin = Literal["vllm", "tgi", "benchmark", "stated"]
 _VLLM: Mapping[str, tuple[str, ...]] = {
     "ttft_ms": ("vllm:time_to_first_token_seconds",),
-    "tpot_ms": (
-        "vllm:request_time_per_output_token_seconds",
-        "vllm:inter_token_latency_seconds",
-        "vllm:time_per_output_token_seconds",
-    ),
+    "tpot_ms": ("vllm:request_time_per_output_token_seconds", "vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
     "queue_ms": ("vllm:request_queue_time_seconds",),
     "prompt_tokens": ("vllm:request_prompt_tokens",),
     "output_tokens": ("vllm:request_generation_tokens",),

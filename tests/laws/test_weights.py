@@ -236,8 +236,7 @@ def test_every_file_type_has_a_size_between_one_and_thirty_two_bits(kind: str) -
 
 
 @pytest.mark.parametrize(
-    ("parameters", "gigabytes"),
-    [(124_000_000, 0.3), (8_000_000_000, 19), (70_000_000_000, 168), (47_000_000_000, 113)],
+    ("parameters", "gigabytes"), [(124_000_000, 0.3), (8_000_000_000, 19), (70_000_000_000, 168), (47_000_000_000, 113)]
 )
 def test_examples_of_the_guide(parameters: int, gigabytes: float) -> None:
     """P · 2 · 1.2 in GB, as printed: GPT-2 0.298, Llama-3-8B 19.2, Llama-3-70B 168, Mixtral-8x7B 112.8."""
