@@ -28,8 +28,8 @@ from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Ticks, follow
 from lib.ui.fields import Value
-from lib.ui.links import link_query
 from lib.ui.model_field import ModelReference
+from lib.ui.workload import link_query
 
 if TYPE_CHECKING:
     from lib.service.app import Services

@@ -47,9 +47,8 @@ from lib.present.live_measurements import (
 from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.service.measure import MAX_BATCH, MAX_ITERATIONS, MAX_OUTPUT, MAX_PROMPT, MAX_SIDE, MAX_WARMUP
-from lib.ui.events import AT_ONCE
+from lib.ui.events import AT_ONCE, RunScene, close_on_exit, queue_options, scene_updates, scenes
 from lib.ui.fields import Field, arguments, word_refusal
-from lib.ui.live_run import RunScene, close_on_exit, queue_options, scene_updates, scenes
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import fold_button, number
 

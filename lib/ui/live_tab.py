@@ -1,12 +1,18 @@
 """The tab *Live demo*: where this runs, a chat, a measurement of the page's model, the heartbeat, and what has been measured.
 
 Nothing here runs when the page opens: the device is looked at (which loads torch) when the tab is, once for each visit of it.
+
+In the chat messages stream in, Stop stops the model, and each answer's figures stand beside their prediction. The conversation is kept
+in the session's memory and nowhere else. What the model and the visitor write is shown as Markdown without any HTML and without
+pictures: Gradio's own cleaning lets both through, and a picture would be fetched from wherever the text says.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +21,240 @@ import gradio as gr
 from lib.catalog import Catalog
 from lib.live.demo_model import ON_CPU, ON_GPU, display_name
 from lib.live.device import Device, current_device
+from lib.live.device_queue import CHAT
 from lib.live.zerogpu import quota_seconds
-from lib.present.live_cards import device_line
-from lib.present.markup import hint_note
-from lib.ui import live_boxes, live_chat
-from lib.ui.events import AT_ONCE, Ticks, follow
+from lib.present.live_cards import chat_card, chat_text, device_line, progress_line, stopped_line
+from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.tables import answer_json
+from lib.service.chat import MOST_CHARACTERS, MOST_TEMPERATURE, MOST_TOKENS
+from lib.ui import live_boxes
+from lib.ui.events import AT_ONCE, Ticks, close_on_exit, follow, queue_options, scene_updates, scenes
+from lib.ui.fields import Field
 from lib.ui.live_boxes import HeartbeatView, LedgerView, MeasureView
-from lib.ui.live_chat import ChatView
 from lib.ui.model_field import ModelReference
+from lib.ui.workload import slider
 
 if TYPE_CHECKING:
+    from gradio.events import Dependency
+
+    from lib.answers.live import ChatPiece
     from lib.service.app import Services
+
+
+Message = dict[str, str]
+History = list[Message]
+
+LENGTH = Field(argument="max_new_tokens", name="chat-length", default=256, low=1, high=MOST_TOKENS, label="Longest answer, tokens")
+TEMPERATURE = Field(argument="temperature", name="chat-temperature", default=0.7, low=0, high=MOST_TEMPERATURE, label="Temperature")
+_KEPT = 60  # messages that go along; the service takes a hundred, and cuts what does not fit the model
+_KEPT_CHARACTERS = 48_000
+HINT = "After each answer its figures stand here: first token, speed and peak memory, each beside its prediction for exactly that run."
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_JOINER = "\u2060"  # a word joiner: nothing to see, but no tag and no picture any more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatView:
+    """The parts of the chat; `history` holds the conversation as it was said."""
+
+    talk: gr.Chatbot
+    message: gr.Textbox
+    send: gr.Button
+    stop: gr.Button
+    fresh: gr.Button
+    length: gr.Slider
+    temperature: gr.Slider
+    status: gr.HTML
+    card: gr.HTML
+    history: gr.State
+
+    def outputs(self) -> list[Any]:
+        """Where a scene goes, in the order of `ChatScene.updates`."""
+        return [self.talk, self.history, self.message, self.status, self.card, self.send, self.stop]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatScene:
+    """One picture of a conversation. `message` None leaves the field as it is, `card` None the last card."""
+
+    history: History
+    message: str | None = None
+    status: str = ""
+    card: str | None = None
+    busy: bool = False
+
+    def updates(self) -> list[Any]:
+        """One value for each of `ChatView.outputs`."""
+        return [
+            display_history(self.history),
+            self.history,
+            gr.skip() if self.message is None else self.message,
+            self.status,
+            gr.skip() if self.card is None else self.card,
+            gr.update(interactive=not self.busy),
+            gr.update(visible=self.busy),
+        ]
+
+
+def disarm_markdown(text: str) -> str:
+    """The text with every HTML tag, picture and diagram broken by a character that cannot be seen; Markdown otherwise."""
+    broken = _TAG.sub(f"<{_JOINER}", text).replace("![", f"!{_JOINER}[")
+    return re.sub("(?i)(m)(ermaid)", rf"\1{_JOINER}\2", broken)
+
+
+def display_history(history: Sequence[Message]) -> list[Message]:
+    """The conversation as the page may show it."""
+    return [{"role": message["role"], "content": disarm_markdown(message["content"])} for message in history]
+
+
+def build_chat() -> ChatView:
+    """The layout of the chat."""
+    gr.HTML("<h2>Chat</h2>", elem_classes="live-head")
+    with gr.Row(elem_classes="beside"):
+        with gr.Column(elem_id="chat", min_width=300):
+            talk = gr.Chatbot(
+                label="Conversation",
+                height=380,
+                layout="bubble",
+                buttons=[],
+                feedback_options=None,
+                latex_delimiters=[],
+                sanitize_html=True,
+                allow_tags=False,
+                allow_file_downloads=False,
+                placeholder="Ask something. The model named above writes the answer on this device.",
+                elem_id="talk",
+            )
+            status = gr.HTML(elem_id="chat-status")
+            message = gr.Textbox(
+                label="Message", lines=1, max_lines=6, max_length=MOST_CHARACTERS, placeholder="Write a message", elem_id="message"
+            )
+            with gr.Row(elem_classes="act-row"):
+                send = gr.Button("Send", variant="primary", elem_id="send")
+                stop = gr.Button("Stop", variant="stop", visible=False, elem_id="chat-stop")
+                fresh = gr.Button("New conversation", elem_id="fresh")
+            with gr.Accordion("Answer length and temperature", open=False, elem_classes="quiet-accordion"):
+                length = slider(LENGTH)
+                temperature = slider(TEMPERATURE, "0 takes the likeliest token.", step=0.1)
+        card = gr.HTML(hint_note(HINT), elem_id="chat-card")
+    return ChatView(
+        talk=talk,
+        message=message,
+        send=send,
+        stop=stop,
+        fresh=fresh,
+        length=length,
+        temperature=temperature,
+        status=status,
+        card=card,
+        history=gr.State([], time_to_live=3600),
+    )
+
+
+def chat_scenes(services: Services, message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[ChatScene]:
+    """Ask the model and show its answer as it grows; what was refused stands under the conversation, and the message in its field."""
+    prompt = (message or "").strip()
+    if not prompt:
+        yield ChatScene(history=history, status=hint_note("Write a message first."))
+        return
+    talk: History = [*history, {"role": "user", "content": prompt}]
+    answer_text = ""
+
+    def run() -> Iterator[ChatScene]:
+        nonlocal answer_text
+        yield ChatScene(history=talk, message="", status=progress_line("Looking at the model and the device."), busy=True)
+        with close_on_exit(services.live.chat(prompt, recent_history(history), _whole(longest), temperature)) as pieces:
+            for piece in pieces:
+                answer_text = piece["text"]
+                yield _piece_scene(talk, piece)
+
+    def failed(sentence: str) -> ChatScene:
+        if answer_text:
+            return ChatScene(history=_with(talk, answer_text), status=refusal_note(sentence))
+        return ChatScene(
+            history=history, message=prompt, status=refusal_note(sentence)
+        )  # nothing was answered: the message is there to be sent again
+
+    yield from scenes(run, CHAT, failed)
+
+
+def _whole(value: Any) -> Any:
+    """A slider's value as the whole number that it is; anything else is left for the service to refuse."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def recent_history(history: Sequence[Message]) -> History:
+    """The newest part of the conversation that is sent along: questions with their answers. What was never answered is left out."""
+    messages: History = []
+    room = _KEPT_CHARACTERS
+    for question, answer in reversed(list(itertools.pairwise(history[-_KEPT:]))):
+        pair = [{**message, "content": strip_controls(message["content"])} for message in (question, answer)]
+        if (question["role"], answer["role"]) != ("user", "assistant") or not all(message["content"].strip() for message in pair):
+            continue
+        room -= sum(len(message["content"]) for message in pair)
+        if room < 0:
+            break
+        messages = [*pair, *messages]
+    return messages
+
+
+def strip_controls(text: str) -> str:
+    """The text without control characters, which a model may write and the service does not take, and no longer than a message may be."""
+    return "".join(c for c in text if c in "\n\t" or c >= " ")[:MOST_CHARACTERS]
+
+
+def _with(talk: History, answer: str) -> History:
+    return [*talk, {"role": "assistant", "content": answer}] if answer.strip() else talk
+
+
+def _piece_scene(talk: History, piece: ChatPiece) -> ChatScene:
+    """The scene of one piece."""
+    history = _with(talk, piece["text"])
+    metrics = piece["metrics"]
+    if metrics is None:
+        note = piece["note"] or ("Writing the answer." if piece["stage"] == "writing" else "At work.")
+        return ChatScene(history=history, status=progress_line(note), busy=True)
+    acts = answer_actions(
+        text=chat_text(piece["text"], metrics),
+        query=None,
+        files=(("Download JSON", "chat.json", "application/json", answer_json(piece)),),
+    )
+    hint = "" if piece["text"].strip() else hint_note("The model wrote nothing that can be shown. Ask again, or with another temperature.")
+    return ChatScene(history=history, status=hint, card=chat_card(metrics, piece) + acts)
+
+
+def stopped_scene(history: History) -> ChatScene:
+    """After Stop: what was written stands."""
+    return ChatScene(
+        history=history, status=stopped_line("Stopped. What was written until then stands, without figures: the run was not whole.")
+    )
+
+
+def wire_chat(view: ChatView, services: Services) -> None:
+    """Sending streams; Stop closes the stream, and with it the model's run."""
+
+    def say(message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[list[Any]]:
+        yield from scene_updates(chat_scenes(services, message, history, longest, temperature))
+
+    def stop(history: History) -> list[Any]:
+        return stopped_scene(history).updates()
+
+    def restart() -> list[Any]:
+        return ChatScene(history=[], card=hint_note(HINT)).updates()
+
+    saying: Dependency = gr.on(
+        [view.send.click, view.message.submit],
+        say,
+        [view.message, view.history, view.length, view.temperature],
+        view.outputs(),
+        api_name="chat_said",
+        show_progress_on=view.status,
+        **queue_options(CHAT),
+    )
+    # The words come after the stream has ended: a last piece of it would write over them.
+    stopping = view.stop.click(None, cancels=[saying], api_name="chat_cancelled", **AT_ONCE)
+    stopping.then(stop, view.history, view.outputs(), api_name="chat_stopped", **AT_ONCE)
+    gr.on([view.fresh.click, view.talk.clear], restart, None, view.outputs(), cancels=[saying], api_name="chat_restarted", **AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +273,7 @@ def build(services: Services) -> LiveView:
     """The layout of the tab."""
     with gr.Column(elem_id="live"):
         device = gr.HTML(hint_note("Looking at the device …"), elem_id="device")
-        chat = live_chat.build()
+        chat = build_chat()
         measure = live_boxes.build_measure()
         heartbeat = live_boxes.build_heartbeat(services)
         ledger = live_boxes.build_ledger()
@@ -61,7 +290,7 @@ def device_markup(catalog: Catalog, look: Callable[[Catalog], Device] = current_
 
 def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference, ticks: Ticks) -> None:
     """Opening the tab (by hand or by a link, which selects it) fills it; each run then fills its own part, and the ledger after it."""
-    live_chat.wire(view.chat, services)
+    wire_chat(view.chat, services)
     live_boxes.wire_heartbeat(view.heartbeat, services)
     live_boxes.wire_ledger(view.ledger, services)
     running = live_boxes.wire_measure(view.measure, services, model)

@@ -30,11 +30,10 @@ from lib.present.tables import (
 )
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import AT_ONCE, follow
+from lib.ui.events import AT_ONCE, close_on_exit, follow
 from lib.ui.fields import Value, word_refusal
-from lib.ui.links import link_query
-from lib.ui.live_run import close_on_exit
 from lib.ui.model_field import ModelReference
+from lib.ui.workload import link_query
 
 if TYPE_CHECKING:
     from lib.answers.common import MemoryAnswer

@@ -17,8 +17,8 @@ from lib.ui import fields as ask
 from lib.ui import memory_boxes, workload
 from lib.ui.events import Ticks, follow
 from lib.ui.fields import Value
-from lib.ui.links import link_query
 from lib.ui.model_field import ModelReference
+from lib.ui.workload import link_query
 from lib.workload import MEDIA_ARGUMENTS
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from lib.errors import AdvisorError, HubError, NotPermitted, RepoGated, RepoNotF
 from lib.present.cards import model_choices, model_line
 from lib.present.markup import escape, hint_note, refusal_note, suggestion_list
 from lib.present.numbers import whole
-from lib.ui import login
+from lib.ui import account
 from lib.ui.fields import EXAMPLE, LONGEST_CONTEXT
 
 if TYPE_CHECKING:
@@ -129,9 +129,9 @@ def _access_box(services: Services) -> gr.Textbox:
     The field is no input of any event: the page's script sends it as a header (`lib.ui.http.callers`), so it is in no body and no session.
     """
     with gr.Row(elem_id="access"):
-        if services.account_actions and login.can_sign_in():
+        if services.account_actions and account.can_sign_in():
             gr.HTML(_SIGN_IN)
-        return login.token_field("model-token", "Token to read this model", _ACCESS_HINT)
+        return account.token_field("model-token", "Token to read this model", _ACCESS_HINT)
 
 
 def resolve(services: Services, model: str | None, config: str | None) -> ResolvedModel:

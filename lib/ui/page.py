@@ -10,10 +10,10 @@ import gradio as gr
 
 from lib.present.markup import glossary_list, hint_note, privacy_note, refusal_note
 from lib.ui import (
+    account,
     cost_tab,
     gpu_tpu_tab,
     live_tab,
-    login,
     memory_tab,
     model_field,
     recommend_tab,
@@ -28,7 +28,6 @@ from lib.ui.events import AT_ONCE, Page, Ticks, build_ticks, changes, explain_ma
 from lib.ui.gpu_tpu_tab import GpuTpuView
 from lib.ui.http import api
 from lib.ui.http.api import endpoints
-from lib.ui.links import read_link
 from lib.ui.live_tab import LiveView
 from lib.ui.memory_tab import MemoryView
 from lib.ui.model_field import ModelView
@@ -37,7 +36,7 @@ from lib.ui.space_tab import SpaceView
 from lib.ui.theme import ASSETS, TAB_WORDS, launch_options
 from lib.ui.traffic_tab import TrafficView
 from lib.ui.train_tab import TrainView
-from lib.ui.workload import WorkloadInputs
+from lib.ui.workload import WorkloadInputs, read_link
 
 if TYPE_CHECKING:
     from lib.service.app import Services
@@ -110,7 +109,7 @@ def build_page(services: Services) -> gr.Blocks:
         gr.HTML(privacy_note(account_actions=services.account_actions), elem_id="sends-and-keeps")
         _wire(page, view, services)
         api.register(endpoints(services))
-    login.close_status(page)
+    account.close_status(page)
     return page
 
 

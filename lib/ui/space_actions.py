@@ -1,7 +1,7 @@
-"""*My Space*, acting: the form of an action, its review with the price, the confirmation of exactly that price, and the Space's way there.
+"""*My Space*: a Space's card, the form of an action, its review with the price, the confirmation of exactly that price, the way there.
 
-Two steps: `review_request` asks what an action would do and changes nothing; `action_scenes` does it at the price that stood on the card.
-If the price is another one by then, the service refuses, and the review is shown anew.
+Two steps: `review_request` asks what an action would do and changes nothing; `action_scenes` does it at the price that stood on the
+card. If the price is another one by then, the service refuses, and the review is shown anew.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
+from urllib.parse import urlencode
 
 import anyio
 import gradio as gr
@@ -16,7 +17,8 @@ from anyio import to_thread
 
 from lib.catalog.offers import FREE_CPU_TIER, ZEROGPU_TIER
 from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
-from lib.present.markup import hint_note, refusal_note
+from lib.present.cards import prices_line
+from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.snippets import action_code, action_snippet
 from lib.present.space_cards import (
     Action,
@@ -27,14 +29,18 @@ from lib.present.space_cards import (
     review_card,
     sending_card,
     sleep_words,
+    status_card,
+    status_text,
     stopped_card,
 )
-from lib.ui import login, space_look
-from lib.ui.space_look import status_markup
+from lib.present.tables import answer_json
+from lib.ui import account
 
 if TYPE_CHECKING:
-    from lib.answers.spaces import ActionAnswer
+    from lib.answers.common import HardwareEntry
+    from lib.answers.spaces import ActionAnswer, SpaceStatus
     from lib.service.app import Services
+
 
 ACTION_WORDS: tuple[tuple[str, Action], ...] = (
     ("Switch tier", "switch"),
@@ -247,7 +253,7 @@ def build(services: Services) -> FormView:
         gr.HTML("<h2>Change it</h2>")
         action = gr.Radio(list(ACTION_WORDS), value="switch", label="What to do", elem_classes="segments wraps")
         with gr.Row(elem_classes="change-fields"):
-            tier = gr.Dropdown(space_look.tier_choices(services), value=None, label="Tier", info="Type to search: l4, a100…", min_width=240)
+            tier = gr.Dropdown(tier_choices(services), value=None, label="Tier", info="Type to search: l4, a100…", min_width=240)
             sleep = gr.Dropdown(list(SLEEP_WORDS), value=USUAL_SLEEP_S, label="Sleep after", info="Time without a visit.", min_width=160)
         review = gr.Button("Review", elem_id="review")
         card = gr.HTML(elem_id="review-card")
@@ -293,7 +299,7 @@ def wire(form: FormView, around: TabParts, services: Services) -> None:
 def _wire_review(form: FormView, around: TabParts, services: Services) -> None:
     def review(signed: gr.OAuthToken | None, pasted: str | None, space: str, action: str, tier: str | None, sleep: int) -> dict[Any, Any]:
         request = form_request(space, action, tier, sleep)
-        return {form.progress: "", **_review_updates(form, review_request(services, request, login.token_of(pasted, signed)))}
+        return {form.progress: "", **_review_updates(form, review_request(services, request, account.token_of(pasted, signed)))}
 
     form.review.click(
         review,
@@ -319,7 +325,7 @@ def _wire_confirm(form: FormView, around: TabParts, services: Services) -> None:
         sleep: int,
     ) -> AsyncIterator[dict[Any, Any]]:
         request = form_request(space, action, tier, sleep)
-        async for scene in each_scene(action_scenes(services, confirmation, request, login.token_of(pasted, signed))):
+        async for scene in each_scene(action_scenes(services, confirmation, request, account.token_of(pasted, signed))):
             yield {**_tab_updates(around, scene, stale=request.action == "switch"), **_scene_updates(form, scene, confirmation)}
 
     def stop() -> dict[Any, Any]:
@@ -370,3 +376,32 @@ def _review_updates(form: FormView, review: Review) -> dict[Any, Any]:
 def clear_review(form: FormView) -> dict[Any, Any]:
     """No review, and nothing to confirm."""
     return _review_updates(form, Review(card=""))
+
+
+def status_markup(status: SpaceStatus) -> str:
+    """The card of a Space with what can be done with it; of a private one no link is offered, for it tells strangers its name."""
+    acts = answer_actions(
+        text=status_text(status),
+        query=None if status["private"] else "?" + urlencode({"tab": "space", "space": status["space"]}),
+        files=(("Download JSON", "space.json", "application/json", answer_json(status)),),
+    )
+    return status_card(status) + acts + tpu_link(status) + prices_line(status["prices"])
+
+
+def tpu_link(status: SpaceStatus) -> str:
+    """Where to read what the Space's first model would take on a TPU; nothing for a private Space, whose models may be private too."""
+    if status["private"] or not status["models"]:
+        return ""
+    query = "?" + urlencode({"tab": "tpu", "model": status["models"][0]})
+    return f'<p class="notes"><a href="{escape(query)}">What would {escape(status["models"][0])} take on a TPU?</a></p>'
+
+
+def tier_choices(services: Services) -> list[tuple[str, str]]:
+    """The tiers that a Space can have today, each with its price; ZeroGPU is one, its sizes are asked for by the app's functions."""
+    rows = services.list_hardware("spaces")["hardware"]
+    return [(_tier(row), row["id"]) for row in rows if row["platform"] == "spaces" or row["id"] == ZEROGPU_TIER]
+
+
+def _tier(row: HardwareEntry) -> str:
+    name = "ZeroGPU" if row["id"] == ZEROGPU_TIER else row["name"]
+    return f"{name} · {row['id']} · {price_words(row['usd_per_hour'])}"

@@ -1,4 +1,4 @@
-"""The tab *My Space*: which Space and who asks on the left; what it is, its right size, and changing it on the right."""
+"""The tab *My Space*: which Space and who asks on the left; what it is, the tier that suits it, and changing it on the right."""
 
 from __future__ import annotations
 
@@ -8,17 +8,81 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.present.markup import hint_note
-from lib.ui import account_box, login, space_actions, space_look
-from lib.ui.account_box import AccountView
+from lib.catalog.offers import ZEROGPU_TIER
+from lib.errors import AdvisorError, NoLinkedModel
+from lib.present.markup import hint_note, refusal_note
+from lib.present.space_cards import STATIC, size_card
+from lib.ui import account, space_actions, workload
+from lib.ui import fields as ask
+from lib.ui.account import AccountView, LoginView
 from lib.ui.events import Ticks
 from lib.ui.fields import MODEL_LENGTH, QUESTION
-from lib.ui.login import LoginView
-from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, FormView, TabParts, clear_review
-from lib.ui.space_look import CHOOSE
+from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, FormView, TabParts, clear_review, status_markup, tier_choices
 
 if TYPE_CHECKING:
     from lib.service.app import Services
+
+
+UNLINKED = "Its card names no model (`models:` in the README.md). Name the model it runs and press “Right-size”."
+CHOOSE = "Name a Space to see what it runs on, what that costs, and what would suit it better."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceMarkup:
+    """A Space as it was found: markup, its id ("" when it was not found or has no hardware to change), and the sleep time that it has."""
+
+    status: str
+    space: str = ""
+    sleep_time_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeMarkup:
+    """The right size as markup, and the tier to move to ("" when there is none)."""
+
+    card: str
+    tier: str = ""
+
+
+def build_size() -> gr.Textbox:
+    """Which model the right size is for; the workload is that of the page."""
+    return gr.Textbox(label="Model it runs", info="Empty: the models that the Space's card names.", max_lines=1, elem_id="size-model")
+
+
+def space_markup(services: Services, space: str | None, token: str | None) -> SpaceMarkup:
+    """Look at the Space; a refusal becomes a sentence."""
+    if not (space or "").strip():
+        return SpaceMarkup(status=hint_note(CHOOSE))
+    try:
+        status = services.account.space_status((space or "").strip(), token=token)
+    except AdvisorError as refused:
+        return SpaceMarkup(status=refusal_note(str(refused)))
+    return SpaceMarkup(
+        status=status_markup(status), space="" if status["sdk"] == STATIC else status["space"], sleep_time_s=status["sleep_time_s"]
+    )
+
+
+def size_markup(services: Services, space: str, model: str | None, values: Sequence[Any], token: str | None) -> SizeMarkup:
+    """Ask for the right size under the workload of the page; a refusal becomes a sentence."""
+    if not space:
+        return SizeMarkup(card="")
+    try:
+        answer = services.account.right_size(space, model=model or "", **workload.recommend_arguments(values), token=token)
+    except NoLinkedModel:
+        return SizeMarkup(card=hint_note(UNLINKED))
+    except AdvisorError as refused:
+        return SizeMarkup(card=ask.word_refusal(refused, "No right size."))
+    pick = answer["pick"]
+    tier = ""
+    if pick is not None and answer["decision"] == "move":
+        tier = {"spaces": pick["hardware"], "zerogpu": ZEROGPU_TIER}.get(pick["platform"], "")
+    return SizeMarkup(card=size_card(answer), tier=tier)
+
+
+def tier_of_hardware(hardware: object) -> str | None:
+    """The tier of a Space that the page's hardware is; `None` where it is no such tier."""
+    platform, _, flavor = str(hardware or "").partition(":")
+    return {"spaces": flavor, "zerogpu": ZEROGPU_TIER}.get(platform)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +116,8 @@ def build(services: Services) -> SpaceView:
                 max_length=MODEL_LENGTH,
             )
             look = gr.Button("Load Space", variant="primary", elem_id="look")
-            who = login.build(acts=services.account_actions)
-            size = space_look.build_size()
+            who = account.build_login(acts=services.account_actions)
+            size = build_size()
             resize = gr.Button("Right-size", elem_id="resize")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             with gr.Row(elem_classes="beside"):
@@ -62,7 +126,7 @@ def build(services: Services) -> SpaceView:
                     sized = gr.HTML()
                     use = gr.Button("Use this tier", visible=False, elem_id="use-tier")
             form = space_actions.build(services)
-    account = account_box.build(acts=services.account_actions)
+    overview = account.build_account(acts=services.account_actions)
     return SpaceView(
         space=space,
         look=look,
@@ -73,7 +137,7 @@ def build(services: Services) -> SpaceView:
         sized=sized,
         use=use,
         form=form,
-        account=account,
+        account=overview,
         space_id=gr.State(""),
         pick=gr.State(""),
     )
@@ -81,9 +145,9 @@ def build(services: Services) -> SpaceView:
 
 def wire(view: SpaceView, services: Services, question: Sequence[Any], ticks: Ticks) -> None:
     """Seeing first, then acting in two steps."""
-    login.wire(view.login, view.space)
+    account.wire_login(view.login, view.space)
     _wire_look(view, services, question, ticks)
-    account_box.wire(view.account, view.login.token, services)
+    account.wire_account(view.account, view.login.token, services)
     space_actions.wire(
         view.form, TabParts(space=view.space_id, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
     )
@@ -97,7 +161,7 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
     token = view.login.token
 
     def look(signed: gr.OAuthToken | None, space: str | None, pasted: str | None, hardware: str | None) -> dict[Any, Any]:
-        markup = space_look.space_markup(services, space, login.token_of(pasted, signed))
+        markup = space_markup(services, space, account.token_of(pasted, signed))
         sleeps = markup.sleep_time_s if markup.sleep_time_s in {seconds for _, seconds in SLEEP_WORDS} else USUAL_SLEEP_S
         return {
             view.status: markup.status,
@@ -112,7 +176,7 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
         }
 
     def size(signed: gr.OAuthToken | None, space: str, pasted: str | None, model: str | None, *values: Any) -> dict[Any, Any]:
-        markup = space_look.size_markup(services, space, model, values, login.token_of(pasted, signed))
+        markup = size_markup(services, space, model, values, account.token_of(pasted, signed))
         emptied = "" if pasted else gr.skip()  # the last step of looking; a token that is pasted meanwhile stays
         return {view.sized: markup.card, view.pick: markup.tier, view.use: gr.update(visible=bool(markup.tier)), token: emptied}
 
@@ -138,6 +202,6 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
 
 def _tier_update(services: Services, hardware: str | None) -> Any:
     """The tiers of today; the hardware that is looked at is chosen, if it is one of them."""
-    choices, wanted = space_look.tier_choices(services), space_look.tier_of_hardware(hardware)
+    choices, wanted = tier_choices(services), tier_of_hardware(hardware)
     on_offer = any(value == wanted for _, value in choices)
     return gr.update(choices=choices, value=wanted) if on_offer else gr.update(choices=choices)

@@ -11,7 +11,7 @@ import gradio as gr
 from gradio.themes.utils.colors import Color
 
 from lib.present.cards import PART_COLOURS
-from lib.ui import compare_box, live_boxes, live_chat, memory_boxes, traffic_tab
+from lib.ui import cost_tab, live_boxes, live_tab, memory_boxes, traffic_tab
 from lib.ui.events import PARTS
 from lib.ui.fields import ALL_FIELDS, EXAMPLE, MODEL_LENGTH, Field
 
@@ -92,8 +92,8 @@ TAB_WORDS = {
 
 
 BOX_FIELDS: dict[str, tuple[Field, ...]] = {
-    "solve": memory_boxes.SOLVE, "compare": compare_box.COMPARE, "latency": traffic_tab.LATENCY,
-    "expected": live_boxes.MEASURE, "heartbeat": live_boxes.HEARTBEAT, "chat": (live_chat.LENGTH, live_chat.TEMPERATURE),
+    "solve": memory_boxes.SOLVE, "compare": cost_tab.COMPARE, "latency": traffic_tab.LATENCY,
+    "expected": live_boxes.MEASURE, "heartbeat": live_boxes.HEARTBEAT, "chat": (live_tab.LENGTH, live_tab.TEMPERATURE),
 }  # fmt: skip
 """Numbers of boxes, which no link carries, by the part that asks them (`PARTS`), or by a box that answers when a button is pressed."""
 

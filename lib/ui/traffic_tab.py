@@ -29,11 +29,10 @@ from lib.service.arguments import MAX_CONCURRENCY
 from lib.traffic.metrics_text import LONGEST_MS
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import AT_ONCE, Ticks, follow
+from lib.ui.events import AT_ONCE, Ticks, close_on_exit, follow
 from lib.ui.fields import Value
-from lib.ui.links import link_query
-from lib.ui.live_run import close_on_exit
 from lib.ui.model_field import ModelReference
+from lib.ui.workload import link_query
 from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:

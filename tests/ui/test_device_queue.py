@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from lib.live import device_queue
 from lib.service.app import services
-from lib.ui import live_run
+from lib.ui import events
 from lib.ui.http import api, mcp
 from lib.ui.http.api import Endpoint, endpoints
 
@@ -58,7 +58,7 @@ def _ways(device: Device) -> dict[str, Callable[[], object]]:
     return {
         "API": api.gradio_function(endpoint),
         "MCP": mcp.tool_function(endpoint),
-        "page": lambda: list(live_run.scenes(beating, device_queue.DEVICE, failed)),
+        "page": lambda: list(events.scenes(beating, device_queue.DEVICE, failed)),
     }
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from lib.service.app import Services
 from lib.ui import fields as ask
-from lib.ui import links, page
+from lib.ui import page, workload
 from lib.ui.gpu_tpu_tab import asked_arguments, gpu_tpu_markup
-from lib.ui.space_look import tpu_link
+from lib.ui.space_actions import tpu_link
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 asked = partial(page_values.asked, "tpu")
@@ -77,7 +77,7 @@ def test_what_comes_from_outside_is_escaped(whole: Services) -> None:
 def test_a_link_repeats_the_question(whole: Services) -> None:
     """The page that a link opens has its values in the form, and the tab answers."""
     values = asked(framework="jax", places=["on_gcp", "multi_cloud"], chips=256, region="europe-west4")
-    query = links.link_query("tpu", LLAMA, page_values.fields_of("tpu"), values)
+    query = workload.link_query("tpu", LLAMA, page_values.fields_of("tpu"), values)
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1:]).items()}
     opened = page.answer_link(whole, params)

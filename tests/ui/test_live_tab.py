@@ -18,17 +18,17 @@ from lib.live.device_queue import CHAT, DEVICE, turn
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
-from lib.ui import live_boxes, live_chat, live_run, live_tab
+from lib.ui import events, live_boxes, live_tab
+from lib.ui.events import scene_updates
 from lib.ui.http.api import FAILED, endpoints
-from lib.ui.live_chat import chat_scenes, disarm_markdown, recent_history
-from lib.ui.live_run import scene_updates
+from lib.ui.live_tab import chat_scenes, disarm_markdown, recent_history
 from lib.ui.page import build_page
 
 SIZES = (128, 4096, 16384, 100, 5)
 ANSWER = (piece("loading", note="Reading the model."), piece("writing", "Hel"), piece("done", "Hello!", taken=metrics()))
 
 
-def talk(services: Any, message: str = "Hi", history: Any = ()) -> list[live_chat.Scene]:
+def talk(services: Any, message: str = "Hi", history: Any = ()) -> list[live_tab.ChatScene]:
     """All scenes of a message."""
     return list(chat_scenes(services, message, list(history), 256, 0.7))
 
@@ -111,7 +111,7 @@ def test_stop_ends_the_run() -> None:
     assert services.live.ended == 1
     with turn(CHAT, 0.01):
         pass
-    after = live_chat.stopped_scene(shown.history)
+    after = live_tab.stopped_scene(shown.history)
     assert "Stopped" in after.status
     assert (after.busy, after.history) == (False, [user("Hi"), model("Hel")])
 
@@ -121,8 +121,8 @@ def test_every_output_has_a_value() -> None:
     with gr.Blocks():
         view = live_tab.build(real())
     assert {len(scene.updates()) for scene in talk(FakeServices(*ANSWER))} == {len(view.chat.outputs())}
-    assert len(live_run.RunScene().updates()) == len(view.measure.outputs())
-    assert len(live_run.RunScene().updates()) == len(view.heartbeat.outputs())
+    assert len(events.RunScene().updates()) == len(view.measure.outputs())
+    assert len(events.RunScene().updates()) == len(view.heartbeat.outputs())
     assert len(live_boxes.ledger_markup(FakeServices(), "peak_bytes").updates()) == len(view.ledger.outputs())  # type: ignore[arg-type]
 
 
@@ -144,7 +144,7 @@ def test_the_buttons_are_touched_only_when_they_change() -> None:
     assert [update[-1].get("visible") for update in values] == [True, None, None, False]
 
 
-def measure(services: Any, ref: str = "Qwen/Qwen3-0.6B") -> list[live_run.RunScene]:
+def measure(services: Any, ref: str = "Qwen/Qwen3-0.6B") -> list[events.RunScene]:
     """All scenes of a measurement."""
     return list(live_boxes.measure_scenes(services, ref, 512, 64, "bf16"))
 

@@ -18,7 +18,7 @@ from lib.errors import HubUnreachable, NotPermitted, PriceNotConfirmed, RepoNotF
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
-from lib.ui import login, recommend_boxes, space_actions, space_look
+from lib.ui import account, recommend_tab, space_actions, space_tab
 from lib.ui.space_actions import Confirmation, SpaceRequest, action_scenes, review_request
 
 TOKEN = "hf_visitor"  # noqa: S105  opens nothing
@@ -88,7 +88,7 @@ def services(whole: Services, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_looking_needs_no_token(services: Any) -> None:
     """A public Space is shown to a stranger, with a link and a download; its address is asked for as it was typed, less the blanks."""
-    found = space_look.space_markup(services, " ada/chat ", None)
+    found = space_tab.space_markup(services, " ada/chat ", None)
     assert (found.space, found.sleep_time_s) == ("ada/chat", 3600)
     assert "t4-small" in found.status
     assert "?tab=space&amp;space=ada%2Fchat" in found.status
@@ -98,23 +98,23 @@ def test_looking_needs_no_token(services: Any) -> None:
 def test_a_private_space_gets_no_link(services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link that is passed on would tell its name."""
     monkeypatch.setattr(services.account, "space_status", lambda *_, **__: status(private=True))
-    assert "data-copy-link" not in space_look.space_markup(services, "ada/chat", TOKEN).status
+    assert "data-copy-link" not in space_tab.space_markup(services, "ada/chat", TOKEN).status
 
 
 def test_a_refusal_is_a_sentence_and_nothing_can_be_changed(services: Any) -> None:
     """What is no Space leaves the form closed, and its name is no markup."""
-    found = space_look.space_markup(services, "no/such", None)
+    found = space_tab.space_markup(services, "no/such", None)
     assert found.space == ""
     assert 'role="alert"' in found.status
     assert "<b>" not in found.status
-    assert space_look.space_markup(services, "  ", None).space == ""
+    assert space_tab.space_markup(services, "  ", None).space == ""
 
 
 def test_of_a_static_space_nothing_can_be_changed(services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is shown without price or bill, and neither sized nor offered a form."""
     static = status(sdk="static", hardware=None, hardware_name=None, usd_per_hour=None, usd_per_month=None)
     monkeypatch.setattr(services.account, "space_status", lambda *_, **__: static)
-    found = space_look.space_markup(services, "ada/chat", None)
+    found = space_tab.space_markup(services, "ada/chat", None)
     assert found.space == ""
     assert "nothing to switch or size" in found.status
     assert "Free of charge." in found.status
@@ -124,14 +124,14 @@ def test_of_a_static_space_nothing_can_be_changed(services: Any, monkeypatch: py
 def test_the_right_size_is_asked_as_the_tab_says(services: Any) -> None:
     """The workload of the page by its names; an emptied number falls back to the default; the tier to move to is handed on."""
     values = page_values.asked("space", concurrency=2, context=None, hours=12, priority="fastest", account="pro", hardware="jobs:l4x1")
-    found = space_look.size_markup(services, "ada/chat", "7B", values, TOKEN)
+    found = space_tab.size_markup(services, "ada/chat", "7B", values, TOKEN)
     assert found.tier == "l4x1"
     (_, space, sent, token), *_ = services.account.asked
     assert (space, token) == ("ada/chat", TOKEN)
     stated = {"model": "7B", "concurrency": 2, "hours_per_day": 12, "priority": "fastest", "account": "pro", "context_tokens": 4096}
     assert sent.items() >= stated.items()
     assert "hardware" not in sent
-    assert space_look.size_markup(services, "", "", QUESTION, None).card == ""
+    assert space_tab.size_markup(services, "", "", QUESTION, None).card == ""
 
 
 @pytest.mark.parametrize(("platform", "tier"), [("zerogpu", "zero-a10g"), ("jobs", "")])
@@ -139,12 +139,12 @@ def test_only_a_tier_of_a_space_is_handed_on(services: Any, monkeypatch: pytest.
     """Both sizes of ZeroGPU are one tier; a Job's hardware is none."""
     pick = size()["pick"] | {"platform": platform, "hardware": "zero-a10g-xlarge"}
     monkeypatch.setattr(services.account, "right_size", lambda *_, **__: size(pick=pick))
-    assert space_look.size_markup(services, "ada/chat", "", QUESTION, None).tier == tier
+    assert space_tab.size_markup(services, "ada/chat", "", QUESTION, None).tier == tier
 
 
 def test_the_tiers_are_those_of_today(whole: Services) -> None:
     """Each once and priced, none that was withdrawn, and ZeroGPU as one."""
-    shown = space_look.tier_choices(whole)
+    shown = space_tab.tier_choices(whole)
     ids = [value for _, value in shown]
     assert len(ids) == len(set(ids))
     assert {"cpu-basic", "l4x1", "zero-a10g"} <= set(ids)
@@ -260,7 +260,7 @@ def test_the_token_is_in_no_picture(services: Any) -> None:
     seen = review_request(services, SWITCH, TOKEN)
     scenes = list(action_scenes(services, seen.confirmation, SWITCH, TOKEN))
     assert TOKEN not in repr(seen) + repr(scenes)
-    assert TOKEN not in space_look.space_markup(services, "ada/chat", TOKEN).status
+    assert TOKEN not in space_tab.space_markup(services, "ada/chat", TOKEN).status
 
 
 def test_scenes_come_one_by_one() -> None:
@@ -275,9 +275,9 @@ def test_scenes_come_one_by_one() -> None:
 def test_a_pasted_token_goes_before_the_sign_in() -> None:
     """Blanks are none; without either there is no token at all."""
     signed = gr.OAuthToken(token="hf_signed", scope="", expires_at=0)  # noqa: S106
-    assert login.token_of(" hf_pasted ", signed) == "hf_pasted"
-    assert login.token_of("  ", signed) == "hf_signed"
-    assert login.token_of(None, None) is None
+    assert account.token_of(" hf_pasted ", signed) == "hf_pasted"
+    assert account.token_of("  ", signed) == "hf_signed"
+    assert account.token_of(None, None) is None
 
 
 @pytest.mark.parametrize(
@@ -286,16 +286,16 @@ def test_a_pasted_token_goes_before_the_sign_in() -> None:
         ({"HF_TOKEN": "hf_server"}, False),
         ({"SYSTEM": "spaces", "SPACE_ID": "a/b", "HF_TOKEN": "hf_server"}, False),
         ({"SYSTEM": "spaces", "SPACE_ID": "a/b", "OAUTH_CLIENT_ID": "x"}, False),
-        ({"SYSTEM": "spaces", "SPACE_ID": "a/b", **dict.fromkeys(login.OAUTH, "x")}, True),
+        ({"SYSTEM": "spaces", "SPACE_ID": "a/b", **dict.fromkeys(account.OAUTH, "x")}, True),
     ],
 )
 def test_the_button_stands_where_it_can_work(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], there: bool) -> None:
     """On a Space with its whole OAuth environment; a token of the server alone makes no sign-in, nor a request."""
-    for name in ("SYSTEM", "SPACE_ID", "MOCK_LOGIN", "HF_TOKEN", *login.OAUTH):
+    for name in ("SYSTEM", "SPACE_ID", "MOCK_LOGIN", "HF_TOKEN", *account.OAUTH):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert login.can_sign_in() is there
+    assert account.can_sign_in() is there
 
 
 def test_the_page_builds_without_a_sign_in(whole: Services) -> None:
@@ -319,7 +319,7 @@ def test_gradios_own_question_is_not_public(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("gradio.oauth._get_mocked_oauth_info", lambda: info)
     with pytest.warns(UserWarning, match="OAuth"), gr.Blocks() as page:
         gr.LoginButton()
-    login.close_status(page)
+    account.close_status(page)
     assert [fn.api_visibility for fn in page.fns.values() if fn.api_name == "_check_login_status"] == ["private"]
     assert page.get_api_info()["named_endpoints"] == {}
 
@@ -327,9 +327,9 @@ def test_gradios_own_question_is_not_public(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_sign_in_names_no_path_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradio's own button carries the path of its picture, from the server's root on."""
     monkeypatch.setattr("gradio.oauth._get_mocked_oauth_info", lambda: {"userinfo": {}})
-    monkeypatch.setattr(login, "can_sign_in", lambda: True)
+    monkeypatch.setattr(account, "can_sign_in", lambda: True)
     with pytest.warns(UserWarning, match="OAuth"), gr.Blocks() as page:
-        login.build()
+        account.build_login()
     assert any(isinstance(block, gr.LoginButton) for block in page.blocks.values())
     assert "site-packages" not in json.dumps(page.config, default=str)
 
@@ -348,12 +348,12 @@ def test_where_actions_are_switched_off_the_page_hides_them() -> None:
 def test_the_files_of_the_pick(whole: Services) -> None:
     """Both files with a button each and dated sources; a framework that the pick's platform does not run is a sentence."""
     asked = QUESTION
-    code = recommend_boxes.setup_html(whole, "Qwen/Qwen3-8B", "pytorch", asked)
+    code = recommend_tab.setup_html(whole, "Qwen/Qwen3-8B", "pytorch", asked)
     assert code.count("data-copy=") == 3
     assert "app.py" in code
     assert "python_version" in code
     assert "<time>2026-" in code
-    assert recommend_boxes.CHOOSE_FOR_CODE in recommend_boxes.setup_html(whole, "", "pytorch", asked)
-    refused = recommend_boxes.setup_html(whole, "Qwen/Qwen3-8B", "nonsense", asked)
+    assert recommend_tab.CHOOSE_FOR_CODE in recommend_tab.setup_html(whole, "", "pytorch", asked)
+    refused = recommend_tab.setup_html(whole, "Qwen/Qwen3-8B", "nonsense", asked)
     assert 'role="alert"' in refused
     assert "pytorch" in refused

@@ -10,7 +10,7 @@ import pytest
 from lib.present.training_cards import COLOURS, LABELS, PARTS
 from lib.service.app import Services
 from lib.ui import fields as ask
-from lib.ui import links, page
+from lib.ui import page, workload
 from lib.ui.train_tab import asked_arguments, train_markup
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -68,7 +68,7 @@ def test_every_choice_is_one_that_the_api_takes(whole: Services, field: ask.Fiel
 def test_a_link_repeats_the_question(whole: Services) -> None:
     """The page that a link opens has its values in the form, and the tab answers."""
     values = asked(method="qlora", sequence=4096, rank=64, modules="q_proj,v_proj")
-    query = links.link_query("train", LLAMA, ask.TRAIN, values)
+    query = workload.link_query("train", LLAMA, ask.TRAIN, values)
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1:]).items()}
     opened = page.answer_link(whole, params)

@@ -11,7 +11,7 @@ import pytest
 from lib.present.markup import escape
 from lib.present.numbers import gib, seconds, tokens_per_s, usd_per_hour, usd_per_month
 from lib.service.app import Services
-from lib.ui import compare_box, cost_tab, gpu_tpu_tab, memory_boxes, memory_tab, recommend_boxes, recommend_tab, traffic_tab, workload
+from lib.ui import cost_tab, gpu_tpu_tab, memory_boxes, memory_tab, recommend_tab, traffic_tab, workload
 from lib.ui.fields import Value
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -70,7 +70,7 @@ def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(
         if entry["platform"] == "zerogpu":  # it is not rented by the hour, and the box does not offer it
             continue
         side = {"hardware": hardware, **shape}
-        traffic = {name: question[name] for name in compare_box.TRAFFIC if name in question}
+        traffic = {name: question[name] for name in cost_tab.TRAFFIC if name in question}
         compared = whole.compare(model, side, side, prompt_tokens=prompt, output_tokens=output, **traffic)["before"]
         assert compared["latency_p50_s"] == pytest.approx(speed["request_s"])
         assert compared["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
@@ -87,7 +87,7 @@ def test_boxes_and_gpu_or_tpu_show_an_offer_as_it_is_recommended(whole: Services
         assert f"{entry['engine']}, {entry['precision']}" in limits
         asked = traffic_tab.traffic_arguments(whole, model, _values("traffic", named, hardware))
         assert asked["precision"] == entry["precision"] or entry["engine"] not in {asked["engine"], "vllm-tpu"}
-        roof, _ = recommend_boxes.roofline_updates(whole, model, _values("recommend", named, hardware))
+        roof, _ = recommend_tab.roofline_updates(whole, model, _values("recommend", named, hardware))
         if speed["concurrency"] == 1:  # among others a token also waits for their prompts to be read
             assert f"({1000 * speed['inter_token_s']:,.1f} ms)" in roof
     tab = gpu_tpu_tab.gpu_tpu_markup(whole, model, _values("tpu", named, "auto")).options

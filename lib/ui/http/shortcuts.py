@@ -60,9 +60,9 @@ from lib.ui.http.api import (
 )
 from lib.ui.http.bodies import Bodies
 from lib.ui.http.callers import ANSWER_S, no_answer
-from lib.ui.links import read_link
 from lib.ui.recommend_tab import recommend_markup
 from lib.ui.theme import ASSETS, style_sheet
+from lib.ui.workload import read_link
 
 if TYPE_CHECKING:
     import gradio as gr

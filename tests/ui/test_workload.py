@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lib.ui import fields as ask
 from lib.ui.fields import MODEL_LENGTH, Field
-from lib.ui.links import FORMER_NAMES, link_query, read_link
+from lib.ui.workload import FORMER_NAMES, link_query, read_link
 
 MEMORY = (*ask.WORKLOAD[:-1], *ask.MEMORY)
 """Without the hardware, whose choices are those of the day."""
