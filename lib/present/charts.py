@@ -118,7 +118,7 @@ def draw_growth(
         drawn = {"stackgroup": "memory", "mode": "lines", "line": line, "fillcolor": PART_COLOURS[key], "hovertemplate": hover}
         figure.add_scatter(x=lengths, y=heights, name=label, **drawn)
     top = max((sum(_per_device(memory, key) for key, _, _ in PARTS) for _, memory in points), default=0) / scale
-    near = {*_near(capacities, top), *((highlight,) if highlight else ())}
+    near = dict.fromkeys([*_near(capacities, top), *([highlight] if highlight else [])])
     lines = _labelled(sorted(near, key=lambda pair: pair[1]), top)
     of_highlight = max((capacity for capacity, _ in lines if highlight and capacity <= highlight[1]), default=None)
     for capacity, name in lines:
@@ -154,8 +154,7 @@ def _labelled(pairs: Sequence[tuple[str, int]], top: float) -> list[tuple[int, s
     """One line for capacities that would be drawn on top of each other, with the names of all of them."""
     lines: list[tuple[int, list[str]]] = []
     for name, capacity in pairs:
-        close = lines and capacity - lines[-1][0] < _APART * max(top * size_unit()[1], capacity)
-        if close:
+        if lines and capacity - lines[-1][0] < _APART * max(top * size_unit()[1], capacity):
             lines[-1][1].append(short_name(name))
         else:
             lines.append((capacity, [short_name(name)]))
@@ -345,17 +344,9 @@ def draw_front(front: Front) -> Figure:
     left = math.log10(free) - 0.15
     decades = math.log10(end) - left, math.log10(max(one.high for one in points) / min(one.low for one in points)) if points else 1.0
     for point in _choose_labels(best, *decades):
-        figure.add_annotation(
-            x=math.log10(point.usd or free),
-            y=math.log10(point.value),
-            text=escape(point.hardware),
-            showarrow=False,
-            xanchor="right" if point.usd else "left",
-            yanchor="bottom",
-            xshift=-5 if point.usd else 8,
-            yshift=3,
-            font={"size": 11},
-        )
+        place = {"x": math.log10(point.usd or free), "xanchor": "right" if point.usd else "left", "xshift": -5 if point.usd else 8}
+        above = {"y": math.log10(point.value), "yanchor": "bottom", "yshift": 3}
+        figure.add_annotation(text=escape(point.hardware), showarrow=False, font={"size": 11}, **place, **above)
     ticks, rates = _prices(free, end, some_free=len(paid) < len(points)), _rates(points)
     marks = {"tickvals": [at for at, _ in ticks], "ticktext": [text for _, text in ticks]}
     prices = axis("USD a month", type="log", tickangle=0, range=[left, math.log10(end)], **marks)

@@ -6,15 +6,15 @@ docs.cloud.google.com/compute/docs/tpus/overview (read 2026-11-22); every figure
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from lib.answers.gpu_tpu import GpuTpuAnswer, OptionEntry, PropertyEntry, RecipeEntry, WeighedReasonEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import PEAK_DTYPES, Accelerator
 from lib.present.cards import PLATFORM_NAMES
-from lib.present.markup import bullet_list, code_blocks, escape, link_source
-from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour
+from lib.present.markup import bullet_list, code_blocks, escape, fold, link_source
+from lib.present.numbers import counted, gib, seconds, tokens_per_s, usd, usd_per_hour
 from lib.present.sentences import COMMITMENTS, SIDES
 from lib.present.tables import hardware_name, table_markup
 
@@ -33,7 +33,7 @@ def verdict_card(answer: GpuTpuAnswer, model: str) -> str:
     """The verdict, the score behind it, and what each stage goes to where both were asked for."""
     stages = " · ".join(f"{stage}: {SIDES[side]}" for stage, side in answer["by_stage"].items()) if len(answer["by_stage"]) > 1 else ""
     hard = [reason for reason in answer["reasons"] if reason["hard"]]
-    why = f"{len(hard)} constraint{'s' if len(hard) > 1 else ''} that no TPU meets" if hard else _ahead(answer["score"])
+    why = f"{counted(len(hard), 'constraint')} that no TPU meets" if hard else _ahead(answer["score"])
     about = f"GPU or TPU for {escape(model)}" if model else "GPU or TPU"
     return (
         f'<section class="card" aria-label="Verdict"><h2 class="sr">Verdict</h2><p class="eyebrow">{about}</p>'
@@ -45,8 +45,7 @@ def verdict_card(answer: GpuTpuAnswer, model: str) -> str:
 def _ahead(score: int) -> str:
     if score == 0:
         return "The reasons balance"
-    side = "TPU" if score > 0 else "GPU"
-    return f"The reasons for a {side} weigh {abs(score)} point{'s' if abs(score) > 1 else ''} more; 2 points decide"
+    return f"The reasons for a {'TPU' if score > 0 else 'GPU'} weigh {counted(abs(score), 'point')} more; 2 points decide"
 
 
 def reasons_table(answer: GpuTpuAnswer) -> str:
@@ -89,8 +88,7 @@ def _option_row(option: OptionEntry) -> tuple[str, ...]:
 
 def _devices(option: OptionEntry) -> str:
     """Those that share the model; a slice can have more."""
-    unit = "chip" if option["kind"] == "tpu" else "card"
-    return f"{option['devices']} {unit}{'s' if option['devices'] > 1 else ''}"
+    return counted(option["devices"], "chip" if option["kind"] == "tpu" else "card")
 
 
 def _first_token(option: OptionEntry) -> str:
@@ -165,19 +163,12 @@ def region_table(answer: GpuTpuAnswer) -> str:
     if not slices:
         return ""
     best = min(slices, key=lambda option: option["usd_per_million_output_tokens"] or float("inf"))
-    rows = [
-        (
-            escape(price["region"]),
-            usd(price["usd_per_hour"]),
-            *(
-                _NONE if amount is None else usd(amount)
-                for amount in (price["spot_usd_per_hour"], price["one_year_usd_per_hour"], price["three_years_usd_per_hour"])
-            ),
-        )
-        for price in best["prices"][:_MOST_REGIONS]
-    ]
+    rows = []
+    for price in best["prices"][:_MOST_REGIONS]:
+        terms = (price["usd_per_hour"], price["spot_usd_per_hour"], price["one_year_usd_per_hour"], price["three_years_usd_per_hour"])
+        rows.append((escape(price["region"]), *(_NONE if amount is None else usd(amount) for amount in terms)))
     table = table_markup(f"{best['hardware']}, USD per hour", ("Region", "On demand", "Spot", "1 year", "3 years"), rows, "regions")
-    return f'<details class="rest"><summary>Prices of {best["hardware"]} by region and commitment</summary>{table}</details>'
+    return fold(f"Prices of {best['hardware']} by region and commitment", table)
 
 
 def side_by_side_table(answer: GpuTpuAnswer) -> str:
@@ -208,13 +199,11 @@ def _last_price(amount: float | None) -> str:
 
 def recipe_boxes(answer: GpuTpuAnswer) -> str:
     """Every recipe behind one line."""
-    return "".join(_recipe_box(recipe) for recipe in answer["recipes"])
+    return "".join(fold(escape(recipe["title"]), _recipe(recipe), "rest code-rest") for recipe in answer["recipes"])
 
 
-def _recipe_box(recipe: RecipeEntry) -> str:
-    notes = bullet_list([escape(note) for note in recipe["notes"]], "notes")
-    blocks = code_blocks([(recipe["title"], recipe["code"])])
-    return f'<details class="rest code-rest"><summary>{escape(recipe["title"])}</summary>{blocks}{notes}</details>'
+def _recipe(recipe: RecipeEntry) -> str:
+    return code_blocks([(recipe["title"], recipe["code"])]) + bullet_list([escape(note) for note in recipe["notes"]], "notes")
 
 
 def verdict_text(answer: GpuTpuAnswer, model: str) -> str:
@@ -230,8 +219,11 @@ def _strength(reason: WeighedReasonEntry) -> str:
 
 def list_properties(catalog: Catalog) -> list[PropertyEntry]:
     """The rows of the table, for the cards and chips that are offered today."""
-    gpus, tpus = _offered(catalog, "gpu"), _offered(catalog, "tpu")
-    gpu, tpu = _silicon(gpus), _silicon(tpus)
+    offers = _offered(catalog, "gpu"), _offered(catalog, "tpu")
+    parts = [list({one.silicon.id: one.silicon for one in each if one.silicon is not None}.values()) for each in offers]
+    in_bf16 = [[card for card in cards if card.peak("bf16")] for cards in parts]
+    most_gpus, most_tpus = (max(offer.accelerator_count for offer in each) for each in offers)
+    prices = [[offer.usd_per_hour / offer.accelerator_count for offer in each if offer.usd_per_hour] for each in offers]
     rows = (
         (
             "Execution",
@@ -243,17 +235,16 @@ def list_properties(catalog: Catalog) -> list[PropertyEntry]:
             "Mixed and irregular work, kernels of one's own, small batches, low latency, experiments.",
             "Large dense matrix products in large, regular batches; long training; thousands of chips.",
         ),
-        ("Memory", _range(gpu, _memory), _range(tpu, _memory)),
-        ("Memory bandwidth", _range(gpu, _bandwidth), _range(tpu, _bandwidth)),
-        ("Dense bf16", _range([card for card in gpu if card.peak("bf16")], _bf16), _range(tpu, _bf16)),
-        ("FLOP per byte to be bound by compute", _range([card for card in gpu if card.peak("bf16")], _ridge), _range(tpu, _ridge)),
-        ("Interconnect", _links(gpu), _links(tpu)),
+        ("Memory", *(_range(cards, lambda card: card.memory_usable or 0, lambda size: f"{gib(size)} usable") for cards in parts)),
+        ("Memory bandwidth", *(_range(cards, lambda card: card.bandwidth, lambda rate: f"{rate / 1e9:,.0f} GB/s") for cards in parts)),
+        ("Dense bf16", *(_range(cards, _bf16, lambda peak: f"{peak / 1e12:,.0f} TFLOP/s") for cards in in_bf16)),
         (
-            "Devices in one offer",
-            f"up to {max(offer.accelerator_count for offer in gpus)} cards",
-            f"up to {max(offer.accelerator_count for offer in tpus):,} chips in one slice",
+            "FLOP per byte to be bound by compute",
+            *(_range(cards, lambda card: _bf16(card) / card.bandwidth, "{:,.0f}".format) for cards in in_bf16),
         ),
-        ("Computes in", _dtypes(gpu), _dtypes(tpu)),
+        ("Interconnect", *(", ".join(dict.fromkeys(card.interconnect.kind for card in cards if card.interconnect)) for cards in parts)),
+        ("Devices in one offer", f"up to {most_gpus} cards", f"up to {most_tpus:,} chips in one slice"),
+        ("Computes in", *map(_dtypes, parts)),
         (
             "Frameworks",
             "PyTorch, JAX, TensorFlow, and everything written in CUDA",
@@ -265,8 +256,8 @@ def list_properties(catalog: Catalog) -> list[PropertyEntry]:
             "A container or a Space, on any cloud, one's own machines, the edge",
             "TPU VM, queued resource or GKE, on Google Cloud",
         ),
-        ("Rented from", _platforms(gpus), _platforms(tpus)),
-        ("USD per hour and device", _range_of_prices(gpus), _range_of_prices(tpus)),
+        ("Rented from", *(", ".join(dict.fromkeys(PLATFORM_NAMES[offer.platform] for offer in each)) for each in offers)),
+        ("USD per hour and device", *(f"{usd(min(each))} to {usd(max(each))}" for each in prices)),
     )
     return [{"property": name, "gpu": on_gpu, "tpu": on_tpu} for name, on_gpu, on_tpu in rows]
 
@@ -276,59 +267,25 @@ def _offered(catalog: Catalog, kind: str) -> list[Offer]:
     return [offer for offer in offers if offer.platform != "zerogpu"]
 
 
-def _silicon(offers: Iterable[Offer]) -> list[Accelerator]:
-    return list({offer.silicon.id: offer.silicon for offer in offers if offer.silicon is not None}.values())
-
-
-def _range(cards: list[Accelerator], figure: Callable[[Accelerator], tuple[float, str]]) -> str:
+def _range(cards: list[Accelerator], figure: Callable[[Accelerator], float], words: Callable[[float], str]) -> str:
     """The lowest and the highest figure, with the parts that have them."""
-    low, high = min(cards, key=lambda card: figure(card)[0]), max(cards, key=lambda card: figure(card)[0])
-    if figure(low)[0] == figure(high)[0]:
-        return figure(low)[1]
-    return f"{figure(low)[1]} ({_short(low)}) to {figure(high)[1]} ({_short(high)})"
+    low, high = min(cards, key=figure), max(cards, key=figure)
+    least, most = words(figure(low)), words(figure(high))
+    return least if figure(low) == figure(high) else f"{least} ({_short(low)}) to {most} ({_short(high)})"
 
 
 def _short(card: Accelerator) -> str:
     return card.name.removeprefix("Google ").removeprefix("NVIDIA ").partition(" (")[0]
 
 
-def _memory(card: Accelerator) -> tuple[float, str]:
-    usable = card.memory_usable or 0
-    return usable, f"{gib(usable)} usable"
-
-
-def _bandwidth(card: Accelerator) -> tuple[float, str]:
-    return card.bandwidth, f"{card.bandwidth / 1e9:,.0f} GB/s"
-
-
-def _bf16(card: Accelerator) -> tuple[float, str]:
-    peak = card.peak("bf16") or 0
-    return peak, f"{peak / 1e12:,.0f} TFLOP/s"
-
-
-def _ridge(card: Accelerator) -> tuple[float, str]:
-    ratio = (card.peak("bf16") or 0) / card.bandwidth
-    return ratio, f"{ratio:,.0f}"
-
-
-def _links(cards: list[Accelerator]) -> str:
-    kinds = [card.interconnect.kind for card in cards if card.interconnect is not None]
-    return ", ".join(dict.fromkeys(kinds))
+def _bf16(card: Accelerator) -> float:
+    return card.peak("bf16") or 0
 
 
 def _dtypes(cards: list[Accelerator]) -> str:
     """Types by the number of parts that compute in them."""
-    counted = {name: sum(card.supports(name) for card in cards) for name in (*PEAK_DTYPES, "fp64")}
-    return ", ".join(f"{name}" if count == len(cards) else f"{name} (some)" for name, count in counted.items() if count)
-
-
-def _platforms(offers: list[Offer]) -> str:
-    return ", ".join(dict.fromkeys(PLATFORM_NAMES[offer.platform] for offer in offers))
-
-
-def _range_of_prices(offers: list[Offer]) -> str:
-    prices = [offer.usd_per_hour / offer.accelerator_count for offer in offers if offer.usd_per_hour]
-    return f"{usd(min(prices))} to {usd(max(prices))}"
+    counts = {name: sum(card.supports(name) for card in cards) for name in (*PEAK_DTYPES, "fp64")}
+    return ", ".join(name if number == len(cards) else f"{name} (some)" for name, number in counts.items() if number)
 
 
 def replicas_sentence(replicas: int) -> str:

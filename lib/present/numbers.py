@@ -15,11 +15,6 @@ from lib.units import GIB, MIB
 
 Number = int | float | str | Decimal
 
-_BILLION = 10**9
-_MILLION = 10**6
-_THOUSAND = 10**3
-
-
 SizeUnit = Literal["GiB", "GB"]
 _UNIT: ContextVar[SizeUnit] = ContextVar("unit of sizes", default="GiB")
 _SCALES: dict[SizeUnit, int] = {"GiB": GIB, "GB": 10**9}
@@ -92,7 +87,7 @@ def usd_per_month(amount: Number | None) -> str:
 
 def count(amount: int) -> str:
     """A count of parameters: "8.03 billion", "124 million", "950 thousand"."""
-    for size, word in ((_BILLION, "billion"), (_MILLION, "million"), (_THOUSAND, "thousand")):
+    for size, word in ((10**9, "billion"), (10**6, "million"), (10**3, "thousand")):
         if amount >= size:
             value = Decimal(amount) / size
             return f"{value:,.2f} {word}" if value < 10 else f"{value:,.1f} {word}" if value < 100 else f"{value:,.0f} {word}"  # noqa: PLR2004  figures shown

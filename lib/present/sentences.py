@@ -9,7 +9,7 @@ time in its largest whole unit, and any other format as Python does. A code with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 
 from lib.advisor.savings import NoSaving, Saving
@@ -50,7 +50,7 @@ def fill(template: str, values: Mapping[str, Value]) -> str:
     Raises:
         KeyError: a value that the template names is missing.
     """
-    return template.format_map(_Shown(values))
+    return template.format(**{name: _Figure(name, value) for name, value in values.items()})
 
 
 def reason_entries(reasons: Iterable[Reason]) -> list[ReasonEntry]:
@@ -82,22 +82,6 @@ def _variant(reason: Statement) -> str:
     if code == "price":
         return "idle" if values["usd_per_month"] == 0 else "replicas" if "replicas" in values else ""
     return reason.variant
-
-
-class _Shown(Mapping[str, "_Figure"]):
-    """The values as text, made when a sentence names them."""
-
-    def __init__(self, values: Mapping[str, Value]) -> None:
-        self._values = values
-
-    def __getitem__(self, name: str) -> _Figure:
-        return _Figure(name, self._values[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
 
 
 class _Figure:

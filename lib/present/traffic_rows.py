@@ -116,10 +116,7 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
     figure, rest = ("More requests arrive than are served", "") if late else (seconds(answer["ttft_p99_s"]), " to the first token at p99")
     price, share = answer["usd_per_million_tokens"], answer["on_target"]
     figures = [
-        ("TTFT p50, p95, p99", _three(answer["ttft_p50_s"], answer["ttft_p95_s"], answer["ttft_p99_s"])),
-        ("TPOT p50, p95, p99", _three(answer["tpot_p50_s"], answer["tpot_p95_s"], answer["tpot_p99_s"])),
-        ("Latency p50, p95, p99", _three(answer["latency_p50_s"], answer["latency_p95_s"], answer["latency_p99_s"])),
-        ("Throughput", tokens_per_s(answer["throughput_tokens_per_s"])),
+        *_percentiles(answer),
         ("Waiting requests, mean and maximum", f"{answer['queue_mean']:.2g}, {whole(answer['queue_longest'])}"),
         ("Engine busy", f"{100 * answer['utilisation']:.0f} %"),
         ("KV cache at its peak", f"{gib(answer['cache_peak_bytes'])} of {gib(answer['cache_bytes'])}"),
@@ -149,28 +146,27 @@ def _counted(answer: BatchingAnswer) -> str:
     return f" (rates and price: from {seconds(answer['counted_from_s'])} to {seconds(answer['counted_until_s'])})"
 
 
-def _three(*values: float | None) -> str:
-    return " · ".join(optional_seconds(value) for value in values)
+def _percentiles(answer: BatchingAnswer) -> list[tuple[str, str]]:
+    """The figures that card and text share."""
+    times = {
+        "TTFT": (answer["ttft_p50_s"], answer["ttft_p95_s"], answer["ttft_p99_s"]),
+        "TPOT": (answer["tpot_p50_s"], answer["tpot_p95_s"], answer["tpot_p99_s"]),
+        "Latency": (answer["latency_p50_s"], answer["latency_p95_s"], answer["latency_p99_s"]),
+    }
+    figures = [(f"{name} p50, p95, p99", " · ".join(map(optional_seconds, values))) for name, values in times.items()]
+    return [*figures, ("Throughput", tokens_per_s(answer["throughput_tokens_per_s"]))]
 
 
 def batching_text(answer: BatchingAnswer, model: str) -> str:
     """The simulation in a few plain lines."""
-    return "\n".join(
-        (
-            f"{model} on {answer['replicas']} × {answer['hardware']}, {answer['policy']} batching, {answer['completed']} requests:",
-            f"TTFT p50, p95, p99: {_three(answer['ttft_p50_s'], answer['ttft_p95_s'], answer['ttft_p99_s'])}",
-            f"TPOT p50, p95, p99: {_three(answer['tpot_p50_s'], answer['tpot_p95_s'], answer['tpot_p99_s'])}",
-            f"Latency p50, p95, p99: {_three(answer['latency_p50_s'], answer['latency_p95_s'], answer['latency_p99_s'])}",
-            f"Throughput: {tokens_per_s(answer['throughput_tokens_per_s'])}",
-        )
-    )
+    head = f"{model} on {answer['replicas']} × {answer['hardware']}, {answer['policy']} batching, {answer['completed']} requests:"
+    return "\n".join([head, *(f"{name}: {figure}" for name, figure in _percentiles(answer))])
 
 
 def loads_table(answer: LoadsAnswer) -> str:
     """Every point of the plot, folded behind a line."""
     heads = ("Policy", "Arriving", "Answered", "TTFT p50", "TTFT p99", "TPOT p99", "Latency p99", "Tokens per second", "USD per million")
-    rows = [_load_row(point) for point in answer["points"]]
-    table = table_markup("Three policies along the load", heads, rows, "loads")
+    table = table_markup("Three policies along the load", heads, list(map(_load_row, answer["points"])), "loads")
     unsteady = caveat_list([one for one in answer["caveats"] if one["code"] == "loads_not_steady"])
     return unsteady + fold("The plot as a table", table)
 
@@ -242,10 +238,8 @@ def latency_card(answer: LatencyAnswer) -> str:
 def latency_table(answer: LatencyAnswer) -> str:
     """Each part measured beside expected, then what each format would do."""
     heads = ("Part", "Measured", "Share", "Expected here", "Verdict")
-    title = (
-        f"Parts of a request: {answer['prompt_tokens']:,} tokens in, {answer['output_tokens']:,} out, {answer['concurrency']:,} at a time"
-    )
-    parts = table_markup(title, heads, [_part_row(part) for part in answer["parts"]], "latency")
+    load = f"{answer['prompt_tokens']:,} tokens in, {answer['output_tokens']:,} out, {answer['concurrency']:,} at a time"
+    parts = table_markup(f"Parts of a request: {load}", heads, list(map(_part_row, answer["parts"])), "latency")
     formats = [
         (escape(one["precision"]), seconds(one["tpot_ms"] / 1e3), gib(one["weights_bytes"]), escape(one["message"]))
         for one in answer["precisions"]
@@ -256,7 +250,9 @@ def latency_table(answer: LatencyAnswer) -> str:
 
 def _part_row(part: LatencyPartEntry) -> tuple[str, ...]:
     expected, low, high = part["expected_ms"], part["low_ms"], part["high_ms"]
-    span = "–" if expected is None or low is None or high is None else _range(expected, low, high)
+    span = "–"
+    if expected is not None and low is not None and high is not None:
+        span = "none" if high <= 0 else f"{seconds(expected / 1e3)}<small>{seconds(low / 1e3)} to {seconds(high / 1e3)}</small>"
     return (
         PART_NAMES[part["name"]],
         seconds(part["measured_ms"] / 1e3) if part["measured_ms"] > 0 else "–",
@@ -264,9 +260,3 @@ def _part_row(part: LatencyPartEntry) -> tuple[str, ...]:
         span,
         VERDICTS[part["verdict"]],
     )
-
-
-def _range(expected: float, low: float, high: float) -> str:
-    if high <= 0:
-        return "none"
-    return f"{seconds(expected / 1e3)}<small>{seconds(low / 1e3)} to {seconds(high / 1e3)}</small>"

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingOptionEntry
-from lib.present.markup import code_blocks, escape, hint_note, python_literal
+from lib.present.charts import swatch
+from lib.present.markup import code_blocks, definition_list, escape, fold, hint_note, python_literal
 from lib.present.numbers import count, gib, share, usd, usd_per_hour
 from lib.present.setup_files import load_versions
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, table_markup
@@ -98,9 +99,8 @@ def training_card(answer: TrainingAnswer, model: str) -> str:
     """One figure, one bar, the parts, and what allocated and reserved are."""
     sizes, total = _sizes(answer), answer["device_bytes"]
     bar = "".join(f'<i class="seg" style="width:{share(size, total):.2f}%;background:{COLOURS[name]}"></i>' for name, size in sizes.items())
-    legend = "".join(
-        f'<div><dt><i class="swatch" style="background:{COLOURS[name]}"></i>{LABELS[name]}</dt>'
-        f"<dd>{gib(size)} <small>{share(size, total):.0f} %</small></dd></div>"
+    legend = (
+        (swatch(COLOURS[name], "swatch") + LABELS[name], f"{gib(size)} <small>{share(size, total):.0f} %</small>")
         for name, size in sizes.items()
     )
     where = f"on each of {answer['devices']} GPUs" if answer["devices"] > 1 else "on one GPU"
@@ -113,7 +113,7 @@ def training_card(answer: TrainingAnswer, model: str) -> str:
         f'<p class="headline"><span class="figure">{gib(total)}</span> {where}{host}</p>'
         f'<p class="quiet">between {gib(answer["device_low_bytes"])} and {gib(answer["device_high_bytes"])} · allocated '
         f"{gib(answer['allocated_bytes'])}, reserved {gib(answer['reserved_bytes'])} · {trained}</p>"
-        f'<div class="bar" aria-hidden="true">{bar}</div><dl class="legend">{legend}</dl></section>'
+        f'<div class="bar" aria-hidden="true">{bar}</div>{definition_list(legend, "legend")}</section>'
     )
 
 
@@ -127,7 +127,7 @@ def options_table(options: Sequence[TrainingOptionEntry]) -> str:
     if len(rows) <= FIRST_ROWS:
         return first
     more = table_markup("More that fits", heads, rows[FIRST_ROWS:], "training-options more")
-    return f'{first}<details class="rest"><summary>{len(rows) - FIRST_ROWS} more that fit</summary>{more}</details>'
+    return first + fold(f"{len(rows) - FIRST_ROWS} more that fit", more)
 
 
 def _row(option: TrainingOptionEntry) -> tuple[str, ...]:
@@ -153,9 +153,8 @@ def changes_table(changes: Sequence[TrainingChangeEntry]) -> str:
     if not changes:
         return ""
     rows = [(escape(one["message"]), gib(one["saved_bytes"]), gib(one["device_bytes"]), _ratio(one["speed_ratio"])) for one in changes]
-    return table_markup(
-        "Ways to need less memory (savings are not cumulative)", ("Change", "Saves", "Memory after", "Speed"), rows, "training-changes"
-    )
+    heads = ("Change", "Saves", "Memory after", "Speed")
+    return table_markup("Ways to need less memory (savings are not cumulative)", heads, rows, "training-changes")
 
 
 def _ratio(ratio: float | None) -> str:
