@@ -19,7 +19,7 @@ from lib.advisor.space_rules import (
     find_stage,
     judge_idling,
 )
-from lib.answers.common import SCHEMA, price_entry, source_entries, usd
+from lib.answers.common import SCHEMA, fill, price_entry, source_entries, usd
 from lib.answers.spaces import AccountOverview, NotListed, ResourceEntry, StopAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import FREE_CPU_TIER, Offer
@@ -191,22 +191,18 @@ def _job(catalog: Catalog, job: Job) -> Resource:
 
 
 def _entry(of: Resource) -> ResourceEntry:
-    return {
-        "kind": of.kind,
-        "name": of.name,
-        "hardware": of.hardware,
-        "hardware_name": None if of.offer is None else tier_name(of.offer),
-        "replicas": of.replicas,
-        "stage": of.stage.name,
-        "stage_message": stage_sentence(of.stage.name),
-        "idling": of.idling,
-        "idling_message": sentence(of.when_idle) if of.stage.billed else stage_sentence(of.stage.name),
-        "usd_per_hour": usd(of.billed),
-        "usd_per_month": usd(per_month(of.billed)) if of.by_month else None,
-        "usd_per_month_running": usd(per_month(of.running)) if of.by_month else None,
-        "since": of.since,
-        "can_stop": of.stage.billed is not False and of.running != 0,
-    }
+    return fill(
+        ResourceEntry,
+        of,
+        hardware_name=None if of.offer is None else tier_name(of.offer),
+        stage=of.stage.name,
+        stage_message=stage_sentence(of.stage.name),
+        idling_message=sentence(of.when_idle) if of.stage.billed else stage_sentence(of.stage.name),
+        usd_per_hour=of.billed,
+        usd_per_month=usd(per_month(of.billed)) if of.by_month else None,
+        usd_per_month_running=usd(per_month(of.running)) if of.by_month else None,
+        can_stop=of.stage.billed is not False and of.running != 0,
+    )
 
 
 class StopArguments(Arguments):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
-from lib.answers.common import SCHEMA, source_entries
+from lib.answers.common import fill, source_entries
 from lib.answers.live import ChatMetrics, ChatPiece, ChatPrediction, RunFigures
 from lib.errors import AdvisorError, BadArgument
 from lib.live.chat import AnswerFigures, AnswerPiece, Message, build_prompt
@@ -223,24 +223,19 @@ class AnswerRun:
 
     def _metrics(self, figures: AnswerFigures, prediction: RunPrediction | None) -> ChatMetrics:
         speed = run_end(None if prediction is None else prediction.speed, "value")
-        return {
-            "ttft_s": figures.ttft_s,
-            "decode_tokens_per_s": figures.decode_tokens_per_s,
-            "peak_bytes": figures.peak_bytes,
-            "peak_of": figures.peak_of,
-            "device": self.device.name,
-            "model": self.loaded.name,
-            "precision": self.loaded.precision,
-            "prompt_tokens": figures.prompt_tokens,
-            "output_tokens": figures.output_tokens,
-            "stopped": figures.stopped,
-            "predicted": _prediction(prediction, on_cpu=self.device.kind == "cpu"),
-            "error_ratio": {
+        return fill(
+            ChatMetrics,
+            figures,
+            device=self.device.name,
+            model=self.loaded.name,
+            precision=self.loaded.precision,
+            predicted=_prediction(prediction, on_cpu=self.device.kind == "cpu"),
+            error_ratio={
                 "ttft_s": relative_error(speed["ttft_s"], figures.ttft_s),
                 "decode_tokens_per_s": relative_error(speed["decode_tokens_per_s"], figures.decode_tokens_per_s),
                 "peak_bytes": relative_error(prediction.peak_bytes if prediction is not None else None, figures.peak_bytes),
             },
-        }
+        )
 
 
 def _prediction(prediction: RunPrediction | None, *, on_cpu: bool) -> ChatPrediction:
@@ -268,12 +263,4 @@ def chat_piece(
     piece: AnswerPiece, caveats: Iterable[Caveat] = (), sources: Iterable[Source] = (), metrics: ChatMetrics | None = None
 ) -> ChatPiece:
     """A piece as plain JSON."""
-    return {
-        "schema": SCHEMA,
-        "stage": piece.stage,
-        "text": piece.text,
-        "note": piece.note,
-        "metrics": metrics,
-        "caveats": caveat_entries(caveats),
-        "sources": source_entries(sources),
-    }
+    return fill(ChatPiece, piece, metrics=metrics, caveats=caveat_entries(caveats), sources=source_entries(sources))

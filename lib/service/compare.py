@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import model_validator
 
-from lib.answers.common import SCHEMA, source_entries, usd
+from lib.answers.common import fill, source_entries
 from lib.answers.cost import ComparisonAnswer, SideEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
@@ -174,7 +174,7 @@ def compare(app: App, arguments: CompareArguments) -> ComparisonAnswer:
         effort_usd=arguments.effort_usd,
         horizon_months=HORIZON_MONTHS,
     )
-    return comparison_answer(result, old, new, load, arguments.effort_usd)
+    return comparison_answer(result, old, new)
 
 
 def _configure_side(app: App, catalog: Catalog, name: str, model: object, side: SideArguments, load: Load) -> ConfiguredSide:
@@ -281,61 +281,43 @@ def _expected_configuration(name: str, offer: Offer, request: SpeedRequest, spee
     return at(float(load.requests_per_s), needed)
 
 
-def comparison_answer(result: Comparison, old: ConfiguredSide, new: ConfiguredSide, load: Load, effort: Decimal) -> ComparisonAnswer:
+def comparison_answer(result: Comparison, old: ConfiguredSide, new: ConfiguredSide) -> ComparisonAnswer:
     """A comparison as plain JSON."""
     speeds = [one.speed for one in (old, new) if one.speed is not None]
     sides = _entry(result.before, old), _entry(result.after, new)
-    return {
-        "schema": SCHEMA,
-        "before": sides[0],
-        "after": sides[1],
-        "tokens_per_s": float(load.tokens_per_s),
-        "hours_per_month": float(load.hours_per_month),
-        "effort_usd": float(effort),
-        "horizon_months": HORIZON_MONTHS,
-        "saved_usd_per_month": float(result.saved_usd_per_month),
-        "worth_usd": float(result.worth_usd),
-        "payback_months": usd(result.payback_months),
-        "usd_per_million_output_tokens": {"before": sides[0]["usd_per_million_tokens"], "after": sides[1]["usd_per_million_tokens"]},
-        "usd_per_request": {"before": sides[0]["usd_per_request"], "after": sides[1]["usd_per_request"]},
-        "speed_ratio": float(result.speed_ratio),
-        "latency_ratio": usd(result.latency_ratio),
-        "verdict": result.verdict,
-        "reasons": reason_entries(explain_comparison(result)),
-        "arithmetic": comparison_arithmetic(result),
-        "caveats": caveat_entries(caveat for speed in speeds for caveat in speed.caveats),
-        "sources": source_entries(
-            source for one in (old, new) for source in (*one.offer.sources, *(one.speed.sources if one.speed else ()))
-        ),
-    }
+    return fill(
+        ComparisonAnswer,
+        result,
+        before=sides[0],
+        after=sides[1],
+        usd_per_million_output_tokens={"before": sides[0]["usd_per_million_tokens"], "after": sides[1]["usd_per_million_tokens"]},
+        usd_per_request={"before": sides[0]["usd_per_request"], "after": sides[1]["usd_per_request"]},
+        reasons=reason_entries(explain_comparison(result)),
+        arithmetic=comparison_arithmetic(result),
+        caveats=caveat_entries(caveat for speed in speeds for caveat in speed.caveats),
+        sources=source_entries(source for one in (old, new) for source in (*one.offer.sources, *(one.speed.sources if one.speed else ()))),
+    )
 
 
 def _entry(of: Side, configured: ConfiguredSide) -> SideEntry:
     own, request, speed = of.configuration, configured.request, configured.speed
     band = None if speed is None else speed.output_tokens_per_s
     million, answer = of.usd_per_million_tokens, Decimal(request.output_tokens) / MILLION
-    return {
-        "name": configured.offer.name,
-        "model": configured.model,
-        "hardware": f"{configured.offer.platform}:{configured.offer.id}",
-        "runs_as": f"{request.precision if speed is None else speed.precision} with {request.engine}, {request.concurrency:,} at once",
-        "measured": speed is None,
-        "measured_latency": configured.measured_latency,
-        "device": "chip" if configured.offer.platform == "tpu" else "GPU",
-        "devices": own.devices,
-        "usd_per_hour": float(own.usd_per_hour),
-        "tokens_per_s": float(own.tokens_per_s),
-        "low": None if band is None else band.low,
-        "high": None if band is None else band.high,
-        "gpu_hours_per_million_tokens": float(of.gpu_hours_per_million_tokens),
-        "latency_p50_s": usd(own.latency_p50_s),
-        "latency_p99_s": usd(own.latency_p99_s),
-        "replicas": of.replicas,
-        "utilisation": float(of.utilisation),
-        "used_usd_per_hour": float(of.utilisation * of.replicas * own.usd_per_hour),
-        "usd_per_million_tokens_full": float(of.usd_per_million_tokens_full),
-        "usd_per_million_tokens": usd(million),
-        "usd_per_request_full": float(of.usd_per_million_tokens_full * answer),
-        "usd_per_request": None if million is None else float(million * answer),
-        "usd_per_month": float(of.usd_per_month),
-    }
+    return fill(
+        SideEntry,
+        own,
+        of,
+        name=configured.offer.name,
+        model=configured.model,
+        hardware=f"{configured.offer.platform}:{configured.offer.id}",
+        runs_as=f"{request.precision if speed is None else speed.precision} with {request.engine}, {request.concurrency:,} at once",
+        measured=speed is None,
+        measured_latency=configured.measured_latency,
+        device="chip" if configured.offer.platform == "tpu" else "GPU",
+        low=None if band is None else band.low,
+        high=None if band is None else band.high,
+        used_usd_per_hour=float(of.utilisation * of.replicas * own.usd_per_hour),
+        usd_per_million_tokens=million,
+        usd_per_request_full=float(of.usd_per_million_tokens_full * answer),
+        usd_per_request=None if million is None else float(million * answer),
+    )

@@ -1,38 +1,56 @@
-"""`/compare_gpu_tpu`: GPU or TPU for a piece of work, and a model on every slice of TPU beside the best GPU offers."""
+"""`/compare_gpu_tpu`: GPU or TPU for a piece of work, a model on every slice of TPU beside the best GPU offers, and their recipes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Annotated, cast
 
 from lib.advisor import gpu_tpu
 from lib.advisor.gpu_tpu import Decision, Findings, Place, WeighedReason, Work, decide
+from lib.advisor.result import Entry
 from lib.advisor.tpu_options import (
     COMMITMENTS,
     HOME_REGION,
     Commitment,
+    GenerationOption,
+    RegionPrice,
     Rental,
+    SliceOption,
     TpuOptions,
+    apply_claim,
     find_general_values,
     find_tpu_options,
+    list_region_prices,
+    rescale_usd_per_million,
+    slice_usd_per_hour,
+    within_limit,
 )
-from lib.answers.common import SCHEMA, source_entries, usd
+from lib.answers.common import fill, source_entries
 from lib.answers.gpu_tpu import (
+    GenerationEntry,
     GpuTpuAnswer,
     GuidanceEntry,
     OptimumEntry,
+    OptionEntry,
     RecipeEntry,
+    RegionPriceEntry,
     RetiredEntry,
+    SliceEntry,
     WeighedReasonEntry,
+    WhatIfEntry,
 )
 from lib.catalog import Catalog
 from lib.catalog.gpu_or_tpu import TpuSoftware, load_decision_rules, load_tpu_software
 from lib.errors import BadArgument
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
-from lib.present.gpu_tpu_cards import guidance_sentence, list_properties
+from lib.present.cards import PLATFORM_NAMES
+from lib.present.gpu_tpu_cards import SUPPORT, guidance_sentence, list_properties, replicas_sentence
 from lib.present.sentences import caveat_entries, sentence
+from lib.present.setup_files import write_setup
+from lib.present.tpu_recipes import RecipeChoice, tpu_recipes
 from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import (
     Arguments,
@@ -48,7 +66,7 @@ from lib.service.arguments import (
     whole_number,
 )
 from lib.service.endpoint import App
-from lib.service.gpu_tpu_options import OptionQuestion, RecipeQuestion, generation_entry, gpu_recipes, option_entries, slice_recipes
+from lib.service.recommend import ranked_entry
 from lib.workload import Workload
 
 MOST_CHIPS, MOST_STEPS, LONGEST_TTFT_S = 100_000, 10**12, 3_600
@@ -147,7 +165,8 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     """
     _check_consistent(arguments)
     catalog, software, rules = app.catalog(), load_tpu_software(), load_decision_rules()
-    arguments = arguments.model_copy(update={"region": _check_region(arguments.region, catalog)})
+    regions = sorted({name for offer in catalog.on(("tpu",)) for name in offer.usd_per_hour_by_region})
+    arguments = arguments.model_copy(update={"region": check_choice("region", arguments.region, regions)})
     has_model = not (isinstance(arguments.model, str) and not arguments.model.strip())
     spec = app.models(arguments.model) if has_model else None
     workload = Workload(
@@ -182,15 +201,6 @@ def _check_consistent(arguments: GpuTpuArguments) -> None:
             raise BadArgument("on_gcp", "true", f"false where {elsewhere} is true")
 
 
-def _check_region(region: object, catalog: Catalog) -> str:
-    """A region where some generation of TPU has a price.
-
-    Raises:
-        BadArgument: there is none of this name.
-    """
-    return check_choice("region", region, sorted({name for offer in catalog.on(("tpu",)) for name in offer.usd_per_hour_by_region}))
-
-
 def _answer(
     arguments: GpuTpuArguments,
     spec: ModelSpec | None,
@@ -199,38 +209,26 @@ def _answer(
     catalog: Catalog,
     software: TpuSoftware,
 ) -> GpuTpuAnswer:
-    option_question = OptionQuestion(rental=arguments.rental, max_ttft_s=arguments.max_ttft_s, torchtpu_claim=arguments.torchtpu_claim)
-    entries = [] if options is None else list(option_entries(option_question, options, software))
-    return {
-        "schema": SCHEMA,
-        "model": "" if spec is None else spec.id,
-        "verdict": decision.verdict,
-        "score": decision.score,
-        "by_stage": {str(stage): side for stage, side in decision.by_stage.items()},
-        "reasons": [_reason(reason) for reason in decision.reasons],
-        "options": entries,
-        "generations": [] if options is None else [generation_entry(each, catalog, software) for each in options.generations],
-        "guidance": None if spec is None or options is None else _guidance(spec, options, software),
-        "optimum_tpu": _optimum(options, software),
-        "retired": _retired(catalog),
-        "side_by_side": list_properties(catalog),
-        "recipes": list(_recipes(arguments, spec, options, catalog, software)),
-        "caveats": caveat_entries(_caveats(arguments, spec, options)),
-        "sources": source_entries(_sources(decision, options, software)),
-    }
+    entries = [] if options is None else list(_option_entries(arguments, options, software))
+    return fill(
+        GpuTpuAnswer,
+        decision,
+        model="" if spec is None else spec.id,
+        reasons=[_reason(reason) for reason in decision.reasons],
+        options=entries,
+        generations=[] if options is None else [_generation(each, catalog, software) for each in options.generations],
+        guidance=None if spec is None or options is None else _guidance(spec, options, software),
+        optimum_tpu=fill(OptimumEntry, software.optimum, lists_this_family=options is not None and options.runs_on_optimum),
+        retired=_retired(catalog),
+        side_by_side=list_properties(catalog),
+        recipes=list(_recipes(arguments, "" if spec is None else spec.id, options, catalog, software)),
+        caveats=caveat_entries(_caveats(arguments, spec, options)),
+        sources=source_entries(_sources(decision, options, software)),
+    )
 
 
 def _reason(weighed: WeighedReason) -> WeighedReasonEntry:
-    return {
-        "code": weighed.reason.code,
-        "message": sentence(weighed.reason),
-        "favours": weighed.favours,
-        "weight": weighed.weight,
-        "hard": weighed.hard,
-        "stages": list(weighed.stages),
-        "source": weighed.source.source,
-        "checked": weighed.source.checked,
-    }
+    return fill(WeighedReasonEntry, weighed.source, weighed, code=weighed.reason.code, message=sentence(weighed.reason))
 
 
 def _guidance(spec: ModelSpec, options: TpuOptions, software: TpuSoftware) -> GuidanceEntry:
@@ -244,51 +242,10 @@ def _guidance(spec: ModelSpec, options: TpuOptions, software: TpuSoftware) -> Gu
     }
 
 
-def _optimum(options: TpuOptions | None, software: TpuSoftware) -> OptimumEntry:
-    optimum = software.optimum
-    return {
-        "version": optimum.version,
-        "state": optimum.state,
-        "models": list(optimum.models),
-        "lists_this_family": options is not None and options.runs_on_optimum,
-        "source": optimum.source,
-        "checked": optimum.checked,
-    }
-
-
 def _retired(catalog: Catalog) -> list[RetiredEntry]:
     """The TPU tiers of Spaces and Endpoints that are gone."""
     gone = [offer for offer in catalog.offers if offer.status == "retired" and offer.silicon is not None and offer.silicon.kind == "tpu"]
-    return [
-        {
-            "hardware": offer.id,
-            "platform": offer.platform,
-            "name": offer.name,
-            "accelerator_count": offer.accelerator_count,
-            "last_usd_per_hour": usd(offer.last_usd_per_hour),
-            "since": offer.since,
-            "successor": offer.successor,
-            "notes": offer.notes,
-            "source": offer.source,
-            "checked": offer.checked,
-        }
-        for offer in gone
-    ]
-
-
-def _recipes(
-    arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOptions | None, catalog: Catalog, software: TpuSoftware
-) -> Iterable[RecipeEntry]:
-    recipe_question = RecipeQuestion(
-        model="" if spec is None else spec.id,
-        context_tokens=arguments.context_tokens,
-        concurrency=arguments.concurrency,
-        region=arguments.region,
-        spot=arguments.commitment == "spot" or arguments.budget == "interruptible",
-    )
-    yield from slice_recipes(recipe_question, options, catalog, software)
-    if options is not None:
-        yield from gpu_recipes(recipe_question, options, catalog)
+    return [fill(RetiredEntry, offer, hardware=offer.id) for offer in gone]
 
 
 def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOptions | None) -> Iterable[Caveat]:
@@ -344,3 +301,165 @@ def _sources(decision: Decision, options: TpuOptions | None, software: TpuSoftwa
         for generation in options.generations:
             if generation.smallest is not None:
                 yield from generation.smallest.offer.sources
+
+
+_CLAIM = "What if TorchTPU's claim held here (1.5 to 2 times as fast, by Google, of its Fused Eager mode against its Debug Eager mode)?"
+
+
+def _option_entries(arguments: GpuTpuArguments, options: TpuOptions, software: TpuSoftware) -> Iterable[OptionEntry]:
+    """Of each generation the smallest slice and the cheapest per token, then the GPU offers."""
+    for generation in options.generations:
+        slices = {id(entry): entry for entry in (generation.smallest, generation.cheapest) if entry is not None}
+        for entry in slices.values():
+            roles = [role for role, one in (("smallest", generation.smallest), ("cheapest", generation.cheapest)) if one is entry]
+            yield _option(arguments, entry, " and ".join(roles), generation, software)
+    for entry in options.gpu:
+        yield _option(arguments, entry, "gpu", None, software)
+
+
+def _option(arguments: GpuTpuArguments, entry: Entry, role: str, generation: GenerationOption | None, software: TpuSoftware) -> OptionEntry:
+    offer, predicted, memory = entry.offer, entry.speed.predicted, entry.memory
+    prices = list_region_prices(offer, software)
+    usd_per_hour = entry.cost.usd_per_hour if generation is None else slice_usd_per_hour(offer, software, arguments.rental)
+    million = None if usd_per_hour is None else rescale_usd_per_million(entry, usd_per_hour)
+    ttft = None if predicted is None else predicted.ttft_s.value
+    total = None if predicted is None or predicted.output_tokens_per_s is None else predicted.output_tokens_per_s.value
+    return fill(
+        OptionEntry,
+        offer,
+        entry,
+        kind="gpu" if generation is None else "tpu",
+        role=role,
+        hardware=offer.id,
+        generation=None if generation is None else generation.generation.id,
+        topology=None if offer.tpu is None else offer.tpu.topology,
+        hosts=None if offer.tpu is None else offer.tpu.hosts,
+        support=None if generation is None else generation.support,
+        weights_bytes=0 if memory is None else memory.weights.bytes,
+        kv_cache_bytes=0 if memory is None else memory.kv_cache.bytes,
+        per_device_bytes=0 if memory is None else memory.per_device_bytes,
+        ttft_s=ttft,
+        prefill_tokens_per_s=None if predicted is None or not ttft else predicted.request.prompt_tokens / ttft,
+        decode_tokens_per_s=entry.speed.tokens_per_s,
+        throughput_tokens_per_s=total,
+        within_ttft=within_limit(entry, arguments.max_ttft_s),
+        region=None if generation is None else arguments.rental.region,
+        commitment="on_demand" if generation is None else arguments.rental.commitment,
+        usd_per_hour=usd_per_hour,
+        usd_per_million_output_tokens=million,
+        prices=[_region_price(price) for price in prices],
+        what_if=_what_if(entry, million, software) if arguments.torchtpu_claim and generation is not None else None,
+    )
+
+
+def _region_price(price: RegionPrice) -> RegionPriceEntry:
+    return fill(
+        RegionPriceEntry,
+        price,
+        usd_per_hour=price.on_demand,
+        spot_usd_per_hour=price.spot,
+        one_year_usd_per_hour=price.one_year,
+        three_years_usd_per_hour=price.three_years,
+    )
+
+
+def _what_if(entry: Entry, usd_per_million: Decimal | None, software: TpuSoftware) -> WhatIfEntry | None:
+    claimed = apply_claim(entry, usd_per_million, software.torchtpu_claim)
+    if claimed is None:
+        return None
+    return {
+        "label": _CLAIM,
+        "throughput_tokens_per_s_low": claimed.tokens_per_s_low,
+        "throughput_tokens_per_s_high": claimed.tokens_per_s_high,
+        "usd_per_million_output_tokens_low": float(claimed.usd_per_million_low),
+        "usd_per_million_output_tokens_high": float(claimed.usd_per_million_high),
+    }
+
+
+def _generation(option: GenerationOption, catalog: Catalog, software: TpuSoftware) -> GenerationEntry:
+    """A generation of TPU: whether vLLM runs the model on it, chips needed, and every slice with what it lacks."""
+    generation, chip = option.generation, catalog.accelerator(option.generation.accelerator)
+    terms = software.terms(generation.id)
+    return fill(
+        GenerationEntry,
+        generation,
+        option,
+        accelerator=chip.id,
+        memory_bytes_per_chip=chip.memory_usable,
+        bandwidth_bytes_per_s=chip.bandwidth,
+        vllm="" if terms is None else terms.vllm,
+        support_message=SUPPORT[option.support],
+        slices=list(_slices(option)),
+    )
+
+
+def _slices(option: GenerationOption) -> Iterable[SliceEntry]:
+    for each in option.slices:
+        tpu = each.offer.tpu
+        if tpu is not None:
+            yield {
+                "hardware": each.offer.id,
+                "topology": tpu.topology,
+                "chips": each.offer.accelerator_count,
+                "hosts": tpu.hosts,
+                "usd_per_hour": float(each.offer.usd_per_hour or 0),
+                "fits": each.entry is not None and each.entry.replicas == 1,
+                "reason": _why_not(each),
+            }
+
+
+def _why_not(option: SliceOption) -> str:
+    if option.rejection is not None:
+        return sentence(option.rejection.reason)
+    return "" if option.entry is None or option.entry.replicas == 1 else replicas_sentence(option.entry.replicas)
+
+
+EXAMPLE_SLICE = "v6e-1"
+"""Stands in the recipes where no model is named, or none that runs on a slice."""
+
+
+def _recipes(
+    arguments: GpuTpuArguments, model: str, options: TpuOptions | None, catalog: Catalog, software: TpuSoftware
+) -> Iterable[RecipeEntry]:
+    """Everything that is done with a slice, from the project to the server; then the cheapest GPU offer of each platform.
+
+    `model` is "" where none is named. Files and commands of GPUs are as the recommendation writes them.
+    """
+    entry = None if options is None else options.best_slice
+    offer = catalog.offer(EXAMPLE_SLICE, "tpu") if entry is None else entry.offer
+    terms = None if offer.tpu is None else software.terms(offer.tpu.generation.id)
+    if terms is not None:
+        checkpoint = entry is not None and any(reason.code == "checkpoint" for reason in entry.reasons)
+        choice = RecipeChoice(
+            offer=offer,
+            terms=terms,
+            model=model,
+            devices=1 if entry is None else entry.devices,
+            context_tokens=arguments.context_tokens,
+            region=arguments.region,
+            spot=arguments.commitment == "spot" or arguments.budget == "interruptible",
+            optimum=software.optimum,
+            optimum_lists_model=options is not None and options.runs_on_optimum,
+            checkpoint_precision=entry.precision if entry is not None and checkpoint else "",
+        )
+        yield from tpu_recipes(choice)
+    for entry in () if options is None else options.gpu_by_platform:
+        setup = write_setup(
+            ranked_entry(entry), catalog, model=model, context_tokens=arguments.context_tokens, sequences=arguments.concurrency
+        )
+        where = f"GPU: {entry.engine} on {entry.offer.id}, {PLATFORM_NAMES[entry.offer.platform]}"
+        parts = (
+            ("README.md", "yaml", setup.front_matter),
+            ("Dockerfile", "dockerfile", setup.dockerfile),
+            ("requirements.txt", "text", setup.requirements),
+            ("command", "bash", setup.command),
+        )
+        for name, language, code in parts:
+            if code is not None:
+                yield {
+                    "name": f"gpu_{entry.offer.platform}_{name.partition('.')[0].casefold()}",
+                    "title": f"{where}: {name}",
+                    "language": language,
+                    "code": code,
+                    "notes": list(setup.notes),
+                }

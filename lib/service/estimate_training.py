@@ -8,7 +8,7 @@ from typing import Annotated
 
 from lib import workload
 from lib.advisor.training import OWN, Change, TrainingOption, find_changes, rank_hardware
-from lib.answers.common import SCHEMA, source_entries, usd
+from lib.answers.common import fill, source_entries
 from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingOptionEntry
 from lib.catalog.offers import PLATFORMS
 from lib.errors import BadArgument
@@ -143,37 +143,28 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     options = rank_hardware(spec, request, catalog, places, total_tokens=total)
     changes = find_changes(spec, request, catalog.accelerator(REFERENCE))
     command, script = _recipe(spec, request, options, arguments)
-    return {
-        "schema": SCHEMA,
-        "model": spec.id,
-        "method": request.method,
-        "stack": request.stack,
-        "optimizer": request.optimizer,
-        "precision": request.precision,
-        "weights_format": step.precision,
-        "checkpointing": request.checkpointing,
-        "sharding": request.sharding,
-        "devices": request.devices,
-        "trained_parameters": step.trained_parameters,
-        "tokens_per_step": step.tokens_per_step,
-        "total_tokens": total,
-        "steps": math.ceil(total / step.tokens_per_step),
-        "parts": [{"name": name, "bytes": size} for name, size in step.parts.items()],
-        "allocated_bytes": step.allocated_bytes,
-        "reserved_low_bytes": step.reserved.low,
-        "reserved_bytes": step.reserved.typical,
-        "reserved_high_bytes": step.reserved.high,
-        "device_low_bytes": step.device.low,
-        "device_bytes": step.device.typical,
-        "device_high_bytes": step.device.high,
-        "host_bytes": step.host_bytes,
-        "options": [_option(option) for option in options],
-        "changes": [_change(request, change) for change in changes],
-        "command": command,
-        "script": script,
-        "caveats": caveat_entries((*spec.caveats, *_caveats(spec, request))),
-        "sources": source_entries((*spec.sources, *_SOURCES)),
-    }
+    return fill(
+        TrainingAnswer,
+        request,
+        step,
+        model=spec.id,
+        weights_format=step.precision,
+        total_tokens=total,
+        steps=math.ceil(total / step.tokens_per_step),
+        parts=[{"name": name, "bytes": size} for name, size in step.parts.items()],
+        reserved_low_bytes=step.reserved.low,
+        reserved_bytes=step.reserved.typical,
+        reserved_high_bytes=step.reserved.high,
+        device_low_bytes=step.device.low,
+        device_bytes=step.device.typical,
+        device_high_bytes=step.device.high,
+        options=[_option(option) for option in options],
+        changes=[_change(request, change) for change in changes],
+        command=command,
+        script=script,
+        caveats=caveat_entries((*spec.caveats, *_caveats(spec, request))),
+        sources=source_entries((*spec.sources, *_SOURCES)),
+    )
 
 
 _SOURCES = (
@@ -198,35 +189,11 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
 
 def _option(option: TrainingOption) -> TrainingOptionEntry:
     low, typical, high = option.tokens_per_s or (None, None, None)
-    return {
-        "hardware": option.hardware,
-        "platform": option.platform,
-        "name": option.name,
-        "accelerator": option.accelerator,
-        "devices": option.devices,
-        "verdict": option.verdict,
-        "capacity_bytes": option.capacity_bytes,
-        "needed_bytes": option.needed_bytes,
-        "longest_sequence_tokens": option.longest_sequence_tokens,
-        "largest_micro_batch": option.largest_micro_batch,
-        "tokens_per_s_low": low,
-        "tokens_per_s": typical,
-        "tokens_per_s_high": high,
-        "mfu": option.mfu,
-        "hours": option.hours,
-        "usd_per_hour": usd(option.usd_per_hour),
-        "usd": usd(option.usd),
-    }
+    return fill(TrainingOptionEntry, option, tokens_per_s_low=low, tokens_per_s=typical, tokens_per_s_high=high)
 
 
 def _change(request: TrainingRequest, change: Change) -> TrainingChangeEntry:
-    return {
-        "code": change.code,
-        "message": change_sentence(change.code, asdict(replace(request, **change.fields))),
-        "saved_bytes": change.saved_bytes,
-        "device_bytes": change.device_bytes,
-        "speed_ratio": change.speed_ratio,
-    }
+    return fill(TrainingChangeEntry, change, message=change_sentence(change.code, asdict(replace(request, **change.fields))))
 
 
 def _recipe(

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, cast
 
 from lib.advisor.speed import count_decode_parameters
-from lib.answers.common import SCHEMA, source_entries
+from lib.answers.common import fill, source_entries
 from lib.answers.live import (
     DeviceEntry,
     ErrorRatio,
@@ -72,17 +72,14 @@ def _floor_rate(case: PreparedRun, catalog: Catalog) -> float | None:
 
 def _prediction(case: PreparedRun) -> MeasurePrediction:
     prediction = case.expected
-    return {
-        "peak_bytes": prediction.peak_bytes,
+    return fill(
+        MeasurePrediction,
+        prediction,
         **run_end(prediction.speed, "value"),
-        "weights_bytes": prediction.weights_bytes,
-        "kv_cache_bytes": prediction.kv_cache_bytes,
-        "activation_bytes": prediction.activation_bytes,
-        "runtime_bytes": case.need.runtime_bytes,
-        "hardware": prediction.hardware,
-        "low": run_end(prediction.speed, "low"),
-        "high": run_end(prediction.speed, "high"),
-    }
+        runtime_bytes=case.need.runtime_bytes,
+        low=run_end(prediction.speed, "low"),
+        high=run_end(prediction.speed, "high"),
+    )
 
 
 def _errors(prediction: RunPrediction, measured: MeasuredRun) -> ErrorRatio:
@@ -91,19 +88,6 @@ def _errors(prediction: RunPrediction, measured: MeasuredRun) -> ErrorRatio:
         "peak_bytes": relative_error(prediction.peak_bytes, measured.peak_bytes),
         "ttft_s": relative_error(expected["ttft_s"], measured.ttft_s),
         "decode_tokens_per_s": relative_error(expected["decode_tokens_per_s"], measured.decode_tokens_per_s),
-    }
-
-
-def _device(device: Device) -> DeviceEntry:
-    return {
-        "kind": device.kind,
-        "name": device.name,
-        "accelerator": device.accelerator,
-        "memory_bytes": device.memory_bytes,
-        "cores": device.cores,
-        "driver": device.driver,
-        "torch": device.torch,
-        "transformers": device.transformers,
     }
 
 
@@ -150,33 +134,24 @@ def measure_answer(case: PreparedRun, measured: MeasuredRun, catalog: Catalog) -
         source=f"run on this device with transformers {run.device.transformers} and torch {run.device.torch}; {how}",
         checked=datetime.now(UTC).date().isoformat(),
     )
-    return {
-        "schema": SCHEMA,
-        "model": run.spec.id,
-        "architecture": run.spec.architecture,
-        "device": measured.device_name or run.device.name,
-        "device_details": _device(run.device),
-        "weights": "random",
-        "precision": run.precision,
-        "attention": measured.kernel,
-        "prompt_tokens": run.prompt_tokens,
-        "output_tokens": run.output_tokens,
-        "peak_bytes": measured.peak_bytes,
-        "weights_bytes": measured.weights_bytes,
-        "before_bytes": measured.before_bytes,
-        "reserved_bytes": measured.reserved_bytes,
-        "ttft_s": measured.ttft_s,
-        "decode_tokens_per_s": measured.decode_tokens_per_s,
-        "mean_tokens_per_s": measured.mean_tokens_per_s,
-        "weights_s": measured.weights_s,
-        "predicted": _prediction(case),
-        "error_ratio": errors,
-        "verdict": {"code": code, "message": message},
-        "caveats": caveat_entries(
+    return fill(
+        MeasureAnswer,
+        measured,
+        run,
+        model=run.spec.id,
+        architecture=run.spec.architecture,
+        device=measured.device_name or run.device.name,
+        device_details=fill(DeviceEntry, run.device),
+        weights="random",
+        attention=measured.kernel,
+        predicted=_prediction(case),
+        error_ratio=errors,
+        verdict={"code": code, "message": message},
+        caveats=caveat_entries(
             (*_caveats(case, measured, catalog.rules.zerogpu), *(caveat for caveat in prediction.caveats if caveat.code != _NOT_ASKED))
         ),
-        "sources": source_entries((ran, *prediction.sources)),
-    }
+        sources=source_entries((ran, *prediction.sources)),
+    )
 
 
 MAX_PROMPT, MAX_OUTPUT = 1_048_576, 4_096
@@ -272,29 +247,25 @@ def predict_measurement(app: App, arguments: MeasureArguments) -> ExpectedAnswer
     case = measurement_case(app, arguments)
     run, prediction, need = case.run, case.expected, case.need
     free_memory = Source(what="free memory", source=f"looked at on {run.device.name}", checked=datetime.now(UTC).date().isoformat())
-    return {
-        "schema": SCHEMA,
-        "model": run.spec.id,
-        "architecture": run.spec.architecture,
-        "device": run.device.name,
-        "device_kind": run.device.kind,
-        "precision": run.precision,
-        "prompt_tokens": run.prompt_tokens,
-        "output_tokens": run.output_tokens,
-        "predicted": {"peak_bytes": prediction.peak_bytes, **run_end(prediction.speed, "value")},
-        "low": run_end(prediction.speed, "low"),
-        "high": run_end(prediction.speed, "high"),
-        "weights_bytes": prediction.weights_bytes,
-        "kv_cache_bytes": prediction.kv_cache_bytes,
-        "activation_bytes": prediction.activation_bytes,
-        "runtime_bytes": need.runtime_bytes,
-        "need_bytes": need.total_bytes,
-        "allowed_bytes": usable_bytes(run.device),
-        "free_bytes": run.device.free_bytes,
-        "limit_s": case.ask.limit_s,
-        "caveats": caveat_entries(prediction.caveats),
-        "sources": source_entries((free_memory, *prediction.sources)),
-    }
+    return fill(
+        ExpectedAnswer,
+        run,
+        prediction,
+        need,
+        model=run.spec.id,
+        architecture=run.spec.architecture,
+        device=run.device.name,
+        device_kind=run.device.kind,
+        predicted={"peak_bytes": prediction.peak_bytes, **run_end(prediction.speed, "value")},
+        low=run_end(prediction.speed, "low"),
+        high=run_end(prediction.speed, "high"),
+        need_bytes=need.total_bytes,
+        allowed_bytes=usable_bytes(run.device),
+        free_bytes=run.device.free_bytes,
+        limit_s=case.ask.limit_s,
+        caveats=caveat_entries(prediction.caveats),
+        sources=source_entries((free_memory, *prediction.sources)),
+    )
 
 
 MAX_BATCH = 65_536
@@ -345,39 +316,23 @@ def _heartbeat_answer(case: MatmulCase, device: Device, outcome: HeartbeatRun) -
     clock = "the host's clock" if device.kind == "cpu" else "events on the device's stream"
     today = datetime.now(UTC).date().isoformat()
     timed = Source(what="the times", source=f"run on this device with torch {device.torch}, by {clock}, each result awaited", checked=today)
-    return {
-        "schema": SCHEMA,
-        "device": device.name,
-        "device_kind": device.kind,
-        "accelerator": device.accelerator,
-        "dtype": case.dtype,
-        "batch": case.batch,
-        "hidden": case.hidden,
-        "intermediate": case.intermediate,
-        "iterations": outcome.done,
-        "warmup": case.warmup,
-        "mean_s": beat.mean_s,
-        "median_s": beat.median_s,
-        "p95_s": beat.p95_s,
-        "min_s": beat.min_s,
-        "cold_first_s": beat.cold_first_s,
-        "flops": case.flops,
-        "weight_bytes": case.weight_bytes,
-        "moved_bytes": case.moved_bytes,
-        "achieved_flops_per_s": beat.achieved_flops_per_s,
-        "floor_s": beat.floor.seconds,
-        "floor_memory_s": beat.floor.memory_s,
-        "floor_compute_s": beat.floor.compute_s,
-        "bound": beat.floor.bound,
-        "efficiency": beat.efficiency,
-        "valid": beat.valid,
-        "bandwidth_bytes_per_s": roof.bandwidth,
-        "peak_flops_per_s": roof.peak,
-        "driver": device.driver,
-        "torch": device.torch,
-        "caveats": caveat_entries(_heartbeat_caveats(case, device, outcome)),
-        "sources": source_entries((timed, *roof.sources)),
-    }
+    return fill(
+        HeartbeatAnswer,
+        case,
+        beat,
+        device,
+        device=device.name,
+        device_kind=device.kind,
+        iterations=outcome.done,
+        floor_s=beat.floor.seconds,
+        floor_memory_s=beat.floor.memory_s,
+        floor_compute_s=beat.floor.compute_s,
+        bound=beat.floor.bound,
+        bandwidth_bytes_per_s=roof.bandwidth,
+        peak_flops_per_s=roof.peak,
+        caveats=caveat_entries(_heartbeat_caveats(case, device, outcome)),
+        sources=source_entries((timed, *roof.sources)),
+    )
 
 
 def _heartbeat_caveats(case: MatmulCase, device: Device, outcome: HeartbeatRun) -> Iterator[Caveat]:

@@ -10,8 +10,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, cast
 
 from lib import memory
-from lib.answers.common import SCHEMA, source_entries
-from lib.answers.model import CacheEntry, DryRunAnswer, FigureEntry, ModelAnswer, QuantizationEntry, TensorsAnswer
+from lib.answers.common import fill, source_entries
+from lib.answers.model import CacheEntry, DryRunAnswer, FigureEntry, ModelAnswer, QuantizationEntry, TensorEntry, TensorsAnswer
 from lib.errors import BadArgument, UnsupportedModel
 from lib.laws.activation import FLOAT32, generation_peak_bytes
 from lib.laws.forward_pass import attention_flop, linear_flop
@@ -21,7 +21,7 @@ from lib.memory import estimate_memory
 from lib.memory.resolve import layer_sizes
 from lib.memory.training import HALF, estimate_training, step_peaks
 from lib.model.dry_run_result import DryRun, InferenceRun, Training, TrainingRun
-from lib.model.spec import CacheTerm, ModelSpec, Quantization
+from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
@@ -54,49 +54,20 @@ def model_answer(spec: ModelSpec) -> ModelAnswer:
     loaded = estimate_memory(spec, MemoryRequest(context_tokens=1))
     by_dtype = _by_dtype(spec, loaded.weights.bytes, loaded.precision)
     unstated = [caveat for caveat in loaded.caveats if caveat.code == "dtype_unstated"]
-    return {
-        "schema": SCHEMA,
-        "id": spec.id,
-        "architecture": spec.architecture,
-        "model_type": spec.model_type,
-        "library": spec.library,
-        "media": [*(["images"] if spec.vision else []), *(["sound"] if spec.sound else [])],
-        "task": spec.task,
-        "parameters_total": spec.parameters_total,
-        "parameters_active": spec.parameters_active,
-        "parameters_by_component": spec.parameters_by_component,
-        "weights_bytes": loaded.weights.bytes,
-        "weights_bytes_by_dtype": by_dtype,
-        "weights_bytes_by_component": dict(spec.stored.bytes_by_component or loaded.weights.details),
-        "quantization": _quantization_entry(spec.stored.quantization),
-        "context_limit_tokens": spec.context_limit,
-        "layer_kinds": dict(spec.layer_kinds),
-        "cache": [_cache_entry(term) for term in spec.cache_terms or ()],
-        "license": spec.license,
-        "gated": spec.gated,
-        "source": spec.source,
-        "gguf_files": [{"model": f"{spec.id.partition(':')[0]}:{label}", "bytes": size} for label, size in spec.gguf_files],
-        "caveats": caveat_entries((*spec.caveats, *unstated, *_differs(sum(by_dtype.values()), loaded.weights.bytes))),
-        "sources": source_entries(spec.sources),
-    }
-
-
-def _cache_entry(term: CacheTerm) -> CacheEntry:
-    return {
-        "kind": term.kind,
-        "holds": term.holds,
-        "layers": term.layers,
-        "elements": term.elements,
-        "growth": term.growth,
-        "span": term.span,
-        "dtype": term.dtype,
-    }
-
-
-def _quantization_entry(quantization: Quantization | None) -> QuantizationEntry | None:
-    if quantization is None:
-        return None
-    return {"method": quantization.method, "format": quantization.format, "group_size": quantization.group_size}
+    return fill(
+        ModelAnswer,
+        spec,
+        media=[*(["images"] if spec.vision else []), *(["sound"] if spec.sound else [])],
+        weights_bytes=loaded.weights.bytes,
+        weights_bytes_by_dtype=by_dtype,
+        weights_bytes_by_component=dict(spec.stored.bytes_by_component or loaded.weights.details),
+        quantization=None if spec.stored.quantization is None else fill(QuantizationEntry, spec.stored.quantization),
+        context_limit_tokens=spec.context_limit,
+        cache=[fill(CacheEntry, term) for term in spec.cache_terms or ()],
+        gguf_files=[{"model": f"{spec.id.partition(':')[0]}:{label}", "bytes": size} for label, size in spec.gguf_files],
+        caveats=caveat_entries((*spec.caveats, *unstated, *_differs(sum(by_dtype.values()), loaded.weights.bytes))),
+        sources=source_entries(spec.sources),
+    )
 
 
 def _by_dtype(spec: ModelSpec, loaded: int, precision: str) -> dict[str, int]:
@@ -144,30 +115,16 @@ def tensors(app: App, arguments: TensorsArguments) -> TensorsAnswer:
     estimate = memory.estimate_memory(spec, MemoryRequest(precision=arguments.precision, engine=arguments.engine, pictures=pictures))
     sizes, total = estimate.of.tensor_bytes, estimate.weights_bytes
     pairs = sorted(zip(spec.tensors, sizes, strict=True), key=lambda pair: (-pair[1], pair[0].component, pair[0].name))
-    return {
-        "schema": SCHEMA,
-        "model": spec.id,
-        "precision": estimate.precision,
-        "engine": estimate.engine,
-        "parameters_total": spec.parameters_total,
-        "weights_bytes": total,
-        "tensors": [
-            {
-                "component": group.component,
-                "block": group.block,
-                "kind": group.kind,
-                "name": group.name,
-                "shape": list(group.shape),
-                "count": group.count,
-                "parameters": group.parameters,
-                "bytes": size,
-                "share": round(size / total, 6) if total else 0.0,
-            }
-            for group, size in pairs
-        ],
-        "caveats": caveat_entries(spec.caveats),
-        "sources": source_entries((*spec.sources, *estimate.sources[:1])),
-    }
+    return fill(
+        TensorsAnswer,
+        estimate,
+        model=spec.id,
+        parameters_total=spec.parameters_total,
+        weights_bytes=total,
+        tensors=[fill(TensorEntry, group, bytes=size, share=round(size / total, 6) if total else 0.0) for group, size in pairs],
+        caveats=caveat_entries(spec.caveats),
+        sources=source_entries((*spec.sources, *estimate.sources[:1])),
+    )
 
 
 _PRECISION = "bf16"
@@ -225,18 +182,15 @@ def _answer(app: App, arguments: DryRunArguments, run: DryRun) -> DryRunAnswer:
     else:
         raise UnsupportedModel("Nothing was executed. Ask again, or ask for the estimate, which needs no run.")
     executed = Source(what="executed figures", source=f"{run.architecture} under torch's FakeTensorMode", checked="")
-    return {
-        "schema": SCHEMA,
-        "model": spec.id,
-        "architecture": run.architecture,
-        "mode": arguments.mode,
-        "layers": run.layers,
-        "layers_run": run.layers_run,
-        "peak_bytes": run.peak_bytes,
-        "figures": figures,
-        "caveats": caveat_entries((*spec.caveats, *_differences(figures))),
-        "sources": source_entries((executed, *spec.sources)),
-    }
+    return fill(
+        DryRunAnswer,
+        run,
+        model=spec.id,
+        mode=arguments.mode,
+        figures=figures,
+        caveats=caveat_entries((*spec.caveats, *_differences(figures))),
+        sources=source_entries((executed, *spec.sources)),
+    )
 
 
 def _differences(figures: list[FigureEntry]) -> Iterator[Caveat]:

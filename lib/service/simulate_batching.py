@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar, cast
 
 import numpy as np
 
-from lib.answers.common import SCHEMA, source_entries, usd
+from lib.answers.common import SCHEMA, fill, source_entries, usd
 from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LoadEntry, LoadsAnswer, TierNeedEntry, TrafficFigures
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Cards
@@ -237,25 +237,23 @@ def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
     if arguments.capacity:
         needs = [step for step in _in_turns(app, _find_needs(app, spec, server, question, arguments)) if step is not None]
     alone, sources = _prediction(app, spec, server, arguments)
-    return {
-        "schema": SCHEMA,
-        "model": spec.id,
-        "hardware": hardware.id,
-        "policy": server.plan.policy,
-        "precision": server.deployment.precision,
-        "engine": server.deployment.layout.engine,
-        "arrivals": question.arrivals,
-        "replicas": server.plan.replicas,
-        "max_batch_size": server.plan.max_batch_size,
+    return fill(
+        BatchingAnswer,
+        result,
+        model=spec.id,
+        hardware=hardware.id,
+        policy=server.plan.policy,
+        precision=server.deployment.precision,
+        engine=server.deployment.layout.engine,
+        arrivals=question.arrivals,
+        replicas=server.plan.replicas,
+        max_batch_size=server.plan.max_batch_size,
         **traffic_figures(result),
-        "span_s": result.span_s,
-        "billed_s": result.billed_s,
-        "most_requests_per_s": most_requests_per_s(server, question.shape),
-        "events": result.events,
-        "capacity": None if needs is None else _capacity(needs, question),
-        "caveats": caveat_entries((*describe_caveats(server, question, result), *describe_needs(needs or ()), *alone)),
-        "sources": source_entries(sources),
-    }
+        most_requests_per_s=most_requests_per_s(server, question.shape),
+        capacity=None if needs is None else _capacity(needs, question),
+        caveats=caveat_entries((*describe_caveats(server, question, result), *describe_needs(needs or ()), *alone)),
+        sources=source_entries(sources),
+    )
 
 
 def summarise_answered(simulation: Simulation, server: Server, question: TrafficQuestion) -> TrafficResult:
@@ -276,41 +274,11 @@ def summarise_answered(simulation: Simulation, server: Server, question: Traffic
 
 def traffic_figures(result: TrafficResult) -> TrafficFigures:
     """The figures as answers carry them."""
-    tpot = result.tpot
-    return {
-        "requests": result.requests,
-        "completed": result.completed,
-        "refused": result.refused,
-        "counted_from_s": result.counted_from_s,
-        "counted_until_s": result.counted_until_s,
-        "requests_per_s": result.requests_per_s,
-        "throughput_tokens_per_s": result.throughput_tokens_per_s,
-        "utilisation": result.utilisation,
-        "queue_mean": result.queue_mean,
-        "queue_longest": result.queue_longest,
-        "backlog": result.backlog,
-        "wait_p50_s": result.wait.p50,
-        "wait_p99_s": result.wait.p99,
-        "ttft_mean_s": result.ttft.mean,
-        "ttft_p50_s": result.ttft.p50,
-        "ttft_p95_s": result.ttft.p95,
-        "ttft_p99_s": result.ttft.p99,
-        "tpot_mean_s": None if tpot is None else tpot.mean,
-        "tpot_p50_s": None if tpot is None else tpot.p50,
-        "tpot_p95_s": None if tpot is None else tpot.p95,
-        "tpot_p99_s": None if tpot is None else tpot.p99,
-        "latency_mean_s": result.latency.mean,
-        "latency_p50_s": result.latency.p50,
-        "latency_p95_s": result.latency.p95,
-        "latency_p99_s": result.latency.p99,
-        "goodput_per_s": result.goodput_per_s,
-        "on_target": result.on_target,
-        "preemptions": result.preemptions,
-        "cold_starts": result.cold_starts,
-        "cache_peak_bytes": result.cache_peak_bytes,
-        "cache_bytes": result.cache_bytes,
-        "usd_per_million_tokens": usd(result.usd_per_million_tokens),
-    }
+    spreads = {"wait": result.wait, "ttft": result.ttft, "tpot": result.tpot, "latency": result.latency}
+    times = (name for name in TrafficFigures.__annotations__ if name.endswith(("_mean_s", "_p50_s", "_p95_s", "_p99_s")))
+    split = {name: name.split("_") for name in times}
+    spread_s = {name: getattr(spreads[of], point, None) for name, (of, point, _) in split.items()}  # None where nothing was spread
+    return fill(TrafficFigures, result, **spread_s)
 
 
 def _prediction(app: App, spec: ModelSpec, server: Server, arguments: ServedArguments) -> tuple[tuple[Caveat, ...], tuple[Source, ...]]:
@@ -360,17 +328,17 @@ def _capacity(needs: list[CapacityNeed], question: TrafficQuestion) -> CapacityN
 
 def _tier(need: CapacityNeed) -> TierNeedEntry:
     hardware, result = need.server.hardware, need.result
-    return {
-        "hardware": hardware.id,
-        "platform": hardware.platform if isinstance(hardware, Offer) else "",
-        "name": hardware.name if isinstance(hardware, Offer) else hardware.id,
-        "replicas": need.replicas,
-        "usd_per_hour": usd(need.usd_per_hour),
-        "ttft_p99_s": None if result is None else result.ttft.p99,
-        "tpot_p99_s": None if result is None or result.tpot is None else result.tpot.p99,
-        "usd_per_million_tokens": None if need.replicas is None or result is None else usd(result.usd_per_million_tokens),
-        "steady": result is not None and result.steady,
-    }
+    return fill(
+        TierNeedEntry,
+        need,
+        hardware=hardware.id,
+        platform=hardware.platform if isinstance(hardware, Offer) else "",
+        name=hardware.name if isinstance(hardware, Offer) else hardware.id,
+        ttft_p99_s=None if result is None else result.ttft.p99,
+        tpot_p99_s=None if result is None or result.tpot is None else result.tpot.p99,
+        usd_per_million_tokens=None if need.replicas is None or result is None else usd(result.usd_per_million_tokens),
+        steady=result is not None and result.steady,
+    )
 
 
 def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:

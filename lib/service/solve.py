@@ -18,7 +18,7 @@ from lib.advisor.limits import (
 )
 from lib.advisor.memory_savings import MemorySaving, find_memory_savings
 from lib.advisor.result import Entry
-from lib.answers.common import SCHEMA, source_entries
+from lib.answers.common import fill, source_entries
 from lib.answers.model import CheapestTierEntry, MaximumEntry, MemorySavingEntry, PrecisionTryEntry, SolveAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
@@ -92,35 +92,29 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         (on_zerogpu(hardware) and arguments.concurrency > 1, Caveat("calls_not_shared", {"concurrency": arguments.concurrency})),
         (any(way.code == "offload" for way in ways), Caveat("offload_price")),
     )
-    return {
-        "schema": SCHEMA,
-        "model": spec.id,
-        "hardware": hardware.id,
-        "platform": hardware.platform if isinstance(hardware, Offer) else "",
-        "name": hardware.name,
-        "precision": estimate.precision,
-        "engine": of.engine,
-        "devices": of.devices,
-        "copies": of.copies,
-        "context_tokens": of.context_tokens,
-        "concurrency": of.requests,
-        "fits": fit.fits,
-        "meets_limits": targets.missed_limit(speed) is None,
-        "per_device_bytes": estimate.per_device_bytes,
-        "capacity_bytes": fit.capacity_bytes,
-        "free_bytes": fit.free_bytes,
-        "ttft_s": None if speed is None else speed.ttft_s.value,
-        "tokens_per_s": _rate(speed),
-        "longest_context": _maximum(find_longest_context(of, targets), of, targets),
-        "most_requests": _maximum(find_most_requests(of, targets), of, targets),
-        "largest_batch": _maximum(find_largest_batch(of), of, targets),
-        "best_precision": best_precision(tries),
-        "precisions": [_precision(each) for each in tries],
-        "cheapest": _find_cheapest(of, arguments, catalog),
-        "memory_savings": [_way(way) for way in ways],
-        "caveats": caveat_entries((*cut, *(caveat for holds, caveat in open_points if holds), *spec.caveats, *estimate.caveats)),
-        "sources": source_entries((*spec.sources, *estimate.sources)),
-    }
+    return fill(
+        SolveAnswer,
+        estimate,
+        fit,
+        of,
+        model=spec.id,
+        hardware=hardware.id,
+        platform=hardware.platform if isinstance(hardware, Offer) else "",
+        name=hardware.name,
+        concurrency=of.requests,
+        meets_limits=targets.missed_limit(speed) is None,
+        ttft_s=None if speed is None else speed.ttft_s.value,
+        tokens_per_s=_rate(speed),
+        longest_context=_maximum(find_longest_context(of, targets), of, targets),
+        most_requests=_maximum(find_most_requests(of, targets), of, targets),
+        largest_batch=_maximum(find_largest_batch(of), of, targets),
+        best_precision=best_precision(tries),
+        precisions=[_precision(each) for each in tries],
+        cheapest=_find_cheapest(of, arguments, catalog),
+        memory_savings=[_way(way) for way in ways],
+        caveats=caveat_entries((*cut, *(caveat for holds, caveat in open_points if holds), *spec.caveats, *estimate.caveats)),
+        sources=source_entries((*spec.sources, *estimate.sources)),
+    )
 
 
 def _rate(speed: SpeedEstimate | None) -> float | None:
@@ -139,29 +133,23 @@ def _maximum(most: Maximum, of: ServingSetup, targets: Targets) -> MaximumEntry:
 
 
 def _precision(tried: PrecisionTry) -> PrecisionTryEntry:
-    return {
-        "precision": tried.precision,
-        "fits": tried.fits,
-        "meets_limits": tried.missed_limit is None,
-        "weights_bytes": tried.weights_bytes,
-        "per_device_bytes": tried.per_device_bytes,
-        "ttft_s": None if tried.speed is None else tried.speed.ttft_s.value,
-        "tokens_per_s": _rate(tried.speed),
-    }
+    return fill(
+        PrecisionTryEntry,
+        tried,
+        meets_limits=tried.missed_limit is None,
+        ttft_s=None if tried.speed is None else tried.speed.ttft_s.value,
+        tokens_per_s=_rate(tried.speed),
+    )
 
 
 def _way(way: MemorySaving) -> MemorySavingEntry:
-    return {
-        "code": way.code,
-        "message": sentence(Reason("memory_saving", dict(way.needs), variant=way.code)),
-        "effect": describe_speed_change(way.tpot_ratio, way.ttft_ratio),
-        "saved_bytes": way.saved_bytes,
-        "per_device_bytes": way.per_device_bytes,
-        "fits": way.fits,
-        "tpot_ratio": way.tpot_ratio,
-        "ttft_ratio": way.ttft_ratio,
-        "needs": {name: value if isinstance(value, int) else str(value) for name, value in way.needs.items()},
-    }
+    return fill(
+        MemorySavingEntry,
+        way,
+        message=sentence(Reason("memory_saving", dict(way.needs), variant=way.code)),
+        effect=describe_speed_change(way.tpot_ratio, way.ttft_ratio),
+        needs={name: value if isinstance(value, int) else str(value) for name, value in way.needs.items()},
+    )
 
 
 def _find_cheapest(of: ServingSetup, arguments: SolveArguments, catalog: Catalog) -> CheapestTierEntry | None:
@@ -187,17 +175,9 @@ def _find_cheapest(of: ServingSetup, arguments: SolveArguments, catalog: Catalog
     if not able:
         return None
     best = min(able, key=lambda entry: entry.cost.usd_per_hour * entry.replicas)
-    return {
-        "hardware": best.offer.id,
-        "platform": best.offer.platform,
-        "name": best.offer.name,
-        "precision": best.precision,
-        "engine": best.engine,
-        "replicas": best.replicas,
-        "usd_per_hour": float(best.cost.usd_per_hour * best.replicas),
-        "ttft_s": best.speed.ttft_s,
-        "tokens_per_s": best.speed.tokens_per_s,
-    }
+    return fill(
+        CheapestTierEntry, best.offer, best, best.speed, hardware=best.offer.id, usd_per_hour=float(best.cost.usd_per_hour * best.replicas)
+    )
 
 
 def _meets_limits(entry: Entry, targets: Targets) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from lib.answers.common import SCHEMA, PassEntry, RooflineAnswer, SpeedAnswer, SpeedEnd, SpeedFigures, SpeedPartEntry, source_entries
+from lib.answers.common import PassEntry, RooflineAnswer, SpeedAnswer, SpeedEnd, SpeedFigures, SpeedPartEntry, fill, source_entries
 from lib.answers.live import RunEnd
 from lib.answers.traffic import LatencyAnswer, LatencyPartEntry, PrecisionEntry
 from lib.catalog.offers import Offer
@@ -42,7 +42,6 @@ from lib.speed import (
     End,
     ExplainedSpeed,
     SpeedEstimate,
-    SpeedPart,
     SpeedRequest,
     SpeedTable,
     predict_speed,
@@ -122,10 +121,6 @@ def _at(band: Band[float] | None, end: End) -> float | None:
     return None if band is None else band.at(end)
 
 
-def _part(part: SpeedPart) -> SpeedPartEntry:
-    return {"name": part.name, "seconds": part.seconds, "law": part.law, "inputs": dict(part.inputs), "source": part.source}
-
-
 def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> SpeedAnswer:
     """The estimate as plain JSON.
 
@@ -136,23 +131,19 @@ def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest
     """
     resolve_size(spec, request.pictures)
     speed = predict_speed(spec, hardware, request, accelerators)
-    return {
-        "schema": SCHEMA,
-        "model": spec.id,
-        "hardware": hardware.id,
-        "precision": speed.precision,
-        "engine": speed.engine,
+    return fill(
+        SpeedAnswer,
+        speed,
+        model=spec.id,
+        hardware=hardware.id,
         **_figures(speed, "value"),
-        "unit": speed.unit,
-        "bound": speed.bound,
-        "running_requests": speed.running_requests,
-        "low": _figures(speed, "low"),
-        "high": _figures(speed, "high"),
-        "decode_parts": [_part(part) for part in speed.decode_parts],
-        "prompt_parts": [_part(part) for part in speed.prompt_parts],
-        "caveats": caveat_entries((*_limits(spec, hardware, request), *speed.caveats)),
-        "sources": source_entries(speed.sources),
-    }
+        low=_figures(speed, "low"),
+        high=_figures(speed, "high"),
+        decode_parts=[fill(SpeedPartEntry, part) for part in speed.decode_parts],
+        prompt_parts=[fill(SpeedPartEntry, part) for part in speed.prompt_parts],
+        caveats=caveat_entries((*_limits(spec, hardware, request), *speed.caveats)),
+        sources=source_entries(speed.sources),
+    )
 
 
 def _limits(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest) -> list[Caveat]:
@@ -280,49 +271,40 @@ def diagnose_latency(app: App, arguments: LatencyArguments) -> LatencyAnswer:
         concurrency=measured.concurrency or arguments.concurrency,
     )
     diagnosis = diagnose(spec, hardware, request, measured, catalog.accelerators)
-    return {
-        "schema": SCHEMA,
-        "model": spec.id,
-        "hardware": hardware.id,
-        "precision": diagnosis.speed.precision,
-        "engine": diagnosis.speed.engine,
-        "prompt_tokens": request.prompt_tokens,
-        "output_tokens": request.output_tokens,
-        "concurrency": diagnosis.speed.request.concurrency,
-        "parts": [_latency_part(part, diagnosis.total_ms) for part in diagnosis.parts],
-        "total_ms": diagnosis.total_ms,
-        "dominant": None if diagnosis.dominant is None else diagnosis.dominant.name,
-        "bound": diagnosis.speed.bound,
-        "ridge_batch": diagnosis.ridge,
-        "read_from": measured.origin,
-        "reasons": reason_entries(diagnosis.reasons),
-        "next_steps": reason_entries(diagnosis.next_steps),
-        "precisions": [_format_effect(effect) for effect in diagnosis.formats],
-        "caveats": caveat_entries(diagnosis.caveats),
-        "sources": source_entries(diagnosis.speed.sources),
-    }
+    return fill(
+        LatencyAnswer,
+        diagnosis,
+        request,
+        model=spec.id,
+        hardware=hardware.id,
+        precision=diagnosis.speed.precision,
+        engine=diagnosis.speed.engine,
+        concurrency=diagnosis.speed.request.concurrency,
+        parts=[_latency_part(part, diagnosis.total_ms) for part in diagnosis.parts],
+        dominant=None if diagnosis.dominant is None else diagnosis.dominant.name,
+        bound=diagnosis.speed.bound,
+        ridge_batch=diagnosis.ridge,
+        read_from=measured.origin,
+        reasons=reason_entries(diagnosis.reasons),
+        next_steps=reason_entries(diagnosis.next_steps),
+        precisions=[_format_effect(effect) for effect in diagnosis.formats],
+        caveats=caveat_entries(diagnosis.caveats),
+        sources=source_entries(diagnosis.speed.sources),
+    )
 
 
 def _latency_part(part: LatencyPart, total_ms: float) -> LatencyPartEntry:
     expected = part.expected
-    return {
-        "name": part.name,
-        "measured_ms": part.measured_ms,
-        "expected_ms": None if expected is None else expected.value,
-        "low_ms": None if expected is None else expected.low,
-        "high_ms": None if expected is None else expected.high,
-        "share": part.measured_ms / total_ms if total_ms > 0 else None,
-        "verdict": part.verdict,
-    }
+    return fill(
+        LatencyPartEntry,
+        part,
+        expected_ms=None if expected is None else expected.value,
+        low_ms=None if expected is None else expected.low,
+        high_ms=None if expected is None else expected.high,
+        share=part.measured_ms / total_ms if total_ms > 0 else None,
+    )
 
 
 def _format_effect(effect: FormatEffect) -> PrecisionEntry:
     values: dict[str, Value] = {"precision": effect.precision, "percent": abs(100 * effect.saved)}
-    return {
-        "precision": effect.precision,
-        "tpot_ms": effect.tpot_ms,
-        "ttft_ms": effect.ttft_ms,
-        "weights_bytes": effect.weights_bytes,
-        "effect": effect.effect,
-        "message": sentence(Reason(f"format_{effect.effect}", values)),
-    }
+    return fill(PrecisionEntry, effect, message=sentence(Reason(f"format_{effect.effect}", values)))

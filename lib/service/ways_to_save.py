@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lib.advisor.deployment import Deployment
 from lib.advisor.savings import NoSaving, Saving, find_savings
-from lib.answers.common import SCHEMA, source_entries
+from lib.answers.common import fill, source_entries
 from lib.answers.cost import NoWayEntry, WayEntry, WaysToSaveAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
@@ -37,17 +37,17 @@ def ways_to_save(app: App, arguments: CostArguments) -> WaysToSaveAnswer:
         price = next(iter(app.providers(spec.id).prices), None)
     request = arguments.memory_request(spec, offer, usage)
     report = find_savings(deploy(app, catalog, spec, offer, request, usage, price))
-    return {
-        "schema": SCHEMA,
-        "model": spec.id,
-        "hardware": offer.id,
-        "platform": offer.platform,
-        "usd_per_month": float(report.usd_per_month),
-        "ways": [way_entry(saving) for saving in report.savings],
-        "no_ways": [no_way_entry(none) for none in report.no_savings],
-        "caveats": caveat_entries(spec.caveats),
-        "sources": source_entries((*offer.sources, *spec.sources, *(() if price is None else (price.source,)))),
-    }
+    return fill(
+        WaysToSaveAnswer,
+        report,
+        model=spec.id,
+        hardware=offer.id,
+        platform=offer.platform,
+        ways=[way_entry(saving) for saving in report.savings],
+        no_ways=[no_way_entry(none) for none in report.no_savings],
+        caveats=caveat_entries(spec.caveats),
+        sources=source_entries((*offer.sources, *spec.sources, *(() if price is None else (price.source,)))),
+    )
 
 
 def deploy(
