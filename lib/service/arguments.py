@@ -294,6 +294,11 @@ def whole_number(low: int, high: int) -> Checked:
     return Checked(lambda name, value: check_whole(name, value, low, high), int)
 
 
+def number(low: float, high: float) -> Checked:
+    """A number in [low, high]."""
+    return Checked(lambda name, value: check_number(name, value, low, high), float)
+
+
 def decimal_number(low: int, high: int) -> Checked:
     """A number in [low, high] as it was written, for money and hours."""
     return Checked(lambda name, value: check_decimal(name, value, low, high), float)
@@ -365,8 +370,8 @@ RequestsPerDay = Annotated[int, whole_number(0, MAX_REQUESTS_PER_DAY)]
 HoursPerDay = Annotated[Decimal, decimal_number(0, 24)]
 DaysPerMonth = Annotated[Decimal, decimal_number(0, 31)]
 UsdPerMonth = Annotated[Decimal, decimal_number(0, MAX_USD_PER_MONTH)]
-TokensPerSecond = Annotated[float, Checked(lambda name, value: check_number(name, value, 0, MAX_TOKENS_PER_S), float)]
-FirstTokenSeconds = Annotated[float, Checked(lambda name, value: check_number(name, value, 0, 86_400), float)]
+TokensPerSecond = Annotated[float, number(0, MAX_TOKENS_PER_S)]
+FirstTokenSeconds = Annotated[float, number(0, 86_400)]
 Pixels = Annotated[int, whole_number(0, MAX_PIXELS)]
 Frames = Annotated[int, whole_number(0, MAX_PIXELS)]
 Steps = Annotated[int, whole_number(0, MAX_STEPS)]
@@ -378,7 +383,7 @@ ImageCount = Annotated[
 ImageSide = Annotated[int, whole_number(SHORTEST_SIDE, LONGEST_IMAGE)]
 SoundSeconds = Annotated[
     float,
-    Checked(lambda name, value: check_number(name, value, 0, LONGEST_SOUND_S), float),
+    number(0, LONGEST_SOUND_S),
     Field(description="seconds of sound in each request, for models that hear; 0 is half a minute"),
 ]
 Guidance = Annotated[

@@ -23,7 +23,7 @@ from lib.live.limits import DeviceRates
 from lib.live.zerogpu import quota_values
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
-from lib.service.arguments import Arguments, Checked, argument, check_number, describe_value, whole_number
+from lib.service.arguments import Arguments, Checked, argument, describe_value, number, whole_number
 from lib.service.endpoint import App
 from lib.service.runs import Run, RunPrediction, predict_run, relative_error
 from lib.service.speed import run_end
@@ -114,7 +114,7 @@ class ChatArguments(Arguments):
         [], "earlier turns, oldest first, as objects with role (user or assistant) and content"
     )
     max_new_tokens: Annotated[int, whole_number(1, MOST_TOKENS)] = argument(256, "the longest answer, 1 to 1024 tokens")
-    temperature: Annotated[float, Checked(lambda name, value: check_number(name, value, 0, MOST_TEMPERATURE), float)] = argument(
+    temperature: Annotated[float, number(0, MOST_TEMPERATURE)] = argument(
         0.7, "0 takes the most likely token each time; up to 2 varies more"
     )
 

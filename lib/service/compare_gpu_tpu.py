@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Annotated, cast
 
 from lib.advisor import gpu_tpu
-from lib.advisor.gpu_tpu import Decision, Findings, Place, WeighedReason, Work, decide
+from lib.advisor.gpu_tpu import Decision, Findings, WeighedReason, Work, decide
 from lib.advisor.result import Entry
 from lib.advisor.tpu_options import (
     COMMITMENTS,
@@ -61,7 +61,7 @@ from lib.service.arguments import (
     TokensOrNone,
     argument,
     check_choice,
-    check_number,
+    number,
     one_of,
     whole_number,
 )
@@ -112,19 +112,12 @@ class GpuTpuArguments(Arguments):
     )
     context_tokens: Tokens = argument(4096, "tokens per request, prompt and answer together")
     concurrency: Concurrency = argument(8, "requests served at the same time")
-    max_ttft_s: Annotated[float, Checked(lambda name, value: check_number(name, value, 0, LONGEST_TTFT_S), float)] = argument(
-        0, "limit on the time to first token; 0 sets none"
-    )
+    max_ttft_s: Annotated[float, number(0, LONGEST_TTFT_S)] = argument(0, "limit on the time to first token; 0 sets none")
     region: Annotated[str, Checked(lambda _, value: value, str)] = argument(HOME_REGION, "region of the TPU prices, such as europe-west4")
     commitment: Annotated[Commitment, one_of(COMMITMENTS)] = argument("on_demand", "TPU price: on_demand, spot, 1_year or 3_years")
     torchtpu_claim: Flag = argument(False, "add what a vendor's claim of 1.5 to 2 times the speed would mean")
     prompt_tokens: TokensOrNone = argument(0, "tokens of the usual prompt; 0 takes a share of the context")
     output_tokens: TokensOrNone = argument(0, "tokens of the usual answer; 0 takes a share of the context")
-
-    @property
-    def places(self) -> frozenset[Place]:
-        """Where it has to run."""
-        return frozenset(place for place in gpu_tpu.PLACES if getattr(self, place))
 
     @property
     def rental(self) -> Rental:
@@ -145,7 +138,7 @@ class GpuTpuArguments(Arguments):
             control_flow="irregular" if self.irregular_control_flow else "regular",
             sparsity="unstructured" if self.unstructured_sparsity else "dense",
             embeddings="very_large" if self.large_embeddings else "usual",
-            places=self.places,
+            places=frozenset(place for place in gpu_tpu.PLACES if getattr(self, place)),
             precision=self.precision,
             chips=self.chips_at_scale,
             training_steps=self.training_steps,
@@ -183,32 +176,7 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     if findings.tpu_price is not None and arguments.commitment in _PRICED.get(work.budget, ()):
         work = replace(work, budget="not_stated")  # the price already counts it
     findings = replace(findings, values={**find_general_values(catalog, software), **findings.values})
-    return _answer(arguments, spec, options, decide(work, rules, findings), catalog, software)
-
-
-def _check_consistent(arguments: GpuTpuArguments) -> None:
-    """Refuse answers that contradict each other.
-
-    Raises:
-        BadArgument: names the second of the two.
-    """
-    if arguments.static_shapes and (arguments.shape_changes or arguments.dynamic_shapes):
-        raise BadArgument("static_shapes", "true", "false where shape_changes or dynamic_shapes is true")
-    if arguments.shape_changes and arguments.dynamic_shapes:
-        raise BadArgument("shape_changes", "true", "false where dynamic_shapes is true: within buckets, or at every step")
-    for elsewhere in ("outside_gcp", "on_prem"):
-        if arguments.on_gcp and getattr(arguments, elsewhere):
-            raise BadArgument("on_gcp", "true", f"false where {elsewhere} is true")
-
-
-def _answer(
-    arguments: GpuTpuArguments,
-    spec: ModelSpec | None,
-    options: TpuOptions | None,
-    decision: Decision,
-    catalog: Catalog,
-    software: TpuSoftware,
-) -> GpuTpuAnswer:
+    decision = decide(work, rules, findings)
     entries = [] if options is None else list(_option_entries(arguments, options, software))
     return fill(
         GpuTpuAnswer,
@@ -225,6 +193,21 @@ def _answer(
         caveats=caveat_entries(_caveats(arguments, spec, options)),
         sources=source_entries(_sources(decision, options, software)),
     )
+
+
+def _check_consistent(arguments: GpuTpuArguments) -> None:
+    """Refuse answers that contradict each other.
+
+    Raises:
+        BadArgument: names the second of the two.
+    """
+    if arguments.static_shapes and (arguments.shape_changes or arguments.dynamic_shapes):
+        raise BadArgument("static_shapes", "true", "false where shape_changes or dynamic_shapes is true")
+    if arguments.shape_changes and arguments.dynamic_shapes:
+        raise BadArgument("shape_changes", "true", "false where dynamic_shapes is true: within buckets, or at every step")
+    for elsewhere in ("outside_gcp", "on_prem"):
+        if arguments.on_gcp and getattr(arguments, elsewhere):
+            raise BadArgument("on_gcp", "true", f"false where {elsewhere} is true")
 
 
 def _reason(weighed: WeighedReason) -> WeighedReasonEntry:

@@ -29,8 +29,8 @@ from lib.service.arguments import (
     Tokens,
     argument,
     check_choices,
-    check_number,
     describe_value,
+    number,
     one_of,
     whole_number,
 )
@@ -62,10 +62,6 @@ def _places(name: str, value: object) -> tuple[str, ...]:
     return PLACES if ALL in names else names
 
 
-def _number(low: float, high: float) -> Checked:
-    return Checked(lambda name, value: check_number(name, value, low, high), float)
-
-
 class TrainingArguments(Arguments):
     """Arguments of `/estimate_training`."""
 
@@ -93,8 +89,8 @@ class TrainingArguments(Arguments):
     sharding: Annotated[workload.Sharding, one_of(workload.SHARDINGS)] = argument("none", "how several devices share the states")
     devices: Annotated[int, whole_number(1, MOST_DEVICES)] = argument(1, "devices that train together")
     rows: Annotated[int, whole_number(0, MOST_ROWS)] = argument(10_000, "rows of the dataset")
-    tokens_per_row: Annotated[float, _number(1, 10**8)] = argument(512, "tokens of a row, on average")
-    epochs: Annotated[float, _number(0.0001, 10_000)] = argument(1, "passes over the dataset")
+    tokens_per_row: Annotated[float, number(1, 10**8)] = argument(512, "tokens of a row, on average")
+    epochs: Annotated[float, number(0.0001, 10_000)] = argument(1, "passes over the dataset")
     platforms: Annotated[tuple[str, ...], Checked(_places, str)] = argument(
         "spaces,jobs", "comma list of spaces, jobs, endpoints, own, all"
     )

@@ -28,8 +28,8 @@ from lib.service.arguments import (
     TokensOrNone,
     argument,
     check_hardware,
-    check_number,
     describe_value,
+    number,
     one_of,
     whole_number,
 )
@@ -81,17 +81,13 @@ class ManySimulations(Busy):
         )
 
 
-def _number(low: float, high: float) -> Checked:
-    return Checked(lambda name, value: check_number(name, value, low, high), float)
-
-
 def _check_trace(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise BadArgument(name, describe_value(value), "the text of a CSV, or an empty text")
     return value
 
 
-Seconds = Annotated[float, _number(0, LONGEST_S)]
+Seconds = Annotated[float, number(0, LONGEST_S)]
 
 
 class ServedArguments(Arguments):
@@ -102,13 +98,13 @@ class ServedArguments(Arguments):
     prompt_tokens: Tokens = argument(512, "tokens of a prompt, on average")
     output_tokens: Tokens = argument(256, "tokens of an answer, on average")
     max_batch_size: Annotated[int, whole_number(1, MOST_BATCH)] = argument(32, "sequences that a replica takes at a time (max_num_seqs)")
-    timeout_s: Annotated[float, _number(0, 3_600)] = argument(0.05, "dynamic batching: seconds after which a batch starts unfilled")
+    timeout_s: Annotated[float, number(0, 3_600)] = argument(0.05, "dynamic batching: seconds after which a batch starts unfilled")
     precision: Precision = "auto"
     engine: Engine = "vllm"
     lengths: Annotated[arriving.Lengths, one_of(arriving.LENGTHS)] = argument("fixed", "fixed, uniform or lognormal around these means")
-    spread: Annotated[float, _number(0, 3)] = argument(0.5, "uniform: share of the mean either way (at most 1); lognormal: its variation")
+    spread: Annotated[float, number(0, 3)] = argument(0.5, "uniform: share of the mean either way (at most 1); lognormal: its variation")
     replicas: Annotated[int, whole_number(1, MOST_REPLICAS)] = argument(1, "pieces of this hardware")
-    cold_start_s: Annotated[float, _number(0, 3_600)] = argument(120, "seconds that a replica takes to wake")
+    cold_start_s: Annotated[float, number(0, 3_600)] = argument(120, "seconds that a replica takes to wake")
     scale_to_zero_after_s: Seconds = argument(0, "seconds without requests after which a replica sleeps; 0 is never")
     concurrency_limit: Annotated[int, whole_number(0, MOST_CLIENTS)] = argument(
         0, "requests that the app in front lets through at a time (default_concurrency_limit of a Space); 0 is no limit"
@@ -155,18 +151,18 @@ class BatchingArguments(ServedArguments):
     model: Model
     hardware: Hardware = argument(..., "an id such as l4x1 or v6e-8, or plain silicon with a count such as H100-SXMx8")
     policy: Annotated[Policy, one_of(POLICIES)] = argument("continuous", "static, dynamic or continuous batching")
-    requests_per_s: Annotated[float, _number(0.0001, MOST_RATE)] = argument(1, "requests that arrive per second, on average")
+    requests_per_s: Annotated[float, number(0.0001, MOST_RATE)] = argument(1, "requests that arrive per second, on average")
     prompt_tokens: Tokens = argument(512, "tokens of a prompt, on average")
     output_tokens: Tokens = argument(256, "tokens of an answer, on average")
     max_batch_size: Annotated[int, whole_number(1, MOST_BATCH)] = argument(32, "sequences that a replica takes at a time (max_num_seqs)")
-    timeout_s: Annotated[float, _number(0, 3_600)] = argument(0.05, "dynamic batching: seconds after which a batch starts unfilled")
-    duration_s: Annotated[float, _number(1, LONGEST_S)] = argument(
+    timeout_s: Annotated[float, number(0, 3_600)] = argument(0.05, "dynamic batching: seconds after which a batch starts unfilled")
+    duration_s: Annotated[float, number(1, LONGEST_S)] = argument(
         300, "seconds in which requests arrive; all of them are answered. At most about 10,000 requests are simulated"
     )
     seed: Annotated[int, whole_number(0, 2**31)] = argument(0, "of the random numbers: the same seed gives the same requests")
     precision: Precision = "auto"
     arrivals: Annotated[arriving.Arrivals, one_of(arriving.ARRIVALS)] = argument("poisson", "poisson, bursty, recorded or closed")
-    burstiness: Annotated[float, _number(0.01, 1)] = argument(0.25, "bursty: shape of the gamma distributed gaps; 1 is poisson")
+    burstiness: Annotated[float, number(0.01, 1)] = argument(0.25, "bursty: shape of the gamma distributed gaps; 1 is poisson")
     clients: Annotated[int, whole_number(0, MOST_CLIENTS)] = argument(0, "closed: clients that send the next request when one is answered")
     trace: Annotated[str, Checked(_check_trace, str)] = argument(
         "", "recorded: CSV with a time in each line, and prompt_tokens and output_tokens if recorded"

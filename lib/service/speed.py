@@ -32,9 +32,9 @@ from lib.service.arguments import (
     Tokens,
     argument,
     check_hardware,
-    check_number,
     check_offer,
     describe_value,
+    number,
 )
 from lib.service.endpoint import App
 from lib.speed import (
@@ -211,7 +211,7 @@ def _check_metrics(name: str, value: object) -> str:
     return value
 
 
-Milliseconds = Annotated[float, Checked(lambda name, value: check_number(name, value, 0, LONGEST_MS), float)]
+Milliseconds = Annotated[float, number(0, LONGEST_MS)]
 
 
 class LatencyArguments(Arguments):
