@@ -44,7 +44,7 @@ _MAX_TOKEN = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Content:
     """The body of an answer; `file_bytes` is the size of the whole file when the server told it."""
 
     body: bytes
@@ -71,7 +71,7 @@ class Hub:
         """The address of all shard headers of a copy with an index, at the newest commit of the main branch."""
         return f"{self.endpoint}/api/models/{repo_id}/safetensors-metadata/{quote(index, safe='/')}"
 
-    async def fetch(self, client: AsyncClient, url: str, *, what: str, limit: int, span: tuple[int, int] | None = None) -> Answer:
+    async def fetch(self, client: AsyncClient, url: str, *, what: str, limit: int, span: tuple[int, int] | None = None) -> Content:
         """GET an address; `span` = (first byte, one past the last) asks for a range, cut short where the file ends.
 
         Raises:
@@ -83,14 +83,14 @@ class Hub:
         try:
             for _ in range(_MAX_REDIRECTS):
                 answer = await self._one(client, url, what=what, limit=limit, span=span)
-                if isinstance(answer, Answer):
+                if isinstance(answer, Content):
                     return answer
                 url = answer
         except (HTTPError, InvalidURL, StreamError, OSError) as error:
             raise refusals.refusal(error, what=what, page=page, token_sent=self.token is not None) from error
         raise refusals.garbage(what, f"more than {_MAX_REDIRECTS} redirects")
 
-    async def _one(self, client: AsyncClient, url: str, *, what: str, limit: int, span: tuple[int, int] | None) -> Answer | str:
+    async def _one(self, client: AsyncClient, url: str, *, what: str, limit: int, span: tuple[int, int] | None) -> Content | str:
         """One request: the answer, or the address to ask next."""
         from httpx2 import Timeout  # noqa: PLC0415
         from huggingface_hub import hf_raise_for_status  # noqa: PLC0415
@@ -125,7 +125,7 @@ class Hub:
         raise refusals.foreign_redirect(what, parts.hostname or location)
 
 
-async def _body(response: Response, *, what: str, limit: int, span: tuple[int, int] | None) -> Answer:
+async def _body(response: Response, *, what: str, limit: int, span: tuple[int, int] | None) -> Content:
     """Read the body up to its limit; a server that ignores the range is cut off where the range ends."""
     partial = response.status_code == 206  # noqa: PLR2004 - partial content
     if span is not None and not partial and span[0] > 0:
@@ -142,7 +142,7 @@ async def _body(response: Response, *, what: str, limit: int, span: tuple[int, i
         raise refusals.too_large(what, most_bytes)
     if span is not None and size is not None and received < min(span[1], size) - span[0]:
         raise refusals.garbage(what, "a file ends before its announced size")
-    return Answer(body=b"".join(pieces)[:most_bytes], file_bytes=size)
+    return Content(body=b"".join(pieces)[:most_bytes], file_bytes=size)
 
 
 def _file_bytes(response: Response, span: tuple[int, int] | None, what: str) -> int | None:
@@ -226,7 +226,7 @@ class Places:
     def __init__(self, most: int, each: int, caller: Callable[[], Hashable] = lambda: None) -> None:
         """`caller()` says who calls on the current thread."""
         self._most, self._each, self._caller = most, each, caller
-        self._taken: Counter[Hashable] = Counter()
+        self._calls: Counter[Hashable] = Counter()
         self._lock = threading.Lock()
 
     @contextmanager
@@ -238,19 +238,19 @@ class Places:
         """
         caller = self._caller()
         with self._lock:
-            others, own = self._taken.total(), self._taken[caller]
+            others, own = self._calls.total(), self._calls[caller]
             if others >= self._most or own >= self._each:
                 raise RateLimited(
                     f"{others} questions about Spaces and accounts wait for the Hub already, {own} of them from your account or network "
                     "address. This one was not sent to the Hub. Try again in some seconds."
                 )
-            self._taken[caller] += 1
+            self._calls[caller] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._taken[caller] -= 1
-                self._taken += Counter()  # without callers that have none
+                self._calls[caller] -= 1
+                self._calls += Counter()  # without callers that have none
 
 
 K = TypeVar("K", bound=Hashable)

@@ -204,11 +204,10 @@ class SubmittedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """A job's stage, what the platform says about it ("" where nothing), and seconds that it has run, where told."""
+    """A job's stage, and what the platform says about it ("" where nothing)."""
 
     stage: str
     message: str
-    running_s: float | None
 
 
 def _printable(text: object) -> str:
@@ -279,8 +278,7 @@ class Jobs:
         try:
             answer = self._api.inspect_job(job_id=job.id, namespace=job.owner)
             stage = getattr(answer.status.stage, "value", answer.status.stage)
-            ran = None if answer.durations is None else answer.durations.running_secs
-            return JobState(stage=_printable(stage), message=_printable(answer.status.message), running_s=ran)
+            return JobState(stage=_printable(stage), message=_printable(answer.status.message))
         except Exception as error:
             raise _refusal(error, f"asking for the job {job.id}") from error
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from lib.errors import HubError, RateLimited, quote_value
 from lib.hub import refusals, repository, weight_files
-from lib.hub.client import Answer, Cache, check_id, gather_results, open_hub, parse_aside, run_bounded, task_group
-from lib.hub.repository import Component, HubModel, Kind, Listing, Weights, WeightsChoice, parse_object
+from lib.hub.client import Cache, Content, check_id, gather_results, open_hub, parse_aside, run_bounded, task_group
+from lib.hub.repository import HubModel, Kind, Listing, StoredPart, Weights, WeightsChoice, parse_object
 from lib.hub.weight_files import PART, Header, NeedMore, Tensor, header_length, list_gguf, parse_gguf, parse_safetensors
 from lib.provenance import Caveat
 
@@ -84,7 +84,7 @@ async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | Non
         async with task_group() as group:
             texts, weights = group.create_task(_documents(source, names)), group.create_task(read_weights(source, choice))
         documents, read = texts.result(), weights.result()
-        reads, parts = [read], [Component(folder="", weights=read.weights, config_text=documents.get("config.json"))]
+        reads, parts = [read], [StoredPart(folder="", weights=read.weights, config_text=documents.get("config.json"))]
     return _model(listing, kind, documents, parts, reads, file)
 
 
@@ -99,7 +99,7 @@ async def _documents(source: RepositoryReader, names: list[str]) -> dict[str, st
     return texts
 
 
-async def _parts(source: RepositoryReader, kind: Kind, documents: dict[str, str]) -> tuple[list[Component], list[WeightsReading]]:
+async def _parts(source: RepositoryReader, kind: Kind, documents: dict[str, str]) -> tuple[list[StoredPart], list[WeightsReading]]:
     """The components that model_index.json or modules.json names, each with its own folder, configuration and weights."""
     files = source.listing.files
     classes = _pipeline(source, documents) if kind == "diffusers" else _modules(source, documents)
@@ -110,44 +110,43 @@ async def _parts(source: RepositoryReader, kind: Kind, documents: dict[str, str]
     texts = await _documents(source, [name for name in configs if name in files])
     reads = await gather_results(*(read_weights(source, choice) for _, choice in chosen))
     parts = [
-        Component(
+        StoredPart(
             folder=folder,
             weights=read.weights,
             config_text=texts.get(config),
-            library=classes[folder][0],
-            class_name=classes[folder][1],
+            class_name=classes[folder],
         )
         for (folder, _), config, read in zip(chosen, configs, reads, strict=True)
     ]
     return parts, reads
 
 
-def _pipeline(source: RepositoryReader, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Folder → (library, class) from model_index.json; a component that is switched off is [null, null]."""
+def _pipeline(source: RepositoryReader, documents: dict[str, str]) -> dict[str, str]:
+    """Folder → class from model_index.json; a component that is switched off is [null, null]."""
     data = parse_object(documents["model_index.json"].encode(), source.listing.id, "model_index.json", MAX_DOCUMENT_NODES)
-    classes: dict[str, tuple[str, str]] = {}
+    classes: dict[str, str] = {}
     for name, value in data.items():
         match value:
-            case [str(library), str(class_name)] if len(classes) < _MAX_COMPONENTS:
-                classes[name] = (library, class_name)
+            case [str(), str(class_name)] if len(classes) < _MAX_COMPONENTS:
+                classes[name] = class_name
     return classes
 
 
-def _modules(source: RepositoryReader, documents: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Folder → (library, class) from modules.json."""
+def _modules(source: RepositoryReader, documents: dict[str, str]) -> dict[str, str]:
+    """Folder → class from modules.json."""
     data = repository.parse_json(documents["modules.json"].encode(), source.listing.id, "modules.json", MAX_DOCUMENT_NODES)
-    classes: dict[str, tuple[str, str]] = {}
+    classes: dict[str, str] = {}
     for value in data if isinstance(data, list) else ():
         match value:
             case {"path": str(path), "type": str(kind)} if len(classes) < _MAX_COMPONENTS:
-                classes[path] = ("sentence-transformers", kind.rpartition(".")[2])
+                classes[path] = kind.rpartition(".")[2]
     if not classes:
         raise refusals.garbage(source.listing.id, "modules.json names no modules")
     return classes
 
 
 def _model(
-    listing: Listing, kind: Kind, documents: dict[str, str], parts: list[Component], reads: list[WeightsReading], file: str
+    listing: Listing, kind: Kind, documents: dict[str, str], parts: list[StoredPart], reads: list[WeightsReading], file: str
 ) -> HubModel:
     caveats = list(dict.fromkeys(caveat for read in reads for caveat in read.caveats))
     if not any(part.weights.files for part in parts):
@@ -205,7 +204,7 @@ class RepositoryReader:
         async with self._slots:
             return (await self.hub.fetch(self.client, self._url(file), what=self.listing.id, limit=limit)).body
 
-    async def part(self, file: str, start: int, stop: int) -> Answer:
+    async def part(self, file: str, start: int, stop: int) -> Content:
         """Bytes `start` to `stop` of a file, fewer where it ends."""
         self._left -= stop - start
         if self._left < 0:
@@ -347,18 +346,15 @@ def _combine(files: tuple[str, ...], headers: Sequence[Header], names: frozenset
 def _add_up(kind: repository.Format, files: tuple[str, ...], headers: Sequence[Header]) -> Weights:
     tensors: dict[str, Tensor] = {}
     sizes: Counter[str] = Counter()
-    elements: Counter[str] = Counter()
     for header in headers:
         tensors |= header.tensors
         sizes.update(header.bytes_by_dtype)
-        elements.update(header.elements_by_dtype)
     return Weights(
         format=kind,
         files=files,
         total_bytes=sizes.total(),
         tensors=tensors,
         bytes_by_dtype=dict(sizes),
-        elements_by_dtype=dict(elements),
     )
 
 

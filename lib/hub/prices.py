@@ -2,7 +2,7 @@
 
     feed = PriceFeed(load())
     feed.catalog()        # at once: the newest catalog; starts a refresh when it is due
-    feed.status()         # the result of the last refresh
+    feed.failures()       # what the last refresh did not get
 
 The lists are asked for as everything of the Hub is (`lib.hub.client`): anonymously, of bounded length, unpacked by nobody, from no other
 host. Each call runs in a daemon thread that is waited for and then left alone; a hanging one is not started a second time. A failure is
@@ -22,7 +22,6 @@ from __future__ import annotations
 import re
 import threading
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import MappingProxyType
@@ -206,15 +205,6 @@ RETRY_S = 300.0
 TOO_MANY_REQUESTS = 429
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedStatus:
-    """What the last refresh did. `tried_at` is ISO 8601, UTC; `None` before the first. `failures` holds an error per list that failed."""
-
-    tried_at: str | None
-    running: bool
-    failures: Mapping[LiveListName, HubError]
-
-
 def _refusal(error: Exception, name: LiveListName) -> HubError:
     """The sentence about the list for what went wrong; nothing that the server wrote is repeated."""
     status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
@@ -253,19 +243,19 @@ def fetch_flavors(name: LiveListName, endpoint: str | None = None) -> LiveList:
 
 
 class _Call(threading.Thread):
-    """One list being fetched. `done` holds the list or the error once the thread has ended."""
+    """One list being fetched. `outcome` holds the list or the error once the thread has ended."""
 
     def __init__(self, name: LiveListName, endpoint: str | None) -> None:
         super().__init__(name=f"prices-{name}", daemon=True)
         self.list_name = name
         self.endpoint = endpoint
-        self.done: LiveList | HubError | None = None
+        self.outcome: LiveList | HubError | None = None
 
     def run(self) -> None:
         try:
-            self.done = fetch_flavors(self.list_name, self.endpoint)
+            self.outcome = fetch_flavors(self.list_name, self.endpoint)
         except HubError as error:
-            self.done = error
+            self.outcome = error
 
 
 class PriceFeed:
@@ -288,7 +278,6 @@ class PriceFeed:
         self._lists: dict[LiveListName, LiveList] = {}
         self._calls: dict[LiveListName, _Call] = {}
         self._failures: dict[LiveListName, HubError] = {}
-        self._tried_at: str | None = None
         self._due = clock()
         self._running = False
 
@@ -302,10 +291,10 @@ class PriceFeed:
             threading.Thread(target=self._refresh, name="prices", daemon=True).start()
         return current
 
-    def status(self) -> FeedStatus:
-        """What the last refresh did."""
+    def failures(self) -> Mapping[LiveListName, HubError]:
+        """An error for each list that the last refresh did not get."""
         with self._lock:
-            return FeedStatus(tried_at=self._tried_at, running=self._running, failures=MappingProxyType(dict(self._failures)))
+            return MappingProxyType(dict(self._failures))
 
     def refresh(self) -> Catalog:
         """Refresh now and wait for it, at most the time limit; a refresh that is already running is not joined by a second."""
@@ -330,7 +319,6 @@ class PriceFeed:
             due = self._retry_s if failures else self._ttl_s
             with self._lock:
                 self._current, self._failures = current, failures
-                self._tried_at = datetime.now(UTC).isoformat(timespec="seconds")
         finally:
             with self._lock:
                 self._running = False
@@ -349,5 +337,5 @@ class PriceFeed:
             late = HubUnreachable(
                 f"The live hardware list of {name} did not come within {self._limit_s:g} s. The prices known before stay."
             )
-            outcomes[name] = late if call.is_alive() or call.done is None else call.done
+            outcomes[name] = late if call.is_alive() or call.outcome is None else call.outcome
         return outcomes

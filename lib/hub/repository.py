@@ -3,7 +3,7 @@
 HubModel
 ├── documents      small JSON files as text (config.json, hf_quant_config.json, adapter_config.json …)
 ├── components     one for a transformers model (folder ""), several for a pipeline (unet, vae, text_encoder …)
-│   └── weights    the one copy of the weights that the library would load: tensors, bytes and elements by dtype
+│   └── weights    the one copy of the weights that the library would load: tensors, bytes by dtype
 └── other_weights  further copies that are not loaded by default (original/, consolidated, fp16, ONNX, other GGUF …)
 
 The description (/api/models/{id}?blobs=true) is checked field by field: a field has the type that the Hub documents, or the answer is
@@ -51,17 +51,15 @@ class Weights:
     total_bytes: int
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     bytes_by_dtype: Mapping[str, int] = field(default_factory=dict)
-    elements_by_dtype: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Component:
-    """A part with its own folder: `folder` is "" for the root, `library` and `class_name` as model_index.json names them."""
+class StoredPart:
+    """A part with its own folder: `folder` is "" for the root, `class_name` as model_index.json names it."""
 
     folder: str
     weights: Weights
     config_text: str | None = None
-    library: str = ""
     class_name: str = ""
 
 
@@ -78,21 +76,17 @@ class OtherWeights:
 class Listing:
     """What the Hub says about a model at one commit: its files with their sizes (None = not told) and the fields of its card.
 
-    `gated` is "" (open), "auto" or "manual". `base_model` is what an adapter is trained on. `published_parameters` is what the Hub's own
-    page says, by dtype, for cross-checks only.
+    `gated` is "" (open), "auto" or "manual". `base_model` is what an adapter is trained on.
     """
 
     id: str
     revision: str
     files: Mapping[str, int | None]
     pipeline_tag: str | None = None
-    library_name: str | None = None
-    tags: tuple[str, ...] = ()
     license: str | None = None
     gated: str = ""
     private: bool = False
     base_model: str | None = None
-    published_parameters: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +98,7 @@ class HubModel(Listing):
     """
 
     kind: Kind
-    components: tuple[Component, ...]
+    components: tuple[StoredPart, ...]
     documents: Mapping[str, str]
     other_weights: tuple[OtherWeights, ...] = ()
     gguf: Mapping[str, Value] = field(default_factory=dict)
@@ -120,16 +114,11 @@ class HubModel(Listing):
         return text
 
     @property
-    def tensor_count(self) -> int:
-        """How many tensors were read."""
-        return sum(len(part.weights.tensors) for part in self.components)
-
-    @property
     def weight(self) -> int:
         """Memory that it takes, in tensors of 400 bytes each: a repository of anybody's may hold long texts and many names instead."""
-        names = [*self.files, *(copy.pattern for copy in self.other_weights), *self.published_parameters, *self.gguf]
+        names = [*self.files, *(copy.pattern for copy in self.other_weights), *self.gguf]
         texts = [*names, *self.documents.values(), *map(str, self.gguf.values()), *(part.config_text or "" for part in self.components)]
-        return 1000 + self.tensor_count + sum(200 + len(text) for text in texts) // 400
+        return 1000 + len(self.tensors) + sum(200 + len(text) for text in texts) // 400
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -148,19 +137,10 @@ class HubModel(Listing):
     @property
     def bytes_by_dtype(self) -> dict[str, int]:
         """Bytes by stored dtype, over all components."""
-        return _sum_tables(part.weights.bytes_by_dtype for part in self.components)
-
-    @property
-    def elements_by_dtype(self) -> dict[str, int]:
-        """Stored elements by dtype, over all components."""
-        return _sum_tables(part.weights.elements_by_dtype for part in self.components)
-
-
-def _sum_tables(tables: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for table in tables:
-        total.update(table)
-    return dict(total)
+        total: Counter[str] = Counter()
+        for part in self.components:
+            total.update(part.weights.bytes_by_dtype)
+        return dict(total)
 
 
 DOCUMENTS = (
@@ -259,10 +239,10 @@ def present_folders(files: Mapping[str, int | None], folders: Iterable[str]) -> 
 
 def group_other_weights(files: Mapping[str, int | None], used: Iterable[str]) -> tuple[OtherWeights, ...]:
     """The weight files that are not used, grouped by name pattern (part numbers as `*`), largest first."""
-    taken = set(used)
+    loaded = set(used)
     groups: dict[str, list[int]] = {}
     for name, size in files.items():
-        if name not in taken and name.lower().endswith(_WEIGHTS) and not _STATE.search(name):
+        if name not in loaded and name.lower().endswith(_WEIGHTS) and not _STATE.search(name):
             groups.setdefault(PART.sub("-*", re.sub(r"consolidated\.\d+", "consolidated.*", name)), []).append(size or 0)
     others = [OtherWeights(pattern=pattern, files=len(sizes), total_bytes=sum(sizes)) for pattern, sizes in groups.items()]
     return tuple(sorted(others, key=lambda group: (-group.total_bytes, group.pattern)))
@@ -319,14 +299,11 @@ def read_listing(text: bytes, model_id: str) -> Listing:
         revision=sha,
         files=_files(data.get("siblings"), model_id),
         pipeline_tag=_text(data.get("pipeline_tag")),
-        library_name=_text(data.get("library_name")),
-        tags=tags,
         license=_text((card or {}).get("license"))
         or next((tag.removeprefix("license:") for tag in tags if tag.startswith("license:")), None),
         gated=gated if gated in ("auto", "manual") else ("auto" if gated is True else ""),
         private=data.get("private") is True,
         base_model=next((tag.rpartition(":")[2] for tag in tags if tag.startswith("base_model:adapter:")), None),
-        published_parameters=_parameters(data.get("safetensors")),
     )
 
 
@@ -360,10 +337,3 @@ def _files(value: Any, model_id: str) -> dict[str, int | None]:
         size = entry.get("size")
         files[name] = size if type(size) is int and size >= 0 else None
     return files
-
-
-def _parameters(value: Any) -> dict[str, int]:
-    table = value.get("parameters") if isinstance(value, dict) else None
-    if not isinstance(table, dict):
-        return {}
-    return {name: count for name, count in table.items() if _text(name) and type(count) is int and count >= 0}

@@ -85,7 +85,7 @@ class Space(Runtime):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class TokenOwner:
     """Whose token it is. `can_pay` (a payment method exists) is None where the token may not tell; organizations as (name, plan)."""
 
     name: str
@@ -346,14 +346,14 @@ def read_job(info: Any, owner: str) -> Job:
     return Job(id=f"{owner}/{answer.id}", stage=answer.stage, flavor=answer.flavor, since=since)
 
 
-def read_account(data: Any) -> Account:
+def read_account(data: Any) -> TokenOwner:
     """An account from the answer to whoami.
 
     Raises:
         HubGarbage: the name is missing, or the organizations are not a list.
     """
     answer = _read(_AccountAnswer, data, "your account")
-    return Account(
+    return TokenOwner(
         name=answer.name,
         plan="pro" if answer.is_pro is True else "free",
         can_pay=answer.can_pay if isinstance(answer.can_pay, bool) else None,

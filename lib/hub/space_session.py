@@ -51,7 +51,7 @@ _UNDER = ("/api/spaces/", "/api/jobs/")
 _OFFICIAL = ("https", "huggingface.co", 443)
 _ABOUT_ENDPOINTS: frozenset[Act] = frozenset({"list_endpoints", "pause_endpoint"})
 _LISTS: frozenset[Act] = frozenset({"list", "list_jobs"})
-_KEPT = frozenset({"content-type", "link", "location", "retry-after", "ratelimit", "ratelimit-policy", "x-error-code", "x-error-message"})
+_PASSED = frozenset({"content-type", "link", "location", "retry-after", "ratelimit", "ratelimit-policy", "x-error-code", "x-error-message"})
 _REDIRECTS, _REFUSED = 300, 400
 
 
@@ -135,9 +135,9 @@ class BoundedCall:
     async def _exchange(self, client: AsyncClient, method: str, url: str, body: bytes, headers: dict[str, str]) -> _HubResponse:
         patience = Timeout(self.seconds, connect=CONNECT_S)
         async with client.stream(method, url, content=body, headers=headers, timeout=patience, follow_redirects=False) as response:
-            kept_headers = {name: value for name, value in response.headers.items() if name in _KEPT}
+            some = {name: value for name, value in response.headers.items() if name in _PASSED}
             if response.status_code >= _REFUSED:
-                return _HubResponse(status=response.status_code, headers=kept_headers, body=await _beginning(response))
+                return _HubResponse(status=response.status_code, headers=some, body=await _beginning(response))
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise refusals.unreadable(self.act, self.what, "it is compressed although that was not asked for")
             received = bytearray()
@@ -145,7 +145,7 @@ class BoundedCall:
                 received += piece
                 if len(received) > MAX_BYTES:
                     raise refusals.unreadable(self.act, self.what, f"it is longer than {MAX_BYTES:,} bytes")
-            return _HubResponse(status=response.status_code, headers=kept_headers, body=bytes(received))
+            return _HubResponse(status=response.status_code, headers=some, body=bytes(received))
 
     def _response(self, answer: _HubResponse, request: Request) -> Response:
         """The response that the client sees: a refusal carries none of the server's words, only a remark that is fit to be quoted."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
     from lib.hub.refusals import Act
-    from lib.hub.space_answers import Account, InferenceEndpoint, Job, Runtime, Space
+    from lib.hub.space_answers import InferenceEndpoint, Job, Runtime, Space, TokenOwner
 
 T = TypeVar("T")
 MOST_CALLS, OWN_CALLS = 12, 6
@@ -97,7 +97,7 @@ class Spaces:
         space = check_space_id(space_id)
         return self._call_hub("look", space, lambda api: read_runtime(api.get_space_runtime(space, token=self._token()).raw, space))
 
-    def account(self) -> Account:
+    def account(self) -> TokenOwner:
         """Whose token it is.
 
         Raises:

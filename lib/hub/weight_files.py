@@ -44,11 +44,10 @@ class Tensor(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What one file holds: its tensors, bytes and elements by dtype; of a GGUF file its keys with their values too."""
+    """What one file holds: its tensors and bytes by dtype; of a GGUF file its keys with their values too."""
 
     tensors: dict[str, Tensor]
     bytes_by_dtype: dict[str, int]
-    elements_by_dtype: dict[str, int]
     keys: dict[str, Value] = field(default_factory=dict)
 
     @property
@@ -96,12 +95,12 @@ def parse_safetensors(text: bytes, file: str, data_bytes: int | None) -> Header:
     """
     entries = _load(text, file)
     entries.pop("__metadata__", None)
-    tensors, at, in_order = _tensors(entries, file)
+    header, at, in_order = _read_entries(entries, file)
     if not in_order:
         at = _check_coverage(entries, file)
     if at > MAX_FILE_BYTES or (data_bytes is not None and at != data_bytes):
         _refuse(file, f"its header describes {at:,} bytes of data" + ("" if data_bytes is None else f" and {data_bytes:,} follow"))
-    return _sum_by_dtype(tensors, entries)
+    return header
 
 
 def _load(text: bytes, file: str) -> dict[str, Any]:
@@ -117,9 +116,10 @@ def _load(text: bytes, file: str) -> dict[str, Any]:
     return entries
 
 
-def _tensors(entries: dict[str, Any], file: str) -> tuple[dict[str, Tensor], int, bool]:
-    """The tensors, where the data ends, and whether the spans follow each other as listed (as every writer leaves them)."""
+def _read_entries(entries: dict[str, Any], file: str) -> tuple[Header, int, bool]:
+    """The tensors with their bytes, where the data ends, and whether the spans follow each other as every writer leaves them."""
     tensors: dict[str, Tensor] = {}
+    sizes: Counter[str] = Counter()
     checked: dict[tuple[Any, ...], tuple[Tensor, int]] = {}  # a big model repeats a few shapes thousands of times
     at, in_order, name = 0, True, ""
     try:
@@ -132,13 +132,14 @@ def _tensors(entries: dict[str, Any], file: str) -> tuple[dict[str, Tensor], int
             tensors[name], size = of_shape
             if end - begin != size:
                 _refuse(file, f"{quote_value(name)} of {dtype} {quote_value(shape)} takes {size:,} bytes and its span has {end - begin:,}")
+            sizes[dtype] += size
             in_order = in_order and begin == at
             at = end
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise _garbage(file, f"the entry {quote_value(name)} is not a dtype, a shape and two offsets") from error
     if any(len(name) > _MAX_NAME for name in tensors):
         _refuse(file, f"it holds a tensor whose name is longer than {_MAX_NAME} characters")
-    return tensors, at, in_order
+    return Header(tensors=tensors, bytes_by_dtype=dict(sizes)), at, in_order
 
 
 def _check_tensor(name: str, dtype: Any, shape: Any, span: int, file: str) -> tuple[Tensor, int]:
@@ -161,22 +162,6 @@ def _check_coverage(entries: dict[str, Any], file: str) -> int:
             _refuse(file, f"the data has a gap or an overlap at byte {quote_value(at)}: the next tensor begins at {quote_value(begin)}")
         at = end
     return at
-
-
-def _sum_by_dtype(tensors: dict[str, Tensor], entries: dict[str, Any]) -> Header:
-    counts = Counter(tensors.values())
-    elements: Counter[str] = Counter()
-    size: Counter[str] = Counter()
-    for tensor, count in counts.items():
-        number = math.prod(tensor.shape) * count
-        elements[tensor.dtype] += number
-        if tensor.dtype in BITS:
-            size[tensor.dtype] += number * BITS[tensor.dtype] // 8
-    for name, tensor in tensors.items() if elements.keys() - BITS.keys() else ():
-        if tensor.dtype not in BITS:  # a dtype newer than this list: the file itself says how long each tensor is
-            begin, end = entries[name]["data_offsets"]
-            size[tensor.dtype] += end - begin
-    return Header(tensors=tensors, bytes_by_dtype=dict(size), elements_by_dtype=dict(elements))
 
 
 def _garbage(file: str, fault: str) -> HubGarbage:
@@ -296,7 +281,6 @@ def _with_tensors(cursor: _Cursor, count: int, keys: dict[str, Value]) -> Header
 
     sizes = {int(kind): (kind.name, *GGML_QUANT_SIZES[kind]) for kind in GGMLQuantizationType if kind in GGML_QUANT_SIZES}
     tensors: dict[str, Tensor] = {}
-    elements: Counter[str] = Counter()
     stored: Counter[str] = Counter()
     for _ in range(count):
         name, rank = cursor.text(_MAX_NAME), cursor.number("<I")
@@ -314,16 +298,15 @@ def _with_tensors(cursor: _Cursor, count: int, keys: dict[str, Value]) -> Header
         if extents and extents[0] % block:
             cursor.refuse(f"{quote_value(name)} has rows of {extents[0]:,} weights, and {dtype} stores blocks of {block}")
         tensors[name] = Tensor(dtype, tuple(reversed(extents)), cursor.file)  # ggml lists the fastest dimension first
-        elements[dtype] += number
         stored[dtype] += number // block * block_bytes
-    return Header(keys=keys, tensors=tensors, bytes_by_dtype=dict(stored), elements_by_dtype=dict(elements))
+    return Header(keys=keys, tensors=tensors, bytes_by_dtype=dict(stored))
 
 
 PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.)")
 _TYPE = re.compile(r"(?:UD-)?(?:I?Q\d\w*|TQ\d\w*|BF16|F16|F32|FP16|FP32|MXFP4\w*|NVFP4)(?=$|[-./])", re.IGNORECASE)
 _NOT_MODELS = ("mmproj", "imatrix")
 _DEFAULT = "Q4_K_M"
-_LISTED = 12
+_MOST_LISTED = 12
 _COMPARED = 200
 """Names that a misspelt one is compared with: 50,000 of them, which a repository may hold, would take a processor 15 s."""
 
@@ -410,6 +393,6 @@ def _loose_names(one: GgufFile) -> set[str]:
 
 def _words(models: Sequence[GgufFile]) -> str:
     """Labels with sizes, some of them where there are many."""
-    listed = [one.label if one.total_bytes is None else f"{one.label} ({one.total_bytes / 1e9:.1f} GB)" for one in models[:_LISTED]]
+    listed = [one.label if one.total_bytes is None else f"{one.label} ({one.total_bytes / 1e9:.1f} GB)" for one in models[:_MOST_LISTED]]
     more = len(models) - len(listed)
     return ", ".join(listed) + (f" and {more} more" if more > 0 else "")

@@ -150,7 +150,7 @@ def build_prompt(tokenizer: Any, history: Sequence[Message], message: str, room:
 
 
 StopReason = Literal["end", "limit", "stopped"]
-Stage = Literal["waiting", "loading", "reading", "writing", "done"]
+ChatStage = Literal["waiting", "loading", "reading", "writing", "done"]
 Peak = Literal["allocator", "weights_and_growth"]
 
 LEAST_S = 0.06
@@ -181,7 +181,7 @@ class AnswerFigures:
 class AnswerPiece:
     """The answer so far; `note` says what is going on while there is none, `figures` come with the last piece."""
 
-    stage: Stage
+    stage: ChatStage
     text: str = ""
     note: str = ""
     figures: AnswerFigures | None = None
@@ -325,12 +325,12 @@ class _Memory:
         if not self._cuda:
             _return_freed_pages()
         self._gauge = CudaGauge() if self._cuda else HostGauge()
-        self._held = self._gauge.before if self._cuda else of.weights_bytes
+        self._before = self._gauge.before if self._cuda else of.weights_bytes
         self._gauge.restart()
 
     def peak(self) -> tuple[int, Peak]:
         """The most that was held at once, and how that was found."""
-        return self._held + self._gauge.peak(), "allocator" if self._cuda else "weights_and_growth"
+        return self._before + self._gauge.peak(), "allocator" if self._cuda else "weights_and_growth"
 
     def close(self) -> None:
         """Stop watching."""

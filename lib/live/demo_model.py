@@ -90,9 +90,9 @@ def fetch_model(reference: str, name: str, tell: NoteListener) -> Path:
 
     reference, revision = split_revision(reference)
     try:
-        kept = _cached_copy(reference, revision)
-        if kept is not None:
-            return kept
+        copy = _cached_copy(reference, revision)
+        if copy is not None:
+            return copy
         if constants.is_offline_mode():
             raise _load_refusal(
                 name, "this server runs offline (HF_HUB_OFFLINE=1) and holds no copy", "the owner of the Space lets it go online"
@@ -112,11 +112,11 @@ def split_revision(reference: str) -> tuple[str, str | None]:
     return name, revision or REVISIONS.get(name)
 
 
-def _cached_copy(wanted: str, revision: str | None) -> Path | None:
+def _cached_copy(reference: str, revision: str | None) -> Path | None:
     """The copy in the Hub's cache, if it is whole; the Hub is not asked whether there is a newer one."""
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415
 
-    config = try_to_load_from_cache(wanted, "config.json", revision=revision)
+    config = try_to_load_from_cache(reference, "config.json", revision=revision)
     return Path(config).parent if isinstance(config, str) and is_complete(Path(config).parent) else None
 
 
@@ -249,19 +249,19 @@ class DemoModel:
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         """Read DEMO_MODEL from `environment`; nothing is loaded yet."""
-        self._wanted = environment.get("DEMO_MODEL", "").strip()
+        self._reference = environment.get("DEMO_MODEL", "").strip()
         self._loading = threading.Lock()
-        self._held: LoadedModel | None = None
-        self._refused: LiveError | None = None
+        self._model: LoadedModel | None = None
+        self._refusal: LiveError | None = None
 
     def choose_model(self, device: Device) -> str:
         """Hub id or folder of the model for this device."""
-        return self._wanted or (ON_CPU if device.kind == "cpu" else ON_GPU)
+        return self._reference or (ON_CPU if device.kind == "cpu" else ON_GPU)
 
     @property
     def loaded_model(self) -> LoadedModel | None:
         """The model, if it is loaded."""
-        return self._held
+        return self._model
 
     def place(self, catalog: Catalog) -> None:
         """On ZeroGPU: put the model where the platform expects it; call it while the app starts. Elsewhere: nothing.
@@ -271,11 +271,11 @@ class DemoModel:
         if not on_zero_gpu():
             return
         try:
-            wanted = self.choose_model(current_device(catalog))
-            self._held = load(wanted, current_device(catalog, "xlarge"), lambda _: None)  # the size is chosen by what was loaded
+            reference = self.choose_model(current_device(catalog))
+            self._model = load(reference, current_device(catalog, "xlarge"), lambda _: None)  # the size is chosen by what was loaded
         except LiveError as error:
             log.warning("no model for the chat: %s", error)
-            self._refused = type(error)(f"{error} It is looked for while the app starts: the owner restarts the Space to try again.")
+            self._refusal = type(error)(f"{error} It is looked for while the app starts: the owner restarts the Space to try again.")
 
     def load(self, device: Device, tell: NoteListener) -> LoadedModel:
         """The model, loaded now if it is not yet; `tell` hears what is going on.
@@ -284,16 +284,16 @@ class DemoModel:
             ModelNotAtHand: it cannot be had, with the reason.
             LiveError: the device failed to take it.
         """
-        if self._held is not None:
-            return self._held
+        if self._model is not None:
+            return self._model
         if on_zero_gpu():
-            raise self._refused or ModelNotAtHand(
+            raise self._refusal or ModelNotAtHand(
                 "The chat's model was not placed while the app started. Next: the owner restarts the Space."
             )
         with self._loading:
-            if self._held is None:
-                self._held = load(self.choose_model(device), device, tell)
-        return self._held
+            if self._model is None:
+                self._model = load(self.choose_model(device), device, tell)
+        return self._model
 
 
 def load(reference: str, device: Device, tell: NoteListener) -> LoadedModel:
@@ -342,9 +342,9 @@ def load_from_folder(name: str, folder: Path, device: Device, precision: str) ->
     except AdvisorError:
         raise
     except Exception as error:
-        told = translate_failure(error)
-        if told is not None:
-            raise told from error
+        failure = translate_failure(error)
+        if failure is not None:
+            raise failure from error
         log.warning("the model %s cannot be read", name, exc_info=True)
         raise ModelNotAtHand(
             f"The files of {name} cannot be used for a chat ({type(error).__name__}). Accepted: a text model of transformers with "

@@ -199,8 +199,8 @@ def _driver() -> str | None:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    found = re.search(r"\b(\d{3}\.\d+(?:\.\d+)?)\b", text)
-    return found[1] if found else None
+    match = re.search(r"\b(\d{3}\.\d+(?:\.\d+)?)\b", text)
+    return match[1] if match else None
 
 
 def device_kind() -> Kind:
@@ -251,8 +251,8 @@ def current_device(catalog: Catalog, size: Size = "large") -> Device:
         return base
     import torch  # noqa: PLC0415 loaded above
 
-    free, known = torch.cuda.mem_get_info(0)[0], match_accelerator(card, catalog.accelerators)
-    on_card = replace(base, kind="cuda", name=card.name, accelerator=known, capability=card.capability)
+    free, accelerator = torch.cuda.mem_get_info(0)[0], match_accelerator(card, catalog.accelerators)
+    on_card = replace(base, kind="cuda", name=card.name, accelerator=accelerator, capability=card.capability)
     return replace(on_card, memory_bytes=card.memory_bytes, free_bytes=free)
 
 
@@ -280,5 +280,5 @@ def device_hardware(device: Device, catalog: Catalog, size: Size = "large", cpu:
         return None
     host_class = catalog.offer("cpu-basic")
     exact = host_class.vcpu == device.cores
-    known = cpu or (host_class.host_cpu if exact else None)
-    return host_class.model_copy(update={"host_cpu": known, "vcpu": device.cores, "ram_bytes": Bytes(device.memory_bytes)})
+    host_cpu = cpu or (host_class.host_cpu if exact else None)
+    return host_class.model_copy(update={"host_cpu": host_cpu, "vcpu": device.cores, "ram_bytes": Bytes(device.memory_bytes)})

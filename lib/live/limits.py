@@ -46,7 +46,7 @@ _TIMES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class RunWork:
     """The work of a run, in bytes, parameters, layers and tokens."""
 
     weights_bytes: int
@@ -156,7 +156,7 @@ def read_bandwidth(size_bytes: int, device: torch.device, wait: Callable[[], obj
     return max(_read_rate(size, device, wait) for size in sizes)
 
 
-def estimate_duration(work: Work, pace: DeviceRates, device: str) -> Duration:
+def estimate_duration(work: RunWork, pace: DeviceRates, device: str) -> Duration:
     """Seconds that the work takes at this pace."""
     read = 2 * work.parameters_per_token * (WARM_PROMPT + work.prompt_tokens) / pace.flop_per_s
     step = work.step_bytes / pace.bytes_per_s + LAYER_S * work.layers
@@ -237,7 +237,7 @@ def check_memory(need: MemoryNeed, device: Device, advice: str) -> None:
         )
 
 
-def check_time(work: Work, pace: DeviceRates, needed: Duration, limit_s: float) -> None:
+def check_time(work: RunWork, pace: DeviceRates, needed: Duration, limit_s: float) -> None:
     """Refuse what takes longer than a run may.
 
     Raises:
@@ -268,7 +268,7 @@ class RateProbe:
     def __init__(self, run: MeasureRates = measure_rates, now: Callable[[], float] = time.monotonic) -> None:
         """`run` measures, `now` is the clock in seconds."""
         self._run, self._now = run, now
-        self._seen: dict[str, tuple[float, DeviceRates]] = {}
+        self._rates: dict[str, tuple[float, DeviceRates]] = {}
         self._one = threading.Lock()  # two at a time would measure each other
 
     def __call__(self, device: Device, precision: str) -> DeviceRates | None:
@@ -279,11 +279,11 @@ class RateProbe:
         if dtype is None:
             return None
         with self._one:
-            at, pace = self._seen.get(dtype, (0.0, None))
+            at, pace = self._rates.get(dtype, (0.0, None))
             if pace is None or self._now() - at > RATES_VALID_S:
                 new = self._run(dtype, "cpu", choose_working_set(last_cache_bytes(), device.free_bytes))
                 pace = new if pace is None else _faster(pace, new)
-                self._seen[dtype] = self._now(), pace
+                self._rates[dtype] = self._now(), pace
             return pace
 
 

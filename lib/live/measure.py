@@ -27,14 +27,14 @@ from lib.errors import AdvisorError, Fault, LiveError, OutOfMemory, TaskAborted
 from lib.live import process
 from lib.live.device import Device, Size, on_zero_gpu
 from lib.live.device_queue import hardware_turn
-from lib.live.limits import OVERRUN, START_S, Work, check_time, estimate_duration, measure_rates
+from lib.live.limits import OVERRUN, START_S, RunWork, check_time, estimate_duration, measure_rates
 from lib.live.zerogpu import gpu_task, start_seconds, translate_failure, unknown_failure
 from lib.log_lines import write_lines
 from lib.precision import TORCH_DTYPES
 
 log = logging.getLogger(__name__)
 
-Stage = Literal["starting", "building", "weights", "warm-up", "running"]
+RunStage = Literal["starting", "building", "weights", "warm-up", "running"]
 ACTIVITY = "measuring this model"
 
 
@@ -51,7 +51,7 @@ class MeasureRequest:
     prompt_tokens: int
     output_tokens: int
     device: Literal["cpu", "cuda"]
-    work: Work
+    work: RunWork
     limit_s: float
     size: Size = "large"
     placed_bytes: int = 0
@@ -81,7 +81,7 @@ class MeasuredRun:
     device_name: str | None
 
 
-def measure_run(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:
+def measure_run(ask: MeasureRequest) -> Iterator[RunStage | MeasuredRun]:
     """The measurement as it goes: what is being done, and as the last item the figures.
 
     Raises:
@@ -99,7 +99,7 @@ def measure_run(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:
         raise known or unknown_failure(error, ACTIVITY) from None
 
 
-def _stages(ask: MeasureRequest) -> Iterator[Stage | MeasuredRun]:
+def _stages(ask: MeasureRequest) -> Iterator[RunStage | MeasuredRun]:
     import torch  # noqa: PLC0415 loaded when first needed
 
     from lib.live.run_model import build_on_meta, give_memory, time_run, warm_up  # noqa: PLC0415
@@ -236,7 +236,9 @@ LIFE_S = 0.5
 """The longest silence: a run whose reader is gone is ended after this time at most."""
 
 
-def run_in_child(ask: MeasureRequest, *, command: Sequence[str] = COMMAND, longest_s: float | None = None) -> Iterator[Stage | MeasuredRun]:
+def run_in_child(
+    ask: MeasureRequest, *, command: Sequence[str] = COMMAND, longest_s: float | None = None
+) -> Iterator[RunStage | MeasuredRun]:
     """`measure_run` in a process of its own. Closing the iterator ends it.
 
     Raises:
@@ -254,7 +256,7 @@ def run_in_child(ask: MeasureRequest, *, command: Sequence[str] = COMMAND, longe
             process.end_child(worker)
 
 
-def _read_answers(worker: subprocess.Popen[bytes], ask: MeasureRequest, longest_s: float) -> Iterator[Stage | MeasuredRun]:
+def _read_answers(worker: subprocess.Popen[bytes], ask: MeasureRequest, longest_s: float) -> Iterator[RunStage | MeasuredRun]:
     """What the worker says, until its last word."""
     assert worker.stdin is not None, "asked for above"  # noqa: S101 a fact for the type checker
     assert worker.stdout is not None, "asked for above"  # noqa: S101 as above
@@ -266,7 +268,7 @@ def _read_answers(worker: subprocess.Popen[bytes], ask: MeasureRequest, longest_
     except BrokenPipeError:
         raise _exit_error(worker) from None
     until = time.monotonic() + longest_s
-    stage: Stage = "starting"
+    stage: RunStage = "starting"
     while True:
         try:
             line = lines.get(timeout=min(LIFE_S, max(0.0, until - time.monotonic())))
@@ -343,7 +345,7 @@ def import_ahead() -> None:
         threading.Thread(target=build, args=(SMALLEST,), name="warm-up", daemon=True).start()
 
 
-def run_measurement(ask: MeasureRequest, device: Device) -> Iterator[Stage | MeasuredRun]:
+def run_measurement(ask: MeasureRequest, device: Device) -> Iterator[RunStage | MeasuredRun]:
     """The measurement as it goes; the last item is the figures. Closing the iterator ends it.
 
     Raises:
@@ -365,7 +367,7 @@ def main() -> None:
 
     try:
         question = json.loads(sys.stdin.readline())
-        ask = MeasureRequest(**question | {"work": Work(**question["work"])})
+        ask = MeasureRequest(**question | {"work": RunWork(**question["work"])})
         process.end_with_parent()
         process.confine(ask.memory_limit_bytes)
         for item in measure_run(ask):

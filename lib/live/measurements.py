@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
 
 
-Kind = Literal["measure", "chat", "job"]
-Weights = Literal["random", "checkpoint"]
+MeasurementKind = Literal["measure", "chat", "job"]
+WeightsOrigin = Literal["random", "checkpoint"]
 
 _WHEN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}Z)?$"
 _MODEL = r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)?(#[0-9a-f]{8})?$"
@@ -65,7 +65,7 @@ class Measurement:
 
     when: Annotated[str, Field(pattern=_WHEN)]
     """UTC, to the minute or the day."""
-    kind: Kind
+    kind: MeasurementKind
     """Which question measured it."""
     device: Text
     """The device's own name."""
@@ -83,7 +83,7 @@ class Measurement:
     """A public Hub id, or `Class#digest`."""
     architecture: Text
     """Class of the model."""
-    weights: Weights
+    weights: WeightsOrigin
     """Whose values the weights had."""
     precision: Text
     """Number format of the weights."""
@@ -131,9 +131,9 @@ COUNTS = ("devices", "prompt_tokens", "output_tokens", "predicted_peak_bytes", "
 RATES = ("predicted_ttft_s", "ttft_s", "predicted_decode_tokens_per_s", "decode_tokens_per_s")
 _ACCEPTED = {
     "when": "a UTC time such as 2026-11-21T09:30Z, or a day",
-    "kind": ", ".join(get_args(Kind)),
+    "kind": ", ".join(get_args(MeasurementKind)),
     "model": "a Hub id, or an architecture's class with a digest",
-    "weights": ", ".join(get_args(Weights)),
+    "weights": ", ".join(get_args(WeightsOrigin)),
     **dict.fromkeys(COUNTS, "a whole number, not negative"),
     **dict.fromkeys(RATES, "a number above 0, or null"),
 }
@@ -294,8 +294,8 @@ def _failure_of(scheduler: Scheduler | None) -> str | None:
 
 def start_push(environment: Mapping[str, str] = os.environ) -> DatasetPush:
     """Read the settings of the environment. A name that is not a dataset id is logged and turns the push off."""
-    told = environment.get("LEDGER_DATASET", "").strip()
-    if told and not _DATASET.fullmatch(told):
-        log.error("LEDGER_DATASET is no dataset (owner/name): rows are not pushed")
+    dataset = environment.get("LEDGER_DATASET", "").strip()
+    if dataset and not _DATASET.fullmatch(dataset):
+        log.error("LEDGER_DATASET is not a dataset (owner/name): rows are not pushed")
         return DatasetPush(None)
-    return DatasetPush(told or None)
+    return DatasetPush(dataset or None)

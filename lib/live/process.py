@@ -101,7 +101,7 @@ def _remove(lock: Path, process: int) -> None:
 
 END_S = 30.0
 """Seconds that a killed process may take until the kernel has taken it away."""
-_KEPT = (
+_PASSED_ON = (
     "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG", "LC_ALL", "TZ", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES",
     "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "OMP_NUM_THREADS",
 )  # fmt: skip
@@ -117,7 +117,7 @@ def child_environment(home: str) -> dict[str, str]:
     the resident set, and a child that stays shall not grow. (By default freed blocks of up to 32 MB stay with the process: 3 to 6 % of a
     small model, seen on glibc 2.36.)
     """
-    own = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    own = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return own | {
         "HOME": home,
         "HF_HOME": home,
@@ -202,8 +202,8 @@ _LOOK_S = 0.003
 
 def _status(key: str) -> int:
     """A size from /proc/self/status, in bytes."""
-    found = re.search(rf"^{key}:\s+(\d+) kB", _STATUS.read_text(encoding="ascii", errors="replace"), re.MULTILINE)
-    return int(found[1]) << 10 if found else 0
+    size = re.search(rf"^{key}:\s+(\d+) kB", _STATUS.read_text(encoding="ascii", errors="replace"), re.MULTILINE)
+    return int(size[1]) << 10 if size else 0
 
 
 def resident_bytes() -> int:

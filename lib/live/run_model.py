@@ -172,8 +172,8 @@ def build_on_meta(config: Mapping[str, Any], precision: str) -> BuiltModel:
 
 def _without_quantization(config: Mapping[str, Any]) -> dict[str, Any]:
     """What the file says of the model, those of its parts included, and nothing of how it is called."""
-    kept = {key: value for key, value in config.items() if key not in _RUNS_OWN}
-    return {key: _without_quantization(value) if isinstance(value, dict) else value for key, value in kept.items()}
+    described = {key: value for key, value in config.items() if key not in _RUNS_OWN}
+    return {key: _without_quantization(value) if isinstance(value, dict) else value for key, value in described.items()}
 
 
 def give_memory(built: BuiltModel, precision: str, device: str, seed: int = 0) -> PreTrainedModel:
@@ -183,16 +183,16 @@ def give_memory(built: BuiltModel, precision: str, device: str, seed: int = 0) -
     """
     import torch  # noqa: PLC0415 loaded when first needed
 
-    model, kept = built.model, build_fp32_test(built)
+    model, is_fp32 = built.model, build_fp32_test(built)
     noise = torch.empty(BLOCK, device=device, dtype=getattr(torch, TORCH_DTYPES[precision]))
     noise.normal_(0.0, SPREAD, generator=torch.Generator(device=device).manual_seed(seed))
     copies: dict[int, Tensor] = {}
     for prefix, module in model.named_modules():
         module.__dict__.pop(_LOADED, None)
-        for name, held in module.named_parameters(recurse=False):
-            always, in_fp16 = kept(f"{prefix}.{name}" if prefix else name)
-            dtype = torch.float32 if always or (in_fp16 and precision == "fp16") else held.dtype
-            module._parameters[name] = copies.setdefault(id(held), _random_like(held, dtype, device, noise))  # noqa: SLF001
+        for name, parameter in module.named_parameters(recurse=False):
+            always, in_fp16 = is_fp32(f"{prefix}.{name}" if prefix else name)
+            dtype = torch.float32 if always or (in_fp16 and precision == "fp16") else parameter.dtype
+            module._parameters[name] = copies.setdefault(id(parameter), _random_like(parameter, dtype, device, noise))  # noqa: SLF001
         for name, buffer in module.named_buffers(recurse=False):
             module._buffers[name] = copies.setdefault(id(buffer), torch.zeros_like(buffer, device=device))  # noqa: SLF001
     model.initialize_weights()  # type: ignore[no-untyped-call]

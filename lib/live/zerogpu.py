@@ -307,8 +307,8 @@ def _none_free(words: str) -> LiveError:
 
 
 def _illegal(words: str) -> IllegalDuration:
-    asked = re.search(r"\((\d+)s\)", words)
-    seconds = f" ({asked[1]} s of quota)" if asked else ""
+    match = re.search(r"\((\d+)s\)", words)
+    seconds = f" ({match[1]} s of quota)" if match else ""
     return IllegalDuration(
         f"ZeroGPU does not grant a run this long{seconds} to your account. Next: {SHORTER}, sign in with an account that may run longer "
         f"(PRO), or run elsewhere: {ELSEWHERE}."

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from lib.live.device import Device, Size
     from lib.live.heartbeat import HeartbeatEvent, MatmulCase
     from lib.live.limits import DeviceRates
-    from lib.live.measure import MeasuredRun, MeasureRequest, Stage
+    from lib.live.measure import MeasuredRun, MeasureRequest, RunStage
     from lib.service.models import Models
     from lib.service.usage import Predict
 
@@ -110,7 +110,7 @@ class App:
     rates: Callable[[Device, str], DeviceRates | None] = device_rates
     """What a processor was seen to reach in a precision."""
 
-    run_measurement: Callable[[MeasureRequest, Device], Iterator[Stage | MeasuredRun]] = run_measurement
+    run_measurement: Callable[[MeasureRequest, Device], Iterator[RunStage | MeasuredRun]] = run_measurement
     run_heartbeat: Callable[[MatmulCase, Device, Accelerator | None, int], Iterator[HeartbeatEvent]] = on_device
     """They run where the device is: on ZeroGPU in the process that is given a GPU."""
 

@@ -25,7 +25,7 @@ from lib.live.limits import (
     LIMIT_S,
     DeviceRates,
     MemoryNeed,
-    Work,
+    RunWork,
     apply_measured_rates,
     check_memory,
     memory_limit_bytes,
@@ -34,7 +34,7 @@ from lib.live.limits import (
     usable_bytes,
 )
 from lib.live.measure import MeasureRequest
-from lib.live.measurements import NAMES, DatasetPush, Kind, Measurement, Weights, model_label, parquet_bytes, start_push
+from lib.live.measurements import NAMES, DatasetPush, Measurement, MeasurementKind, WeightsOrigin, model_label, parquet_bytes, start_push
 from lib.live.zerogpu import size_for
 from lib.memory import MemoryEstimate, estimate_generation, estimate_memory, fit_memory
 from lib.model.spec import ModelSpec
@@ -249,9 +249,9 @@ def _advice(run: Run, config: Mapping[str, Any], need: MemoryNeed, catalog: Cata
     return f"In bf16, a model of up to about {max(0.0, most) / 1e9:,.1f} billion parameters fits here. Name a smaller one."
 
 
-def _work(run: Run, expected: RunPrediction) -> Work:
+def _work(run: Run, expected: RunPrediction) -> RunWork:
     spec = run.spec
-    return Work(
+    return RunWork(
         weights_bytes=expected.weights_bytes,
         parameters_per_token=spec.parameters_active,
         step_bytes=expected.weights_bytes * spec.parameters_active // max(1, spec.parameters_total) + expected.kv_cache_bytes,
@@ -299,11 +299,11 @@ def row_of(
     device: Device,
     run: MeasureAnswer | ChatMetrics,
     *,
-    kind: Kind,
+    kind: MeasurementKind,
     precision: str,
     prompt_tokens: int,
     output_tokens: int,
-    weights: Weights = "random",
+    weights: WeightsOrigin = "random",
     provenance: str = HERE,
     now: datetime | None = None,
 ) -> Measurement:

@@ -49,7 +49,7 @@ def test_lists_equal_to_the_bundled_rows_change_nothing_but_the_provenance(hub: 
     """Every price survives the way through millionths per minute; basis, source and date become those of the list."""
     healthy(hub)
     feed, catalog = fed(hub)
-    assert not feed.status().failures
+    assert not feed.failures()
     for before, after in zip(load().offers, catalog.offers, strict=True):
         assert (before.id, before.usd_per_hour, before.ram_bytes, before.silicon) == (
             after.id,
@@ -255,7 +255,7 @@ def test_a_list_that_fails_leaves_the_other_and_is_told(hub: PricesStandIn, repl
     hub.lists(JOBS, as_listed("jobs"))
     feed, catalog = fed(hub)
     assert (catalog.prices["spaces"].basis, catalog.prices["jobs"].basis) == ("bundled", "live")
-    failure = feed.status().failures["spaces"]
+    failure = feed.failures()["spaces"]
     assert type(failure) is kind
     assert says in str(failure)
     assert "127.0.0.1" not in str(failure)
@@ -279,7 +279,7 @@ def test_a_packed_or_endless_list_and_one_elsewhere_are_not_read(hub: PricesStan
     hub.faults[SPACES] = fault
     feed, catalog = fed(hub)
     assert (catalog.prices["spaces"].basis, catalog.prices["jobs"].basis) == ("bundled", "live")
-    assert "too long, packed, or points elsewhere" in str(feed.status().failures["spaces"])
+    assert "too long, packed, or points elsewhere" in str(feed.failures()["spaces"])
 
 
 def test_a_list_of_very_many_rows_is_refused(hub: PricesStandIn) -> None:
@@ -287,14 +287,14 @@ def test_a_list_of_very_many_rows_is_refused(hub: PricesStandIn) -> None:
     hub.lists(SPACES, [row(f"x{n}", "1") for n in range(501)])
     hub.lists(JOBS, as_listed("jobs"))
     feed, _ = fed(hub)
-    assert "501 rows" in str(feed.status().failures["spaces"])
+    assert "501 rows" in str(feed.failures()["spaces"])
 
 
 def test_nobody_at_the_address(hub: PricesStandIn) -> None:
     """A closed port: both lists fail, the bundled catalog is served."""
     feed = PriceFeed(load(), endpoint="http://127.0.0.1:9")
     assert feed.refresh() == load()
-    assert {type(failure) for failure in feed.status().failures.values()} == {HubUnreachable}
+    assert {type(failure) for failure in feed.failures().values()} == {HubUnreachable}
     assert not hub.requests
 
 
@@ -305,8 +305,8 @@ def test_a_hub_that_hangs_costs_the_limit_and_no_second_call(hub: PricesStandIn)
     feed.refresh()
     feed.refresh()
     assert sorted(seen.path for seen in hub.requests if "hardware" in seen.path) == [JOBS, SPACES]
-    assert all("within 0.3 s" in str(failure) for failure in feed.status().failures.values())
-    assert len(feed.status().failures) == 2
+    assert all("within 0.3 s" in str(failure) for failure in feed.failures().values())
+    assert len(feed.failures()) == 2
 
 
 def waited(condition: Callable[[], bool], limit_s: float = 20.0) -> bool:
@@ -338,7 +338,7 @@ def test_refreshes_keep_their_distance(hub: PricesStandIn) -> None:
 
     def settle() -> int:
         feed.catalog()
-        assert waited(lambda: not feed.status().running)
+        assert waited(lambda: not feed._running)
         return asked()
 
     assert settle() == 1

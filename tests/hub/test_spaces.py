@@ -16,7 +16,7 @@ from space_stand_in import FakeSpace, Person, SpaceStandIn
 
 from lib.errors import AdvisorError, BadArgument, NotSignedIn, RateLimited
 from lib.hub.client import Places
-from lib.hub.space_answers import Account, Runtime, Volume
+from lib.hub.space_answers import Runtime, TokenOwner, Volume
 from lib.hub.spaces import Spaces
 
 ADA = "hf_adaADAadaADAada0123456789"
@@ -176,9 +176,9 @@ def test_sleep_pause_and_restart_do_what_they_say(hub: SpaceStandIn) -> None:
 def test_an_account_has_a_plan_and_organizations(hub: SpaceStandIn) -> None:
     """PRO from isPro; an organization's plan from its text, or from the older flag; what is not told is None or free."""
     hub.people["hf_x"] = Person(name="x", can_pay=None, orgs={"a": "team", "b": "Enterprise Plus", "c": None})
-    assert Spaces(ADA, hub.url).account() == Account(name="ada", plan="pro", can_pay=True, organizations=())
+    assert Spaces(ADA, hub.url).account() == TokenOwner(name="ada", plan="pro", can_pay=True, organizations=())
     told = Spaces("hf_x", hub.url).account()
-    assert told == Account(name="x", plan="free", can_pay=None, organizations=(("a", "team"), ("b", "enterprise"), ("c", "free")))
+    assert told == TokenOwner(name="x", plan="free", can_pay=None, organizations=(("a", "team"), ("b", "enterprise"), ("c", "free")))
     hub.faults["whoami"] = Fault(body=b'{"name": "y", "orgs": [{"name": "d", "isEnterprise": true}]}')
     assert Spaces("hf_x", hub.url).account().organizations == (("d", "enterprise"),)
 
@@ -366,7 +366,7 @@ def test_a_hub_that_hangs_keeps_few_threads_waiting_and_fewer_of_one_visitor() -
         who[0] = "bob"
         with places.place(), pytest.raises(RateLimited, match="3 questions"), places.place():
             pytest.fail("a fourth place was given")
-    assert not places._taken
+    assert not places._calls
 
 
 def test_a_look_takes_a_place(hub: SpaceStandIn) -> None:

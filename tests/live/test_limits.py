@@ -12,7 +12,7 @@ from lib.live.limits import (
     DeviceRates,
     Duration,
     MemoryNeed,
-    Work,
+    RunWork,
     check_memory,
     check_time,
     estimate_duration,
@@ -35,7 +35,7 @@ DEVICE = Device(
     transformers="5.23.0",
 )
 NEED = MemoryNeed(weights_bytes=8 * GIB, kv_cache_bytes=GIB // 2, activation_bytes=GIB // 4, runtime_bytes=GIB // 4)  # 9 GiB in all
-WORK = Work(
+WORK = RunWork(
     weights_bytes=14 * 10**8,
     parameters_per_token=10**9,
     step_bytes=2 * 10**9,

@@ -15,14 +15,14 @@ from llama import llama_config
 
 from lib.errors import LiveError, OutOfMemory, TaskAborted, TooLong
 from lib.live.device_queue import hardware_turn
-from lib.live.limits import Work
+from lib.live.limits import RunWork
 from lib.live.measure import MeasuredRun, MeasureRequest, run_in_child
 
 GIB = 2**30
 CONFIG = llama_config(
     hidden_size=512, intermediate_size=1536, num_attention_heads=8, num_key_value_heads=8, num_hidden_layers=4, vocab_size=4000
 )
-WORK = Work(weights_bytes=40_000_000, parameters_per_token=10**7, step_bytes=40_000_000, layers=4, prompt_tokens=16, output_tokens=4)
+WORK = RunWork(weights_bytes=40_000_000, parameters_per_token=10**7, step_bytes=40_000_000, layers=4, prompt_tokens=16, output_tokens=4)
 ASK = MeasureRequest(config=CONFIG, precision="fp32", prompt_tokens=16, output_tokens=4, device="cpu", work=WORK, limit_s=60.0)
 MEASURED = {
     "peak_bytes": 5, "weights_bytes": 4, "before_bytes": 3, "reserved_bytes": None, "ttft_s": 0.5, "decode_tokens_per_s": None,

@@ -14,8 +14,8 @@ from llama import llama_config
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, InvalidInput, TooLong, UnknownModel, UnsupportedModel
 from lib.live.device import Device
-from lib.live.limits import DeviceRates, Work
-from lib.live.measure import MeasuredRun, MeasureRequest, Stage, gpu_seconds, measure_run, run_measurement
+from lib.live.limits import DeviceRates, RunWork
+from lib.live.measure import MeasuredRun, MeasureRequest, RunStage, gpu_seconds, measure_run, run_measurement
 from lib.model.spec import ModelSpec
 from lib.present.live_measurements import expected_s
 from lib.service.app import Live
@@ -51,7 +51,7 @@ class Runs:
         self.figures = figures
         self.asked: list[MeasureRequest] = []
 
-    def __call__(self, ask: MeasureRequest, device: Device) -> Iterator[Stage | MeasuredRun]:  # noqa: ARG002 the interface
+    def __call__(self, ask: MeasureRequest, device: Device) -> Iterator[RunStage | MeasuredRun]:  # noqa: ARG002 the interface
         self.asked.append(ask)
         yield "weights"
         yield "running"
@@ -240,7 +240,7 @@ def test_what_counts_as_held_before(monkeypatch: pytest.MonkeyPatch, device: Any
     monkeypatch.setattr("lib.live.process.CudaGauge", Gauge)
     monkeypatch.setattr("lib.live.process.HostGauge", Gauge)
     monkeypatch.setattr("lib.live.measure.measure_rates", probe)
-    work = Work(weights_bytes=10**6, parameters_per_token=10**5, step_bytes=10**5, layers=2, prompt_tokens=16, output_tokens=4)
+    work = RunWork(weights_bytes=10**6, parameters_per_token=10**5, step_bytes=10**5, layers=2, prompt_tokens=16, output_tokens=4)
     ask = MeasureRequest(config=TINY, precision="bf16", prompt_tokens=16, output_tokens=4, device=device, work=work, limit_s=60.0)
     with pytest.raises(TooLong, match="enough seen"):
         list(measure_run(ask))
@@ -271,7 +271,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 def test_every_kind_of_architecture_runs(family: str) -> None:
     """Those that write are timed token by token (4 tokens: 3 steps after the first), the others in one pass."""
     config = FAMILIES[family]
-    work = Work(weights_bytes=10**6, parameters_per_token=10**5, step_bytes=10**5, layers=2, prompt_tokens=16, output_tokens=4)
+    work = RunWork(weights_bytes=10**6, parameters_per_token=10**5, step_bytes=10**5, layers=2, prompt_tokens=16, output_tokens=4)
     *stages, found = measure_run(
         MeasureRequest(config=config, precision="fp32", prompt_tokens=16, output_tokens=4, device="cpu", work=work, limit_s=60.0)
     )
