@@ -46,7 +46,7 @@ PLATFORM_NAMES = {
 PLATFORM_COLOURS = {
     "spaces": "#3d74b8",
     "zerogpu": "#2f9e7a",
-    "endpoints": "#d1851a",
+    "endpoints": "#c98018",
     "jobs": "#8b93a1",
     "tpu": "#b8478a",
     "providers": "#8467c9",
@@ -61,7 +61,7 @@ PARTS: tuple[tuple[str, str, PartBytes], ...] = (
     ("runtime", "Runtime", "runtime_bytes"),
 )
 # Distinct in hue and in lightness, so that the order survives colour blindness and grey print; both themes carry them.
-PART_COLOURS: dict[str, str] = {"weights": "#3d74b8", "cache": "#e39a2d", "activations": "#2f9e7a", "runtime": "#8b93a1"}
+PART_COLOURS: dict[str, str] = {"weights": "#3d74b8", "cache": "#c98018", "activations": "#2f9e7a", "runtime": "#8b93a1"}
 
 
 def part_bytes(memory: Memory) -> dict[str, int]:

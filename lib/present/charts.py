@@ -64,6 +64,19 @@ def chart_head(title: str, key: Iterable[str], level: int = 2) -> str:
     return f'<div class="chart-head"><h{level}>{title}</h{level}><p class="key">{names}</p></div>'
 
 
+def curve_table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    """The numbers of a chart behind a line; all of it markup already."""
+    columns = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    lines = "".join(f'<tr><th scope="row">{first}</th>{"".join(f"<td>{one}</td>" for one in rest)}</tr>' for first, *rest in rows)
+    reach = 'class="scroll" tabindex="0" role="region" aria-label="The curve as a table"'
+    table = f'<div {reach}><table class="split"><thead><tr>{columns}</tr></thead><tbody>{lines}</tbody></table></div>'
+    return fold("The curve as a table", table)
+
+
+RING = {"size": 20, "color": _CLEAR, "line": {"width": 2.5, "color": MARK}}
+"""The marker around what is picked, or looked at."""
+
+
 def swatch(colour: str, shape: str = "dot") -> str:
     """A dot of this colour for a key."""
     return f'<i class="{shape}" style="background:{colour}"></i>'
@@ -82,16 +95,11 @@ def growth_head() -> str:
 
 def growth_table(points: Sequence[tuple[int, MemoryAnswer]]) -> str:
     """The curve in numbers, behind a line: the parts on the fullest device at each context length."""
-    heads = "".join(f'<th scope="col">{name}</th>' for name in ("Context, tokens", *(label for _, label, _ in PARTS), "Total"))
-    rows = "".join(
-        f'<tr><th scope="row">{length:,}</th>'
-        + "".join(f"<td>{gib(round(_per_device(memory, key)))}</td>" for key, _, _ in PARTS)
-        + f"<td>{gib(int(memory['per_device_bytes']))}</td></tr>"
+    rows = [
+        (f"{length:,}", *(gib(round(_per_device(memory, key))) for key, _, _ in PARTS), gib(int(memory["per_device_bytes"])))
         for length, memory in points
-    )
-    reach = 'class="scroll" tabindex="0" role="region" aria-label="The curve as a table"'
-    table = f'<div {reach}><table class="split"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-    return fold("The curve as a table", table)
+    ]
+    return curve_table(("Context, tokens", *(label for _, label, _ in PARTS), "Total"), rows)
 
 
 def draw_growth(
@@ -233,7 +241,7 @@ _PLOT_PX, _LETTER_PX, _LINE_PX = (270.0, 270.0), 6.6, 16.0
 """The plot on a phone of 390 px, and what a name takes of it: names that do not write over each other there do so nowhere."""
 _BEYOND = 2.0  # the picture ends at twice the price of the dearest that is worth it
 _WIDE, _NARROW = 200.0, 30.0  # ratios from which an axis is marked at 1, and at 1 and 3; below at 1, 2, 5
-_PASSES = ("#3d74b8", "#d1851a")
+_PASSES = ("#3d74b8", "#c98018")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,9 +345,7 @@ def draw_front(front: Front) -> Figure:
             **places(some), mode="markers", marker=marker, error_y=_range_bars(some), hovertemplate=[_hover(p, front.unit) for p in some]
         )
     picked = places([point for point in points if point.hardware == front.pick][:1])
-    figure.add_scatter(
-        **picked, mode="markers", marker={"size": 20, "color": _CLEAR, "line": {"width": 2.5, "color": MARK}}, hoverinfo="skip"
-    )
+    figure.add_scatter(**picked, mode="markers", marker=RING, hoverinfo="skip")
     end = _end(points)
     left = math.log10(free) - 0.15
     decades = math.log10(end) - left, math.log10(max(one.high for one in points) / min(one.low for one in points)) if points else 1.0

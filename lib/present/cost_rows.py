@@ -12,7 +12,7 @@ from lib.answers.common import CaveatEntry
 from lib.answers.cost import ComparisonAnswer, CostPartEntry, LineEntry, OutlookAnswer, SideEntry
 from lib.cost.compare import CENT
 from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, caveat_list, law_inputs, source_list
-from lib.present.charts import MARK, axis, chart_head, lay_out
+from lib.present.charts import MARK, RING, axis, chart_head, curve_table, lay_out
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
 from lib.present.tables import csv_text, table_markup
@@ -152,6 +152,8 @@ def cost_text(answer: OutlookAnswer, model: str) -> str:
 
 _HEADROOM = 1.15
 _MOST_MARKS = 9
+_ROW_STEP = 5
+"""Every fifth place of the axis stands in the table."""
 
 
 def line_dash(line: LineEntry) -> str:
@@ -167,7 +169,9 @@ def line_swatch(line: LineEntry) -> str:
 def bills_head(answer: OutlookAnswer) -> str:
     """The heading of the chart with its key."""
     along = "hours" if answer["axis"] == "hours" else "traffic"
-    return chart_head(f"Bill per month by {along}", (line_swatch(line) + escape(line["label"]) for line in answer["lines"]))
+    return chart_head(
+        f"Bill per month by {along}", [*(line_swatch(line) + escape(line["label"]) for line in answer["lines"]), "◯ the stated use"]
+    )
 
 
 def bills_foot(answer: OutlookAnswer) -> str:
@@ -177,7 +181,21 @@ def bills_foot(answer: OutlookAnswer) -> str:
     dotted = any(_full(line, answer["x"]) is not None for line in answer["lines"])
     at_once = answer["bill"]["concurrency"]
     note = f'<p class="quiet">Dotted: more than the hardware serves, {at_once} at a time.</p>' if dotted else ""
-    return f'<div class="chart-foot">{marks}{note}</div>' if marks or note else ""
+    return f'<div class="chart-foot">{marks}{note}{_bills_table(answer)}</div>'
+
+
+def _bills_table(answer: OutlookAnswer) -> str:
+    """The bills in numbers, at every fifth place of the axis and at the stated use."""
+    hours = answer["axis"] == "hours"
+    rows = [
+        (
+            f"{x:g}" if hours else f"{x:,.0f}",
+            *("–" if line["usd"][n] is None else usd_per_month(line["usd"][n]) for line in answer["lines"]),
+        )
+        for n, x in enumerate(answer["x"])
+        if n % _ROW_STEP == 0 or x == answer["stated"]
+    ]
+    return curve_table(("Hours a day" if hours else "Requests a day", *(escape(line["label"]) for line in answer["lines"])), rows)
 
 
 def draw_bills(answer: OutlookAnswer) -> Figure:
@@ -203,6 +221,8 @@ def draw_bills(answer: OutlookAnswer) -> Figure:
         )
     if answer["stated"] > 0:
         figure.add_vline(x=answer["stated"], line={"width": 1.2, "dash": "dot", "color": MARK})
+        chosen = answer["lines"][0]["total_usd_per_month"]
+        figure.add_scatter(x=[answer["stated"]], y=[chosen], mode="markers", marker=RING, cliponaxis=False, hoverinfo="skip")
     if answer["axis"] == "hours":
         along = axis("Hours a day", range=[0, 24], dtick=4)
     else:

@@ -275,7 +275,7 @@ FIGURES: tuple[tuple[str, FigureName], ...] = tuple((name, kind) for kind, name 
 """What the scatter can show, as words and as the field of a row."""
 _UNITS = {"peak_bytes": "GiB", "decode_tokens_per_s": "tokens/s", "ttft_s": "s"}
 _NAMES = dict(KINDS)
-_COLOURS = ("#3d74b8", "#d1851a", "#2f9e7a", "#b0527a", "#7a62b8", "#8b93a1")
+_COLOURS = ("#3d74b8", "#c98018", "#2f9e7a", "#b0527a", "#7a62b8", "#8b93a1")
 _BAND = 0.10
 _SHOWN, _NEWEST = 5, 25
 _PAD = 1.4

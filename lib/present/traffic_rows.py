@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 POLICY_NAMES = {"static": "Static", "dynamic": "Dynamic", "continuous": "Continuous"}
-COLOURS = {"static": "#8b93a1", "dynamic": "#d1851a", "continuous": "#3d74b8"}
+COLOURS = {"static": "#8b93a1", "dynamic": "#c98018", "continuous": "#3d74b8"}
 DASHES = {"static": "dot", "dynamic": "dash", "continuous": "solid"}
 MEASURES: Mapping[str, tuple[str, str, bool]] = {
     "ttft": ("TTFT p99, seconds", "Time to first token at p99", True),
@@ -51,11 +51,13 @@ def point_figure(point: LoadEntry, measure: str) -> float | None:
 def loads_head(measure: str) -> str:
     """The heading of the chart with its key."""
     key = (policy_swatch(policy) + name for policy, name in POLICY_NAMES.items())
-    return chart_head(f"{MEASURES[measure][1]} by load", key)
+    return chart_head(f"{MEASURES[measure][1]} by load", [*key, "thick: the chosen batching"])
 
 
-def draw_loads(answer: LoadsAnswer, measure: str, stated: float) -> Figure:
-    """A line for each policy along the requests per second, with the stated rate marked; all loads are on the axis from the start.
+def draw_loads(answer: LoadsAnswer, measure: str, stated: float, chosen: str = "") -> Figure:
+    """A line for each policy along the requests per second, the chosen one thick, with the stated rate marked.
+
+    All loads are on the axis from the start.
 
     Points without a steady part of their run are hollow.
     """
@@ -70,8 +72,8 @@ def draw_loads(answer: LoadsAnswer, measure: str, stated: float) -> Figure:
             y=[point_figure(point, measure) for point in points],
             name=name,
             mode="lines+markers",
-            line={"width": 2.5, "color": COLOURS[policy], "dash": DASHES[policy]},
-            marker={"size": 5, "symbol": ["circle" if point["steady"] else "circle-open" for point in points]},
+            line={"width": 5 if policy == chosen else 2.5, "color": COLOURS[policy], "dash": DASHES[policy]},
+            marker={"size": 9 if policy == chosen else 5, "symbol": ["circle" if point["steady"] else "circle-open" for point in points]},
             hovertemplate="%{y:.3~g}",
         )
     most = answer["most_requests_per_s"]

@@ -73,8 +73,8 @@ def change_sentence(code: str, request: Mapping[str, Any]) -> str:
 
 
 COLOURS: dict[str, str] = {
-    "weights": "#3d74b8", "master": "#7aa3d6", "adapters": "#b06fb5", "gradients": "#c8553d", "optimizer": "#e39a2d",
-    "activations": "#2f9e7a", "loss": "#86b94c", "runtime": "#8b93a1",
+    "weights": "#3d74b8", "master": "#6a95cd", "adapters": "#b06fb5", "gradients": "#c8553d", "optimizer": "#c98018",
+    "activations": "#2f9e7a", "loss": "#6b9a38", "runtime": "#8b93a1",
 }  # fmt: skip
 """Distinct in hue and lightness on both themes, as the parts of memory are."""
 LABELS = {

@@ -304,7 +304,7 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
                     card = batching_card(answer, name, answered["name"]) + _acts(answer, answered, name, model, values)
                     yield TrafficScene(status=_progress(done), card=card, notes=answer_details(answer), busy=True)
                 done += 1
-                drawn = draw_loads(answered, measure, float(arguments["requests_per_s"]))
+                drawn = draw_loads(answered, measure, float(arguments["requests_per_s"]), str(arguments["policy"]))
                 yield TrafficScene(status=_progress(done), head=loads_head(measure), chart=drawn, loads=answered, busy=True)
         card = batching_card(answer, name, answered["name"]) + _acts(answer, answered, name, model, values)
         yield TrafficScene(status=_progress(done), card=card, table=loads_table(answered), busy=True)
@@ -361,8 +361,8 @@ def wire(view: TrafficView, services: Services, model: ModelReference, question:
     def stop() -> list[Any]:
         return TrafficScene(status=stopped_line("Stopped. What was simulated until then stands.")).updates()
 
-    def redraw(measure: str, loads: LoadsAnswer | None, rate: float | None) -> list[Any]:
-        return [gr.skip(), gr.skip()] if not loads else [loads_head(measure), draw_loads(loads, measure, rate or 0.0)]
+    def redraw(measure: str, loads: LoadsAnswer | None, rate: float | None, policy: str) -> list[Any]:
+        return [gr.skip(), gr.skip()] if not loads else [loads_head(measure), draw_loads(loads, measure, rate or 0.0, policy)]
 
     def diagnose(ref: str, *values: Value) -> list[Any]:
         split_at = len(ask.QUESTION) + len(ask.TRAFFIC)
@@ -375,7 +375,7 @@ def wire(view: TrafficView, services: Services, model: ModelReference, question:
     # The words come after the run has ended: its last scene would write over them.
     stopping = view.stop.click(None, cancels=[running], api_name="traffic_cancelled", **AT_ONCE)
     stopping.then(stop, None, view.outputs(), api_name="traffic_stopped", **AT_ONCE)
-    redrawn = [view.measure, view.loads, view.inputs.rate]
+    redrawn = [view.measure, view.loads, view.inputs.rate, view.inputs.policy]
     view.measure.input(redraw, redrawn, [view.head, view.chart], trigger_mode="always_last", api_name="traffic_drawn", **AT_ONCE)
     question_inputs = [*question, *view.inputs.all(), *view.latency.inputs()]
     follow(ticks["latency"], diagnose, [model.text, *question_inputs], [view.latency.answer], "latency_changed")

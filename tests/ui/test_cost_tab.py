@@ -19,7 +19,7 @@ from page_fake import LLAMA, FakeServices
 
 from lib.catalog import load
 from lib.hub.search import ProviderOffers
-from lib.present.charts import Front, FrontPoint, draw_front, draw_roofline, roofline_words, speed_front
+from lib.present.charts import RING, Front, FrontPoint, draw_front, draw_roofline, roofline_words, speed_front
 from lib.present.cost_rows import draw_bills
 from lib.service.app import Services
 from lib.service.endpoint import App
@@ -304,3 +304,16 @@ def test_two_models_stand_side_by_side(services: Services) -> None:
     both = services.compare(LLAMA, {"hardware": "l4x1"}, {"hardware": "l4x1", "model": small})
     assert (both["before"]["model"], both["after"]["model"]) == (LLAMA, small)
     assert both["speed_ratio"] > 1
+
+
+@pytest.mark.parametrize("along", ["requests", "hours"])
+def test_the_bills_mark_the_stated_use_and_stand_in_a_table(services: Services, along: str) -> None:
+    """A ring at the bill of the chosen hardware, and the curve's numbers with the stated use among them."""
+    values = asked(hardware="spaces:l4x1", along=along, requests=250, beside=["spaces", "zerogpu"])
+    shown = cost_tab.cost_markup(services, LLAMA, values)
+    assert shown.chart is not None
+    rings = [trace for trace in shown.chart.data if trace.marker.size == RING["size"]]
+    (ring,) = rings
+    assert f"${ring.y[0]:,.0f}" in shown.bill
+    assert "The curve as a table" in shown.foot
+    assert f'<th scope="row">{ring.x[0]:,.0f}</th>' in shown.foot
