@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -256,19 +257,26 @@ class Checked:
     """In the `Annotated` type of an argument: the check that reads what a caller sent, and the type that callers are shown.
 
     The check gets the argument's name and the value, and returns the value of the field's own type or raises one of `lib.errors`,
-    which pydantic passes on as it is: the first argument that is wrong is the one that is named.
+    which pydantic passes on as it is: the first argument that is wrong is the one that is named. `limits`, the least and the most, are
+    shown with the type.
     """
 
     check: Callable[[str, Any], Any]
     shown: Any
+    limits: tuple[int, int] | None = None
 
     def __get_pydantic_core_schema__(self, _source: object, _handler: GetCoreSchemaHandler) -> CoreSchema:
         """A validator of our own instead of pydantic's, whose sentences say neither what was seen nor what to do."""
         return core_schema.with_info_plain_validator_function(lambda value, info: self.check(info.field_name or "", value))
 
     def __get_pydantic_json_schema__(self, _schema: CoreSchema, _handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """The schema of the shown type."""
-        return TypeAdapter(self.shown).json_schema()
+        """The schema of the shown type, within the limits."""
+        return _schema_of(self.shown) | dict(zip(("minimum", "maximum"), self.limits or (), strict=False))
+
+
+@functools.cache
+def _schema_of(shown: Any) -> dict[str, Any]:
+    return TypeAdapter(shown).json_schema()
 
 
 def argument(value: Any, description: str) -> Any:
@@ -291,7 +299,7 @@ class Arguments(BaseModel):
 
 def whole_number(low: int, high: int) -> Checked:
     """A whole number in [low, high]."""
-    return Checked(lambda name, value: check_whole(name, value, low, high), int)
+    return Checked(lambda name, value: check_whole(name, value, low, high), int, (low, high))
 
 
 def number(low: float, high: float) -> Checked:
@@ -301,7 +309,7 @@ def number(low: float, high: float) -> Checked:
 
 def decimal_number(low: int, high: int) -> Checked:
     """A number in [low, high] as it was written, for money and hours."""
-    return Checked(lambda name, value: check_decimal(name, value, low, high), float)
+    return Checked(lambda name, value: check_decimal(name, value, low, high), float, (low, high))
 
 
 def one_of(choices: Sequence[str], shown_type: Any = str) -> Checked:

@@ -184,9 +184,6 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     positional, accepted = {p.name for p in parameters}, dict.fromkeys(p.name for p in (*parameters, *further))
     required = {p.name for p in (*parameters, *further) if p.default is inspect.Parameter.empty}
 
-    def check_sent(sent: Mapping[str, object]) -> None:
-        arguments.model_validate(sent)
-
     def call(*values: object, **named: object) -> Answer:
         sent = dict(zip(accepted, values, strict=False)) | named
         if len(values) > len(positional) or len(sent) < len(values) + len(named) or not required <= sent.keys() <= accepted.keys():
@@ -206,7 +203,7 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     public.__signature__ = signature
     public.__annotations__ = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
     public.__doc__ = _docstring(function, arguments)
-    public.check_arguments = check_sent
+    public.arguments = arguments
     return public  # type: ignore[no-any-return]
 
 
@@ -216,9 +213,9 @@ def check_arguments(endpoint: Callable[..., Any], arguments: Mapping[str, object
     Raises:
         InvalidInput: a value is not accepted, or one without a default is missing.
     """
-    check: Callable[[Mapping[str, object]], None] | None = getattr(endpoint, "check_arguments", None)
-    if check is not None:
-        check(arguments)
+    model: type[Arguments] | None = getattr(endpoint, "arguments", None)
+    if model is not None:
+        model.model_validate(arguments)
 
 
 ACCEPTED = (

@@ -115,12 +115,9 @@ class UnknownEndpoint(InvalidInput):
     """A name that is not public."""
 
 
-def public_signature(question: Question, *, types: bool = False) -> inspect.Signature:
-    """The signature that callers see: without keyword-only parameters, which the interface fills in (the caller's token).
-
-    With `types`, annotations are types instead of text; that takes 0.1 ms.
-    """
-    whole = inspect.signature(question, eval_str=types)
+def public_signature(question: Question) -> inspect.Signature:
+    """The signature that callers see: without keyword-only parameters, which the interface fills in (the caller's token)."""
+    whole = inspect.signature(question)
     return whole.replace(parameters=[p for p in whole.parameters.values() if p.kind is not inspect.Parameter.KEYWORD_ONLY])
 
 

@@ -1,14 +1,15 @@
 """The public questions as tools of the Model Context Protocol (streamable HTTP): JSON answers with their schemas.
 
 Gradio's own server answers with Python text and no output schema, so this one is served in its place, where clients of a Space look
-for it: `/gradio_api/mcp/`, and `/gradio_api/mcp/schema` for the Hub's own listing. A tool's schemas and descriptions are read from its
-question's signature and docstring. The server keeps no session: every request gets its own transport, which ends with it, so there is
-nothing to start with the app and nothing to close. The package is imported at the first request (0.7 s), not at the start.
+for it: `/gradio_api/mcp/`, and `/gradio_api/mcp/schema` for the Hub's own listing. A tool's schemas are those of
+the model of its arguments and of its answer's type; its description is its question's docstring. The server keeps no session: every
+request gets its own transport, which ends with it, so there is nothing to start with the app and nothing to close. The package is imported
+at the first request (0.7 s), not at the start.
 
 A tool that acts in the caller's name, or reads a gated model, takes the caller's token from the header X-HF-Token, never from its
 arguments, which agents show and keep. One that streams answers with its last, fullest piece.
 
-`/agents` and `/llms.txt` say how scripts and agents call the app, made of the same signatures and docstrings.
+`/agents` and `/llms.txt` say how scripts and agents call the app, made of the same.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import anyio
 import gradio as gr
 from gradio.context import LocalContext
 from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
@@ -54,39 +56,36 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
+    from lib.service.arguments import Arguments
     from lib.ui.http.api import Question
 
 
 Result = TypeVar("Result")
 
-_ARGUMENT = re.compile(r"^ {4}(?P<name>\w+): (?P<text>.+)$", re.MULTILINE)
-
-
-def _docstring(question: Question) -> str:
-    return inspect.getdoc(question) or ""
-
 
 def description(question: Question) -> str:
     """The docstring down to its list of arguments."""
-    return _docstring(question).split("\nArgs:", 1)[0].strip()
+    return (inspect.getdoc(question) or "").split("\nArgs:", 1)[0].strip()
+
+
+class _WithoutTitles(GenerateJsonSchema):
+    """A field's title would repeat its name."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002
+        return False
 
 
 def input_schema(question: Question) -> dict[str, Any]:
-    """The arguments as a JSON schema, with their words from the docstring's `Args:`."""
-    words = {match["name"]: match["text"] for match in _ARGUMENT.finditer(_docstring(question).partition("\nArgs:\n")[2])}
-    signature = public_signature(question, types=True)
-    properties: dict[str, Any] = {}
-    for name, parameter in signature.parameters.items():
-        properties[name] = TypeAdapter(parameter.annotation).json_schema() | {"description": words[name]}
-        if parameter.default is not inspect.Parameter.empty:
-            properties[name]["default"] = parameter.default
-    required = [name for name, parameter in signature.parameters.items() if parameter.default is inspect.Parameter.empty]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    """The JSON schema of the model that checks the question's arguments, in the order of its signature."""
+    model: type[Arguments] = question.arguments  # type: ignore[attr-defined]  `bind_arguments` puts it there
+    schema = model.model_json_schema(schema_generator=_WithoutTitles)
+    return {"required": []} | schema | {"properties": {name: schema["properties"][name] for name in model.listed()}}
 
 
 def output_schema(question: Question) -> dict[str, Any]:
     """The answer as a JSON schema; of a stream, any one of its items."""
-    return TypeAdapter(piece_type(public_signature(question, types=True).return_annotation)).json_schema()
+    answer = piece_type(inspect.signature(question, eval_str=True).return_annotation)
+    return TypeAdapter(answer).json_schema(schema_generator=_WithoutTitles)
 
 
 def tool_hints(name: str, endpoint: Endpoint) -> dict[str, str | bool]:
@@ -291,7 +290,7 @@ def agent_routes(endpoints: Mapping[str, Endpoint]) -> list[Route]:
 
 
 def list_endpoints(endpoints: Mapping[str, Endpoint]) -> list[EndpointText]:
-    """What the text says of each endpoint; read from its signature and docstring, as MCP reads them."""
+    """What the text says of each endpoint, as MCP says it."""
     return [
         EndpointText(
             name=name,

@@ -35,6 +35,8 @@ def test_choices_are_listed() -> None:
         "type": "integer",
         "description": "tokens that each sequence's cache has seen (decoder tokens of an encoder-decoder)",
         "default": 4096,
+        "minimum": 1,
+        "maximum": 100_000_000,
     }
 
 

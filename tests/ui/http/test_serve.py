@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import inspect
 import json
 import logging
 import socket
@@ -25,9 +26,11 @@ from gradio.context import LocalContext
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 from itsdangerous import TimestampSigner
+from pydantic import create_model
 from typing_extensions import TypedDict
 
 from lib.errors import TooLong
+from lib.service.arguments import Arguments
 from lib.ui.events import Page
 from lib.ui.http import api, serve
 from lib.ui.http.api import FAILED, Endpoint
@@ -97,6 +100,15 @@ def hold(seconds: float) -> Who:
     request = LocalContext.request.get(None)
     return {"whose": request.headers.get("x-ip-token", "nobody") if request else "no request"}
 
+
+for question in (who, count, hold):  # a model of its arguments, as `lib.service.endpoint.bind_arguments` gives each endpoint
+    parameters = inspect.signature(question, eval_str=True).parameters.values()
+    public: dict[str, Any] = {
+        one.name: (one.annotation, ... if one.default is one.empty else one.default)
+        for one in parameters
+        if one.kind is not one.KEYWORD_ONLY
+    }
+    vars(question)["arguments"] = create_model("Sent", __base__=Arguments, **public)
 
 TABLE = {
     "who": Endpoint(question=who, account=True),
