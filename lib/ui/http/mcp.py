@@ -77,7 +77,7 @@ class _WithoutTitles(GenerateJsonSchema):
 
 def input_schema(question: Question) -> dict[str, Any]:
     """The JSON schema of the model that checks the question's arguments, in the order of its signature."""
-    model: type[Arguments] = question.arguments  # type: ignore[attr-defined]  `bind_arguments` puts it there
+    model: type[Arguments] = question.arguments  # type: ignore[attr-defined]  # `bind_arguments` puts it there
     schema = model.model_json_schema(schema_generator=_WithoutTitles)
     return {"required": []} | schema | {"properties": {name: schema["properties"][name] for name in model.listed()}}
 
