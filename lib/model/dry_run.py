@@ -42,9 +42,9 @@ from lib.model.allocations import CudaOperators
 from lib.model.build import LOCK, BuiltModel, build, output_head
 from lib.model.cache_terms import cache_of
 from lib.model.config import check_config
-from lib.model.dry_run_result import DryRun, InferenceRun, Training, TrainingRun
 from lib.model.layer_extrapolation import Depth, Layer, Reading, RunCounter, at_full_depth, layers_of
 from lib.model.meta_device import Lengths, MetaRun, has_argument, prefill_inputs, unchecked_distributions
+from lib.model.resolve import DryRun, InferenceRun, TrainingRun
 from lib.model.spec import check_rank, check_targets, is_targeted
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
-    from lib.workload import Optimizer
+    from lib.workload import Optimizer, TrainingRequest
 
 Kernels = Literal["gpu", "cpu"]
 MOST_OPERATIONS = 60_000
@@ -94,7 +94,7 @@ def dry_run(
     prompt_tokens: int = 512,
     output_tokens: int = 1,
     dtype: str = "bfloat16",
-    training: Training | None = None,
+    training: TrainingRequest | None = None,
     kernels: Kernels = "gpu",
     whole: bool = False,
 ) -> DryRun:
@@ -106,7 +106,8 @@ def dry_run(
         prompt_tokens: of each sequence; of the encoder's input where there is one; of a training step, its sequence length.
         output_tokens: of the answer; the last step of decoding is executed at its end.
         dtype: of weights and arithmetic in inference; a training step names its own.
-        training: the step to execute in place of an inference.
+        training: the step to execute in place of an inference, with the plain loss on one device; of the request, `method`, `rank`,
+            `target_modules`, `optimizer`, `precision`, `checkpointing` and `double_quantization` count.
         kernels: operators of a GPU, or those that this torch takes on a CPU.
         whole: whether every layer computes.
 
@@ -119,7 +120,7 @@ def dry_run(
     for name, value in (("batch", batch), ("prompt_tokens", prompt_tokens), ("output_tokens", output_tokens)):
         if value < 1:
             raise BadArgument(name, value, "a whole number from 1")
-    stored = dtype if training is None else "float32" if training.arithmetic == "mixed" else training.arithmetic
+    stored = dtype if training is None else "bfloat16" if training.precision == "bf16" else "float32"
     built = build(config, stored)
     own = prompt_tokens if training is not None else output_tokens if built.config.is_encoder_decoder else prompt_tokens + output_tokens
     _check_length(built, own)
@@ -236,7 +237,7 @@ _OPTIMIZERS: Mapping[Optimizer, Callable[[list[nn.Parameter]], torch.optim.Optim
 """Those of torch; the ones in 8 bits and paged are kernels of bitsandbytes, which are not here."""
 
 
-def _check_step(training: Training) -> None:
+def _check_step(training: TrainingRequest) -> None:
     """Refuse a method or an optimizer of which no module is here."""
     if training.method == "dora":
         raise BadArgument("method", training.method, "full, lora or qlora in a dry run")
@@ -244,7 +245,7 @@ def _check_step(training: Training) -> None:
         raise BadArgument("optimizer", training.optimizer, f"{', '.join(_OPTIMIZERS)} in a dry run")
 
 
-def _run_training(built: BuiltModel, training: Training, lengths: Lengths, kernels: Kernels, *, whole: bool) -> DryRun:
+def _run_training(built: BuiltModel, training: TrainingRequest, lengths: Lengths, kernels: Kernels, *, whole: bool) -> DryRun:
     _check_loss(built)
     _check_step(training)
     model, adapters = built.model, 0
@@ -258,7 +259,7 @@ def _run_training(built: BuiltModel, training: Training, lengths: Lengths, kerne
     model.config.use_cache = False
     if model.config.is_encoder_decoder and getattr(model.config, "decoder_start_token_id", None) is None:
         model.config.decoder_start_token_id = 0  # older files leave it to the generation config; any id makes the same shapes
-    if training.checkpointing:
+    if training.checkpointing != "none":
         if not model.supports_gradient_checkpointing:
             raise UnsupportedModel(f"{built.architecture} has no gradient checkpointing in transformers. Ask without checkpointing.")
         # What recomputes does so from inside `backward`, where torch leaves the modes of functions out.
@@ -272,7 +273,7 @@ def _run_training(built: BuiltModel, training: Training, lengths: Lengths, kerne
     return _result(built, layers, depth, weights, buffers, parameters=count, training=replace(run, adapter_parameters=adapters))
 
 
-def _train(model: PreTrainedModel, depth: Depth, training: Training, lengths: Lengths) -> TrainingRun:
+def _train(model: PreTrainedModel, depth: Depth, training: TrainingRequest, lengths: Lengths) -> TrainingRun:
     """Forward, backward and update with the optimizer's states already there."""
     counter = depth.counter
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -284,10 +285,10 @@ def _train(model: PreTrainedModel, depth: Depth, training: Training, lengths: Le
     states = counter.live_bytes
     inputs = _training_inputs(model, lengths)
     depth.phase, start = "forward", counter.begin()
-    context = torch.autocast("cpu", torch.bfloat16) if training.arithmetic == "mixed" else contextlib.nullcontext()
+    context = torch.autocast("cpu", torch.bfloat16) if training.precision == "mixed" else contextlib.nullcontext()
     with context:
         loss = model(**inputs).loss  # as in the Trainer, nobody holds the scores any longer
-    if training.checkpointing and training.arithmetic == "mixed":
+    if training.checkpointing != "none" and training.precision == "mixed":
         depth.let_casts_go()
     forward, saved = counter.phase(start), counter.live_bytes - states
     depth.phase, start = "backward", counter.begin()
@@ -409,7 +410,7 @@ def _sizes(module: Any) -> tuple[int, int]:
     return module.in_features, module.out_features
 
 
-def _adapt(model: PreTrainedModel, training: Training) -> list[nn.Parameter]:
+def _adapt(model: PreTrainedModel, training: TrainingRequest) -> list[nn.Parameter]:
     """Put adapters beside the targeted modules of a model on the meta device and, for QLoRA, plain linear ones in 4 bits.
 
     Returns:
@@ -420,8 +421,8 @@ def _adapt(model: PreTrainedModel, training: Training) -> list[nn.Parameter]:
     """
     model.requires_grad_(requires_grad=False)
     modules, packs = _linear_modules(model), training.method == "qlora"
-    check_targets(training.targets, list(modules))
-    target_modules = {name: module for name, module in modules.items() if is_targeted(name, training.targets)}
+    check_targets(training.target_modules, list(modules))
+    target_modules = {name: module for name, module in modules.items() if is_targeted(name, training.target_modules)}
     for name, module in target_modules.items():
         check_rank(training.rank, name, *reversed(_sizes(module)))
     trained: list[nn.Parameter] = []

@@ -1,4 +1,4 @@
-"""From a bare parameter count ("7B", "350M") or a parsed config.json to a `ModelSpec`.
+"""From a bare parameter count ("7B", "350M") or a parsed config.json to a `ModelSpec`, and from a config.json to the figures of a dry run.
 
 A count gives a decoder with the usual proportions:
 
@@ -13,13 +13,17 @@ Limit: a typical model, not the one that is meant. The weights follow from N alo
 
 A configuration is built once, counted, run for its cache and traced for its activations. A part that cannot be run does not stop the
 others: it is left out with a caveat, never replaced by a guess.
+
+In a dry run (`lib.model.dry_run`) sizes are in bytes. FLOP are counted as `torch.utils.flop_counter` counts them: two for a
+multiplication and an addition, matrices, convolutions and attention only, and both halves of a causal mask. Operations are calls of aten,
+the unit that eager PyTorch launches. Specs and figures are plain values, which cross from the process that runs the model.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +35,7 @@ from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
     from lib.model.build import BuiltModel
+    from lib.workload import TrainingRequest
 
 HEAD_DIM = 128
 KV_HEADS = 8
@@ -219,3 +224,79 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
     except Exception as error:
         refusal = f"{built.architecture} can be built from this configuration but not be described ({type(error).__name__})"
         raise BadConfig(f"{refusal}. Check its sizes, or give the parameter count instead (such as '7B').") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One part of a run: the most bytes alive in it beside weights and buffers, its FLOP and its operations, at the model's full depth."""
+
+    peak_bytes: int
+    flop: int
+    operations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceRun:
+    """A prompt and the last step of the answer.
+
+    `prompt_cache_bytes` and `cache_bytes` are what stays after the prompt and after the last step; both are 0 for a model without a cache,
+    whose `decode` is None.
+    """
+
+    prefill: Phase
+    decode: Phase | None
+    prompt_cache_bytes: int
+    cache_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRun:
+    """One step with optimizer states already there, as every step after the first.
+
+    `saved_bytes` are alive between the forward pass and the backward pass, without states. Adapters count among `weights_bytes` of the run.
+    """
+
+    forward: Phase
+    backward: Phase
+    update: Phase
+    trained_parameters: int
+    adapter_parameters: int
+    saved_bytes: int
+    gradient_bytes: int
+    optimizer_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun:
+    """An execution without values. `layers_run` of `layers` computed; the others held and counted what their likes did."""
+
+    architecture: str
+    layers: int
+    layers_run: int
+    parameters: int
+    weights_bytes: int
+    buffer_bytes: int
+    encoder_decoder: bool = False
+    inference: InferenceRun | None = None
+    training: TrainingRun | None = None
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes alive at once, weights and buffers among them."""
+        if self.inference is not None:
+            phases = [phase for phase in (self.inference.prefill, self.inference.decode) if phase is not None]
+        else:
+            assert self.training is not None, "one of them is there"  # noqa: S101 a fact for the type checker
+            phases = [self.training.forward, self.training.backward, self.training.update]
+        return self.weights_bytes + self.buffer_bytes + max(phase.peak_bytes for phase in phases)
+
+
+def execute(config: Mapping[str, Any], batch: int, prompt_tokens: int, output_tokens: int, training: TrainingRequest | None) -> DryRun:
+    """`lib.model.dry_run.dry_run`, whose imports take seconds: only the process that executes makes them.
+
+    Raises:
+        AdvisorError: see there.
+    """
+    from lib.model.dry_run import dry_run  # noqa: PLC0415 loaded when first needed
+
+    return dry_run(config, batch=batch, prompt_tokens=prompt_tokens, output_tokens=output_tokens, training=training)

@@ -65,7 +65,7 @@ _NOT_STARTED = (
     "The process that works out unseen models did not start. Models of the bundled catalog and parameter counts (such as '7B') still "
     "answer; try again in a minute."
 )
-_VALUES = frozenset({"lib.model.spec", "lib.model.dry_run_result", "lib.laws.media_tokens", "lib.provenance", "lib.errors"})
+_VALUES = frozenset({"lib.model.spec", "lib.model.resolve", "lib.laws.media_tokens", "lib.provenance", "lib.errors"})
 
 
 def too_large(memory_bytes: int) -> BadConfig:
@@ -83,7 +83,10 @@ class _Values(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str) -> Any:
         if module_name not in _VALUES or "." in global_name:
             raise pickle.UnpicklingError(f"{module_name}.{global_name} is not part of an answer")
-        return super().find_class(module_name, global_name)
+        value_class = super().find_class(module_name, global_name)
+        if not isinstance(value_class, type):
+            raise pickle.UnpicklingError(f"{module_name}.{global_name} is not part of an answer")
+        return value_class
 
 
 class _ChildGoneError(Exception):

@@ -42,14 +42,14 @@ from lib.model import bundled
 from lib.model.checkpoint import reconcile
 from lib.model.config import parse_config
 from lib.model.diffusion import is_pipeline, resolve_pipeline
-from lib.model.dry_run_result import DryRun, Training, execute
 from lib.model.file_header import is_timm, resolve_gguf, resolve_timm
-from lib.model.resolve import resolve_config, resolve_count
+from lib.model.resolve import DryRun, execute, resolve_config, resolve_count
 from lib.model.spec import ModelSpec, TensorGroup
 from lib.provenance import Caveat, Source
 from lib.service.build_process import BuildProcess, build_process, run_process
 from lib.service.endpoint import VISITOR_TOKEN, read_reference
 from lib.service.single_flight import SingleFlight, nobody
+from lib.workload import TrainingRequest
 
 
 def spec_from_hub(repository: HubModel) -> ModelSpec:
@@ -324,7 +324,7 @@ class Models:
         remembered = None if reference.file else bundled.find_config(reference.text)
         return remembered or config_from_hub(self._read_hub(reference.text, reference.file)[0])
 
-    def execute(self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: Training | None) -> DryRun:
+    def execute(self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: TrainingRequest | None) -> DryRun:
         """A dry run of the architecture that a caller means, in a process of its own; the same one is run once.
 
         Raises:
@@ -337,7 +337,7 @@ class Models:
         return self._executed(key, lambda: self._run(*question))
 
     def watch_execution(
-        self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: Training | None
+        self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: TrainingRequest | None
     ) -> Generator[DryRun | None]:
         """The same dry run, and None about twice a second until it is there; closed early, it ends the run that nobody else waits for.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, cast
 
 from lib import memory
@@ -20,7 +21,7 @@ from lib.laws.weights import weight_bytes
 from lib.memory import estimate_memory
 from lib.memory.resolve import layer_sizes
 from lib.memory.training import HALF, estimate_training, step_peaks
-from lib.model.dry_run_result import DryRun, InferenceRun, Training, TrainingRun
+from lib.model.resolve import DryRun, InferenceRun, TrainingRun
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.present.sentences import caveat_entries
@@ -164,10 +165,8 @@ def stream_dry_run(app: App, arguments: DryRunArguments) -> Iterator[DryRunAnswe
             yield None if run is None else _answer(app, arguments, run)
 
 
-def _question(arguments: DryRunArguments) -> tuple[object, int, int, int, Training | None]:
-    training = None
-    if arguments.mode != "inference":
-        training = Training(method=arguments.mode, rank=arguments.rank, checkpointing=arguments.checkpointing)
+def _question(arguments: DryRunArguments) -> tuple[object, int, int, int, TrainingRequest | None]:
+    training = None if arguments.mode == "inference" else training_step(arguments)
     output = 1 if training else arguments.output_tokens
     return arguments.model, arguments.batch_size, arguments.prompt_tokens, output, training
 
@@ -251,19 +250,23 @@ def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments
     return figures
 
 
-def training_figures(run: DryRun, did: TrainingRun, spec: ModelSpec, arguments: DryRunArguments) -> list[FigureEntry]:
-    """Weights, states, saved activations, peak, FLOP and operations of a step.
-
-    The closed form is that of `/estimate_training` for the step that is executed: bf16, adapters in float32, plain loss, nothing packed.
-    Saved activations count the log-softmax, and the tanh of capped logits, which are alive between the two passes.
-    """
-    experts = any(group.kind == "expert" for group in spec.tensors)  # axolotl packs them, bitsandbytes by itself does not
-    request = TrainingRequest(
-        method=cast("Method", arguments.mode), rank=arguments.rank, precision="bf16", stack="transformers" if experts else "axolotl",
-        fused_loss=False, packing=False,
+def training_step(arguments: DryRunArguments) -> TrainingRequest:
+    """The step that is executed: bf16, adapters in float32, plain loss, nothing packed."""
+    return TrainingRequest(
+        method=cast("Method", arguments.mode), rank=arguments.rank, precision="bf16", fused_loss=False, packing=False,
         checkpointing="layers" if arguments.checkpointing else "none", sequence_tokens=arguments.prompt_tokens,
         micro_batch=arguments.batch_size,
     )  # fmt: skip
+
+
+def training_figures(run: DryRun, did: TrainingRun, spec: ModelSpec, arguments: DryRunArguments) -> list[FigureEntry]:
+    """Weights, states, saved activations, peak, FLOP and operations of a step.
+
+    The closed form is that of `/estimate_training` for the step that is executed.
+    Saved activations count the log-softmax, and the tanh of capped logits, which are alive between the two passes.
+    """
+    experts = any(group.kind == "expert" for group in spec.tensors)  # axolotl packs them, bitsandbytes by itself does not
+    request = replace(training_step(arguments), stack="transformers" if experts else "axolotl")
     peaks, buffers, apart = step_peaks(spec, request), spec.buffer_bytes, run.encoder_decoder
     of = peaks.update
     weights = of[StepPart.WEIGHTS] + of[StepPart.ADAPTERS]

@@ -26,10 +26,9 @@ from lib.model import bundled
 from lib.model.build import BuiltModel
 from lib.model.diffusion import build_component
 from lib.model.dry_run import dry_run
-from lib.model.dry_run_result import Training
 from lib.model.pipeline_run import MetaPipeline, Shape, run_encoder
 from lib.model.spec import ModelSpec
-from lib.service.resolve_model import DryRunArguments, inference_figures, training_figures
+from lib.service.resolve_model import DryRunArguments, inference_figures, training_figures, training_step
 from lib.workload import MemoryRequest, PipelineRequest
 
 SHAPES = ((1, 512), (4, 2048), (16, 256))
@@ -74,7 +73,7 @@ def compare(name: str, asked: DryRunArguments, cells: tuple[str, ...]) -> tuple[
     spec, config = bundled.find_spec(name), bundled.find_config(name)
     if spec is None or config is None:
         return "no configuration is bundled", None
-    step = None if asked.mode == "inference" else Training(method=asked.mode, checkpointing=asked.checkpointing)
+    step = None if asked.mode == "inference" else training_step(asked)
     try:
         run = dry_run(config, batch=asked.batch_size, prompt_tokens=asked.prompt_tokens, output_tokens=asked.output_tokens, training=step)
     except AdvisorError as refused:

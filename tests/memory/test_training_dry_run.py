@@ -10,7 +10,6 @@ import pytest
 from lib.memory.training import step_peaks
 from lib.model import bundled
 from lib.model.dry_run import dry_run
-from lib.model.dry_run_result import Training
 from lib.workload import TrainingRequest
 
 
@@ -27,11 +26,11 @@ def test_peak_of_a_step(name: str, method: Literal["full", "lora", "qlora"], che
     config, spec = bundled.find_config(name), bundled.find_spec(name)
     assert config is not None
     assert spec is not None
-    executed = dry_run(config, prompt_tokens=512, training=Training(method=method, checkpointing=checkpointing))
     asked = TrainingRequest(
         method=method, precision="bf16", checkpointing="layers" if checkpointing else "none", sequence_tokens=512, stack="axolotl",
         fused_loss=False, packing=False,
     )  # fmt: skip
+    executed = dry_run(config, prompt_tokens=512, training=asked)
     closed = max(sum(moment.values()) for moment in step_peaks(spec, asked))
     assert closed == pytest.approx(executed.peak_bytes, rel=0.05)
 
@@ -42,9 +41,9 @@ def test_autocast_keeps_every_layers_copies_until_the_loss() -> None:
     config, spec = bundled.find_config(name), bundled.find_spec(name)
     assert config is not None
     assert spec is not None
-    executed = dry_run(config, prompt_tokens=512, training=Training(arithmetic="mixed"))
-    assert executed.training is not None
     request = TrainingRequest(method="full", sequence_tokens=512, stack="axolotl", fused_loss=False, packing=False)
+    executed = dry_run(config, prompt_tokens=512, training=request)
+    assert executed.training is not None
     peaks = step_peaks(spec, request)
     base = executed.weights_bytes + executed.buffer_bytes
     assert sum(peaks.logits.values()) == pytest.approx(base + executed.training.forward.peak_bytes, rel=0.05)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import kv_truth
 import pytest
@@ -143,6 +143,14 @@ def test_blocks_and_what_goes_with_them(span: int, width: int) -> None:
     overlap = fit_growth(shapes("step", span, width), {span})
     assert overlap is not None
     assert all(overlap.at(tokens) == width * (tokens >= span) for tokens in LENGTHS)
+
+
+@pytest.mark.parametrize("growth", sorted({*get_args(Growth)} - {"encoder"}))
+def test_every_growth_is_recognised(growth: Growth) -> None:
+    """By its shapes and, where blocks stand in the same layer, their length; the encoder's has runs of its own."""
+    recognised = fit_growth(shapes(growth, 7, 64), {7})
+    assert recognised is not None
+    assert [recognised.at(tokens) for tokens in (5, 7, 100)] == [64 * units(growth, 7, tokens) for tokens in (5, 7, 100)]
 
 
 @given(st.integers(1, 64), st.integers(1, 64))

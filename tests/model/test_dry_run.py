@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -20,8 +20,10 @@ from lib.errors import BadArgument, UnsupportedModel
 from lib.model.allocations import StorageCounter
 from lib.model.build import model_class
 from lib.model.dry_run import dry_run
-from lib.model.dry_run_result import DryRun, Training
+from lib.model.resolve import DryRun
+from lib.workload import TrainingRequest
 
+STEP = TrainingRequest(method="full", precision="bf16")
 LLAMA = llama_config(hidden_size=128, intermediate_size=512, num_hidden_layers=6)
 QWEN = LLAMA | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "head_dim": 64, "tie_word_embeddings": True}
 GEMMA = QWEN | {
@@ -141,7 +143,7 @@ def test_a_training_step_takes_what_it_takes_with_values(name: str, checkpointin
     run()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    training = Training(arithmetic="float32", checkpointing=checkpointing)
+    training = replace(STEP, precision="fp32", checkpointing="layers" if checkpointing else "none")
     executed = dry_run(MODELS[name], batch=2, prompt_tokens=200, training=training, kernels="cpu").training
     assert executed is not None
     peak = max(executed.forward.peak_bytes, executed.backward.peak_bytes) - executed.optimizer_bytes
@@ -160,9 +162,9 @@ def test_few_layers_stand_for_all(config: dict[str, Any]) -> None:
     """With the layers between standing aside every count is that of all layers."""
     asked: list[dict[str, Any]] = [
         {"prompt_tokens": 150, "output_tokens": 20},
-        {"prompt_tokens": 100, "training": Training(checkpointing=False)},
-        {"prompt_tokens": 100, "training": Training(method="lora", rank=4)},
-        {"prompt_tokens": 100, "training": Training(arithmetic="mixed")},
+        {"prompt_tokens": 100, "training": replace(STEP, checkpointing="none")},
+        {"prompt_tokens": 100, "training": replace(STEP, method="lora", rank=4)},
+        {"prompt_tokens": 100, "training": replace(STEP, precision="mixed")},
     ]
     for options in asked:
         few, whole = (dry_run(config, batch=2, whole=whole, **options) for whole in (False, True))
@@ -187,7 +189,7 @@ def _count_flop_with_torch(tokens: int) -> int:
 
 def test_its_flop_are_those_of_torchs_counter() -> None:
     """FlopCounterMode, which takes several times as long, comes to the same FLOP."""
-    training = Training(arithmetic="float32", checkpointing=False)
+    training = replace(STEP, precision="fp32", checkpointing="none")
     executed = dry_run(LLAMA, batch=2, prompt_tokens=200, training=training, kernels="cpu").training
     assert executed is not None
     assert executed.forward.flop + executed.backward.flop == _count_flop_with_torch(200)
@@ -207,8 +209,8 @@ def test_what_is_counted_by_hand() -> None:
     assert run.inference.prompt_cache_bytes == 256 * 100
     assert run.inference.cache_bytes == 256 * 110
     assert run.inference.decode.flop == 2 * (73_728 + 64_000) + 4 * 64 * 2 * 110
-    full = dry_run(llama_config(), prompt_tokens=64, training=Training()).training
-    lora = dry_run(llama_config(), prompt_tokens=64, training=Training(method="lora", rank=4)).training
+    full = dry_run(llama_config(), prompt_tokens=64, training=STEP).training
+    lora = dry_run(llama_config(), prompt_tokens=64, training=replace(STEP, method="lora", rank=4)).training
     assert full is not None
     assert lora is not None
     assert full.gradient_bytes == 404_096
@@ -221,7 +223,7 @@ def test_a_packed_model_holds_half_a_byte_a_weight() -> None:
 
     The rest is in bfloat16, adapters in float32.
     """
-    run = dry_run(llama_config(), prompt_tokens=64, training=Training(method="qlora", rank=4))
+    run = dry_run(llama_config(), prompt_tokens=64, training=replace(STEP, method="qlora", rank=4))
     assert run.weights_bytes == 2 * (202_048 - 73_728) + 73_728 // 2 + 73_728 // 64 + 14 * 2 * 4 + 4 * 8192
 
 
@@ -229,7 +231,7 @@ def test_bitsandbytes_leaves_subclasses_of_linear_as_they_are() -> None:
     """FalconLinear is no nn.Linear to it, so QLoRA of a Falcon holds 16 bits a weight, as LoRA does."""
     falcon = {"architectures": ["FalconForCausalLM"], "model_type": "falcon", "hidden_size": 64, "num_hidden_layers": 2,
               "num_attention_heads": 4, "vocab_size": 1000}  # fmt: skip
-    lora, qlora = (dry_run(falcon, prompt_tokens=16, training=Training(method=method, rank=4)) for method in ("lora", "qlora"))
+    lora, qlora = (dry_run(falcon, prompt_tokens=16, training=replace(STEP, method=method, rank=4)) for method in ("lora", "qlora"))
     assert qlora.weights_bytes == lora.weights_bytes
 
 
@@ -239,8 +241,8 @@ def test_bitsandbytes_leaves_subclasses_of_linear_as_they_are() -> None:
         ({"batch": 0}, "batch"),
         ({"prompt_tokens": 0}, "prompt_tokens"),
         ({"prompt_tokens": 3000}, "2,048"),
-        ({"training": Training(method="lora", rank=65)}, "rank"),
-        ({"training": Training(method="lora", targets=("nothing",))}, "q_proj"),
+        ({"training": replace(STEP, method="lora", rank=65)}, "rank"),
+        ({"training": replace(STEP, method="lora", target_modules=("nothing",))}, "q_proj"),
     ],
 )
 def test_what_cannot_be_asked(asked: dict[str, Any], says: str) -> None:
@@ -255,7 +257,7 @@ def test_a_model_without_a_loss_is_not_trained() -> None:
            "num_attention_heads": 2, "intermediate_size": 64}  # fmt: skip
     for config in (vit, BERT | {"architectures": ["BertModel"]}):
         with pytest.raises(UnsupportedModel, match="has no loss over tokens"):
-            dry_run(config, prompt_tokens=32, training=Training())
+            dry_run(config, prompt_tokens=32, training=STEP)
     run = dry_run(vit, prompt_tokens=1).inference
     assert run is not None
     assert run.decode is None
