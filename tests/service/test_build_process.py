@@ -130,6 +130,14 @@ def test_every_bundled_model_can_be_an_answer() -> None:
         assert module._Values(io.BytesIO(pickle.dumps(spec))).load() == spec
 
 
+@pytest.mark.parametrize("name", ["lib.model.resolve execute", "lib.model.spec make_tokenless_spec"])
+def test_a_function_is_not_part_of_an_answer(name: str) -> None:
+    """An answer names value classes only: whatever else stands in their modules is not called by reading it."""
+    module_name, function = name.split()
+    with pytest.raises(pickle.UnpicklingError, match="is not part of an answer"):
+        module._Values(io.BytesIO(b"c" + f"{module_name}\n{function}\n.".encode())).load()
+
+
 def test_an_answer_that_fits_no_value_class_is_refused_and_its_child_ended(build: BuildProcess) -> None:
     """The child has read a stranger's file: what it sends is not believed to be well-formed. Here: a caveat made of seven numbers."""
     caveat = "__import__('lib.provenance', fromlist=['Caveat']).Caveat"
