@@ -97,6 +97,7 @@
     const at = Object.fromEntries(MAP.fields.map((field, n) => [field.name, values[n]]));
     const folded = document.querySelector('[data-fold="#workload"] .folded');
     const digits = (value) => Number(value ?? 0).toLocaleString("en");
+    document.documentElement.classList.toggle("owns", at.hardware !== "auto" && !String(at.hardware).includes(":")); // a card, not an offer
     if (folded) folded.textContent = `${digits(at.context)} tokens · ${digits(at.concurrency)} concurrent · ${digits(at.requests)} a day · ${at.account}`;
   };
   const raise = (reference, typed, ...values) => {

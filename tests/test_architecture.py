@@ -15,6 +15,7 @@ from typing import get_args
 import pytest
 
 from lib.catalog.offers import PLATFORMS
+from lib.catalog.silicon import OWN
 from lib.engines import ENGINES, TRAITS, CacheLayout
 from lib.laws import kv_cache, kv_cache_by_engine
 from lib.memory import estimate_memory
@@ -136,7 +137,7 @@ def test_an_engine_without_a_law_is_refused() -> None:
 
 def test_every_platform_has_its_name_colour_and_tick() -> None:
     """ZeroGPU is ticked with Spaces on the first tab."""
-    assert set(PLATFORM_NAMES) == set(PLATFORMS)
+    assert set(PLATFORM_NAMES) == {*PLATFORMS, OWN}
     assert set(PLATFORM_COLOURS) == {*PLATFORMS, "providers"}
     assert {value for _, value in fields.PLATFORM_WORDS} == set(PLATFORMS) - {"zerogpu"}
     assert {value for _, value in fields.COMPARED_PLATFORM_WORDS} == {*PLATFORMS, "providers"}

@@ -27,7 +27,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
-from lib.catalog.offers import Offer
+from lib.catalog.offers import Hardware
 from lib.catalog.silicon import Accelerator
 from lib.engines import TRAITS, Engine
 from lib.errors import BadArgument
@@ -179,7 +179,7 @@ LLAMA_CPP_MODELS = frozenset(
 
 
 def engines_on(
-    offer: Offer, family: Family, spec: ModelSpec, sdk: str, requested: str = AUTO
+    offer: Hardware, family: Family, spec: ModelSpec, sdk: str, requested: str = AUTO
 ) -> tuple[tuple[Engine, Sdk | Literal[""]], ...]:
     """The engines that can run this model on an offer, each with what the Space has to be built with.
 
@@ -213,7 +213,7 @@ def engines_on(
     return tuple(pair for pair in pairs if pair[0] in runs)
 
 
-def list_candidates(spec: ModelSpec, family: Family, offer: Offer, workload: Workload, published: Sequence[str] = ()) -> Candidates:
+def list_candidates(spec: ModelSpec, family: Family, offer: Hardware, workload: Workload, published: Sequence[str] = ()) -> Candidates:
     """The configurations of this model on this offer; `published` names formats in which a quantized checkpoint is known to exist."""
     crowd = workload.concurrency > 1 or offer.accelerator_count > 1 or offer.platform in {"endpoints", "jobs"}
     return _candidates_of(ById(spec), family, ById(offer), workload.sdk, workload.engine, workload.precision, tuple(published), crowd=crowd)
@@ -223,7 +223,7 @@ def list_candidates(spec: ModelSpec, family: Family, offer: Offer, workload: Wor
 def _candidates_of(
     of: ById[ModelSpec],
     family: Family,
-    on: ById[Offer],
+    on: ById[Hardware],
     sdk: str,
     requested: str,
     precision: str,
@@ -271,7 +271,7 @@ def _by_preference(engines: Sequence[tuple[Engine, Sdk | Literal[""]]], *, crowd
     return sorted(engines, key=lambda pair: (TRAITS[pair[0]].timed_as, pair[0] == "llama.cpp", (pair[0] in SERVERS) is not crowd))
 
 
-def _device_counts(spec: ModelSpec, offer: Offer, engine: Engine) -> tuple[int, ...]:
+def _device_counts(spec: ModelSpec, offer: Hardware, engine: Engine) -> tuple[int, ...]:
     """Over how many devices the engine spreads the model: tensor parallelism over all that it can, layers over one or over all."""
     count = offer.accelerator_count
     if engine in TENSOR_PARALLEL_ENGINES:
@@ -365,14 +365,14 @@ def _compressed(silicon: Accelerator, engine: Engine, family: Family, published:
     """The formats of eight and of four bits: fp8 where the silicon computes it no slower than int8; four bits as storage on GPUs.
 
     Four bits of text models: a checkpoint that is known to exist first, then AWQ, which its kernels read packed and which converts the
-    experts of a mixture, then what the engine makes while loading.
+    experts of a mixture, then what the engine makes while loading. A Mac reads compressed weights from llama.cpp's files only.
     """
     if engine not in FORMATS["int4"]:
         return ()
     fp8, int8 = silicon.peak("fp8"), silicon.peak("int8")
     eight = ("fp8" if fp8 is not None and fp8 >= (int8 or 0) else "int8", EIGHT_BITS)
     if silicon.kind != "gpu":
-        return (eight,)
+        return () if silicon.kind == "apple" else (eight,)
     if family in {"image", "video"}:  # what diffusers makes while loading
         return (("int8", EIGHT_BITS), ("int4", FOUR_BITS))
     if family not in SERVED_TASKS:

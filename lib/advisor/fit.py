@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from lib.advisor.candidates import PUBLISHED_LAWS, SERVERS, Candidate, Family
-from lib.catalog.offers import Offer
+from lib.catalog.offers import Hardware
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Accelerator
 from lib.engines import Engine
@@ -117,7 +117,7 @@ class Requirements:
     cpus: tuple[Accelerator, ...]
     accelerators: Mapping[str, Accelerator]
 
-    def at_once(self, offer: Offer) -> int:
+    def at_once(self, offer: Hardware) -> int:
         """Requests that share the hardware at the same time: on ZeroGPU every call has a slice of its own."""
         return 1 if offer.platform == "zerogpu" else self.workload.concurrency
 
@@ -140,7 +140,7 @@ class Shortage:
 
 
 def place_candidate(
-    offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int, at_once: int
+    offer: Hardware, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int, at_once: int
 ) -> Placement | Shortage:
     """The placement of one configuration, or what is short."""
     silicon = offer.silicon or offer.host_cpu
@@ -172,7 +172,7 @@ def place_candidate(
 
 
 def _leave_layers(
-    offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int, request: MemoryRequest
+    offer: Hardware, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int, request: MemoryRequest
 ) -> tuple[Candidate, Headroom] | None:
     """The most layers that llama.cpp can put on the cards with room to spare, where the memory of their host holds the others."""
     host = host_memory(offer)
@@ -186,7 +186,7 @@ def _leave_layers(
     return replace(candidate, gpu_layers=most, may_offload=False), headroom
 
 
-def most_at_once(offer: Offer, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int) -> int:
+def most_at_once(offer: Hardware, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int) -> int:
     """How many requests of the usual length a server's cache holds; without an end, as many as were asked for."""
     usual = _memory_request(candidate, *_shapes(candidate, requirements, 1)[-1], requirements.workload)
     most = count_sequences(model.spec, usual, device_bytes, offer.silicon or offer.host_cpu)

@@ -22,14 +22,25 @@ github.com/huggingface/blog stable-diffusion-inference-intel.md, 2023-03). The l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
-from itertools import groupby
+from itertools import groupby, islice
 
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, Family, list_candidates
 from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, most_at_once, place_candidate
 from lib.advisor.rank import order_configurations
-from lib.advisor.result import Configuration, Cost, Entry, LesserSteps, Rejection, Speed, explain_configuration, explain_offer
+from lib.advisor.result import (
+    Configuration,
+    ConfiguredHardware,
+    Cost,
+    Entry,
+    LesserSteps,
+    OwnHardware,
+    Rejection,
+    Speed,
+    explain_configuration,
+    explain_offer,
+)
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
 from lib.advisor.traffic import (
     READING_TOKENS_PER_S,
@@ -40,8 +51,9 @@ from lib.advisor.traffic import (
     plan_traffic,
     warn_declarations,
 )
-from lib.catalog.offers import Offer
+from lib.catalog.offers import Hardware, Offer
 from lib.catalog.rules import PlatformRules
+from lib.catalog.silicon import Cards
 from lib.cost import Usage, bill_offer
 from lib.cost.usage import LOADS
 from lib.errors import BadCatalog
@@ -58,6 +70,8 @@ FIRST_ANSWER_S = 5.0
 PASS_S = 5.0
 PICTURE_S = 30.0
 PICTURE_ON_32_CORES_S = 45.0
+OWN_COUNTS = (2, 4, 8)
+"""Numbers of cards that are tried where those of the visitor are too few."""
 HOPELESS = 0.5
 """Share of a device that is missing for one server, from which on no other of its kind is tried: they differ by less."""
 
@@ -75,7 +89,7 @@ class Refusal:
 class Trial:
     """The search on one offer: the configurations not yet tried, those that pass, and what stands in the way of the others."""
 
-    offer: Offer
+    offer: Hardware
     device_bytes: int
     waves: list[tuple[Candidate, ...]]
     refused: Reason | None
@@ -132,20 +146,54 @@ class Trial:
 
 
 def judge_offers(offers: Sequence[Offer], requirements: Requirements) -> list[Entry | Rejection]:
-    """The verdict on each offer; speeds are predicted for all of them together, since that takes hardly longer than one."""
+    """The verdict on each offer."""
     model = requirements.model
     if model is None:
         return [_judge_without_model(offer, requirements) for offer in offers]
-    trials = [_start(offer, requirements, model) for offer in offers]
+    return [_conclude(offer, trial, requirements) for offer, trial in zip(offers, _try_all(offers, requirements, model), strict=True)]
+
+
+def judge_own(cards: Cards, requirements: Requirements) -> OwnHardware | None:
+    """The verdict on cards of the visitor's own; where they do not run the model, what would: more of them, or the smallest larger Mac.
+
+    `None` where the Space runs no model.
+    """
+    model = requirements.model
+    if model is None:
+        return None
+    if cards.silicon.kind == "apple":
+        macs = (card for card in requirements.accelerators.values() if card.kind == "apple")
+        memory = cards.silicon.memory_usable or 0
+        larger = [Cards(silicon=mac) for mac in sorted(macs, key=lambda of: (of.memory_usable, of.id)) if (mac.memory_usable or 0) > memory]
+    else:
+        larger = [replace(cards, count=count) for count in OWN_COUNTS if count > cards.count]
+
+    def decide(one: Cards) -> ConfiguredHardware | tuple[Reason, ...]:
+        trial = _try_all([one], requirements, model)[0]
+        best = _choose(one, trial, requirements)
+        if best is not None:
+            return best
+        return (trial,) if isinstance(trial, Reason) else trial.obstacles
+
+    verdict = decide(cards)
+    if isinstance(verdict, ConfiguredHardware):
+        return OwnHardware(cards=cards, runs_as=verdict)
+    would = (found for one in larger if isinstance(found := decide(one), ConfiguredHardware))
+    return OwnHardware(cards=cards, runs_as=None, obstacles=verdict, larger=tuple(islice(would, 1)))
+
+
+def _try_all(hardware: Sequence[Hardware], requirements: Requirements, model: HostedModel) -> list[Trial | Reason]:
+    """The search on each; speeds are predicted for all of them together, since that takes hardly longer than one."""
+    trials = [_start(one, requirements, model) for one in hardware]
     while running := [trial for trial in trials if isinstance(trial, Trial) and trial.is_open]:
         placed = [(trial, placement) for trial in running for placement in trial.take_wave(requirements, model)]
         _time(placed, requirements, model)
-    return [_conclude(offer, trial, requirements) for offer, trial in zip(offers, trials, strict=True)]
+    return trials
 
 
-def _start(offer: Offer, requirements: Requirements, model: HostedModel) -> Trial | Reason:
+def _start(offer: Hardware, requirements: Requirements, model: HostedModel) -> Trial | Reason:
     """The search on an offer, or the reason why there is nothing to search."""
-    if not offer.listed:
+    if isinstance(offer, Offer) and not offer.listed:
         return Reason("retired", {"since": offer.since or ""})
     capacity = usable_memory(offer)
     if capacity is None:
@@ -192,7 +240,7 @@ def _time(placed: Sequence[tuple[Trial, Placement]], requirements: Requirements,
         )
 
 
-def _bound(offer: Offer, placement: Placement, requirements: Requirements, model: HostedModel) -> Speed:
+def _bound(offer: Hardware, placement: Placement, requirements: Requirements, model: HostedModel) -> Speed:
     roofline = find_roofline(offer, placement.candidate, placement.headroom.memory.precision, requirements.cpus)
     return bound_speed(model.spec, requirements.family, placement.headroom.memory, roofline, placement.at_once)
 
@@ -206,7 +254,7 @@ class Pace:
     is_slow: bool = False
 
 
-def judge_speed(offer: Offer, requirements: Requirements, speed: Speed) -> Pace:
+def judge_speed(offer: Hardware, requirements: Requirements, speed: Speed) -> Pace:
     """The speed against the limits that were asked for and the floors of the table above."""
     workload, family = requirements.workload, requirements.family
     obstacles = []
@@ -261,7 +309,7 @@ def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | 
     return Reason("cpu_enough" if enough else "cpu_too_slow", values), enough
 
 
-def _judge_quota(offer: Offer, requirements: Requirements, placement: Placement, speed: Speed) -> tuple[list[Reason], bool]:
+def _judge_quota(offer: Hardware, requirements: Requirements, placement: Placement, speed: Speed) -> tuple[list[Reason], bool]:
     """What the visitors' quota means for it, and whether it refuses."""
     rules, seconds = requirements.rules.zerogpu, estimate_gpu_seconds(requirements.family, speed)
     quota, enough = judge_quota(offer, rules, requirements.workload, seconds)
@@ -282,27 +330,20 @@ def _describe_lesser_steps(trial: Trial, step: int) -> LesserSteps:
     return "refused" if any(of.step < step for of in trial.too_slow) else "too_large"
 
 
-def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements) -> Entry | Rejection:
-    """The entry of the best configuration, or every obstacle."""
-    workload = requirements.workload
-    obstacles = list(find_obstacles(offer, requirements))
-    best = None
-    if isinstance(trial, Reason):
-        obstacles.append(trial)
-    elif trial.passing:
-        price = _hourly_price(offer)
-        best = min(trial.passing, key=lambda of: order_configurations(of, price * of.replicas, workload.priority, requirements.family))
-    else:
-        obstacles += trial.obstacles
-    obstacles += _judge_budget(offer, requirements, 1 if best is None else best.replicas)
-    if obstacles or best is None or isinstance(trial, Reason):
-        return Rejection(offer=offer, reason=obstacles[0], also=tuple(obstacles[1:]))
-    cost = price_offer(offer, workload, requirements.rules, best.speed.predicted, best.replicas)
-    model = requirements.model
+def _choose(hardware: Hardware, trial: Trial | Reason, requirements: Requirements) -> ConfiguredHardware | None:
+    """The best configuration of those that pass, with its reasons; what has no price is ordered as what is free."""
+    if isinstance(trial, Reason) or not trial.passing:
+        return None
+    model, price = requirements.model, hardware.usd_per_hour or Decimal(0)
+    best = min(
+        trial.passing,
+        key=lambda of: order_configurations(of, price * of.replicas, requirements.workload.priority, requirements.family),
+    )
     published = None if model is None else model.published
     others = [of for of in trial.passing if of.candidate.step < best.candidate.step]
-    return Entry(
-        offer=offer,
+    lesser = _describe_lesser_steps(trial, best.candidate.step)
+    return ConfiguredHardware(
+        offer=hardware,
         precision=best.headroom.memory.precision,
         engine=best.candidate.engine,
         sdk=best.candidate.sdk,
@@ -314,14 +355,25 @@ def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements) -
         capacity_bytes=best.headroom.capacity_bytes,
         free_bytes=best.headroom.free_bytes,
         speed=best.speed,
-        cost=cost,
         verdict=best.verdict,
-        reasons=(
-            *explain_configuration(offer, best, others, published, _describe_lesser_steps(trial, best.candidate.step)),
-            *best.reasons,
-            *explain_offer(offer, requirements.rules, cost),
-        ),
+        reasons=(*explain_configuration(hardware, best, others, published, lesser), *best.reasons),
     )
+
+
+def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements) -> Entry | Rejection:
+    """The entry of the best configuration, or every obstacle."""
+    obstacles = list(find_obstacles(offer, requirements))
+    best = _choose(offer, trial, requirements)
+    if isinstance(trial, Reason):
+        obstacles.append(trial)
+    elif best is None:
+        obstacles += trial.obstacles
+    obstacles += _judge_budget(offer, requirements, 1 if best is None else best.replicas)
+    if obstacles or best is None:
+        return Rejection(offer=offer, reason=obstacles[0], also=tuple(obstacles[1:]))
+    cost = price_offer(offer, requirements.workload, requirements.rules, best.speed.predicted, best.replicas)
+    configured = {one.name: getattr(best, one.name) for one in fields(best)}
+    return Entry(**configured | {"reasons": (*best.reasons, *explain_offer(offer, requirements.rules, cost))}, cost=cost)
 
 
 def find_obstacles(offer: Offer, requirements: Requirements) -> tuple[Reason, ...]:

@@ -16,14 +16,14 @@ from decimal import Decimal
 
 from lib.advisor.candidates import SERVERS, family_of, task_of
 from lib.advisor.fit import HostedModel, Requirements
-from lib.advisor.judge import DAYS_PER_MONTH, judge_offers
+from lib.advisor.judge import DAYS_PER_MONTH, judge_offers, judge_own
 from lib.advisor.rank import NEARLY_AS_FAST, rank_entries
 from lib.advisor.result import Entry, ProviderOption, Recommendation, Rejection, Speed
 from lib.advisor.speed import shape_request
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS
 from lib.catalog.rules import ProviderCredits
-from lib.catalog.silicon import Accelerator
+from lib.catalog.silicon import Accelerator, Cards
 from lib.errors import BadArgument
 from lib.memory import estimate_memory
 from lib.memory.resolve import limit_context
@@ -53,6 +53,7 @@ def recommend(
     *,
     live_providers: tuple[str, ...] | None = None,
     published: Mapping[str, str] | None = None,
+    own: Cards | None = None,
 ) -> Recommendation:
     """Judge every listed offer of the workload's platforms.
 
@@ -62,6 +63,7 @@ def recommend(
         catalog: offers with their prices, and the platforms' rules.
         live_providers: who serves the model per token today, as the Hub says; `None` when it was not asked.
         published: quantized checkpoints of the model that the Hub lists, repository by format; `None` when it was not asked.
+        own: cards that the visitor owns, judged by the same rules; they have no price and stand in no order.
 
     Raises:
         BadArgument: an unknown task or platform, or neither a model nor a task that needs none.
@@ -97,7 +99,8 @@ def recommend(
         usual=requirements.speed_request,
         notes=_notes(workload, context, order),
         caveats=(*_caveats(hosted, pick), *_describe_counting(order, requirements)),
-        sources=_sources(hosted, pick, catalog),
+        sources=tuple(dict.fromkeys((*_sources(hosted, pick, catalog), *(() if own is None else own.silicon.sources)))),
+        own=None if own is None else judge_own(own, requirements),
     )
 
 

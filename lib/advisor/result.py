@@ -12,8 +12,9 @@ from typing import Literal
 
 from lib.advisor.candidates import AS_STORED, EIGHT_BITS, PUBLISHED_LAWS, SERVERS, TENSOR_PARALLEL_ENGINES, Candidate
 from lib.advisor.fit import Headroom
-from lib.catalog.offers import Offer, Rule
+from lib.catalog.offers import Hardware, Offer, Rule
 from lib.catalog.rules import PlatformRules
+from lib.catalog.silicon import Cards
 from lib.engines import Engine
 from lib.laws.price import DAY_H
 from lib.memory import MemoryEstimate
@@ -87,17 +88,16 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """An offer that runs the model as asked, and the configuration in which it does.
+class ConfiguredHardware:
+    """Hardware that runs the model as asked, and the configuration in which it does.
 
     `step` says how far the weights are compressed below what was asked: 0 not at all, 1 to eight bits, 2 to four. `sdk` is what a Space has
     to be built with, "" elsewhere. `gpu_layers` is llama.cpp's `-ngl` where
     layers are left to the processor, else None. `memory` is `None` when nothing runs on the hardware itself.
     `free_share` is the share of the fullest device's memory that stays free.
-    `pareto` is true when no other entry is both at least as cheap and at least as fast, and better in one of the two.
     """
 
-    offer: Offer
+    offer: Hardware
     precision: str
     engine: Engine | Literal["provider"]
     sdk: Sdk | Literal[""]
@@ -108,16 +108,36 @@ class Entry:
     capacity_bytes: int | None
     free_bytes: int | None
     speed: Speed
-    cost: Cost
     verdict: Verdict
     reasons: tuple[Reason, ...]
-    pareto: bool = False
     gpu_layers: int | None = None
 
     @property
     def free_share(self) -> float:
         """Free memory over capacity, 1 when nothing is held."""
         return 1.0 if self.capacity_bytes is None or self.free_bytes is None else self.free_bytes / self.capacity_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(ConfiguredHardware):
+    """The same of an offer, with its price.
+
+    `pareto` is true when no other entry is both at least as cheap and at least as fast, and better in one of the two.
+    """
+
+    offer: Offer
+    cost: Cost
+    pareto: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnHardware:
+    """The visitor's own cards: how they run the model, else every obstacle and what of the same kind would run it. They have no price."""
+
+    cards: Cards
+    runs_as: ConfiguredHardware | None
+    obstacles: tuple[Reason, ...] = ()
+    larger: tuple[ConfiguredHardware, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +168,7 @@ class Recommendation:
 
     Each listed offer of the asked platforms stands in exactly one of `ranked` and `rejected`; `pick` is the first of `ranked`.
     `notes` are reasons about the whole answer, `task` the Hub task that was judged, `family` how it was judged, `usual` the request
-    whose speed is predicted.
+    whose speed is predicted. `own` is what the visitor owns, where that was stated.
     """
 
     pick: Entry | None
@@ -162,6 +182,7 @@ class Recommendation:
     notes: tuple[Reason, ...]
     caveats: tuple[Caveat, ...]
     sources: tuple[Source, ...]
+    own: OwnHardware | None = None
 
 
 NEEDS: Mapping[Rule, str] = {
@@ -179,7 +200,7 @@ LesserSteps = Literal["too_large", "refused", "untried"]
 
 
 def explain_configuration(
-    offer: Offer, best: Configuration, whole: Sequence[Configuration], published: Mapping[str, str] | None, lesser: LesserSteps
+    offer: Hardware, best: Configuration, whole: Sequence[Configuration], published: Mapping[str, str] | None, lesser: LesserSteps
 ) -> tuple[Reason, ...]:
     """The model that is placed, its precision, its number of devices and its speed.
 
@@ -210,7 +231,7 @@ def _explain_memory(headroom: Headroom) -> list[Reason]:
     return reasons
 
 
-def _explain_form(offer: Offer, best: Configuration, published: Mapping[str, str] | None) -> list[Reason]:
+def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, str] | None) -> list[Reason]:
     """How the checkpoint comes into this precision, and what the Space has to be built with."""
     candidate, precision = best.candidate, best.headroom.memory.precision
     reasons = []
@@ -247,7 +268,7 @@ def _explain_compression(best: Configuration, whole: Sequence[Configuration], le
     return [Reason("quantized", values, variant="" if lesser == "too_large" else lesser)]
 
 
-def _explain_devices(offer: Offer, candidate: Candidate, host_bytes: int) -> list[Reason]:
+def _explain_devices(offer: Hardware, candidate: Candidate, host_bytes: int) -> list[Reason]:
     reasons = []
     if candidate.devices > 1:
         code = "tensor_parallel" if candidate.engine in TENSOR_PARALLEL_ENGINES else "layer_split"

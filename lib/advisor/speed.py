@@ -16,8 +16,8 @@ from cachetools import LRUCache
 from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, Candidate, Family
 from lib.advisor.fit import Placement
 from lib.advisor.result import Speed
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Accelerator
+from lib.catalog.offers import Hardware
+from lib.catalog.silicon import Accelerator, Cards
 from lib.identity import ById
 from lib.laws.forward_pass import decode_floor, expert_share, prefill_floor
 from lib.memory import MemoryEstimate
@@ -57,7 +57,7 @@ def shape_request(family: Family, context: int, workload: Workload) -> SpeedRequ
     )
 
 
-def _hardware_key(offer: Offer) -> Key:
+def _hardware_key(offer: Hardware) -> Key:
     """What a prediction takes of an offer: platforms that rent out the same cards share it."""
     silicon = offer.silicon or offer.host_cpu
     memory = offer.vram_bytes_per_accelerator or offer.ram_bytes
@@ -71,7 +71,7 @@ _LOCK = Lock()
 def predict_placements(
     spec: ModelSpec,
     family: Family,
-    placed: Sequence[tuple[Offer, Placement]],
+    placed: Sequence[tuple[Hardware, Placement]],
     request: SpeedRequest,
     accelerators: Mapping[str, Accelerator],
 ) -> list[SpeedEstimate | None]:
@@ -98,7 +98,7 @@ def predict_placements(
                 estimates[key] = _PREDICTIONS[key]
         if not remembered:
             whole = offer.silicon is None or used.devices == offer.accelerator_count
-            hardware = offer if whole else offer.model_copy(update={"accelerator_count": used.devices})
+            hardware = offer if whole else _take_devices(offer, used.devices)
             question = replace(
                 request, precision=used.precision, engine=used.engine, concurrency=placement.at_once, gpu_layers=used.gpu_layers
             )
@@ -109,6 +109,12 @@ def predict_placements(
             _PREDICTIONS.update(new)
         estimates |= new
     return [None if (one := estimates[key]) is None else _one_pass(one) if family == "encode" else one for key in keys]
+
+
+def _take_devices(hardware: Hardware, devices: int) -> Hardware:
+    if isinstance(hardware, Cards):
+        return replace(hardware, count=devices)
+    return hardware.model_copy(update={"accelerator_count": devices})
 
 
 def _one_pass(of: SpeedEstimate) -> SpeedEstimate:
@@ -139,7 +145,7 @@ class Roofline:
     basis: str
 
 
-def find_roofline(offer: Offer, candidate: Candidate, precision: str, cpus: tuple[Accelerator, ...]) -> Roofline | None:
+def find_roofline(offer: Hardware, candidate: Candidate, precision: str, cpus: tuple[Accelerator, ...]) -> Roofline | None:
     """The offer as the roofline sees it; `None` for a CPU of which nothing is known."""
     if offer.silicon is None:
         return _scale_cpu(offer.vcpu, cpus)

@@ -25,8 +25,9 @@ from lib.advisor.candidates import SERVERS, Family
 from lib.advisor.fit import HostedModel, Placement, Requirements, most_at_once, place_candidate
 from lib.advisor.result import Speed
 from lib.advisor.speed import CLIP_S, PICTURE_S, attach_bounds, predict_placements
-from lib.catalog.offers import Offer
+from lib.catalog.offers import Hardware
 from lib.catalog.rules import ZeroGpuRules
+from lib.catalog.silicon import OWN
 from lib.cost.usage import (
     LIGHT_TRAFFIC_VISITORS,
     LOADS,
@@ -43,7 +44,7 @@ from lib.workload import AUTO, Workload, visitors_plan
 READING_TOKENS_PER_S = 5.2  # of people, by the sources of `lib.advisor.judge`
 LONGEST_WAIT_S = 10.0  # keeps a visitor's attention (Nielsen 1993, Usability Engineering, chapter 5)
 
-Timed = tuple[Offer, Placement, Speed]
+Timed = tuple[Hardware, Placement, Speed]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ def plan_traffic(timed: Sequence[Timed], requirements: Requirements, model: Host
 
 
 def _hold(
-    offer: Offer, at_hand: tuple[Placement, Speed], loads: list[tuple[Placement, Speed]], requirements: Requirements, model: HostedModel
+    offer: Hardware, at_hand: tuple[Placement, Speed], loads: list[tuple[Placement, Speed]], requirements: Requirements, model: HostedModel
 ) -> tuple[Placement, Speed]:
     """The load that takes the fewest machines, of several the smallest, and leaves as much room as the placement at hand."""
     placement = at_hand[0]
@@ -98,7 +99,7 @@ def _hold(
     return at_hand
 
 
-def count_machines(offer: Offer, load: tuple[Placement, Speed], requirements: Requirements) -> int:
+def count_machines(offer: Hardware, load: tuple[Placement, Speed], requirements: Requirements) -> int:
     """Machines that the day's requests and those at the same time take."""
     requests, together = requirements.workload.requests_per_day, requirements.at_once(offer)
     served = count_served(requirements, load[1], load[0].at_once)
@@ -106,7 +107,7 @@ def count_machines(offer: Offer, load: tuple[Placement, Speed], requirements: Re
     return max(1, of_day, math.ceil(together / load[0].at_once))
 
 
-def _other_loads(offer: Offer, placement: Placement, speed: Speed, requirements: Requirements, model: HostedModel) -> list[Placement]:
+def _other_loads(offer: Hardware, placement: Placement, speed: Speed, requirements: Requirements, model: HostedModel) -> list[Placement]:
     """The same configuration at other loads: more at a time where the day's requests want it, fewer where each would be too slow."""
     if placement.candidate.engine not in SERVERS:
         return []
@@ -128,7 +129,7 @@ def _quick_enough(speed: Speed, requirements: Requirements) -> bool:
     return fast and (ttft_s is None or ttft_s <= (workload.max_ttft_s or LONGEST_WAIT_S))
 
 
-def _plan(offer: Offer, load: tuple[Placement, Speed], requirements: Requirements) -> Plan:
+def _plan(offer: Hardware, load: tuple[Placement, Speed], requirements: Requirements) -> Plan:
     """What the load means for the offer: machines, or the traffic that it cannot serve."""
     daily, together = requirements.workload.requests_per_day, requirements.at_once(offer)
     placement, speed = load
@@ -147,13 +148,16 @@ def _plan(offer: Offer, load: tuple[Placement, Speed], requirements: Requirement
     if replicas == 1:
         busier = (Reason("traffic_in_flight", values),) if placement.at_once > together else ()
         return Plan(placement=placement, speed=speed, reasons=busier)
-    if served == 0 or (offer.usd_per_hour == 0 and requirements.rules.sleep.replicas_paid_only):
-        return Plan(placement=placement, speed=speed, obstacles=(Reason("traffic_exceeds", values),))
+    alone = not offer.usd_per_hour and (offer.platform == OWN or requirements.rules.sleep.replicas_paid_only)
+    if served == 0 or alone:
+        return Plan(
+            placement=placement, speed=speed, obstacles=(Reason("traffic_exceeds", values, variant="own" if offer.platform == OWN else ""),)
+        )
     variant = "together" if served is None or served * (replicas - 1) >= daily else ""
     return Plan(placement=placement, speed=speed, replicas=replicas, reasons=(Reason("replicas_needed", values, variant=variant),))
 
 
-def forbid_hosting(offer: Offer, rules: ZeroGpuRules, workload: Workload) -> list[Reason]:
+def forbid_hosting(offer: Hardware, rules: ZeroGpuRules, workload: Workload) -> list[Reason]:
     """Everything that forbids hosting on ZeroGPU."""
     obstacles = []
     if "gradio_only" in offer.rules and workload.sdk not in {AUTO, "gradio"}:
@@ -180,7 +184,7 @@ def estimate_gpu_seconds(family: Family, speed: Speed) -> float | None:
     return {"image": PICTURE_S, "video": CLIP_S}.get(family, speed.request_s_lower_bound)
 
 
-def judge_quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: float | None) -> tuple[Reason, bool]:
+def judge_quota(offer: Hardware, rules: ZeroGpuRules, workload: Workload, seconds: float | None) -> tuple[Reason, bool]:
     """How the day's requests compare with the quota, and whether they are carried. Without a figure for a request nothing is refused."""
     plan, size = visitors_plan(workload.account, workload.visitor_account), rules.size(offer.id)
     factors: dict[str, Any] = {"duration_factor": size.duration_factor, "multiplier": size.quota_multiplier}
@@ -217,7 +221,7 @@ def judge_quota(offer: Offer, rules: ZeroGpuRules, workload: Workload, seconds: 
     return Reason("zerogpu_quota", values, variant=variant), True
 
 
-def warn_declarations(offer: Offer, rules: ZeroGpuRules, seconds: float | None, weight_bytes: int) -> tuple[Reason, ...]:
+def warn_declarations(offer: Hardware, rules: ZeroGpuRules, seconds: float | None, weight_bytes: int) -> tuple[Reason, ...]:
     """What to declare: the size when it is not the default or the package would change it, the duration when a call is long."""
     size = rules.size(offer.id)
     reasons = []

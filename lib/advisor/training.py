@@ -11,6 +11,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from lib.catalog.silicon import OWN
 from lib.errors import AdvisorError
 from lib.memory import usable_memory
 from lib.memory.training import (
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 Verdict = Literal["fits", "risky", "no"]
 _ORDER: Mapping[Verdict, int] = MappingProxyType({"fits": 0, "risky": 1, "no": 2})
-OWN = "own"
 _HOUR_S = 3600
 _STATES = ("adamw_8bit", "paged_adamw_8bit")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, NotRequired, TypeVar, cast
 
 from typing_extensions import TypedDict
 
@@ -216,8 +216,8 @@ class EntryCost(TypedDict):
     usd_per_request: float | None
 
 
-class RankedEntry(TypedDict):
-    """Hardware that does it, and the configuration it does it in.
+class ConfiguredEntry(TypedDict):
+    """Hardware that does it, and the configuration it does it in; `platform` is "own" for the visitor's own cards.
 
     `sdk` is what a Space has to be built with ("gradio" or "docker"), "" where the hardware is not that of a Space. `replicas` are the
     machines that the day's requests take, `gpu_layers` llama.cpp's `-ngl` where the cards do not hold all layers
@@ -237,10 +237,31 @@ class RankedEntry(TypedDict):
     replicas: int
     memory: EntryMemory | None
     speed: EntrySpeed
-    cost: EntryCost
     verdict: str
-    pareto: bool
     reasons: list[ReasonEntry]
+
+
+class RankedEntry(ConfiguredEntry):
+    """Hardware that is rented, with its price; `pareto` where no other is both as cheap and as fast."""
+
+    cost: EntryCost
+    pareto: bool
+
+
+class OwnEntry(TypedDict):
+    """The visitor's own cards under the same question: how they run the model, else why not and what of the same kind would.
+
+    `usd_per_hour` is null, not 0: nothing is rented, and neither electricity nor the purchase is counted.
+    """
+
+    hardware: str
+    platform: str
+    name: str
+    fits: bool
+    usd_per_hour: None
+    runs_as: ConfiguredEntry | None
+    obstacles: list[ReasonEntry]
+    larger: list[ConfiguredEntry]
 
 
 class RejectedEntry(TypedDict):
@@ -273,7 +294,8 @@ class PriceEntry(TypedDict):
 class RecommendationAnswer(Answer):
     """The pick, everything that does it in order, everything that does not with its reason.
 
-    A call with a limit gets so many entries of `ranked` and of `rejected`; `ranked_total` and `rejected_total` count all.
+    A call with a limit gets so many entries of `ranked` and of `rejected`; `ranked_total` and `rejected_total` count all. `own` is there
+    where `own_hardware` was named.
     """
 
     model: str
@@ -286,6 +308,7 @@ class RecommendationAnswer(Answer):
     provider: ProviderEntry
     notes: list[ReasonEntry]
     prices: PriceEntry
+    own: NotRequired[OwnEntry]
 
 
 class SpeedFigures(TypedDict):

@@ -120,6 +120,14 @@ class Catalog:
         """
         return hardware_names.hardware(self.names, text, platform)
 
+    def resolve_cards(self, text: object) -> Cards:
+        """The visitor's own graphics cards or Mac that a text means (`RTX-4090x2`, `M4-Max-64GB`).
+
+        Raises:
+            UnknownHardware: no card has this name, or it is none that people own.
+        """
+        return hardware_names.cards(self.names, text)
+
 
 def price_states(offers: Iterable[Offer]) -> Mapping[Platform, PriceState]:
     """The state of bundled prices, by platform."""

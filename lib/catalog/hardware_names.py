@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from lib.catalog.offers import PLATFORMS
-from lib.catalog.silicon import Cards
+from lib.catalog.silicon import OWNED_KINDS, Cards
 from lib.errors import UnknownHardware, quote_value
 
 if TYPE_CHECKING:
@@ -142,6 +142,17 @@ def offer(names: Names, text: object, platform: Platform | None) -> Offer:
     if row.status == "retired":
         raise UnknownHardware(_withdrawn_sentence(row))
     return row
+
+
+def cards(names: Names, text: object) -> Cards:
+    """The cards or the Mac of the visitor's own that this text means: `RTX-4090x2`, `M4-Max-64GB`."""
+    name = _check_text(names, text, None)
+    own = _silicon(names, name)
+    if own is None:
+        raise UnknownHardware(names.unknown(name))
+    if own.silicon.kind not in OWNED_KINDS:
+        raise UnknownHardware(f"{quote_value(name)} is not a graphics card or a Mac. Accepted: such as 'RTX-4090x2' or 'M4-Max-64GB'.")
+    return own
 
 
 def hardware(names: Names, text: object, platform: Platform | None) -> Offer | Cards:

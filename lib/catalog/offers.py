@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from lib.catalog.rows import ByteCount, Count, Day, DayOrMonth, Price, Row, Share, Size, Sources, Table, Text, reference, require_distinct
-from lib.catalog.silicon import Accelerator
+from lib.catalog.silicon import Accelerator, Cards
 from lib.units import Bytes, UsdPerHour
 
 Platform = Literal["spaces", "zerogpu", "endpoints", "jobs", "tpu"]
@@ -205,6 +205,10 @@ class Offer(Row):
         """Of a TPU slice: chips × the chip-hour of each region; empty for any other offer."""
         by_region = {} if self.tpu is None else self.tpu.generation.usd_per_chip_hour
         return {region: UsdPerHour(price * self.accelerator_count) for region, price in by_region.items()}
+
+
+Hardware = Offer | Cards
+"""What is rented, or owned."""
 
 
 class TpuGenerationsFile(Row):

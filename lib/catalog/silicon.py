@@ -7,7 +7,7 @@ published; it never means zero and is never replaced by the rate of another type
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, field_validator, model_validator
 
@@ -15,6 +15,10 @@ from lib.catalog.rows import Bandwidth, ByteCount, Day, Rate, Row, Size, Sources
 from lib.provenance import Source
 from lib.units import Bytes, FlopPerSecond
 
+OWN: Literal["own"] = "own"
+"""In the place of a platform: hardware that belongs to the visitor."""
+OWNED_KINDS = frozenset({"gpu", "apple"})
+"""Kinds of silicon that people own as cards or Macs."""
 Vendor = Literal["NVIDIA", "AMD", "Apple", "Google", "AWS", "CPU"]
 SiliconKind = Literal["gpu", "apple", "tpu", "neuron", "cpu"]
 PeakDtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4"]
@@ -160,13 +164,19 @@ class SourcesFile(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cards:
-    """Plain silicon times a count, for people who own it: no platform, no price. Reads like an `Offer` where memory and speed do.
+    """Plain silicon times a count, for people who own it: no price, no rules. Reads like an `Offer` where memory, speed and advisor do.
 
     For a CPU the memory is the machine's (`ram_bytes`, where known) and there is no accelerator.
     """
 
     silicon: Accelerator
     count: int = 1
+    platform: ClassVar[Literal["own"]] = OWN
+    rules: ClassVar[frozenset[str]] = frozenset()
+    usd_per_hour: ClassVar[None] = None
+    host_cpu: ClassVar[None] = None
+    disk_bytes: ClassVar[None] = None
+    tpu: ClassVar[None] = None
 
     @property
     def id(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lib.advisor.space_rules import HOURS_PER_MONTH
+from lib.present.cards import own_text
 from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_month
 
 Answer = Mapping[str, Any]
@@ -152,6 +153,8 @@ def recommendation_text(answer: Answer) -> str:
         left = len(answer["ranked"]) - _MOST_ALTERNATIVES
         more = f"{left} more would do it too; " if left > 0 else ""
         lines.append(f"{more}{len(answer['rejected'])} are rejected (--json names each with its reason).")
+    if "own" in answer:
+        lines.append(own_text(answer["own"]))
     notes = [f"note: {note['message']}" for note in (*answer["notes"], *answer["caveats"])]
     return "\n".join([*lines, *notes, prices_line(answer["prices"])])
 

@@ -14,9 +14,11 @@ from urllib.parse import quote
 from lib.answers.common import (
     Answer,
     CaveatEntry,
+    ConfiguredEntry,
     EntryMemory,
     EntrySpeed,
     MemoryAnswer,
+    OwnEntry,
     PartEntry,
     PriceEntry,
     RankedEntry,
@@ -41,6 +43,7 @@ PLATFORM_NAMES = {
     "endpoints": "Inference Endpoints",
     "jobs": "Jobs",
     "tpu": "Cloud TPU",
+    "own": "your own",
 }
 
 PLATFORM_COLOURS = {
@@ -203,6 +206,34 @@ def pick_card(pick: RankedEntry, model: str) -> str:
     )
 
 
+NOT_COUNTED = "Nothing to rent; electricity and the purchase are not counted."
+
+
+def own_text(own: OwnEntry) -> str:
+    """Whether the visitor's own cards run it, how fast and in which memory, in a sentence; where they do not, why, and what would."""
+    runs = own["runs_as"]
+    if runs is not None:
+        return f"On your {own['name']}: fits, {_configured_text(runs)}."
+    larger = "".join(f" {one['name']} would run it: {_configured_text(one)}." for one in own["larger"])
+    return f"On your {own['name']}: does not run. {' '.join(reason['message'] for reason in own['obstacles'])}{larger}"
+
+
+def _configured_text(entry: ConfiguredEntry) -> str:
+    pace, memory = speed_figure(entry["speed"]), entry["memory"]
+    words = [] if pace is None else [pace[1] if "tokens" in pace[1] else f"{pace[0].lower()} {pace[1]}"]
+    words += [] if memory is None else [f"{memory_words(memory)}{per_device_words(entry)}"]
+    return ", ".join([*words, f"{entry['precision']} with {entry['engine']}"])
+
+
+def own_card(own: OwnEntry, links: str = "") -> str:
+    """The visitor's own cards in a line, with the reasons folded; `links` is markup."""
+    runs = own["runs_as"]
+    why = "" if runs is None else f"<details><summary>Why</summary>{reason_lists(runs['reasons'])}</details>"
+    more = f'<p class="quiet">{NOT_COUNTED}</p>' if runs is not None else ""
+    line = f"<p><strong>{escape(own_text(own))}</strong></p>"
+    return f'<section class="card own" aria-label="Your own hardware">{line}{more}{links}{why}</section>'
+
+
 _QUOTA_GROUNDS = {"zerogpu_duration_factor_assumed", "zerogpu_runs_reported", "zerogpu_visitors_own_plan", "zerogpu_reservation"}
 
 
@@ -226,7 +257,7 @@ def speed_figure(speed: EntrySpeed) -> tuple[str, str] | None:
     return None if bound is None else ("Speed per request, at best", tokens_per_s(bound))
 
 
-def precision_words(entry: RankedEntry) -> str:
+def precision_words(entry: ConfiguredEntry) -> str:
     """Precision, engine and what they ask of the Space in one phrase; what needs no model memory says so."""
     if entry["engine"] == "provider":
         return "the model runs at a provider"
@@ -242,7 +273,7 @@ def memory_words(memory: EntryMemory) -> str:
     return gib(memory["per_device_bytes"]) if capacity is None else f"{gib_figure(memory['per_device_bytes'])} of {gib(capacity)}"
 
 
-def per_device_words(entry: RankedEntry) -> str:
+def per_device_words(entry: ConfiguredEntry) -> str:
     """Said where memory is that of one device of several: the parts in the legend are those of all of them."""
     return f" on each of {entry['devices']}" if entry["devices"] > 1 else ""
 

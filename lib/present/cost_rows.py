@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
-from lib.answers.common import CaveatEntry
+from lib.answers.common import CaveatEntry, OwnEntry
 from lib.answers.cost import ComparisonAnswer, CostPartEntry, LineEntry, OutlookAnswer, SideEntry
 from lib.cost.compare import CENT
-from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, caveat_list, law_inputs, source_list
+from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, caveat_list, law_inputs, own_text, source_list
 from lib.present.charts import MARK, RING, axis, chart_head, curve_table, lay_out
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
@@ -65,6 +65,15 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
         f'<p class="quiet">{escape(PLATFORM_NAMES[answer["platform"]])} · {escape(first["runs_as"])}'
         f"{' · the best Space for this model' if standing == 'recommended' and answer['platform'] == 'spaces' else ''}</p>"
         f"{definition_list(figures)}{why}</section>"
+    )
+
+
+def own_bill_card(own: OwnEntry) -> str:
+    """In place of a bill for the visitor's own cards: there is nothing to rent."""
+    return (
+        f'<section class="card own" aria-label="Your own hardware"><p><strong>Your {escape(own["name"])}: nothing to rent.</strong></p>'
+        f'<p class="quiet">{escape(own_text(own))} Electricity and the purchase are not modelled, so there is no month and no break-even '
+        "against renting. What renting would cost instead:</p></section>"
     )
 
 

@@ -61,6 +61,8 @@ _SPEED = {
 _TRAFFIC = {
     "traffic_exceeds": "Serves about {served} requests a day ({concurrency} concurrent, filled to {used_percent} %); {requests_per_day} "
     "are expected, and it cannot have replicas.",
+    "traffic_exceeds:own": "Serves about {served} requests a day ({concurrency} concurrent, filled to {used_percent} %). The "
+    "{requests_per_day} that are expected take {replicas} such machines.",
     "traffic_in_flight": "{requests_per_day} requests a day mean {concurrency} concurrent requests, which it serves filled to at "
     "most {used_percent} %; speed and memory are for that load.",
     "replicas_needed:together": "One replica serves {concurrency} concurrent requests; {together} are expected: {replicas} "

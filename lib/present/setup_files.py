@@ -10,6 +10,7 @@ newest torch of its own list. Endpoints, Jobs and Cloud TPU have no front matter
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,12 +19,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lib.answers.common import RankedEntry, source_entries
+from lib.answers.common import ConfiguredEntry, source_entries
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, ZEROGPU_OFFERS, ZEROGPU_TIER
 from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
 from lib.catalog.rules import ZeroGpuRules
-from lib.engines import Engine
+from lib.catalog.silicon import OWN
+from lib.engines import TRAITS, Engine
 from lib.errors import BadArgument
 from lib.precision import weight_format
 from lib.present.cards import source_list
@@ -140,6 +142,8 @@ def load_versions() -> Versions:
 Framework = Literal["pytorch", "jax", "tensorflow"]
 FRAMEWORKS: dict[Framework, str] = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow"}
 _SPACES = ("spaces", "zerogpu")
+SERVERS_OF_OWN = frozenset(name for name, row in TRAITS.items() if not row.in_process and name != "llama.cpp")
+"""Engines that a command starts on a machine of one's own; llama.cpp comes as a package there."""
 _SOME_MODEL = "organization/model"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _HUB_FILE = re.compile(_HUB_ID.pattern + r":\w[\w.+/-]{0,199}", re.ASCII)
@@ -172,7 +176,7 @@ def list_frameworks(platform: str) -> tuple[Framework, ...]:
 
 
 def write_setup(
-    entry: RankedEntry,
+    entry: ConfiguredEntry,
     catalog: Catalog,
     *,
     model: str = "",
@@ -190,15 +194,18 @@ def write_setup(
     """
     zerogpu = catalog.rules.zerogpu
     platform = str(entry["platform"])
-    if platform not in PLATFORMS:
-        raise BadArgument("platform", platform, ", ".join(PLATFORMS))
+    if platform not in (*PLATFORMS, OWN):
+        raise BadArgument("platform", platform, ", ".join((*PLATFORMS, OWN)))
+    if platform == OWN and catalog.accelerator(str(entry["accelerator"])).vendor != "NVIDIA":
+        raise BadArgument("hardware", entry["hardware"], "a card of NVIDIA, or hardware that is rented: only for these files are written")
     if _ID.fullmatch(str(entry["hardware"])) is None:
         raise BadArgument("hardware", entry["hardware"], "an id of /list_hardware, such as l4x1")
     usable = next((name for name in list_frameworks(platform) if name == framework), None)
     if usable is None:
         raise BadArgument("framework", framework, f"{', '.join(list_frameworks(platform))} on {platform}")
     versions = load_versions()
-    if entry["engine"] != "transformers" and (entry["sdk"] == "docker" or platform in {"jobs", "endpoints"}):
+    is_server = entry["engine"] != "transformers" and (entry["sdk"] == "docker" or platform in {"jobs", "endpoints"})
+    if is_server or (platform == OWN and entry["engine"] in SERVERS_OF_OWN):
         if usable != "pytorch":
             raise BadArgument("framework", framework, f"pytorch with {entry['engine']}, a server that brings its own")
         return _server(entry, catalog, versions, model, context_tokens, sequences)
@@ -222,7 +229,7 @@ def write_setup(
     )
 
 
-def _app(entry: RankedEntry, model: str, task: str) -> str | None:
+def _app(entry: ConfiguredEntry, model: str, task: str) -> str | None:
     """The Space's app.py, where this model and engine have one."""
     if entry["engine"] != "transformers" or not _HUB_ID.fullmatch(model):
         return None
@@ -247,7 +254,7 @@ CMD ["python", "app.py"]
 """
 
 
-def _server(entry: RankedEntry, catalog: Catalog, versions: Versions, model: str, context_tokens: int, sequences: int) -> Setup:
+def _server(entry: ConfiguredEntry, catalog: Catalog, versions: Versions, model: str, context_tokens: int, sequences: int) -> Setup:
     """The files of an engine that is a server: a Docker Space, or the line that starts a Job or an Endpoint."""
     engine, platform, precision = str(entry["engine"]), str(entry["platform"]), str(entry["precision"])
     on_gpu = entry["accelerator"] is not None
@@ -263,7 +270,9 @@ def _server(entry: RankedEntry, catalog: Catalog, versions: Versions, model: str
     name = model if _HUB_ID.fullmatch(model) or _HUB_FILE.fullmatch(model) else _SOME_MODEL
     words = command_words(engine, name, start)
     command = None
-    if platform == "jobs":
+    if platform == OWN:
+        command = shlex.join("127.0.0.1" if word == "0.0.0.0" else word for word in words) + "\n"  # noqa: S104  no other machine
+    elif platform == "jobs":
         command = job_command(image.image, words, str(entry["hardware"])) + "\n"
     elif platform == "endpoints":
         at = catalog.offer(str(entry["hardware"]), "endpoints").endpoint
@@ -287,6 +296,7 @@ def _server(entry: RankedEntry, catalog: Catalog, versions: Versions, model: str
     elif weight_format(precision).law not in MADE_WHILE_LOADING:
         notes.append(f"{precision} needs its own checkpoint: replace the model's repository by the one that holds it, if they differ.")
     where = {
+        OWN: "For a gated model, set HF_TOKEN before you start it.",
         "jobs": "A Job is billed until it ends, at the latest at its timeout; the port is reached through the Jobs proxy with a token.",
         "endpoints": "Check the region in `hf endpoints hardware`; the Endpoint scales to zero after an hour without requests.",
     }
@@ -309,6 +319,7 @@ def _notes(platform: str) -> tuple[str, ...]:
         "endpoints": ("An Inference Endpoint is not a Space: put requirements.txt beside its handler.py.",),
         "jobs": ("A Job is not a Space: `hf jobs uv run` reads the packages from the head of the script, or from --with.",),
         "tpu": ("Cloud TPU is not a Space: install this on the TPU VM.",),
+        OWN: ("Your own machine is not a Space: install this there.",),
     }.get(platform, ("Volumes keep files: a bucket mounted at /data survives a restart, the disk of the Space does not.",))
 
 
@@ -318,7 +329,7 @@ def _title(model: str) -> str:
     return repository.partition("/")[2] if _HUB_ID.fullmatch(repository) else "My Space"
 
 
-def _front_matter(entry: RankedEntry, model: str, versions: Versions) -> str:
+def _front_matter(entry: ConfiguredEntry, model: str, versions: Versions) -> str:
     """The block at the head of README.md; YAML's own writer quotes what is in it."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
 
@@ -339,7 +350,7 @@ def _front_matter(entry: RankedEntry, model: str, versions: Versions) -> str:
     return f"---\n{why}\n{yaml.safe_dump(metadata, sort_keys=False)}---\n"
 
 
-def _requirements(entry: RankedEntry, framework: Framework, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
+def _requirements(entry: ConfiguredEntry, framework: Framework, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
     """The lines of requirements.txt, each behind the package whose release stands in it ("" for none)."""
     on_tpu, on_cpu = entry["platform"] == "tpu", entry["accelerator"] is None
 
@@ -371,7 +382,7 @@ _FORMAT_PACKAGES = {
 """What transformers needs beside itself to load a format, by the format's law."""
 
 
-def _pytorch(entry: RankedEntry, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
+def _pytorch(entry: ConfiguredEntry, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
     engine, platform, torch = entry["engine"], entry["platform"], versions["torch"]
     names = ["transformers", "accelerate"]
     if platform == "tpu" and engine == "vllm-tpu":
@@ -411,7 +422,7 @@ def setup_code(setup: Setup) -> str:
         ("app.py", setup.app),
         ("requirements.txt", setup.requirements),
         ("Dockerfile", setup.dockerfile),
-        ("hf command", setup.command),
+        ("hf command" if (setup.command or "").startswith("hf ") else "Command", setup.command),
     )
     blocks += [(name, text) for name, text in files if text is not None]
     origin = source_list(source_entries(setup.sources))

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lib import precision
-from lib.answers.common import EntryCost, FitEntry, MemoryAnswer, RankedEntry, RejectedEntry
+from lib.answers.common import EntryCost, FitEntry, MemoryAnswer, OwnEntry, RankedEntry, RejectedEntry
+from lib.catalog.silicon import OWN
 from lib.present.cards import (
     PARTS,
     PLATFORM_NAMES,
@@ -22,6 +23,7 @@ from lib.present.cards import (
     memory_bar,
     memory_words,
     note_list,
+    own_text,
     per_device_words,
     precision_words,
     speed_figure,
@@ -151,7 +153,7 @@ def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[
     pace = speed_figure(entry["speed"])
     reasons = note_list(entry["reasons"])
     return (
-        hardware_name(entry["name"], entry["hardware"], entry["platform"], mark) + _row_links(entry, links),
+        hardware_name(entry["name"], entry["hardware"], entry["platform"], mark) + row_links(entry["name"], links),
         price_cell(entry["cost"]),
         drawn,
         precision_words(entry) + (f"<small>{'at best' if pace[0].endswith('at best') else 'about'} {pace[1]}</small>" if pace else ""),
@@ -159,11 +161,10 @@ def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[
     )
 
 
-def _row_links(entry: RankedEntry, links: list[tuple[str, str]]) -> str:
+def row_links(name: str, links: list[tuple[str, str]]) -> str:
     """Links of a row, named with its hardware for those who hear them one by one."""
     anchors = "".join(
-        f'<a data-go href="{escape(query)}">{escape(words)}<span class="sr"> of {escape(entry["name"])}</span></a>'
-        for words, query in links
+        f'<a data-go href="{escape(query)}">{escape(words)}<span class="sr"> of {escape(name)}</span></a>' for words, query in links
     )
     return f'<span class="row-links">{anchors}</span>' if anchors else ""
 
@@ -191,7 +192,9 @@ def rejected_table(entries: Sequence[RejectedEntry]) -> str:
 
 def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     """Each tier's capacity with the model's parts drawn in it, and how far it could be stretched; what fits stands first."""
-    by_price = sorted(fits, key=lambda fit: (not fit["fits"], fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0))
+    by_price = sorted(
+        fits, key=lambda fit: (fit["platform"] != OWN, not fit["fits"], fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0)
+    )
     rows = [_tier_row(fit, memory) for fit in by_price]
     heads = ("Hardware", "Memory on a device", "Fits", "Longest context (tokens)", "Concurrent requests", "Per hour")
     more = f"more, {sum(fit['fits'] for fit in fits)} of all {len(rows)} fit"
@@ -266,8 +269,10 @@ def answer_json(answer: Mapping[str, object]) -> str:
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 
 
-def pick_text(pick: RankedEntry | None, model: str) -> str:
-    """The pick in a few plain lines, for a message or a note."""
+def pick_text(pick: RankedEntry | None, model: str, own: OwnEntry | None = None) -> str:
+    """The pick in a few plain lines, for a message or a note; after it the visitor's own cards."""
+    if own is not None:
+        return f"{pick_text(pick, model)}\n{own_text(own)}"
     if pick is None:
         return f"No listed hardware runs {model} under these limits."
     cost = pick["cost"]

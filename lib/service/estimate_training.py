@@ -7,10 +7,11 @@ from dataclasses import asdict, replace
 from typing import Annotated
 
 from lib import workload
-from lib.advisor.training import OWN, Change, TrainingOption, find_changes, rank_hardware
+from lib.advisor.training import Change, TrainingOption, find_changes, rank_hardware
 from lib.answers.common import fill, source_entries
 from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingOptionEntry
 from lib.catalog.offers import PLATFORMS
+from lib.catalog.silicon import OWN
 from lib.errors import BadArgument
 from lib.laws import training as law
 from lib.memory.training import check_training, fuses_loss

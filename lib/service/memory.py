@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated
 
 from lib import memory
 from lib.answers.common import SCHEMA, FitEntry, MemoryAnswer, PartEntry, StageEntry, source_entries, usd
 from lib.catalog import Catalog
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Accelerator
+from lib.catalog.offers import Hardware as AnyHardware
+from lib.catalog.silicon import Accelerator, Cards
 from lib.engines import MICRO_BATCH, traits_of
 from lib.errors import BadArgument
 from lib.memory import MemoryPart, fit_memory, host_memory, usable_memory
@@ -41,7 +41,7 @@ from lib.service.arguments import (
     Tokens,
     TokensOrNone,
     argument,
-    check_offer,
+    check_hardware,
     whole_number,
 )
 from lib.service.endpoint import App
@@ -110,20 +110,22 @@ class MemoryOnArguments(MemoryArguments):
 
 
 def estimate_memory_on(app: App, arguments: MemoryOnArguments) -> MemoryAnswer:
-    """The same on the silicon of an offer, which a few parts depend on; without one as `/estimate_memory`.
+    """The same on the silicon of an offer or of the visitor's own cards, which a few parts depend on; without as `/estimate_memory`.
 
     Returns:
         The estimate, its parts with their laws, and the hardware it fits.
     """
     catalog = app.catalog()
-    offer = check_offer(catalog, arguments.hardware) if arguments.hardware else None
-    silicon = None if offer is None else offer.silicon or offer.host_cpu
+    hardware = check_hardware(catalog, arguments.hardware) if arguments.hardware else None
+    silicon = None if hardware is None else hardware.silicon or hardware.host_cpu
     spec = app.models(arguments.model)
-    return memory_answer(spec, memory_request(spec, arguments), catalog, silicon)
+    return memory_answer(spec, memory_request(spec, arguments), catalog, silicon, hardware if isinstance(hardware, Cards) else None)
 
 
-def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, silicon: Accelerator | None = None) -> MemoryAnswer:
-    """The estimate on the silicon (`None`: unnamed), and the fit on each tier of Spaces with that tier's own.
+def memory_answer(
+    spec: ModelSpec, request: MemoryRequest, catalog: Catalog, silicon: Accelerator | None = None, own: Cards | None = None
+) -> MemoryAnswer:
+    """The estimate on the silicon (`None`: unnamed), and the fit on each tier of Spaces with that tier's own, after the visitor's cards.
 
     Raises:
         BadArgument: what is asked would take more than an exabyte.
@@ -152,7 +154,7 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, sil
         "rule_of_thumb_bytes": estimate.rule_of_thumb_bytes,
         "parts": [_part(part) for part in (estimate.weights, estimate.kv_cache, estimate.activation, estimate.runtime)],
         "stages": [_stage(stage) for stage in estimate.stages],
-        "fits": list(_fits(spec, request, catalog)),
+        "fits": list(_fits(spec, request, [*(() if own is None else (own,)), *catalog.on(PLATFORMS)])),
         "caveats": caveat_entries(
             (
                 *cut,
@@ -187,14 +189,14 @@ def _part(part: MemoryPart) -> PartEntry:
     }
 
 
-def _devices(request: MemoryRequest, offer: Offer) -> int:
+def _devices(request: MemoryRequest, offer: AnyHardware) -> int:
     """Cards of the offer that share the model: all of them, or as many as were asked for."""
     count = max(1, offer.accelerator_count)
     return count if request.devices == 1 else min(request.devices, count)
 
 
-def _fits(spec: ModelSpec, request: MemoryRequest, catalog: Catalog) -> Iterator[FitEntry]:
-    for offer in catalog.on(PLATFORMS):
+def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]) -> Iterator[FitEntry]:
+    for offer in places:
         capacity = usable_memory(offer)
         if capacity is None:
             continue

@@ -9,12 +9,14 @@ from cachetools import LRUCache, cached
 
 from lib import advisor
 from lib.advisor.candidates import FAMILIES
-from lib.advisor.result import Cost, Entry, ProviderOption, Recommendation, Rejection, Speed
+from lib.advisor.result import ConfiguredHardware, Cost, Entry, OwnHardware, ProviderOption, Recommendation, Rejection, Speed
 from lib.answers.common import (
     SCHEMA,
+    ConfiguredEntry,
     EntryCost,
     EntryMemory,
     EntrySpeed,
+    OwnEntry,
     ProviderEntry,
     RankedEntry,
     RecommendationAnswer,
@@ -24,6 +26,7 @@ from lib.answers.common import (
     usd,
 )
 from lib.catalog import Catalog
+from lib.catalog.silicon import Cards
 from lib.identity import ById
 from lib.memory.pipeline import resolve_size
 from lib.memory.resolve import resolve_media
@@ -38,6 +41,7 @@ from lib.service.arguments import (
     FirstTokenSeconds,
     Frames,
     Guidance,
+    Hardware,
     HoursPerDay,
     ImageCount,
     ImageSide,
@@ -109,7 +113,13 @@ class ListArguments(Arguments):
     limit: Annotated[int, whole_number(0, MAX_ENTRIES)] = argument(0, "entries in ranked and rejected each; 0 is all")
 
 
-class RecommendArguments(WorkloadArguments, ListArguments):
+class OwnArguments(Arguments):
+    """What the visitor owns."""
+
+    own_hardware: Hardware = argument("", "your own cards or Mac, judged beside: RTX-4090, RTX-3090x2, M4-Max-64GB; empty is none")
+
+
+class RecommendArguments(WorkloadArguments, ListArguments, OwnArguments):
     """Arguments of `/recommend`."""
 
     model: Model
@@ -126,12 +136,14 @@ def recommend(app: App, arguments: RecommendArguments) -> RecommendationAnswer:
     if spec is not None:
         resolve_size(spec, arguments.workload.pictures)
         resolve_media(spec, arguments.workload.media)
-    answer = _answer_once(spec, arguments.workload, catalog, arguments.limit)
+    own = catalog.resolve_cards(arguments.own_hardware) if arguments.own_hardware != "" else None
+    asked = (spec, arguments.workload, catalog, arguments.limit, own)
+    answer = _answer_once(*asked)
     on_hub = spec is not None and spec.id and read_reference(arguments.model).kind == "id"
     if spec is None or not on_hub or not _needs_checkpoint(answer):
         return answer
     published = app.quantized(spec.id)
-    return answer if published is None else _answer_once(spec, arguments.workload, catalog, arguments.limit, tuple(published.items()))
+    return answer if published is None else _answer_once(*asked, tuple(published.items()))
 
 
 def _needs_checkpoint(answer: RecommendationAnswer) -> bool:
@@ -149,11 +161,23 @@ thread that serves everybody."""
 
 @cached(
     LRUCache(KEPT),
-    key=lambda spec, workload, catalog, limit, published=None: (ById(spec), workload, ById(catalog), limit, published),
+    key=lambda spec, workload, catalog, limit, own, published=None: (
+        ById(spec),
+        workload,
+        ById(catalog),
+        limit,
+        None if own is None else own.id,
+        published,
+    ),
     condition=threading.Condition(),
 )
 def _answer_once(
-    spec: ModelSpec | None, workload: Workload, catalog: Catalog, limit: int, published: tuple[tuple[str, str], ...] | None = None
+    spec: ModelSpec | None,
+    workload: Workload,
+    catalog: Catalog,
+    limit: int,
+    own: Cards | None,
+    published: tuple[tuple[str, str], ...] | None = None,
 ) -> RecommendationAnswer:
     """The same question about the same model and prices is answered once, also for those who ask it at the same time.
 
@@ -161,15 +185,16 @@ def _answer_once(
     """
     repositories = None if published is None else dict(published)
     with _TURN:
-        return recommendation_answer(advisor.recommend(spec, workload, catalog, published=repositories), spec, catalog, limit=limit)
+        recommendation = advisor.recommend(spec, workload, catalog, published=repositories, own=own)
+        return recommendation_answer(recommendation, spec, catalog, limit=limit)
 
 
 def recommendation_answer(
     recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog, *, limit: int = 0
 ) -> RecommendationAnswer:
     """A recommendation as JSON with so many entries of each list (0: all); `spec` is None where the Space only calls a provider."""
-    first = slice(limit or None)
-    return {
+    first, own = slice(limit or None), recommendation.own
+    answer: RecommendationAnswer = {
         "schema": SCHEMA,
         "model": "" if spec is None else spec.id,
         "task": recommendation.task,
@@ -184,9 +209,25 @@ def recommendation_answer(
         "caveats": caveat_entries(recommendation.caveats),
         "sources": source_entries(recommendation.sources),
     }
+    if own is not None:
+        answer["own"] = _own(own)
+    return answer
 
 
-def _memory(entry: Entry) -> EntryMemory | None:
+def _own(own: OwnHardware) -> OwnEntry:
+    return {
+        "hardware": own.cards.id,
+        "platform": own.cards.platform,
+        "name": own.cards.name,
+        "fits": own.runs_as is not None,
+        "usd_per_hour": None,
+        "runs_as": None if own.runs_as is None else configured_entry(own.runs_as),
+        "obstacles": reason_entries(own.obstacles),
+        "larger": [configured_entry(one) for one in own.larger],
+    }
+
+
+def _memory(entry: ConfiguredHardware) -> EntryMemory | None:
     memory = entry.memory
     if memory is None:
         return None
@@ -238,6 +279,11 @@ def _cost(cost: Cost) -> EntryCost:
 
 
 def ranked_entry(entry: Entry) -> RankedEntry:
+    """Rented hardware that does it, as JSON."""
+    return {**configured_entry(entry), "cost": _cost(entry.cost), "pareto": entry.pareto}
+
+
+def configured_entry(entry: ConfiguredHardware) -> ConfiguredEntry:
     """Hardware that does it, as JSON."""
     return {
         "hardware": entry.offer.id,
@@ -253,9 +299,7 @@ def ranked_entry(entry: Entry) -> RankedEntry:
         "replicas": entry.replicas,
         "memory": _memory(entry),
         "speed": _speed(entry.speed),
-        "cost": _cost(entry.cost),
         "verdict": entry.verdict,
-        "pareto": entry.pareto,
         "reasons": reason_entries(entry.reasons),
     }
 

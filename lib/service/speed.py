@@ -32,7 +32,6 @@ from lib.service.arguments import (
     Tokens,
     argument,
     check_hardware,
-    check_offer,
     describe_value,
     number,
 )
@@ -163,11 +162,11 @@ def roofline(app: App, arguments: SpeedArguments) -> RooflineAnswer:
         UnsupportedModel: no work per token is known.
     """
     catalog = app.catalog()
-    offer = check_offer(catalog, arguments.hardware)
+    offer = check_hardware(catalog, arguments.hardware)
     return roofline_answer(offer, predict_speeds([(app.models(arguments.model), offer, arguments.request)], catalog.accelerators))
 
 
-def roofline_answer(offer: Offer, table: SpeedTable) -> RooflineAnswer:
+def roofline_answer(offer: Offer | Cards, table: SpeedTable) -> RooflineAnswer:
     """The passes of one prediction: FLOP and bytes by the laws of speed, seconds as predicted."""
     of, inputs, times = table.deployments[0], table.inputs, table.times
     sequences, parameters = of.running_requests, float(inputs.active_parameters[0])

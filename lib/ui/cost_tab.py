@@ -24,6 +24,7 @@ from lib.present.cost_rows import (
     cost_laws,
     cost_text,
     draw_bills,
+    own_bill_card,
     savings_table,
     ways_csv,
     ways_table,
@@ -295,10 +296,14 @@ def cost_markup(services: Services, model: str, values: Sequence[Value]) -> Cost
     arguments = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.COST)}
     arguments |= {"beside": arguments["beside"] or "spaces", "sleep_after_s": int(arguments["sleep_after_s"])}
     hardware = values[[field.argument for field in ask.QUESTION].index("hardware")]
+    of_own = ""
     try:
+        if cards := workload.own_hardware(services, values):
+            own = services.recommend(model, **workload.recommend_arguments(values), own_hardware=cards).get("own")
+            of_own, hardware = "" if own is None else own_bill_card(own), "auto"
         answer = services.outlook(model, **arguments, hardware=hardware)
     except AdvisorError as refused:
-        return CostMarkup(bill=ask.word_refusal(refused, "No bill."))
+        return CostMarkup(bill=of_own + ask.word_refusal(refused, "No bill."))
     name = model_name(answer["model"], model)
     acts = answer_actions(
         text=cost_text(answer, name),
@@ -309,7 +314,7 @@ def cost_markup(services: Services, model: str, values: Sequence[Value]) -> Cost
         ),
     )
     return CostMarkup(
-        bill=cost_card(answer, name) + acts + prices_line(answer["prices"]),
+        bill=of_own + cost_card(answer, name) + acts + prices_line(answer["prices"]),
         head=bills_head(answer),
         chart=draw_bills(answer),
         foot=bills_foot(answer),

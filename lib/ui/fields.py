@@ -10,6 +10,7 @@ from typing import Any
 from lib import precision as precisions
 from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
+from lib.catalog.silicon import OWN, OWNED_KINDS
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.engines import ENGINES
 from lib.memory.pipeline import LONGEST_SIDE, MOST_FRAMES
@@ -159,6 +160,11 @@ def hardware_words(catalog: Catalog) -> list[tuple[str, str]]:
     return [_hardware(offer) for offer in catalog.on(PLATFORMS)]
 
 
+def own_words(catalog: Catalog) -> list[tuple[str, str]]:
+    """Every card and Mac of the catalog, as hardware of the visitor's own."""
+    return [(f"{card.name} · {PLATFORM_NAMES[OWN]}", card.id) for card in catalog.accelerators.values() if card.kind in OWNED_KINDS]
+
+
 WORKLOAD: tuple[Field, ...] = (
     Field(argument="context_tokens", name="context", default=4096, low=1, high=LONGEST_CONTEXT, label="Context length"),
     Field(argument="prompt_tokens", name="prompt", default=0, low=0, high=LONGEST_CONTEXT, label="Prompt tokens"),
@@ -171,6 +177,7 @@ WORKLOAD: tuple[Field, ...] = (
     Field(argument="account", name="account", default="free", choices=ACCOUNTS, label="Account"),
     Field(argument="visitor_account", name="visitors", default=AUTO, choices=(AUTO, *ACCOUNTS), label="Visitors' account"),
     Field(argument="hardware", name="hardware", default="auto", choices=("auto",), label="Hardware"),
+    Field(argument="cards", name="cards", default=1, low=1, high=MOST_DEVICES, label="Number of own cards"),
     Field(argument="images", name="images", default=0, low=0, high=MOST_IMAGES, label="Images in a prompt"),
     Field(argument="image_width", name="image_width", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image width, pixels"),
     Field(argument="image_height", name="image_height", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image height, pixels"),
@@ -328,7 +335,8 @@ TRAFFIC: tuple[Field, ...] = (
 
 def every_field(catalog: Catalog) -> tuple[Field, ...]:
     """`ALL_FIELDS` with the hardware and the regions of today."""
-    choices = {"hardware": ("auto", *(value for _, value in hardware_words(catalog))), "region": tuple(tpu_regions(catalog))}
+    hardware = (*hardware_words(catalog), *own_words(catalog))
+    choices = {"hardware": ("auto", *(value for _, value in hardware)), "region": tuple(tpu_regions(catalog))}
     return tuple(replace(field, choices=choices[field.name]) if field.name in choices else field for field in ALL_FIELDS)
 
 

@@ -214,7 +214,7 @@ def curve_updates(services: Services, model: str, limit: int, values: Sequence[V
     except AdvisorError:
         return [None, ""]
     fits, hardware = points[0][1]["fits"], question.get("hardware")
-    of_hardware = list_capacities([fit for fit in fits if f"{fit['platform']}:{fit['hardware']}" == hardware])
+    of_hardware = list_capacities([fit for fit in fits if hardware in {f"{fit['platform']}:{fit['hardware']}", fit["hardware"]}])
     return [draw_growth(points, list_capacities(fits), int(context), of_hardware[0] if of_hardware else None), growth_table(points)]
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.cards import caveat_list, model_name, no_pick_card, pick_card, prices_line, recommendation_notes, source_list
+from lib.present.cards import caveat_list, model_name, no_pick_card, own_card, pick_card, prices_line, recommendation_notes, source_list
 from lib.present.charts import draw_front, draw_roofline, front_foot, front_head, roofline_words, speed_front
 from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.setup_files import FRAMEWORKS, setup_code, write_setup
-from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table
+from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table, row_links
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Ticks, follow
@@ -271,14 +271,16 @@ def recommend_markup(services: Services, model: str, values: Sequence[Value]) ->
     if not arguments(ask.QUESTION, values)["platforms"]:
         return RecommendMarkup(pick=refusal_note("No platform is ticked. Tick at least one under “Where”.", "No recommendation."))
     try:
-        answer = services.recommend(model, **workload.recommend_arguments(values))
+        own_hardware = workload.own_hardware(services, values)
+        answer = services.recommend(model, **workload.recommend_arguments(values), own_hardware=own_hardware)
     except AdvisorError as refused:
         return RecommendMarkup(pick=ask.word_refusal(refused, "No recommendation."))
-    pick, entries = answer["pick"], answer["ranked"]
+    pick, entries, own = answer["pick"], answer["ranked"], answer.get("own")
     name = model_name(answer["model"], model)
     card = pick_card(pick, name) if pick else no_pick_card(name)
+    of_own = own_card(own, row_links(own["name"], own_links(model, values))) if own else ""
     acts = answer_actions(
-        text=pick_text(pick, name),
+        text=pick_text(pick, name, own),
         query=link_query("recommend", model, ask.QUESTION, values),
         files=(
             ("Download CSV", "recommendation.csv", "text/csv", ranked_csv(entries)),
@@ -286,8 +288,8 @@ def recommend_markup(services: Services, model: str, values: Sequence[Value]) ->
         ),
     )
     return RecommendMarkup(
-        pick=card + acts + prices_line(answer["prices"]),
-        ranked=ranked_table(entries, pick, row_links(model, values)) + recommendation_notes(answer),
+        pick=of_own + card + acts + prices_line(answer["prices"]),
+        ranked=ranked_table(entries, pick, entry_links(model, values)) + recommendation_notes(answer),
         drawn=len(speed_front(entries).points) > 1,
         rejected=rejected_table(answer["rejected"]),
         rejected_count=len(answer["rejected"]),
@@ -295,7 +297,7 @@ def recommend_markup(services: Services, model: str, values: Sequence[Value]) ->
     )
 
 
-def row_links(model: str, values: Sequence[Value]) -> Callable[[RankedEntry], list[tuple[str, str]]]:
+def entry_links(model: str, values: Sequence[Value]) -> Callable[[RankedEntry], list[tuple[str, str]]]:
     """For a row of the table: its memory and its bill under the same question, and the tab that switches a Space to it."""
     at = [field.argument for field in ask.QUESTION].index("hardware")
 
@@ -308,6 +310,13 @@ def row_links(model: str, values: Sequence[Value]) -> Callable[[RankedEntry], li
         return [(words, query) for words, query in queries if query is not None]
 
     return links
+
+
+def own_links(model: str, values: Sequence[Value]) -> list[tuple[str, str]]:
+    """The other tabs for the visitor's own cards, which the question names."""
+    tabs = (("memory", "Memory"), ("cost", "Cost"), ("traffic", "Traffic"))
+    queries = [(words, link_query(tab, model, ask.QUESTION, values)) for tab, words in tabs]
+    return [(words, query) for words, query in queries if query is not None]
 
 
 def front_updates(services: Services, model: str, values: Sequence[Value]) -> list[Any]:

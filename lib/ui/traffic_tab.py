@@ -38,7 +38,7 @@ from lib.workload import prompt_and_output_tokens
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
-    from lib.answers.common import RankedEntry
+    from lib.answers.common import ConfiguredEntry
     from lib.answers.traffic import LoadsAnswer
     from lib.service.app import Services
 
@@ -242,7 +242,7 @@ def _latency_box() -> LatencyView:
 def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -> dict[str, Any]:
     """The workload and the form as arguments of the API, on the hardware that is looked at or the best one that serves.
 
-    The engine is a server whose speed was fitted, the precision that of the recommended configuration, unless others are asked for.
+    The engine is a server whose speed was fitted, on a Mac llama.cpp in the recommended precision, unless others are asked for.
 
     Raises:
         AdvisorError: nothing runs the model.
@@ -255,6 +255,9 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
     usual = prompt_and_output_tokens(int(arguments["context_tokens"]))
     engine = arguments["engine"] if arguments["engine"] in ENGINES and not TRAITS[arguments["engine"]].timed_as else "vllm"
     hardware, entry = choose_server(services, model, values)
+    card = services.catalog().accelerators.get(hardware)
+    if arguments["engine"] == "auto" and card is not None and card.kind == "apple":
+        engine = "llama.cpp"
     serves = entry is not None and entry["engine"] in {engine, "vllm-tpu"}
     return {
         **own,
@@ -266,7 +269,7 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
     }
 
 
-def choose_server(services: Services, model: str, values: Sequence[Value]) -> tuple[str, RankedEntry | None]:
+def choose_server(services: Services, model: str, values: Sequence[Value]) -> tuple[str, ConfiguredEntry | None]:
     """The hardware that is looked at, else the best Space with a GPU of its own, and its entry where it qualifies.
 
     On ZeroGPU and on a CPU no server batches requests.

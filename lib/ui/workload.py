@@ -19,7 +19,7 @@ from lib.ui import fields as ask
 from lib.ui.fields import FIELDS_BY_NAME, MODEL_LENGTH, QUESTION, Field, Value, arguments
 
 if TYPE_CHECKING:
-    from lib.answers.common import RankedEntry, RecommendationAnswer
+    from lib.answers.common import ConfiguredEntry, RankedEntry, RecommendationAnswer
     from lib.service.app import Services
 
 
@@ -72,6 +72,7 @@ class WorkloadInputs:
     account: gr.Dropdown
     visitors: gr.Dropdown
     hardware: gr.Dropdown
+    cards: gr.Number
     images: gr.Number
     image_width: gr.Number
     image_height: gr.Number
@@ -99,8 +100,10 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[
         engine = gr.Dropdown(list(ask.ENGINE_WORDS), value="auto", label="Engine", min_width=120)
         account = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", min_width=120)
         visitors = gr.Dropdown(list(ask.VISITOR_WORDS), value="auto", label="Visitors' account", min_width=120)
-        choices = [("Best for this workload", "auto"), *ask.hardware_words(services.catalog())]
+        catalog = services.catalog()
+        choices = [("Best for this workload", "auto"), *ask.hardware_words(catalog), *ask.own_words(catalog)]
         hardware = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120, elem_id="q-hardware")
+        cards = number("cards")
         with gr.Row(visible=False, elem_id="made") as pictures_row:
             width, height = number("width", "0: automatic"), number("height", "0: automatic")
             denoising = number("denoising", "0: automatic")
@@ -125,6 +128,7 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[
         account=account,
         visitors=visitors,
         hardware=hardware,
+        cards=cards,
         images=images,
         image_width=image_width,
         image_height=image_height,
@@ -141,8 +145,17 @@ def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[
 def recommend_arguments(values: Sequence[Value]) -> dict[str, Any]:
     """The question of a tab's values as arguments of `/recommend`."""
     asked = arguments(QUESTION, values[: len(QUESTION)])
-    del asked["hardware"]
+    del asked["hardware"], asked["cards"]
     return {**asked, "platforms": asked["platforms"] or "spaces"}
+
+
+def own_hardware(services: Services, values: Sequence[Value]) -> str:
+    """The visitor's own cards that are looked at, as `/recommend` takes them (`RTX-4090x2`); "" where none are."""
+    asked = arguments(QUESTION, values[: len(QUESTION)])
+    card = services.catalog().accelerators.get(str(asked["hardware"]))
+    if card is None:
+        return ""
+    return card.id if asked["cards"] == 1 or card.kind == "apple" else f"{card.id}x{asked['cards']}"
 
 
 def tab_arguments(values: Sequence[Value], of: Sequence[ask.Field]) -> dict[str, Any]:
@@ -158,7 +171,7 @@ class HardwareChoice:
     """
 
     hardware: str
-    entry: RankedEntry | None
+    entry: ConfiguredEntry | None
     by_visitor: bool
 
 
@@ -172,6 +185,9 @@ def choose_hardware(services: Services, model: str, values: Sequence[Value]) -> 
     if hardware == "auto":
         pick = services.recommend(model, **asked)["pick"]
         return HardwareChoice(hardware="" if pick is None else entry_name(pick), entry=pick, by_visitor=False)
+    if cards := own_hardware(services, values):
+        own = services.recommend(model, **asked, own_hardware=cards).get("own")
+        return HardwareChoice(hardware=cards, entry=None if own is None else own["runs_as"], by_visitor=True)
     answer = services.recommend(model, **{**asked, "platforms": "all"})
     return HardwareChoice(hardware=hardware, entry=find_entry(answer, hardware), by_visitor=True)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lib.catalog import load
-from lib.errors import BadArgument
+from lib.errors import BadArgument, UnknownHardware
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.service.recommend import recommend
@@ -69,3 +69,54 @@ def test_a_request_beyond_the_context_raises_it() -> None:
     answer = question(Hub(None))(SMALL, prompt_tokens=6000, output_tokens=500)
     assert answer["pick"]["speed"]["prompt_tokens"] == 6000
     assert "context_raised" in {note["code"] for note in answer["notes"]}
+
+
+def test_own_cards_are_judged_like_an_offer_of_the_same_silicon() -> None:
+    """An L4 of one's own is the L4 of a Space without a price: same configuration, memory and speed, for each kind of work."""
+    ask = question(Hub({}))
+    for model in (SMALL, "openai/whisper-large-v3", "stabilityai/stable-diffusion-xl-base-1.0", "sentence-transformers/all-MiniLM-L6-v2"):
+        answer = ask(model, own_hardware="L4", requests_per_day=10)
+        runs, rented = answer["own"]["runs_as"], next(one for one in answer["ranked"] if one["hardware"] == "l4x1")
+        assert all(runs[name] == rented[name] for name in ("accelerator", "precision", "engine", "devices", "memory", "speed", "verdict"))
+        assert "cost" not in runs
+        assert not {reason["code"] for reason in runs["reasons"]} & {"price", "free", "needs_credits"}
+        assert answer["own"]["usd_per_hour"] is None
+
+
+def test_own_cards_change_nothing_else() -> None:
+    """The answer without them has no such field, and with them is the same but for their sources."""
+    ask = question(Hub({}))
+    without, beside = ask(SMALL), ask(SMALL, own_hardware="RTX-4090")
+    assert set(beside) - set(without) == {"own"}
+    assert all(beside[name] == value for name, value in without.items() if name != "sources")
+
+
+@pytest.mark.parametrize(
+    ("own", "fits", "larger"), [("RTX-4090", False, ["RTX-4090x2"]), ("RTX 4090x2", True, []), ("M4-16GB", False, ["M1-Max-64GB"])]
+)
+def test_what_own_cards_lack_is_said_with_what_would_do(own: str, fits: bool, larger: list[str]) -> None:
+    """More of the same cards, or the smallest Mac that holds it."""
+    answer = question(Hub(None))("70B", own_hardware=own)["own"]
+    assert answer["fits"] is fits
+    assert [one["hardware"] for one in answer["larger"]] == larger
+    assert [reason["code"] for reason in answer["obstacles"]] == ([] if fits else ["too_small"])
+
+
+def test_traffic_that_own_cards_do_not_carry_is_refused_with_their_number() -> None:
+    """Own machines cannot be multiplied by renting."""
+    answer = question(Hub(None))(SMALL, own_hardware="RTX-4090", concurrency=64, requests_per_day=2_000_000)["own"]
+    assert [reason["code"] for reason in answer["obstacles"]] == ["traffic_exceeds"]
+    assert "take 3 such machines" in answer["obstacles"][0]["message"]
+
+
+def test_a_mac_reads_compressed_weights_from_llama_cpp_alone() -> None:
+    """Bitsandbytes and fp8 have kernels for graphics cards."""
+    runs = question(Hub(None))(SMALL, own_hardware="M2-16GB")["own"]["runs_as"]
+    assert (runs["engine"], runs["precision"]) == ("llama.cpp", "gguf:Q8_0")
+
+
+@pytest.mark.parametrize("own", ["TPU-v6e", "foo", "M4-16GBx2", 5, "cpu-basic", "RTX-4090x0", "spaces:l4x1"])
+def test_what_nobody_owns_is_refused(own: object) -> None:
+    """Chips of clouds, ids of offers that are not silicon, and several Macs."""
+    with pytest.raises(UnknownHardware):
+        question(Hub(None))(SMALL, own_hardware=own)

@@ -106,6 +106,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "audio_seconds": 0,
         "visitor_account": "auto",
         "limit": 0,
+        "own_hardware": "",
     },
     "list_hardware": {"platform": "spaces", "include_retired": False},
     "estimate_speed": {

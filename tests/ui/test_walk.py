@@ -145,6 +145,53 @@ def test_without_named_hardware_every_tab_looks_at_the_pick(whole: Services, cas
     )
 
 
+@pytest.mark.parametrize(("card", "cards", "name"), [("RTX-4090", 1, "RTX-4090"), ("RTX-3090", 2, "RTX-3090x2"), ("M4-16GB", 2, "M4-16GB")])
+def test_own_hardware_is_the_same_on_every_tab(whole: Services, card: str, cards: int, name: str) -> None:
+    """Recommend, Memory, Cost, the roofline and Traffic look at the cards that the visitor owns; none of them has a price."""
+    named = {"hardware": card, "cards": cards}
+    question = workload.recommend_arguments(page_values.asked("recommend", **named))
+    runs = whole.recommend(LLAMA, **question, own_hardware=name)["own"]["runs_as"]
+    assert (runs["platform"], runs["hardware"]) == ("own", name)
+    speed, need = tokens_per_s(runs["speed"]["decode_tokens_per_s"]), gib(runs["memory"]["per_device_bytes"])
+    shown = recommend_tab.recommend_markup(whole, LLAMA, page_values.asked("recommend", **named)).pick
+    line = shown[: shown.index('class="card pick"')]
+    assert f"On your {runs['name']}: fits, {speed}" in line
+    assert "$" not in line
+    assert f"tab=memory&amp;model=meta-llama%2FLlama-3.1-8B-Instruct&amp;hardware={card}" in line
+    memory = memory_tab.memory_markup(whole, LLAMA, page_values.asked("memory", **named))
+    assert f'<span class="figure">{need}</span>' in memory.need
+    assert memory.tiers.index(f"<code>{name}</code>") < memory.tiers.index("cpu-basic")
+    bill = cost_tab.cost_markup(whole, LLAMA, page_values.asked("cost", **named, beside=["spaces"])).bill
+    assert f"Your {runs['name']}: nothing to rent." in bill
+    assert speed in bill[: bill.index("What renting would cost instead")]
+    assert runs["name"] in recommend_boxes.roofline_updates(whole, LLAMA, page_values.asked("recommend", **named))[0]
+    asked = traffic_tab.traffic_arguments(whole, LLAMA, page_values.asked("traffic", **named))
+    assert asked["hardware"] == name
+    assert asked["engine"] == ("llama.cpp" if card.startswith("M4") else "vllm")
+    assert whole.simulate_batching(LLAMA, **{**asked, "duration_s": 30.0, "requests_per_s": 0.1})["usd_per_million_tokens"] is None
+
+
+def test_own_hardware_that_does_not_run_it_says_what_would(whole: Services) -> None:
+    """70B on one RTX 4090: how much is missing, two of them, and what to rent instead."""
+    shown = recommend_tab.recommend_markup(whole, "70B", page_values.asked("recommend", hardware="RTX-4090")).pick
+    line = shown[: shown.index('class="card pick"')]
+    assert "does not run. Too small" in line
+    assert "2 × NVIDIA GeForce RTX 4090 would run it" in line
+    setup = recommend_boxes.setup_html(whole, "70B", "pytorch", page_values.asked("recommend", hardware="RTX-4090"))
+    assert "does not qualify" in setup
+
+
+def test_files_for_own_hardware(whole: Services) -> None:
+    """A server starts for this machine alone; nothing of a Space is written, and for a Mac nothing."""
+    two = recommend_boxes.setup_html(whole, LLAMA, "pytorch", page_values.asked("recommend", hardware="RTX-4090", cards=2))
+    assert "vllm serve meta-llama/Llama-3.1-8B-Instruct --host 127.0.0.1" in two
+    one = recommend_boxes.setup_html(whole, LLAMA, "pytorch", page_values.asked("recommend", hardware="RTX-4090"))
+    assert "transformers==" in one
+    assert "suggested_hardware" not in one
+    mac = recommend_boxes.setup_html(whole, LLAMA, "pytorch", page_values.asked("recommend", hardware="M4-16GB"))
+    assert "a card of NVIDIA" in mac
+
+
 def test_each_row_leads_to_its_own_figures(whole: Services) -> None:
     """The links of a row carry the question and name the row's hardware; only tiers of a Space can be switched to."""
     values = page_values.asked("recommend", context=8192, platforms=["spaces", "jobs"])
