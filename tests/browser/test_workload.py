@@ -60,6 +60,23 @@ def test_the_address_follows_and_brings_back(open_page: Open) -> None:
     expect(_number(page, "requests")).to_have_value("250")
 
 
+def test_own_cards_follow_the_address_and_the_links(open_page: Open) -> None:
+    """The number of cards is asked beside cards alone; the line of *Recommend* leads to *Memory* and *Cost* of the same cards."""
+    expect(_number(open_page(), "cards")).not_to_be_visible()
+    page = open_page("?hardware=RTX-3090")
+    line = page.locator(".card.own")
+    expect(line).to_contain_text("On your NVIDIA GeForce RTX 3090: fits")
+    _number(page, "cards").fill("2")
+    expect(line).to_contain_text("On your 2 × NVIDIA GeForce RTX 3090: fits")
+    assert _query(page) == {"model": "meta-llama/Llama-3.1-8B-Instruct", "hardware": "RTX-3090", "cards": "2"}
+    line.get_by_role("link", name="Memory").click()
+    expect(page.locator("#need")).to_contain_text("(RTX-3090x2)")
+    _tab(page, "Cost").click()
+    expect(page.locator("#bill .card.own")).to_contain_text("nothing to rent")
+    page.reload()
+    expect(page.locator("#bill .card.own")).to_contain_text("2 × NVIDIA GeForce RTX 3090")
+
+
 def test_a_number_out_of_range_is_said_beside_its_field(open_page: Open) -> None:
     """Minus five in each number field: its own sentence, no question; put right, it answers again."""
     page = open_page()
