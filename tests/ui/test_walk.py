@@ -164,7 +164,7 @@ def test_own_hardware_is_the_same_on_every_tab(whole: Services, card: str, cards
     bill = cost_tab.cost_markup(whole, LLAMA, page_values.asked("cost", **named, beside=["spaces"])).bill
     assert f"Your {runs['name']}: nothing to rent." in bill
     assert speed in bill[: bill.index("What renting would cost instead")]
-    assert runs["name"] in recommend_boxes.roofline_updates(whole, LLAMA, page_values.asked("recommend", **named))[0]
+    assert runs["name"] in recommend_tab.roofline_updates(whole, LLAMA, page_values.asked("recommend", **named))[0]
     asked = traffic_tab.traffic_arguments(whole, LLAMA, page_values.asked("traffic", **named))
     assert asked["hardware"] == name
     assert asked["engine"] == ("llama.cpp" if card.startswith("M4") else "vllm")
@@ -177,18 +177,18 @@ def test_own_hardware_that_does_not_run_it_says_what_would(whole: Services) -> N
     line = shown[: shown.index('class="card pick"')]
     assert "does not run. Too small" in line
     assert "2 × NVIDIA GeForce RTX 4090 would run it" in line
-    setup = recommend_boxes.setup_html(whole, "70B", "pytorch", page_values.asked("recommend", hardware="RTX-4090"))
+    setup = recommend_tab.setup_html(whole, "70B", "pytorch", page_values.asked("recommend", hardware="RTX-4090"))
     assert "does not qualify" in setup
 
 
 def test_files_for_own_hardware(whole: Services) -> None:
     """A server starts for this machine alone; nothing of a Space is written, and for a Mac nothing."""
-    two = recommend_boxes.setup_html(whole, LLAMA, "pytorch", page_values.asked("recommend", hardware="RTX-4090", cards=2))
+    two = recommend_tab.setup_html(whole, LLAMA, "pytorch", page_values.asked("recommend", hardware="RTX-4090", cards=2))
     assert "vllm serve meta-llama/Llama-3.1-8B-Instruct --host 127.0.0.1" in two
-    one = recommend_boxes.setup_html(whole, LLAMA, "pytorch", page_values.asked("recommend", hardware="RTX-4090"))
+    one = recommend_tab.setup_html(whole, LLAMA, "pytorch", page_values.asked("recommend", hardware="RTX-4090"))
     assert "transformers==" in one
     assert "suggested_hardware" not in one
-    mac = recommend_boxes.setup_html(whole, LLAMA, "pytorch", page_values.asked("recommend", hardware="M4-16GB"))
+    mac = recommend_tab.setup_html(whole, LLAMA, "pytorch", page_values.asked("recommend", hardware="M4-16GB"))
     assert "a card of NVIDIA" in mac
 
 
