@@ -19,7 +19,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "1")
 
 import spaces  # type: ignore[import-untyped]  # noqa: F401  on ZeroGPU it has to be first
 
-from lib.log_lines import write_lines
+from lib.live.process import write_lines
 from lib.service.app import services
 from lib.ui.http.callers import current_caller
 from lib.ui.http.serve import after_launch, launch_arguments, share_process

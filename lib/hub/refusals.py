@@ -126,15 +126,19 @@ def _status_error(status: int, headers: object, what: str, *, token_sent: bool) 
                 "Use a token with read access to this model, or paste its config.json."
             )
         case 429:
-            wait = wait_s(headers)
-            return RateLimited(
-                f"The Hub asks for fewer requests. Try {quote_value(what)} again "
-                + (f"in {wait} s" if wait else "in some minutes")
-                + ("." if token_sent else ", or sign in: signed-in accounts have a higher limit.")
-            )
+            return _rate_error(headers, what, token_sent=token_sent)
         case _ if status >= 500:  # noqa: PLR2004 - the class of server errors
             return HubUnreachable(f"The Hub has a problem (status {status}) with {quote_value(what)}. Try again later. {_INSTEAD}")
     return garbage(what, f"status {status}")
+
+
+def _rate_error(headers: object, what: str, *, token_sent: bool) -> RateLimited:
+    wait = wait_s(headers)
+    return RateLimited(
+        f"The Hub asks for fewer requests. Try {quote_value(what)} again "
+        + (f"in {wait} s" if wait else "in some minutes")
+        + ("." if token_sent else ", or sign in: signed-in accounts have a higher limit.")
+    )
 
 
 def wait_s(headers: object) -> int | None:
@@ -258,7 +262,7 @@ def space_refusal(response: Response, *, hub: Hub, act: Act, what: str) -> Advis
                 "Wait until it has settled, look at it again, and repeat the action if it is still needed."
             )
         case 429:
-            advisor_error = _rate_error(response, hub, what)
+            advisor_error = _rate_error(response.headers, what, token_sent=hub.token is not None)
         case status if status >= 500:  # noqa: PLR2004 - the class of server errors
             advisor_error = HubUnreachable(f"The Hub has a problem (status {status}) with {quote_value(what)}. {_advice(act)}")
         case 400 | 422 if act in ACTIONS and act not in _KIND:
@@ -275,15 +279,6 @@ def _payment_error(hub: Hub, act: Act, what: str, quoted: str) -> PaymentNeeded:
     return PaymentNeeded(
         f"The Hub asks for payment before it can {_DOING[act]} {_name_it(act, what)}.{quoted} Add a payment method or prepaid "
         f"credits on {hub.endpoint}/settings/billing (of the organization, if the Space belongs to one), or choose cheaper hardware."
-    )
-
-
-def _rate_error(response: Response, hub: Hub, what: str) -> RateLimited:
-    wait = wait_s(response.headers)
-    return RateLimited(
-        f"The Hub asks for fewer requests. Try {quote_value(what)} again "
-        + (f"in {wait} s" if wait else "in some minutes")
-        + ("." if hub.token else ", or sign in: signed-in accounts have a higher limit.")
     )
 
 

@@ -279,17 +279,12 @@ class RateProbe:
         if dtype is None:
             return None
         with self._one:
-            at, pace = self._rates.get(dtype, (0.0, None))
-            if pace is None or self._now() - at > RATES_VALID_S:
+            at, pace = self._rates.get(dtype, (-math.inf, DeviceRates(flop_per_s=0.0, bytes_per_s=0.0)))
+            if self._now() - at > RATES_VALID_S:
                 new = self._run(dtype, "cpu", choose_working_set(last_cache_bytes(), device.free_bytes))
-                pace = new if pace is None else _faster(pace, new)
+                pace = DeviceRates(flop_per_s=max(pace.flop_per_s, new.flop_per_s), bytes_per_s=max(pace.bytes_per_s, new.bytes_per_s))
                 self._rates[dtype] = self._now(), pace
             return pace
-
-
-def _faster(one: DeviceRates, other: DeviceRates) -> DeviceRates:
-    """The better of each rate."""
-    return DeviceRates(flop_per_s=max(one.flop_per_s, other.flop_per_s), bytes_per_s=max(one.bytes_per_s, other.bytes_per_s))
 
 
 def choose_working_set(cache_bytes: int, free_bytes: int) -> int:
@@ -304,7 +299,12 @@ device_rates = RateProbe()
 def apply_measured_rates(pace: DeviceRates, precision: str, device: Device, accelerator: Accelerator) -> Accelerator:
     """The processor with the rates that were measured: of `accelerator` only what it computes natively is left."""
     today = datetime.now(UTC).date().isoformat()
-    source = Source(what=_figures(pace, precision), source=_HOW.format(torch=device.torch), checked=today)
+    source = Source(
+        what=f"rates of this processor: {pace.bytes_per_s / 1e9:.1f} GB/s and {pace.flop_per_s / 1e9:.0f} GFLOP/s in {precision}",
+        source=f"measured on this machine with torch {device.torch}: products of {ROWS} rows and of one row with "
+        f"matrices of {SIDE} × {SIDE}",
+        checked=today,
+    )
     return accelerator.model_copy(
         update={
             "id": "this-machine",
@@ -318,13 +318,6 @@ def apply_measured_rates(pace: DeviceRates, precision: str, device: Device, acce
             "reached": True,
         }
     )
-
-
-_HOW = f"measured on this machine with torch {{torch}}: products of {ROWS} rows and of one row with matrices of {SIDE} × {SIDE}"
-
-
-def _figures(pace: DeviceRates, precision: str) -> str:
-    return f"rates of this processor: {pace.bytes_per_s / 1e9:.1f} GB/s and {pace.flop_per_s / 1e9:.0f} GFLOP/s in {precision}"
 
 
 def rates_caveat(pace: DeviceRates, precision: str) -> Caveat:

@@ -29,7 +29,6 @@ from lib.live.device import Device, Size, on_zero_gpu
 from lib.live.device_queue import hardware_turn
 from lib.live.limits import OVERRUN, START_S, RunWork, check_time, estimate_duration, measure_rates
 from lib.live.zerogpu import gpu_task, start_seconds, translate_failure, unknown_failure
-from lib.log_lines import write_lines
 from lib.precision import TORCH_DTYPES
 
 log = logging.getLogger(__name__)
@@ -359,7 +358,7 @@ def run_measurement(ask: MeasureRequest, device: Device) -> Iterator[RunStage | 
 
 def main() -> None:
     """Answer the one question on stdin."""
-    write_lines(logging.WARNING)
+    process.write_lines(logging.WARNING)
     answers = os.fdopen(process.answer_descriptor(), "w", encoding="utf-8")
 
     def tell(**word: object) -> None:

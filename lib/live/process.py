@@ -1,4 +1,4 @@
-"""A process of this app: what a child may see, how much memory it may take, how it ends; and how much memory a run took at most.
+"""A process of this app: its log, what a child may see, how much memory it may take, how it ends; and how much memory a run took at most.
 
 Both sides of a child are here. The app starts it with an environment that is written word by word (no token, no login) and in a process
 group of its own, which is killed as a whole. The child confines itself: it ends with its parent, is the first that the kernel ends when
@@ -12,11 +12,17 @@ taken belongs to nobody, and the next process that needs a folder removes it.
 The peak of a run: on CUDA what torch's allocator had given out at most (`torch.cuda.max_memory_allocated`), less what it had given out
 before. On a CPU the resident set at its highest, less the resident set before the weights. The kernel keeps the highest value itself; where
 it does not let it be reset (some sandboxes), a thread looks every few milliseconds.
+
+A line of the log is one JSON object of at most 2 kB. Who reads the log of a Space may not be who uses it: no line holds an address, a text
+that a visitor typed or a token. Code that logs leaves out what a caller sent; what libraries write about it is looked through here. A line
+is cut, for a stranger may choose how long a message is.
 """
 
 from __future__ import annotations
 
 import atexit
+import json
+import logging
 import os
 import re
 import select
@@ -26,8 +32,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -278,3 +286,66 @@ class CudaGauge:
 
     def close(self) -> None:
         """Nothing to stop."""
+
+
+MOST_CHARACTERS = 2_000
+_TOKENS = re.compile(r"hf_[^\s\"']{8,}|(?<=Bearer )[^\s\"']+")
+_WHERE = re.compile(r'File "[^"]*?([^/"]+/[^/"]+)"')
+_CUT = " … "
+
+
+class LineFormatter(logging.Formatter):
+    """A record as one line: when, how bad, who, what, and where it went wrong, the ends of a long text kept."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line: dict[str, object] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "from": record.name,
+        }
+        line |= getattr(record, "values", {})
+        text = record.getMessage()
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        if text:
+            line["said"] = ""
+            line["said"] = _shorten(_hide_token(text), MOST_CHARACTERS - len(json.dumps(line)))
+        return json.dumps(line, default=str)[:MOST_CHARACTERS]
+
+
+def _hide_token(text: str) -> str:
+    """The text without tokens, and without the folders above a file's own."""
+    return _WHERE.sub(r'File "\1"', _TOKENS.sub("(token)", text))
+
+
+def _shorten(text: str, most: int) -> str:
+    """The beginning and the end of a text whose JSON is too long."""
+    short, length = text, len(text)
+    while length > 0 and len(json.dumps(short)) > most:
+        length = length * 2 // 3
+        short = text[: length // 3] + _CUT + text[len(text) - 2 * length // 3 :]
+    return short
+
+
+def write_lines(level: int | None = None) -> None:
+    """Have every logger of this process write such lines to stderr: ours from `level` on, those of libraries their errors.
+
+    Warnings of libraries quote what was sent. None takes the level of the environment (`LOG_LEVEL`), by default `info`: a line for every
+    question.
+    """
+    if level is None:
+        configured = logging.getLevelNamesMapping().get(os.environ.get("LOG_LEVEL", "").upper())
+        level = logging.INFO if configured is None else configured
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.ERROR)
+    logging.getLogger("lib").setLevel(level)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "huggingface_hub", "transformers"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+    logging.captureWarnings(capture=True)
+    warnings.filterwarnings("ignore", module="gradio")  # they quote what a visitor sent

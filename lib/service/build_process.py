@@ -38,8 +38,8 @@ from lib.live.process import (
     resident_bytes,
     scratch_folder,
     start_child,
+    write_lines,
 )
-from lib.log_lines import write_lines
 from lib.model.resolve import resolve_config
 
 log = logging.getLogger(__name__)
