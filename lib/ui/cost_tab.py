@@ -182,28 +182,10 @@ CHOOSE = "Name a model above to see what it costs."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostInputs:
-    """The questions, in the order of `lib.ui.fields.COST`."""
-
-    axis: gr.Radio
-    sleep: gr.Dropdown
-    price_in: gr.Number
-    price_out: gr.Number
-    beside: gr.CheckboxGroup
-    days: gr.Number
-    replicas: gr.Number
-    storage: gr.Number
-
-    def all(self) -> list[Any]:
-        """Every input, in order."""
-        return [getattr(self, field.name) for field in fields(self)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CostView:
     """Inputs and outputs of the tab."""
 
-    inputs: CostInputs
+    inputs: workload.Inputs
     bill: gr.HTML
     chart_box: gr.Column
     head: gr.HTML
@@ -270,23 +252,20 @@ def build(services: Services) -> CostView:
     )
 
 
-def _inputs() -> CostInputs:
-    axis = gr.Radio(list(ask.AXIS_WORDS), value="requests", label="X axis", elem_classes="segments")
-    sleep = gr.Dropdown(list(ask.SLEEP_WORDS), value="900", label="Sleep after", info="Without requests; compared with always on.")
-    beside = gr.CheckboxGroup(
-        list(ask.COMPARED_PLATFORM_WORDS), value=ask.COMPARED_PLATFORMS, label="Compare with", elem_classes="plain-choices"
-    )
+def _inputs() -> workload.Inputs:
+    q: workload.Inputs = {"along": gr.Radio(list(ask.AXIS_WORDS), value="requests", label="X axis", elem_classes="segments")}
+    q["sleep"] = gr.Dropdown(list(ask.SLEEP_WORDS), value="900", label="Sleep after", info="Without requests; compared with always on.")
+    platforms, value = list(ask.COMPARED_PLATFORM_WORDS), ask.COMPARED_PLATFORMS
+    q["beside"] = gr.CheckboxGroup(platforms, value=value, label="Compare with", elem_classes="plain-choices")
     with gr.Accordion("A provider's price", open=False, elem_classes="quiet-accordion"):
         gr.HTML(hint_note("USD per million tokens. At 0 the Hub is asked who serves the model, and for how much."))
         with gr.Row(elem_classes="pair"):
-            price_in, price_out = workload.number("in", step=0.01), workload.number("out", step=0.01)
+            q["in"], q["out"] = workload.number("in", step=0.01), workload.number("out", step=0.01)
     with gr.Accordion("Month, replicas, storage", open=False, elem_classes="quiet-accordion"):
-        days = workload.number("days")
-        replicas = workload.number("replicas", "0: as many as the traffic needs.")
-        storage = workload.number("storage")
-    return CostInputs(
-        axis=axis, sleep=sleep, price_in=price_in, price_out=price_out, beside=beside, days=days, replicas=replicas, storage=storage
-    )
+        q["days"] = workload.number("days")
+        q["replicas"] = workload.number("replicas", "0: as many as the traffic needs.")
+        q["storage"] = workload.number("storage")
+    return workload.in_order(ask.COST, q)
 
 
 def cost_markup(services: Services, model: str, values: Sequence[Value]) -> CostMarkup:
@@ -330,6 +309,6 @@ def wire(view: CostView, services: Services, model: ModelReference, question: Se
     def answer(ref: str, *values: Value) -> list[Any]:
         return cost_markup(services, ref, values).updates()
 
-    inputs = [*question, *view.inputs.all()]
+    inputs = [*question, *view.inputs.values()]
     follow(ticks["cost"], answer, [model.text, *inputs], view.outputs(), "cost_changed")
     wire_compare(view.compare, services, model, inputs, ticks["compare"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -39,35 +39,10 @@ FLAGS = {"never": "static_shapes", "buckets": "shape_changes", "every_step": "dy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuTpuInputs:
-    """The questions, in the order of `lib.ui.fields.GPU_TPU`."""
-
-    phase: gr.Radio
-    framework: gr.Dropdown
-    shapes: gr.Dropdown
-    kernels: gr.Dropdown
-    precision: gr.Dropdown
-    places: gr.CheckboxGroup
-    traits: gr.CheckboxGroup
-    batch: gr.Dropdown
-    chips: gr.Number
-    steps: gr.Number
-    team: gr.Dropdown
-    budget: gr.Dropdown
-    region: gr.Dropdown
-    commitment: gr.Dropdown
-    claim: gr.Radio
-
-    def all(self) -> list[Any]:
-        """Every input, in order."""
-        return [getattr(self, field.name) for field in fields(self)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuTpuView:
     """Inputs and outputs of the tab."""
 
-    inputs: GpuTpuInputs
+    inputs: workload.Inputs
     verdict: gr.HTML
     options: gr.HTML
     table: gr.HTML
@@ -117,45 +92,27 @@ def build(services: Services) -> GpuTpuView:
     return GpuTpuView(inputs=inputs, verdict=verdict, options=options, table=table, recipes=recipes, sources=sources)
 
 
-def _inputs(services: Services) -> GpuTpuInputs:
-    phase = gr.Radio(list(ask.PHASE_WORDS), value="inference", label="Use", elem_classes="segments")
+def _inputs(services: Services) -> workload.Inputs:
+    q: workload.Inputs = {"phase": gr.Radio(list(ask.PHASE_WORDS), value="inference", label="Use", elem_classes="segments")}
     with gr.Row(elem_classes="pair"):
-        framework = gr.Dropdown(list(ask.FRAMEWORK_WORDS), value="pytorch", label="Framework", min_width=120)
-        precision = gr.Dropdown(list(ask.PRECISION_NEEDED), value="auto", label="Precision needed", min_width=120)
+        q["framework"] = gr.Dropdown(list(ask.FRAMEWORK_WORDS), value="pytorch", label="Framework", min_width=120)
+        q["needs"] = gr.Dropdown(list(ask.PRECISION_NEEDED), value="auto", label="Precision needed", min_width=120)
     with gr.Row(elem_classes="pair"):
-        shapes = gr.Dropdown(list(ask.SHAPE_WORDS), value="not_stated", label="Shapes change", min_width=120)
-        kernels = gr.Dropdown(list(ask.KERNEL_WORDS), value="none", label="Own kernels", min_width=120)
-    places = gr.CheckboxGroup(list(ask.PLACE_WORDS), value=[], label="Where it runs", elem_classes="plain-choices")
-    traits = gr.CheckboxGroup(list(ask.TRAIT_WORDS), value=[], label="What is true of it", elem_classes="plain-choices")
+        q["shapes"] = gr.Dropdown(list(ask.SHAPE_WORDS), value="not_stated", label="Shapes change", min_width=120)
+        q["kernels"] = gr.Dropdown(list(ask.KERNEL_WORDS), value="none", label="Own kernels", min_width=120)
+    q["places"] = gr.CheckboxGroup(list(ask.PLACE_WORDS), value=[], label="Where it runs", elem_classes="plain-choices")
+    q["traits"] = gr.CheckboxGroup(list(ask.TRAIT_WORDS), value=[], label="What is true of it", elem_classes="plain-choices")
     with gr.Accordion("Scale, team, budget", open=False, elem_classes="quiet-accordion"):
-        batch = gr.Dropdown(list(ask.BATCH_WORDS), value="not_stated", label="Batches")
-        chips = workload.number("chips", "0: not stated.")
-        steps = workload.number("steps", "0: not stated.")
-        team = gr.Dropdown(list(ask.TEAM_WORDS), value="not_stated", label="The team knows")
-        budget = gr.Dropdown(list(ask.BUDGET_WORDS), value="not_stated", label="Budget")
+        q["batches"] = gr.Dropdown(list(ask.BATCH_WORDS), value="not_stated", label="Batches")
+        q["chips"], q["steps"] = workload.number("chips", "0: not stated."), workload.number("steps", "0: not stated.")
+        q["team"] = gr.Dropdown(list(ask.TEAM_WORDS), value="not_stated", label="The team knows")
+        q["spend"] = gr.Dropdown(list(ask.BUDGET_WORDS), value="not_stated", label="Budget")
     with gr.Accordion("TPU prices", open=False, elem_classes="quiet-accordion"):
-        region = gr.Dropdown(ask.tpu_regions(services.catalog()), value="us-central1", label="Region")
-        commitment = gr.Dropdown(list(ask.COMMITMENT_WORDS), value="on_demand", label="TPU price")
-        claim = gr.Radio(
-            [("No", "no"), ("Yes", "yes")], value="no", label="Add TorchTPU's claimed speed as a what-if", elem_classes="segments"
-        )
-    return GpuTpuInputs(
-        phase=phase,
-        framework=framework,
-        shapes=shapes,
-        kernels=kernels,
-        precision=precision,
-        places=places,
-        traits=traits,
-        batch=batch,
-        chips=chips,
-        steps=steps,
-        team=team,
-        budget=budget,
-        region=region,
-        commitment=commitment,
-        claim=claim,
-    )
+        q["region"] = gr.Dropdown(ask.tpu_regions(services.catalog()), value="us-central1", label="Region")
+        q["commitment"] = gr.Dropdown(list(ask.COMMITMENT_WORDS), value="on_demand", label="TPU price")
+        claim = "Add TorchTPU's claimed speed as a what-if"
+        q["claim"] = gr.Radio([("No", "no"), ("Yes", "yes")], value="no", label=claim, elem_classes="segments")
+    return workload.in_order(ask.GPU_TPU, q)
 
 
 def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
@@ -204,4 +161,4 @@ def wire(view: GpuTpuView, services: Services, model: ModelReference, question: 
     def answer(ref: str, *values: Value) -> list[Any]:
         return gpu_tpu_markup(services, ref, values).updates()
 
-    follow(ticks["tpu"], answer, [model.text, *question, *view.inputs.all()], view.outputs(), "gpu_tpu_changed")
+    follow(ticks["tpu"], answer, [model.text, *question, *view.inputs.values()], view.outputs(), "gpu_tpu_changed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -30,25 +30,10 @@ _SPAN = 1024  # the curve begins at the longest context over this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryInputs:
-    """The questions, in the order of `lib.ui.fields.MEMORY`."""
-
-    kv_precision: gr.Dropdown
-    mode: gr.Dropdown
-    devices: gr.Slider
-    gpu_layers: gr.Slider
-    offload: gr.Dropdown
-
-    def all(self) -> list[Any]:
-        """Every input, in order."""
-        return [getattr(self, field.name) for field in fields(self)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryView:
     """Inputs and outputs of the tab."""
 
-    inputs: MemoryInputs
+    inputs: workload.Inputs
     need: gr.HTML
     tiers: gr.HTML
     curve_box: gr.Column
@@ -112,13 +97,13 @@ def build(services: Services) -> MemoryView:
     )
 
 
-def _inputs() -> MemoryInputs:
-    mode = gr.Dropdown(list(ask.MODE_WORDS), value="inference", label="Use")
-    kv_precision = gr.Dropdown(ask.kv_precision_choices(), value="auto", label="Cache precision")
-    devices = workload.slider(ask.FIELDS_BY_NAME["devices"], "0: as many as the hardware has.")
-    gpu_layers = workload.slider(ask.FIELDS_BY_NAME["ngl"], "llama.cpp (-ngl); −1 is everything.")
-    offload = gr.Dropdown(list(ask.OFFLOAD_WORDS), value="none", label="Moved to host memory", visible=False)
-    return MemoryInputs(kv_precision=kv_precision, mode=mode, devices=devices, gpu_layers=gpu_layers, offload=offload)
+def _inputs() -> workload.Inputs:
+    q: workload.Inputs = {"mode": gr.Dropdown(list(ask.MODE_WORDS), value="inference", label="Use")}
+    q["kv"] = gr.Dropdown(ask.kv_precision_choices(), value="auto", label="Cache precision")
+    q["devices"] = workload.slider(ask.FIELDS_BY_NAME["devices"], "0: as many as the hardware has.")
+    q["ngl"] = workload.slider(ask.FIELDS_BY_NAME["ngl"], "llama.cpp (-ngl); −1 is everything.")
+    q["offload"] = gr.Dropdown(list(ask.OFFLOAD_WORDS), value="none", label="Moved to host memory", visible=False)
+    return workload.in_order(ask.MEMORY, q)
 
 
 def makes_pictures(services: Services, model: str) -> bool:
@@ -246,7 +231,7 @@ def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.
     def draw(ref: str, longest: int, *values: Value) -> list[Any]:
         return curve_updates(services, ref, longest, values)
 
-    inputs = [*question, *view.inputs.all()]
+    inputs = [*question, *view.inputs.values()]
     follow(ticks["memory"], answer, [model.text, *inputs], view.outputs(), "memory_changed")
     follow(ticks["curve"], draw, [model.text, limit, *inputs], [view.curve, view.curve_table], "curve_changed")
     memory_boxes.wire_solve(view.solve, services, model, inputs, ticks["solve"])

@@ -77,12 +77,12 @@ class PageView:
 
     def question(self) -> list[Any]:
         """The inputs of `lib.ui.fields.QUESTION`."""
-        return [*self.workload.all(), *self.recommend.inputs.all()]
+        return [*self.workload.all(), *self.recommend.inputs.values()]
 
     def every(self) -> list[Any]:
         """The inputs of `lib.ui.fields.ALL_FIELDS`."""
         own = (self.memory, self.train, self.cost, self.gpu_tpu, self.traffic)
-        return [*self.question(), *(one for view in own for one in view.inputs.all())]
+        return [*self.question(), *(one for view in own for one in view.inputs.values())]
 
     def outputs(self) -> list[Any]:
         """What opening the page fills in, in the order of `answer_link`."""
@@ -90,7 +90,7 @@ class PageView:
 
     def model_outputs(self) -> list[Any]:
         """What another model fills in, in the order of `model_changed`."""
-        boxes = [self.memory.inputs.offload, *self.media]
+        boxes = [self.memory.inputs["offload"], *self.media]
         of_media = [getattr(self.workload, name) for name in OF_MEDIA]
         return [self.model.facts, self.model.reference.text, self.model.limit, *boxes, *of_media, self.workload.context]
 

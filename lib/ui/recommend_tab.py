@@ -7,7 +7,7 @@ them, or the line that starts its server.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -155,27 +155,10 @@ CHOOSE = "Name a model above to see the hardware that runs it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecommendInputs:
-    """The questions, in the order of `lib.ui.fields.RECOMMEND`."""
-
-    task: gr.Dropdown
-    priority: gr.Radio
-    budget: gr.Number
-    speed: gr.Number
-    ttft: gr.Number
-    sdk: gr.Radio
-    platforms: gr.CheckboxGroup
-
-    def all(self) -> list[Any]:
-        """Every input, in order."""
-        return [getattr(self, field.name) for field in fields(self)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendView:
     """Inputs and outputs of the tab."""
 
-    inputs: RecommendInputs
+    inputs: workload.Inputs
     pick: gr.HTML
     ranked: gr.HTML
     front_box: gr.Column
@@ -252,16 +235,16 @@ def build() -> RecommendView:
     )
 
 
-def _inputs() -> RecommendInputs:
-    task = gr.Dropdown(list(ask.TASKS), value="auto", label="Task")
-    priority = gr.Radio(list(ask.PRIORITY_WORDS), value="balanced", label="Priority", elem_classes="segments")
-    platforms = gr.CheckboxGroup(list(ask.PLATFORM_WORDS), value=["spaces"], label="Where", elem_classes="plain-choices")
-    sdk = gr.Radio(list(ask.SDK_WORDS), value="auto", label="Space SDK", info="Servers need Docker.", elem_classes="segments")
+def _inputs() -> workload.Inputs:
+    q: workload.Inputs = {"task": gr.Dropdown(list(ask.TASKS), value="auto", label="Task")}
+    q["priority"] = gr.Radio(list(ask.PRIORITY_WORDS), value="balanced", label="Priority", elem_classes="segments")
+    q["platforms"] = gr.CheckboxGroup(list(ask.PLATFORM_WORDS), value=["spaces"], label="Where", elem_classes="plain-choices")
+    q["sdk"] = gr.Radio(list(ask.SDK_WORDS), value="auto", label="Space SDK", info="Servers need Docker.", elem_classes="segments")
     with gr.Accordion("Limits: budget, speed", open=False, elem_classes="quiet-accordion"):
-        budget = workload.number("budget", "0 sets no limit.")
-        ttft = workload.number("ttft", "0 sets no limit.", step=0.1)
-        speed = workload.number("speed", "For each request; 0 sets no limit.")
-    return RecommendInputs(task=task, priority=priority, budget=budget, speed=speed, ttft=ttft, sdk=sdk, platforms=platforms)
+        q["budget"] = workload.number("budget", "0 sets no limit.")
+        q["ttft"] = workload.number("ttft", "0 sets no limit.", step=0.1)
+        q["speed"] = workload.number("speed", "For each request; 0 sets no limit.")
+    return workload.in_order(ask.RECOMMEND, q)
 
 
 def recommend_markup(services: Services, model: str, values: Sequence[Value]) -> RecommendMarkup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -63,35 +63,6 @@ _STEPS = 14  # the simulation, the loads, the tiers: of the progress bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrafficInputs:
-    """The questions, in the order of `lib.ui.fields.TRAFFIC`."""
-
-    policy: gr.Radio
-    rate: gr.Number
-    ttft: gr.Number
-    tpot: gr.Number
-    arrivals: gr.Dropdown
-    duration: gr.Number
-    burstiness: gr.Number
-    clients: gr.Number
-    trace: gr.Textbox
-    lengths: gr.Dropdown
-    spread: gr.Number
-    seed: gr.Number
-    batch: gr.Number
-    timeout: gr.Number
-    prefix: gr.Number
-    replicas: gr.Number
-    sleep: gr.Number
-    cold: gr.Number
-    limit: gr.Number
-
-    def all(self) -> list[Any]:
-        """Every input, in order."""
-        return [getattr(self, field.name) for field in fields(self)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyView:
     """The box that says where the latency goes."""
 
@@ -108,7 +79,7 @@ class LatencyView:
 class TrafficView:
     """Inputs and outputs of the tab. `loads` holds the points that are drawn."""
 
-    inputs: TrafficInputs
+    inputs: workload.Inputs
     run: gr.Button
     stop: gr.Button
     status: gr.HTML
@@ -191,37 +162,32 @@ def build() -> TrafficView:
     )  # fmt: skip
 
 
-def _inputs() -> TrafficInputs:
-    policy = gr.Radio(list(ask.POLICY_WORDS), value="continuous", label="Batching", elem_classes="segments")
-    rate = workload.number("rate", step=0.1)
+def _inputs() -> workload.Inputs:
+    q: workload.Inputs = {"policy": gr.Radio(list(ask.POLICY_WORDS), value="continuous", label="Batching", elem_classes="segments")}
+    q["rate"] = workload.number("rate", step=0.1)
     with gr.Row(elem_classes="pair"):
-        ttft, tpot = workload.number("ttft_target", step=0.1), workload.number("tpot_target", step=0.01)
+        q["ttft_target"], q["tpot_target"] = workload.number("ttft_target", step=0.1), workload.number("tpot_target", step=0.01)
     with gr.Accordion("Arrivals and lengths", open=False, elem_classes="quiet-accordion"):
-        arrivals = gr.Dropdown(list(ask.ARRIVAL_WORDS), value="poisson", label="Arrivals")
+        q["arrivals"] = gr.Dropdown(list(ask.ARRIVAL_WORDS), value="poisson", label="Arrivals")
         with gr.Row(elem_classes="pair"):
-            duration, clients = workload.number("duration"), workload.number("clients")
-        burstiness = workload.number("bursts", "Of the gaps; 1 is random, less is burstier.", step=0.05)
-        trace = gr.Textbox(
-            "", label="Recorded arrivals, CSV", info="A time in each line; prompt_tokens, output_tokens.", lines=3, max_lines=6
-        )
+            q["duration"], q["clients"] = workload.number("duration"), workload.number("clients")
+        q["bursts"] = workload.number("bursts", "Of the gaps; 1 is random, less is burstier.", step=0.05)
+        info = "A time in each line; prompt_tokens, output_tokens."
+        q["trace"] = gr.Textbox("", label="Recorded arrivals, CSV", info=info, lines=3, max_lines=6)
         with gr.Row(elem_classes="pair"):
-            lengths = gr.Dropdown(list(ask.LENGTH_WORDS), value="fixed", label="Lengths", min_width=130)
-            spread = workload.number("spread", step=0.1)
-        seed = workload.number("seed")
+            q["lengths"] = gr.Dropdown(list(ask.LENGTH_WORDS), value="fixed", label="Lengths", min_width=130)
+            q["spread"] = workload.number("spread", step=0.1)
+        q["seed"] = workload.number("seed")
     with gr.Accordion("Batches", open=False, elem_classes="quiet-accordion"):
         with gr.Row(elem_classes="pair"):
-            batch, timeout = workload.number("slots"), workload.number("timeout", step=0.01)
-        prefix = workload.number("prefix")
+            q["slots"], q["timeout"] = workload.number("slots"), workload.number("timeout", step=0.01)
+        q["prefix"] = workload.number("prefix")
     with gr.Accordion("Replicas, cold starts, a Space's own queue", open=False, elem_classes="quiet-accordion"):
-        replicas = workload.number("machines")
-        sleep = workload.number("idle", "Without requests; 0 is never.")
-        cold = workload.number("cold")
-        limit = workload.number("limit", "default_concurrency_limit of a Space; 0: none.")
-    return TrafficInputs(
-        policy=policy, rate=rate, ttft=ttft, tpot=tpot, arrivals=arrivals,
-        duration=duration, burstiness=burstiness, clients=clients, trace=trace, lengths=lengths, spread=spread, seed=seed, batch=batch,
-        timeout=timeout, prefix=prefix, replicas=replicas, sleep=sleep, cold=cold, limit=limit,
-    )  # fmt: skip
+        q["machines"] = workload.number("machines")
+        q["idle"] = workload.number("idle", "Without requests; 0 is never.")
+        q["cold"] = workload.number("cold")
+        q["limit"] = workload.number("limit", "default_concurrency_limit of a Space; 0: none.")
+    return workload.in_order(ask.TRAFFIC, q)
 
 
 def _latency_box() -> LatencyView:
@@ -355,7 +321,7 @@ def latency_html(services: Services, model: str, values: Sequence[Value], own: S
 
 def wire(view: TrafficView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
     """It answers when it is first shown, and then when Simulate is pressed; Stop ends a run."""
-    inputs = [view.measure, model.text, *question, *view.inputs.all()]
+    inputs = [view.measure, model.text, *question, *view.inputs.values()]
 
     def run(measure: str, ref: str, *values: Value) -> Iterator[list[Any]]:
         for scene in traffic_scenes(services, ref, values, measure):
@@ -378,7 +344,7 @@ def wire(view: TrafficView, services: Services, model: ModelReference, question:
     # The words come after the run has ended: its last scene would write over them.
     stopping = view.stop.click(None, cancels=[running], api_name="traffic_cancelled", **AT_ONCE)
     stopping.then(stop, None, view.outputs(), api_name="traffic_stopped", **AT_ONCE)
-    redrawn = [view.measure, view.loads, view.inputs.rate, view.inputs.policy]
+    redrawn = [view.measure, view.loads, view.inputs["rate"], view.inputs["policy"]]
     view.measure.input(redraw, redrawn, [view.head, view.chart], trigger_mode="always_last", api_name="traffic_drawn", **AT_ONCE)
-    question_inputs = [*question, *view.inputs.all(), *view.latency.inputs()]
+    question_inputs = [*question, *view.inputs.values(), *view.latency.inputs()]
     follow(ticks["latency"], diagnose, [model.text, *question_inputs], [view.latency.answer], "latency_changed")

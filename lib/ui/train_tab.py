@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -24,43 +24,14 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 CHOOSE = "Name a model above to see what it takes to fine-tune it."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainInputs:
-    """The questions, in the order of `lib.ui.fields.TRAIN`."""
-
-    method: gr.Radio
-    sequence: gr.Number
-    batch: gr.Number
-    accumulation: gr.Number
-    rows: gr.Number
-    row: gr.Number
-    epochs: gr.Number
-    where: gr.CheckboxGroup
-    rank: gr.Number
-    modules: gr.Dropdown
-    optimizer: gr.Dropdown
-    precision: gr.Dropdown
-    checkpointing: gr.Dropdown
-    attention: gr.Dropdown
-    packing: gr.Radio
-    stack: gr.Dropdown
-    loss: gr.Dropdown
-    scales: gr.Radio
-    sharding: gr.Dropdown
-    devices: gr.Number
-
-    def all(self) -> list[Any]:
-        """Every input, in order."""
-        return [getattr(self, field.name) for field in fields(self)]
+_YES_NO = [("Yes", "yes"), ("No", "no")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainView:
     """Inputs and outputs of the tab."""
 
-    inputs: TrainInputs
+    inputs: workload.Inputs
     need: gr.HTML
     options: gr.HTML
     recipe: gr.HTML
@@ -101,43 +72,28 @@ def build() -> TrainView:
     return TrainView(inputs=inputs, need=need, options=options, recipe=recipe_box, sources=sources)
 
 
-def _inputs() -> TrainInputs:
-    method = gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments")
-    with gr.Row(elem_classes="pair"):
-        sequence = workload.number("sequence")
-        batch = workload.number("microbatch")
-    with gr.Row(elem_classes="pair"):
-        rows = workload.number("rows")
-        row = workload.number("row")
-    with gr.Row(elem_classes="pair"):
-        epochs = workload.number("epochs", step=0.1)
-        accumulation = workload.number("accumulation")
-    where = gr.CheckboxGroup(list(ask.TRAINING_PLACES), value=["spaces", "jobs"], label="Where", elem_classes="plain-choices")
+def _inputs() -> workload.Inputs:
+    q: workload.Inputs = {"method": gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments")}
+    for left, right in (("sequence", "microbatch"), ("rows", "row"), ("epochs", "accumulation")):
+        with gr.Row(elem_classes="pair"):
+            q[left], q[right] = workload.number(left, step=0.1 if left == "epochs" else 1), workload.number(right)
+    q["where"] = gr.CheckboxGroup(list(ask.TRAINING_PLACES), value=["spaces", "jobs"], label="Where", elem_classes="plain-choices")
     with gr.Accordion("Adapters, optimizer, precision", open=False, elem_classes="quiet-accordion"):
-        rank = workload.number("rank")
-        modules = gr.Dropdown(
-            list(ask.MODULE_WORDS),
-            value="all-linear",
-            label="Target modules",
-            info="Or module names, separated by commas.",
-            allow_custom_value=True,
-        )
-        optimizer = gr.Dropdown(list(ask.OPTIMIZER_WORDS), value="adamw", label="Optimizer")
-        precision = gr.Dropdown(list(ask.TRAINING_PRECISION_WORDS), value="mixed", label="Precision")
-        checkpointing = gr.Dropdown(list(ask.CHECKPOINTING_WORDS), value="layers", label="Gradient checkpointing")
+        q["rank"] = workload.number("rank")
+        info, modules = "Or module names, separated by commas.", list(ask.MODULE_WORDS)
+        q["modules"] = gr.Dropdown(modules, value="all-linear", label="Target modules", info=info, allow_custom_value=True)
+        q["optimizer"] = gr.Dropdown(list(ask.OPTIMIZER_WORDS), value="adamw", label="Optimizer")
+        q["master"] = gr.Dropdown(list(ask.TRAINING_PRECISION_WORDS), value="mixed", label="Precision")
+        q["checkpointing"] = gr.Dropdown(list(ask.CHECKPOINTING_WORDS), value="layers", label="Gradient checkpointing")
     with gr.Accordion("Stack and several GPUs", open=False, elem_classes="quiet-accordion"):
-        stack = gr.Dropdown(list(ask.STACK_WORDS), value="trl", label="Stack")
-        loss = gr.Dropdown([("Automatic", "auto"), ("Yes", "yes"), ("No", "no")], value="auto", label="Fused loss")
-        attention = gr.Dropdown(list(ask.ATTENTION_WORDS), value="sdpa", label="Attention kernel")
-        packing = gr.Radio([("Yes", "yes"), ("No", "no")], value="yes", label="Packing", elem_classes="segments")
-        scales = gr.Radio([("Yes", "yes"), ("No", "no")], value="yes", label="QLoRA: double quantization", elem_classes="segments")
-        sharding = gr.Dropdown(list(ask.SHARDING_WORDS), value="none", label="Sharding")
-        devices = workload.number("gpus", "Hardware with several GPUs trains on all of them.")
-    return TrainInputs(
-        method=method, sequence=sequence, batch=batch, accumulation=accumulation, rows=rows, row=row, epochs=epochs, where=where, rank=rank,
-        modules=modules, optimizer=optimizer, precision=precision, checkpointing=checkpointing, attention=attention, packing=packing,
-        stack=stack, loss=loss, scales=scales, sharding=sharding, devices=devices,
-    )  # fmt: skip
+        q["stack"] = gr.Dropdown(list(ask.STACK_WORDS), value="trl", label="Stack")
+        q["loss"] = gr.Dropdown([("Automatic", "auto"), *_YES_NO], value="auto", label="Fused loss")
+        q["attention"] = gr.Dropdown(list(ask.ATTENTION_WORDS), value="sdpa", label="Attention kernel")
+        q["packing"] = gr.Radio(_YES_NO, value="yes", label="Packing", elem_classes="segments")
+        q["doublequant"] = gr.Radio(_YES_NO, value="yes", label="QLoRA: double quantization", elem_classes="segments")
+        q["sharding"] = gr.Dropdown(list(ask.SHARDING_WORDS), value="none", label="Sharding")
+        q["gpus"] = workload.number("gpus", "Hardware with several GPUs trains on all of them.")
+    return workload.in_order(ask.TRAIN, q)
 
 
 def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
@@ -181,4 +137,4 @@ def wire(view: TrainView, services: Services, model: ModelReference, ticks: Tick
     def answer(ref: str, *values: Value) -> list[Any]:
         return train_markup(services, ref, values).updates()
 
-    follow(ticks["train"], answer, [model.text, *view.inputs.all()], view.outputs(), "train_changed")
+    follow(ticks["train"], answer, [model.text, *view.inputs.values()], view.outputs(), "train_changed")

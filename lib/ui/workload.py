@@ -48,6 +48,15 @@ def slider(field: ask.Field, info: str | None = None, *, step: float = 1) -> gr.
     return gr.Slider(field.low, field.high, value=start, step=step, buttons=[], label=field.label, info=info, elem_id=name)  # type: ignore[arg-type]
 
 
+Inputs = dict[str, Any]
+"""The questions of a tab by their names in a link, in the order of its fields."""
+
+
+def in_order(of: Sequence[ask.Field], inputs: Inputs) -> Inputs:
+    """The questions in the order of the fields: the page lays them out in another one."""
+    return {field.name: inputs[field.name] for field in of}
+
+
 def fold_button(label: str, target: str) -> gr.HTML:
     """A button that opens and closes the next part on narrow screens; on wide ones neither is folded."""
     return gr.HTML(
