@@ -187,7 +187,7 @@ def calls(bundled: Sequence[str], hardware: Sequence[str]) -> Iterator[Call]:
     yield from _cost(hardware)
     yield from _recommend()
     yield from _private(hardware)
-    yield from _refused()
+    yield from _refusals()
     for platform, retired in itertools.product(PLATFORMS, (False, True)):
         yield "list_hardware", {"platform": platform, "include_retired": retired}
 
@@ -220,8 +220,8 @@ def _memory() -> Iterator[Call]:
         yield "estimate_memory", {"model": model, "context_tokens": tokens, "batch_size": batch}
     for model, tokens in itertools.product(("openai/whisper-small", "google/flan-t5-base", "facebook/bart-base"), (0, 1, 512, 1500, 9000)):
         yield "estimate_memory", {"model": model, "encoder_tokens": tokens, "context_tokens": 448}
-    for model, engine, kept in itertools.product(FAMILIES[:4], ENGINES, PRECISIONS):
-        yield "estimate_memory", {"model": model, "engine": engine, "kv_precision": kept, "context_tokens": 16_384}
+    for model, engine, kv_precision in itertools.product(FAMILIES[:4], ENGINES, PRECISIONS):
+        yield "estimate_memory", {"model": model, "engine": engine, "kv_precision": kv_precision, "context_tokens": 16_384}
 
 
 def _speed(hardware: Sequence[str]) -> Iterator[Call]:
@@ -232,8 +232,8 @@ def _speed(hardware: Sequence[str]) -> Iterator[Call]:
         where = "v6e-8" if engine == "vllm-tpu" else "a100-large"
         yield "estimate_speed", {"model": model, "hardware": where, "engine": engine, "precision": precision}
     for model, prompt, output, at_once in itertools.product(FAMILIES, (1, 512, 30_000), (1, 1024), (1, 32)):
-        asked = {"prompt_tokens": prompt, "output_tokens": output, "concurrency": at_once}
-        yield "estimate_speed", {"model": model, "hardware": "l40sx4", "engine": "vllm", **asked}
+        lengths = {"prompt_tokens": prompt, "output_tokens": output, "concurrency": at_once}
+        yield "estimate_speed", {"model": model, "hardware": "l40sx4", "engine": "vllm", **lengths}
     for where in ("l4", "l40s", "a100", "h100", "zero-a10g", "zero-a10g-xlarge", "L4X1", "v5litepod-4", "nvidia-l4"):
         yield "estimate_speed", {"model": LLAMA, "hardware": where}
 
@@ -317,9 +317,9 @@ def _private(hardware: Sequence[str]) -> Iterator[Call]:
     )
     for model, other, effort in itertools.product((LLAMA, FAMILIES[1], "7B"), after, (0, 500)):
         yield "compare", {"model": model, "before": before, "after": other, "effort_usd": effort, "requests_per_day": 2000}
-    measured = {"hardware": "spaces:l4x1", "tokens_per_s": 20}
-    yield "compare", {"model": "", "before": measured, "after": measured | {"tokens_per_s": 60}}
-    yield "compare", {"model": "", "before": measured, "after": before}
+    side = {"hardware": "spaces:l4x1", "tokens_per_s": 20}
+    yield "compare", {"model": "", "before": side, "after": side | {"tokens_per_s": 60}}
+    yield "compare", {"model": "", "before": side, "after": before}
     choices: Sequence[dict[str, Any]] = (
         {},
         {"framework": "jax", "chips_at_scale": 256},
@@ -341,7 +341,7 @@ def _private(hardware: Sequence[str]) -> Iterator[Call]:
         yield "tensors", {"model": model, "precision": precision, "engine": "llama.cpp" if "gguf" in precision else "transformers"}
 
 
-def _refused() -> Iterator[Call]:
+def _refusals() -> Iterator[Call]:
     for endpoint in ("resolve_model", "estimate_memory", "recommend"):
         for model in BAD_MODELS:
             yield endpoint, {"model": model}
@@ -359,16 +359,16 @@ def _refused() -> Iterator[Call]:
         {"warmup": None},
         {"batch": 10**9},
     )
-    for asked in beats:
-        yield "heartbeat", asked
-    for asked in (
+    for arguments in beats:
+        yield "heartbeat", arguments
+    for arguments in (
         {"model": ""},
         {"model": "7B"},
         {"model": LLAMA, "prompt_tokens": -1},
         {"model": LLAMA, "precision": "x"},
         {"model": None},
     ):
-        yield "measure", asked
+        yield "measure", arguments
     for name in ("space_status", "right_size", "pause_space", "restart_space"):
         for space in ("", "no-owner", "a/b/c", None, "ada/chat"):
             yield name, {"space_id": space}

@@ -191,8 +191,8 @@ def calls(advisor: Any, demo: Any) -> Iterator[Case]:
 
 def _components(demo: Any) -> list[Any]:
     """Types and properties in the order of the page, without the numbers that Gradio gives them."""
-    listed = demo.get_config_file()["components"]
-    return [{"type": one["type"], "props": {k: v for k, v in one["props"].items() if k not in {"name", "_selectable"}}} for one in listed]
+    props = [(one["type"], one["props"]) for one in demo.get_config_file()["components"]]
+    return [{"type": kind, "props": {k: v for k, v in of.items() if k not in {"name", "_selectable"}}} for kind, of in props]
 
 
 def _events(demo: Any) -> list[Any]:
@@ -227,9 +227,9 @@ def _called(demo: Any, event: str, model: str, values: Mapping[str, Any]) -> Any
     if unread:
         raise LookupError(f"{event} does not read {sorted(unread)}")
     filled = {_REFERENCE: model, **values}
-    asked = [_state(block.value) if type(block).__name__ == "State" else filled.get(_label(block), block.value) for block in fn.inputs]
+    inputs = [_state(block.value) if type(block).__name__ == "State" else filled.get(_label(block), block.value) for block in fn.inputs]
     injected = len([p for p in inspect.signature(fn.fn).parameters.values() if "OAuthToken" in str(p.annotation)])
-    answer = fn.fn(*[None] * injected, *asked)
+    answer = fn.fn(*[None] * injected, *inputs)
     if isinstance(answer, dict):  # updates by component
         return [{"of": _label(block), "is": answer[block]} for block in fn.outputs if block in answer]
     return list(answer) if inspect.isgenerator(answer) else answer
@@ -241,7 +241,7 @@ def _state(value: Any) -> Any:
 
 
 def _events_called(demo: Any) -> Iterator[Case]:
-    asked: dict[str, tuple[tuple[dict[str, Any], ...], tuple[str, ...]]] = {
+    ways_of_event: dict[str, tuple[tuple[dict[str, Any], ...], tuple[str, ...]]] = {
         "recommend_changed": (_RECOMMEND, (*FAMILIES, *COUNTS[:2], "", "no/such-model")),
         "roofline_opened": (_RECOMMEND[:4], (*FAMILIES[:4], FAMILIES[9], "7B", "")),
         "code_opened": (({}, {"Framework": "jax"}, {"Framework": "tensorflow"}, *_RECOMMEND[3:6]), (*FAMILIES, "7B", "")),
@@ -257,7 +257,7 @@ def _events_called(demo: Any) -> Iterator[Case]:
         "measure_expected": (({},), ("", "7B")),
         "space_looked": (({}, {"Space": "no-owner"}, {"Space": "a/b/c"}), ("",)),
     }
-    for event, (ways, models) in asked.items():
+    for event, (ways, models) in ways_of_event.items():
         for model in models:
             for way in ways:
                 name = f"{event} {model} {json.dumps(way, sort_keys=True)}"
@@ -288,9 +288,9 @@ def _http(advisor: Any, demo: Any) -> Iterator[Case]:
 
 def _response(client: Any, method: str, path: str, body: Any) -> Any:
     headers = {"accept": "application/json, text/event-stream"}
-    got = client.request(method, path, headers=headers, **({} if body is None else {"json": body}))
-    kind = got.headers.get("content-type", "")
-    return {"status": got.status_code, "type": kind, "body": got.json() if "json" in kind else got.text}
+    response = client.request(method, path, headers=headers, **({} if body is None else {"json": body}))
+    kind = response.headers.get("content-type", "")
+    return {"status": response.status_code, "type": kind, "body": response.json() if "json" in kind else response.text}
 
 
 def _cli() -> Iterator[Case]:

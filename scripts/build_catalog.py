@@ -26,7 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.catalog_cards import SOURCES, own_cards
-from scripts.catalog_offers import ALIASES, endpoint, flavor, generation, listed, text, tpu_slices, zerogpu
+from scripts.catalog_offers import ALIASES, as_list, endpoint, flavor, generation, text, tpu_slices, zerogpu
 from scripts.catalog_rules import RULE_SOURCES, rules
 
 DATA = Path(__file__).resolve().parent.parent / "lib" / "data"
@@ -73,11 +73,11 @@ def link(fact: dict[str, Any] | None) -> dict[str, Any] | None:
     return row
 
 
-def accelerator(key: str, fact: dict[str, Any], exact: dict[str, int], taken: set[str], table: dict[str, Any]) -> dict[str, Any]:
+def accelerator(key: str, fact: dict[str, Any], exact: dict[str, int], source_keys: set[str], table: dict[str, Any]) -> dict[str, Any]:
     """One card or chip. `exact` holds usable bytes where a program reported them to the byte."""
     unit = "GB" if key in DECIMAL_MEMORY else "GiB"
     usable = text(exact[key], "B") if key in exact else text(fact["memory_usable_gib"], "GiB")
-    keys = [f"{name}-silicon" if name in taken else name for name in listed(fact["source"])] or ["cpu-report"]
+    keys = [f"{name}-silicon" if name in source_keys else name for name in as_list(fact["source"])] or ["cpu-report"]
     peaks = {dtype.removesuffix("_tops"): text(rate, "TFLOP/s") for dtype, rate in fact["peak_dense_tflops"].items()}
     return {
         "id": key,
@@ -130,10 +130,10 @@ def main() -> None:
         "H200-MIG-3g.71gb": reported["NVIDIA H200"],
         "RTX-PRO-6000-Blackwell-Server": reported["NVIDIA RTX PRO 6000 Blackwell Server Edition"],
     }
-    taken = set(hardware["sources"])
-    cards = [accelerator(key, fact, exact, taken, table) for key, fact in silicon["accelerators"].items()]
-    known = {card["id"] for card in cards}
-    cards += [card for card in own_cards() if card["id"] not in known]
+    source_keys = set(hardware["sources"])
+    cards = [accelerator(key, fact, exact, source_keys, table) for key, fact in silicon["accelerators"].items()]
+    ids = {card["id"] for card in cards}
+    cards += [card for card in own_cards() if card["id"] not in ids]
     table |= SOURCES | RULE_SOURCES
     offers = [flavor(fact, "spaces") for fact in hardware["spaces"] if fact["kind"] != "zerogpu"]
     offers += [row for fact in hardware["spaces"] if fact["kind"] == "zerogpu" for row in zerogpu(fact, hardware["zerogpu"])]
@@ -143,14 +143,14 @@ def main() -> None:
     for row in offers:
         row["checked"] = table[row["sources"][0]]["checked"]
     groups = rules(hardware, table)
-    used = {key for row in [*cards, *offers, *groups.values()] for key in row["sources"]}
-    as_of = max(hardware["as_of"], *(row["checked"] for key, row in table.items() if key in used))
-    write("sources.json", {"as_of": as_of, "sources": {key: row for key, row in table.items() if key in used}})
+    cited_keys = {key for row in [*cards, *offers, *groups.values()] for key in row["sources"]}
+    as_of = max(hardware["as_of"], *(row["checked"] for key, row in table.items() if key in cited_keys))
+    write("sources.json", {"as_of": as_of, "sources": {key: row for key, row in table.items() if key in cited_keys}})
     write("accelerators.json", {"accelerators": cards})
     write("tpu_generations.json", {"tpu_generations": [generation(fact) for fact in hardware["cloud_tpu"]]})
     write("offers.json", {"offers": offers, "aliases": ALIASES})
     write("platform.json", groups)
-    print(f"{len(cards)} accelerators, {len(offers)} offers, {len(used)} sources")
+    print(f"{len(cards)} accelerators, {len(offers)} offers, {len(cited_keys)} sources")
 
 
 if __name__ == "__main__":

@@ -45,11 +45,11 @@ _TASKS = {
 def records(folder: Path | None) -> Iterator[dict[str, Any]]:
     """Records of a folder, or those bundled, in the order of their ids."""
     if folder is not None:
-        found = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
+        records = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
     else:
         packed = gzip.decompress((DATA / bundled.CONFIGS).read_bytes()).decode()
-        found = [json.loads(line) for line in packed.split("\n") if line]
-    yield from sorted(found, key=lambda record: str(record["hub_id"]).lower())
+        records = [json.loads(line) for line in packed.split("\n") if line]
+    yield from sorted(records, key=lambda record: str(record["hub_id"]).lower())
 
 
 def _origin(record: Mapping[str, Any], checked: str) -> Source:
@@ -61,7 +61,7 @@ def _origin(record: Mapping[str, Any], checked: str) -> Source:
 
 def resolve(record: Mapping[str, Any], checked: str) -> ModelSpec:
     """One record as a spec of the catalog."""
-    told = {
+    details = {
         "id": record["hub_id"],
         "source": "catalog",
         "task": record.get("task") or _TASKS.get(record["hub_id"], ""),
@@ -70,13 +70,13 @@ def resolve(record: Mapping[str, Any], checked: str) -> ModelSpec:
         "checked": checked,
     }
     if record["kind"] == PIPELINE:
-        spec = resolve_pipeline(record["config"], **told, limit_s=None)
+        spec = resolve_pipeline(record["config"], **details, limit_s=None)
     else:
-        spec = resolve_config(record["config"], beside=record.get("hf_quant_config"), **told)
+        spec = resolve_config(record["config"], beside=record.get("hf_quant_config"), **details)
     return replace(spec, sources=(_origin(record, checked), *spec.sources))
 
 
-def _kept(record: Mapping[str, Any], only: str | None) -> ModelSpec | None:
+def _bundled_spec(record: Mapping[str, Any], only: str | None) -> ModelSpec | None:
     """The bundled spec of a record that is not asked for again."""
     return bundled.find_spec(record["hub_id"]) if only is not None and only.lower() not in record["hub_id"].lower() else None
 
@@ -88,20 +88,20 @@ def main() -> int:
     parser.add_argument("--only", metavar="NAME", help="resolve only ids that contain this; the others are copied")
     arguments = parser.parse_args()
     checked = datetime.now(UTC).date().isoformat()
-    lines, kept = [], []
+    lines, configs = [], []
     for record in records(arguments.folder):
         try:
-            spec = _kept(record, arguments.only) or resolve(record, checked)
+            spec = _bundled_spec(record, arguments.only) or resolve(record, checked)
         except AdvisorError as error:
             print(f"left out {record['hub_id']}: {error}", file=sys.stderr)
             continue
         lines.append(json.dumps(bundled.to_json(spec), separators=(",", ":"), ensure_ascii=False))
-        kept.append(json.dumps({k: record[k] for k in _KEYS if record.get(k) is not None}, separators=(",", ":"), ensure_ascii=False))
+        configs.append(json.dumps({k: record[k] for k in _KEYS if record.get(k) is not None}, separators=(",", ":"), ensure_ascii=False))
     if not lines:
         print("No record could be resolved; nothing was written.", file=sys.stderr)
         return 1
     (DATA / bundled.SPECS).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (DATA / bundled.CONFIGS).write_bytes(gzip.compress(("\n".join(kept) + "\n").encode(), mtime=0))
+    (DATA / bundled.CONFIGS).write_bytes(gzip.compress(("\n".join(configs) + "\n").encode(), mtime=0))
     print(f"{len(lines)} models", file=sys.stderr)
     return 0
 

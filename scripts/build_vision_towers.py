@@ -32,16 +32,16 @@ def _kind(module: nn.Module, shape: tuple[int, ...]) -> str:
 
 def leaves(model: nn.Module) -> list[Leaf]:
     """Every module that owns a weight, in order; any other parameter becomes a leaf of its own."""
-    found: list[Leaf] = []
+    leaves: list[Leaf] = []
     for path, module in model.named_modules():
         owned = {name: tuple(p.shape) for name, p in module.named_parameters(recurse=False)}
         weight = owned.pop("weight", None)
         if weight is not None:
             kind = _kind(module, weight)
             bias = kind != "other" and owned.pop("bias", None) is not None
-            found.append((path, kind, list(weight), bias))
-        found.extend((f"{path}.{name}", "other", list(shape), False) for name, shape in owned.items())
-    return found
+            leaves.append((path, kind, list(weight), bias))
+        leaves.extend((f"{path}.{name}", "other", list(shape), False) for name, shape in owned.items())
+    return leaves
 
 
 def main() -> None:
@@ -55,8 +55,8 @@ def main() -> None:
         towers[name] = leaves(model)
         total = sum(p.numel() for p in model.parameters())
         print(f"{name}: {len(towers[name])} modules, {total:,} parameters", file=sys.stderr)
-    told = {"source": f"timm {timm.__version__}, classes on the meta device", "towers": towers}
-    PATH.write_text(json.dumps(told, separators=(",", ":")) + "\n", encoding="utf-8")
+    content = {"source": f"timm {timm.__version__}, classes on the meta device", "towers": towers}
+    PATH.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from scripts import calibration_pictures
 from scripts.calibration_bench import bench
 from scripts.calibration_fit import Data, columns, fit, left_out, predict
 from scripts.calibration_points import Point, public
-from scripts.calibration_served import served
+from scripts.calibration_served import served_points
 from scripts.calibration_write import COVERED, kinds, write
 
 
@@ -71,34 +71,34 @@ def main() -> None:
     parser.add_argument("--left-out", action="store_true")
     parser.add_argument("--shapes", action="store_true")
     parser.add_argument("--write", action="store_true")
-    asked = parser.parse_args()
-    points = [*public(asked.facts), *served(asked.facts), *bench(asked.facts)]
+    arguments = parser.parse_args()
+    points = [*public(arguments.facts), *served_points(arguments.facts), *bench(arguments.facts)]
     data = columns(points)
     began = time.perf_counter()
     x, cost, evaluations = fit(data)
     print(f"{len(points)} points, {len(x)} constants; cost {cost:.2f} after {evaluations} evaluations, {time.perf_counter() - began:.0f} s")
     report("fitted to all points", predict(x, data) - data.log_value, data)
-    if not asked.left_out:
+    if not arguments.left_out:
         return
     errors = {"fitted to all points": predict(x, data) - data.log_value}
     errors["each model left out"] = left_out(data, [p.model for p in points], x)
     report("each model left out", errors["each model left out"], data)
-    if asked.shapes:
+    if arguments.shapes:
         shapes = left_out(data, [f"{p.case['layers']:g} × {p.case['hidden']:g}" for p in points], x)
         report("each shape left out", shapes, data, ())
     errors["each card left out"] = left_out(data, [p.accelerator for p in points], x)
     report("each card left out", errors["each card left out"], data, ("card",))
     print(f"{time.perf_counter() - began:.0f} s")
-    pictures, work = calibration_pictures.read(asked.facts)
-    drawn = calibration_pictures.fit(pictures)
+    pictures, work = calibration_pictures.read(arguments.facts)
+    picture_constants = calibration_pictures.fit(pictures)
     alone = calibration_pictures.left_out(pictures)
     print("\n== pictures and clips")
-    print(f"  fitted               {line(calibration_pictures.errors(drawn, pictures))}")
+    print(f"  fitted               {line(calibration_pictures.errors(picture_constants, pictures))}")
     print(f"  each model left out  {line(alone)}")
-    if asked.write:
+    if arguments.write:
         spread = round(float(np.percentile(np.abs(alone), COVERED)), 4)
-        checked = json.loads((asked.facts / "measured_throughput.json").read_text(encoding="utf-8"))["as_of"]
-        print(json.dumps(write(x, data, errors, drawn | {"spread": spread, "work": work}, checked), indent=1))
+        checked = json.loads((arguments.facts / "measured_throughput.json").read_text(encoding="utf-8"))["as_of"]
+        print(json.dumps(write(x, data, errors, picture_constants | {"spread": spread, "work": work}, checked), indent=1))
 
 
 if __name__ == "__main__":

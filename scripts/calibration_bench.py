@@ -54,7 +54,7 @@ def _usable(p: Mapping[str, Any]) -> bool:
     return bool(p["metric"] != "request_ms" and p["model"] != "deci-7b")
 
 
-def _case(p: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, float], tuple[str, float, str]]:
+def _case(p: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, float], tuple[str, float, str]]:
     whole, share = SHARES.get(p["accelerator"], (p["accelerator"], 1.0))
     engine = {"transformers+bitsandbytes": "transformers", "onnxruntime-cuda": "onnxruntime", "torchao-gptfast": "gpt-fast"}
     filled = dict(p) | {
@@ -64,7 +64,7 @@ def _case(p: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> tuple
         "active_params_b": p["active_params_b"] or p["params_b"],
         "quant": {"bnb-4bit": "nf4", "bnb-int8-decomp": "bnb-int8", "int4wo-64": "int4", "int8wo": "int8"}.get(p["quant"], p["quant"]),
     }
-    sizes = SIZES.get(p["model"]) or known[p["model"]]
+    sizes = SIZES.get(p["model"]) or models[p["model"]]
     if p["quant"] not in {"bf16", "fp16", "fp32"} and filled["compute_dtype"] == "int8":
         filled["compute_dtype"] = "fp16"
     case, (card, _, arithmetic) = public_case(filled, {"params_b": p["params_b"], **sizes})
@@ -73,14 +73,14 @@ def _case(p: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> tuple
 
 def bench(facts: Path) -> Iterator[Point]:
     """The points of the sources that state all conditions."""
-    held = json.loads((facts / "bench_throughput.json").read_text(encoding="utf-8"))
-    longest = next(p for p in held["points"] if p["source"] == "minference" and p["prompt_tokens"] == LONG_VLLM[0])
-    held["points"].append(longest | {"engine": "vllm", "engine_version": "2024", "value": LONG_VLLM[1]})
-    known = json.loads((facts / "measured_throughput.json").read_text(encoding="utf-8"))["models"]
-    for p in held["points"]:
+    content = json.loads((facts / "bench_throughput.json").read_text(encoding="utf-8"))
+    longest = next(p for p in content["points"] if p["source"] == "minference" and p["prompt_tokens"] == LONG_VLLM[0])
+    content["points"].append(longest | {"engine": "vllm", "engine_version": "2024", "value": LONG_VLLM[1]})
+    models = json.loads((facts / "measured_throughput.json").read_text(encoding="utf-8"))["models"]
+    for p in content["points"]:
         if not _usable(p):
             continue
-        case, card = _case(p, known)
+        case, card = _case(p, models)
         yield Point(
             case=case,
             card=card,

@@ -62,13 +62,13 @@ METRICS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """Points as columns: `loaded` are the places of those at full load, `timed` of all others."""
+    """Points as columns: `full_load` are the places of those at full load, `per_request` of all others."""
 
     points: list[Point]
     log_value: Array
     weight: Array
-    loaded: NDArray[np.int64]
-    timed: NDArray[np.int64]
+    full_load: NDArray[np.int64]
+    per_request: NDArray[np.int64]
     loaded_inputs: LawInputs | None
     timed_inputs: LawInputs | None
     metric: NDArray[np.int64]
@@ -80,17 +80,17 @@ class Data:
 def columns(points: list[Point]) -> Data:
     """Points as columns."""
     at_load = np.array([p.metric == "full_load" for p in points])
-    loaded, timed = np.flatnonzero(at_load), np.flatnonzero(~at_load)
+    full_load, per_request = np.flatnonzero(at_load), np.flatnonzero(~at_load)
     every = law_inputs(points)
     return Data(
         points=points,
         log_value=np.log([p.value for p in points]),
         weight=np.array([p.weight for p in points]),
-        loaded=loaded,
-        timed=timed,
-        loaded_inputs=every.take(loaded) if len(loaded) else None,
-        timed_inputs=every.take(timed) if len(timed) else None,
-        metric=np.array([METRICS.index(points[i].metric) for i in timed], dtype=np.int64),
+        full_load=full_load,
+        per_request=per_request,
+        loaded_inputs=every.take(full_load) if len(full_load) else None,
+        timed_inputs=every.take(per_request) if len(per_request) else None,
+        metric=np.array([METRICS.index(points[i].metric) for i in per_request], dtype=np.int64),
         engine=every.engine,
         kernel=every.kernel,
         classes=every.bandwidth.max(axis=0) > 0,
@@ -99,11 +99,11 @@ def columns(points: list[Point]) -> Data:
 
 def places() -> dict[str, NDArray[np.int64]]:
     """Where each family of constants lies in the vector."""
-    found, at = {}, 0
+    indices, at = {}, 0
     for f in fields(Constants):
-        found[f.name] = np.arange(at, at + SIZES[f.name])
+        indices[f.name] = np.arange(at, at + SIZES[f.name])
         at += SIZES[f.name]
-    return found
+    return indices
 
 
 AT = places()
@@ -133,7 +133,7 @@ def predict(x: Array, data: Data) -> Array:
     k = constants(x)
     out = np.zeros(len(data.points))
     if data.loaded_inputs is not None:
-        out[data.loaded] = np.log(full_load_throughput(data.loaded_inputs, k))
+        out[data.full_load] = np.log(full_load_throughput(data.loaded_inputs, k))
     if data.timed_inputs is not None:
         c = data.timed_inputs
         t = time_serving(c, k)
@@ -154,13 +154,13 @@ def predict(x: Array, data: Data) -> Array:
             "served_first": t.first_token.total * 1e3,
         }
         table = [by_metric[metric] for metric in METRICS]
-        out[data.timed] = np.log(np.stack(table)[data.metric, np.arange(len(c))])
+        out[data.per_request] = np.log(np.stack(table)[data.metric, np.arange(len(c))])
     return out
 
 
 def jacobian(x: Array, data: Data, base: Array, free: NDArray[np.bool_]) -> Array:
     """Derivatives of `predict`, one column per constant."""
-    found = np.zeros((len(base), len(x)))
+    jacobian = np.zeros((len(base), len(x)))
     rows = np.arange(len(base))
     keys = {len(ENGINES): data.engine, len(KERNELS): data.kernel}
     for ix in AT.values():
@@ -168,14 +168,14 @@ def jacobian(x: Array, data: Data, base: Array, free: NDArray[np.bool_]) -> Arra
         if key is not None and free[ix].any():
             moved = x.copy()
             moved[ix] += STEP
-            found[rows, ix[key]] = (predict(moved, data) - base) / STEP
+            jacobian[rows, ix[key]] = (predict(moved, data) - base) / STEP
         elif key is None:
             for i in ix:
                 if free[i] and (len(ix) != len(CLASSES) or data.classes[i - ix[0]]):
                     moved = x.copy()
                     moved[i] += STEP
-                    found[:, i] = (predict(moved, data) - base) / STEP
-    return found
+                    jacobian[:, i] = (predict(moved, data) - base) / STEP
+    return jacobian
 
 
 def minimise(
@@ -216,7 +216,7 @@ def minimise(
         rho[:, of_priors] = np.stack([squares, np.ones_like(squares), np.zeros_like(squares)])[:, of_priors]
         return rho
 
-    found = least_squares(
+    solution = least_squares(
         residuals,
         start if first is None else first,
         jac="2-point" if jacobian is None else slopes,
@@ -228,9 +228,9 @@ def minimise(
         gtol=None,
         max_nfev=MOST_EVALUATIONS,
     )
-    if not found.success:
-        raise RuntimeError(f"the fit still gains after {found.nfev} evaluations")
-    return found.x, 2 * float(found.cost), int(found.nfev)
+    if not solution.success:
+        raise RuntimeError(f"the fit still gains after {solution.nfev} evaluations")
+    return solution.x, 2 * float(solution.cost), int(solution.nfev)
 
 
 def fit(data: Data, x: Array | None = None, *, tolerance: float = 1e-4) -> tuple[Array, float, int]:
@@ -277,12 +277,12 @@ def folds(groups: list[str], count: int = FOLDS) -> list[str]:
 def _thin(points: list[Point]) -> list[Point]:
     """Every second point of each metric."""
     counts: Counter[str] = Counter()
-    kept = []
+    thin = []
     for p in points:
         counts[p.metric] += 1
         if counts[p.metric] % THINNED:
-            kept.append(p)
-    return kept
+            thin.append(p)
+    return thin
 
 
 def left_out(data: Data, groups: list[str], x: Array) -> Array:
@@ -291,9 +291,9 @@ def left_out(data: Data, groups: list[str], x: Array) -> Array:
     names = np.array(folds(groups))
     for name in dict.fromkeys(names.tolist()):
         inside = names == name
-        seen = [p for p, out in zip(data.points, inside, strict=True) if not out and p.weight]
-        served = [replace(p, weight=p.weight * THINNED**0.5) for p in _thin([p for p in seen if p.source == "served"])]
-        rest, _, _ = fit(columns([*served, *(p for p in seen if p.source != "served")]), x, tolerance=1e-3)
+        rest_of_data = [p for p, out in zip(data.points, inside, strict=True) if not out and p.weight]
+        of_servers = [replace(p, weight=p.weight * THINNED**0.5) for p in _thin([p for p in rest_of_data if p.source == "served"])]
+        rest, _, _ = fit(columns([*of_servers, *(p for p in rest_of_data if p.source != "served")]), x, tolerance=1e-3)
         group = columns([p for p, take in zip(data.points, inside, strict=True) if take])
         error[inside] = predict(rest, group) - group.log_value
     return error

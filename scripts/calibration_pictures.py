@@ -48,20 +48,20 @@ def _flop(of: Mapping[str, Any], resolution: str) -> dict[str, float]:
         return {"flop": of["tflop_eval"][resolution] * TERA, "decoder_flop": of["vae_tflop"][resolution] * TERA}
     sides = [int(side) for side in resolution.split("x")]
     height, width = (sides * 2)[:2] if len(sides) == 1 else sides[:2]
-    asked = PipelineRequest(width=width, height=height, frames=sides[2] if len(sides) > 2 else 0)  # noqa: PLR2004 height, width, frames
-    work = picture_work(spec.pipeline, resolve_size(spec, asked), asked)
+    request = PipelineRequest(width=width, height=height, frames=sides[2] if len(sides) > 2 else 0)  # noqa: PLR2004 height, width, frames
+    work = picture_work(spec.pipeline, resolve_size(spec, request), request)
     return {"flop": work.flop, "decoder_flop": work.decoder_flop}
 
 
 def read(facts: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The points, and the work per picture by Hub id with the commonest number of steps."""
-    held = json.loads((facts / "measured_throughput.json").read_text(encoding="utf-8"))
+    content = json.loads((facts / "measured_throughput.json").read_text(encoding="utf-8"))
     points: list[dict[str, Any]] = []
     steps: dict[str, Counter[tuple[str, int, int]]] = {}
-    for p in held["points"]:
+    for p in content["points"]:
         if p["task"] not in {"image", "video"} or p["reliability"] not in {"high", "medium"} or not p.get("steps"):
             continue
-        m = held["models"][p["model"]]
+        m = content["models"][p["model"]]
         if p["resolution"] not in m["tflop_eval"]:
             continue
         steps.setdefault(m["hf_id"], Counter())[p["resolution"], p["steps"], p["evals_per_step"]] += 1
@@ -74,9 +74,9 @@ def read(facts: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         row = {"work": work, "batch": batch, "seconds": time, "way": _way(p), "units": _units(p), "group": card_class(card)}
         points.append(row | {"peak": find_peak(card, p["compute_dtype"]), "bandwidth": card.bandwidth, "model": p["model"]})
     table = {}
-    for name, seen in steps.items():
-        (resolution, count, each), _ = seen.most_common(1)[0]
-        m = next(m for m in held["models"].values() if m["hf_id"] == name)
+    for name, counts in steps.items():
+        (resolution, count, each), _ = counts.most_common(1)[0]
+        m = next(m for m in content["models"].values() if m["hf_id"] == name)
         table[name] = {
             "resolution": resolution,
             "steps": count,
@@ -86,9 +86,9 @@ def read(facts: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return points, table
 
 
-def _named(x: Array, keys: list[tuple[str, str]]) -> dict[str, Any]:
+def _constants(x: Array, keys: list[tuple[str, str]]) -> dict[str, Any]:
     eager = float(x[3])
-    found: dict[str, Any] = {
+    constants: dict[str, Any] = {
         "base": float(x[0]),
         "host_s": float(x[1]),
         "compiled_host_s": float(x[2]),
@@ -98,8 +98,8 @@ def _named(x: Array, keys: list[tuple[str, str]]) -> dict[str, Any]:
         "class": {},
     }
     for (family, name), value in zip(keys, x[5:], strict=True):
-        found[family][name] = float(value)
-    return found
+        constants[family][name] = float(value)
+    return constants
 
 
 def errors(fit: Mapping[str, Any], points: Iterable[Mapping[str, Any]]) -> Array:
@@ -135,15 +135,15 @@ def fit(points: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     start = np.array([-0.5, np.log(0.015), np.log(0.003), np.log(4e-3), np.log(1e-3), *(0.0 for _ in keys)])
     pull = np.array([RIDGE, RIDGE, RIDGE, RIDGE, RIDGE, *(RIDGE / WIDTH[family] for family, _ in keys)])
-    x, _, _ = minimise(lambda x: errors(_named(x, keys), points), start, pull)
-    return _named(x, keys)
+    x, _, _ = minimise(lambda x: errors(_constants(x, keys), points), start, pull)
+    return _constants(x, keys)
 
 
 def left_out(points: list[dict[str, Any]]) -> Array:
     """Errors of each model under constants fitted without it."""
-    found = np.zeros(len(points))
+    errors_left_out = np.zeros(len(points))
     names = np.array([p["model"] for p in points])
     for name in np.unique(names):
         rest = fit([p for p in points if p["model"] != name])
-        found[names == name] = errors(rest, [p for p in points if p["model"] == name])
-    return found
+        errors_left_out[names == name] = errors(rest, [p for p in points if p["model"] == name])
+    return errors_left_out

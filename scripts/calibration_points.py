@@ -86,23 +86,23 @@ def kernel_of(engine: str, quant: str, *, experts: bool) -> str:
 
 def _layout(p: Mapping[str, Any], card: Accelerator, weights: float) -> tuple[float, float, float]:
     """Devices that split a layer, stages, copies."""
-    named, n = p["parallelism"], float(p["n_devices"])
+    layout, n = p["parallelism"], float(p["n_devices"])
 
     def count(mark: str) -> float:
-        found = re.search(mark + r"(\d+)", named)
-        return float(found[1]) if found else 0.0
+        number = re.search(mark + r"(\d+)", layout)
+        return float(number[1]) if number else 0.0
 
-    if named in {"layer-split", "pp-naive"}:
+    if layout in {"layer-split", "pp-naive"}:
         return 1.0, n, 1.0
-    if named == "row-split" or "dep" in named:
+    if layout == "row-split" or "dep" in layout:
         return n, 1.0, 1.0
-    if named == "vendor choice":
+    if layout == "vendor choice":
         split = 1.0
         while split < n and split * float(card.memory_usable or 2e11) < weights * 1.3:
             split *= 2
         return split, 1.0, n / split
     split, stages, copies = count("tp") or 1.0, count("pp") or 1.0, count("dp")
-    if "cores" in named:  # Inferentia counts cores, two to a chip
+    if "cores" in layout:  # Inferentia counts cores, two to a chip
         return max(1.0, split / 2), 1.0, max(1.0, copies if count("tp") else 1.0)
     return split, stages, copies or max(1.0, n / (split * stages))
 
@@ -197,11 +197,11 @@ def public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, f
 
 def public(facts: Path) -> Iterator[Point]:
     """The public points about language models and encoders whose conditions are known."""
-    held = json.loads((facts / "measured_throughput.json").read_text(encoding="utf-8"))
-    for p in held["points"]:
+    content = json.loads((facts / "measured_throughput.json").read_text(encoding="utf-8"))
+    for p in content["points"]:
         if p["task"] not in {"llm", "encoder"} or p["reliability"] not in {"high", "medium"}:
             continue
-        case, card = public_case(p, held["models"][p["model"]])
+        case, card = public_case(p, content["models"][p["model"]])
         unbounded = p["batch_or_concurrency"] is None or p["metric"] == "max_load_output_tok_s"
         yield Point(
             case=case,

@@ -15,7 +15,7 @@ from lib.speed.hardware import find_link_rate
 from scripts.calibration_points import CARDS, Point, read_bytes
 
 
-class Served(NamedTuple):
+class ModelSizes(NamedTuple):
     """Sizes of a model of the served table, from its config; billions of parameters.
 
     `cache` counts elements per token of layers that keep everything, `windowed` those of layers that keep 128 tokens; `full` is the
@@ -39,17 +39,17 @@ class Served(NamedTuple):
 
 
 LATENT = 576.0
-SERVED = {
-    "Llama-3.1-70B": Served(70.554, 70.554, 0, 80, 8192, 8192, 8, 0, 0, 2 * 80 * 8 * 128, 128256),
-    "Llama-3.1-8B": Served(8.03, 8.03, 0, 32, 4096, 4096, 8, 0, 0, 2 * 32 * 8 * 128, 128256),
-    "Qwen3-32B": Served(32.762, 32.762, 0, 64, 5120, 8192, 8, 0, 0, 2 * 64 * 8 * 128, 151936),
-    "gpt-oss-120b": Served(116.83, 5.13, 114.7, 36, 2880, 4096, 8, 128, 4, 36 * 8 * 64, 201088, 36 * 8 * 64, 0.5),
-    "MiniMax-M2.5": Served(228.69, 11.03, 224.68, 62, 3072, 6144, 8, 256, 8, 2 * 62 * 8 * 128, 200064),
-    "Qwen3.5-397B": Served(396.8, 17.8, 386.55, 60, 4096, 8192, 2, 512, 10, 15 * 2 * 2 * 256, 248320, 0, 0.25, 193.2e6),
-    "GLM-5": Served(743.9, 41.8, 724.8, 78, 6144, 64 * 256, 1, 256, 8, 78 * LATENT, 154880),
-    "Kimi-K2.5": Served(1026.9, 33.3, 1014.7, 61, 7168, 64 * 160, 1, 384, 8, 61 * LATENT, 163840),
-    "DeepSeek": Served(671.0, 37.55, 653.9, 61, 7168, 128 * 160, 1, 256, 8, 61 * LATENT, 129280),
-    "Qwen3-235B": Served(235.09, 22.2, 227.1, 94, 4096, 8192, 4, 128, 8, 2 * 94 * 4 * 128, 151936),
+SIZES = {
+    "Llama-3.1-70B": ModelSizes(70.554, 70.554, 0, 80, 8192, 8192, 8, 0, 0, 2 * 80 * 8 * 128, 128256),
+    "Llama-3.1-8B": ModelSizes(8.03, 8.03, 0, 32, 4096, 4096, 8, 0, 0, 2 * 32 * 8 * 128, 128256),
+    "Qwen3-32B": ModelSizes(32.762, 32.762, 0, 64, 5120, 8192, 8, 0, 0, 2 * 64 * 8 * 128, 151936),
+    "gpt-oss-120b": ModelSizes(116.83, 5.13, 114.7, 36, 2880, 4096, 8, 128, 4, 36 * 8 * 64, 201088, 36 * 8 * 64, 0.5),
+    "MiniMax-M2.5": ModelSizes(228.69, 11.03, 224.68, 62, 3072, 6144, 8, 256, 8, 2 * 62 * 8 * 128, 200064),
+    "Qwen3.5-397B": ModelSizes(396.8, 17.8, 386.55, 60, 4096, 8192, 2, 512, 10, 15 * 2 * 2 * 256, 248320, 0, 0.25, 193.2e6),
+    "GLM-5": ModelSizes(743.9, 41.8, 724.8, 78, 6144, 64 * 256, 1, 256, 8, 78 * LATENT, 154880),
+    "Kimi-K2.5": ModelSizes(1026.9, 33.3, 1014.7, 61, 7168, 64 * 160, 1, 384, 8, 61 * LATENT, 163840),
+    "DeepSeek": ModelSizes(671.0, 37.55, 653.9, 61, 7168, 128 * 160, 1, 256, 8, 61 * LATENT, 129280),
+    "Qwen3-235B": ModelSizes(235.09, 22.2, 227.1, 94, 4096, 8192, 4, 128, 8, 2 * 94 * 4 * 128, 151936),
 }
 SERVED_CARDS = {"b200_sxm": "B200", "b300_sxm": "B200", "h100_sxm": "H100-SXM", "h200_sxm": "H200-SXM", "gb200": "GB200"}
 SERVED_KERNELS = {
@@ -131,7 +131,7 @@ def _held_steps(row: Mapping[str, str], model: str, requests: float, *, copied: 
     return (30.0 if requests >= from_requests[model] else 10.0) / 2
 
 
-def served(facts: Path) -> Iterator[Point]:
+def served_points(facts: Path) -> Iterator[Point]:
     """The loaded-server means; runs that are in the table more than once are one point, at their geometric mean.
 
     DeepSeek-R1 and V3 are one model (the table has the same runs under both names), whose releases are left out together.
@@ -149,8 +149,8 @@ def served(facts: Path) -> Iterator[Point]:
 
 def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object, ...]]]:
     name = row["model"].split("/")[1]
-    model = next(start for start in SERVED if name.startswith(start))
-    m = SERVED[model]
+    model = next(start for start in SIZES if name.startswith(start))
+    m = SIZES[model]
     engine = {"trtllm": "tensorrt-llm"}.get(row["backend"], row["backend"])
     bits, kernel, arithmetic = SERVED_KERNELS[row["gemm_quant_mode"] or row["precision"] or "bf16"]
     if name.endswith("NVFP4"):

@@ -61,26 +61,26 @@ def kinds(points: list[Point]) -> dict[str, NDArray[np.bool_]]:
         tests[f"{engine}, raw"] = _of_engine(engine, lambda p: p.source == "bench")
         tests[f"{engine}, served TPOT"] = _of_engine(engine, lambda p: p.metric == "served_between")
         tests[f"{engine}, served TTFT"] = _of_engine(engine, lambda p: p.metric == "served_first")
-    found = {name: np.array([test(p) for p in points]) for name, test in tests.items()}
-    return {name: inside for name, inside in found.items() if inside.any()}
+    classes = {name: np.array([test(p) for p in points]) for name, test in tests.items()}
+    return {name: inside for name, inside in classes.items() if inside.any()}
 
 
 def spread(points: list[Point], error: Array) -> dict[str, dict[str, float]]:
     """Half-widths in ln that 85 % of left-out points stay within, by quantity and engine, drawn toward the width of all engines."""
-    found: dict[str, dict[str, float]] = {}
+    widths: dict[str, dict[str, float]] = {}
     off = np.abs(error)
     engines = np.array([p.engine for p in points])
     for quantity in QUANTITIES:
         mine = np.array([p.metric in OF_METRIC[quantity] and p.weight > 0 for p in points])
         every = np.array([np.percentile(off[mine & (engines == e)], COVERED) for e in ENGINES if (mine & (engines == e)).any()])
         common = float(np.median(every))
-        found[quantity] = {}
+        widths[quantity] = {}
         for engine in ENGINES:
             own = off[mine & (engines == engine)]
             width = float(np.percentile(own, COVERED)) if len(own) else common
             width = (len(own) * width + POOL * max(common, width)) / (len(own) + POOL)
-            found[quantity][engine] = round(width, 4)
-    return found
+            widths[quantity][engine] = round(width, 4)
+    return widths
 
 
 def covered(points: list[Point], error: Array, widths: dict[str, dict[str, float]]) -> float:
@@ -115,9 +115,9 @@ def write(x: Array, data: Data, errors: dict[str, Array], pictures: dict[str, An
     elsewhere = _measured_elsewhere(points)
     off[elsewhere] = np.maximum(off, np.abs(errors["each card left out"]))[elsewhere]
     widths = spread(points, off)
-    measured = sorted({(p.engine, card_class(CARDS[p.card[0]])) for p in points})
+    pairs = sorted({(p.engine, card_class(CARDS[p.card[0]])) for p in points})
     tables = {f"{title}: {name}": summary(error[inside]) for title, error in errors.items() for name, inside in kinds(points).items()}
-    held = {
+    content = {
         "what": "Constants of the laws of speed (lib/speed/calibration.py); shares as logits, times and factors as natural logarithms.",
         "source": SOURCE,
         "checked": checked,
@@ -128,20 +128,20 @@ def write(x: Array, data: Data, errors: dict[str, Array], pictures: dict[str, An
         "constants": {KEYS.get(name, name): [round(float(v), 5) for v in x[ix]] for name, ix in AT.items()},
         "spread": {KEYS.get(quantity, quantity): of_engines for quantity, of_engines in widths.items()},
         "covered": {title: round(covered(points, error, widths), 4) for title, error in errors.items()},
-        "measured": measured,
+        "measured": pairs,
         "errors": tables,
         "pictures": pictures,
     }
-    DATA.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+    DATA.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     _write_points(points, errors["each model left out"])
-    return {"covered": held["covered"], "spread": widths}
+    return {"covered": content["covered"], "spread": widths}
 
 
 def _write_points(points: list[Point], error: Array) -> None:
     """Every fourth public and every eleventh served point, as rows under one list of names."""
-    chosen = []
+    places = []
     for source, every in EVERY.items():
-        chosen += [i for n, i in enumerate(i for i, p in enumerate(points) if p.source == source and p.weight) if n % every == 0]
+        places += [i for n, i in enumerate(i for i, p in enumerate(points) if p.source == source and p.weight) if n % every == 0]
     names = list(points[0].case)
     rows = [
         {
@@ -150,7 +150,7 @@ def _write_points(points: list[Point], error: Array) -> None:
             **{key: getattr(points[i], key) for key in ("metric", "value", "weight", "model", "accelerator", "regime", "source")},
             "left_out": round(float(error[i]), 4),
         }
-        for i in chosen
+        for i in places
     ]
     TESTS.parent.mkdir(exist_ok=True)
     body = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)

@@ -139,10 +139,10 @@ def _apple() -> Iterator[dict[str, Any]]:
         peak = Decimal(rate)
         half = {"fp16": peak} if chip.startswith("M1") else {"fp16": peak, "bf16": peak}
         for size in sizes:
-            held = Decimal(size) * 2 / 3 if size <= _SMALL_MAC_GB else Decimal(size) * 3 / 4
+            usable = Decimal(size) * 2 / 3 if size <= _SMALL_MAC_GB else Decimal(size) * 3 / 4
             yield _row(
                 f"{chip}-{size}GB", name=f"Apple {chip.replace('-', ' ')}, {size} GB", vendor="Apple", architecture=f"Apple {chip[:2]}",
-                memory=size, usable=held.quantize(Decimal("0.01")), bandwidth=bandwidth, peaks={"fp32": peak, **half},
+                memory=size, usable=usable.quantize(Decimal("0.01")), bandwidth=bandwidth, peaks={"fp32": peak, **half},
                 dtypes=["fp32", *half], watts=watts, sources=["hf-hardware", "apple-bandwidth"],
                 notes="The chip's GPU with the most cores; memory is shared with the processor, and Metal gives a program a share.",
             )  # fmt: skip

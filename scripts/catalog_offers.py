@@ -70,7 +70,7 @@ def money(amount: Decimal | int | None) -> str | None:
     return f"{whole}.{cents.ljust(2, '0')}"
 
 
-def listed(value: object) -> list[str]:
+def as_list(value: object) -> list[str]:
     """A source key, or several, as a list."""
     return [value] if isinstance(value, str) else [str(item) for item in value] if isinstance(value, list) else []
 
@@ -103,7 +103,7 @@ def first_seen(note: str) -> str | None:
 
 def flavor(fact: dict[str, Any], platform: str) -> dict[str, Any]:
     """A row of Spaces or Jobs."""
-    key, keys, notes = fact["id"], listed(fact["source"]), [fact.get("status_note"), fact.get("note")]
+    key, keys, notes = fact["id"], as_list(fact["source"]), [fact.get("status_note"), fact.get("note")]
     retired = fact["status"] == "removed"
     if platform == "spaces" and key.startswith("rtx"):
         keys = sorted(keys, key=lambda name: name != "hub-docs-jobs-pricing")
@@ -148,7 +148,7 @@ def zerogpu(fact: dict[str, Any], rule: dict[str, Any]) -> list[dict[str, Any]]:
                 fact["id"] if large else f"{fact['id']}-{size['size']}",
                 "zerogpu",
                 f"ZeroGPU ({size['size']})",
-                listed(fact["source"]),
+                as_list(fact["source"]),
                 accelerator=SILICON[fact["accelerator"]],
                 count=1,
                 fraction=format(size["card_fraction"].normalize(), "f"),
@@ -174,7 +174,7 @@ def endpoint(fact: dict[str, Any]) -> dict[str, Any]:
         f"{fact['vendor']}-{fact['instance_type']}-{fact['instance_size']}",
         "endpoints",
         f"{fact['vendor'].upper() if fact['vendor'] != 'azure' else 'Azure'} · {fact['architecture']} · {fact['instance_size']}",
-        listed(fact["source"]),
+        as_list(fact["source"]),
         accelerator=SILICON[name] if count else None,
         count=count,
         host_cpu=None if count else NAMED_CPU.get(fact["architecture"], HOST_CPU.get(fact.get("vcpu", 0))),

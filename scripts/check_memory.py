@@ -55,13 +55,13 @@ class Check:
     """One measured point and what the laws say."""
 
     point: dict[str, Any]
-    measured: int
+    measured_bytes: int
     estimated: int
 
     @property
     def error(self) -> float:
         """Relative error of the estimate."""
-        return self.estimated / self.measured - 1
+        return self.estimated / self.measured_bytes - 1
 
     @property
     def group(self) -> str:
@@ -94,7 +94,7 @@ def estimated(spec: ModelSpec, point: dict[str, Any]) -> int:
 def _training(spec: ModelSpec, point: dict[str, Any]) -> int:
     """What a training run reserves, asked as its source ran it; the files say more than a point holds (`OF_SOURCE`)."""
     devices: int = point["devices"]
-    asked = TrainingRequest(
+    request = TrainingRequest(
         method=MODES[point["method"]],
         sequence_tokens=point["tokens"],
         micro_batch=point["batch"],
@@ -102,18 +102,18 @@ def _training(spec: ModelSpec, point: dict[str, Any]) -> int:
         sharding="fsdp" if devices > 1 else "none",
         devices=devices,
     )
-    return estimate_training(spec, replace(asked, **OF_SOURCE[point["source"]])).reserved.typical
+    return estimate_training(spec, replace(request, **OF_SOURCE[point["source"]])).reserved.typical
 
 
 def checks(path: Path = POINTS) -> list[Check]:
     """Every point whose model is bundled and whose kind of run is modelled."""
-    found = []
+    checks_of_facts = []
     for point in json.loads(path.read_text(encoding="utf-8"))["points"]:
         spec = bundled.find_spec(point["model"])
         if spec is None or point["method"] not in {"inference", *MODES}:
             continue
-        found.append(Check(point=point, measured=point["bytes"], estimated=estimated(spec, point)))
-    return found
+        checks_of_facts.append(Check(point=point, measured_bytes=point["bytes"], estimated=estimated(spec, point)))
+    return checks_of_facts
 
 
 def _read(facts: Path, name: str) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ def _read(facts: Path, name: str) -> list[dict[str, Any]]:
 
 def prompts(facts: Path) -> list[Check]:
     """The peak of one prompt: hidden states and logits of every position, the logits in float32 too, as in transformers 4.33 to 4.35."""
-    found = []
+    prompt_checks = []
     for point in _read(facts, "bench_memory.json"):
         spec = bundled.find_spec(SAME_MATRICES.get(point["model_hf_id"], point["model_hf_id"]))
         if spec is None or point["memory_kind"] != "allocated_peak" or point.get("phase") != "prefill only":
@@ -134,15 +134,15 @@ def prompts(facts: Path) -> list[Check]:
         rows, vocabulary = tokens * batch, spec.dimensions.vocab_size
         logits = logits_bytes(rows=rows, vocabulary=vocabulary, element_bytes=_HALF) + rows * _HALF * spec.dimensions.hidden_size
         total = whole.weights.bytes + whole.kv_cache.bytes + max(whole.activation.bytes, logits)
-        asked = {"model": spec.id, "method": f"prompt {precision}", "precision": precision, "batch": batch, "tokens": tokens}
-        asked |= {"source": point["source"], "engine": point["engine"]}
-        found.append(Check(point=asked, measured=round(point["value"] * UNITS[point["unit"]]), estimated=total))
-    return found
+        case = {"model": spec.id, "method": f"prompt {precision}", "precision": precision, "batch": batch, "tokens": tokens}
+        case |= {"source": point["source"], "engine": point["engine"]}
+        prompt_checks.append(Check(point=case, measured_bytes=round(point["value"] * UNITS[point["unit"]]), estimated=total))
+    return prompt_checks
 
 
 def pictures(facts: Path) -> list[Check]:
     """The fullest stage of pipelines in diffusers; not what cannot be asked (a text encoder left out) and the whole card by NVML."""
-    found = []
+    rows = []
     for point in (*_read(facts, "bench_memory.json"), *_read(facts, "measured_memory.json")):
         spec = bundled.find_spec(point.get("model_hf_id") or "")
         whole_card = point.get("memory_kind", "").startswith("nvml")
@@ -151,24 +151,24 @@ def pictures(facts: Path) -> list[Check]:
         sides = [int(side) for side in str(point["resolution"]).split("x")]
         height, width = sides[0], sides[min(1, len(sides) - 1)]
         how: str = point["method"]
-        asked = PipelineRequest(
+        size = PipelineRequest(
             width=width, height=height, frames=sides[2] if len(sides) > 2 else 0, vae_slicing="slicing" in how,  # noqa: PLR2004 and frames
             offload="sequential" if "sequential" in how else "model" if "offload" in how else "none",
             quantized="all" if "all te" in how else "denoiser",
         )  # fmt: skip
-        request = MemoryRequest(precision=point["quant"], batch_size=point["batch"], pictures=asked)
+        request = MemoryRequest(precision=point["quant"], batch_size=point["batch"], pictures=size)
         total = max(stage.total for stage in estimate_memory(spec, request).stages)
         kind = "as stored" if point["quant"] in {"fp16", "bf16", "fp32"} else "quantized"
-        told = {"model": spec.id, "method": f"pictures {kind}", "precision": point["quant"], "batch": point["batch"], "tokens": 0}
-        told |= {"source": point["source"], "engine": point["engine"]}
-        found.append(Check(point=told, measured=round(point["value"] * UNITS[point["unit"]]), estimated=total))
-    return found
+        case = {"model": spec.id, "method": f"pictures {kind}", "precision": point["quant"], "batch": point["batch"], "tokens": 0}
+        case |= {"source": point["source"], "engine": point["engine"]}
+        rows.append(Check(point=case, measured_bytes=round(point["value"] * UNITS[point["unit"]]), estimated=total))
+    return rows
 
 
-def table(found: list[Check]) -> list[tuple[str, int, float, float, float]]:
+def table(rows: list[Check]) -> list[tuple[str, int, float, float, float]]:
     """Per group: points, median error, median and 90th percentile of its size."""
     groups: dict[str, list[float]] = {}
-    for check in found:
+    for check in rows:
         groups.setdefault(check.group, []).append(check.error)
     return [
         (
@@ -189,16 +189,16 @@ def main() -> int:
     parser.add_argument("--facts", type=Path, help="prompts and pictures of this folder instead")
     arguments = parser.parse_args()
     of_facts = {"prompts": prompts(arguments.facts), "pictures": pictures(arguments.facts)} if arguments.facts else {}
-    found = [one for some in of_facts.values() for one in some] or checks()
+    every = [one for some in of_facts.values() for one in some] or checks()
     if arguments.all:
-        for check in sorted(found, key=lambda c: abs(c.error)):
+        for check in sorted(every, key=lambda c: abs(c.error)):
             p = check.point
             print(
                 f"{check.error:+7.1%}  {p['model']:34} {p['precision']:9} {p['method']:9} B {p['batch']} T {p['tokens']:6} "
-                f"{check.estimated / GIB:8.2f} of {check.measured / GIB:8.2f} GiB  {p['source']}"
+                f"{check.estimated / GIB:8.2f} of {check.measured_bytes / GIB:8.2f} GiB  {p['source']}"
             )
     print(f"{'source, engine, kind':68} {'points':>6} {'bias':>8} {'median':>8} {'p90':>8}")
-    for name, count, bias, median, p90 in table(found):
+    for name, count, bias, median, p90 in table(every):
         print(f"{name:68} {count:6} {bias:+8.1%} {median:8.1%} {p90:8.1%}")
     for name, some in of_facts.items():
         print(f"all {name}: {len(some)} points, median error {statistics.median(abs(one.error) for one in some):.1%}")

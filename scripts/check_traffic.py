@@ -29,7 +29,7 @@ from lib.speed.timing import cache_bytes, time_serving
 from lib.traffic.replica import ServerPlan
 from lib.traffic.simulation import Simulation, TrafficResult, run_all, summarise
 from scripts.calibration_points import Point, law_inputs
-from scripts.calibration_served import DRAWN_MEAN, DRAWN_SHAPES, SHORTEST, served
+from scripts.calibration_served import DRAWN_MEAN, DRAWN_SHAPES, SHORTEST, served_points
 
 REQUESTS_EACH = 10
 TOKEN_BUDGET = 8192
@@ -52,14 +52,14 @@ class _Bytes:
 def _longest(inputs: LawInputs) -> tuple[int, int, float]:
     """Tokens of the longest prompt and of the longest answer, those that the row states, and the share of them that the shortest have."""
     prompt, output = float(inputs.prompt_tokens[0]), float(inputs.output_tokens[0])
-    stated = round(prompt / DRAWN_MEAN), round(output / DRAWN_MEAN)
-    drawn = (str(stated[0]), str(stated[1])) in DRAWN_SHAPES
-    return (*stated, SHORTEST) if drawn else (round(prompt), round(output), 1.0)
+    lengths = round(prompt / DRAWN_MEAN), round(output / DRAWN_MEAN)
+    varies = (str(lengths[0]), str(lengths[1])) in DRAWN_SHAPES
+    return (*lengths, SHORTEST) if varies else (round(prompt), round(output), 1.0)
 
 
 def _room(inputs: LawInputs) -> _Bytes:
-    held = CLAIMED * inputs.memory * inputs.tensor_parallel - inputs.dense_bytes - inputs.expert_bytes
-    room = _Bytes(inputs=inputs, capacity_bytes=int(held[0]))
+    free_bytes = CLAIMED * inputs.memory * inputs.tensor_parallel - inputs.dense_bytes - inputs.expert_bytes
+    room = _Bytes(inputs=inputs, capacity_bytes=int(free_bytes[0]))
     longest = room.sequence_bytes(sum(_longest(inputs)[:2]))
     return room if room.capacity_bytes > longest else replace(room, capacity_bytes=10**18)  # it ran, so its weights are smaller than stated
 
@@ -90,8 +90,8 @@ def simulate(inputs: LawInputs, constants: Constants, engine: str) -> TrafficRes
     """One row in a closed loop."""
     clients = int(inputs.running_requests[0])
     plan = ServerPlan(max_batch_size=max(clients, MAX_NUM_SEQS.get(engine, 256)), token_budget=TOKEN_BUDGET)
-    drawn = islice(_lengths(inputs), REQUESTS_EACH * clients)
-    of = run_all(Simulation(plan, _steps(inputs, constants, clients), _room(inputs), clients=clients, lengths=drawn))
+    lengths = islice(_lengths(inputs), REQUESTS_EACH * clients)
+    of = run_all(Simulation(plan, _steps(inputs, constants, clients), _room(inputs), clients=clients, lengths=lengths))
     result = summarise(of, duration_s=0.0)
     assert result is not None  # noqa: S101 every client was answered
     return result
@@ -124,7 +124,7 @@ def main() -> None:
     """Print the errors, over all rows and by model; runs that are in the table more than once count once."""
     facts, engine = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "vllm"  # noqa: PLR2004
     began = time.process_time()
-    points = [point for point in served(facts) if point.engine == engine]
+    points = [point for point in served_points(facts) if point.engine == engine]
     rows = list(compare(points, engine))
     for metric, name in (("served_between", "TPOT"), ("served_first", "TTFT")):
         of = [

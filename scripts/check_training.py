@@ -85,7 +85,7 @@ def _shares(runs: Sequence[Run]) -> tuple[Floats, Floats]:
     counts = {run.source: sum(other.source == run.source for other in runs) for run in runs}
     shares, weights = [], []
     for run in runs:
-        moment = max(step_peaks(run.spec, run.request), key=lambda held: sum(held.values()))
+        moment = max(step_peaks(run.spec, run.request), key=lambda parts: sum(parts.values()))
         total, moving = sum(moment.values()), moving_bytes(moment)
         if moving >= MOVES * total:
             shares.append((run.reserved_bytes - FIXED.typical - total) / moving)
@@ -97,38 +97,38 @@ def fit(every: Sequence[Run]) -> AllocatorConstants:
     """Typical share by the least weighted sum of relative errors; low and high are weighted quantiles of what single runs show."""
     runs = [run for run in every if run.request.packing]
     shipped = load_constants().varying
-    shares, shown = _shares(runs)
+    shares, share_weights = _shares(runs)
     weights = np.asarray([1 / sum(other.source == run.source for other in runs) for run in runs])
     peaks = [step_peaks(run.spec, run.request) for run in runs]
 
     def loss(x: Floats) -> float:
-        taken = [
+        estimates = [
             max(reserve_bytes(peak, run.request, abs(x[0]), shipped.typical) for peak in of) + FIXED.typical
             for run, of in zip(runs, peaks, strict=True)
         ]
-        errors = np.log(np.asarray(taken) / np.asarray([run.reserved_bytes for run in runs]))
+        errors = np.log(np.asarray(estimates) / np.asarray([run.reserved_bytes for run in runs]))
         return float(np.sum(weights * np.where(errors < 0, -TOO_LOW_WEIGHS * errors, errors)))
 
-    typical = min((minimize(loss, [start], method="Nelder-Mead") for start in (0.05, 0.3, 1.0)), key=lambda found: found.fun)
+    typical = min((minimize(loss, [start], method="Nelder-Mead") for start in (0.05, 0.3, 1.0)), key=lambda best: best.fun)
     share = round(abs(float(typical.x[0])), 3)
     order = np.argsort(shares)
-    reached = np.cumsum(shown[order]) / shown.sum()
+    reached = np.cumsum(share_weights[order]) / share_weights.sum()
     high = float(shares[order][np.searchsorted(reached, 0.9)])
     return AllocatorConstants(dynamic=ShareRange(0.0, share, max(share, round(high, 2))), varying=shipped, fixed=FIXED)
 
 
 def judge(judged: Sequence[Run], others: Sequence[Run]) -> list[Judged]:
     """Every run by constants that were fitted without its stack."""
-    found = []
+    results = []
     for source in dict.fromkeys(run.source for run in judged):
         constants = fit([run for run in (*judged, *others) if run.source != source])
         runs = [run for run in judged if run.source == source]
-        found += [Judged(run=run, memory=estimate_training(run.spec, run.request, constants)) for run in runs]
-    return found
+        results += [Judged(run=run, memory=estimate_training(run.spec, run.request, constants)) for run in runs]
+    return results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
+class TimedWork:
     """A timed run with its work and the ceilings of its card."""
 
     run: TimedRun
@@ -145,18 +145,18 @@ LEAST = (1.0, 1.0, 0.05, 0.05, 1e-5, 0.5, 0.05)
 MOST = (5.0, 5.0, 30.0, 50.0, 5e-3, 100.0, 30.0)
 
 
-def timed(facts: Path) -> list[Timed]:
+def timed_works(facts: Path) -> list[TimedWork]:
     """Every timed run on a card of the catalog."""
     cards = catalog.load().accelerators
-    found = []
+    works = []
     for run in timed_runs(facts):
         rates = card_rates(cards[run.card]) if run.card in cards else None
         if rates is not None:
-            found.append(Timed(run=run, work=step_work(run.spec, run.request), rates=rates))
-    return found
+            works.append(TimedWork(run=run, work=step_work(run.spec, run.request), rates=rates))
+    return works
 
 
-def fit_speed(runs: Sequence[Timed]) -> SpeedConstants:
+def fit_speed(runs: Sequence[TimedWork]) -> SpeedConstants:
     """The constants of these runs."""
     weights = {model: sum(one.run.model == model for one in runs) ** -0.5 for model in {one.run.model for one in runs}}
 
@@ -165,11 +165,11 @@ def fit_speed(runs: Sequence[Timed]) -> SpeedConstants:
         return np.asarray([weights[one.run.model] * np.log1p(one.error(constants)) for one in runs])
 
     bounds = (np.log(LEAST), np.log(MOST))
-    found = least_squares(residuals, np.log(START), loss="soft_l1", f_scale=0.1, bounds=bounds)
-    return SpeedConstants(*(float(f"{value:.3g}") for value in np.exp(found.x)))
+    solution = least_squares(residuals, np.log(START), loss="soft_l1", f_scale=0.1, bounds=bounds)
+    return SpeedConstants(*(float(f"{value:.3g}") for value in np.exp(solution.x)))
 
 
-def judge_speed(runs: Sequence[Timed]) -> dict[str, list[float]]:
+def judge_speed(runs: Sequence[TimedWork]) -> dict[str, list[float]]:
     """Errors of every model's runs by constants that were fitted without it."""
     errors: dict[str, list[float]] = {}
     for model in dict.fromkeys(one.run.model for one in runs):
@@ -178,11 +178,11 @@ def judge_speed(runs: Sequence[Timed]) -> dict[str, list[float]]:
     return errors
 
 
-def _line(name: str, found: Sequence[Judged]) -> str:
-    errors = [one.error for one in found]
+def _line(name: str, runs: Sequence[Judged]) -> str:
+    errors = [one.error for one in runs]
     low = sum(error < TOO_LOW for error in errors) / len(errors)
-    unsaid = sum(one.high < one.run.reserved_bytes * (1 + TOO_LOW) for one in found) / len(found)
-    return f"{name:20} {len(found):5} {statistics.median(map(abs, errors)):8.1%} {statistics.median(errors):+8.1%} {low:8.0%} {unsaid:8.0%}"
+    unsaid = sum(one.high < one.run.reserved_bytes * (1 + TOO_LOW) for one in runs) / len(runs)
+    return f"{name:20} {len(runs):5} {statistics.median(map(abs, errors)):8.1%} {statistics.median(errors):+8.1%} {low:8.0%} {unsaid:8.0%}"
 
 
 def rule_of_thumb(run: Run) -> float:
@@ -196,14 +196,14 @@ def zero_bytes(run: Run) -> float | None:
     return 18.0 * run.spec.parameters_total if run.request.method == "full" else None
 
 
-def _side_by_side(found: Sequence[Judged]) -> None:
+def _side_by_side(judged: Sequence[Judged]) -> None:
     """The same runs through published rules and through ours."""
     print(f"\n{'the same runs through':34} {'runs':>5} {'mean':>8} {'median':>8} {'too low':>8}")
     rows = {
-        "this app, stacks left out": [(float(one.typical), one.run) for one in found],
-        "its high value": [(float(one.high), one.run) for one in found],
-        "LLaMA-Factory's table": [(rule_of_thumb(one.run), one.run) for one in found],
-        "DeepSpeed, 18 bytes a parameter": [(size, one.run) for one in found if (size := zero_bytes(one.run)) is not None],
+        "this app, stacks left out": [(float(one.typical), one.run) for one in judged],
+        "its high value": [(float(one.high), one.run) for one in judged],
+        "LLaMA-Factory's table": [(rule_of_thumb(one.run), one.run) for one in judged],
+        "DeepSpeed, 18 bytes a parameter": [(size, one.run) for one in judged if (size := zero_bytes(one.run)) is not None],
     }
     for name, sizes in rows.items():
         errors = [size / run.reserved_bytes - 1 for size, run in sizes]
@@ -223,18 +223,18 @@ def _verdict(spec: ModelSpec, request: TrainingRequest, card_bytes: int) -> str:
 
 def _failed(facts: Path) -> None:
     """What is said to the published runs that ended for want of memory."""
-    said = [(one.spec.pipeline is not None, _verdict(one.spec, one.request, one.card_bytes)) for one in failed_runs(facts)]
-    print(f"\n{len(said)} published runs ended for want of memory; refused, risky or too large: {_share(v != 'fits' for _, v in said)}")
+    every = [(one.spec.pipeline is not None, _verdict(one.spec, one.request, one.card_bytes)) for one in failed_runs(facts)]
+    print(f"\n{len(every)} published runs ended for want of memory; refused, risky or too large: {_share(v != 'fits' for _, v in every)}")
     for pipeline, name in ((True, "of pictures and clips, refused whatever their size"), (False, "of text, judged by their size")):
-        verdicts = [verdict for is_pipeline, verdict in said if is_pipeline is pipeline]
+        verdicts = [verdict for is_pipeline, verdict in every if is_pipeline is pipeline]
         print(f"  {len(verdicts)} {name}: {', '.join(f'{verdicts.count(v)} {v}' for v in dict.fromkeys(verdicts))}")
 
 
-def _on_smaller_cards(found: Sequence[Judged]) -> None:
+def _on_smaller_cards(judged: Sequence[Judged]) -> None:
     """The judgement of published runs on every size of card: those with less than the run reserved, and those with enough."""
     sizes = sorted({card.memory_usable for card in catalog.load().accelerators.values() if card.kind == "gpu" and card.memory_usable})
-    pairs = [(judge_fit(one.memory, size), one.run.reserved_bytes + CUDA_CONTEXT.typical > size) for one in found for size in sizes]
-    small, enough = ([verdict for verdict, less in pairs if less is wanted] for wanted in (True, False))
+    pairs = [(judge_fit(one.memory, size), one.run.reserved_bytes + CUDA_CONTEXT.typical > size) for one in judged for size in sizes]
+    small, enough = ([verdict for verdict, less in pairs if less is below] for below in (True, False))
     print(f"runs × cards with less than was reserved: {len(small)}, called risky or too large: {_share(v != 'fits' for v in small)}")
     print(f"runs × cards with as much: {len(enough)}, called risky or fitting: {_share(v != 'no' for v in enough)}")
 
@@ -254,7 +254,7 @@ def _speed(constants: SpeedConstants, errors: Sequence[float], sources: set[str]
     }
 
 
-def _constants(fitted: AllocatorConstants, runs: Sequence[Run]) -> dict[str, Any]:
+def _constants(constants: AllocatorConstants, runs: Sequence[Run]) -> dict[str, Any]:
     equal = [run for run in runs if run.request.packing]
     sources = ", ".join(sorted({run.source for run in equal}))
     return {
@@ -262,10 +262,10 @@ def _constants(fitted: AllocatorConstants, runs: Sequence[Run]) -> dict[str, Any
         "memory": {
             "source": f"scripts/check_training.py on published runs whose lengths are equal: {sources}",
             "runs": len(equal),
-            "dynamic_share": list(fitted.dynamic),
-            "varying_share": list(fitted.varying),
+            "dynamic_share": list(constants.dynamic),
+            "varying_share": list(constants.varying),
             "varying_source": "scripts/simulate_allocator.py",
-            "fixed_bytes": list(fitted.fixed),
+            "fixed_bytes": list(constants.fixed),
         },
     }
 
@@ -281,24 +281,24 @@ def main() -> int:
     if wrong:
         parser.error(f"not the printed number of parameters: {', '.join(wrong)}")
     judged, others = list(single_device_runs(arguments.facts)), list(other_runs(arguments.facts))
-    found = judge(judged, others)
+    results = judge(judged, others)
     if arguments.all:
-        for one in sorted(found, key=lambda judged: abs(judged.error)):
+        for one in sorted(results, key=lambda judged: abs(judged.error)):
             r = one.run.request
             print(
                 f"{one.error:+7.1%}  {one.run.model:38} {r.method:5} {r.checkpointing:6} B {r.micro_batch} T {r.sequence_tokens:5} "
                 f"{one.typical / GIB:7.2f} of {one.run.reserved_bytes / GIB:7.2f} GiB  {one.run.source}"
             )
     print(f"{'stack, left out':20} {'runs':>5} {'median':>8} {'bias':>8} {'too low':>8} {'high low':>8}")
-    for source in dict.fromkeys(one.run.source for one in found):
-        print(_line(source, [one for one in found if one.run.source == source]))
-    print(_line("all", found))
-    _side_by_side(found)
+    for source in dict.fromkeys(one.run.source for one in results):
+        print(_line(source, [one for one in results if one.run.source == source]))
+    print(_line("all", results))
+    _side_by_side(results)
     _failed(arguments.facts)
-    _on_smaller_cards(found)
-    fitted = fit([*judged, *others])
-    print(f"constants of all stacks: share {fitted.dynamic}, fixed {fitted.fixed}")
-    runs = timed(arguments.facts)
+    _on_smaller_cards(results)
+    allocator = fit([*judged, *others])
+    print(f"constants of all stacks: share {allocator.dynamic}, fixed {allocator.fixed}")
+    runs = timed_works(arguments.facts)
     by_model = judge_speed(runs)
     errors = [error for of in by_model.values() for error in of]
     print(f"\n{'speed, model left out':34} {'runs':>5} {'median':>8} {'bias':>8}")
@@ -307,8 +307,8 @@ def main() -> int:
     constants = fit_speed(runs)
     print(f"constants of all models: {constants}")
     if arguments.write:
-        written = _constants(fitted, [*judged, *others]) | {"speed": _speed(constants, errors, {one.run.source for one in runs})}
-        OUTPUT.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+        content = _constants(allocator, [*judged, *others]) | {"speed": _speed(constants, errors, {one.run.source for one in runs})}
+        OUTPUT.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

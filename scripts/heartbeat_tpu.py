@@ -109,16 +109,16 @@ def _await_tpu() -> None:
     torch.tpu.synchronize()  # type: ignore[attr-defined]
 
 
-def run(asked: argparse.Namespace) -> dict[str, Any]:
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Make the matrices on the device, time the products, check their sums."""
     import torch  # noqa: PLC0415
 
-    device, wait = place(asked.device)
-    dtype = getattr(torch, asked.dtype)
+    device, wait = place(arguments.device)
+    dtype = getattr(torch, arguments.dtype)
     with torch.inference_mode():
-        x = torch.rand(asked.batch, asked.hidden, dtype=dtype, device=device)
-        w = torch.rand(asked.hidden, asked.intermediate, dtype=dtype, device=device)
-        expected = float((x.sum(0, dtype=torch.float32) @ w.sum(1, dtype=torch.float32)).item())
+        x = torch.rand(arguments.batch, arguments.hidden, dtype=dtype, device=device)
+        w = torch.rand(arguments.hidden, arguments.intermediate, dtype=dtype, device=device)
+        exact = float((x.sum(0, dtype=torch.float32) @ w.sum(1, dtype=torch.float32)).item())
         wait()
         carried = torch.zeros((), dtype=dtype, device=device)
 
@@ -127,18 +127,18 @@ def run(asked: argparse.Namespace) -> dict[str, Any]:
             total = torch.mm(x + carried, w).sum(dtype=torch.float32)
             carried = (0.0 * total).to(dtype)  # the next product needs this one
             wait()
-            seen = float(total.item())  # on the host: the work is done
-            if not abs(seen - expected) <= TOLERANCE * abs(expected):
-                sys.exit(f"The product sums to {seen:.6g} instead of {expected:.6g}: these times mean nothing.")
-            return seen
+            total_on_host = float(total.item())  # on the host: the work is done
+            if not abs(total_on_host - exact) <= TOLERANCE * abs(exact):
+                sys.exit(f"The product sums to {total_on_host:.6g} instead of {exact:.6g}: these times mean nothing.")
+            return total_on_host
 
         cold = next(times(product, 1))
-        list(times(product, asked.warmup))
-        warm = list(times(product, asked.iterations))
-    least = floor(asked.batch, asked.hidden, asked.intermediate, asked.dtype, None if device == "cpu" else asked.chip)
-    shape = {name: getattr(asked, name) for name in ("batch", "hidden", "intermediate", "dtype", "warmup")}
+        list(times(product, arguments.warmup))
+        warm = list(times(product, arguments.iterations))
+    least = floor(arguments.batch, arguments.hidden, arguments.intermediate, arguments.dtype, None if device == "cpu" else arguments.chip)
+    shape = {name: getattr(arguments, name) for name in ("batch", "hidden", "intermediate", "dtype", "warmup")}
     return (
-        {"device": f"TPU {asked.chip}" if device != "cpu" else "cpu", "library": device, "torch": torch.__version__}
+        {"device": f"TPU {arguments.chip}" if device != "cpu" else "cpu", "library": device, "torch": torch.__version__}
         | shape
         | summary(cold, warm, least)
     )
@@ -152,10 +152,10 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--dtype", choices=tuple(ELEMENT_BYTES), default="float32")
     for name, default in (("batch", 128), ("hidden", 4096), ("intermediate", 16384), ("iterations", 100), ("warmup", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    asked = parser.parse_args(argv)
-    if min(asked.batch, asked.hidden, asked.intermediate, asked.iterations) < 1 or asked.warmup < 0:
+    arguments = parser.parse_args(argv)
+    if min(arguments.batch, arguments.hidden, arguments.intermediate, arguments.iterations) < 1 or arguments.warmup < 0:
         parser.error("batch, hidden, intermediate and iterations are at least 1, warmup at least 0")
-    answer = run(asked)
+    answer = run(arguments)
     print(json.dumps(answer))
     if not answer["valid"]:
         sys.exit(

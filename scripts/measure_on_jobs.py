@@ -45,11 +45,11 @@ def _at_most(usd: Decimal) -> str:
     return str(usd.quantize(Decimal("0.01"), ROUND_CEILING))
 
 
-def _show(plans: Sequence[JobPlan], asked: JobRequest, prices: str) -> None:
+def _show(plans: Sequence[JobPlan], request: JobRequest, prices: str) -> None:
     from lib.service.jobs import most_usd  # noqa: PLC0415
 
-    click.echo(f"Models: {', '.join(model[:60] for model in asked.models)}")
-    click.echo(f"Each: {asked.prompt_tokens} prompt tokens, {asked.output_tokens} output tokens, {asked.precision}, random weights")
+    click.echo(f"Models: {', '.join(model[:60] for model in request.models)}")
+    click.echo(f"Each: {request.prompt_tokens} prompt tokens, {request.output_tokens} output tokens, {request.precision}, random weights")
     click.echo(f"{'flavor':<20}{'accelerators':<40}{'engine':<14}{'USD/hour':>9}{'at most USD':>13}")
     for plan in plans:
         cards = f"{plan.offer.accelerator_count} × {plan.offer.accelerator}" if plan.offer.accelerator_count else "CPU"
@@ -59,14 +59,14 @@ def _show(plans: Sequence[JobPlan], asked: JobRequest, prices: str) -> None:
     click.echo("A job is billed by the minute while it starts and runs, and ends by itself when it is done.")
 
 
-def _unfit(plans: Sequence[JobPlan], asked: JobRequest) -> list[str]:
+def _unfit(plans: Sequence[JobPlan], request: JobRequest) -> list[str]:
     """Why something does not fit its flavor; a model that cannot be looked up is said and let through, for the job may reach it."""
     from lib.errors import AdvisorError, DoesNotFit  # noqa: PLC0415
     from lib.service.jobs import check_fit  # noqa: PLC0415
     from lib.service.models import Models  # noqa: PLC0415
 
     models, refusals = Models(), []
-    for model in asked.models:
+    for model in request.models:
         try:
             spec = models(model)
         except AdvisorError as unknown:
@@ -74,7 +74,7 @@ def _unfit(plans: Sequence[JobPlan], asked: JobRequest) -> list[str]:
             continue
         for plan in plans:
             try:
-                check_fit(plan, asked, model, spec)
+                check_fit(plan, request, model, spec)
             except DoesNotFit as refusal:
                 refusals.append(str(refusal))
     return refusals
@@ -101,7 +101,7 @@ def _followed(job: SubmittedJob, plan: JobPlan, jobs: Jobs) -> list[str]:
     return lines
 
 
-def _run(plans: Sequence[JobPlan], asked: JobRequest, jobs: Jobs, ledger: Ledger, catalog: Catalog) -> bool:
+def _run(plans: Sequence[JobPlan], request: JobRequest, jobs: Jobs, ledger: Ledger, catalog: Catalog) -> bool:
     """Start all jobs, follow them, merge what they told; false when one gave less than it should. What still runs at the end is ended."""
     from lib.errors import AdvisorError  # noqa: PLC0415
     from lib.service.jobs import job_script, read_log  # noqa: PLC0415
@@ -113,19 +113,19 @@ def _run(plans: Sequence[JobPlan], asked: JobRequest, jobs: Jobs, ledger: Ledger
         for plan in plans:
             with tempfile.TemporaryDirectory() as folder:
                 file = Path(folder) / f"measure_{plan.engine}.py"
-                file.write_text(job_script(plan, asked), encoding="utf-8")
+                file.write_text(job_script(plan, request), encoding="utf-8")
                 running.append((plan, jobs.start(file, flavor=plan.offer.id, timeout_s=plan.timeout_s)))
             click.echo(f"{plan.offer.id}: started, {running[-1][1].url}", err=True)
         while running:
             plan, job = running[0]
-            rows, complaints = read_log(_followed(job, plan, jobs), plan, asked, models, catalog.accelerators)
+            rows, complaints = read_log(_followed(job, plan, jobs), plan, request, models, catalog.accelerators)
             running.pop(0)
             for row in rows:
                 new = ledger.keep(row)
                 click.echo(f"{plan.offer.id}: {row.model}: {row.decode_tokens_per_s} tokens/s{'' if new else ' (known already)'}")
             for complaint in complaints:
                 click.echo(f"{plan.offer.id}: {complaint}", err=True)
-            good = good and len(rows) == len(asked.models)
+            good = good and len(rows) == len(request.models)
     except AdvisorError as refusal:
         click.echo(str(refusal), err=True)
         good = False
@@ -201,7 +201,7 @@ def main(
 
     catalog, prices = _prices()
     try:
-        asked = JobRequest(
+        request = JobRequest(
             models=tuple(dict.fromkeys(arguments.check_text("model", model, "Qwen/Qwen3-8B") for model in models)),
             prompt_tokens=arguments.check_whole("prompt-tokens", prompt_tokens, 1, 1_000_000),
             output_tokens=arguments.check_whole("output-tokens", output_tokens, 2, 100_000),
@@ -212,8 +212,8 @@ def main(
     except AdvisorError as refusal:
         flavors_of_jobs = ", ".join(offer.id for offer in catalog.offers if offer.platform == "jobs" and offer.listed)
         raise click.UsageError(str(refusal).replace("/list_hardware lists every id.", f"Jobs has {flavors_of_jobs}.")) from None
-    _show(plans, asked, prices)
-    unfit = _unfit(plans, asked)
+    _show(plans, request, prices)
+    unfit = _unfit(plans, request)
     if unfit:
         click.echo("\n".join([*unfit, "Nothing was started."]), err=True)
         sys.exit(2)
@@ -230,7 +230,7 @@ def main(
     disable_progress_bars()  # of the script's way into the bucket
     where = ledger_place() if file is None else LedgerPlace(path=file, lasting=True, words="the file of --ledger")
     ledger = Ledger(where)
-    good = _run(plans, asked, Jobs(token, namespace=namespace), ledger, catalog)
+    good = _run(plans, request, Jobs(token, namespace=namespace), ledger, catalog)
     problem = ledger.status().problem
     if problem:
         click.echo(f"The rows could not be kept: {problem}", err=True)

@@ -32,7 +32,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "assets" / "screenshots"
 WIDTHS = {"desktop": (1280, 1000), "phone": (390, 844)}
-MEASURED = "HuggingFaceTB/SmolLM2-135M-Instruct"
+SMALL_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 TABS = {
     "recommend": "?tab=recommend",
     "memory": "?tab=memory&context=32768&concurrency=4&hardware=spaces:a100-large",
@@ -40,7 +40,7 @@ TABS = {
     "tpu": "?tab=tpu&places=on_gcp",
     "traffic": "?tab=traffic&hardware=spaces:l4x1&rate=1.2",
     "train": "?tab=train",
-    "live": f"?tab=live&model={MEASURED}",
+    "live": f"?tab=live&model={SMALL_MODEL}",
     "space": "?tab=space&space=ada/chat",
 }
 CHARTS = {
@@ -68,8 +68,8 @@ def _app() -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with _hub() as hub, TemporaryDirectory() as kept:
-        own = {"GRADIO_SERVER_PORT": str(port), "LEDGER_PATH": f"{kept}/ledger.sqlite", "MOCK_LOGIN": "1"}
+    with _hub() as hub, TemporaryDirectory() as folder:
+        own = {"GRADIO_SERVER_PORT": str(port), "LEDGER_PATH": f"{folder}/ledger.sqlite", "MOCK_LOGIN": "1"}
         environment = os.environ | own | {"HF_ENDPOINT": hub, "HF_TOKEN": MACHINE}
         app = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=environment, start_new_session=True)
         try:
@@ -86,7 +86,7 @@ def _hub() -> Iterator[str]:
     from hub_stand_in import Fault  # type: ignore[import-not-found]  # noqa: PLC0415  of the tests
     from space_stand_in import FakeSpace, Person, SpaceStandIn  # type: ignore[import-not-found]  # noqa: PLC0415
 
-    class Known(Person):  # type: ignore[misc]
+    class AnyPerson(Person):  # type: ignore[misc]
         """A person as Gradio's mocked sign-in wants to know one."""
 
         def described(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _hub() -> Iterator[str]:
     with SpaceStandIn() as hub:
         for platform in ("spaces", "jobs"):  # the bundled prices are shown, as such
             hub.faults[f"/api/{platform}/hardware"] = Fault(status=503)
-        hub.people[MACHINE] = Known(name="ada")
+        hub.people[MACHINE] = AnyPerson(name="ada")
         hub.add_space(FakeSpace(id="ada/chat", hardware="a100-large", requested="a100-large", sleep_s=3600, models=["Qwen/Qwen3-8B"]))
         yield str(hub.url)
 
@@ -111,7 +111,7 @@ def _ready(address: str) -> str:
     raise SystemExit(f"The app did not answer within {START_S} s.")
 
 
-def _measured(page: Page) -> None:
+def _after_measuring(page: Page) -> None:
     """One run of Measure, small enough for two cores, and one heartbeat."""
     page.locator("#live").get_by_label("Number format of the weights").click()
     page.get_by_role("option", name="32-bit (fp32)").click()
@@ -124,7 +124,7 @@ def _measured(page: Page) -> None:
     page.locator("#beat-card .card").wait_for(timeout=RUN_MS)
 
 
-def _reviewed(page: Page) -> None:
+def _at_review(page: Page) -> None:
     """The right size found, its tier taken, and the review of the switch on the page; nothing is confirmed."""
     page.locator("#space-size .card").wait_for()
     page.get_by_role("button", name="Use this tier").click()
@@ -133,12 +133,12 @@ def _reviewed(page: Page) -> None:
     page.locator("#review-card .card").wait_for()
 
 
-def _simulated(page: Page) -> None:
+def _after_simulating(page: Page) -> None:
     """Everything that the tab shows in the end."""
     page.locator("#needs table").wait_for()
 
 
-ACTS: dict[str, Callable[[Page], None]] = {"live": _measured, "space": _reviewed, "traffic": _simulated}
+ACTS: dict[str, Callable[[Page], None]] = {"live": _after_measuring, "space": _at_review, "traffic": _after_simulating}
 
 
 def _take(browser: Browser, address: str, tabs: Sequence[str]) -> Iterator[Path]:
@@ -181,9 +181,9 @@ def main() -> None:
         raise SystemExit("No Chromium on PATH.")
     with sync_playwright() as playwright, _app() as address:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        taken = list(_take(browser, address, sys.argv[1:] or list(TABS)))
+        paths = list(_take(browser, address, sys.argv[1:] or list(TABS)))
         browser.close()
-    for path in taken:
+    for path in paths:
         print(f"{path.stat().st_size:>8,} bytes  {path.relative_to(ROOT)}")
 
 

@@ -75,13 +75,13 @@ class Allocator:
             self.reserved += segment
             name = self._add(Block(size=segment, small=small))
         block = self.blocks[name]
-        left = block.size - size
-        if left >= _STEP if small else left > MIB:
-            rest = self._add(Block(size=left, small=small, before=name, after=block.after))
+        rest_size = block.size - size
+        if rest_size >= _STEP if small else rest_size > MIB:
+            rest = self._add(Block(size=rest_size, small=small, before=name, after=block.after))
             if block.after is not None:
                 self.blocks[block.after].before = rest
             block.after, block.size = rest, size
-            bisect.insort(pool, (left, rest))
+            bisect.insort(pool, (rest_size, rest))
         block.free = False
         self.live += block.size
         self.peak = max(self.peak, self.live)
@@ -124,34 +124,34 @@ class Sizes(NamedTuple):
 def _layer(to: Allocator, t: int, of: Sizes, *, keeps: bool) -> tuple[int, list[int]]:
     """One layer's forward pass in 16 bits: its output and what it keeps for the backward pass."""
     h, k, f = 2 * of.hidden * t, 2 * of.keys * t, 2 * of.mlp * t
-    kept: list[int] = []
+    saved: list[int] = []
 
     def norm() -> int:
         wide, square = to.allocate(2 * h), to.allocate(2 * h)
         to.release(square)
         normed = to.allocate(h)
-        kept.append(wide)
+        saved.append(wide)
         return normed
 
     normed = norm()
     query, key, value = to.allocate(h), to.allocate(k), to.allocate(k)
     turned = to.allocate(h), to.allocate(k)
     to.release(query, key)
-    attended, written = to.allocate(h), to.allocate(h)
+    attended, projection = to.allocate(h), to.allocate(h)
     stream = to.allocate(h)
-    to.release(written)
-    kept += [*turned, value, attended, normed]
+    to.release(projection)
+    saved += [*turned, value, attended, normed]
     normed = norm()
     gate, active, up, product = (to.allocate(f) for _ in range(4))
-    kept += [gate, active, up, stream]
-    written = to.allocate(h)
+    saved += [gate, active, up, stream]
+    projection = to.allocate(h)
     to.release(product, normed)
     output = to.allocate(h)
-    to.release(written)
+    to.release(projection)
     if not keeps:
-        to.release(*kept)
-        kept = []
-    return output, kept
+        to.release(*saved)
+        saved = []
+    return output, saved
 
 
 def _loss(to: Allocator, t: int, of: Sizes) -> int:
@@ -177,14 +177,14 @@ def micro_batch(to: Allocator, t: int, of: Sizes) -> None:
     gradient = _loss(to, t, of)
     to.release(checkpoints.pop())
     for _ in range(of.layers):
-        again, kept = _layer(to, t, of, keeps=True)
+        again, saved = _layer(to, t, of, keeps=True)
         to.release(again)
         inner = [to.allocate(f) for _ in range(3)]
         lower = to.allocate(h)
         to.release(*inner)
         inner = [to.allocate(h), to.allocate(k), to.allocate(k)]
         through = to.allocate(h)
-        to.release(*inner, lower, gradient, *kept, checkpoints.pop())
+        to.release(*inner, lower, gradient, *saved, checkpoints.pop())
         gradient = through
     to.release(gradient)
 
@@ -195,9 +195,9 @@ def lengths(limit: int, seed: int) -> Iterator[int]:
     deviation = math.sqrt(math.log(1 + SPREAD**2))
     middle = math.log(limit / 2) - deviation**2 / 2
     while True:
-        drawn = int(chance.lognormvariate(middle, deviation))
-        if 0 < drawn <= limit:
-            yield drawn
+        length = int(chance.lognormvariate(middle, deviation))
+        if 0 < length <= limit:
+            yield length
 
 
 def simulate(of: Sizes, tokens: Sequence[int]) -> Allocator:
@@ -221,8 +221,8 @@ def main() -> None:
         one = simulate(of, [LIMIT] * 3)
         equal.append(one.reserved / one.peak - 1)
         for order in range(ORDERS):
-            drawn = lengths(LIMIT, seed=order)
-            many = simulate(of, [*(next(drawn) for _ in range(ROWS)), LIMIT, *(next(drawn) for _ in range(ROWS))])
+            rows = lengths(LIMIT, seed=order)
+            many = simulate(of, [*(next(rows) for _ in range(ROWS)), LIMIT, *(next(rows) for _ in range(ROWS))])
             varying.append(many.reserved / one.peak - 1)
             print(f"{name:28} {order:6} {one.peak / GIB:9.2f} {equal[-1]:7.2f} {varying[-1]:8.2f}", flush=True)
     for title, shares in (("equal lengths", equal), ("varying lengths", varying)):

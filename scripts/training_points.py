@@ -92,10 +92,10 @@ class Run:
 @cache
 def find_model(model_id: str) -> ModelSpec | None:
     """The bundled model, else one built of `CONFIGS`."""
-    found = bundled.find_spec(SAME_AS.get(model_id, model_id))
-    if found is None and model_id in CONFIGS:
+    spec = bundled.find_spec(SAME_AS.get(model_id, model_id))
+    if spec is None and model_id in CONFIGS:
         return resolve_config(CONFIGS[model_id], id=model_id)
-    return found
+    return spec
 
 
 def _points(facts: Path, name: str, key: str = "points") -> list[dict[str, Any]]:
@@ -105,8 +105,8 @@ def _points(facts: Path, name: str, key: str = "points") -> list[dict[str, Any]]
 def check_counts(facts: Path) -> list[str]:
     """Models of `CONFIGS` whose number of parameters is not the printed one within 1 %."""
     printed = {p.get("model_hf_id"): p["params_b"] for p in _points(facts, "training_memory.json") if p.get("params_b")}
-    built = {name: find_model(name) for name in CONFIGS if name in printed}
-    return [name for name, spec in built.items() if spec and abs(spec.parameters_total / 1e9 / printed[name] - 1) > 0.01]  # noqa: PLR2004
+    specs = {name: find_model(name) for name in CONFIGS if name in printed}
+    return [name for name, spec in specs.items() if spec and abs(spec.parameters_total / 1e9 / printed[name] - 1) > 0.01]  # noqa: PLR2004
 
 
 def single_device_runs(facts: Path) -> Iterator[Run]:
@@ -119,8 +119,8 @@ def single_device_runs(facts: Path) -> Iterator[Run]:
         request = _request(point, spec) if spec is not None and (model, point["method"]) != BELOW_ITS_WEIGHTS else None
         if spec is None or request is None:
             continue
-        taken = point["bytes"] - (CONTEXT if point["source"] == "hf-perf-guide" else 0)
-        yield Run(source=point["source"], model=model, spec=spec, request=request, reserved_bytes=taken)
+        reserved = point["bytes"] - (CONTEXT if point["source"] == "hf-perf-guide" else 0)
+        yield Run(source=point["source"], model=model, spec=spec, request=request, reserved_bytes=reserved)
 
 
 def _request(point: dict[str, Any], spec: ModelSpec) -> TrainingRequest | None:
@@ -161,16 +161,16 @@ def _lengths_are_equal(point: dict[str, Any]) -> bool:
 
 def _fuses(point: dict[str, Any]) -> bool:
     """Whether no logits over the vocabulary are held: a fused loss, or the two classes that the guide of 2022 trains."""
-    stated = point.get("fused_loss") == "cut cross entropy" or point.get("use_liger") in {"true", True}
-    return stated or point["source"] == "hf-perf-guide"
+    fused = point.get("fused_loss") == "cut cross entropy" or point.get("use_liger") in {"true", True}
+    return fused or point["source"] == "hf-perf-guide"
 
 
-def _targets(stated: str, spec: ModelSpec) -> tuple[str, ...]:
+def _targets(modules: str, spec: ModelSpec) -> tuple[str, ...]:
     names = {group.name.removesuffix(".weight").rpartition(".")[2] for group in spec.tensors if group.kind == "linear"}
-    if "DEFAULT" in stated:
+    if "DEFAULT" in modules:
         return tuple(name for name in ("q_proj", "k_proj", "v_proj") if name in names) or ("all-linear",)
-    if "," in stated and "(" not in stated:
-        return tuple(name for name in (part.rpartition(".")[2] for part in stated.split(",")) if name in names) or ("all-linear",)
+    if "," in modules and "(" not in modules:
+        return tuple(name for name in (part.rpartition(".")[2] for part in modules.split(",")) if name in names) or ("all-linear",)
     return ("all-linear",)
 
 
@@ -188,12 +188,12 @@ def other_runs(facts: Path) -> Iterator[Run]:
         if point.get("source") != "peft-metamath-raw" or point.get("memory_kind") != "reserved_peak_p99" or not plain:
             continue
         lora = point["method"] == "lora"
-        asked = TrainingRequest(
+        request = TrainingRequest(
             method=point["method"], rank=point.get("lora_rank") or 8, target_modules=tuple(point.get("lora_targets") or ("all-linear",)),
             optimizer="adamw" if lora else "adamw_foreach", precision="bf16", checkpointing="none", packing=False,
             sequence_tokens=point["seq_len"], micro_batch=point["batch"], stack="transformers",
         )  # fmt: skip
-        yield from _run(point, "peft-metamath", asked)
+        yield from _run(point, "peft-metamath", request)
 
 
 def _run(point: dict[str, Any], source: str, request: TrainingRequest) -> Iterator[Run]:
@@ -237,11 +237,11 @@ def failed_runs(facts: Path) -> Iterator[FailedRun]:
         text = point["task"] == "llm-finetune"
         spec = resolve_count(point["model"].rpartition("-")[2].upper()) if text else find_model(A_PIPELINE)
         if spec is not None:
-            asked = TrainingRequest(
+            request = TrainingRequest(
                 method="full" if point["method"] == "full" else "lora", rank=point.get("lora_rank") or 16, stack="transformers",
                 checkpointing="layers", sequence_tokens=point.get("seq_len") or 1, micro_batch=point["batch"],
             )  # fmt: skip
-            yield FailedRun(point["model"], spec, asked, round(point["card_gib"] * GIB))
+            yield FailedRun(point["model"], spec, request, round(point["card_gib"] * GIB))
 
 
 PADDED = 307
@@ -253,10 +253,10 @@ def timed_runs(facts: Path) -> Iterator[TimedRun]:
     """Steps on one device, of reliability high or medium; without those that their source marks as bound by the host of a bare loop."""
     for point in _points(facts, "bench_throughput.json"):
         usable = point.get("n_devices") == 1 and point["reliability"] != "low" and "host-bound" not in (point.get("notes") or "")
-        asked = _timed(point) if usable else None
-        spec = find_model(point["model_hf_id"]) if asked is not None else None
-        if asked is not None and spec is not None:
-            request, step_s = asked
+        case = _timed_request(point) if usable else None
+        spec = find_model(point["model_hf_id"]) if case is not None else None
+        if case is not None and spec is not None:
+            request, step_s = case
             yield TimedRun(source=point["source"], model=spec.id, card=point["accelerator"], spec=spec, request=request, step_s=step_s)
     for point in _points(facts, "training_memory.json"):
         spec = find_model("google-bert/bert-large-uncased") if point["source"] == "hf-perf-guide" else None
@@ -270,7 +270,7 @@ def timed_runs(facts: Path) -> Iterator[TimedRun]:
                 )  # fmt: skip
 
 
-def _timed(point: dict[str, Any]) -> tuple[TrainingRequest, float] | None:
+def _timed_request(point: dict[str, Any]) -> tuple[TrainingRequest, float] | None:
     """The question of a point, and the seconds of its step; None for other sources and methods."""
     source = point["source"]
     method: Any = point.get("method")
@@ -278,8 +278,8 @@ def _timed(point: dict[str, Any]) -> tuple[TrainingRequest, float] | None:
     plain = TrainingRequest(precision="bf16", checkpointing="none", micro_batch=max(1, batch), stack="transformers", rank=8)
     if source == "ob-train" and "gptq" not in point["quant"]:
         modules = ("all-linear",) if method == "full" else ("q_proj", "v_proj")
-        asked = replace(plain, method=method, target_modules=modules, optimizer="adamw_foreach", attention="eager", sequence_tokens=256)
-        return asked, batch * 256 / point["value"]
+        request = replace(plain, method=method, target_modules=modules, optimizer="adamw_foreach", attention="eager", sequence_tokens=256)
+        return request, batch * 256 / point["value"]
     if source == "odissei-torchtune":
         return replace(plain, method="lora", rank=64, sequence_tokens=2048, stack="torchtune"), batch * 2048 / point["value"]
     if source == "lambda-bert" and batch and point["quant"] == "fp16":
@@ -290,10 +290,10 @@ def _timed(point: dict[str, Any]) -> tuple[TrainingRequest, float] | None:
         and not any(v in point["variant"] for v in ("ff", "bdlora", "fa", "mica"))
     ):
         modules = tuple(point.get("lora_targets") or ("all-linear",))
-        asked = replace(plain, method=method, rank=point.get("lora_rank") or 8, target_modules=modules, sequence_tokens=PADDED)
-        return asked, point["step_s"]
+        request = replace(plain, method=method, rank=point.get("lora_rank") or 8, target_modules=modules, sequence_tokens=PADDED)
+        return request, point["step_s"]
     if source == "tf-docs-sdpa" and point["metric"] == "train_tokens_per_s":
         tokens = point.get("seq_len") or point["prompt_tokens"]
-        asked = replace(plain, method="full", optimizer="sgd", attention=point["attention"], sequence_tokens=tokens)
-        return asked, batch * tokens / point["value"]
+        request = replace(plain, method="full", optimizer="sgd", attention=point["attention"], sequence_tokens=tokens)
+        return request, batch * tokens / point["value"]
     return None

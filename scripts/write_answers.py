@@ -63,22 +63,22 @@ def lines() -> Iterator[Line]:
     """Every answer. The program is imported here, after the environment has been set."""
     advisor, demo = answer_pages.program()
     questions = _questions(advisor)
-    listed = advisor.list_hardware("all")["hardware"]
-    hardware = [f"{row['platform']}:{row['id']}" for row in listed]
-    written: set[tuple[str, str]] = set()
+    rows = advisor.list_hardware("all")["hardware"]
+    hardware = [f"{row['platform']}:{row['id']}" for row in rows]
+    names: set[tuple[str, str]] = set()
     for endpoint, arguments in answer_calls.calls(advisor.bundled_models(), hardware):
         name = canonical(arguments)
-        if (endpoint, name) not in written:
-            written.add((endpoint, name))
-            asked = answer_calls.pasted(arguments)
-            yield endpoint, name, outcome(lambda endpoint=endpoint, asked=asked: questions[endpoint](**asked))  # type: ignore[misc]
+        if (endpoint, name) not in names:
+            names.add((endpoint, name))
+            values = answer_calls.pasted(arguments)
+            yield endpoint, name, outcome(lambda endpoint=endpoint, values=values: questions[endpoint](**values))  # type: ignore[misc]
     for file, name, call in answer_pages.calls(advisor, demo):
         yield file, name, outcome(call)
 
 
 def _masked(text: str, masks: dict[str, str]) -> str:
-    for seen, mask in masks.items():
-        text = text.replace(seen, mask)
+    for word, mask in masks.items():
+        text = text.replace(word, mask)
     return text
 
 
@@ -127,8 +127,8 @@ def _excerpt(old: Any, new: Any) -> str:
     """Both values, long texts from shortly before the first character that differs."""
     before, after = (value if isinstance(value, str) else canonical(value) for value in (old, new))
     start = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
-    shown = [repr(text[max(0, start - 40) : start + _MOST_WIDTH]) for text in (before, after)]
-    return f"{shown[0]}\n        → {shown[1]}"
+    excerpts = [repr(text[max(0, start - 40) : start + _MOST_WIDTH]) for text in (before, after)]
+    return f"{excerpts[0]}\n        → {excerpts[1]}"
 
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:

@@ -19,7 +19,7 @@ from lib.laws.forward_pass import Array
 from lib.speed.calibration import DATA, SIZES, load_calibration, read_calibration
 from scripts.calibration_fit import Data, columns, fit, predict
 from scripts.calibration_points import Point
-from scripts.calibration_served import served
+from scripts.calibration_served import served_points
 from scripts.calibration_write import OF_METRIC
 
 HELD_OUT = ("vicuna-7b", "qwen2.5-72b")  # others were measured on their engines and cards too
@@ -148,7 +148,7 @@ def test_a_served_row_is_read_as_it_was_run(
 ) -> None:
     """Drawn lengths count at their mean; what the benchmark's own script made requests wait for is known. Both times are one case."""
     (tmp_path / "served_throughput.csv").write_text(ROW.format(model, request_, *layout.rsplit(",", 1), version), encoding="utf-8")
-    between, first = served(tmp_path)
+    between, first = served_points(tmp_path)
     assert (first.metric, between.metric) == ("served_first", "served_between")
     assert (first.value, between.value) == pytest.approx((300.0, 20.0))
     assert first.case == between.case
