@@ -1,30 +1,31 @@
-"""Actions in two steps: what would happen and what it costs, then the question, then the act, then watching until the Space runs.
+"""What the commands do and print: actions in two steps, the answers as text for a terminal, and the files for a recommendation.
 
-What the commands ask: the services in this process, with today's prices where they can be had; and whose token is used.
+An action shows what would happen and what it costs, asks, acts, and watches until the Space runs. The commands ask the services in this
+process, with today's prices where they can be had. The token belongs to the user who runs the command: the login on this machine
+(`hf auth login`) or HF_TOKEN. It is never an argument, for those stand in the shell's history and in the list of processes.
 
-The token belongs to the user who runs the command: the login on this machine (`hf auth login`) or HF_TOKEN. It is never an argument, for
-those stand in the shell's history and in the list of processes.
-
-The files for a recommendation, as JSON and as text.
+As text nothing is computed; every figure is formatted by `lib.present.numbers`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 import click
 
+from lib.advisor.space_rules import HOURS_PER_MONTH
 from lib.answers.common import RankedEntry
 from lib.catalog import Catalog, load
 from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, end_command, print_answer, say
-from lib.cli.show import action_lines, preview_lines, progress_line
 from lib.errors import NotSignedIn
 from lib.hub.prices import PriceFeed
-from lib.present.numbers import usd
+from lib.present.cards import own_text
+from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_month
 from lib.present.setup_files import write_setup
+from lib.present.space_cards import KIND_WORDS, STOP_EFFECTS
 from lib.service.app import Account, Services
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -77,15 +78,19 @@ def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], 
     token = require_login(_WORDS[action])
     account = open_services().account
     preview = account.preview(space, action, **planned, token=token)
-    _say_preview(preview)
-    _confirmed(preview, yes=yes)
+    for line in preview_lines(preview):
+        say(line)
+    price = preview["confirm_usd_per_hour"]
+    _confirm(f"Do it, for {usd(price)} an hour and replica?" if price else "Do it?", yes=yes)
     done = act(account, preview, token)
     say(f"Sent. {done['stage_message']}")
     in_preview = {(note["code"], note["message"]) for note in preview["caveats"]}
     for note in done["caveats"]:
         if (note["code"], note["message"]) not in in_preview:
             say(f"note: {note['message']}")
-    last, status = watch_stages(account, done["space"], _bound_for(done), token) if watch else (None, DONE)
+    last, status = (
+        watch_stages(account, done["space"], done["after"]["hardware"] if "after" in done else "", token) if watch else (None, DONE)
+    )
     print_answer({**done, "watched": last}, action_lines(done, last), as_json=as_json)
     end_command(status)
 
@@ -95,17 +100,7 @@ def _terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _bound_for(done: Mapping[str, Any]) -> str:
-    """The tier that the Space is on its way to."""
-    return str(done["after"]["hardware"]) if "after" in done else ""
-
-
-def _say_preview(preview: Mapping[str, Any]) -> None:
-    for line in preview_lines(preview):
-        say(line)
-
-
-def _confirmed(preview: Mapping[str, Any], *, yes: bool) -> None:
+def _confirm(question: str, *, yes: bool) -> None:
     """Ask, unless that was done with --yes.
 
     Raises:
@@ -115,10 +110,21 @@ def _confirmed(preview: Mapping[str, Any], *, yes: bool) -> None:
         return
     if not _terminal():
         raise NotConfirmed("Nothing was changed: this is no terminal, so nobody can be asked. Read the price above and add --yes to agree.")
-    price = preview["confirm_usd_per_hour"]
-    question = f"Do it, for {usd(price)} an hour and replica?" if price else "Do it?"
     if not click.confirm(question, default=False, err=True):
         raise NotConfirmed("Not confirmed: nothing was changed.")
+
+
+def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
+    """Say what stopping does, ask, and stop one thing of the account.
+
+    Raises:
+        AdvisorError: refused by us, by the platform or by the person.
+    """
+    token = require_login("stop what runs in your account")
+    say(f"{KIND_WORDS[kind]} {name}. {STOP_EFFECTS[kind]}")
+    _confirm("Stop it?", yes=yes)
+    done = open_services().account.stop_resource(kind, name, token=token)
+    print_answer(done, f"{name}: {done['stage']}. {done['stage_message']}", as_json=as_json)
 
 
 def watch_stages(account: Account, space: str, hardware: str, token: str | None) -> tuple[Mapping[str, Any] | None, int]:
@@ -158,3 +164,195 @@ def files_text(files: Mapping[str, Any]) -> str:
     named = {"readme_front_matter": "README.md", "requirements_txt": "requirements.txt", "dockerfile": "Dockerfile", "command": "Command"}
     blocks = [part for key, name in named.items() if files[key] is not None for part in (f"{name}:", "", files[key])]
     return "\n".join([*blocks, *(f"note: {note}" for note in files["notes"])])
+
+
+Answer = Mapping[str, Any]
+_NEVER = -1
+_MOST_ALTERNATIVES = 8
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: int) -> list[str]:
+    """Aligned columns; the last `right` ones lean to the right, as figures do."""
+    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
+    first = len(heads) - right
+    return [
+        "  ".join(
+            cell.rjust(width) if column >= first else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (heads, *rows)
+    ]
+
+
+def rate(entry: Answer) -> str:
+    """A price per hour and month: "$0.80 an hour ($576 a month of 30 days around the clock)"."""
+    return "free" if entry["usd_per_hour"] == 0 else _price(entry)
+
+
+def _price(entry: Answer) -> str:
+    """As `rate`, with $0 in figures."""
+    each = entry["usd_per_hour"]
+    if each is None:
+        return "a price that is not known here"
+    return f"{usd(each)} an hour ({usd(entry['usd_per_month'])} a month of 30 days around the clock)"
+
+
+def sleep_words(after_s: int | None) -> str:
+    """A sleep time: -1 never, `None` not documented."""
+    if after_s is None:
+        return "not documented"
+    return "never" if after_s == _NEVER else f"after {after_s:,} s without a visit"
+
+
+def preview_lines(preview: Answer) -> list[str]:
+    """What an action would do and cost, before it is confirmed."""
+    before, after = preview["before"], preview["after"]
+    lines = [f"{preview['space']}: {preview['stage_message']} Now on {before['hardware'] or 'no hardware'}, {rate(before)}."]
+    if preview["action"] == "switch":
+        each = f", for each of {preview['replicas']} replicas" if preview["replicas"] > 1 else ""
+        lines.append(f"{after['hardware']} ({after['name']}) costs {_price(after)}{each}.")
+    lines += preview["effects"]
+    change = preview["change_usd_per_hour"]
+    if change:
+        more = "more" if change > 0 else "less"
+        lines.append(
+            f"That is {usd(abs(change))} an hour {more} ({usd(abs(preview['change_usd_per_month']))} a month), if it runs around the clock."
+        )
+    lines += [f"note: {note['message']}" for note in preview["caveats"]]
+    return [*lines, prices_line(preview["prices"])]
+
+
+def prices_line(prices: Answer) -> str:
+    """Which prices these are, and how old."""
+    return f"Prices: {'the platform now' if prices['basis'] == 'live' else 'bundled with this program'}, {prices['checked']}."
+
+
+def progress_line(progress: Answer) -> str:
+    """A Space under way, as one line."""
+    trouble = f" ({progress['trouble']})" if progress["trouble"] else ""
+    failed = f" {progress['error']}" if progress["error"] else ""
+    on = progress["hardware"] or "no hardware"
+    return f"{progress['elapsed_s']:6.0f} s  {progress['stage']}  on {on}. {progress['stage_message']}{failed}{trouble}"
+
+
+def action_lines(done: Answer, last: Answer | None) -> str:
+    """The state in which an action ended, as lines."""
+    state = last or done
+    on = state["hardware"] or state["requested_hardware"] or "no hardware"
+    line = f"{done['space']}: {state['stage']} on {on}, {rate(state)}; sleeps: {sleep_words(state['sleep_time_s'])}."
+    return line if last is None or last["arrived"] else f"{line}\nIt does not run on what was asked for yet. {last['error'] or ''}".rstrip()
+
+
+def status_text(status: Answer) -> str:
+    """What a Space is doing, on what, and what that costs."""
+    changing = f" → {status['requested_hardware']}" if status["changing"] else ""
+    billed = {True: "billed now", False: "not billed now", None: "whether it is billed is not known"}[status["billed_now"]]
+    rows = [
+        ("stage", f"{status['stage']}: {status['stage_message']}"),
+        ("hardware", f"{status['hardware'] or status['requested_hardware'] or 'none'} {status['hardware_name'] or ''}".rstrip() + changing),
+        ("price", f"{rate(status)}; {billed}"),
+        ("replicas", str(status["replicas"] or 1)),
+        ("sleep", status["sleep_message"]),
+        ("volumes", ", ".join(f"{one['source']} at {one['mount_path']}" for one in status["volumes"]) or "none"),
+        ("models", ", ".join(status["models"]) or "none linked"),
+        *([("error", status["error"])] if status["error"] else []),
+    ]
+    notes = [f"note: {note['message']}" for note in status["caveats"]]
+    return "\n".join([f"{status['space']} ({status['sdk'] or 'no SDK'})", *(f"  {name:<9} {text}" for name, text in rows), *notes])
+
+
+def tiers_text(hardware: Sequence[Answer]) -> str:
+    """The tiers, as the platform lists them."""
+    rows = [
+        (
+            row["id"],
+            row["name"] if row["status"] == "listed" else f"{row['name']} (gone since {row['since'] or 'a day not known'})",
+            "-" if row["vram_bytes_per_accelerator"] is None else gib(row["vram_bytes_per_accelerator"] * row["accelerator_count"]),
+            "-" if row["vcpu"] is None else str(row["vcpu"]),
+            "-" if row["ram_bytes"] is None else gib(row["ram_bytes"]),
+            usd_per_hour(row["usd_per_hour"]) if row["status"] == "listed" else "-",
+            usd_per_month(row["usd_per_hour"] * HOURS_PER_MONTH) if row["usd_per_hour"] is not None and row["status"] == "listed" else "-",
+        )
+        for row in hardware
+    ]
+    lines = table(("tier", "hardware", "GPU memory", "vCPU", "RAM", "USD/hour", "USD/month"), rows, right=5)
+    return "\n".join([*lines, "A month is 30 days around the clock. ZeroGPU is free within each visitor's daily quota."])
+
+
+def _place(entry: Answer) -> tuple[str, ...]:
+    memory, speed, cost = entry["memory"], entry["speed"], entry["cost"]
+    pace = speed["decode_tokens_per_s"]
+    return (
+        entry["hardware"],
+        entry["precision"],
+        f"{entry['engine']} (Docker)" if entry["sdk"] == "docker" else entry["engine"],
+        entry["verdict"],
+        "-" if memory is None else gib(memory["per_device_bytes"]),
+        "-" if pace is None else tokens_per_s(pace),
+        usd_per_hour(cost["usd_per_hour"]),
+        usd_per_month(cost["total_usd_per_month"]),
+    )
+
+
+_PLACE = ("tier", "precision", "engine", "verdict", "per device", "speed", "USD/hour", "USD/month")
+
+
+def recommendation_text(answer: Answer) -> str:
+    """The pick with its reasons, the alternatives, and how many were rejected."""
+    lines = [f"{answer['model'] or 'No model'}: {answer['task']}"]
+    if answer["pick"] is None:
+        lines.append("No hardware of these platforms does it.")
+        lines += [f"  {row['hardware']}: {row['reason']}" for row in answer["rejected"]]
+    else:
+        pick = answer["pick"]
+        lines += [f"Pick: {pick['hardware']} ({pick['name']})", *(f"  - {reason['message']}" for reason in pick["reasons"]), ""]
+        lines += table(_PLACE, [_place(entry) for entry in answer["ranked"][:_MOST_ALTERNATIVES]], right=4)
+        left = len(answer["ranked"]) - _MOST_ALTERNATIVES
+        more = f"{left} more would do it too; " if left > 0 else ""
+        lines.append(f"{more}{len(answer['rejected'])} are rejected (--json names each with its reason).")
+    if "own" in answer:
+        lines.append(own_text(answer["own"]))
+    notes = [f"note: {note['message']}" for note in (*answer["notes"], *answer["caveats"])]
+    return "\n".join([*lines, *notes, prices_line(answer["prices"])])
+
+
+def _saving(usd_per_month: float | None) -> str:
+    if not usd_per_month:
+        return ""
+    return f" It saves {usd(usd_per_month)} a month." if usd_per_month > 0 else f" It costs {usd(-usd_per_month)} a month more."
+
+
+def right_size_text(answer: Answer) -> str:
+    """The recommendation beside the current tier."""
+    current, pick, saving = answer["current"], answer["pick"], answer["saving_usd_per_month"]
+    words = {"stay": "Stay", "move": f"Move to {pick['hardware'] if pick else ''}", "none": "Nothing on these platforms does it"}
+    lines = [
+        f"{answer['space']} runs on {current['hardware'] or 'no hardware'}; judged for {answer['model'] or 'no model'}.",
+        f"{words[answer['decision']]}.{_saving(saving) if answer['decision'] == 'move' else ''}",
+        *(f"  - {reason['message']}" for reason in answer["reasons"]),
+    ]
+    if answer["ranked"]:
+        lines += ["", *table(_PLACE, [_place(entry) for entry in answer["ranked"][:_MOST_ALTERNATIVES]], right=4)]
+    notes = [f"note: {note['message']}" for note in (*answer["notes"], *answer["caveats"])]
+    return "\n".join([*lines, *notes, prices_line(answer["prices"])])
+
+
+def account_text(answer: Answer) -> str:
+    """Everything that an account pays for, dearest first, and the sums; what was not listed."""
+    rows = [
+        (
+            row["kind"],
+            row["name"],
+            row["hardware"] or "-",
+            row["stage"],
+            row["idling"].replace("_", " "),
+            "-" if row["usd_per_hour"] is None else usd(row["usd_per_hour"]),
+            "-" if row["usd_per_month"] is None else usd(row["usd_per_month"]),
+        )
+        for row in answer["resources"]
+    ]
+    lines = table(("kind", "name", "hardware", "stage", "when idle", "USD/hour now", "USD/month"), rows, right=2)
+    total = f"{answer['owner']}: {usd(answer['usd_per_hour'])} an hour now, {usd(answer['usd_per_month'])} a month of 30 days without Jobs."
+    refused = [f"{KIND_WORDS[one['kind']]}s are not listed: {one['message']}" for one in answer["not_listed"]]
+    notes = [f"note: {note['message']}" for note in answer["caveats"]]
+    return "\n".join([*lines, total, *refused, *notes, prices_line(answer["prices"])])

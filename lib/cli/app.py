@@ -137,8 +137,11 @@ def hardware(*, space: str, tier: str, sleep_time: int | None, yes: bool, no_wai
 @guard_command
 def status(*, space: str, watch: bool, as_json: bool) -> None:
     """Show a Space's stage, hardware, price per hour and month, sleep time, volumes and models."""
-    from lib.cli.act import login, open_services  # noqa: PLC0415
-    from lib.cli.show import status_text  # noqa: PLC0415
+    from lib.cli.act import (  # noqa: PLC0415
+        login,
+        open_services,
+        status_text,
+    )
 
     account, token, code = open_services().account, login(), DONE
     if watch:
@@ -223,14 +226,47 @@ def sleep(*, space: str, seconds: int | None, sleep_time: int | None, yes: bool,
     )
 
 
+@main.command(
+    cls=EndpointCommand,
+    arguments="lib.service.account_overview:OverviewArguments",
+    short_help="List what your account pays for.",
+    epilog=examples("account", "account --owner my-organization --json"),
+)
+@as_json
+@guard_command
+def account(*, as_json: bool, **arguments: Any) -> None:
+    """List the Spaces, Inference Endpoints and Jobs of your account: what idles, and what each costs a month."""
+    from lib.cli.act import account_text, open_services, require_login  # noqa: PLC0415
+
+    token = require_login("list what runs in your account")
+    answer = open_services().account.account_overview(**arguments, token=token)
+    print_answer(answer, account_text(answer), as_json=as_json)
+
+
+@main.command(short_help="Stop one thing that is billed.", epilog=examples("stop space ada/chat", "stop job ada/687fb701 --yes"))
+@click.argument("kind", type=click.Choice(["space", "endpoint", "job"]))
+@click.argument("name", metavar="OWNER/NAME")
+@yes
+@as_json
+@guard_command
+def stop(*, kind: str, name: str, yes: bool, as_json: bool) -> None:
+    """Stop what `account` lists: pause a Space or an Inference Endpoint, or cancel a Job."""
+    from lib.cli.act import stop_resource  # noqa: PLC0415
+
+    stop_resource(kind, name, yes=yes, as_json=as_json)
+
+
 @main.command(short_help="List the tiers with memory and price.", epilog=examples("tiers", "tiers --json", "tiers --all"))
 @click.option("--all", "retired", is_flag=True, help="Also what the platform no longer offers.")
 @as_json
 @guard_command
 def tiers(*, retired: bool, as_json: bool) -> None:
     """List the tiers of Spaces with their memory and price; works offline with the bundled prices."""
-    from lib.cli.act import open_services  # noqa: PLC0415
-    from lib.cli.show import prices_line, tiers_text  # noqa: PLC0415
+    from lib.cli.act import (  # noqa: PLC0415
+        open_services,
+        prices_line,
+        tiers_text,
+    )
 
     services = open_services()
     answer = services.list_hardware("spaces", include_retired=retired)
@@ -255,8 +291,11 @@ def recommend(*, model: str, files: str | None, as_json: bool, **arguments: Any)
 
     Bundled models and parameter counts work offline; a gated model is read with the login of this machine.
     """
-    from lib.cli.act import login, open_services  # noqa: PLC0415
-    from lib.cli.show import recommendation_text  # noqa: PLC0415
+    from lib.cli.act import (  # noqa: PLC0415
+        login,
+        open_services,
+        recommendation_text,
+    )
 
     services = open_services()
     answer: Mapping[str, Any] = services.recommend(model, **arguments, token=login())
@@ -282,8 +321,11 @@ def recommend(*, model: str, files: str | None, as_json: bool, **arguments: Any)
 @guard_command
 def right_size(*, space_id: str, as_json: bool, **arguments: Any) -> None:
     """Say whether a Space's tier fits its models: what moving saves, or the reason to move up."""
-    from lib.cli.act import login, open_services  # noqa: PLC0415
-    from lib.cli.show import right_size_text  # noqa: PLC0415
+    from lib.cli.act import (  # noqa: PLC0415
+        login,
+        open_services,
+        right_size_text,
+    )
 
     say(f"Looking at {space_id}, and at its models ...")  # one that is not bundled takes some seconds to build
     answer = open_services().account.right_size(space_id, **arguments, token=login())

@@ -43,6 +43,7 @@ _CALLED = {
     "/set_sleep_time": "the command `sleep`",
     "/restart_space": "the command `restart`",
     "/space_status": "the command `status`",
+    "/account_overview": "the command `account`",
 }
 
 

@@ -171,7 +171,7 @@ _IDLING = {
     "free": "free",
     "unknown": "not known",
 }
-_STOPS = {
+STOP_EFFECTS = {
     "space": "It is paused: it stops, is not billed, and only its owner can restart it.",
     "endpoint": "It is paused: it stops, is not billed, and answers nothing until it is resumed by hand.",
     "job": "It is cancelled: it ends now, and what it has not saved is lost.",
@@ -255,7 +255,7 @@ def stop_review(kind: str, name: str) -> str:
     """What stopping it means, before anything is done."""
     return (
         '<section class="card review" aria-label="Review">'
-        f"<h3>Stop {escape(name)}</h3><p>{_STOPS[kind]} Nothing has been changed yet.</p></section>"
+        f"<h3>Stop {escape(name)}</h3><p>{STOP_EFFECTS[kind]} Nothing has been changed yet.</p></section>"
     )
 
 

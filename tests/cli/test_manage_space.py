@@ -17,7 +17,7 @@ import huggingface_hub.constants
 import pytest
 from click.testing import CliRunner, Result
 from hub_stand_in import Fault
-from space_stand_in import FakeSpace, Person, SpaceStandIn, demo
+from space_stand_in import FakeSpace, Person, RunningJob, SpaceStandIn, demo
 
 from lib.cli import act, outcome
 from lib.cli.app import main
@@ -30,7 +30,7 @@ from lib.service.space_status import RightSizeArguments
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "manage_space.py"
 TOKEN = "hf_sentinel_of_the_command_line"  # noqa: S105 - a stand-in's
-COMMANDS = ("hardware", "pause", "recommend", "restart", "right-size", "sleep", "status", "tiers")
+COMMANDS = ("account", "hardware", "pause", "recommend", "restart", "right-size", "sleep", "status", "stop", "tiers")
 Run = Callable[..., Result]
 
 
@@ -127,6 +127,25 @@ def test_a_yes_at_the_prompt_is_enough(run: Run, hub: SpaceStandIn) -> None:
     assert "$0.80 an hour and replica?" in done.stderr
     assert json.loads(done.stdout)["after"]["hardware"] == "l4x1"
     assert len(hub.actions()) == 1
+
+
+def test_an_account_is_listed_and_a_job_of_it_stopped(run: Run, hub: SpaceStandIn) -> None:
+    """A Job on an A10G, 1.00 USD an hour, is billed until it is cancelled; nothing is stopped without a yes."""
+    hub.add_job(RunningJob(id="ada/687fb701"))
+    listed = run("account")
+    assert re.search(r"^job +ada/687fb701 +a10g-small +RUNNING +ends +\$1\.00 +-$", listed.stdout, re.MULTILINE), listed.stdout
+    assert run("stop", "job", "ada/687fb701").exit_code == outcome.NOT_CONFIRMED
+    assert run("stop", "job", "ada/687fb701", typed="n\n").exit_code == outcome.NOT_CONFIRMED
+    assert hub.jobs["ada/687fb701"].stage == "RUNNING"
+    done = run("stop", "job", "ada/687fb701", typed="y\n")
+    assert "It is cancelled: it ends now" in done.stderr
+    assert done.stdout.startswith("ada/687fb701: CANCELED. ")
+    assert hub.jobs["ada/687fb701"].stage == "CANCELED"
+    assert (
+        json.loads(run("account", "--json").stdout)["usd_per_month"]
+        == json.loads(run("account", "--owner", "ada", "--json").stdout)["usd_per_month"]
+    )
+    assert run("account", token=None).exit_code == outcome.NOT_PERMITTED
 
 
 def test_pause_restart_sleep(run: Run, hub: SpaceStandIn) -> None:
