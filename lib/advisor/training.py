@@ -59,7 +59,7 @@ class TrainingOption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class TrainingChange:
     """Something to change, by code: the fields of the request that differ, what a device then needs, and the speed that is left."""
 
     code: str
@@ -135,7 +135,7 @@ def _hardware(catalog: Catalog, platforms: Sequence[str]) -> Iterator[tuple[Acce
             yield card, 1, card.memory_usable, None
 
 
-def find_changes(spec: ModelSpec, request: TrainingRequest, reference: Accelerator) -> list[Change]:
+def find_changes(spec: ModelSpec, request: TrainingRequest, reference: Accelerator) -> list[TrainingChange]:
     """What would take less memory, each on its own: most bytes first; speeds are compared on one card.
 
     Args:
@@ -156,7 +156,7 @@ def find_changes(spec: ModelSpec, request: TrainingRequest, reference: Accelerat
         after = predict_step(spec, other, reference)
         if then < now:
             ratio = after.tokens_per_s / other.devices / (speed.tokens_per_s / request.devices) if after and speed else None
-            changes.append(Change(code=code, fields=fields, saved_bytes=now - then, device_bytes=then, speed_ratio=ratio))
+            changes.append(TrainingChange(code=code, fields=fields, saved_bytes=now - then, device_bytes=then, speed_ratio=ratio))
     return sorted(changes, key=lambda change: -change.saved_bytes)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lib.cost.bill import CostEstimate, CostPart, bill_offer, describe_retired_tier, find_retired_tier
-from lib.cost.break_even import BreakEvenPoint, find_break_even
-from lib.cost.tokens import TokenPrice, bill_tokens
+from lib.cost.break_even import BreakEvenPoint, TokenPrice, bill_tokens, find_break_even
 from lib.cost.usage import Usage, ZeroGpuUse
 
 __all__ = [

@@ -1,22 +1,100 @@
-"""Break-even: at how many requests a day always-on, sleeping, ZeroGPU and per-token bills cross.
+"""Ways to pay side by side: a provider's price per token, the break-even between two ways, and several along traffic or hours.
 
-Always on means 24 h a day. ZeroGPU is the bill of one visitor who makes all the requests (for the owner it is free at any traffic).
+Break-even: at how many requests a day always-on, sleeping, ZeroGPU and per-token bills cross. Always on means 24 h a day. ZeroGPU is the
+bill of one visitor who makes all the requests (for the owner it is free at any traffic). A provider's bill is its price per million tokens
+at the stated traffic, less the account's monthly credits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import pairwise, product
 from typing import Literal
 
 from lib.catalog.offers import Offer
-from lib.catalog.rules import PlatformRules
-from lib.cost.bill import price_per_hour
-from lib.cost.tokens import TokenPrice, price_request
+from lib.catalog.rules import PlatformRules, ProviderCredits
+from lib.cost.bill import CostEstimate, CostPart, bill_offer, bill_storage, price_per_hour, sum_parts
 from lib.cost.usage import BestLoad, Usage, count_hours, estimate_zerogpu_use, measure_capacity, resolve_sleep_time, to_decimal
-from lib.laws.price import DAY_H, HOUR_S, beyond_quota, crossing_of_lines, first_where, rent
+from lib.laws.price import DAY_H, HOUR_S, TOKENS, beyond_quota, crossing_of_lines, first_where, rent, share, tokens_usd
+from lib.provenance import Source
 from lib.speed import SpeedEstimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenPrice:
+    """USD per million tokens of one provider, or of the visitor's own contract (`provider` says so)."""
+
+    provider: str
+    usd_per_million_input: Decimal
+    usd_per_million_output: Decimal
+    source: Source
+
+
+def price_request(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> Decimal:
+    """USD of one request of the stated shape."""
+    prompt = tokens_usd(
+        tokens=Decimal(usage.prompt_tokens), usd_per_million=price.usd_per_million_input, markup_percent=rules.markup_percent
+    )
+    return prompt + tokens_usd(
+        tokens=Decimal(usage.output_tokens), usd_per_million=price.usd_per_million_output, markup_percent=rules.markup_percent
+    )
+
+
+def bill_tokens(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> CostEstimate:
+    """The month at the stated traffic, less the account's monthly credits (which never make it negative)."""
+    requests = usage.requests_per_month
+    lines = (
+        ("prompt tokens", usage.prompt_tokens, price.usd_per_million_input),
+        ("answer tokens", usage.output_tokens, price.usd_per_million_output),
+    )
+    parts = tuple(
+        CostPart(
+            name=name,
+            kind="tokens",
+            usd_per_month=tokens_usd(tokens=requests * tokens, usd_per_million=rate, markup_percent=rules.markup_percent),
+            law=TOKENS,
+            inputs={"requests": f"{requests:f}", "tokens": str(tokens), "price": f"{rate} USD/10⁶"},
+            source=price.source.source,
+        )
+        for name, tokens, rate in lines
+    )
+    credit = min(rules.monthly_usd[usage.account], sum_parts(parts))
+    if credit > 0:
+        parts += (_credit(credit, usage, rules),)
+    total = sum_parts(parts)
+    return CostEstimate(
+        hardware=price.provider,
+        platform="providers",
+        usd_per_hour=Decimal(0),
+        billed_hours_per_month=Decimal(0),
+        compute_usd_per_month=total,
+        storage_usd_per_month=Decimal(0),
+        total_usd_per_month=total,
+        serving_usd_per_month=total,
+        usd_per_request=price_request(price, usage, rules),
+        usd_per_million_output_tokens=price.usd_per_million_output,
+        usd_per_million_input_tokens=price.usd_per_million_input,
+        usd_per_million_output_tokens_at_traffic=share(total * 1_000_000, requests * usage.output_tokens),
+        utilisation=None,
+        wakes_per_day=None,
+        payer="owner",
+        parts=parts,
+        sources=(price.source, *rules.sources),
+    )
+
+
+def _credit(credit: Decimal, usage: Usage, rules: ProviderCredits) -> CostPart:
+    return CostPart(
+        name="monthly credits",
+        kind="credit",
+        usd_per_month=-credit,
+        law="-min(credits, tokens)",
+        inputs={"account": usage.account, "credits": f"{rules.monthly_usd[usage.account]} USD/month"},
+        source=rules.sources[0].source,
+    )
+
 
 Way = Literal["always_on", "sleeping", "zerogpu", "per_token"]
 MOST_REQUESTS = 1_000_000_000
@@ -199,3 +277,147 @@ def _quota_against_tokens(bills: _Bills, price: TokenPrice, line: tuple[Decimal,
         return bills.point(*ahead, None, None, law)
     below: tuple[Way, Way] = ("zerogpu", "per_token") if line[1] > each else ("per_token", "zerogpu")
     return bills.point(*below, meeting, meeting * each - credit, law)
+
+
+Kind = Literal["running", "sleeping", "zerogpu", "per_token"]
+Axis = Literal["requests", "hours"]
+PER_DECADE = 10
+LEAST_END = 10_000
+MOST_END = 1_000_000_000
+FREE_FIRST = frozenset({"zerogpu", "per_token"})
+"""Ways that cost nothing without traffic: where bills are equal, these come first."""
+FINEST_H = Decimal("0.05")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One way to run it: an offer (`running` around its hours, `sleeping` between requests, `zerogpu`), or a price per token.
+
+    `replicas` and `concurrency` are those of this way (0: those of the use), `alone` that one visitor makes all requests on ZeroGPU.
+    """
+
+    kind: Kind
+    offer: Offer | None = None
+    price: TokenPrice | None = None
+    speed: SpeedEstimate | None = None
+    replicas: int = 0
+    concurrency: int = 0
+    alone: bool = True
+
+    def usage(self, usage: Usage) -> Usage:
+        """The use with the replicas and the concurrency of this way, without sleep where it runs on."""
+        return replace(
+            usage,
+            replicas=self.replicas or usage.replicas,
+            concurrency=self.concurrency or usage.concurrency,
+            sleep_after_s=Decimal(0) if self.kind == "running" else usage.sleep_after_s,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayChange:
+    """From here on (requests a day, or hours a day) the way number `after` costs less than `before`; USD per month at that point.
+
+    `ends` tells that `before` cannot carry more than that.
+    """
+
+    at: Decimal
+    before: int
+    after: int
+    usd_per_month: Decimal
+    ends: bool = False
+
+
+def price_option(option: Option, usage: Usage, rules: PlatformRules) -> Decimal | None:
+    """USD per month; `None` where this way cannot carry that traffic.
+
+    ZeroGPU costs nothing while the visitors' quotas carry the requests. Beyond them one visitor alone pays by GPU seconds, as in
+    `lib.cost.break_even`; several do not, and an account that cannot pay does not either: `None`.
+    """
+    if option.price is not None:
+        tokens = bill_tokens(option.price, usage, rules.providers)
+        return tokens.total_usd_per_month + _stored(usage, rules)
+    if option.offer is None:
+        return None
+    if option.kind == "zerogpu":
+        use = estimate_zerogpu_use(option.offer, usage, rules.zerogpu, option.speed)
+        carried = usage.requests_per_day <= (use.requests_in_quota if option.alone else use.most_requests)
+        beyond = Decimal(0) if carried else use.usd_per_month_alone if option.alone else None
+        return None if beyond is None else beyond + _stored(usage, rules)
+    return bill_offer(option.offer, option.usage(usage), rules, speed=option.speed).total_usd_per_month
+
+
+def _stored(usage: Usage, rules: PlatformRules) -> Decimal:
+    part = bill_storage(usage, rules.storage)
+    return Decimal(0) if part is None else part.usd_per_month
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """The ways to compare, along one axis, at one use."""
+
+    options: tuple[Option, ...]
+    axis: Axis
+    usage: Usage
+    rules: PlatformRules
+
+    @property
+    def xs(self) -> tuple[Decimal, ...]:
+        """Where bills are computed: whole requests, evenly on a logarithmic scale to a decade beyond the stated; or half hours."""
+        if self.axis == "hours":
+            return tuple(Decimal(half) / 2 for half in range(2, 49))
+        stated = self.usage.requests_per_day.to_integral_value()
+        end = min(MOST_END, max(LEAST_END, 10 ** len(f"{10 * stated - 1:f}")))
+        points = {Decimal(round(10 ** (step / PER_DECADE))) for step in range(PER_DECADE * (len(str(end)) - 1) + 1)}
+        return tuple(sorted(points | {max(Decimal(1), stated)}))
+
+    def bill(self, number: int, x: Decimal) -> Decimal | None:
+        """The bill of a way at one point of the axis."""
+        there = replace(self.usage, hours_per_day=x) if self.axis == "hours" else replace(self.usage, requests_per_day=x)
+        return price_option(self.options[number], there, self.rules)
+
+    def lines(self) -> tuple[tuple[Decimal | None, ...], ...]:
+        """The bills of each way at each of `xs`."""
+        return tuple(tuple(self.bill(number, x) for x in self.xs) for number in range(len(self.options)))
+
+    def changes(self, lines: Sequence[Sequence[Decimal | None]]) -> tuple[WayChange, ...]:
+        """Where the first offer's ways and any other way change places, and where the cheapest of all changes; by place on the axis.
+
+        Each point is found by halving between two neighbours of `xs`. Two ways of the same offer are not compared: sleep never costs more.
+        """
+        changes = set(self._along([_cheapest([line[n] for line in lines]) for n in range(len(self.xs))]))
+        first = self.options[0].offer if self.options else None
+        for mine, theirs in product(range(len(lines)), repeat=2):
+            if self.options[mine].offer is first is not self.options[theirs].offer and first is not None:
+                order = (theirs, mine) if self.options[theirs].kind in FREE_FIRST else (mine, theirs)
+                changes.update(self._along([_less(order, lines, n) for n in range(len(self.xs))]))
+        return tuple(sorted(changes, key=lambda change: (change.at, change.before, change.after)))
+
+    def _along(self, best: Sequence[int | None]) -> Iterator[WayChange]:
+        for (left, before), (right, after) in pairwise(zip(self.xs, best, strict=True)):
+            if before is not None and after is not None and before != after:
+                yield self._change(before, after, left, right)
+
+    def _change(self, before: int, after: int, low: Decimal, high: Decimal) -> WayChange:
+        while high - low > (1 if self.axis == "requests" else FINEST_H):
+            middle = (low + high) / 2
+            middle = middle.to_integral_value() if self.axis == "requests" else middle
+            first, second = self.bill(before, middle), self.bill(after, middle)
+            if first is not None and (second is None or first <= second):
+                low = middle
+            else:
+                high = middle
+        ends = self.bill(before, high) is None
+        return WayChange(
+            at=low if ends else high, before=before, after=after, usd_per_month=self.bill(after, high) or Decimal(0), ends=ends
+        )
+
+
+def _less(pair: tuple[int, int], lines: Sequence[Sequence[Decimal | None]], n: int) -> int | None:
+    best = _cheapest([lines[number][n] for number in pair])
+    return None if best is None else pair[best]
+
+
+def _cheapest(bills: Sequence[Decimal | None]) -> int | None:
+    prices = [(usd, number) for number, usd in enumerate(bills) if usd is not None]
+    return min(prices)[1] if prices else None

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Annotated
 
 from lib import workload
-from lib.advisor.training import Change, TrainingOption, find_changes, rank_hardware
+from lib.advisor.training import TrainingChange, TrainingOption, find_changes, rank_hardware
 from lib.answers.common import fill, source_entries
 from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingOptionEntry
 from lib.catalog.offers import PLATFORMS
@@ -189,7 +189,7 @@ def _option(option: TrainingOption) -> TrainingOptionEntry:
     return fill(TrainingOptionEntry, option, tokens_per_s_low=low, tokens_per_s=typical, tokens_per_s_high=high)
 
 
-def _change(request: TrainingRequest, change: Change) -> TrainingChangeEntry:
+def _change(request: TrainingRequest, change: TrainingChange) -> TrainingChangeEntry:
     return fill(TrainingChangeEntry, change, message=change_sentence(change.code, asdict(replace(request, **change.fields))))
 
 

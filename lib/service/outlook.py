@@ -16,7 +16,7 @@ from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
 from lib.cost.bill import bill_storage
-from lib.cost.outlook import Axis, Change, Kind, Option, Outlook, price_option
+from lib.cost.break_even import Axis, Kind, Option, Outlook, WayChange, price_option
 from lib.cost.usage import measure_capacity
 from lib.errors import UnknownHardware
 from lib.model.spec import ModelSpec
@@ -345,7 +345,7 @@ def _changes(outlook: Outlook, bills: Sequence[Sequence[Decimal | None]], lines:
     return list(changes.values())
 
 
-def _change(change: Change, lines: Sequence[LineEntry], outlook: Outlook) -> ChangeEntry:
+def _change(change: WayChange, lines: Sequence[LineEntry], outlook: Outlook) -> ChangeEntry:
     before, after = lines[change.before]["label"], lines[change.after]["label"]
     at = f"{change.at.quantize(Decimal('0.1')).normalize():,f}" if outlook.axis == "hours" else f"{change.at:,.0f}"
     where = f"{at} {'hours' if outlook.axis == 'hours' else 'requests'} a day"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from lib.catalog import load
-from lib.cost.tokens import TokenPrice
+from lib.cost.break_even import TokenPrice
 from lib.provenance import Source
 
 CATALOG = load()
