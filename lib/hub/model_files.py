@@ -286,27 +286,19 @@ def _stated_total(index: Any) -> int | None:
 
 
 async def _together(source: RepositoryReader, index: str) -> WeightsReading | None:
-    """All headers of a sharded copy in one request; None where the Hub does not give them, or gives those of other files than are listed.
-
-    Raises:
-        RateLimited: the Hub asks to wait, which a request per shard would not help.
-    """
+    """All headers of a sharded copy in one request; None where the Hub does not give them, or of other files than are listed."""
     url, files = source.hub.headers_url(source.listing.id, index), source.listing.files
     try:
         body = (await source.hub.fetch(source.client, url, what=source.listing.id, limit=_MAX_HEADERS_BYTES)).body
         return await parse_aside(len(body), _parse_together, body, source.listing.id, index.rpartition("/")[0], files)
     except RateLimited:
-        raise
+        raise  # a request per shard would not help
     except HubError:
         return None
 
 
 def _parse_together(body: bytes, what: str, folder: str, file_sizes: Mapping[str, int | None]) -> WeightsReading:
-    """Headers of several files, each checked as if it had come from its file.
-
-    Raises:
-        HubGarbage: they are none, or describe files that are not listed or are smaller.
-    """
+    """Headers of several files, each checked as if it had come from its file."""
     content = parse_object(body, what, "the answer with all headers", _MAX_TOGETHER_NODES)
     stated, at = content.get("headers"), f"{folder}/" if folder else ""
     if not isinstance(stated, dict) or not 0 < len(stated) <= MAX_SHARDS or not all(f"{at}{name}" in file_sizes for name in stated):

@@ -117,11 +117,7 @@ async def _search(client: AsyncClient, hub: Hub, words: str, limit: int) -> Sugg
 
 
 async def _list_models(client: AsyncClient, hub: Hub, limit: int, **chosen: str) -> list[tuple[str, dict[str, Any]]]:
-    """The most downloaded models that the Hub lists, with what it says of each; entries without a usable id are left out.
-
-    Raises:
-        HubError: the Hub could not be asked, or its answer could not be read.
-    """
+    """The most downloaded models that the Hub lists, with what it says of each; entries without a usable id are left out."""
     query = urlencode({**chosen, "limit": limit, "sort": "downloads"})
     answer = await hub.fetch(client, f"{hub.endpoint}/api/models?{query}", what=_WHAT, limit=_MAX_ANSWER_BYTES)
     entries = parse_json(answer.body, _WHAT, "it")
@@ -202,11 +198,7 @@ def request_providers(model_id: str, *, endpoint: str | None = None) -> Provider
 
 
 def _router(endpoint: str | None) -> Hub:
-    """The router as an anonymous caller sees it. Only huggingface.co has one: a server set to another Hub does not ask it.
-
-    Raises:
-        HubUnreachable: this server runs offline, or asks another Hub.
-    """
+    """The router as an anonymous caller sees it. Only huggingface.co has one: a server set to another Hub does not ask it."""
     from huggingface_hub import constants  # noqa: PLC0415  0.1 s, and only when the router is asked
 
     if constants.is_offline_mode():

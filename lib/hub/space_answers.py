@@ -223,11 +223,7 @@ _A = TypeVar("_A", bound=_Answer)
 
 
 def _read(shape: type[_A], data: Any, what: str) -> _A:
-    """The answer in its shape.
-
-    Raises:
-        HubGarbage: a field has a type or a value that it cannot have.
-    """
+    """The answer in its shape."""
     try:
         return shape.model_validate(data)
     except ValidationError as error:

@@ -122,11 +122,7 @@ class BoundedCall:
         return constants.INFERENCE_ENDPOINTS_ENDPOINT if origin(self.hub.endpoint) == _OFFICIAL else f"{self.hub.endpoint}/v2"
 
     def _allow(self, url: str) -> None:
-        """Only this Hub, and of it only what Spaces, Jobs and accounts need; for questions about Endpoints, their API.
-
-        Raises:
-            HubGarbage: another place; it came from the Hub's answers, or from the client's look-up of its agent registry.
-        """
+        """Only this Hub, and of it only what Spaces, Jobs and accounts need; for questions about Endpoints, their API."""
         path = urlsplit(url).path.removeprefix(urlsplit(self.hub.endpoint).path)
         here = origin(url) == origin(self.hub.endpoint) and (path in _PATHS or path.startswith(_UNDER))
         if not here and not (self.act in _ABOUT_ENDPOINTS and url.startswith(f"{self._endpoints_api()}/endpoint/")):

@@ -91,12 +91,7 @@ def encode_text(tokenizer: Any, text: str, control: re.Pattern[str] | None) -> l
 
 
 def _render_template(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> str:
-    """The template's text, ready for the answer; models that think aloud are asked not to.
-
-    Raises:
-        BadArgument: the template refuses this order of turns.
-        ModelNotAtHand: the template cannot be used at all.
-    """
+    """The template's text, ready for the answer; models that think aloud are asked not to."""
     from jinja2 import TemplateError  # noqa: PLC0415
 
     try:

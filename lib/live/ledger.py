@@ -232,11 +232,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    """Put the table into a new file, in one step: another process that opens it meanwhile would take half of it for another program's.
-
-    Raises:
-        NotOurs: the file is not a ledger of this app.
-    """
+    """Put the table into a new file, in one step: another process that opens it meanwhile would take half of it for another program's."""
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         version, tables = _version(connection), connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -249,12 +245,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 
 def _open_database(path: Path | None) -> sqlite3.Connection:
-    """A connection with the table in it; None means memory.
-
-    Raises:
-        OSError: the folder cannot be made.
-        sqlite3.Error: the file cannot be used.
-    """
+    """A connection with the table in it; None means memory."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path or ":memory:", timeout=_PATIENCE_S, check_same_thread=False)
