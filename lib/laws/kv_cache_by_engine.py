@@ -1,11 +1,11 @@
 """Bytes of cache by engine: transformers holds what its cache classes hold, the others allocate blocks, cells or pages.
 
     transformers   `lib.laws.kv_cache`, exact
-    vllm           `vllm_cache_bytes`, blocks of 16 tokens
-    sglang, tensorrt-llm, tgi    `block_cache_bytes`, blocks of 1 or 32 tokens
+    vllm           `vllm_cache`, blocks of 16 tokens
+    sglang, tensorrt-llm, tgi    `block_cache`, blocks of 1 or 32 tokens
     tei            none: one pass over a text keeps nothing
-    llama.cpp      `llamacpp_cache_bytes`, cells of 256 tokens, allocated at start
-    vllm-tpu       `tpu_cache_bytes`, pages whose rows are padded to the chip's registers
+    llama.cpp      `llamacpp_cache`, cells of 256 tokens, allocated at start
+    vllm-tpu       `tpu_cache`, pages whose rows are padded to the chip's registers
 
 Symbols are those of `lib.laws.kv_cache`; each law stands with its function, with its limits and sources, and returns codes of what it
 leaves open.
@@ -14,7 +14,7 @@ leaves open.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from lib.engines import MICRO_BATCH, CacheLayout, traits_of
@@ -61,6 +61,34 @@ class EngineCache(NamedTuple):
         return Bytes(sum(self.by_kind.values()))
 
 
+class _CacheQuestion(NamedTuple):
+    """The terms of a model, T, B, b, D, the encoder's positions, b of states where it differs, and u."""
+
+    terms: Sequence[Term]
+    tokens: int
+    batch: int
+    element_bytes: float
+    head_dim: int
+    encoder_tokens: int
+    state_bytes: float | None
+    micro_batch: int
+
+    def as_transformers(self, terms: Sequence[Term]) -> dict[str, Bytes]:
+        """Some of the terms as transformers holds them."""
+        of = self
+        return cache_bytes_by_kind(
+            terms, tokens=of.tokens, batch=of.batch, element_bytes=of.element_bytes, encoder_tokens=of.encoder_tokens,
+            state_bytes=of.state_bytes,
+        )  # fmt: skip
+
+
+def _sum_up(sizes: Iterable[tuple[str, float]], codes: Iterable[str]) -> EngineCache:
+    by_kind: dict[str, float] = {}
+    for kind, size in sizes:
+        by_kind[kind] = by_kind.get(kind, 0) + size
+    return EngineCache({kind: Bytes(math.ceil(size)) for kind, size in by_kind.items()}, tuple(dict.fromkeys(codes)))
+
+
 _BLOCK = 16
 _LATENT_BLOCK = 64
 _SCALE_BYTES, _SCALED = 4, 128
@@ -97,9 +125,7 @@ def block_tokens(term: Term, element_bytes: float, state_page: int) -> int:
     return max(least, math.ceil(wanted / least) * least)
 
 
-def vllm_cache_bytes(
-    terms: Sequence[Term], *, tokens: int, batch: int, element_bytes: float, encoder_tokens: int = 0, state_bytes: float | None = None
-) -> tuple[dict[str, Bytes], tuple[str, ...]]:
+def vllm_cache(of: _CacheQuestion) -> EngineCache:
     """Cache blocks that vLLM hands to B sequences of T tokens, by layer kind, and codes of what is left open.
 
         M = B · Σ_k  slots(L_k) · ⌈n_k(T) / s⌉ · s · e_k · b          attention, in blocks of s tokens
@@ -125,50 +151,31 @@ def vllm_cache_bytes(
     Codes: `engine_state_dtype` (states are counted as transformers keeps them), `engine_cache_layout` (a kind is counted without
     the engine's own layout).
     """
-    states = [t for t in terms if is_state(t)]
-    paged = [t for t in terms if t.growth in {"tokens", "window", "encoder"} and t.holds != "indexer keys"]
-    held_state = max((t.layers for t in states), default=0)
-    page = sum(math.ceil(t.elements * width(t, element_bytes, state_bytes)) for t in states)
-    widths = {t.elements for t in paged}
-    even = len(widths) == 1 and not any(t.growth in {"blocks", "remainder", "step"} for t in terms)
-    counts = [t.layers for t in paged] + ([held_state] if states else [])
-    padded = page
-    by_kind: dict[str, float] = {}
-
-    def add(kind: str, size: float) -> None:
-        by_kind[kind] = by_kind.get(kind, 0) + batch * size
-
+    states = [t for t in of.terms if is_state(t)]
+    paged = [t for t in of.terms if t.growth in {"tokens", "window", "encoder"} and t.holds != "indexer keys"]
+    indexers = [t for t in of.terms if t.holds == "indexer keys"]
+    rest = [t for t in of.terms if t not in paged and t not in states and t.holds != "indexer keys"]
+    state_layers = max((t.layers for t in states), default=0)
+    page = padded = sum(math.ceil(t.elements * width(t, of.element_bytes, of.state_bytes)) for t in states)
+    even = len({t.elements for t in paged}) == 1 and not any(t.growth in {"blocks", "remainder", "step"} for t in of.terms)
+    counts = [t.layers for t in paged] + ([state_layers] if states else [])
+    sizes: list[tuple[str, float]] = []
     for term in paged:
-        block = block_tokens(term, element_bytes, page)
+        block = block_tokens(term, of.element_bytes, page)
         layers = slots(term.layers, counts) if even else term.layers
-        add(term.kind, layers * blocks(term, tokens, encoder_tokens, block) * block * term.elements * element_bytes)
-        padded = max(padded, math.ceil(block * term.elements * element_bytes))
-    for term in (t for t in terms if t.holds == "indexer keys"):
+        sizes.append((term.kind, layers * blocks(term, of.tokens, of.encoder_tokens, block) * block * term.elements * of.element_bytes))
+        padded = max(padded, math.ceil(block * term.elements * of.element_bytes))
+    for term in indexers:
         row = term.elements + _SCALE_BYTES * math.ceil(term.elements / _SCALED)
-        add(term.kind, term.layers * blocks(term, tokens, encoder_tokens, _LATENT_BLOCK) * _LATENT_BLOCK * row)
+        sizes.append((term.kind, term.layers * blocks(term, of.tokens, of.encoder_tokens, _LATENT_BLOCK) * _LATENT_BLOCK * row))
     if states:
-        add(states[-1].kind, (slots(held_state, counts) if even or not paged else held_state) * padded)
-    rest = [t for t in terms if t not in paged and t not in states and t.holds != "indexer keys"]
-    left = cache_bytes_by_kind(
-        rest, tokens=tokens, batch=1, element_bytes=element_bytes, encoder_tokens=encoder_tokens, state_bytes=state_bytes
-    )
-    for kind, size in left.items():
-        add(kind, size)
+        sizes.append((states[-1].kind, (slots(state_layers, counts) if even or not paged else state_layers) * padded))
+    sizes += of._replace(batch=1).as_transformers(rest).items()
     codes = (("engine_state_dtype",) if states else ()) + (("engine_cache_layout",) if rest or (paged and not even) else ())
-    return {kind: Bytes(math.ceil(size)) for kind, size in by_kind.items()}, codes
+    return _sum_up(((kind, of.batch * size) for kind, size in sizes), codes)
 
 
-def block_cache_bytes(
-    terms: Sequence[Term],
-    *,
-    tokens: int,
-    batch: int,
-    element_bytes: float,
-    block: int,
-    even: bool,
-    encoder_tokens: int = 0,
-    state_bytes: float | None = None,
-) -> tuple[dict[str, Bytes], tuple[str, ...]]:
+def block_cache(of: _CacheQuestion, *, block: int, even: bool) -> EngineCache:
     """Cache blocks for B sequences of T tokens, by layer kind, and codes of what is left open: SGLang, TensorRT-LLM and TGI.
 
         M = B · Σ_k  L_k · ⌈n_k(T) / s⌉ · s · e_k · b
@@ -184,24 +191,20 @@ def block_cache_bytes(
     (`tokens_per_block` 32); text-generation-inference `server/text_generation_server/models/globals.py` (`BLOCK_SIZE`) and
     `flash_causal_lm.py` (`init_kv_cache`), db931fc; read 2026-11-22.
 
-    Codes: `engine_state_dtype`, `engine_cache_layout` as in `vllm_cache_bytes`.
+    Codes: `engine_state_dtype`, `engine_cache_layout` as in `vllm_cache`.
     """
-    by_kind: dict[str, float] = {}
+    sizes: list[tuple[str, float]] = []
     codes: list[str] = []
-    slide_alone = not keeps_windows(terms)
-    for term in terms:
+    slide_alone = not keeps_windows(of.terms)
+    for term in of.terms:
         if term.growth in {"tokens", "window"} and term.holds != "indexer keys":
             whole = even and not slide_alone
-            count = tokens if whole or term.growth == "tokens" else min(tokens, term.span + 1)
-            size = batch * term.layers * math.ceil(count / block) * block * term.elements * element_bytes
+            count = of.tokens if whole or term.growth == "tokens" else min(of.tokens, term.span + 1)
+            sizes.append((term.kind, of.batch * term.layers * math.ceil(count / block) * block * term.elements * of.element_bytes))
         else:
-            held = cache_bytes_by_kind(
-                [term], tokens=tokens, batch=batch, element_bytes=element_bytes, encoder_tokens=encoder_tokens, state_bytes=state_bytes
-            )
-            size = float(sum(held.values()))
+            sizes += of.as_transformers([term]).items()
             codes.append("engine_state_dtype" if is_state(term) else "engine_cache_layout")
-        by_kind[term.kind] = by_kind.get(term.kind, 0) + size
-    return {kind: Bytes(math.ceil(size)) for kind, size in by_kind.items()}, tuple(dict.fromkeys(codes))
+    return _sum_up(sizes, codes)
 
 
 _CELLS = 256
@@ -229,9 +232,7 @@ def cells(term: Term, tokens: int, *, windowed: bool = True, micro_batch: int = 
     return whole_cells(tokens)
 
 
-def llamacpp_cache_bytes(
-    terms: Sequence[Term], *, tokens: int, batch: int, element_bytes: float = 2.0, encoder_tokens: int = 0, micro_batch: int = MICRO_BATCH
-) -> tuple[dict[str, Bytes], tuple[str, ...]]:
+def llamacpp_cache(of: _CacheQuestion) -> EngineCache:
     """Cache that llama.cpp allocates at start for B sequences of T tokens each, by layer kind, and codes of what is left open.
 
         M = B · Σ_k  L_k · e_k · b · cells_k   +   B · Σ_states  L · e · 4
@@ -257,22 +258,21 @@ def llamacpp_cache_bytes(
     Codes: `engine_cache_layout` (a kind is counted as transformers holds it), `engine_latent_build` (latent attention as in builds
     of 2026).
     """
-    by_kind: dict[str, float] = {}
+    sizes: list[tuple[str, float]] = []
     codes: list[str] = []
-    windowed = keeps_windows(terms)
-    for term in terms:
+    windowed = keeps_windows(of.terms)
+    for term in of.terms:
         if term.growth in {"tokens", "window"} and term.holds != "indexer keys":
-            size = batch * term.layers * term.elements * element_bytes * cells(term, tokens, windowed=windowed, micro_batch=micro_batch)
-        elif term.growth == "constant" and "state" in term.holds:
-            size = float(batch * term.layers * term.elements * _STATE)
+            held = cells(term, of.tokens, windowed=windowed, micro_batch=of.micro_batch)
+            sizes.append((term.kind, of.batch * term.layers * term.elements * of.element_bytes * held))
+        elif is_state(term):
+            sizes.append((term.kind, of.batch * term.layers * term.elements * _STATE))
         else:
-            held = cache_bytes_by_kind([term], tokens=tokens, batch=batch, element_bytes=element_bytes, encoder_tokens=encoder_tokens)
-            size = float(sum(held.values()))
+            sizes += of.as_transformers([term]).items()
             codes.append("engine_cache_layout")
         if "latent" in term.kind:
             codes.append("engine_latent_build")
-        by_kind[term.kind] = by_kind.get(term.kind, 0) + size
-    return {kind: Bytes(math.ceil(size)) for kind, size in by_kind.items()}, tuple(dict.fromkeys(codes))
+    return _sum_up(sizes, codes)
 
 
 _LANES = 128
@@ -311,16 +311,7 @@ def row_elements(elements: int, head_dim: int, element_bytes: float) -> int:
     return round_up(2 * count, packed) * round_up(head_dim, _LANES)
 
 
-def tpu_cache_bytes(
-    terms: Sequence[Term],
-    *,
-    tokens: int,
-    batch: int,
-    element_bytes: float,
-    head_dim: int,
-    encoder_tokens: int = 0,
-    state_bytes: float | None = None,
-) -> tuple[dict[str, Bytes], tuple[str, ...]]:
+def tpu_cache(of: _CacheQuestion) -> EngineCache:
     """Cache pages that vLLM on TPU (tpu-inference) hands to B sequences of T tokens, by layer kind, and codes of what is left open.
 
         M = B · Σ_k  L_k · ⌈n_k(T) / s⌉ · s · row_k · b
@@ -341,34 +332,22 @@ def tpu_cache_bytes(
     Source: tpu-inference b8692ff (2026-08-22), `kernels/ragged_paged_attention/v3/kernel.py`, `kernel_hd64.py`, `kernels/mla/v2/kernel.py`,
     `layers/vllm/backends/flash_attn.py` and `flash_attn_mla.py`; read 2026-11-21.
 
-    Args:
-        terms: what the layers cache.
-        tokens: T.
-        batch: B.
-        element_bytes: bytes of one element of the cache dtype, 1, 2 or 4.
-        head_dim: D.
-        encoder_tokens: length of the encoder's input.
-        state_bytes: bytes of one element of the compute dtype, where it differs from the cache's.
-
     Codes: `engine_cache_layout` (a kind is counted as transformers holds it).
     """
-    by_kind: dict[str, float] = {}
+    sizes: list[tuple[str, float]] = []
     codes: list[str] = []
-    for term in terms:
+    for term in of.terms:
         latent = "latent" in term.kind and term.holds != "indexer keys"
-        heads = not latent and head_dim > 0 and term.elements % (2 * head_dim) == 0 and term.holds == "keys and values"
+        heads = not latent and of.head_dim > 0 and term.elements % (2 * of.head_dim) == 0 and term.holds == "keys and values"
         if term.growth in {"tokens", "window"} and (latent or heads):
-            page = _LATENT_PAGE if latent else page_tokens(tokens)
-            row = round_up(term.elements, _LANES) if latent else row_elements(term.elements, head_dim, element_bytes)
-            size = batch * term.layers * blocks(term, tokens, encoder_tokens, page) * page * row * element_bytes
+            page = _LATENT_PAGE if latent else page_tokens(of.tokens)
+            row = round_up(term.elements, _LANES) if latent else row_elements(term.elements, of.head_dim, of.element_bytes)
+            pages = blocks(term, of.tokens, of.encoder_tokens, page)
+            sizes.append((term.kind, of.batch * term.layers * pages * page * row * of.element_bytes))
         else:
-            held = cache_bytes_by_kind(
-                [term], tokens=tokens, batch=batch, element_bytes=element_bytes, encoder_tokens=encoder_tokens, state_bytes=state_bytes
-            )
-            size = float(sum(held.values()))
+            sizes += of.as_transformers([term]).items()
             codes.append("engine_cache_layout")
-        by_kind[term.kind] = by_kind.get(term.kind, 0) + size
-    return {kind: Bytes(math.ceil(size)) for kind, size in by_kind.items()}, tuple(dict.fromkeys(codes))
+    return _sum_up(sizes, codes)
 
 
 def engine_cache(
@@ -383,27 +362,17 @@ def engine_cache(
     state_bytes: float | None = None,
     micro_batch: int = MICRO_BATCH,
 ) -> EngineCache:
-    """What `engine` holds or allocates for B sequences of T tokens; arguments as in `cache_bytes_by_kind` and `tpu_cache_bytes`.
+    """What `engine` holds or allocates for B sequences of T tokens; arguments as in `cache_bytes_by_kind`, and D and u.
 
     Raises:
         ValueError: there is no engine of this name.
     """
-    kinds = tuple(terms or ())
-    size = {"tokens": tokens, "batch": batch, "encoder_tokens": encoder_tokens}
     traits = traits_of(engine)
-    layout = traits.cache
-    if not kinds or layout == "none":
+    of = _CacheQuestion(tuple(terms or ()), tokens, batch, element_bytes, head_dim, encoder_tokens, state_bytes, micro_batch)
+    if not of.terms or traits.cache == "none":
         return EngineCache({}, ())
-    if layout in {"blocks", "even blocks"}:
-        return EngineCache(
-            *block_cache_bytes(
-                kinds, **size, element_bytes=element_bytes, block=traits.block_tokens, even=layout == "even blocks", state_bytes=state_bytes
-            )
-        )
-    if layout == "exact":
-        return EngineCache(cache_bytes_by_kind(kinds, **size, element_bytes=element_bytes, state_bytes=state_bytes), ())
-    if layout == "grouped blocks":
-        return EngineCache(*vllm_cache_bytes(kinds, **size, element_bytes=element_bytes, state_bytes=state_bytes))
-    if layout == "cells":
-        return EngineCache(*llamacpp_cache_bytes(kinds, **size, element_bytes=element_bytes, micro_batch=micro_batch))
-    return EngineCache(*tpu_cache_bytes(kinds, **size, element_bytes=element_bytes, head_dim=head_dim, state_bytes=state_bytes))
+    if traits.cache == "exact":
+        return EngineCache(of.as_transformers(of.terms), ())
+    if traits.cache in {"blocks", "even blocks"}:
+        return block_cache(of, block=traits.block_tokens, even=traits.cache == "even blocks")
+    return {"grouped blocks": vllm_cache, "cells": llamacpp_cache, "pages": tpu_cache}[traits.cache](of)

@@ -48,9 +48,8 @@ from lib.speed import (
 )
 from lib.speed.hardware import find_peak
 from lib.speed.timing import bytes_moved, prompt_attention_flop
-from lib.traffic.latency import FormatEffect, LatencyPart
+from lib.traffic.latency import LONGEST_MS, FormatEffect, LatencyPart, MeasuredTimes, read_metrics
 from lib.traffic.latency import diagnose_latency as diagnose
-from lib.traffic.metrics_text import LONGEST_MS, MeasuredTimes, read_metrics
 from lib.workload import gather_media
 
 if TYPE_CHECKING:

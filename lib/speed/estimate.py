@@ -7,7 +7,7 @@ arithmetic, and launching with both. What overlaps is counted once: the longer o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -92,20 +92,12 @@ def _explained(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
     if estimate.throughput_tokens_per_s is not None and (hears or not decodes):
         items = estimate.throughput_tokens_per_s.times(1.0 / (request.output_tokens if decodes else float(table.inputs.prompt_tokens[0])))
     return ExplainedSpeed(
-        request=request,
-        ttft_s=estimate.ttft_s,
-        tpot_s=estimate.tpot_s,
-        throughput_tokens_per_s=estimate.throughput_tokens_per_s,
-        bound=estimate.bound,
-        floor=estimate.floor,
-        prefill_s=estimate.prefill_s,
+        **{field.name: getattr(estimate, field.name) for field in fields(estimate)},
         precision=of.precision,
         engine=of.layout.engine,
         running_requests=of.running_requests,
         items_per_s=items,
         unit="sequences" if not decodes else "windows" if hears else "tokens",
-        windows=estimate.windows,
-        sound_s=estimate.sound_s,
         decode_parts=decode_parts(table) if decodes else (),
         prompt_parts=prompt_parts(table),
         caveats=_caveats(of, calibration),

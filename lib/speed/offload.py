@@ -19,7 +19,7 @@ from lib.memory.resolve import UNLIMITED, resolve_request
 from lib.provenance import Caveat, Value
 from lib.speed.batch import SpeedRequest
 from lib.speed.hardware import PCIE_SLOT, TYPICAL_CPUS
-from lib.speed.predict import Band, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart
+from lib.speed.predict import Band, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart, combine_bands
 from lib.units import GIB, Seconds, TokensPerSecond
 from lib.workload import MemoryRequest
 
@@ -145,19 +145,11 @@ def _prompt_on_host(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate) -
         )
         return Seconds(min(on_host_s, copied))
 
-    return Band(
-        value=least(gpu.ttft_s.value, host.ttft_s.value),
-        low=least(gpu.ttft_s.low, host.ttft_s.low),
-        high=least(gpu.ttft_s.high, host.ttft_s.high),
-    )
+    return combine_bands(least, gpu.ttft_s, host.ttft_s)
 
 
 def _mixed(share: float, gpu: Band[Seconds], host: Band[Seconds]) -> Band[Seconds]:
-    return Band(
-        value=parallelism.mixed_time(on_gpu_s=gpu.value, on_host_s=host.value, share=share),
-        low=parallelism.mixed_time(on_gpu_s=gpu.low, on_host_s=host.low, share=share),
-        high=parallelism.mixed_time(on_gpu_s=gpu.high, on_host_s=host.high, share=share),
-    )
+    return combine_bands(lambda gpu_s, host_s: parallelism.mixed_time(on_gpu_s=gpu_s, on_host_s=host_s, share=share), gpu, host)
 
 
 def _throughput(request: SpeedRequest, ttft: Band[Seconds], tpot: Band[Seconds] | None) -> Band[TokensPerSecond]:

@@ -7,7 +7,7 @@ ttft: time to first token. tpot: mean time per output token after the first, whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
@@ -56,6 +56,11 @@ class Band(Generic[Number_co]):
     def times(self, factor: float) -> Band[float]:
         """The band in another unit."""
         return Band(value=self.value * factor, low=self.low * factor, high=self.high * factor)
+
+
+def combine_bands(law: Callable[[float, float], Seconds], one: Band[Seconds], other: Band[Seconds]) -> Band[Seconds]:
+    """A time made of two others by a law that grows with both."""
+    return Band(value=law(one.value, other.value), low=law(one.low, other.low), high=law(one.high, other.high))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

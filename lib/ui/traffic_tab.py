@@ -26,7 +26,7 @@ from lib.present.traffic_rows import (
     needs_table,
 )
 from lib.service.arguments import MAX_CONCURRENCY
-from lib.traffic.metrics_text import LONGEST_MS
+from lib.traffic.latency import LONGEST_MS
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import AT_ONCE, Ticks, close_on_exit, follow

@@ -14,8 +14,7 @@ from lib.catalog import load
 from lib.errors import BadArgument, UnsupportedModel
 from lib.model import bundled
 from lib.speed import SpeedRequest, predict_speed
-from lib.traffic.latency import Diagnosis, RequestPart, diagnose_latency
-from lib.traffic.metrics_text import MAX_TEXT, MeasuredTimes, read_metrics
+from lib.traffic.latency import MAX_TEXT, Diagnosis, MeasuredTimes, RequestPart, diagnose_latency, read_metrics
 
 CATALOG = load()
 LLAMA = bundled.find_spec("meta-llama/Llama-3.1-8B-Instruct")
