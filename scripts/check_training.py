@@ -28,7 +28,7 @@ from scipy.optimize import least_squares, minimize
 from lib import catalog
 from lib.advisor.training import judge_fit
 from lib.errors import UnsupportedModel
-from lib.laws.runtime import CUDA_CONTEXT, Range
+from lib.laws.runtime import CUDA_CONTEXT, ByteRange
 from lib.laws.training import moving_bytes
 from lib.memory.training import (
     AllocatorConstants,
@@ -53,7 +53,7 @@ TOO_LOW_WEIGHS = 3
 """As much as an error upwards: a run that ends for want of memory costs more than a card that is larger than needed. A judgement."""
 MOVES = 0.05
 """Of the tensors, below which a run says nothing about the share."""
-FIXED = Range(Bytes(0), Bytes(GIB // 2), Bytes(2 * GIB))
+FIXED = ByteRange(Bytes(0), Bytes(GIB // 2), Bytes(2 * GIB))
 Floats = NDArray[np.float64]
 
 

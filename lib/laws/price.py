@@ -305,9 +305,9 @@ def awake_time(
         return AwakeTime(seconds_per_day=max(Decimal(0), min(DAY_S, seconds)), wakes_per_day=rate * asleep)
 
 
-def _asleep(rate: Decimal, window: Decimal, kept: Decimal) -> tuple[Decimal, Decimal]:
+def _asleep(rate: Decimal, window: Decimal, awake_s: Decimal) -> tuple[Decimal, Decimal]:
     """∫ exp(-λ·a(t)) dt over the window and over the rest of the day; a(t) is linear between the breaks."""
-    days, rest = divmod(kept, DAY_S)
+    days, rest = divmod(awake_s, DAY_S)
     breaks = sorted({Decimal(0), window, rest, (window + rest) % DAY_S, DAY_S})
     inside = outside = Decimal(0)
     for start, stop in pairwise(breaks):

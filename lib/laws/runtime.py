@@ -65,7 +65,7 @@ LAW = Law(
 WORKSPACE, GRAPHS = "cuBLAS workspace", "captured graphs"
 
 
-class Range(NamedTuple):
+class ByteRange(NamedTuple):
     """A figure known as a range, in bytes."""
 
     low: Bytes
@@ -73,8 +73,8 @@ class Range(NamedTuple):
     high: Bytes
 
 
-def _range(low: float, typical: float, high: float) -> Range:
-    return Range(Bytes(int(low)), Bytes(int(typical)), Bytes(int(high)))
+def _range(low: float, typical: float, high: float) -> ByteRange:
+    return ByteRange(Bytes(int(low)), Bytes(int(typical)), Bytes(int(high)))
 
 
 NOTHING = _range(0, 0, 0)
@@ -87,7 +87,7 @@ _SMALL_WORKSPACE = 8_519_680
 _HOPPER = (9, 0)
 
 
-def cublas_workspace(compute_capability: tuple[int, int] | None) -> Range:
+def cublas_workspace(compute_capability: tuple[int, int] | None) -> ByteRange:
     """Workspace of cuBLAS; with an unknown card it may be either."""
     if compute_capability is None:
         return _range(_SMALL_WORKSPACE, _SMALL_WORKSPACE, 32 * MIB)
@@ -95,7 +95,7 @@ def cublas_workspace(compute_capability: tuple[int, int] | None) -> Range:
     return _range(size, size, size)
 
 
-def runtime_parts(*, engine: str, silicon: str, compute_capability: tuple[int, int] | None = None) -> dict[str, Range]:
+def runtime_parts(*, engine: str, silicon: str, compute_capability: tuple[int, int] | None = None) -> dict[str, ByteRange]:
     """Components of one process on one device of this kind (`gpu`, `cpu`, `tpu`, `neuron`), by name.
 
     >>> sum(part.typical for part in runtime_parts(engine="transformers", silicon="gpu", compute_capability=(8, 9)).values()) // MIB

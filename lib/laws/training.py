@@ -52,7 +52,7 @@ _CHUNK_TOKENS = 256
 _FUSED_COPIES = 4
 
 
-class Trained(NamedTuple):
+class TrainedParameters(NamedTuple):
     """What is trained: parameters in all, of these the ones in matrices of layers, their rows and columns, and the largest tensor."""
 
     parameters: int
@@ -70,10 +70,10 @@ class OptimizerStates(NamedTuple):
     temporary: Bytes
 
 
-def optimizer_states(optimizer: Optimizer, trained: Trained, *, foreach: bool) -> OptimizerStates:
+def optimizer_states(optimizer: Optimizer, trained: TrainedParameters, *, foreach: bool) -> OptimizerStates:
     """What an optimizer takes for what is trained; `foreach`: the plain implementation of torch, which copies one moment.
 
-    >>> optimizer_states("adamw", Trained(1000, 1000, 100, 500, 2), foreach=False).resident
+    >>> optimizer_states("adamw", TrainedParameters(1000, 1000, 100, 500, 2), foreach=False).resident
     4000
     """
     p, w = trained.parameters, trained.width
@@ -89,7 +89,7 @@ def optimizer_states(optimizer: Optimizer, trained: Trained, *, foreach: bool) -
     return OptimizerStates(*(Bytes(round(sizes.get(optimizer, 0))) for sizes in (resident, paged, temporary)))
 
 
-def gradient_bytes(trained: Trained) -> Bytes:
+def gradient_bytes(trained: TrainedParameters) -> Bytes:
     """One gradient for each trained parameter, in its own dtype."""
     return Bytes(trained.parameters * trained.width)
 

@@ -303,9 +303,9 @@ class ActivationBytes:
         return law.TRACED_MOMENTS if self._fits else law.PREFILL
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether the sizes are the model's own, or those of a typical decoder."""
-        return self._sizes.known
+        return self._sizes.is_known
 
     @property
     def inputs(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from lib.engines import traits_of
 from lib.identity import ById
 from lib.laws import parallelism
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
-from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, Claim, Range, runtime_parts
+from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, ByteRange, Claim, runtime_parts
 from lib.laws.training import StepPart
 from lib.memory.components import WHOLE, ActivationBytes, CacheBytes, Shares, WeightBytes, count_weight_bytes, is_latent
 from lib.memory.pipeline import OutputSize, PipelineMemory, StageBytes
@@ -42,12 +42,12 @@ class PerDevice:
         self.spec, self.request, self.weights = spec, request, of
         self.parallel = traits_of(request.engine).tensor_parallel and request.devices > 1
         self.activation = ActivationBytes(spec, request)
-        self.runtime: dict[str, Range] = runtime_parts(
+        self.runtime: dict[str, ByteRange] = runtime_parts(
             engine=request.engine, silicon=request.silicon, compute_capability=request.compute_capability
         )
         self._stages = PipelineMemory(spec, spec.pipeline, request) if spec.pipeline and request.mode == "inference" else None
         self._layers = max(1, spec.dimensions.layers)
-        self.cache = CacheBytes(_cached(spec, request), request, spec.dimensions.head_dim, self._shares())
+        self.cache = CacheBytes(_cache_terms(spec, request), request, spec.dimensions.head_dim, self._shares())
         self.trains = request.mode != "inference"
         if self.trains:
             self.runtime = {name: part for name, part in self.runtime.items() if name != WORKSPACE}  # among what was fitted
@@ -92,7 +92,7 @@ class PerDevice:
         on_host = cache - parallelism.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
         return self.host_weights + on_host + self.activation.host_buffer(tokens) + CPU_NATIVE.typical
 
-    def dealt(self, cache: int) -> int:
+    def fullest_share(self, cache: int) -> int:
         """The fullest device's part of a cache whose layers are dealt out whole."""
         n = self.request.devices
         if self.on_gpu is not None:
@@ -128,7 +128,7 @@ class PerDevice:
         """The stages of a pipeline that was run; none of any other model."""
         return self._stages.all(batch) if self._stages else ()
 
-    def held_weights(self, batch: int) -> dict[str, int] | None:
+    def stage_weights(self, batch: int) -> dict[str, int] | None:
         """Weights on the device in a pipeline's fullest stage, by component; None of any other model."""
         return self._stages.fullest(batch).weights if self._stages else None
 
@@ -143,7 +143,7 @@ class PerDevice:
         return self._stages.size if self._stages else None
 
     def _weights_on_device(self, batch: int) -> int:
-        by_component = self.held_weights(batch)
+        by_component = self.stage_weights(batch)
         return self.device_weights if by_component is None else sum(by_component.values())
 
     def claim(self, tokens: int, batch: int) -> Claim:
@@ -161,20 +161,18 @@ class PerDevice:
 
     def worst_cache(self, tokens: int, batch: int) -> int:
         """Bytes of the cache on the fullest device at the worst length up to `tokens`."""
-        return self.dealt(self.cache.worst_share(tokens, batch))
+        return self.fullest_share(self.cache.worst_share(tokens, batch))
 
     def beside_cache(self, tokens: int, batch: int) -> int:
         """Bytes of everything but the cache on the fullest device, at the worst length up to `tokens`."""
-        if self._stages:
+        if self._stages or self.trains:
             active = sum(self.activations(tokens, batch).values())
-        elif not self.trains:  # a moment's temporary tensors may shrink as the cache beside them grows
+        else:  # a moment's temporary tensors may shrink as the cache beside them grows
             active = max(self.activation.bytes(1, batch), self.activation.bytes(tokens, batch)) + self.unpacked
-        else:
-            active = sum(self.activations(tokens, batch).values())
         return self._weights_on_device(batch) + self.device_runtime + active
 
 
-def _cached(spec: ModelSpec, request: ResolvedRequest) -> tuple[CacheTerm, ...] | None:
+def _cache_terms(spec: ModelSpec, request: ResolvedRequest) -> tuple[CacheTerm, ...] | None:
     """What the layers cache in a request; those that attend to pictures alone where there are any."""
     if request.mode != "inference":
         return None
@@ -188,7 +186,7 @@ def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_
 
 
 @lru_cache(maxsize=1024)
-def _remembered(key: ById[ModelSpec], request: ResolvedRequest) -> PerDevice:
+def _build(key: ById[ModelSpec], request: ResolvedRequest) -> PerDevice:
     own = traits_of(request.engine).own_modules
     of = _weights(key, request.precision, request.compute_dtype, keeps_fp32=own)
     return PerDevice(key.value, request, of)
@@ -196,7 +194,7 @@ def _remembered(key: ById[ModelSpec], request: ResolvedRequest) -> PerDevice:
 
 def per_device(spec: ModelSpec, request: ResolvedRequest) -> PerDevice:
     """The bytes of a request on each device; the last few hundred are remembered, so that a slider's move is arithmetic only."""
-    return _remembered(ById(spec), request)
+    return _build(ById(spec), request)
 
 
 def max_context(of: PerDevice, capacity: int, batch: int, host_capacity: int = UNLIMITED) -> int | None:

@@ -185,7 +185,7 @@ class LayerSizes(NamedTuple):
     kv_heads: int
     vocabulary: int
     layers: int
-    known: bool
+    is_known: bool
 
 
 _FUSED = 3  # a fused tensor has the experts as its first extent
@@ -210,7 +210,7 @@ def layer_sizes(spec: ModelSpec) -> LayerSizes:
     width = d.head_dim or (d.hidden_size // heads if heads else 0)
     kv_heads = d.kv_heads or heads
     mlp = max(d.intermediate_size, _expert_width(spec))
-    return LayerSizes(d.hidden_size, heads * width, kv_heads * width, mlp, heads, kv_heads, d.vocab_size, d.layers, known=is_known)
+    return LayerSizes(d.hidden_size, heads * width, kv_heads * width, mlp, heads, kv_heads, d.vocab_size, d.layers, is_known=is_known)
 
 
 def tensor_parallel_degree(spec: ModelSpec, devices: int) -> int:

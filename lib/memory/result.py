@@ -91,7 +91,7 @@ class MemoryEstimate:
     @cached_property
     def weights(self) -> MemoryPart:
         """Weights over all devices, copies included."""
-        of, by_component = self.of, self.of.held_weights(self.batch)
+        of, by_component = self.of, self.of.stage_weights(self.batch)
         inputs = {"format": of.request.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(of.request.devices)}
         if of.on_gpu is not None:
             inputs["layers on the GPU"] = f"{of.on_gpu} of {of.spec.dimensions.layers}"
@@ -154,8 +154,8 @@ class MemoryEstimate:
             "unknown_cache": spec.unknown_cache,
             "dtype_unstated": request.precision in _AUTO and spec.source != "rule_of_thumb" and lacks_stored_format(spec),
             "experts_not_converted": weight_format(request.precision).takes == "modules" and any(g.kind == "expert" for g in spec.tensors),
-            "activation_typical": not of.activation.known and spec.library not in _UNKNOWN_ACTIVATIONS,
-            "activation_by_law": untraced and of.activation.known,
+            "activation_typical": not of.activation.is_known and spec.library not in _UNKNOWN_ACTIVATIONS,
+            "activation_by_law": untraced and of.activation.is_known,
             "activation_unknown": spec.library in _UNKNOWN_ACTIVATIONS and spec.pipeline is None,
             "device_runtime": request.silicon in {"tpu", "neuron"},
             "layer_split": request.devices > 1 and not of.parallel,
@@ -269,7 +269,7 @@ def compose(of: PerDevice, tokens: int, batch: int) -> MemoryEstimate:
     """The estimate at one length and batch."""
     n = of.request.devices
     claim, share = of.claim(tokens, batch), of.cache.share(tokens, batch)
-    by_component = of.held_weights(batch)
+    by_component = of.stage_weights(batch)
     weights = (
         sum(by_component.values()) if by_component is not None else of.device_weights * n if of.parallel or of.trains else of.weights.total
     )
@@ -291,7 +291,7 @@ def compose(of: PerDevice, tokens: int, batch: int) -> MemoryEstimate:
         total_bytes=total,
         low_bytes=total - low,
         high_bytes=total + high,
-        per_device_bytes=claim.beside + of.dealt(share),
+        per_device_bytes=claim.beside + of.fullest_share(share),
         claim=claim,
         host_bytes=of.host(tokens, batch),
     )

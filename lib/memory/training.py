@@ -25,7 +25,7 @@ from lib.identity import ById
 from lib.laws import training as law
 from lib.laws.activation import FLOAT32, LayerTraining, LayerWidths, SavedBytes, save_for_backward
 from lib.laws.parallelism import ceil_divide
-from lib.laws.runtime import CUDA_CONTEXT, Range
+from lib.laws.runtime import CUDA_CONTEXT, ByteRange
 from lib.laws.training import StepPart
 from lib.memory.components import count_weight_bytes, traced_kernel
 from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
@@ -134,13 +134,13 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
         check_adapters(spec, request)
 
 
-def count_trained(spec: ModelSpec, request: TrainingRequest) -> tuple[law.Trained, int]:
+def count_trained(spec: ModelSpec, request: TrainingRequest) -> tuple[law.TrainedParameters, int]:
     """What is trained, and parameters of adapters."""
     if request.method == "full":
         width = HALF if request.precision == "bf16" else FLOAT32
         shapes = [(group.shape, group.count) for group in spec.tensors] or [((spec.parameters_total,), 1)]
         matrices = [g for g in spec.tensors if len(g.shape) >= _MATRIX and g.kind not in ENDS]
-        return law.Trained(
+        return law.TrainedParameters(
             parameters=spec.parameters_total,
             in_matrices=sum(group.parameters for group in matrices),
             rows_and_columns=sum(
@@ -155,7 +155,7 @@ def count_trained(spec: ModelSpec, request: TrainingRequest) -> tuple[law.Traine
         rows_and_columns += number * (rows + columns + 2 * request.rank)
         largest = max(largest, request.rank * max(rows, columns))
     width, _ = adapter_bytes(request)
-    return law.Trained(count, count, rows_and_columns, largest, width), count
+    return law.TrainedParameters(count, count, rows_and_columns, largest, width), count
 
 
 def _typical_shapes(spec: ModelSpec) -> dict[str, tuple[int, int]]:
@@ -210,7 +210,7 @@ class AllocatorConstants(NamedTuple):
 
     dynamic: ShareRange
     varying: ShareRange
-    fixed: Range
+    fixed: ByteRange
 
 
 @cache
@@ -218,7 +218,7 @@ def load_constants() -> AllocatorConstants:
     """The fitted constants that come with the app."""
     plain = json.loads(files("lib.data").joinpath("training_constants.json").read_text(encoding="utf-8"))
     of = plain["memory"]
-    return AllocatorConstants(ShareRange(*of["dynamic_share"]), ShareRange(*of["varying_share"]), Range(*map(Bytes, of["fixed_bytes"])))
+    return AllocatorConstants(ShareRange(*of["dynamic_share"]), ShareRange(*of["varying_share"]), ByteRange(*map(Bytes, of["fixed_bytes"])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,8 +233,8 @@ class TrainingMemory:
     precision: str
     parts: dict[str, int]
     allocated_bytes: int
-    reserved: Range
-    device: Range
+    reserved: ByteRange
+    device: ByteRange
     host_bytes: int
     trained_parameters: int
     tokens_per_step: int
@@ -251,7 +251,7 @@ class _TrainedModel(NamedTuple):
     tied: bool
     precision: str
     width: int
-    trained: law.Trained
+    trained: law.TrainedParameters
     adapters: int
     saved: SavedBytes
     largest_dequantized: int
@@ -398,10 +398,10 @@ def estimate_training(spec: ModelSpec, request: TrainingRequest, constants: Allo
     peaks, states, of = _peaks(spec, request)
     fitted = constants or load_constants()
     shares = zip(fitted.dynamic, fitted.varying, fitted.fixed, strict=True)
-    reserved = Range(
+    reserved = ByteRange(
         *(Bytes(round(max(reserve_bytes(p, request, share, varying) for p in peaks) + fixed)) for share, varying, fixed in shares)
     )
-    device = Range(*(Bytes(size + context) for size, context in zip(reserved, CUDA_CONTEXT, strict=True)))
+    device = ByteRange(*(Bytes(size + context) for size, context in zip(reserved, CUDA_CONTEXT, strict=True)))
     fullest = max(peaks, key=lambda peak: reserve_bytes(peak, request, fitted.dynamic.typical, fitted.varying.typical))
     parts = {name: size for name, size in fullest.items() if size}
     allocated = sum(parts.values())

@@ -59,7 +59,7 @@ def predict_speed(
         gpu, host = (predict_speed(spec, where, whole, accelerators) for where in (split.gpus, split.host))
         return combine_split(split, gpu, host)
     table = predict_speeds([(spec, hardware, whole)], accelerators)
-    return _explained(table, table.estimates()[0])
+    return _explain(table, table.estimates()[0])
 
 
 def predict_each(questions: Sequence[SpeedQuestion], accelerators: Mapping[str, Accelerator]) -> list[SpeedEstimate | None]:
@@ -82,7 +82,7 @@ def predict_each(questions: Sequence[SpeedQuestion], accelerators: Mapping[str, 
     return estimates
 
 
-def _explained(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
+def _explain(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
     """The only row of a table with what stands behind it."""
     calibration = load_calibration()
     of, request = table.deployments[0], estimate.request

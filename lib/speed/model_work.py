@@ -126,7 +126,7 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     share = {name: stored.by_component.get(name, stored.total * parts[name] / max(1, spec.parameters_total)) for name in parts}
     decodes = (bool(terms) or spec.unknown_cache or not spec.tensors) and spec.work != "embedding decoder"
     apart = decodes and "decoder" in parts and "encoder" in parts
-    left = _passed_by(spec, decodes=decodes, apart=apart)
+    left = _unread_components(spec, decodes=decodes, apart=apart)
     tables = [g for g in spec.tensors if decodes and g.kind == "embedding" and g.component not in {"embeddings", *left}]
     tables = [g for g in tables if 2 * g.shape[0] > size.vocabulary]  # by token, for each layer; positions and distances are small
     if weight_format(precision).law == "gguf" and spec.library != "gguf":  # one average over a component's tensors
@@ -194,7 +194,7 @@ def _tower(spec: ModelSpec, share: dict[str, float], stack: LayerStack) -> Layer
     )
 
 
-def _passed_by(spec: ModelSpec, *, decodes: bool, apart: bool) -> set[str]:
+def _unread_components(spec: ModelSpec, *, decodes: bool, apart: bool) -> set[str]:
     """Components whose weights a pass over text does not read: tables that are only looked up, towers of pictures and sound."""
     parts = spec.parameters_by_component
     tied = decodes and not any(g.kind == "head" for g in spec.tensors)

@@ -100,13 +100,13 @@ def _host(hardware: Offer | Cards, accelerators: Mapping[str, Accelerator]) -> t
 def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -> ExplainedSpeed:
     """The estimate of the split from those of the whole model on either part."""
     prompt_on_host = _prompt_on_host(of, gpu, host)
-    ttft = _mixed(of.share, gpu.ttft_s, prompt_on_host)
-    tpot = None if gpu.tpot_s is None or host.tpot_s is None else _mixed(of.share, gpu.tpot_s, host.tpot_s)
+    ttft = _mix(of.share, gpu.ttft_s, prompt_on_host)
+    tpot = None if gpu.tpot_s is None or host.tpot_s is None else _mix(of.share, gpu.tpot_s, host.tpot_s)
     return replace(
         gpu,
         ttft_s=ttft,
         tpot_s=tpot,
-        prefill_s=_mixed_prefill(of, gpu, host, prompt_on_host),
+        prefill_s=_mix_prefill(of, gpu, host, prompt_on_host),
         throughput_tokens_per_s=_throughput(gpu.request, ttft, tpot),
         bound=host.bound if host.ttft_s.value * (1 - of.share) > gpu.ttft_s.value * of.share else gpu.bound,
         floor=None if gpu.floor is None or host.floor is None else _floor(of.share, gpu.floor, host.floor),
@@ -121,7 +121,7 @@ def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -
     )
 
 
-def _mixed_prefill(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate, prompt_on_host: Band[Seconds]) -> Seconds | None:
+def _mix_prefill(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate, prompt_on_host: Band[Seconds]) -> Seconds | None:
     """What one prompt occupies of both, one after the other; copied weights shorten the host's part as they do its first token."""
     if gpu.prefill_s is None or host.prefill_s is None:
         return None
@@ -148,7 +148,7 @@ def _prompt_on_host(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate) -
     return combine_bands(least, gpu.ttft_s, host.ttft_s)
 
 
-def _mixed(share: float, gpu: Band[Seconds], host: Band[Seconds]) -> Band[Seconds]:
+def _mix(share: float, gpu: Band[Seconds], host: Band[Seconds]) -> Band[Seconds]:
     return combine_bands(lambda gpu_s, host_s: parallelism.mixed_time(on_gpu_s=gpu_s, on_host_s=host_s, share=share), gpu, host)
 
 

@@ -87,7 +87,7 @@ def count_passes(request: TrainingRequest) -> int:
     return 1 + (2 if request.method == "full" else 1) + (request.checkpointing != "none")
 
 
-def passed_parameters(spec: ModelSpec) -> float:
+def multiplied_parameters(spec: ModelSpec) -> float:
     """Parameters that a token is multiplied with: the active ones without tables that are looked up and towers; a tied head counts."""
     parts = spec.parameters_by_component
     left = sum(parts.get(name, 0) for name in (*TOWERS, *_LOOKED_UP))
@@ -100,7 +100,7 @@ def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
     tokens = request.micro_batch_tokens
     sizes = layer_sizes(spec)
     passes = count_passes(request)
-    each = 2 * passed_parameters(spec) + 2 * request.sequence_tokens * sizes.query_width * sizes.layers
+    each = 2 * multiplied_parameters(spec) + 2 * request.sequence_tokens * sizes.query_width * sizes.layers
     traffic = step_traffic(spec, request)
     unpacked = 2 * sum(group.parameters for group in spec.tensors if group.convertible) if request.method == "qlora" else 0
     return StepWork(

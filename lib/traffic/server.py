@@ -302,7 +302,7 @@ class CapacityNeed:
         return None if self.replicas is None or self.server.usd_per_hour is None else self.replicas * self.server.usd_per_hour
 
 
-def keeps(result: TrafficResult, target: Target) -> bool:
+def keeps_target(result: TrafficResult, target: Target) -> bool:
     """Whether the 99th percentiles are within the target, and no queue is left that grows on."""
     late = (target.ttft_s > 0 and result.ttft.p99 > target.ttft_s) or (
         target.tpot_s > 0 and result.tpot is not None and result.tpot.p99 > target.tpot_s
@@ -324,12 +324,12 @@ def find_replicas(server: Server, question: TrafficQuestion) -> Iterator[Capacit
     while replicas <= MOST_REPLICAS:
         yield None
         result = _try(server, replicas, question)
-        if result is not None and keeps(result, question.target):
+        if result is not None and keeps_target(result, question.target):
             break
         if not most_tried:
             yield None
             most_tried, best = True, _try(server, MOST_REPLICAS, question)
-            if best is None or not keeps(best, question.target):
+            if best is None or not keeps_target(best, question.target):
                 yield CapacityNeed(server=server, replicas=None, result=best)
                 return
         too_few, replicas = replicas, replicas + (1 if replicas < _BY_ONE else ceil(replicas / 4))
@@ -340,7 +340,7 @@ def find_replicas(server: Server, question: TrafficQuestion) -> Iterator[Capacit
         yield None
         between = (replicas + too_few) // 2
         fewer = _try(server, between, question)
-        if fewer is not None and keeps(fewer, question.target):
+        if fewer is not None and keeps_target(fewer, question.target):
             replicas, result = between, fewer
         else:
             too_few = between

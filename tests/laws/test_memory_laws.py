@@ -97,9 +97,9 @@ def test_heads_cannot_be_split() -> None:
     assert [parallelism.head_share(kv_heads=h, devices=n) for h, n in ((8, 4), (8, 16), (0, 4), (1, 8))] == [4, 8, 1, 1]
 
 
-def trained(parameters: int, width: int) -> training.Trained:
+def trained(parameters: int, width: int) -> training.TrainedParameters:
     """Matrices of 100 rows and columns in all."""
-    return training.Trained(parameters, parameters, 100, parameters, width)
+    return training.TrainedParameters(parameters, parameters, 100, parameters, width)
 
 
 def test_adam_in_mixed_precision() -> None:

@@ -22,7 +22,7 @@ from lib.traffic.server import (
     TrafficQuestion,
     describe_caveats,
     find_replicas,
-    keeps,
+    keeps_target,
     lone_request_s,
     most_requests_per_s,
     resolve_server,
@@ -153,9 +153,9 @@ def test_capacity_is_the_fewest_replicas_that_keep_the_target() -> None:
     assert need is not None
     assert need.replicas is not None
     assert need.result is not None
-    assert keeps(need.result, target)
+    assert keeps_target(need.result, target)
     assert need.replicas > 1
-    assert not keeps(simulated(question, server.with_replicas(need.replicas - 1)), target)
+    assert not keeps_target(simulated(question, server.with_replicas(need.replicas - 1)), target)
     tries = list(find_replicas(server, replace(question, target=Target(tpot_s=0.001))))
     none = tries[-1]
     assert none is not None
@@ -174,7 +174,7 @@ def test_capacity_holds_for_longer_than_it_was_tried() -> None:
     *_, need = find_replicas(server, question)
     assert need is not None
     assert need.replicas is not None
-    assert keeps(simulated(replace(question, duration_s=150), server.with_replicas(need.replicas)), target)
+    assert keeps_target(simulated(replace(question, duration_s=150), server.with_replicas(need.replicas)), target)
 
 
 def test_continuous_batching_waits_least_at_every_load() -> None:
