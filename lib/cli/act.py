@@ -26,7 +26,7 @@ from lib.present.cards import own_text
 from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_month
 from lib.present.setup_files import write_setup
 from lib.present.space_cards import KIND_WORDS, STOP_EFFECTS
-from lib.service.app import Account, Services
+from lib.service.app import AccountServices, Services
 from lib.service.endpoint import App
 from lib.service.models import Models
 
@@ -66,7 +66,7 @@ _WORDS = {
     "pause": "pause a Space",
     "restart": "restart a Space",
 }
-Act = Callable[[Account, Mapping[str, Any], str], Mapping[str, Any]]
+Act = Callable[[AccountServices, Mapping[str, Any], str], Mapping[str, Any]]
 
 
 def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], yes: bool, watch: bool, as_json: bool) -> None:
@@ -127,7 +127,7 @@ def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
     print_answer(done, f"{name}: {done['stage']}. {done['stage_message']}", as_json=as_json)
 
 
-def watch_stages(account: Account, space: str, hardware: str, token: str | None) -> tuple[Mapping[str, Any] | None, int]:
+def watch_stages(account: AccountServices, space: str, hardware: str, token: str | None) -> tuple[Mapping[str, Any] | None, int]:
     """Show the stages until the Space rests; Ctrl-C ends the watching, and nothing else."""
     say("Watching. Ctrl-C stops the watching; what was asked for goes on.")
     last: Mapping[str, Any] | None = None

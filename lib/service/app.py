@@ -58,7 +58,7 @@ class Health(TypedDict):
     device: str
 
 
-class Live:
+class LiveServices:
     """What the app answers by running it on the device at hand, and the ledger of what was measured."""
 
     def __init__(self, app: App) -> None:
@@ -91,7 +91,7 @@ def _bind_refusal(function: Callable[..., Answer], app: App) -> Callable[..., An
     return refuse
 
 
-class Account:
+class AccountServices:
     """What a visitor can ask about a Space and an account, and do there by a token of their own."""
 
     def __init__(self, app: App) -> None:
@@ -135,8 +135,8 @@ class Services:
         self.compare = bind_arguments(compare, app)
         self.compare_gpu_tpu = bind_arguments(compare_gpu_tpu, app)
         self.ways_to_save = bind_arguments(ways_to_save, app)
-        self.account = Account(app)
-        self.live = Live(app)
+        self.account = AccountServices(app)
+        self.live = LiveServices(app)
 
     def bundled_models(self) -> Sequence[str]:
         """Ids that answer at once and offline."""

@@ -34,7 +34,7 @@ from lib.live.heartbeat import (
     run_matmuls,
 )
 from lib.service import measure
-from lib.service.app import Live
+from lib.service.app import LiveServices
 from lib.service.endpoint import App
 from lib.service.models import Models
 
@@ -60,9 +60,9 @@ L4 = load().accelerator("L4")
 CARD = replace(PROCESSORS, kind="cuda", name="NVIDIA L4", accelerator="L4", capability=(8, 9))
 
 
-def asked_on(device: Device, run: Any = heartbeat.on_device) -> Live:
+def asked_on(device: Device, run: Any = heartbeat.on_device) -> LiveServices:
     """What runs on this device, as `run` does it."""
-    return Live(App(catalog=load, models=Models(), find_device=lambda _="large": device, run_heartbeat=run))
+    return LiveServices(App(catalog=load, models=Models(), find_device=lambda _="large": device, run_heartbeat=run))
 
 
 def _roof(bandwidth: float, peak: float | None = None, cache: int = 0) -> DeviceRoof:

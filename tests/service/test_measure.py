@@ -18,7 +18,7 @@ from lib.live.limits import DeviceRates, RunWork
 from lib.live.measure import MeasuredRun, MeasureRequest, RunStage, gpu_seconds, measure_run, run_measurement
 from lib.model.spec import ModelSpec
 from lib.present.live_measurements import expected_s
-from lib.service.app import Live
+from lib.service.app import LiveServices
 from lib.service.endpoint import App
 from lib.service.measure import MeasureArguments, measurement_case
 from lib.service.models import Models
@@ -65,14 +65,16 @@ class Records:
         self.record = record or (lambda *_, **__: None)
 
 
-def _live(runs: Any = None, *, device: Any = None, record: Any = None, placed_bytes: int = 0) -> Live:
+def _live(runs: Any = None, *, device: Any = None, record: Any = None, placed_bytes: int = 0) -> LiveServices:
     """What runs on a device; `placed_bytes` are the weights of the chat's model, placed by then."""
     demo: Any = SimpleNamespace(loaded_model=SimpleNamespace(weights_bytes=placed_bytes) if placed_bytes else None)
     ledger: Any = Records(record)
-    return Live(App(catalog=load, models=MODELS, run_measurement=runs or run_measurement, find_device=device, ledger=ledger, demo=demo))
+    return LiveServices(
+        App(catalog=load, models=MODELS, run_measurement=runs or run_measurement, find_device=device, ledger=ledger, demo=demo)
+    )
 
 
-def _question(device: Device, runs: Runs | None = None, record: Any = None) -> Live:
+def _question(device: Device, runs: Runs | None = None, record: Any = None) -> LiveServices:
     return _live(runs or Runs(), device=lambda size="large": device, record=record)  # noqa: ARG005
 
 

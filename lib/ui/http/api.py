@@ -36,7 +36,7 @@ from lib.ui.http.bodies import RefusedBody
 log = logging.getLogger(__name__)
 
 Question = Callable[..., Any]
-Answer = Callable[..., Mapping[str, Any]]
+AnswerFunction = Callable[..., Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +190,7 @@ Refuse = Callable[[str, str], Exception]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class Refusal(Exception):
+class RefusedQuestion(Exception):
     """A refusal on its way out of an interface of our own: the sentence, and its code."""
 
     def __init__(self, sentence: str, code: str) -> None:
@@ -217,7 +217,7 @@ def log_failure(doing: str, failure: BaseException, private: Iterable[object]) -
     log.error("%s failed\n%s", doing, "\n".join(lines))
 
 
-def wrap_question(question: Answer, refuse: Refuse, queue: str | None = None) -> Answer:
+def wrap_question(question: AnswerFunction, refuse: Refuse, queue: str | None = None) -> AnswerFunction:
     """The question, asked at its turn in the device queue, with every exception turned into `refuse(sentence, code)`."""
 
     @functools.wraps(question)
@@ -244,7 +244,7 @@ def wrap_stream(
     return _with_types(answer, question)
 
 
-def last_piece(stream: Callable[..., Iterator[Mapping[str, Any]]]) -> Answer:
+def last_piece(stream: Callable[..., Iterator[Mapping[str, Any]]]) -> AnswerFunction:
     """The fullest answer of a stream, for an interface that takes one answer."""
 
     @functools.wraps(stream)

@@ -38,7 +38,7 @@ from lib.service.endpoint import check_arguments
 from lib.ui.http.api import (
     CALLS_AT_ONCE,
     Endpoint,
-    Refusal,
+    RefusedQuestion,
     check_names,
     last_piece,
     piece_type,
@@ -207,7 +207,7 @@ class McpEndpoint:
 
         try:
             result = self._answer(name, arguments, request)
-        except (Refusal, InvalidInput) as refusal:
+        except (RefusedQuestion, InvalidInput) as refusal:
             return _refused(str(refusal))
         return CallToolResult(content=[TextContent(type="text", text=json.dumps(result))], structuredContent=result)
 
@@ -225,8 +225,8 @@ class McpEndpoint:
 def tool_function(endpoint: Endpoint) -> Callable[..., Mapping[str, Any]]:
     """The function that a call of the tool asks: a stream's last piece, any other answer as it is."""
     if endpoint.streams:
-        return last_piece(wrap_stream(endpoint.question, Refusal, endpoint.queue))
-    return wrap_question(endpoint.question, Refusal, endpoint.queue)
+        return last_piece(wrap_stream(endpoint.question, RefusedQuestion, endpoint.queue))
+    return wrap_question(endpoint.question, RefusedQuestion, endpoint.queue)
 
 
 def _refused(sentence: str) -> CallToolResult:

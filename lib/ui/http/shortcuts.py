@@ -49,7 +49,7 @@ from lib.ui import fields as ask
 from lib.ui.http.api import (
     CALLS_AT_ONCE,
     Endpoint,
-    Refusal,
+    RefusedQuestion,
     check_names,
     error_body,
     error_response,
@@ -287,7 +287,7 @@ class _QuestionRoutes:
 
     def __init__(self, name: str, endpoint: Endpoint, state: _CallState) -> None:
         self._name, self._endpoint, self._state = name, endpoint, state
-        self._answer = wrap_question(endpoint.question, Refusal)
+        self._answer = wrap_question(endpoint.question, RefusedQuestion)
 
     async def run(self, request: Request) -> Response:
         """Values in order; the answer at once."""
@@ -296,7 +296,7 @@ class _QuestionRoutes:
             data = await self._answer_json(await self._read_values(request))
         except AdvisorError as error:
             return error_response(error)
-        except Refusal as refusal:
+        except RefusedQuestion as refusal:
             return error_body(str(refusal), refusal.code)
         took = time.perf_counter() - began
         head = json.dumps({"is_generating": False, "duration": took, "average_duration": took})
@@ -315,7 +315,7 @@ class _QuestionRoutes:
             return self._state.keep("complete", await self._answer_json(await self._read_values(request), by_names=by_names))
         except AdvisorError as error:
             return error_response(error)
-        except Refusal as refusal:
+        except RefusedQuestion as refusal:
             return self._state.keep("error", {"error": str(refusal), "title": refusal.code, "visible": True})
 
     async def _read_values(self, request: Request) -> dict[str, Any]:
@@ -326,7 +326,7 @@ class _QuestionRoutes:
 
         Raises:
             InvalidInput: what was sent does not fit the question.
-            Refusal: the question was refused.
+            RefusedQuestion: the question was refused.
         """
         question, token = self._endpoint.question, token_of(sent)
         values: list[object] = []
