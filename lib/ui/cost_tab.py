@@ -6,7 +6,7 @@ On demand two configurations, of one model or of two, before and after, and whet
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -71,35 +71,17 @@ COMPARE = (EFFORT, *BEFORE, *AFTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideInputs:
-    """The questions about one side, in the order of `Asked`."""
-
-    model: gr.Textbox
-    hardware: gr.Dropdown
-    precision: gr.Dropdown
-    engine: gr.Dropdown
-    concurrency: gr.Number
-    rate: gr.Number
-    p50: gr.Number
-    p99: gr.Number
-
-    def all(self) -> list[Any]:
-        """Every input, in order."""
-        return [getattr(self, field.name) for field in fields(self)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CompareView:
     """The questions of the box, and where the answer goes."""
 
-    before: SideInputs
-    after: SideInputs
+    before: list[Any]
+    after: list[Any]
     effort: gr.Number
     answer: gr.HTML
 
     def inputs(self) -> list[Any]:
         """Every input, in order."""
-        return [self.effort, *self.before.all(), *self.after.all()]
+        return [self.effort, *self.before, *self.after]
 
 
 def build_compare(services: Services) -> CompareView:
@@ -120,7 +102,8 @@ def build_compare(services: Services) -> CompareView:
     return CompareView(before=before, after=after, effort=effort, answer=answer)
 
 
-def _side(name: str, rented: list[tuple[str, str]], engine: str, numbers: Sequence[Field]) -> SideInputs:
+def _side(name: str, rented: list[tuple[str, str]], engine: str, numbers: Sequence[Field]) -> list[Any]:
+    """The questions about one side, in the order of `_side_arguments`."""
     at_once, *measured = numbers
     with gr.Column(min_width=260, elem_classes="controls"):
         model = gr.Textbox(label=f"{name}: another model", info="Empty: the model above.", max_lines=1, max_length=ask.MODEL_LENGTH)
@@ -132,9 +115,7 @@ def _side(name: str, rented: list[tuple[str, str]], engine: str, numbers: Sequen
         rate = workload.number(measured[0])
         with gr.Row(elem_classes="pair"):
             p50, p99 = (workload.number(field, step=0.1) for field in measured[1:])
-    return SideInputs(
-        model=model, hardware=hardware, precision=precision, engine=runs, concurrency=concurrency, rate=rate, p50=p50, p99=p99
-    )
+    return [model, hardware, precision, runs, concurrency, rate, p50, p99]
 
 
 def _side_arguments(values: Sequence[Value]) -> dict[str, object]:

@@ -36,7 +36,7 @@ from lib.ui.space_tab import SpaceView
 from lib.ui.theme import ASSETS, TAB_WORDS, launch_options
 from lib.ui.traffic_tab import TrafficView
 from lib.ui.train_tab import TrainView
-from lib.ui.workload import WorkloadInputs, read_link
+from lib.ui.workload import Inputs, read_link
 
 if TYPE_CHECKING:
     from lib.service.app import Services
@@ -59,7 +59,7 @@ class PageView:
     """
 
     model: ModelView
-    workload: WorkloadInputs
+    workload: Inputs
     media: list[Any]
     tabs: gr.Tabs
     tab: dict[str, gr.Tab]
@@ -77,7 +77,7 @@ class PageView:
 
     def question(self) -> list[Any]:
         """The inputs of `lib.ui.fields.QUESTION`."""
-        return [*self.workload.all(), *self.recommend.inputs.values()]
+        return [*self.workload.values(), *self.recommend.inputs.values()]
 
     def every(self) -> list[Any]:
         """The inputs of `lib.ui.fields.ALL_FIELDS`."""
@@ -91,8 +91,8 @@ class PageView:
     def model_outputs(self) -> list[Any]:
         """What another model fills in, in the order of `model_changed`."""
         boxes = [self.memory.inputs["offload"], *self.media]
-        of_media = [getattr(self.workload, name) for name in OF_MEDIA]
-        return [self.model.facts, self.model.reference.text, self.model.limit, *boxes, *of_media, self.workload.context]
+        of_media = [self.workload[name] for name in OF_MEDIA]
+        return [self.model.facts, self.model.reference.text, self.model.limit, *boxes, *of_media, self.workload["context"]]
 
 
 def build_page(services: Services) -> gr.Blocks:
@@ -179,7 +179,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
         return model_changed(services, model, config, context, before)
 
     opening = page.load(open_page, None, view.outputs(), api_name="page_opened", **AT_ONCE)
-    inputs = [view.model.model, view.model.config, view.workload.context, view.model.limit]
+    inputs = [view.model.model, view.model.config, view.workload["context"], view.model.limit]
     # A name that is entered is the model; a config is one only where its box is open.
     by_name = view.model.model.submit(
         change_model,
@@ -212,7 +212,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     events = [*changes([*view.every(), *beside, *unasked]), *(tab.select for tab in view.tab.values()), view.look.click]
     hidden = list(ticks.values())
     gr.on(events, None, every, hidden, js="(...values) => advisor.settle(...values)", api_name="settled", **settling)
-    view.go.click(None, None, view.workload.hardware, js="() => advisor.go()", api_name="hardware_taken", **settling)
+    view.go.click(None, None, view.workload["hardware"], js="() => advisor.go()", api_name="hardware_taken", **settling)
     for name, event in (("named", by_name), ("changed", changing)):
         event.then(None, every, hidden, js="(...values) => advisor.now(...values)", api_name=f"settled_{name}", **settling)
     opening.then(None, every, hidden, js="(...values) => advisor.opened(...values)", api_name="settled_opened", **settling)

@@ -8,7 +8,7 @@ whatever does not is left at its default, and the page says which ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -66,89 +66,34 @@ def fold_button(label: str, target: str) -> gr.HTML:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadInputs:
-    """The questions, in the order of `lib.ui.fields.WORKLOAD`."""
-
-    context: gr.Slider
-    prompt: gr.Number
-    answer: gr.Number
-    concurrency: gr.Number
-    requests: gr.Number
-    hours: gr.Number
-    precision: gr.Dropdown
-    engine: gr.Dropdown
-    account: gr.Dropdown
-    visitors: gr.Dropdown
-    hardware: gr.Dropdown
-    cards: gr.Number
-    images: gr.Number
-    image_width: gr.Number
-    image_height: gr.Number
-    sound: gr.Number
-    width: gr.Number
-    height: gr.Number
-    frames: gr.Number
-    denoising: gr.Number
-    guidance: gr.Dropdown
-
-    def all(self) -> list[Any]:
-        """Every input, in order."""
-        return [getattr(self, field.name) for field in fields(self)]
-
-
-def build(services: Services, config: gr.Textbox) -> tuple[WorkloadInputs, list[Any]]:
+def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
     """The panel, with the place for a config.json in its last line; and its rows, one for each of `lib.ui.fields.FIELDS_BY_MEDIUM`."""
     fold_button("Workload", "#workload")
     with gr.Column(elem_id="workload"):
-        context = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=FIELDS_BY_NAME["context"].label, elem_id="q-context")
-        prompt = number("prompt", "0: automatic")
-        answer = number("answer", "0: automatic")
-        concurrency, requests, hours = number("concurrency"), number("requests"), number("hours")
-        precision = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision", min_width=120)
-        engine = gr.Dropdown(list(ask.ENGINE_WORDS), value="auto", label="Engine", min_width=120)
-        account = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", min_width=120)
-        visitors = gr.Dropdown(list(ask.VISITOR_WORDS), value="auto", label="Visitors' account", min_width=120)
+        label = FIELDS_BY_NAME["context"].label
+        q: Inputs = {"context": gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=label, elem_id="q-context")}
+        q |= {name: number(name, "0: automatic") for name in ("prompt", "answer")}
+        q |= {name: number(name) for name in ("concurrency", "requests", "hours")}
+        q["precision"] = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision", min_width=120)
+        q["engine"] = gr.Dropdown(list(ask.ENGINE_WORDS), value="auto", label="Engine", min_width=120)
+        q["account"] = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", min_width=120)
+        q["visitors"] = gr.Dropdown(list(ask.VISITOR_WORDS), value="auto", label="Visitors' account", min_width=120)
         catalog = services.catalog()
         choices = [("Best for this workload", "auto"), *ask.hardware_words(catalog), *ask.own_words(catalog)]
-        hardware = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120, elem_id="q-hardware")
-        cards = number("cards")
+        q["hardware"] = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120, elem_id="q-hardware")
+        q["cards"] = number("cards")
         with gr.Row(visible=False, elem_id="made") as pictures_row:
-            width, height = number("width", "0: automatic"), number("height", "0: automatic")
-            denoising = number("denoising", "0: automatic")
-            guidance = gr.Dropdown(list(ask.GUIDANCE_WORDS), value="auto", label="Guidance", min_width=120)
+            q |= {name: number(name, "0: automatic") for name in ("width", "height", "denoising")}
+            q["guidance"] = gr.Dropdown(list(ask.GUIDANCE_WORDS), value="auto", label="Guidance", min_width=120)
             with gr.Column(visible=False, min_width=120) as clips_column:
-                frames = number("frames", "0: automatic")
+                q["frames"] = number("frames", "0: automatic")
         with gr.Row(visible=False, elem_id="images") as images_row:
-            images, image_width, image_height = number("images"), number("image_width"), number("image_height")
+            q |= {name: number(name) for name in ("images", "image_width", "image_height")}
         with gr.Row(visible=False, elem_id="sound") as sound_row:
-            sound = number("sound", "0: half a minute")
+            q["sound"] = number("sound", "0: half a minute")
         with gr.Accordion("Paste a config.json instead of a model's name", open=False, elem_classes="quiet-accordion", elem_id="paste"):
             config.render()  # type: ignore[no-untyped-call]
-    inputs = WorkloadInputs(
-        context=context,
-        prompt=prompt,
-        answer=answer,
-        concurrency=concurrency,
-        requests=requests,
-        hours=hours,
-        precision=precision,
-        engine=engine,
-        account=account,
-        visitors=visitors,
-        hardware=hardware,
-        cards=cards,
-        images=images,
-        image_width=image_width,
-        image_height=image_height,
-        sound=sound,
-        width=width,
-        height=height,
-        frames=frames,
-        denoising=denoising,
-        guidance=guidance,
-    )
-    return inputs, [pictures_row, clips_column, images_row, sound_row]
+    return in_order(ask.WORKLOAD, q), [pictures_row, clips_column, images_row, sound_row]
 
 
 def recommend_arguments(values: Sequence[Value]) -> dict[str, Any]:

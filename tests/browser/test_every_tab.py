@@ -58,7 +58,7 @@ def _unfolded(page: Page) -> None:
 
 @pytest.mark.parametrize("tab", TABS)
 def test_axe_finds_nothing(open_page: Open, tab: str) -> None:
-    """WCAG 2.2 AA and best practices, heading order included: in light, in dark, on a phone, with every box open."""
+    """WCAG 2.2 AA and best practices, heading order included: in light, in dark, on a phone in both, with every box open."""
     page = open_page(f"?tab={tab}", wait=FIRST_SHOWN.get(tab, ".answers .card"))
     _unfolded(page)
     draw_charts(page)
@@ -71,7 +71,10 @@ def test_axe_finds_nothing(open_page: Open, tab: str) -> None:
     page.evaluate(UNFOLD)
     page.evaluate(SETTLED)
     assert page.evaluate(FINDINGS, EVERY_RULE) == []
-    for width in (390, 720, 820):  # a phone, a desktop at 200 %, a tablet
+    page.locator('[data-tool="theme"]').click()
+    page.evaluate(STILL)
+    assert page.evaluate(FINDINGS, COLOURS) == []
+    for width in (390, 720, 768, 820):  # a phone, a desktop at 200 %, tablets
         page.set_viewport_size({"width": width, "height": 900})
         page.evaluate(SETTLED)
         assert page.evaluate(BEYOND) == []
@@ -103,6 +106,26 @@ def test_minus_five_is_refused_beside_each_field(open_page: Open, tab: str) -> N
     page.locator("#q-requests input").fill("250")
     page.wait_for_url(lambda url: "requests=250" in url)
     expect(page.locator(f"{shown}:visible").first).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("THUDM/CogVideoX-2b", ("width", "height", "denoising", "frames")),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", ("images", "image_width", "image_height")),
+        ("openai/whisper-large-v3", ("sound",)),
+    ],
+)
+def test_minus_five_is_refused_in_the_fields_of_media(open_page: Open, model: str, names: tuple[str, ...]) -> None:
+    """What the workload asks of models that make or take pictures or sound, on a page that a link opens."""
+    page = open_page(f"?model={model}")
+    for name in names:
+        field = page.locator(f"#q-{name} input[type=number]")
+        before = field.input_value()
+        field.fill("-5")
+        expect(page.locator(f"#q-{name}").get_by_role("alert")).to_contain_text(" was -5. Accepted: ")
+        field.fill(before)
+    expect(page.locator(".field-error")).to_have_count(0)
 
 
 def test_a_bad_number_stops_what_shows_its_reason(open_page: Open) -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, Request, expect
 
 pytestmark = pytest.mark.browser
 
-NUMBERS = ("prompt", "answer", "concurrency", "requests", "hours")
+NUMBERS = ("context", "prompt", "answer", "concurrency", "requests", "hours")
 
 
 def _tab(page: Page, name: str) -> Locator:
