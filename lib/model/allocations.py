@@ -162,17 +162,17 @@ def _identity(storage: UntypedStorage) -> int:
 class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
     """Follows the storages that an execution makes: the bytes alive now, the most there were, and the operations so far.
 
-    Storages in `known` (weights, a cache made before) are not counted.
+    Storages in `existing` (weights, a cache made before) are not counted.
 
     Raises:
         UnsupportedModel: more than `budget` operations (a loop over the tokens, written in Python).
     """
 
-    def __init__(self, known: Iterable[Tensor], budget: int) -> None:
+    def __init__(self, existing: Iterable[Tensor], budget: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's
         self._budget = budget
         # The storages themselves, so that none of them can go while the run lasts and leave its identity to a new one.
-        self._known = {_identity(storage): storage for storage in (tensor.untyped_storage() for tensor in known)}
+        self._existing = {_identity(storage): storage for storage in (tensor.untyped_storage() for tensor in existing)}
         self._alive: dict[int, tuple[Any, int]] = {}
         self._made = 0
         self.operations = 0
@@ -199,7 +199,7 @@ class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
     def _follow(self, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
         identity = _identity(storage)
-        if identity in self._known or identity in self._alive:
+        if identity in self._existing or identity in self._alive:
             return
         number, size = self._made, storage.nbytes()
         self._made += 1
@@ -407,7 +407,7 @@ def _attention(
             if attn_mask.dtype is torch.bool:
                 attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(attn_mask.logical_not(), float("-inf"))
             attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2])
-        kept = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
-        result = ops.aten._scaled_dot_product_efficient_attention(query, key, value, attn_mask, kept, dropout_p, is_causal, scale=scale)[0]  # noqa: SLF001
+        sums = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+        result = ops.aten._scaled_dot_product_efficient_attention(query, key, value, attn_mask, sums, dropout_p, is_causal, scale=scale)[0]  # noqa: SLF001
     attended: Tensor = result.squeeze(0) if squeezed and lead == () else result
     return attended

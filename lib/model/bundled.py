@@ -86,13 +86,13 @@ def from_json(plain: Mapping[str, Any]) -> ModelSpec:
             units = {name: tuple(sizes) for name, sizes in row.pop().items()}
             values["pipeline"] = _from_row(Pipeline, [*row, units, tuple(_from_row(StageFit, fit) for fit in fits)])
         if "vision" in values:
-            rules, tower, windowed, window, kept, cross = values["vision"]
+            rules, tower, windowed, window, kept_layers, cross = values["vision"]
             values["vision"] = VisionInput(
                 rules=ImageRules(*rules[:10], *(tuple((high, wide) for high, wide in grids) for grids in rules[10:])),
                 tower=_from_row(Dimensions, tower),
                 windowed_layers=windowed,
                 window=window,
-                kept_layers=kept,
+                kept_layers=kept_layers,
                 cross=None if cross is None else _from_row(CacheTerm, cross),
             )
         if "sound" in values:

@@ -68,8 +68,8 @@ def _by_bits(names: Mapping[int, str], bits: str = "bits", group: str = "group_s
 
 def _read_compressed_tensors(statement: Mapping[str, Any]) -> Format:
     groups = statement.get("config_groups")
-    listed = [g.get("weights") for g in groups.values() if isinstance(g, Mapping)] if isinstance(groups, Mapping) else []
-    schemes = [scheme for scheme in listed if isinstance(scheme, Mapping)]
+    weights = [g.get("weights") for g in groups.values() if isinstance(g, Mapping)] if isinstance(groups, Mapping) else []
+    schemes = [scheme for scheme in weights if isinstance(scheme, Mapping)]
     if len({(str(s.get("num_bits")), str(s.get("type")), str(s.get("strategy")), str(s.get("group_size"))) for s in schemes}) != 1:
         return "", 0
     scheme = schemes[0]
@@ -132,8 +132,8 @@ def _first_statement(config: Mapping[str, Any], beside: Mapping[str, Any] | None
 
 
 def _patterns(statement: Mapping[str, Any]) -> tuple[str, ...]:
-    listed = next((statement[k] for k in _SKIP_KEYS if isinstance(statement.get(k), (list, tuple))), ())
-    return tuple(p for p in listed if isinstance(p, str))[:_MAX_PATTERNS]
+    names = next((statement[k] for k in _SKIP_KEYS if isinstance(statement.get(k), (list, tuple))), ())
+    return tuple(p for p in names if isinstance(p, str))[:_MAX_PATTERNS]
 
 
 def read_quantization(config: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> tuple[Quantization | None, tuple[Caveat, ...]]:
@@ -288,13 +288,13 @@ def skip_test(quantization: Quantization | None, model: PreTrainedModel) -> Test
     """
     if quantization is None:
         return lambda _path: False
-    listed = tuple(name for name in quantization.skipped if len(name) <= _MAX_NAME)
+    skipped = tuple(name for name in quantization.skipped if len(name) <= _MAX_NAME)
     if quantization.method in _BY_TRANSFORMERS:
         from transformers.quantizers.base import HfQuantizer  # noqa: PLC0415 loaded when first needed
 
         in_fp32 = list(model._keep_in_fp32_modules or ())  # noqa: SLF001
-        listed = tuple(HfQuantizer.get_modules_to_not_convert(model, list(listed) or None, in_fp32))
-    names = _rename(model, listed)
+        skipped = tuple(HfQuantizer.get_modules_to_not_convert(model, list(skipped) or None, in_fp32))
+    names = _rename(model, skipped)
     plain = {n for n in names if not n.startswith("re:") and not set(n) & set("*?[")}
     patterns, literal = _expressions(sorted(names - plain)), _literal(plain)
 
@@ -369,12 +369,7 @@ def reconcile(spec: ModelSpec, tensors: Mapping[str, StoredTensor]) -> tuple[Cav
     second_heads = _second_heads(spec, tensors.keys() - extra)
     buffers = {n for n in tensors if n not in extra and n.endswith(_BUFFERS)}
     packed = {n for n, t in tensors.items() if n not in extra | scales and t.dtype in _PACKED}
-    reasons = (
-        ("extra_layers_stored", extra),
-        ("tied_weight_stored", second_heads),
-        ("buffers_stored", buffers),
-        ("scales_stored", scales),
-    )
+    reasons = (("extra_layers_stored", extra), ("tied_weight_stored", second_heads), ("buffers_stored", buffers), ("scales_stored", scales))
     caveats = [Caveat(code, {"elements": _elements(tensors[n] for n in names), "stored": stored}) for code, names in reasons if names]
     explained = sum(_elements(tensors[n] for n in names) for _code, names in reasons)
     if missing := _missing_head(spec, tensors):

@@ -259,36 +259,14 @@ _OPTIONAL = {
     "rms_norm_eps": ("rms_norm_eps", "layer_norm_epsilon", "layernorm_epsilon"),
 }
 _ACTIVATION = ("hidden_act", "activation_function")
-_COPIED = frozenset(
-    {
-        "rope_theta",
-        "rope_scaling",
-        "rope_parameters",
-        "tie_word_embeddings",
-        "attention_bias",
-        "mlp_bias",
-        "dtype",
-        "torch_dtype",
-        "use_cache",
-    }
-)
-_HARMLESS = frozenset(
-    {
-        "transformers_version",
-        "architectures",
-        "auto_map",
-        "model_type",
-        "initializer_range",
-        "pretraining_tp",
-        "quantization_config",
-        "id2label",
-        "label2id",
-        "task_specific_params",
-        "use_cache",
-        "output_attentions",
-        "output_hidden_states",
-    }
-)
+_COPIED = frozenset({
+    "rope_theta", "rope_scaling", "rope_parameters", "tie_word_embeddings", "attention_bias", "mlp_bias", "dtype", "torch_dtype",
+    "use_cache",
+})  # fmt: skip
+_HARMLESS = frozenset({
+    "transformers_version", "architectures", "auto_map", "model_type", "initializer_range", "pretraining_tp", "quantization_config",
+    "id2label", "label2id", "task_specific_params", "use_cache", "output_attentions", "output_hidden_states",
+})  # fmt: skip
 
 
 def _adds_no_parameters(key: str) -> bool:
@@ -311,9 +289,9 @@ def _switched_off(value: object) -> bool:
     )
 
 
-def list_unknown_sizes(config: Mapping[str, Any], known: Callable[[str], bool]) -> list[str]:
+def list_unknown_sizes(config: Mapping[str, Any], has_field: Callable[[str], bool]) -> list[str]:
     """Keys that may add parameters or mean a forward pass of another kind, and that an architecture does not know."""
-    return [k for k, v in config.items() if not (known(k) or _adds_no_parameters(k) or _switched_off(v) or _trains_only(k))]
+    return [k for k, v in config.items() if not (has_field(k) or _adds_no_parameters(k) or _switched_off(v) or _trains_only(k))]
 
 
 def _trains_only(key: str) -> bool:

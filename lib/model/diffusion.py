@@ -154,17 +154,6 @@ def _run(parts: Mapping[str, Component], tensors: tuple[TensorGroup, ...], limit
         return None
 
 
-def build_modules(components: Mapping[str, Mapping[str, Any]]) -> dict[str, Module]:
-    """Denoiser and VAE of a pipeline on the meta device, by folder.
-
-    Raises:
-        BadConfig: a component is out of range or cannot be constructed.
-        UnsupportedModel: a class that diffusers does not have.
-    """
-    check_config(components)
-    return {name: _construct(config).eval() for name, config in components.items() if "_class_name" in config}
-
-
 def is_pipeline(config: Mapping[str, Any]) -> bool:
     """Whether a parsed object maps component names to configurations of models."""
     parts = [v for v in config.values() if isinstance(v, Mapping)]
@@ -316,16 +305,16 @@ def describe_pipeline(parts: Mapping[str, Module], encoders: Mapping[str, BuiltM
     start = pipeline.default_shape()
     runs = _Runs(pipeline, start)
     denoiser, vae = pipeline.denoiser_folder, "vae"
-    done = [call(shape) for shape in runs.shapes]
-    fits = runs.fits([run.denoise for run in done], runs.shapes, "denoise", denoiser)
-    fits += runs.fits([run.decode for run in done], runs.shapes, "decode", vae)
+    full = [call(shape) for shape in runs.shapes]
+    fits = runs.fits([run.denoise for run in full], runs.shapes, "denoise", denoiser)
+    fits += runs.fits([run.decode for run in full], runs.shapes, "decode", vae)
     if getattr(pipeline.vae.config, "force_upcast", False):
         half = [call(shape, torch.float16) for shape in runs.shapes]
         fits += runs.fits([run.denoise for run in half], runs.shapes, "denoise", denoiser, dtype="fp16")
         fits += runs.fits([run.decode for run in half], runs.shapes, "decode", vae, dtype="fp16")
     encoded = {name: [run_encoder(built, prompts, pipeline.prompt_tokens) for prompts in (1, 2)] for name, built in encoders.items()}
     plain = call(replace(runs.shapes[0], guided=False))
-    guidance = _guidance(done[0].denoise, plain.denoise)
+    guidance = _guidance(full[0].denoise, plain.denoise)
     single = [k for k, shape in enumerate(runs.shapes) if shape.batch == 1]
     rows = [work_terms(*runs.point(runs.shapes[k])[1:]) for k in single]
     terms = _ALL if runs.clips else _PICTURE_WORK
@@ -339,8 +328,8 @@ def describe_pipeline(parts: Mapping[str, Module], encoders: Mapping[str, BuiltM
         steps=pipeline.steps,
         prompt_tokens=pipeline.prompt_tokens,
         guidance=guidance,
-        flop=_short(_solve(rows, [done[k].denoise.flop / evaluations for k in single], terms)),
-        decoder_flop=_short(_solve(rows, [done[k].decode.flop for k in single], terms)),
+        flop=_short(_solve(rows, [full[k].denoise.flop / evaluations for k in single], terms)),
+        decoder_flop=_short(_solve(rows, [full[k].decode.flop for k in single], terms)),
         encoder_flop=float(sum(one.flop for one, _ in encoded.values())),
         tile=pipeline.tile_megapixels,
         units={name: _units(module) for name, module in (*parts.items(), *((n, b.model) for n, b in encoders.items()))},

@@ -25,7 +25,6 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
 import torch
@@ -248,13 +247,13 @@ def _check_step(training: TrainingRequest) -> None:
 def _run_training(built: BuiltModel, training: TrainingRequest, lengths: Lengths, kernels: Kernels, *, whole: bool) -> DryRun:
     _check_loss(built)
     _check_step(training)
-    model, adapters = built.model, 0
+    model = built.model
     layers, count = layers_of(model), sum(p.numel() for p in model.parameters())
     budget = MOST_OPERATIONS * (_WHOLE if whole else 1)
     if training.method == "full":
         model.requires_grad_(requires_grad=True)
     else:
-        adapters = sum(p.numel() for p in _adapt(model, training))
+        _adapt(model, training)
     model.train()
     model.config.use_cache = False
     if model.config.is_encoder_decoder and getattr(model.config, "decoder_start_token_id", None) is None:
@@ -270,7 +269,7 @@ def _run_training(built: BuiltModel, training: TrainingRequest, lengths: Lengths
         counter = RunCounter([*model.parameters(), *model.buffers()], budget)
         with at_full_depth(layers, counter, training=True, whole=whole) as depth, _no_values(kernels, _UNPADDED), counter:
             run = _train(model, depth, training, lengths)
-    return _result(built, layers, depth, weights, buffers, parameters=count, training=replace(run, adapter_parameters=adapters))
+    return _result(built, layers, depth, weights, buffers, parameters=count, training=run)
 
 
 def _train(model: PreTrainedModel, depth: Depth, training: TrainingRequest, lengths: Lengths) -> TrainingRun:
@@ -305,7 +304,6 @@ def _train(model: PreTrainedModel, depth: Depth, training: TrainingRequest, leng
         backward=backward,
         update=counter.phase(start),
         trained_parameters=sum(p.numel() for p in trained),
-        adapter_parameters=0,
         saved_bytes=saved,
         gradient_bytes=gradients,
         optimizer_bytes=states,
@@ -410,11 +408,8 @@ def _sizes(module: Any) -> tuple[int, int]:
     return module.in_features, module.out_features
 
 
-def _adapt(model: PreTrainedModel, training: TrainingRequest) -> list[nn.Parameter]:
-    """Put adapters beside the targeted modules of a model on the meta device and, for QLoRA, plain linear ones in 4 bits.
-
-    Returns:
-        The adapters' parameters; every other parameter is frozen.
+def _adapt(model: PreTrainedModel, training: TrainingRequest) -> None:
+    """Put adapters beside the targeted modules of a model on the meta device and, for QLoRA, plain linear ones in 4 bits; freeze all else.
 
     Raises:
         BadArgument: a target matches no module, or the rank is above the smaller side of a matrix.
@@ -425,14 +420,10 @@ def _adapt(model: PreTrainedModel, training: TrainingRequest) -> list[nn.Paramet
     target_modules = {name: module for name, module in modules.items() if is_targeted(name, training.target_modules)}
     for name, module in target_modules.items():
         check_rank(training.rank, name, *reversed(_sizes(module)))
-    trained: list[nn.Parameter] = []
     for name, module in (modules if packs else target_modules).items():
-        base = Linear4bit(module, double=training.double_quantization) if packs and _is_converted(module) else module
+        base: nn.Module = Linear4bit(module, double=training.double_quantization) if packs and _is_converted(module) else module
         if name in target_modules:
             dtype = cast("Tensor", module.weight).dtype
-            adapted = LoraLinear(base, *_sizes(module), training.rank, torch.float32 if dtype.itemsize == _HALF else dtype)
-            trained += [*adapted.down.parameters(), *adapted.up.parameters()]
-            base = adapted
+            base = LoraLinear(base, *_sizes(module), training.rank, torch.float32 if dtype.itemsize == _HALF else dtype)
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, base)
-    return trained

@@ -153,8 +153,8 @@ _FURTHER: dict[Any, Callable[..., int]] = {
 class RunCounter(StorageCounter):  # type: ignore[no-untyped-call]
     """Counts FLOP beside bytes and operations."""
 
-    def __init__(self, known: Sequence[Tensor], budget: int) -> None:
-        super().__init__(known, budget)
+    def __init__(self, existing: Sequence[Tensor], budget: int) -> None:
+        super().__init__(existing, budget)
         self.flop = 0
         self.further_operations = 0
         """Of layers that stand aside."""

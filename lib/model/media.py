@@ -8,7 +8,7 @@ its full length where it also reads one (CLIP, SigLIP). `positions` are those th
 and class tokens of a vision transformer, places of the feature map after the stem of a convolutional network. Later stages of such a
 network see fewer places, and the FLOP say so.
 
-Source: the installed transformers and torch, as executed; FLOP by `torch.utils.flop_counter.flop_registry`. Limits: one size, the one in
+Source: the installed transformers and torch, as executed; FLOP by `torch.utils.flop_counter`. Limits: one size, the one in
 the configuration, or 224 pixels where that names none; clips of several frames are not run.
 """
 
@@ -18,8 +18,7 @@ import warnings
 from typing import Any
 
 from torch import Tensor, device, no_grad, ops
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 
 from lib.laws.media_tokens import ImageRules
@@ -153,27 +152,7 @@ def _first(config: Any, *names: str) -> int:
     return next((int(size) for size in sizes if isinstance(size, int)), 0)
 
 
-_BETWEEN_POSITIONS = frozenset({ops.aten.bmm, ops.aten.baddbmm})  # scores and weighted sums; products with weights are mm and addmm
-
-
-class _FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
-    """FLOP of products with weights, and of products between positions."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's
-        self.weights = self.attention = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Make the call and count it."""
-        result = func(*args, **(kwargs or {}))
-        packet = func._overloadpacket  # noqa: SLF001 torch's own counter does so
-        if packet in flop_registry:
-            flop = flop_registry[packet](*args, **(kwargs or {}), out_val=result)
-            if packet in _BETWEEN_POSITIONS:
-                self.attention += flop
-            else:
-                self.weights += flop
-        return result
+_BETWEEN_POSITIONS = (ops.aten.bmm, ops.aten.baddbmm)  # scores and weighted sums; products with weights are mm and addmm
 
 
 def run_picture_pass(built: BuiltModel) -> PicturePass | None:
@@ -181,7 +160,7 @@ def run_picture_pass(built: BuiltModel) -> PicturePass | None:
     model = built.model
     if not any(has_argument(model, name) for name in MEDIA) or describe_sound(built.config) is not None:
         return None
-    counter, text = _FlopCounter(), Lengths(1, position_limit(model) or 1)
+    counter, text = FlopCounterMode(display=False), Lengths(1, position_limit(model) or 1)
     lengths: list[int] = []
     with LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -196,8 +175,11 @@ def run_picture_pass(built: BuiltModel) -> PicturePass | None:
                     model(**inputs)
         except Exception:  # noqa: BLE001 modelling code raises anything on an input that it cannot take
             return None
+    if not lengths:
+        return None
     modules = sum(1 for module in model.modules() if module._parameters)  # noqa: SLF001 those of its own, without children's
-    return PicturePass(positions=lengths[0], flop=counter.weights, attention_flop=counter.attention, modules=modules) if lengths else None
+    attention = sum(counter.get_flop_counts()["Global"].get(packet, 0) for packet in _BETWEEN_POSITIONS)
+    return PicturePass(positions=lengths[0], flop=counter.get_total_flops() - attention, attention_flop=attention, modules=modules)
 
 
 def _innermost_tower(model: PreTrainedModel) -> PreTrainedModel:

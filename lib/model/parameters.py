@@ -27,15 +27,8 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"(?<![^._])\d+(?![^.])")
 _PER_TOKEN = (
-    "top_k",
-    "num_experts_per_tok",
-    "num_experts_per_token",
-    "top_k_experts",
-    "moe_topk",
-    "moe_top_k",
-    "moe_k",
-    "num_selected_experts",
-)
+    "top_k", "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "moe_k", "num_selected_experts",
+)  # fmt: skip
 _COMPONENTS = (
     (re.compile(r"projector|connector|resampler|aligner|embed_vision|embed_audio|projection|image_newline|mm_input"), "projector"),
     (re.compile(r"vision|visual|vit$|image|vpm|vqmodel|qformer"), "vision_tower"),

@@ -60,14 +60,8 @@ _PIPELINES = {
 }
 """The pipeline that makes pictures or clips from text with a denoiser, by the denoiser's class."""
 _EMBEDDED = (
-    "encoder_hid_dim",
-    "joint_attention_dim",
-    "cross_attention_dim",
-    "caption_channels",
-    "text_embed_dim",
-    "text_dim",
-    "cap_feat_dim",
-)
+    "encoder_hid_dim", "joint_attention_dim", "cross_attention_dim", "caption_channels", "text_embed_dim", "text_dim", "cap_feat_dim",
+)  # fmt: skip
 _CLIP_TOKENS = 77
 DENOISERS = ("transformer", "unet")
 
@@ -117,8 +111,8 @@ class _Kernels(GpuKernels):
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """As the kernels; attention is counted too."""
         if func is torch.nn.functional.scaled_dot_product_attention:
-            given = dict(zip(("query", "key", "value"), args, strict=False)) | (kwargs or {})
-            shapes = [_four_extents(given[name].shape) for name in ("query", "key", "value")]
+            arguments = dict(zip(("query", "key", "value"), args, strict=False)) | (kwargs or {})
+            shapes = [_four_extents(arguments[name].shape) for name in ("query", "key", "value")]
             self.flop += sdpa_flop_count(*shapes)  # type: ignore[no-untyped-call]  # torch's
         return super().__torch_function__(func, types, args, kwargs)
 
@@ -311,11 +305,10 @@ class MetaPipeline:
             del self.vae.decode
         storages, flop = decode_start["at"]
         moments = recorder.bytes_alive()
-        made = self._shape_of(output, shape)
         return PipelineRun(
             denoise=StageRun(moments[:storages], flop),
             decode=StageRun(moments[storages:], recorder.flop + kernels.flop - flop),
-            output=made,
+            output=self._shape_of(output, shape),
             latents=decode_start["latents"],
         )
 

@@ -260,7 +260,6 @@ class TrainingRun:
     backward: Phase
     update: Phase
     trained_parameters: int
-    adapter_parameters: int
     saved_bytes: int
     gradient_bytes: int
     optimizer_bytes: int

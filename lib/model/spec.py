@@ -336,8 +336,8 @@ class StoredTensor(Protocol):
         """For instance (4096, 4096)."""
 
 
-def make_tokenless_spec(tensors: tuple[TensorGroup, ...], **known: Any) -> ModelSpec:
-    """A model that reads no tokens (pixels go in, at any size): nothing is cached and no length limits it; `known` are its other fields."""
+def make_tokenless_spec(tensors: tuple[TensorGroup, ...], **fields: Any) -> ModelSpec:
+    """A model that reads no tokens (pixels go in, at any size): nothing is cached and no length limits it; `fields` are its others."""
     total = sum(group.parameters for group in tensors)
     return ModelSpec(
         model_type="",
@@ -350,7 +350,7 @@ def make_tokenless_spec(tensors: tuple[TensorGroup, ...], **known: Any) -> Model
         unknown_cache=False,
         activations=(),
         context_limit=None,
-        **known,
+        **fields,
     )
 
 

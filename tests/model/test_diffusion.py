@@ -9,10 +9,15 @@ import torch
 
 from lib.memory import estimate_memory
 from lib.model import bundled
-from lib.model.diffusion import build_modules
+from lib.model.diffusion import build_component
 from lib.model.pipeline_run import MetaPipeline
 from lib.workload import MemoryRequest, PipelineRequest
 from tests.benchmarks.bench_dry_run import PICTURES
+
+
+def _modules(config: dict[str, Any]) -> dict[str, Any]:
+    """Denoiser and VAE of a pipeline on the meta device, by folder."""
+    return {name: build_component(name, part).built for name, part in config.items() if "_class_name" in part}
 
 
 @pytest.mark.slow
@@ -22,7 +27,7 @@ def test_closed_form_agrees_with_a_dry_run(name: str) -> None:
     shape, spec = PICTURES[name], bundled.find_spec(name)
     config: Any = bundled.find_config(name)
     assert spec is not None
-    run = MetaPipeline(build_modules(config)).call(shape, torch.bfloat16)
+    run = MetaPipeline(_modules(config)).call(shape, torch.bfloat16)
     asked = PipelineRequest(width=shape.width, height=shape.height, frames=shape.frames)
     estimate = estimate_memory(spec, MemoryRequest(precision="bf16", batch_size=shape.batch, pictures=asked))
     _, denoise, decode = estimate.stages
@@ -37,7 +42,7 @@ def test_tiles_by_the_law_agree_with_a_decoder_that_cuts_them() -> None:
     spec, config = bundled.find_spec(name), bundled.find_config(name)
     assert spec is not None
     assert config is not None
-    pipeline = MetaPipeline(build_modules(config))
+    pipeline = MetaPipeline(_modules(config))
     pipeline.vae.to(torch.bfloat16)
     run = pipeline.decode_by_tiles(torch.empty(1, 4, 128, 128, dtype=torch.bfloat16, device="meta"))
     asked = PipelineRequest(width=1024, height=1024, vae_tiling=True)
