@@ -123,8 +123,8 @@ def draw_growth(
     for key, label, _ in PARTS:
         heights = [_per_device(memory, key) / scale for _, memory in points]
         line, hover = {"width": 0.5, "color": PART_COLOURS[key]}, f"%{{y:.2f}} {unit}"
-        drawn = {"stackgroup": "memory", "mode": "lines", "line": line, "fillcolor": PART_COLOURS[key], "hovertemplate": hover}
-        figure.add_scatter(x=lengths, y=heights, name=label, **drawn)
+        area = {"stackgroup": "memory", "mode": "lines", "line": line, "fillcolor": PART_COLOURS[key], "hovertemplate": hover}
+        figure.add_scatter(x=lengths, y=heights, name=label, **area)
     top = max((sum(_per_device(memory, key) for key, _, _ in PARTS) for _, memory in points), default=0) / scale
     near = dict.fromkeys([*_near(capacities, top), *([highlight] if highlight else [])])
     lines = _labelled(sorted(near, key=lambda pair: pair[1]), top)
@@ -274,15 +274,15 @@ class Front:
 
 def speed_front(entries: Sequence[RankedEntry], pick: RankedEntry | None = None) -> Front:
     """The offers of a ranking that have a predicted speed, with price and range."""
-    predicted = [(entry, speed, low, high) for entry in entries if (low := (speed := entry["speed"])["low"]) and (high := speed["high"])]
-    decodes = all(speed["throughput_tokens_per_s"] is not None for _, speed, _, _ in predicted)
+    with_speed = [(entry, speed, low, high) for entry in entries if (low := (speed := entry["speed"])["low"]) and (high := speed["high"])]
+    decodes = all(speed["throughput_tokens_per_s"] is not None for _, speed, _, _ in with_speed)
     shape = ""
-    if predicted:
-        first = predicted[0][1]
+    if with_speed:
+        first = with_speed[0][1]
         answer = f" and {first['output_tokens']} output tokens" if decodes else " tokens"
         together = "1 request" if first["concurrency"] == 1 else f"{first['concurrency']} concurrent requests"
         shape = f"{together} with {first['prompt_tokens']} prompt{answer}"
-    points = tuple(_front_point(entry, (speed, low, high), decodes=decodes) for entry, speed, low, high in predicted)
+    points = tuple(_front_point(entry, (speed, low, high), decodes=decodes) for entry, speed, low, high in with_speed)
     return Front(unit="tokens/s" if decodes else "requests/s", shape=shape, points=points, pick=pick["hardware"] if pick else "")
 
 
@@ -344,8 +344,8 @@ def draw_front(front: Front) -> Figure:
         figure.add_scatter(
             **places(some), mode="markers", marker=marker, error_y=_range_bars(some), hovertemplate=[_hover(p, front.unit) for p in some]
         )
-    picked = places([point for point in points if point.hardware == front.pick][:1])
-    figure.add_scatter(**picked, mode="markers", marker=RING, hoverinfo="skip")
+    at_pick = places([point for point in points if point.hardware == front.pick][:1])
+    figure.add_scatter(**at_pick, mode="markers", marker=RING, hoverinfo="skip")
     end = _end(points)
     left = math.log10(free) - 0.15
     decades = math.log10(end) - left, math.log10(max(one.high for one in points) / min(one.low for one in points)) if points else 1.0

@@ -215,8 +215,8 @@ def draw_bills(answer: OutlookAnswer) -> Figure:
     for line in answer["lines"]:
         for places, points, dash in _pieces(line, xs):
             stroke = {"width": 2.5, "color": PLATFORM_COLOURS[line["platform"]], "dash": dash}
-            drawn = {"mode": "lines", "connectgaps": False, "line": stroke, "hovertemplate": "$%{y:,.2f}"}
-            figure.add_scatter(x=places, y=points, name=escape(line["label"]), **drawn)
+            style = {"mode": "lines", "connectgaps": False, "line": stroke, "hovertemplate": "$%{y:,.2f}"}
+            figure.add_scatter(x=places, y=points, name=escape(line["label"]), **style)
     if changes := answer["changes"][:_MOST_MARKS]:
         figure.add_scatter(
             x=[change["at"] for change in changes],
@@ -328,7 +328,7 @@ def _latency(key: Literal["latency_p50_s", "latency_p99_s"], one: SideEntry) -> 
     return "not measured" if one["measured"] or one["measured_latency"] else "no end<small>the queue grows</small>"
 
 
-def _used(one: SideEntry) -> str:
+def _utilisation(one: SideEntry) -> str:
     price = usd_per_hour(one["usd_per_hour"])
     return f"{100 * one['utilisation']:.1f} % × {one['replicas']:,} × {price}<small>{usd(one['used_usd_per_hour'])} an hour in use</small>"
 
@@ -350,7 +350,7 @@ _ROWS = (
     ("GPU-hours per million tokens", _hours),
     ("p50 latency of a request", lambda one: _latency("latency_p50_s", one)),
     ("p99 latency of a request", lambda one: _latency("latency_p99_s", one)),
-    ("Utilisation × rate", _used),
+    ("Utilisation × rate", _utilisation),
     ("USD per million tokens", _million),
     ("USD per month", _month),
 )

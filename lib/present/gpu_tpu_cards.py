@@ -14,7 +14,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import PEAK_DTYPES, Accelerator
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import bullet_list, code_blocks, escape, fold, link_source
-from lib.present.numbers import counted, gib, seconds, tokens_per_s, usd, usd_per_hour
+from lib.present.numbers import count_words, gib, seconds, tokens_per_s, usd, usd_per_hour
 from lib.present.sentences import COMMITMENTS, SIDES
 from lib.present.tables import hardware_name, table_markup
 
@@ -33,7 +33,7 @@ def verdict_card(answer: GpuTpuAnswer, model: str) -> str:
     """The verdict, the score behind it, and what each stage goes to where both were asked for."""
     stages = " · ".join(f"{stage}: {SIDES[side]}" for stage, side in answer["by_stage"].items()) if len(answer["by_stage"]) > 1 else ""
     hard = [reason for reason in answer["reasons"] if reason["hard"]]
-    why = f"{counted(len(hard), 'constraint')} that no TPU meets" if hard else _ahead(answer["score"])
+    why = f"{count_words(len(hard), 'constraint')} that no TPU meets" if hard else _ahead(answer["score"])
     about = f"GPU or TPU for {escape(model)}" if model else "GPU or TPU"
     return (
         f'<section class="card" aria-label="Verdict"><h2 class="sr">Verdict</h2><p class="eyebrow">{about}</p>'
@@ -45,7 +45,7 @@ def verdict_card(answer: GpuTpuAnswer, model: str) -> str:
 def _ahead(score: int) -> str:
     if score == 0:
         return "The reasons balance"
-    return f"The reasons for a {'TPU' if score > 0 else 'GPU'} weigh {counted(abs(score), 'point')} more; 2 points decide"
+    return f"The reasons for a {'TPU' if score > 0 else 'GPU'} weigh {count_words(abs(score), 'point')} more; 2 points decide"
 
 
 def reasons_table(answer: GpuTpuAnswer) -> str:
@@ -88,7 +88,7 @@ def _option_row(option: OptionEntry) -> tuple[str, ...]:
 
 def _devices(option: OptionEntry) -> str:
     """Those that share the model; a slice can have more."""
-    return counted(option["devices"], "chip" if option["kind"] == "tpu" else "card")
+    return count_words(option["devices"], "chip" if option["kind"] == "tpu" else "card")
 
 
 def _first_token(option: OptionEntry) -> str:

@@ -16,7 +16,7 @@ from lib.live.heartbeat import MatmulCase, datasheet_roof
 from lib.present.cards import answer_details
 from lib.present.live_measurements import compare_figures, figure_words, predicted_below
 from lib.present.markup import code_blocks, definition_list, download_link, escape
-from lib.present.numbers import counted, format_flops, format_seconds, gib, whole
+from lib.present.numbers import count_words, format_flops, format_seconds, gib, whole
 
 if TYPE_CHECKING:
     from lib.live.device import Device
@@ -29,8 +29,8 @@ def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: 
     match device.kind:
         case "cpu":
             text = (
-                f"{who} runs on <strong>CPU ({counted(device.cores, 'core')}, {memory})</strong>, {escape(device.name)}. What is measured "
-                f"here has to fit the {gib(device.free_bytes)} that are free now."
+                f"{who} runs on <strong>CPU ({count_words(device.cores, 'core')}, {memory})</strong>, {escape(device.name)}. "
+                f"What is measured here has to fit the {gib(device.free_bytes)} that are free now."
             )
         case "cuda":
             text = f"{who} runs on <strong>{escape(device.name)} ({memory})</strong>; {gib(device.free_bytes)} of its memory are free now."
@@ -191,8 +191,8 @@ def _floor(beat: HeartbeatAnswer) -> str:
     else:
         peak = format_flops(beat["peak_flops_per_s"] or 0.0)
         sums = f"{beat['flops'] / 1e9:,.3g} GFLOP at {peak} take {format_seconds(beat['floor_compute_s'])}"
-    counted = f"Median of {whole(beat['iterations'])} warm products; the {whole(beat['warmup'])} before them and the first do not count."
-    return f'<p class="quiet">Floor: {memory}; {sums}. {counted}</p>'
+    note = f"Median of {whole(beat['iterations'])} warm products; the {whole(beat['warmup'])} before them and the first do not count."
+    return f'<p class="quiet">Floor: {memory}; {sums}. {note}</p>'
 
 
 def heartbeat_text(beat: HeartbeatAnswer) -> str:

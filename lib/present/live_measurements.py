@@ -22,7 +22,7 @@ from lib.answers.live import (
 from lib.present.cards import answer_details, model_name
 from lib.present.charts import MARK, axis, chart_head, lay_out, swatch
 from lib.present.markup import definition_list, escape, fold
-from lib.present.numbers import counted, format_seconds, gib, tokens_per_s, whole
+from lib.present.numbers import count_words, format_seconds, gib, tokens_per_s, whole
 from lib.present.tables import csv_text, table_markup
 from lib.units import GIB
 
@@ -277,7 +277,7 @@ _UNITS = {"peak_bytes": "GiB", "decode_tokens_per_s": "tokens/s", "ttft_s": "s"}
 _NAMES = dict(KINDS)
 _COLOURS = ("#3d74b8", "#c98018", "#2f9e7a", "#b0527a", "#7a62b8", "#8b93a1")
 _BAND = 0.10
-_SHOWN, _NEWEST = 5, 25
+_FIRST, _NEWEST = 5, 25
 _PAD = 1.4
 _STEPS = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
 _MOST_TICKS = 8
@@ -312,9 +312,9 @@ def _size(figure: FigureName, value: float) -> float:
     return value / GIB if figure == "peak_bytes" else value
 
 
-def _groups(drawn: Sequence[Point]) -> list[tuple[str, str]]:
+def _groups(points: Sequence[Point]) -> list[tuple[str, str]]:
     """Devices with their colours, the most frequent first; beyond the palette they share the last."""
-    names = [point.row.device for point in drawn]
+    names = [point.row.device for point in points]
     order = sorted(dict.fromkeys(names), key=lambda name: -names.count(name))
     return [(name, _COLOURS[min(at, len(_COLOURS) - 1)]) for at, name in enumerate(order)]
 
@@ -330,14 +330,14 @@ def scatter_head(rows: Sequence[Measurement], figure: FigureName) -> str:
     return f'{head}<div class="chart-foot"><p class="quiet">{_summary(points, figure)}</p></div>'
 
 
-def _summary(drawn: Sequence[Point], figure: FigureName) -> str:
-    errors = [point.error for point in drawn]
+def _summary(points: Sequence[Point], figure: FigureName) -> str:
+    errors = [point.error for point in points]
     if not errors:
         return f"No row holds both a measured and a predicted {_NAMES[figure].lower()} yet."
     near = sum(abs(error) <= _BAND for error in errors)
     middle = statistics.median(abs(error) for error in errors)
     return (
-        f"{counted(len(errors), 'run')}; {near} of them predicted within 10 % (the shaded band). The median prediction is "
+        f"{count_words(len(errors), 'run')}; {near} of them predicted within 10 % (the shaded band). The median prediction is "
         f"{100 * middle:.1f} % off. On the dashed line a prediction is exact; above it, too {_MORE_LESS[figure][0]}."
     )
 
@@ -351,16 +351,16 @@ def draw_scatter(rows: Sequence[Measurement], figure: FigureName) -> Figure | No
 
     ends = [_size(figure, end) for point in points for end in (point.measured, point.predicted)]
     low, high = min(ends) / _PAD, max(ends) * _PAD
-    drawn, xs = Figure(), [low, high]
+    chart, xs = Figure(), [low, high]
     quiet: dict[str, Any] = {"x": xs, "mode": "lines", "hoverinfo": "skip"}
     clear, shade = {"width": 0}, "rgba(139,147,161,.22)"
-    drawn.add_scatter(y=[at * (1 - _BAND) for at in xs], line=clear, **quiet)
-    drawn.add_scatter(y=[at * (1 + _BAND) for at in xs], line=clear, fill="tonexty", fillcolor=shade, **quiet)
-    drawn.add_scatter(y=xs, line={"width": 1.5, "dash": "dash", "color": MARK}, **quiet)
+    chart.add_scatter(y=[at * (1 - _BAND) for at in xs], line=clear, **quiet)
+    chart.add_scatter(y=[at * (1 + _BAND) for at in xs], line=clear, fill="tonexty", fillcolor=shade, **quiet)
+    chart.add_scatter(y=xs, line={"width": 1.5, "dash": "dash", "color": MARK}, **quiet)
     for name, colour in _groups(points):
         some = [point for point in points if point.row.device == name]
         symbols = ["diamond" if point.row.kind == "chat" else "circle" for point in some]
-        drawn.add_scatter(
+        chart.add_scatter(
             x=[_size(figure, point.measured) for point in some],
             y=[_size(figure, point.predicted) for point in some],
             mode="markers",
@@ -371,8 +371,8 @@ def draw_scatter(rows: Sequence[Measurement], figure: FigureName) -> Figure | No
     ends = [math.log10(low), math.log10(high)]
     marks: dict[str, Any] = {"type": "log", "tickangle": 0, "range": ends, "tickvals": ticks, "ticktext": [f"{at:,.10g}" for at in ticks]}
     unit = _UNITS[figure]
-    lay_out(drawn, axis(f"Measured, {unit}", **marks), axis(f"Predicted, {unit}", **marks), height=380)
-    return drawn
+    lay_out(chart, axis(f"Measured, {unit}", **marks), axis(f"Predicted, {unit}", **marks), height=380)
+    return chart
 
 
 def _hover(point: Point, figure: FigureName) -> str:
@@ -404,11 +404,11 @@ def newest_table(rows: Sequence[Measurement]) -> str:
     cells = [_ledger_row(row) for row in rows[:_NEWEST]]
     if not cells:
         return ""
-    first = table_markup("Newest measurements", heads, cells[:_SHOWN], "measured")
-    if len(cells) <= _SHOWN:
+    first = table_markup("Newest measurements", heads, cells[:_FIRST], "measured")
+    if len(cells) <= _FIRST:
         return first
-    more = table_markup("More measurements", heads, cells[_SHOWN:], "measured more")
-    rest = f"{len(cells) - _SHOWN} more" + (f", of {whole(len(rows))}; the files hold all" if len(rows) > _NEWEST else "")
+    more = table_markup("More measurements", heads, cells[_FIRST:], "measured more")
+    rest = f"{len(cells) - _FIRST} more" + (f", of {whole(len(rows))}; the files hold all" if len(rows) > _NEWEST else "")
     return first + fold(rest, more)
 
 
@@ -435,7 +435,7 @@ def storage_line(status: LedgerStatus) -> str:
     """How many rows there are, where they lie, whether they outlive a restart, and what is wrong."""
     rows, own = status.rows, status.own_rows
     whose = f"{whole(own)} of them from this machine" if own < rows else "from this machine"
-    there = f"{counted(rows, 'row')}, {whose}." if rows else "Nothing has been measured yet: the first run of Measure appears here."
+    there = f"{count_words(rows, 'row')}, {whose}." if rows else "Nothing has been measured yet: the first run of Measure appears here."
     lasts = ", which outlives a restart" if status.lasting else ""  # where it does not, `kept` says so
     wrong = f" {status.problem}" if status.problem else ""
     return (

@@ -215,12 +215,12 @@ def glossary_list() -> str:
 
 
 TITLE = "What this Space sends and keeps"
-_SENT = (
+_SENDS = (
     "To huggingface.co: the name of the model or Space that you ask about, what you type to search for one, and your token with requests "
     "about Spaces, your account and gated or private models, if you gave one (the list of an account also asks "
     "api.endpoints.huggingface.cloud). To nobody else: no analytics, nothing from third parties. A pasted config.json is sent nowhere."
 )
-_KEPT = (
+_KEEPS = (
     "Kept here: what was measured on the Live demo (the architecture, a public model's name, the device and the figures, never who asked "
     "or what was said), and in memory what the Hub answered. Your last questions and the theme are stored in your "
     "browser only. The log has a line for each question: its kind, how it ended and how long it took."
@@ -239,7 +239,7 @@ _ACTS_OFF = (
 
 def privacy_note(*, account_actions: bool) -> str:
     """A box to open at the foot of the page."""
-    sentences = [escape(sentence) for sentence in (_SENT, _KEPT, _ACTS if account_actions else _ACTS_OFF)]
+    sentences = [escape(sentence) for sentence in (_SENDS, _KEEPS, _ACTS if account_actions else _ACTS_OFF)]
     return f'<details class="colophon" id="privacy"><summary>{escape(TITLE)}</summary>{bullet_list(sentences, "notes")}</details>'
 
 

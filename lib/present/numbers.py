@@ -99,7 +99,7 @@ def whole(amount: int | None, none: str = "–") -> str:
     return none if amount is None else f"{amount:,}"
 
 
-def counted(amount: int, word: str) -> str:
+def count_words(amount: int, word: str) -> str:
     """How many: "1 reason", "3 reasons"."""
     return f"{amount:,} {word}{'' if amount == 1 else 's'}"
 

@@ -30,7 +30,7 @@ BOUNDS = {
 }
 SIDES = {"gpu": "GPU", "tpu": "TPU", "either": "either"}
 COMMITMENTS = {"on_demand": "on demand", "spot": "spot", "1_year": "one year committed", "3_years": "three years committed"}
-SERVED = frozenset({"generate", "vision_language"})
+GENERATES = frozenset({"generate", "vision_language"})
 
 
 def sentence(statement: Statement) -> str:
@@ -72,7 +72,7 @@ def _variant(reason: Statement) -> str:
     code, values = reason.code, reason.values
     if code in {"cpu_too_slow", "cpu_enough"}:
         family = str(values["family"])
-        return "generate" if family in SERVED else "draw" if family in {"image", "video"} else family
+        return "generate" if family in GENERATES else "draw" if family in {"image", "video"} else family
     if code == "quota_too_small" and values["requests_per_visitor"] == 0:
         return "one"
     if code == "retired" and values["since"]:
@@ -106,9 +106,9 @@ def format_value(name: str, value: Value) -> str:
     if isinstance(value, str | bool):
         words = {"account": ACCOUNTS, "bound": BOUNDS, "commitment": COMMITMENTS, "kind": SIDES}.get(name, {})
         return words.get(str(value), str(value))
-    for unit, written in _UNITS:
+    for unit, format_unit in _UNITS:
         if name.endswith(unit):
-            return written(value)
+            return format_unit(value)
     return f"{value:,}" if isinstance(value, int) else _plain(value)
 
 

@@ -77,15 +77,15 @@ class Snippet:
 def switch_snippet(space: str, hardware: str, sleep_time_s: int | None = None) -> Snippet:
     """Switch to a tier; `sleep_time_s` in seconds, -1 for never, `None` to leave it to the tier."""
     tier = tier_of(hardware)
-    timed = [] if sleep_time_s is None else ["--sleep-time", str(sleep_time_s)]
+    options = [] if sleep_time_s is None else ["--sleep-time", str(sleep_time_s)]
     arguments = [f"hardware={python_literal(tier)}", *([] if sleep_time_s is None else [f"sleep_time={sleep_time_s}"])]
     size = f'{hardware} is the tier {tier}; the size is asked for in the code: @spaces.GPU(size="xlarge").'
     return Snippet(
         action="switch",
         title=f"Switch to {tier}",
         python=client_call("request_space_hardware", space, arguments, _STATE),
-        hf=shell_command("hf spaces settings", [space], ["--hardware", tier, *timed]),
-        cli=shell_command(f"{OURS} hardware", [space], ["--tier", tier, *timed]),
+        hf=shell_command("hf spaces settings", [space], ["--hardware", tier, *options]),
+        cli=shell_command(f"{OURS} hardware", [space], ["--tier", tier, *options]),
         notes=(NO_QUESTION, LOGIN, *((size,) if tier != hardware else ())),
     )
 

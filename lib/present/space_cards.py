@@ -176,7 +176,7 @@ STOP_EFFECTS = {
     "endpoint": "It is paused: it stops, is not billed, and answers nothing until it is resumed by hand.",
     "job": "It is cancelled: it ends now, and what it has not saved is lost.",
 }
-_SHOWN = 6
+_FIRST = 6
 _HEADS = ("Name", "Hardware", "State", "When idle", "Per hour now", "Per month")
 _CSV = (
     "kind", "name", "hardware", "hardware_name", "replicas", "stage", "idling", "idling_message", "usd_per_hour", "usd_per_month",
@@ -196,8 +196,8 @@ def account_card(answer: AccountOverview) -> str:
         + "The month is 720 hours at what is billed now, and less where something sleeps; Jobs end by themselves and are not in it."
     )
     refusals = "".join(refusal_note(one["message"], f"{KIND_WORDS[one['kind']]}s are not listed.") for one in answer["not_listed"])
-    search = "Search" if len(rows) > _SHOWN else ""
-    tools = TableTools(keys=list(map(_keys, rows)), first=_SHOWN, more="more, the cheapest", search=search)
+    search = "Search" if len(rows) > _FIRST else ""
+    tools = TableTools(keys=list(map(_keys, rows)), first=_FIRST, more="more, the cheapest", search=search)
     caption = f"What runs in {answer['owner']}, dearest first"
     table = table_markup(caption, _HEADS, list(map(_row, rows)), "account", tools) if rows else ""
     text = f"{answer['owner']}: {head}\n" + "\n".join(map(_line, rows))

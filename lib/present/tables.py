@@ -29,7 +29,7 @@ from lib.present.cards import (
     speed_figure,
 )
 from lib.present.markup import answer_actions, escape, fold
-from lib.present.numbers import count, counted, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
+from lib.present.numbers import count, count_words, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
 
 if TYPE_CHECKING:
     from lib.answers.model import DryRunAnswer, FigureEntry, MemorySavingEntry, SolveAnswer, TensorEntry, TensorsAnswer
@@ -133,8 +133,8 @@ def ranked_table(entries: Sequence[RankedEntry], pick: RankedEntry | None, links
 def _ranked_keys(entry: RankedEntry) -> tuple[Key, ...]:
     memory, speed = entry["memory"], entry["speed"]
     pace = speed["decode_tokens_per_s"] or speed["decode_tokens_per_s_upper_bound"] or speed["request_s"]
-    held = None if memory is None else memory["per_device_bytes"]
-    return entry["name"], entry["cost"]["usd_per_hour"], held, pace, len(entry["reasons"])
+    needed_bytes = None if memory is None else memory["per_device_bytes"]
+    return entry["name"], entry["cost"]["usd_per_hour"], needed_bytes, pace, len(entry["reasons"])
 
 
 def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[str, str]]) -> tuple[str, ...]:
@@ -147,17 +147,15 @@ def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[
         else ""
     )
     memory = entry["memory"]
-    drawn = (
-        f"{memory_bar(memory, memory['capacity_bytes'])}<small>{memory_words(memory)}{per_device_words(entry)}</small>" if memory else "–"
-    )
+    bar = f"{memory_bar(memory, memory['capacity_bytes'])}<small>{memory_words(memory)}{per_device_words(entry)}</small>" if memory else "–"
     pace = speed_figure(entry["speed"])
     reasons = note_list(entry["reasons"])
     return (
         hardware_name(entry["name"], entry["hardware"], entry["platform"], mark) + row_links(entry["name"], links),
         price_cell(entry["cost"]),
-        drawn,
+        bar,
         precision_words(entry) + (f"<small>{'at best' if pace[0].endswith('at best') else 'about'} {pace[1]}</small>" if pace else ""),
-        f"<details><summary>{counted(len(entry['reasons']), 'reason')}</summary>{reasons}</details>" if reasons else "–",
+        f"<details><summary>{count_words(len(entry['reasons']), 'reason')}</summary>{reasons}</details>" if reasons else "–",
     )
 
 
@@ -211,7 +209,7 @@ def _tier_keys(fit: FitEntry) -> tuple[Key, ...]:
 def _tier_row(fit: FitEntry, memory: MemoryAnswer) -> tuple[str, ...]:
     free, capacity = fit["free_bytes"], fit["capacity_bytes"]
     need = capacity - free
-    drawn = memory_bar(memory, capacity, need)
+    bar = memory_bar(memory, capacity, need)
     if fit["fits"]:
         room = f'<em class="badge fits">fits</em><small>{gib(free)} left</small>'
     elif free >= 0:
@@ -221,7 +219,7 @@ def _tier_row(fit: FitEntry, memory: MemoryAnswer) -> tuple[str, ...]:
     shared = f" on each of {fit['devices']}" if fit["devices"] > 1 else ""
     return (
         hardware_name(fit["name"], fit["hardware"], fit["platform"]),
-        f"{drawn}<small>{gib_figure(need)} of {gib(capacity)}{shared}</small>",
+        f"{bar}<small>{gib_figure(need)} of {gib(capacity)}{shared}</small>",
         room,
         whole(fit["max_context_tokens"], "no limit found") if fit["max_context_tokens"] != 0 else "none",
         whole(fit["max_batch_size"], "no limit found") if fit["max_batch_size"] != 0 else "none",
@@ -417,11 +415,11 @@ def _precision_row(answer: MemoryAnswer, holding: Sequence[FitEntry], current: s
     elif here is not None:
         need += f"<small>{deviation(answer['per_device_bytes'], here)}</small>"
     label += f"<small>{escape(precision.weight_format(name).title)}</small>"
-    tried = len(answer["fits"])
+    tiers_judged = len(answer["fits"])
     if not holding:
-        return label, need, f"none of {tried}", "–", "–"
+        return label, need, f"none of {tiers_judged}", "–", "–"
     first, ids = holding[0], ", ".join(f"<code>{escape(fit['hardware'])}</code>" for fit in holding)
-    tiers = f"<details><summary>{len(holding)} of {tried}</summary>{ids}</details>"
+    tiers = f"<details><summary>{len(holding)} of {tiers_judged}</summary>{ids}</details>"
     cheapest = f"{escape(first['name'])}<small>{usd_per_hour(first['usd_per_hour'])} an hour</small>"
     return label, need, tiers, cheapest, whole(first["max_context_tokens"], "no limit found")
 

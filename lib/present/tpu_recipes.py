@@ -27,7 +27,7 @@ JETSTREAM = "0.2.2"  # PyPI google-jetstream, the last release
 PYTHON = "3.12"
 PORT = 8000
 _NAME = re.compile(r"[^a-z0-9-]+")
-_SERVED = "vllm"
+_APP = "vllm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +225,7 @@ def _pod(choice: RecipeChoice, script: str, **container: Any) -> dict[str, Any]:
         },
         "containers": [
             {
-                "name": _SERVED,
+                "name": _APP,
                 "image": f"python:{PYTHON}",
                 "command": ["bash", "-c", script],
                 "env": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}],
@@ -247,18 +247,18 @@ def _deployment(choice: RecipeChoice) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": _SERVED},
+        "metadata": {"name": _APP},
         "spec": {
             "replicas": 1,
-            "selector": {"matchLabels": {"app": _SERVED}},
-            "template": {"metadata": {"labels": {"app": _SERVED}}, "spec": pod},
+            "selector": {"matchLabels": {"app": _APP}},
+            "template": {"metadata": {"labels": {"app": _APP}}, "spec": pod},
         },
     }
 
 
 def _service() -> dict[str, Any]:
     ports = [{"port": 80, "targetPort": PORT}]
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": _SERVED}, "spec": {"selector": {"app": _SERVED}, "ports": ports}}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": _APP}, "spec": {"selector": {"app": _APP}, "ports": ports}}
 
 
 def _headless() -> dict[str, Any]:

@@ -136,12 +136,12 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
         f"{POLICY_NAMES[answer['policy']].lower()} batching</p>"
         f'<p class="headline"><span class="figure">{figure}</span>{rest}</p>'
         f'<p class="quiet">{escape(answer["engine"])}, {escape(answer["precision"])} · {whole(answer["completed"])} requests in '
-        f"{seconds(answer['span_s'])}{_counted(answer)} · serves about {per_s(answer['most_requests_per_s'])} at most (estimate)</p>"
+        f"{seconds(answer['span_s'])}{_part_of_run(answer)} · serves about {per_s(answer['most_requests_per_s'])} at most (estimate)</p>"
         f"{definition_list(figures)}</section>"
     )
 
 
-def _counted(answer: BatchingAnswer) -> str:
+def _part_of_run(answer: BatchingAnswer) -> str:
     """The part of the run that rates and price are of, where it is not the whole."""
     if not answer["counted_from_s"]:
         return ""
