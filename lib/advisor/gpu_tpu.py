@@ -1,4 +1,4 @@
-"""GPU or TPU: answers about the work, weighed against the rules of `lib.catalog.gpu_or_tpu`.
+"""GPU or TPU: answers about the work, weighed against the rules of `lib.catalog.rules`.
 
     decide(Work(framework="jax", chips=256), load_decision_rules()).verdict  # "tpu"
 
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
-from lib.catalog.gpu_or_tpu import DecisionRules, Kind, Rule, Stage
+from lib.catalog.rules import DecisionRules, Kind, Rule, Stage
 from lib.provenance import Reason, Source, Value
 
 Verdict = Literal["gpu", "tpu", "either", "both"]

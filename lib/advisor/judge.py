@@ -30,9 +30,9 @@ from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, Family, list_c
 from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, most_at_once, place_candidate
 from lib.advisor.rank import order_configurations
 from lib.advisor.result import (
+    DAYS_PER_MONTH,
     Configuration,
     ConfiguredHardware,
-    Cost,
     Entry,
     LesserSteps,
     OwnHardware,
@@ -40,6 +40,7 @@ from lib.advisor.result import (
     Speed,
     explain_configuration,
     explain_offer,
+    price_offer,
 )
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
 from lib.advisor.traffic import (
@@ -52,19 +53,13 @@ from lib.advisor.traffic import (
     warn_declarations,
 )
 from lib.catalog.offers import Hardware, Offer
-from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Cards
-from lib.cost import Usage, bill_offer
 from lib.cost.usage import LOADS
-from lib.errors import BadCatalog
 from lib.laws.media_tokens import DEFAULT_S
 from lib.memory import usable_memory
 from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
-from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload
 
-DAYS_PER_MONTH = 30
-"""Days of a month, as in `/estimate_cost`: a month of round-the-clock use is 720 hours."""
 CPU_TOKENS_PER_S = 8.0
 FIRST_ANSWER_S = 5.0
 PASS_S = 5.0
@@ -421,45 +416,3 @@ def _judge_without_model(offer: Offer, requirements: Requirements) -> Entry | Re
         verdict="comfortable",
         reasons=(Reason("runs_elsewhere"), *no_quota, *explain_offer(offer, requirements.rules, cost)),
     )
-
-
-# Prices
-
-
-def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicted: SpeedEstimate | None = None, replicas: int = 1) -> Cost:
-    """Price per hour and month of all replicas by `lib.cost`, per request and token where the speed is predicted.
-
-    The port of a Job that answers requests is in it; sleep and storage are not, reasons state them. ZeroGPU and free hardware cost
-    nothing; a reason states the quota too.
-
-    Raises:
-        BadCatalog: a listed offer has no price.
-    """
-    _hourly_price(offer)
-    usage = Usage(
-        hours_per_day=workload.hours_per_day,
-        days_per_month=Decimal(DAYS_PER_MONTH),
-        replicas=replicas,
-        requests_per_day=Decimal(workload.requests_per_day) if workload.hours_per_day else Decimal(0),
-        account=workload.account,
-        visitor_account=workload.visitor_account,
-        concurrency=workload.concurrency if predicted is None else predicted.request.concurrency,
-        prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.request.prompt_tokens,
-        output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,
-    )
-    bill = bill_offer(offer, usage, rules, speed=predicted)
-    return Cost(
-        usd_per_hour=bill.usd_per_hour,
-        usd_per_month=bill.total_usd_per_month,
-        hours_per_day=workload.hours_per_day,
-        days_per_month=DAYS_PER_MONTH,
-        replicas=replicas,
-        usd_per_million_output_tokens=bill.usd_per_million_output_tokens,
-        usd_per_request=None if predicted is None else bill.usd_per_request,
-    )
-
-
-def _hourly_price(offer: Offer) -> Decimal:
-    if offer.usd_per_hour is None:
-        raise BadCatalog(f"offers: {offer.platform} {offer.id} is listed without a price.")
-    return offer.usd_per_hour

@@ -15,14 +15,18 @@ from lib.advisor.fit import Headroom
 from lib.catalog.offers import Hardware, Offer, Rule
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Cards
+from lib.cost import Usage, bill_offer
 from lib.engines import Engine
+from lib.errors import BadCatalog
 from lib.laws.price import DAY_H
 from lib.memory import MemoryEstimate
 from lib.precision import weight_format
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.speed import SpeedEstimate, SpeedRequest
-from lib.workload import Sdk, Workload
+from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Sdk, Workload
 
+DAYS_PER_MONTH = 30
+"""Days of a month, as in `/estimate_cost`: a month of round-the-clock use is 720 hours."""
 Verdict = Literal["comfortable", "tight", "slow"]
 
 
@@ -319,3 +323,42 @@ def explain_offer(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reaso
         jobs = rules.jobs
         reasons.append(Reason("jobs_time_limit", {"minutes": jobs.default_timeout_s // 60, "ports_usd_per_hour": jobs.ports_usd_per_hour}))
     return tuple(reasons)
+
+
+def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicted: SpeedEstimate | None = None, replicas: int = 1) -> Cost:
+    """Price per hour and month of all replicas by `lib.cost`, per request and token where the speed is predicted.
+
+    The port of a Job that answers requests is in it; sleep and storage are not, reasons state them. ZeroGPU and free hardware cost
+    nothing; a reason states the quota too.
+
+    Raises:
+        BadCatalog: a listed offer has no price.
+    """
+    _hourly_price(offer)
+    usage = Usage(
+        hours_per_day=workload.hours_per_day,
+        days_per_month=Decimal(DAYS_PER_MONTH),
+        replicas=replicas,
+        requests_per_day=Decimal(workload.requests_per_day) if workload.hours_per_day else Decimal(0),
+        account=workload.account,
+        visitor_account=workload.visitor_account,
+        concurrency=workload.concurrency if predicted is None else predicted.request.concurrency,
+        prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.request.prompt_tokens,
+        output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,
+    )
+    bill = bill_offer(offer, usage, rules, speed=predicted)
+    return Cost(
+        usd_per_hour=bill.usd_per_hour,
+        usd_per_month=bill.total_usd_per_month,
+        hours_per_day=workload.hours_per_day,
+        days_per_month=DAYS_PER_MONTH,
+        replicas=replicas,
+        usd_per_million_output_tokens=bill.usd_per_million_output_tokens,
+        usd_per_request=None if predicted is None else bill.usd_per_request,
+    )
+
+
+def _hourly_price(offer: Offer) -> Decimal:
+    if offer.usd_per_hour is None:
+        raise BadCatalog(f"offers: {offer.platform} {offer.id} is listed without a price.")
+    return offer.usd_per_hour

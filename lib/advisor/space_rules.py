@@ -16,7 +16,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Literal
 
-from lib.catalog import Catalog, hardware_names
+from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_TIER, Offer, Platform
 from lib.catalog.rules import PlatformRules
 from lib.errors import AgainstRules, PriceNotConfirmed, UnknownHardware, quote_value
@@ -72,7 +72,7 @@ def find_offer(catalog: Catalog, flavor: str | None) -> Offer | None:
 
 def _find_by_name(catalog: Catalog, name: str, platform: Platform) -> Offer | None:
     try:
-        return hardware_names.offer(catalog.names, name, platform)
+        return catalog.resolve_offer(name, platform)
     except UnknownHardware:
         rows = catalog.names.by_name.get(name.strip().casefold(), ())
         return next((row for row in rows if row.platform == platform), None)  # withdrawn, or nothing

@@ -17,9 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lib.catalog import hardware_names
-from lib.catalog.offers import PLATFORMS, Offer, OffersFile, TpuGenerationsFile
-from lib.catalog.rows import References, read_rows
+from lib.catalog.offers import PLATFORMS, Names, Offer, OffersFile, TpuGenerationsFile, find_cards, find_hardware, find_offer, index_names
+from lib.catalog.rows import DATA, References, read_rows
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import AcceleratorsFile, SourcesFile
 from lib.errors import BadArgument, BadCatalog, UnknownHardware, quote_value
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from lib.catalog.offers import Platform, PriceBasis
     from lib.catalog.silicon import Accelerator, Cards
     from lib.provenance import Source
-
-DATA = Path(__file__).parent.parent / "data"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +56,10 @@ class Catalog:
     rules: PlatformRules
     sources: Mapping[str, Source]
     prices: Mapping[Platform, PriceState]
-    names: hardware_names.Names = field(init=False, repr=False, compare=False)
+    names: Names = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", hardware_names.index(self.offers, self.aliases, self.accelerators))
+        object.__setattr__(self, "names", index_names(self.offers, self.aliases, self.accelerators))
 
     def accelerator(self, key: str) -> Accelerator:
         """The silicon of this id.
@@ -108,7 +105,7 @@ class Catalog:
         Raises:
             UnknownHardware: no offer of today has this name; the message states near matches, or when the offer was withdrawn.
         """
-        return hardware_names.offer(self.names, text, platform)
+        return find_offer(self.names, text, platform)
 
     def resolve_hardware(self, text: object, platform: Platform | None = None) -> Offer | Cards:
         """As `resolve_offer`, or plain silicon with a count (`L4`, `H100-SXMx8`, `TPU-v6ex4`).
@@ -118,7 +115,7 @@ class Catalog:
         Raises:
             UnknownHardware: neither an offer nor silicon has this name.
         """
-        return hardware_names.hardware(self.names, text, platform)
+        return find_hardware(self.names, text, platform)
 
     def resolve_cards(self, text: object) -> Cards:
         """The visitor's own graphics cards or Mac that a text means (`RTX-4090x2`, `M4-Max-64GB`).
@@ -126,7 +123,7 @@ class Catalog:
         Raises:
             UnknownHardware: no card has this name, or it is none that people own.
         """
-        return hardware_names.cards(self.names, text)
+        return find_cards(self.names, text)
 
 
 def price_states(offers: Iterable[Offer]) -> Mapping[Platform, PriceState]:

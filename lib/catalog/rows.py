@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from lib.catalog.offers import Offer, TpuGeneration
     from lib.catalog.silicon import Accelerator
 
+DATA = Path(__file__).parent.parent / "data"
+"""The bundled files."""
 T = TypeVar("T")
 _DAY = re.compile(r"20\d\d-\d\d(?P<day>-\d\d)?", re.ASCII)
 

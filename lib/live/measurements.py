@@ -30,7 +30,7 @@ from uuid import uuid4
 from pydantic import AfterValidator, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as checked
 
-from lib.catalog import DATA
+from lib.catalog.rows import DATA
 from lib.errors import BadArgument, BadCatalog
 from lib.live.process import scratch_folder
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lib.answers.gpu_tpu import RecipeEntry
-from lib.catalog.gpu_or_tpu import OptimumTpu, TpuTerms
 from lib.catalog.offers import Offer, TpuSlice
+from lib.catalog.rules import OptimumTpu, TpuTerms
 from lib.present.markup import python_literal
 from lib.present.setup_files import load_versions
 

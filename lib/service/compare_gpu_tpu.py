@@ -42,7 +42,7 @@ from lib.answers.gpu_tpu import (
     WhatIfEntry,
 )
 from lib.catalog import Catalog
-from lib.catalog.gpu_or_tpu import TpuSoftware, load_decision_rules, load_tpu_software
+from lib.catalog.rules import TpuSoftware, load_decision_rules, load_tpu_software
 from lib.errors import BadArgument
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec

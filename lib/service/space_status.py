@@ -16,10 +16,10 @@ from decimal import Decimal
 from typing import Annotated
 
 from lib.advisor import recommend
-from lib.advisor import right_size as advice
 from lib.advisor.candidates import FAMILIES
+from lib.advisor.recommend import RightSizing
+from lib.advisor.recommend import right_size as judge_tier
 from lib.advisor.result import Recommendation
-from lib.advisor.right_size import RightSizing
 from lib.advisor.space_rules import HOURS_PER_MONTH, check_sdk, describe_sleep, find_offer, find_stage, resolve_sleep_time, resolve_tier
 from lib.answers.common import ReasonEntry, RecommendationAnswer, fill, price_entry, source_entries
 from lib.answers.spaces import ActionAnswer, CurrentTier, RightSizeAnswer, SpaceProgress, SpaceStatus, TierEntry, VolumeEntry
@@ -316,7 +316,7 @@ def right_size(app: App, arguments: RightSizeArguments, *, token: str | None = N
     current = find_offer(app.catalog(), flavor)
     catalog = _there_already(app.catalog(), current, workload)
     recommendation = recommend(choice.spec, workload, catalog)
-    verdict = advice.right_size(current, _judge_current(current, recommendation, choice.spec, catalog), recommendation, catalog.rules)
+    verdict = judge_tier(current, _judge_current(current, recommendation, choice.spec, catalog), recommendation, catalog.rules)
     answer = recommendation_answer(recommendation, choice.spec, catalog)
     judged = ("model", "pick", "ranked", "rejected", "provider", "notes", "prices", "sources")
     return fill(

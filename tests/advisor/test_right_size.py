@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 
 from lib.advisor import recommend
+from lib.advisor.recommend import right_size
 from lib.advisor.result import Entry, Recommendation
-from lib.advisor.right_size import right_size
 from lib.catalog import load
 from lib.catalog.offers import Offer
 from lib.model import bundled

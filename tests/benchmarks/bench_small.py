@@ -19,7 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from lib.catalog import DATA, load, load_from
+from lib.catalog import load, load_from
+from lib.catalog.rows import DATA
 from lib.errors import AdvisorError
 from lib.hub.weight_files import parse_safetensors
 from lib.model.config import parse_config

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.catalog import DATA, load_from
-from lib.catalog.rows import is_day
+from lib.catalog import load_from
+from lib.catalog.rows import DATA, is_day
 from lib.errors import BadCatalog, BadQuantity
 from lib.units import parse_bytes, parse_bytes_per_second, parse_flop_per_second
 

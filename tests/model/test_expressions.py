@@ -23,7 +23,7 @@ from lib.model.spec import Quantization
 
 REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT}
 BOUNDED = {
-    ("lib.catalog.hardware_names", "_COUNTED"): "its text has at most 80 characters, and one end",
+    ("lib.catalog.offers", "_COUNTED"): "its text has at most 80 characters, and one end",
     ("lib.model.file_header", "_BLOCK"): "its text is a tensor's name of at most 1,024 characters, and one end",
     ("lib.ui.http.shortcuts", "_CONFIG"): "reads the page that this app makes, whose config escapes what would end it",
     ("lib.ui.http.mcp", "_ARGUMENT"): "reads our own docstrings",

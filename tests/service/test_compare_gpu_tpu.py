@@ -9,7 +9,7 @@ import pytest
 from contract import EXAMPLE, check_fields
 
 from lib.catalog import load
-from lib.catalog.gpu_or_tpu import load_decision_rules
+from lib.catalog.rules import load_decision_rules
 from lib.errors import BadArgument
 from lib.present.reason_words import GPU_TPU_RULES
 from lib.service.compare_gpu_tpu import compare_gpu_tpu
