@@ -26,7 +26,6 @@ BOUNDED = {
     ("lib.catalog.offers", "_COUNTED"): "its text has at most 80 characters, and one end",
     ("lib.model.file_header", "_BLOCK"): "its text is a tensor's name of at most 1,024 characters, and one end",
     ("lib.ui.http.shortcuts", "_CONFIG"): "reads the page that this app makes, whose config escapes what would end it",
-    ("lib.ui.http.mcp", "_ARGUMENT"): "reads our own docstrings",
 }
 """Expressions with an unbounded dot, and why they may keep it."""
 
