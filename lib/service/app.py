@@ -24,23 +24,20 @@ from lib.service.arguments import check_text
 from lib.service.chat import chat
 from lib.service.compare import compare
 from lib.service.compare_gpu_tpu import compare_gpu_tpu
-from lib.service.cost import estimate_cost
+from lib.service.cost import estimate_cost, ways_to_save
 from lib.service.endpoint import App, bind_arguments, is_token
 from lib.service.estimate_training import estimate_training
-from lib.service.hardware import list_hardware
 from lib.service.measure import heartbeat, measure, predict_measurement, stream_heartbeat, stream_measurement, suggest_measurement
-from lib.service.memory import estimate_memory, estimate_memory_on
+from lib.service.memory import estimate_memory, estimate_memory_on, solve
 from lib.service.models import Models
 from lib.service.outlook import outlook
-from lib.service.recommend import recommend
+from lib.service.recommend import list_hardware, recommend
 from lib.service.resolve_model import dry_run, resolve_model, stream_dry_run, tensors
 from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
 from lib.service.single_flight import nobody
-from lib.service.solve import solve
 from lib.service.space_actions import pause_space, preview, restart_space, set_sleep_time, switch_hardware
 from lib.service.space_status import right_size, space_status, watch
 from lib.service.speed import diagnose_latency, estimate_speed, roofline
-from lib.service.ways_to_save import ways_to_save
 
 Answer = TypeVar("Answer")
 VERSION: str = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]

@@ -1,4 +1,4 @@
-"""`/estimate_cost`: the bill, where it crosses other ways, and what providers ask per token."""
+"""`/estimate_cost`: the bill, where it crosses other ways, what providers ask per token; `/ways_to_save`: what would cost less."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated
 
-from lib.answers.common import SCHEMA, price_entry, source_entries, usd
+from lib.advisor.deployment import Deployment
+from lib.advisor.savings import NoSaving, Saving, find_savings
+from lib.answers.common import fill, price_entry, source_entries
 from lib.answers.cost import (
     BestLoadEntry,
     CapacityEntry,
     CostAnswer,
     CostPartEntry,
     CrossingEntry,
+    NoWayEntry,
     PerTokenEntry,
     TokenPriceEntry,
+    WayEntry,
+    WaysToSaveAnswer,
     ZeroGpuEntry,
 )
 from lib.catalog import Catalog
@@ -24,10 +29,8 @@ from lib.catalog.rules import PlatformRules
 from lib.cost import (
     BreakEvenPoint,
     CostEstimate,
-    CostPart,
     TokenPrice,
     Usage,
-    ZeroGpuUse,
     bill_offer,
     bill_tokens,
     find_break_even,
@@ -39,7 +42,7 @@ from lib.memory import fit_memory, usable_memory
 from lib.memory.pipeline import resolve_size
 from lib.memory.resolve import choose_engine, context_caveats, resolve_media, split_caveats
 from lib.model.spec import ModelSpec
-from lib.present.sentences import break_even_sentence, caveat_entries
+from lib.present.sentences import SAVING_NAMES, break_even_sentence, caveat_entries, no_saving_sentence, saving_effect, saving_step
 from lib.provenance import Caveat, Value
 from lib.service.arguments import (
     Account,
@@ -185,36 +188,24 @@ def cost_answer(
     one, best = _prices_at_loads(bill, loads)
     break_even_points = find_break_even(offer, timed, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero, best=best)
     tokens = [bill_tokens(price, usage, rules.providers) for price in prices]
-    return {
-        "schema": SCHEMA,
-        "hardware": offer.id,
-        "platform": offer.platform,
-        "model": "" if spec is None else spec.id,
-        "usd_per_hour": float(bill.usd_per_hour),
-        "billed_hours_per_month": float(bill.billed_hours_per_month),
-        "compute_usd_per_month": float(bill.compute_usd_per_month),
-        "storage_usd_per_month": float(bill.storage_usd_per_month),
-        "total_usd_per_month": float(bill.total_usd_per_month),
-        "usd_per_request": usd(bill.usd_per_request),
-        "usd_per_million_output_tokens": usd(bill.usd_per_million_output_tokens),
-        "usd_per_million_output_tokens_one_at_a_time": usd(one),
-        "usd_per_million_input_tokens": usd(bill.usd_per_million_input_tokens),
-        "usd_per_million_output_tokens_at_traffic": usd(bill.usd_per_million_output_tokens_at_traffic),
-        "usd_per_picture": _item_price(bill, items_per_s, HOUR_S),
-        "usd_per_audio_hour": _item_price(bill, None if estimate is None else estimate.real_time_factor, 1),
-        "left_running_usd_per_month": usd(bill.left_running_usd_per_month),
-        "concurrency": usage.concurrency,
-        "capacity": _capacity(bill),
-        "best_load": None if best is None else _best_load(best),
-        "utilisation": usd(bill.utilisation),
-        "wakes_per_day": usd(bill.wakes_per_day),
-        "payer": bill.payer,
-        "parts": [_part(part) for part in bill.parts],
-        "break_even": [_break_even_entry(point) for point in break_even_points],
-        "zerogpu": None if bill.zerogpu is None else _quota(bill.zerogpu),
-        "per_token": _per_token(offered, prices, usage, rules),
-        "prices": price_entry(catalog.prices[offer.platform]),
-        "caveats": caveat_entries(
+    return fill(
+        CostAnswer,
+        bill,
+        hardware=offer.id,
+        platform=offer.platform,
+        model="" if spec is None else spec.id,
+        usd_per_million_output_tokens_one_at_a_time=one,
+        usd_per_picture=_item_price(bill, items_per_s, HOUR_S),
+        usd_per_audio_hour=_item_price(bill, None if estimate is None else estimate.real_time_factor, 1),
+        concurrency=usage.concurrency,
+        capacity=_capacity(bill),
+        best_load=None if best is None else _best_load(best),
+        parts=[fill(CostPartEntry, part) for part in bill.parts],
+        break_even=[_break_even_entry(point) for point in break_even_points],
+        zerogpu=None if bill.zerogpu is None else fill(ZeroGpuEntry, bill.zerogpu),
+        per_token=_per_token(offered, prices, usage, rules),
+        prices=price_entry(catalog.prices[offer.platform]),
+        caveats=caveat_entries(
             (
                 *too_long,
                 *bill.caveats,
@@ -222,14 +213,14 @@ def cost_answer(
                 *_price_caveats(usage, one, best, loads, own_price),
             )
         ),
-        "sources": source_entries(
+        sources=source_entries(
             (
                 *bill.sources,
                 *(() if estimate is None else estimate.sources),
                 *(source for one in tokens for source in one.sources),
             )
         ),
-    }
+    )
 
 
 def _item_price(bill: CostEstimate, rate: Band[float] | None, per_hour: int) -> float | None:
@@ -269,62 +260,22 @@ def _capacity(bill: CostEstimate) -> CapacityEntry | None:
     capacity = bill.capacity
     if capacity is None:
         return None
-    return {
-        "requests_per_day": float(capacity.requests_per_day),
-        "replicas_needed": capacity.replicas_needed,
-        "total_usd_per_month": float(bill.serving_usd_per_month),
-    }
+    return fill(CapacityEntry, capacity, total_usd_per_month=float(bill.serving_usd_per_month))
 
 
 def _best_load(best: BestLoad) -> BestLoadEntry:
-    return {
-        "concurrency": best.concurrency,
-        "max_ttft_s": TARGET_TTFT_S,
-        "max_inter_token_s": TARGET_TPOT_S,
-        "ttft_s": best.ttft_s,
-        "inter_token_s": best.tpot_s,
-        "throughput_tokens_per_s": best.tokens_per_s,
-        "usd_per_million_output_tokens": float(best.usd_per_million_output_tokens),
-    }
-
-
-def _part(part: CostPart) -> CostPartEntry:
-    return {
-        "name": part.name,
-        "kind": part.kind,
-        "usd_per_month": float(part.usd_per_month),
-        "law": part.law,
-        "inputs": dict(part.inputs),
-        "source": part.source,
-    }
+    return fill(
+        BestLoadEntry,
+        best,
+        max_ttft_s=TARGET_TTFT_S,
+        max_inter_token_s=TARGET_TPOT_S,
+        inter_token_s=best.tpot_s,
+        throughput_tokens_per_s=best.tokens_per_s,
+    )
 
 
 def _break_even_entry(point: BreakEvenPoint) -> CrossingEntry:
-    return {
-        "below": point.below,
-        "above": point.above,
-        "requests_per_day": usd(point.requests_per_day),
-        "tokens_per_month": usd(point.tokens_per_month),
-        "usd_per_month": usd(point.usd_per_month),
-        "within_capacity": point.within_capacity,
-        "best_concurrency": point.best_concurrency,
-        "best_utilisation": usd(point.best_utilisation),
-        "message": break_even_sentence(point),
-        "law": point.law,
-    }
-
-
-def _quota(used: ZeroGpuUse) -> ZeroGpuEntry:
-    return {
-        "size": used.size,
-        "seconds": float(used.seconds),
-        "quota_s_per_request": float(used.quota_s_per_request),
-        "daily_quota_s": used.daily_quota_s,
-        "requests_in_quota": used.requests_in_quota,
-        "visitors": used.visitors,
-        "usd_per_request_beyond": usd(used.usd_per_request_beyond),
-        "usd_per_month_alone": usd(used.usd_per_month_alone),
-    }
+    return fill(CrossingEntry, point, message=break_even_sentence(point))
 
 
 def _per_token(offered: ProviderOffers | None, prices: tuple[TokenPrice, ...], usage: Usage, rules: PlatformRules) -> PerTokenEntry:
@@ -336,13 +287,14 @@ def _per_token(offered: ProviderOffers | None, prices: tuple[TokenPrice, ...], u
 
 
 def _token_price(price: TokenPrice, bill: CostEstimate) -> TokenPriceEntry:
-    return {
-        "provider": price.provider,
-        "usd_per_million_input_tokens": float(price.usd_per_million_input),
-        "usd_per_million_output_tokens": float(price.usd_per_million_output),
-        "usd_per_request": float(bill.usd_per_request or 0),
-        "total_usd_per_month": float(bill.total_usd_per_month),
-    }
+    return fill(
+        TokenPriceEntry,
+        price,
+        bill,
+        usd_per_million_input_tokens=float(price.usd_per_million_input),
+        usd_per_million_output_tokens=float(price.usd_per_million_output),
+        usd_per_request=float(bill.usd_per_request or 0),
+    )
 
 
 def _zerogpu(offer: Offer, catalog: Catalog, spec: ModelSpec | None, request: MemoryRequest | None) -> Offer | None:
@@ -382,3 +334,74 @@ def _caveats(
     if offered is not None and offered.status == "unknown":
         caveats.append(Caveat("token_price_unknown", {"failure": offered.reason}))
     return caveats
+
+
+SLOWER = 0.95
+"""Below this ratio of speeds a way is called slower: a twentieth is within the datasheets' own error."""
+
+
+def ways_to_save(app: App, arguments: CostArguments) -> WaysToSaveAnswer:
+    """What would make a deployment cheaper: smaller formats, other tiers, sleep, ZeroGPU, a provider, more requests at a time.
+
+    Returns:
+        Ways that save, the most first, with what each gives up, and those that save nothing, with the reason.
+    """
+    catalog = app.catalog()
+    offer = check_offer(catalog, arguments.hardware)
+    usage = read_usage(arguments, catalog)
+    spec = app.models(arguments.model)
+    price = read_own_price(arguments)
+    if price is None and read_reference(arguments.model).kind == "id" and spec.id and spec.library != "gguf":
+        price = next(iter(app.providers(spec.id).prices), None)
+    request = arguments.memory_request(spec, offer, usage)
+    report = find_savings(deploy(app, catalog, spec, offer, request, usage, price))
+    return fill(
+        WaysToSaveAnswer,
+        report,
+        model=spec.id,
+        hardware=offer.id,
+        platform=offer.platform,
+        ways=[way_entry(saving) for saving in report.savings],
+        no_ways=[no_way_entry(none) for none in report.no_savings],
+        caveats=caveat_entries(spec.caveats),
+        sources=source_entries((*offer.sources, *spec.sources, *(() if price is None else (price.source,)))),
+    )
+
+
+def deploy(
+    app: App, catalog: Catalog, spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage, price: TokenPrice | None
+) -> Deployment:
+    """What runs today, with each speed predicted once: ways to save try the same configurations over and over."""
+    estimates: dict[tuple[object, ...], SpeedEstimate | None] = {}
+
+    def predict(spec: ModelSpec, offer: Offer, request: MemoryRequest, used: Usage) -> SpeedEstimate | None:
+        where = (offer.id, offer.platform, request.precision, request.engine, request.devices, request.kv_precision)
+        key = (*where, used.concurrency)
+        if key not in estimates and used.concurrency != usage.concurrency:  # one load is asked for after the other
+            loads = predict_loads(app.predict, spec, offer, request, usage, catalog.accelerators)
+            estimates.update({(*where, load.request.concurrency): load for load in loads})
+        if key not in estimates:
+            estimates[key] = estimate_or_none(predict_usage(app.predict, spec, offer, request, used, catalog.accelerators))
+        return estimates[key]
+
+    return Deployment(spec=spec, offer=offer, request=request, usage=usage, catalog=catalog, price=price, speed=predict)
+
+
+def way_entry(saving: Saving) -> WayEntry:
+    """A way that saves."""
+    offer = saving.offer
+    needs = {name: value if isinstance(value, str | int) else float(value) for name, value in saving.needs.items()}
+    return {
+        "code": saving.code,
+        "message": saving_step(saving),
+        "saves_usd_per_month": float(saving.saves_usd_per_month),
+        "usd_per_month": float(saving.usd_per_month),
+        "slower": None if saving.speed_ratio is None else saving.speed_ratio < SLOWER,
+        "effect": saving_effect(saving),
+        "needs": needs if offer is None else {"hardware": offer.id, "platform": offer.platform, **needs},
+    }
+
+
+def no_way_entry(none: NoSaving) -> NoWayEntry:
+    """A way that saves nothing."""
+    return {"code": none.code, "message": SAVING_NAMES[none.code], "reason_code": none.reason, "reason": no_saving_sentence(none)}

@@ -24,7 +24,7 @@ from lib.present.numbers import usd as usd_shown
 from lib.present.sentences import sentence
 from lib.provenance import Caveat
 from lib.service.arguments import DaysPerMonth, Hardware, Model, argument, check_offer, one_of, some_of, whole_number
-from lib.service.cost import cost_answer
+from lib.service.cost import cost_answer, deploy, no_way_entry, way_entry
 from lib.service.endpoint import App, read_reference
 from lib.service.recommend import WorkloadArguments
 from lib.service.usage import (
@@ -40,7 +40,6 @@ from lib.service.usage import (
     read_storage,
     state_price,
 )
-from lib.service.ways_to_save import deploy, no_way_entry, way_entry
 from lib.speed import ExplainedSpeed, SpeedEstimate
 from lib.workload import MemoryRequest
 

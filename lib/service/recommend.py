@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Annotated
 
 from cachetools import LRUCache, cached
@@ -16,16 +17,19 @@ from lib.answers.common import (
     EntryCost,
     EntryMemory,
     EntrySpeed,
+    HardwareAnswer,
+    HardwareEntry,
     OwnEntry,
     ProviderEntry,
     RankedEntry,
     RecommendationAnswer,
     RejectedEntry,
+    fill,
     price_entry,
     source_entries,
-    usd,
 )
 from lib.catalog import Catalog
+from lib.catalog.offers import Offer
 from lib.catalog.silicon import Cards
 from lib.identity import ById
 from lib.memory.pipeline import resolve_size
@@ -39,6 +43,7 @@ from lib.service.arguments import (
     Arguments,
     Concurrency,
     FirstTokenSeconds,
+    Flag,
     Frames,
     Guidance,
     Hardware,
@@ -231,18 +236,7 @@ def _memory(entry: ConfiguredHardware) -> EntryMemory | None:
     memory = entry.memory
     if memory is None:
         return None
-    return {
-        "context_tokens": memory.tokens,
-        "batch_size": memory.batch,
-        "weights_bytes": memory.weights_bytes,
-        "kv_cache_bytes": memory.kv_cache_bytes,
-        "activation_bytes": memory.activation_bytes,
-        "runtime_bytes": memory.runtime_bytes,
-        "total_bytes": memory.total_bytes,
-        "per_device_bytes": memory.per_device_bytes,
-        "capacity_bytes": entry.capacity_bytes,
-        "free_bytes": entry.free_bytes,
-    }
+    return fill(EntryMemory, memory, entry, context_tokens=memory.tokens, batch_size=memory.batch)
 
 
 def _speed(speed: Speed) -> EntrySpeed:
@@ -268,19 +262,12 @@ def _speed(speed: Speed) -> EntrySpeed:
 
 
 def _cost(cost: Cost) -> EntryCost:
-    return {
-        "usd_per_hour": float(cost.usd_per_hour),
-        "total_usd_per_month": float(cost.usd_per_month),
-        "hours_per_day": float(cost.hours_per_day),
-        "days_per_month": cost.days_per_month,
-        "usd_per_million_output_tokens": usd(cost.usd_per_million_output_tokens),
-        "usd_per_request": usd(cost.usd_per_request),
-    }
+    return fill(EntryCost, cost, total_usd_per_month=float(cost.usd_per_month))
 
 
 def ranked_entry(entry: Entry) -> RankedEntry:
     """Rented hardware that does it, as JSON."""
-    return {**configured_entry(entry), "cost": _cost(entry.cost), "pareto": entry.pareto}
+    return fill(RankedEntry, entry.offer, entry, **configured_entry(entry), cost=_cost(entry.cost))
 
 
 def configured_entry(entry: ConfiguredHardware) -> ConfiguredEntry:
@@ -305,20 +292,52 @@ def configured_entry(entry: ConfiguredHardware) -> ConfiguredEntry:
 
 
 def _rejected(rejection: Rejection) -> RejectedEntry:
-    return {
-        "hardware": rejection.offer.id,
-        "platform": rejection.offer.platform,
-        "name": rejection.offer.name,
-        "reason_code": rejection.reason.code,
-        "reason": sentence(rejection.reason),
-        "also": reason_entries(rejection.also),
-    }
+    return fill(
+        RejectedEntry,
+        rejection.offer,
+        hardware=rejection.offer.id,
+        reason_code=rejection.reason.code,
+        reason=sentence(rejection.reason),
+        also=reason_entries(rejection.also),
+    )
 
 
 def _provider(option: ProviderOption) -> ProviderEntry:
+    return fill(ProviderEntry, option, reasons=reason_entries(option.reasons))
+
+
+class HardwareArguments(Arguments):
+    """Arguments of `/list_hardware`."""
+
+    platform: Platforms = argument("spaces", "comma list of spaces, zerogpu, endpoints, jobs, tpu, all")
+    include_retired: Flag = argument(False, "also what the platform no longer offers")
+
+
+def list_hardware(app: App, arguments: HardwareArguments) -> HardwareAnswer:
+    """Hardware that can be rented, with memory, price, source and the day it was checked.
+
+    Returns:
+        The rows of the catalog.
+    """
+    return hardware_answer(app.catalog().on(arguments.platform, include_retired=arguments.include_retired))
+
+
+def hardware_answer(offers: Iterable[Offer]) -> HardwareAnswer:
+    """The rows, with each distinct source once."""
+    rows = tuple(offers)
     return {
-        "suits": option.suits,
-        "available": option.available,
-        "providers": list(option.providers),
-        "reasons": reason_entries(option.reasons),
+        "schema": SCHEMA,
+        "hardware": [hardware_entry(offer) for offer in rows],
+        "caveats": [],
+        "sources": source_entries(source for offer in rows for source in offer.sources),
     }
+
+
+def hardware_entry(offer: Offer) -> HardwareEntry:
+    """One offer as a row; None where a figure does not exist or was never published."""
+    return fill(
+        HardwareEntry,
+        offer,
+        regions=list(offer.endpoint.regions if offer.endpoint else offer.usd_per_hour_by_region),
+        rules=sorted(offer.rules),
+    )

@@ -13,9 +13,9 @@ from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
 from lib.present.cards import describe_speed_change
 from lib.service.endpoint import App, bind_arguments
+from lib.service.memory import solve
 from lib.service.models import Models
 from lib.service.recommend import recommend
-from lib.service.solve import solve
 
 APP = App(catalog=load, models=Models())
 ASK: Any = bind_arguments(solve, APP)

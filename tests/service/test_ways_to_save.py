@@ -10,9 +10,9 @@ import pytest
 from lib.catalog import load
 from lib.errors import UnknownModel
 from lib.hub.search import ProviderOffers
+from lib.service.cost import ways_to_save
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
-from lib.service.ways_to_save import ways_to_save
 
 QUESTION = bind_arguments(
     ways_to_save, App(catalog=load, models=Models(), providers=lambda _: ProviderOffers(status="unknown", reason="Nobody was asked."))
