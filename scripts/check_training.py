@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares, minimize
 
 from lib import catalog
-from lib.advisor.training import judge_fit
 from lib.errors import UnsupportedModel
 from lib.laws.runtime import CUDA_CONTEXT, ByteRange
 from lib.laws.training import moving_bytes
@@ -41,7 +40,7 @@ from lib.memory.training import (
     step_peaks,
 )
 from lib.model.spec import ModelSpec
-from lib.speed.training import Rates, SpeedConstants, StepWork, card_rates, step_work, time_step
+from lib.speed.training import Rates, SpeedConstants, StepWork, card_rates, judge_fit, step_work, time_step
 from lib.units import GIB, Bytes
 from lib.workload import TrainingRequest
 from scripts.training_points import Run, TimedRun, check_counts, failed_runs, other_runs, single_device_runs, timed_runs

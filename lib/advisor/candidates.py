@@ -28,10 +28,10 @@ from types import MappingProxyType
 from typing import Literal
 
 from lib.catalog.offers import Hardware
+from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator
 from lib.engines import TRAITS, Engine
 from lib.errors import BadArgument
-from lib.identity import ById
 from lib.memory import tensor_parallel_degree
 from lib.model.spec import ModelSpec
 from lib.precision import FAMILIES as FORMATS

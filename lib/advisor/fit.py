@@ -13,10 +13,10 @@ from functools import lru_cache, partial
 
 from lib.advisor.candidates import PUBLISHED_LAWS, SERVERS, Candidate, Family
 from lib.catalog.offers import Hardware
+from lib.catalog.rows import ById
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Accelerator
 from lib.engines import Engine
-from lib.identity import ById
 from lib.memory import (
     MemoryEstimate,
     PerDevice,

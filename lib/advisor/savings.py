@@ -12,25 +12,151 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Literal
 
-from lib.advisor.deployment import (
-    Deployment,
-    FittingTier,
-    Gain,
-    bound_tokens_per_s,
-    can_compute,
-    classify_gain,
-    count_devices,
-    find_cheapest_tier,
-    fit_tier,
-    price_month,
-)
+from lib import precision as formats
+from lib.advisor.candidates import Candidate, Family, family_of, task_of
+from lib.advisor.fit import measure_headroom
+from lib.advisor.speed import Roofline, bound_speed, count_decode_parameters, find_roofline
+from lib.catalog import Catalog
 from lib.catalog.offers import Offer
-from lib.cost import Usage, bill_offer, bill_tokens
+from lib.cost import TokenPrice, Usage, bill_offer, bill_tokens
 from lib.cost.usage import LOADS, estimate_zerogpu_use, find_best_load
 from lib.engines import Engine, traits_of
-from lib.memory import MemoryEstimate, estimate_memory
+from lib.laws.forward_pass import decode_floor
+from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, usable_memory
+from lib.model.spec import ModelSpec
 from lib.provenance import Value
+from lib.speed import SpeedEstimate
 from lib.workload import MemoryRequest
+
+Gain = Literal["compute", "bandwidth", "memory_only"]
+Predict = Callable[[ModelSpec, Offer, MemoryRequest, Usage], SpeedEstimate | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What a visitor runs today: a model in one configuration on one offer, and how it is used.
+
+    `price` is what a provider asks per token, where known; `speed` estimates how fast an offer runs the model.
+    `development_hours_per_month` is how long one works on the Space rather than serves from it; 40, a working week, is an assumption.
+    """
+
+    spec: ModelSpec
+    offer: Offer
+    request: MemoryRequest
+    usage: Usage
+    catalog: Catalog
+    price: TokenPrice | None = None
+    speed: Predict | None = None
+    development_hours_per_month: Decimal = Decimal(40)
+
+    @property
+    def needed_tokens(self) -> int:
+        """Tokens of one request of its traffic."""
+        return self.usage.prompt_tokens + self.usage.output_tokens
+
+    @property
+    def family(self) -> Family:
+        """The kind of work that the model does."""
+        return family_of(task_of("auto", self.spec))
+
+    def estimate(self, offer: Offer, request: MemoryRequest) -> MemoryEstimate:
+        """What a configuration takes on an offer."""
+        return estimate_memory(self.spec, request, offer.silicon or offer.host_cpu)
+
+    def predict(self, offer: Offer, request: MemoryRequest) -> SpeedEstimate | None:
+        """The speed on an offer; `None` where it is not predicted."""
+        return None if self.speed is None else self.speed(self.spec, offer, request, self.usage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittingTier:
+    """An offer with the configuration in it, and what the month costs."""
+
+    offer: Offer
+    request: MemoryRequest
+    memory: MemoryEstimate
+    usd_per_month: Decimal
+
+
+def fit_tier(of: Deployment, offer: Offer, request: MemoryRequest) -> FittingTier | None:
+    """The configuration on this offer, spread over its cards; `None` when it does not fit with room to spare."""
+    capacity = usable_memory(offer)
+    if capacity is None or not can_compute(offer, request):
+        return None
+    spread = replace(request, devices=count_devices(of, offer, request))
+    memory = of.estimate(offer, spread)
+    if not measure_headroom(memory, capacity, of.family).comfortable:
+        return None
+    return FittingTier(offer=offer, request=spread, memory=memory, usd_per_month=price_month(of, offer, spread))
+
+
+def count_devices(of: Deployment, offer: Offer, request: MemoryRequest) -> int:
+    """As many cards as there are; tensor parallelism takes as many as it can split the model over."""
+    count = max(1, offer.accelerator_count)
+    return tensor_parallel_degree(of.spec, count) if traits_of(request.engine).tensor_parallel else count
+
+
+def price_month(of: Deployment, offer: Offer, request: MemoryRequest) -> Decimal:
+    """USD per month on an offer, at the deployment's use, with as many replicas as serve its traffic."""
+    return bill_offer(offer, of.usage, of.catalog.rules, speed=of.predict(offer, request)).serving_usd_per_month
+
+
+def find_cheapest_tier(of: Deployment, request: MemoryRequest) -> FittingTier | None:
+    """The cheapest tier with an accelerator on the same platform that holds it."""
+    offers = [offer for offer in of.catalog.on((of.offer.platform,)) if offer.silicon is not None and offer.usd_per_hour]
+    tiers = [tier for tier in (fit_tier(of, offer, request) for offer in offers) if tier is not None]
+    return min(tiers, key=lambda tier: (tier.usd_per_month, tier.offer.accelerator_count, tier.offer.id), default=None)
+
+
+def can_compute(offer: Offer, request: MemoryRequest) -> bool:
+    """Whether the silicon runs the format. Accelerators that are not GPUs need an engine of their own, which a saving does not change."""
+    if offer.silicon is None:
+        return False
+    if "gpu" not in traits_of(request.engine).silicon:
+        return offer.silicon.kind in traits_of(request.engine).silicon
+    if offer.silicon.kind != "gpu" or (request.precision.startswith("fp8") and not offer.silicon.supports("fp8")):
+        return False
+    return (
+        request.precision == "auto"
+        or formats.check_support(formats.weight_format(request.precision, request.engine).name, offer.silicon) != "missing"
+    )
+
+
+def bound_tokens_per_s(of: Deployment, offer: Offer, request: MemoryRequest) -> float | None:
+    """Tokens per second of one request that the datasheet allows at most."""
+    memory, on = _find_roofline(of, offer, request)
+    return bound_speed(of.spec, of.family, memory, on, request.batch_size).decode_tokens_per_s_upper_bound
+
+
+def _find_roofline(of: Deployment, offer: Offer, request: MemoryRequest) -> tuple[MemoryEstimate, Roofline | None]:
+    memory = of.estimate(offer, request)
+    candidate = Candidate(precision=memory.precision, engine=request.engine, devices=request.devices)
+    return memory, find_roofline(offer, candidate, memory.precision, ())
+
+
+def classify_gain(of: Deployment, after: MemoryRequest, offer: Offer) -> tuple[Gain, bool]:
+    """What a smaller format does for speed on this offer, and whether its silicon multiplies in it natively.
+
+    Bound by compute when 2·P·B/φ exceeds the time to read weights and cache, both from the datasheet, in today's format.
+    """
+    silicon, batch = offer.silicon, of.request.batch_size
+    native = silicon is not None and formats.check_support(formats.weight_format(after.precision, after.engine).name, silicon) == "native"
+    memory, on = _find_roofline(of, offer, of.request)
+    if on is not None and on.peak is not None:
+        least = decode_floor(
+            weight_bytes=memory.weights_bytes,
+            cache_bytes=memory.kv_cache_bytes // batch,
+            bandwidth=on.bandwidth,
+            active_parameters=count_decode_parameters(of.spec),
+            batch=batch,
+            peak=on.peak,
+        )
+        if least.bound == "compute":
+            return ("compute" if native else "memory_only"), native
+    return ("bandwidth" if traits_of(after.engine).packed_kernels else "memory_only"), native
+
+
+# Ways to save
 
 Code = Literal[
     "provider", "zerogpu", "more_at_once", "cheaper_tier", "l4_over_a10g", "fp8", "int8", "int4", "shorter_context", "smaller_batch",
@@ -110,17 +236,17 @@ FORMATS: tuple[Code, ...] = ("fp8", "int8", "int4")
 Attempt = Saving | NoSaving
 
 
-def find_savings(deployment: Deployment) -> SavingsReport:
+def find_savings(of: Deployment) -> SavingsReport:
     """All ways, those that save first. Today's configuration is spread over the cards of its offer.
 
     Raises:
         UnknownHardware: today's offer has no price.
         BadArgument: a precision that no format has.
     """
-    devices = count_devices(deployment, deployment.offer, deployment.request)
-    deployment = replace(deployment, request=replace(deployment.request, devices=devices))
-    now = price_month(deployment, deployment.offer, deployment.request)
-    attempts = [attempt for try_way in _ATTEMPTS for attempt in try_way(deployment, now)]
+    devices = count_devices(of, of.offer, of.request)
+    of = replace(of, request=replace(of.request, devices=devices))
+    now = price_month(of, of.offer, of.request)
+    attempts = [attempt for try_way in _ATTEMPTS for attempt in try_way(of, now)]
     savings = [attempt for attempt in attempts if isinstance(attempt, Saving)]
     return SavingsReport(
         usd_per_month=now,
@@ -129,61 +255,56 @@ def find_savings(deployment: Deployment) -> SavingsReport:
     )
 
 
-def _try_provider(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
-    if deployment.price is None:
-        yield NoSaving(code="provider", reason="price_unknown")
-    elif deployment.usage.requests_per_day <= 0:
-        yield NoSaving(code="provider", reason="traffic_not_stated")
+def _try_provider(of: Deployment, now: Decimal) -> Iterator[Attempt]:
+    if of.price is None or of.usage.requests_per_day <= 0:
+        yield NoSaving(code="provider", reason="price_unknown" if of.price is None else "traffic_not_stated")
     else:
-        tokens = bill_tokens(deployment.price, deployment.usage, deployment.catalog.rules.providers)
-        storage = bill_offer(deployment.offer, deployment.usage, deployment.catalog.rules).storage_usd_per_month
-        values: dict[str, Value] = {"provider": deployment.price.provider, "requests_per_month": deployment.usage.requests_per_month}
-        yield _compare_bills("provider", now, tokens.total_usd_per_month + storage, values=values)
+        tokens = bill_tokens(of.price, of.usage, of.catalog.rules.providers)
+        storage = bill_offer(of.offer, of.usage, of.catalog.rules).storage_usd_per_month
+        then, provider, requests = tokens.total_usd_per_month + storage, of.price.provider, of.usage.requests_per_month
+        yield _compare_bills("provider", now, then, provider=provider, requests_per_month=requests)
 
 
-def _try_zerogpu(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
-    rules = deployment.catalog.rules.zerogpu
-    if deployment.offer.platform != "spaces" or rules.max_spaces[deployment.usage.account] == 0:
-        yield NoSaving(code="zerogpu", reason="not_for_this_account" if deployment.offer.platform == "spaces" else "not_on_this_platform")
+def _try_zerogpu(of: Deployment, now: Decimal) -> Iterator[Attempt]:
+    rules = of.catalog.rules.zerogpu
+    if of.offer.platform != "spaces" or rules.max_spaces[of.usage.account] == 0:
+        yield NoSaving(code="zerogpu", reason="not_for_this_account" if of.offer.platform == "spaces" else "not_on_this_platform")
         return
-    for offer in deployment.catalog.on(("zerogpu",)):
-        tier = fit_tier(deployment, offer, replace(deployment.request, engine="transformers"))
+    for offer in of.catalog.on(("zerogpu",)):
+        tier = fit_tier(of, offer, replace(of.request, engine="transformers"))
         if tier is None:
             continue
-        use = estimate_zerogpu_use(offer, deployment.usage, rules, deployment.predict(offer, tier.request))
+        use = estimate_zerogpu_use(offer, of.usage, rules, of.predict(offer, tier.request))
         if use.requests_in_quota == 0:
             yield NoSaving(code="zerogpu", reason="quota_too_small")
         else:
-            values: dict[str, Value] = {
-                "size": use.size,
-                "request_quota_s": use.quota_s_per_request,
-                "requests_per_visitor": use.requests_in_quota,
-                "visitors": use.visitors,
-            }
-            yield _move(deployment, "zerogpu", now, tier, values)
+            yield _move(
+                of, "zerogpu", now, tier, size=use.size, request_quota_s=use.quota_s_per_request,
+                requests_per_visitor=use.requests_in_quota, visitors=use.visitors,
+            )  # fmt: skip
         return
     yield NoSaving(code="zerogpu", reason="does_not_fit")
 
 
-def _try_more_at_once(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+def _try_more_at_once(of: Deployment, now: Decimal) -> Iterator[Attempt]:
     """Fewer replicas by serving several requests at a time: the load that makes a token cheapest, with this engine or with vLLM."""
-    offer, request, usage = deployment.offer, deployment.request, deployment.usage
-    capacity = bill_offer(offer, usage, deployment.catalog.rules, speed=deployment.predict(offer, request)).capacity
+    offer, request, usage = of.offer, of.request, of.usage
+    capacity = bill_offer(offer, usage, of.catalog.rules, speed=of.predict(offer, request)).capacity
     if capacity is None or capacity.replicas_needed == 1:
         yield NoSaving(code="more_at_once", reason="one_replica_serves" if capacity else "traffic_not_stated")
         return
-    attempts = [_serve_at_best(deployment, now, engine) for engine in dict.fromkeys((request.engine, BATCHING_ENGINE))]
+    attempts = [_serve_at_best(of, now, engine) for engine in dict.fromkeys((request.engine, BATCHING_ENGINE))]
     savings = [attempt for attempt in attempts if isinstance(attempt, Saving)]
     yield min(savings, key=lambda saving: saving.usd_per_month, default=NoSaving(code="more_at_once", reason="costs_as_much"))
 
 
-def _serve_at_best(deployment: Deployment, now: Decimal, engine: Engine) -> Attempt:
-    offer, price = deployment.offer, deployment.offer.usd_per_hour
-    request = replace(deployment.request, engine=engine)
+def _serve_at_best(of: Deployment, now: Decimal, engine: Engine) -> Attempt:
+    offer, price = of.offer, of.offer.usd_per_hour
+    request = replace(of.request, engine=engine)
     none = NoSaving(code="more_at_once", reason="costs_as_much")
     if price is None or not can_compute(offer, request):
         return none
-    loads = {load: replace(deployment, usage=replace(deployment.usage, concurrency=load)) for load in LOADS}
+    loads = {load: replace(of, usage=replace(of.usage, concurrency=load)) for load in LOADS}
     speeds = [speed for one in loads.values() if (speed := one.predict(offer, request)) is not None]
     best = find_best_load(price, speeds)
     if best is None or best.concurrency not in loads:
@@ -192,143 +313,115 @@ def _serve_at_best(deployment: Deployment, now: Decimal, engine: Engine) -> Atte
     tier = fit_tier(loads[best.concurrency], offer, batched_request)
     if tier is None:
         return none
+    after = price_month(replace(of, usage=replace(loads[best.concurrency].usage, replicas=1)), offer, tier.request)
     values: dict[str, Value] = {"engine": engine, "at_once": best.concurrency, "ttft_s": best.ttft_s}
-    one_replica = replace(loads[best.concurrency].usage, replicas=1)
-    after = price_month(replace(deployment, usage=one_replica), offer, tier.request)
-    attempt = _compare_bills("more_at_once", now, after, offer=offer, request=tier.request, values=values)
-    return _with_speed(deployment, loads[best.concurrency], attempt)
+    attempt = _compare_bills("more_at_once", now, after, offer=offer, request=tier.request, **values)
+    return _with_speed(of, loads[best.concurrency], attempt)
 
 
-def _try_other_tier(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
-    tier = find_cheapest_tier(deployment, deployment.request)
+def _try_other_tier(of: Deployment, now: Decimal) -> Iterator[Attempt]:
+    tier = find_cheapest_tier(of, of.request)
     if tier is None or tier.usd_per_month >= now:
         yield NoSaving(code="cheaper_tier", reason="none_holds_it")
         return
-    silicon = (deployment.offer.accelerator, tier.offer.accelerator)
-    code: Code = "l4_over_a10g" if silicon == ("A10G", "L4") else "cheaper_tier"
-    yield _move(deployment, code, now, tier, {})
+    from_a10g = (of.offer.accelerator, tier.offer.accelerator) == ("A10G", "L4")
+    yield _move(of, "l4_over_a10g" if from_a10g else "cheaper_tier", now, tier)
 
 
-def _try_formats(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
-    if deployment.spec.library == "gguf":
+def _try_formats(of: Deployment, now: Decimal) -> Iterator[Attempt]:
+    if of.spec.library == "gguf":
         yield from (NoSaving(code=code, reason="stored_file") for code in FORMATS)
         return
-    today = _estimate(deployment, deployment.request)
+    today = of.estimate(of.offer, of.request)
     for code in FORMATS:
-        smaller_request = replace(deployment.request, precision=code)
-        smaller = _estimate(deployment, smaller_request)
+        smaller_request = replace(of.request, precision=code)
+        smaller = of.estimate(of.offer, smaller_request)
         if smaller.weights.bytes >= today.weights.bytes:
             yield NoSaving(code=code, reason="already_as_small")
             continue
-        tier = find_cheapest_tier(deployment, smaller_request)
-        freed = today.per_device_bytes - smaller.per_device_bytes
-        if tier is None or tier.usd_per_month >= now or _fits_unchanged(deployment, tier):
-            gain, _ = classify_gain(deployment, deployment.request, smaller_request, deployment.offer)
+        tier = _find_cheaper_tier(of, now, smaller_request)
+        if tier is None:
+            gain, _ = classify_gain(of, smaller_request, of.offer)
+            freed = today.per_device_bytes - smaller.per_device_bytes
             yield NoSaving(code=code, reason="no_cheaper_tier", gain=gain, freed_bytes=freed)
             continue
-        attempt = _move(deployment, code, now, tier, {"precision": tier.memory.precision})
-        gain, native = classify_gain(deployment, deployment.request, tier.request, tier.offer)
+        attempt = _move(of, code, now, tier, precision=tier.memory.precision)
+        gain, native = classify_gain(of, tier.request, tier.offer)
         yield replace(attempt, gain=gain, native=native) if isinstance(attempt, Saving) else attempt
 
 
-def _try_context(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+def _try_context(of: Deployment, now: Decimal) -> Iterator[Attempt]:
     """The context that the traffic needs, if that is less than the context of today, else half of it."""
-    today, needed = deployment.request.context_tokens, _needed_tokens(deployment.usage)
+    today, needed = of.request.context_tokens, of.needed_tokens
     tokens = needed if needed < today else today // 2
-    yield _shrink(
-        deployment, "shorter_context", now, replace(deployment.request, context_tokens=max(1, tokens)), {"context_tokens": tokens}
-    )
+    yield _shrink(of, "shorter_context", now, replace(of.request, context_tokens=max(1, tokens)), context_tokens=tokens)
 
 
-def _try_batch(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+def _try_batch(of: Deployment, now: Decimal) -> Iterator[Attempt]:
     """The largest of the halved batches that saves; a smaller batch serves fewer requests at once."""
-    size = deployment.request.batch_size
-    if size == 1:
-        yield NoSaving(code="smaller_batch", reason="already_as_small")
-        return
-    attempt: Attempt = NoSaving(code="smaller_batch", reason="no_cheaper_tier")
+    size = of.request.batch_size
+    attempt: Attempt = NoSaving(code="smaller_batch", reason="already_as_small")
     while size > 1 and isinstance(attempt, NoSaving):
         size //= 2
-        attempt = _shrink(deployment, "smaller_batch", now, replace(deployment.request, batch_size=size), {"batch_size": size})
+        attempt = _shrink(of, "smaller_batch", now, replace(of.request, batch_size=size), batch_size=size)
     yield attempt
 
 
-def _try_cache(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
+def _try_cache(of: Deployment, now: Decimal) -> Iterator[Attempt]:
     """The engine's cache format of eight bits."""
-    name = traits_of(deployment.request.engine).small_cache
-    smaller = replace(deployment.request, kv_precision=name)
-    if _estimate(deployment, smaller).kv_cache.bytes >= _estimate(deployment, deployment.request).kv_cache.bytes:
+    name = traits_of(of.request.engine).small_cache
+    smaller = replace(of.request, kv_precision=name)
+    if of.estimate(of.offer, smaller).kv_cache.bytes >= of.estimate(of.offer, of.request).kv_cache.bytes:
         yield NoSaving(code="cache_precision", reason="already_as_small")
         return
-    yield _shrink(deployment, "cache_precision", now, smaller, {"kv_precision": name})
+    yield _shrink(of, "cache_precision", now, smaller, kv_precision=name)
 
 
-def _try_sleep(deployment: Deployment, now: Decimal) -> Iterator[Attempt]:
-    if deployment.usage.requests_per_day <= 0:
-        yield NoSaving(code="sleep", reason="traffic_not_stated")
-        return
-    if deployment.offer.platform not in {"spaces", "endpoints"}:
-        yield NoSaving(code="sleep", reason="not_on_this_platform")
-        return
-    current = deployment.usage.sleep_after_s
+def _try_sleep(of: Deployment, now: Decimal) -> Iterator[Attempt]:
+    current = of.usage.sleep_after_s
     after = next((s for s in SLEEP_S if current == 0 or s < current), None)
-    if after is None:
-        yield NoSaving(code="sleep", reason="already_as_small")
+    no_traffic, elsewhere = of.usage.requests_per_day <= 0, of.offer.platform not in {"spaces", "endpoints"}
+    if no_traffic or elsewhere or after is None:
+        reason = "traffic_not_stated" if no_traffic else "not_on_this_platform" if elsewhere else "already_as_small"
+        yield NoSaving(code="sleep", reason=reason)
         return
-    asleep = bill_offer(
-        deployment.offer,
-        replace(deployment.usage, sleep_after_s=after),
-        deployment.catalog.rules,
-        speed=deployment.predict(deployment.offer, deployment.request),
-    )
+    speed = of.predict(of.offer, of.request)
+    asleep = bill_offer(of.offer, replace(of.usage, sleep_after_s=after), of.catalog.rules, speed=speed)
     values: dict[str, Value] = {"sleep_after_s": after, "wakes_per_day": asleep.wakes_per_day or Decimal(0)}
-    yield _compare_bills("sleep", now, asleep.serving_usd_per_month, offer=deployment.offer, request=deployment.request, values=values)
+    yield _compare_bills("sleep", now, asleep.serving_usd_per_month, offer=of.offer, request=of.request, **values)
 
 
-def _try_development(deployment: Deployment, _now: Decimal) -> Iterator[Attempt]:
+def _try_development(of: Deployment, _now: Decimal) -> Iterator[Attempt]:
     """While one works on it: four bits, one request, on the cheapest tier that holds that."""
-    small = replace(
-        deployment.request,
-        precision="auto" if deployment.spec.library == "gguf" else "int4",
-        batch_size=1,
-        context_tokens=min(deployment.request.context_tokens, _needed_tokens(deployment.usage)),
-    )
-    tier = find_cheapest_tier(deployment, small)
-    price = deployment.offer.usd_per_hour
+    precision, tokens = "auto" if of.spec.library == "gguf" else "int4", min(of.request.context_tokens, of.needed_tokens)
+    tier = find_cheapest_tier(of, replace(of.request, precision=precision, batch_size=1, context_tokens=tokens))
+    price = of.offer.usd_per_hour
     if tier is None or price is None or tier.offer.usd_per_hour is None or tier.offer.usd_per_hour >= price:
         yield NoSaving(code="development_tier", reason="no_cheaper_tier")
         return
-    hours = deployment.development_hours_per_month
+    hours = of.development_hours_per_month
     before, after = price * hours, tier.offer.usd_per_hour * hours
     values: dict[str, Value] = {"hours_per_month": hours, "precision": tier.memory.precision}
-    yield _compare_bills("development_tier", before, after, offer=tier.offer, request=tier.request, values=values)
+    yield _compare_bills("development_tier", before, after, offer=tier.offer, request=tier.request, **values)
 
 
-def _needed_tokens(usage: Usage) -> int:
-    return usage.prompt_tokens + usage.output_tokens
-
-
-def _shrink(deployment: Deployment, code: Code, now: Decimal, request: MemoryRequest, values: dict[str, Value]) -> Attempt:
+def _shrink(of: Deployment, code: Code, now: Decimal, request: MemoryRequest, **values: Value) -> Attempt:
     """The cheapest tier for a smaller request, or how many bytes it frees on today's."""
-    tier = find_cheapest_tier(deployment, request)
-    if tier is None or tier.usd_per_month >= now or _fits_unchanged(deployment, tier):
-        freed = _estimate(deployment, deployment.request).per_device_bytes - _estimate(deployment, request).per_device_bytes
+    tier = _find_cheaper_tier(of, now, request)
+    if tier is None:
+        freed = of.estimate(of.offer, of.request).per_device_bytes - of.estimate(of.offer, request).per_device_bytes
         return NoSaving(code=code, reason="no_cheaper_tier", freed_bytes=freed)
-    return _move(deployment, code, now, tier, values)
+    return _move(of, code, now, tier, **values)
 
 
-def _fits_unchanged(deployment: Deployment, tier: FittingTier) -> bool:
-    """Whether today's request fits that tier as it is: then the change itself saves nothing."""
-    return fit_tier(deployment, tier.offer, deployment.request) is not None
+def _find_cheaper_tier(of: Deployment, now: Decimal, request: MemoryRequest) -> FittingTier | None:
+    """The cheapest tier; none where today's request fits it as it is, for then the change itself saves nothing."""
+    tier = find_cheapest_tier(of, request)
+    return None if tier is None or tier.usd_per_month >= now or fit_tier(of, tier.offer, of.request) else tier
 
 
-def _estimate(deployment: Deployment, request: MemoryRequest) -> MemoryEstimate:
-    return estimate_memory(deployment.spec, request, deployment.offer.silicon or deployment.offer.host_cpu)
-
-
-def _move(deployment: Deployment, code: Code, now: Decimal, tier: FittingTier, values: dict[str, Value]) -> Attempt:
-    attempt = _compare_bills(code, now, tier.usd_per_month, offer=tier.offer, request=tier.request, values=values)
-    return _with_speed(deployment, deployment, attempt)
+def _move(of: Deployment, code: Code, now: Decimal, tier: FittingTier, **values: Value) -> Attempt:
+    return _with_speed(of, of, _compare_bills(code, now, tier.usd_per_month, offer=tier.offer, request=tier.request, **values))
 
 
 def _with_speed(before: Deployment, after: Deployment, attempt: Attempt) -> Attempt:
@@ -339,36 +432,19 @@ def _with_speed(before: Deployment, after: Deployment, attempt: Attempt) -> Atte
     if old is not None and new is not None:
         rates = old.decode_tokens_per_s, new.decode_tokens_per_s
         return replace(attempt, speed_ratio=rates[1].value / rates[0].value) if rates[0] and rates[1] else attempt
-    bounds = (
-        bound_tokens_per_s(before, before.offer, before.request),
-        bound_tokens_per_s(before, attempt.offer, attempt.request),
-    )
+    bounds = [bound_tokens_per_s(before, *each) for each in ((before.offer, before.request), (attempt.offer, attempt.request))]
     return replace(attempt, speed_ratio=bounds[1] / bounds[0], ratio_is_bound=True) if bounds[0] and bounds[1] else attempt
 
 
 def _compare_bills(
-    code: Code,
-    before: Decimal,
-    after: Decimal,
-    *,
-    offer: Offer | None = None,
-    request: MemoryRequest | None = None,
-    values: dict[str, Value] | None = None,
+    code: Code, before: Decimal, after: Decimal, *, offer: Offer | None = None, request: MemoryRequest | None = None, **values: Value
 ) -> Attempt:
     if after >= before:
         return NoSaving(code=code, reason="costs_as_much")
-    return Saving(code=code, usd_per_month_before=before, usd_per_month=after, offer=offer, request=request, values=values or {})
+    return Saving(code=code, usd_per_month_before=before, usd_per_month=after, offer=offer, request=request, values=values)
 
 
 _ATTEMPTS: tuple[Callable[[Deployment, Decimal], Iterator[Attempt]], ...] = (
-    _try_provider,
-    _try_zerogpu,
-    _try_more_at_once,
-    _try_other_tier,
-    _try_formats,
-    _try_context,
-    _try_batch,
-    _try_cache,
-    _try_sleep,
+    _try_provider, _try_zerogpu, _try_more_at_once, _try_other_tier, _try_formats, _try_context, _try_batch, _try_cache, _try_sleep,
     _try_development,
-)
+)  # fmt: skip

@@ -17,8 +17,8 @@ from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, Candidate, Family
 from lib.advisor.fit import Placement
 from lib.advisor.result import Speed
 from lib.catalog.offers import Hardware
+from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator, Cards
-from lib.identity import ById
 from lib.laws.forward_pass import decode_floor, expert_share, prefill_floor
 from lib.memory import MemoryEstimate
 from lib.model.spec import ModelSpec

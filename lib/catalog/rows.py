@@ -16,7 +16,7 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, ValidationInfo
 
@@ -60,6 +60,26 @@ class Row(BaseModel):
     """A row of a data file."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ById(Generic[T]):
+    """One object as the key of a cache, equal to nothing but itself: rows and specs hold dictionaries, so that they cannot be hashed.
+
+    The key keeps the object alive, so that its id is not given to another one.
+
+    >>> one = {"a": 1}
+    >>> ById(one) == ById(one), ById(one) == ById(dict(one))
+    (True, False)
+    """
+
+    value: T
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ById) and other.value is self.value
 
 
 R = TypeVar("R", bound=Row)

@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from lib.bounded_json import UnreadableJson, read_json
 from lib.catalog.live_prices import CALLS, LiveFlavor, LiveList, apply_live_prices
-from lib.errors import BadQuantity, HubError, HubGarbage, HubUnreachable, RateLimited, quote_value
+from lib.errors import BadQuantity, HubError, HubGarbage, HubUnreachable, RateLimited, UnreadableJson, quote_value, read_json
 from lib.hub.client import check_printable, open_hub, run_bounded
 from lib.units import Bytes, UsdPerHour, parse_bytes
 

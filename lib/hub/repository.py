@@ -27,8 +27,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lib.bounded_json import UnreadableJson, read_json
-from lib.errors import InvalidInput
+from lib.errors import InvalidInput, UnreadableJson, read_json
 from lib.hub import refusals
 from lib.hub.client import check_id
 from lib.hub.weight_files import PART, Tensor, Value, choose_gguf
@@ -258,7 +257,7 @@ _SHA = re.compile(r"[0-9a-f]{40}")
 
 
 def parse_json(text: bytes, what: str, of: str, most: int = MAX_NODES) -> Any:
-    """JSON from outside of at most `most` nodes (`lib.bounded_json`); `of` names it in the sentence.
+    """JSON from outside of at most `most` nodes (`lib.errors`); `of` names it in the sentence.
 
     Raises:
         HubGarbage: it is not JSON, nested too deep to be read, or holds more values.

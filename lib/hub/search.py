@@ -19,9 +19,8 @@ from urllib.parse import urlencode
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from lib.bounded_json import UnreadableJson, read_json
 from lib.cost.break_even import TokenPrice
-from lib.errors import HubError, HubGarbage, HubUnreachable, InvalidInput, RateLimited, RepoNotFound, quote_value
+from lib.errors import HubError, HubGarbage, HubUnreachable, InvalidInput, RateLimited, RepoNotFound, UnreadableJson, quote_value, read_json
 from lib.hub import refusals
 from lib.hub.client import Cache, check_id, check_printable, open_hub, run_briefly
 from lib.hub.repository import parse_json

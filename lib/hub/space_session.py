@@ -30,7 +30,7 @@ from urllib.parse import urljoin, urlsplit
 from httpx2 import Client, ConnectError, ConnectTimeout, HTTPError, InvalidURL, Request, Response, StreamError, Timeout
 from huggingface_hub import constants, errors, get_session, hf_raise_for_status, set_client_factory
 
-from lib.bounded_json import node_count
+from lib.errors import node_count
 from lib.hub import refusals
 from lib.hub.client import AGENT, CONNECT_S, Hub, origin, run_bounded
 

@@ -27,8 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
-from lib.bounded_json import UnreadableJson, read_json
-from lib.errors import HubGarbage, UnknownModel, quote_value
+from lib.errors import HubGarbage, UnknownModel, UnreadableJson, quote_value, read_json
 
 Value = str | int | float | bool | tuple[int, ...]
 _MAX_NAME = 1024

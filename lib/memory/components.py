@@ -14,8 +14,8 @@ import re
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from lib.catalog.rows import ById
 from lib.engines import traits_of
-from lib.identity import ById
 from lib.laws import Law, parallelism, training
 from lib.laws import activation as law
 from lib.laws.kv_cache import peak_tokens, units, width

@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
+from lib.catalog.rows import ById
 from lib.engines import traits_of
-from lib.identity import ById
 from lib.laws import parallelism
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
 from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, ByteRange, Claim, runtime_parts

@@ -17,9 +17,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib import precision as formats
+from lib.catalog.rows import ById
 from lib.engines import MICRO_BATCH, TRAITS, Engine, Work, list_engines, traits_of
 from lib.errors import BadArgument
-from lib.identity import ById
 from lib.laws import parallelism
 from lib.laws.activation import prefill_bytes
 from lib.laws.media_tokens import DEFAULT_S, ImageSize, count_image, count_sound

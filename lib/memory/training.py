@@ -20,8 +20,8 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from lib.catalog.rows import ById
 from lib.errors import BadArgument, UnsupportedModel
-from lib.identity import ById
 from lib.laws import training as law
 from lib.laws.activation import FLOAT32, LayerTraining, LayerWidths, SavedBytes, save_for_backward
 from lib.laws.parallelism import ceil_divide

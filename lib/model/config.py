@@ -23,8 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from lib.bounded_json import node_count
-from lib.errors import BadConfig, quote_value
+from lib.errors import BadConfig, node_count, quote_value
 
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 32

@@ -7,8 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated
 
-from lib.advisor.deployment import Deployment
-from lib.advisor.savings import NoSaving, Saving, find_savings
+from lib.advisor.savings import Deployment, NoSaving, Saving, find_savings
 from lib.answers.common import fill, price_entry, source_entries
 from lib.answers.cost import (
     BestLoadEntry,

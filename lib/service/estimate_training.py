@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from typing import Annotated
 
 from lib import workload
-from lib.advisor.training import TrainingChange, TrainingOption, find_changes, rank_hardware
 from lib.answers.common import fill, source_entries
 from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingOptionEntry
 from lib.catalog.offers import PLATFORMS
@@ -36,6 +35,7 @@ from lib.service.arguments import (
     whole_number,
 )
 from lib.service.endpoint import App
+from lib.speed.training import TrainingChange, TrainingOption, find_changes, rank_hardware
 from lib.workload import TrainingRequest
 
 MOST_ROWS = 10**12

@@ -12,18 +12,19 @@ from typing import Annotated
 from lib import advisor, memory
 from lib.advisor.limits import (
     Maximum,
+    MemorySaving,
     PrecisionTry,
     ServingSetup,
     Targets,
     best_precision,
     find_largest_batch,
     find_longest_context,
+    find_memory_savings,
     find_most_requests,
     on_zerogpu,
     resolve_setup,
     try_precisions,
 )
-from lib.advisor.memory_savings import MemorySaving, find_memory_savings
 from lib.advisor.result import Entry
 from lib.answers.common import FitEntry, MemoryAnswer, PartEntry, StageEntry, fill, source_entries
 from lib.answers.model import CheapestTierEntry, MaximumEntry, MemorySavingEntry, PrecisionTryEntry, SolveAnswer

@@ -21,7 +21,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lib.bounded_json import UnreadableJson, read_json
 from lib.errors import (
     HubError,
     HubGarbage,
@@ -31,8 +30,10 @@ from lib.errors import (
     RepoGated,
     RepoNotFound,
     UnknownModel,
+    UnreadableJson,
     UnsupportedModel,
     quote_value,
+    read_json,
 )
 from lib.hub.client import Cache
 from lib.hub.model_files import MAX_DOCUMENT_NODES, read_model

@@ -30,8 +30,8 @@ from lib.answers.common import (
 )
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
+from lib.catalog.rows import ById
 from lib.catalog.silicon import Cards
-from lib.identity import ById
 from lib.memory.pipeline import resolve_size
 from lib.memory.resolve import resolve_media
 from lib.model.spec import ModelSpec

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from lib.catalog.offers import Offer
+from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator, Cards
 from lib.engines import TRAITS, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
-from lib.identity import ById
 from lib.laws.forward_pass import Array
 from lib.laws.parallelism import largest_power_of_two
 from lib.memory import tensor_parallel_degree, usable_memory

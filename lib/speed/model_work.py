@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from lib.identity import ById
+from lib.catalog.rows import ById
 from lib.laws.kv_cache import linear_cache
 from lib.laws.weights import weight_bytes
 from lib.memory.components import count_weight_bytes

@@ -24,11 +24,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from lib.bounded_json import UnreadableJson, read_json
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
 from lib.engines import traits_of
-from lib.errors import BadArgument, UnsupportedModel
+from lib.errors import BadArgument, UnreadableJson, UnsupportedModel, read_json
 from lib.memory import cache_room, count_sequences, estimate_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Reason, Value

@@ -14,11 +14,11 @@ from lib.advisor.limits import (
     best_precision,
     find_largest_batch,
     find_longest_context,
+    find_memory_savings,
     find_most_requests,
     resolve_setup,
     try_precisions,
 )
-from lib.advisor.memory_savings import find_memory_savings
 from lib.catalog import load
 from lib.engines import Engine, traits_of
 from lib.errors import BadArgument

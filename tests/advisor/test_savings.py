@@ -10,9 +10,8 @@ from cost_examples import CATALOG, own
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.advisor.deployment import Deployment
 from lib.advisor.fit import COMFORT
-from lib.advisor.savings import NoSaving, Saving, SavingsReport, find_savings
+from lib.advisor.savings import Deployment, NoSaving, Saving, SavingsReport, find_savings
 from lib.catalog.offers import Offer
 from lib.cost import Usage, bill_offer, bill_tokens
 from lib.memory import estimate_memory, usable_memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, family_of, list_candidates, task_of
-from lib.advisor.deployment import Deployment, count_devices
+from lib.advisor.savings import Deployment, count_devices
 from lib.catalog import load
 from lib.cost import Usage
 from lib.memory import tensor_parallel_degree

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from lib.bounded_json import UnreadableJson, read_json
-from lib.errors import Busy, InvalidInput
+from lib.errors import Busy, InvalidInput, UnreadableJson, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -24,7 +23,7 @@ LARGE_BYTES = 2 * 2**20
 SMALL_BYTES = 64 * 2**10
 """Of every other body."""
 MOST_NODES = 10_000
-"""Of a body's JSON (`lib.bounded_json`). A pasted config.json is one text in it, whatever it holds."""
+"""Of a body's JSON (`lib.errors`). A pasted config.json is one text in it, whatever it holds."""
 RECEIVE_S = 20.0
 AT_ONCE_BYTES = 32 * 2**20
 OWN_AT_ONCE_BYTES = 8 * 2**20

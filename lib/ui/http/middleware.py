@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, QueryParams
 
-from lib.bounded_json import UnreadableJson
-from lib.errors import AdvisorError, InvalidInput, quote_value
+from lib.errors import AdvisorError, InvalidInput, UnreadableJson, quote_value
 from lib.service.endpoint import check_arguments
 from lib.ui.http.api import Endpoint, UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies
