@@ -177,7 +177,7 @@ class Spec(Protocol):
         """The weights as they lie on the Hub."""
 
 
-class Silicon(Protocol):
+class DtypeSupport(Protocol):
     """The part of an accelerator that this module reads: the types that it computes in."""
 
     def supports(self, dtype: str) -> bool:
@@ -229,7 +229,7 @@ def parse(text: str, names: tuple[str, ...] = NAMES, argument: str = "precision"
     raise BadArgument(argument, text, ", ".join(names))
 
 
-def resolve(precision: str, spec: Spec, engine: str = "transformers", accelerator: Silicon | None = None) -> str:
+def resolve(precision: str, spec: Spec, engine: str = "transformers", accelerator: DtypeSupport | None = None) -> str:
     """The format really used: "auto" becomes what the checkpoint is stored in, a family what the engine makes of it.
 
     A checkpoint that states no dtype is taken as bf16. Silicon without bf16 (T4) gets fp16, which has the same size;
@@ -249,7 +249,7 @@ def resolve(precision: str, spec: Spec, engine: str = "transformers", accelerato
     return name
 
 
-def _resolve(precision: str, spec: Spec, engine: str, accelerator: Silicon | None) -> str:
+def _resolve(precision: str, spec: Spec, engine: str, accelerator: DtypeSupport | None) -> str:
     if precision in FAMILIES:
         return weight_format(precision, engine).name
     if precision != "auto":
@@ -279,12 +279,12 @@ def lacks_stored_format(spec: Spec) -> bool:
     return not spec.stored.dtype and spec.stored.quantization is None and not spec.stored.bytes_by_dtype
 
 
-def _half(accelerator: Silicon | None) -> str:
+def _half(accelerator: DtypeSupport | None) -> str:
     without_bf16 = accelerator is not None and not accelerator.supports("bf16") and accelerator.supports("fp16")
     return "fp16" if without_bf16 else "bf16"
 
 
-def compute_dtype(precision: str, spec: Spec, accelerator: Silicon | None = None) -> str:
+def compute_dtype(precision: str, spec: Spec, accelerator: DtypeSupport | None = None) -> str:
     """The dtype of activations and cache: the plain format itself, or the half that quantized weights are unpacked to."""
     name = resolve(precision, spec, accelerator=accelerator)
     if weight_format(name).law == "plain":
@@ -306,7 +306,7 @@ def element_bytes(kv_precision: str, compute: str = "bf16") -> float:
     return _CACHE_BYTES[name]
 
 
-def check_support(precision: str, accelerator: Silicon) -> Support:
+def check_support(precision: str, accelerator: DtypeSupport) -> Support:
     """How silicon takes a format: at "native" speed, as "storage" unpacked before use, or "missing" (no such arithmetic)."""
     needed = weight_format(precision).arithmetic
     if not needed or accelerator.supports(needed):

@@ -216,7 +216,7 @@ def _label(block: Any) -> str:
     return str(getattr(block, "label", None) or getattr(block, "elem_id", None) or type(block).__name__)
 
 
-def _called(demo: Any, event: str, model: str, values: Mapping[str, Any]) -> Any:
+def _call_event(demo: Any, event: str, model: str, values: Mapping[str, Any]) -> Any:
     """What an event returns when its inputs stand at their defaults, but for `values` by label and the model of the page.
 
     Raises:
@@ -261,19 +261,19 @@ def _events_called(demo: Any) -> Iterator[Case]:
         for model in models:
             for way in ways:
                 name = f"{event} {model} {json.dumps(way, sort_keys=True)}"
-                yield "page", name, lambda event=event, model=model, way=way: _called(demo, event, model, way)  # type: ignore[misc]
+                yield "page", name, lambda event=event, model=model, way=way: _call_event(demo, event, model, way)  # type: ignore[misc]
     for link in _LINKS:
-        yield "page", f"page_opened {json.dumps(link, sort_keys=True)}", lambda link=link: _opened(demo, link)  # type: ignore[misc]
+        yield "page", f"page_opened {json.dumps(link, sort_keys=True)}", lambda link=link: _open_page(demo, link)  # type: ignore[misc]
     typed = (*(("Model", model) for model in (*FAMILIES, "7B", "", "no/such-model", "{}")), ("config.json", '{"model_type": "nonsense"}'))
     for label, text in typed:
         way = {label: text}
-        yield "page", f"model_changed {json.dumps(way)}", lambda way=way: _called(demo, "model_changed", "", way)  # type: ignore[misc]
+        yield "page", f"model_changed {json.dumps(way)}", lambda way=way: _call_event(demo, "model_changed", "", way)  # type: ignore[misc]
     for text in ("ll", "llama", "qwen 8b", "nothing-like-it", "{"):
         way = {"Model": text}
-        yield "page", f"model_suggested {text}", lambda way=way: _called(demo, "model_suggested", "", way)  # type: ignore[misc]
+        yield "page", f"model_suggested {text}", lambda way=way: _call_event(demo, "model_suggested", "", way)  # type: ignore[misc]
 
 
-def _opened(demo: Any, link: Mapping[str, str]) -> Any:
+def _open_page(demo: Any, link: Mapping[str, str]) -> Any:
     fn = next(fn for fn in demo.fns.values() if fn.api_name == "page_opened")
     return fn.fn(SimpleNamespace(query_params=link))
 
@@ -297,10 +297,10 @@ def _cli() -> Iterator[Case]:
     main = command_line()
     lines = [*_COMMANDS, "--help", *(f"{name} --help" for name in main.commands)]
     for line in lines:
-        yield "cli", line, lambda line=line: _printed(main, line)  # type: ignore[misc]
+        yield "cli", line, lambda line=line: _capture_output(main, line)  # type: ignore[misc]
 
 
-def _printed(main: Any, line: str) -> Any:
+def _capture_output(main: Any, line: str) -> Any:
     from click.testing import CliRunner  # noqa: PLC0415
 
     ended = CliRunner().invoke(main, line.split(), prog_name="python scripts/manage_space.py")

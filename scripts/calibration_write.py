@@ -83,7 +83,7 @@ def spread(points: list[Point], error: Array) -> dict[str, dict[str, float]]:
     return widths
 
 
-def covered(points: list[Point], error: Array, widths: dict[str, dict[str, float]]) -> float:
+def measure_coverage(points: list[Point], error: Array, widths: dict[str, dict[str, float]]) -> float:
     """Share of the points that stay within their range."""
     inside = []
     for p, off in zip(points, np.abs(error), strict=True):
@@ -127,7 +127,7 @@ def write(x: Array, data: Data, errors: dict[str, Array], pictures: dict[str, An
         "forms": KERNELS,
         "constants": {KEYS.get(name, name): [round(float(v), 5) for v in x[ix]] for name, ix in AT.items()},
         "spread": {KEYS.get(quantity, quantity): of_engines for quantity, of_engines in widths.items()},
-        "covered": {title: round(covered(points, error, widths), 4) for title, error in errors.items()},
+        "covered": {title: round(measure_coverage(points, error, widths), 4) for title, error in errors.items()},
         "measured": pairs,
         "errors": tables,
         "pictures": pictures,

@@ -70,7 +70,7 @@ class Check:
         return f"{self.point['source']:14} {self.point['engine']:30} {kind}"
 
 
-def estimated(spec: ModelSpec, point: dict[str, Any]) -> int:
+def estimate_bytes(spec: ModelSpec, point: dict[str, Any]) -> int:
     """Bytes by the laws, of what this source measures."""
     if point["method"] != "inference":
         return _training(spec, point)
@@ -112,7 +112,7 @@ def checks(path: Path = POINTS) -> list[Check]:
         spec = bundled.find_spec(point["model"])
         if spec is None or point["method"] not in {"inference", *MODES}:
             continue
-        checks_of_facts.append(Check(point=point, measured_bytes=point["bytes"], estimated=estimated(spec, point)))
+        checks_of_facts.append(Check(point=point, measured_bytes=point["bytes"], estimated=estimate_bytes(spec, point)))
     return checks_of_facts
 
 

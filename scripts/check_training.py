@@ -220,7 +220,7 @@ def _verdict(spec: ModelSpec, request: TrainingRequest, card_bytes: int) -> str:
     return judge_fit(estimate_training(spec, request), card_bytes)
 
 
-def _failed(facts: Path) -> None:
+def _print_failed_runs(facts: Path) -> None:
     """What is said to the published runs that ended for want of memory."""
     every = [(one.spec.pipeline is not None, _verdict(one.spec, one.request, one.card_bytes)) for one in failed_runs(facts)]
     print(f"\n{len(every)} published runs ended for want of memory; refused, risky or too large: {_share(v != 'fits' for _, v in every)}")
@@ -293,7 +293,7 @@ def main() -> int:
         print(_line(source, [one for one in results if one.run.source == source]))
     print(_line("all", results))
     _side_by_side(results)
-    _failed(arguments.facts)
+    _print_failed_runs(arguments.facts)
     _on_smaller_cards(results)
     allocator = fit([*judged, *others])
     print(f"constants of all stacks: share {allocator.dynamic}, fixed {allocator.fixed}")

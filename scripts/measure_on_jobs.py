@@ -80,7 +80,7 @@ def _unfit(plans: Sequence[JobPlan], request: JobRequest) -> list[str]:
     return refusals
 
 
-def _followed(job: SubmittedJob, plan: JobPlan, jobs: Jobs) -> list[str]:
+def _follow_job(job: SubmittedJob, plan: JobPlan, jobs: Jobs) -> list[str]:
     """The lines of a job's log until it ends; the last ones are shown when it failed. It is ended when it takes too long."""
     from lib.errors import TooLong  # noqa: PLC0415
     from lib.hub.jobs import COMPLETED_STAGE  # noqa: PLC0415
@@ -118,7 +118,7 @@ def _run(plans: Sequence[JobPlan], request: JobRequest, jobs: Jobs, ledger: Ledg
             click.echo(f"{plan.offer.id}: started, {running[-1][1].url}", err=True)
         while running:
             plan, job = running[0]
-            rows, complaints = read_log(_followed(job, plan, jobs), plan, request, models, catalog.accelerators)
+            rows, complaints = read_log(_follow_job(job, plan, jobs), plan, request, models, catalog.accelerators)
             running.pop(0)
             for row in rows:
                 new = ledger.keep(row)
@@ -145,7 +145,7 @@ def _end(plan: JobPlan, job: SubmittedJob, jobs: Jobs) -> None:
         click.echo(f"{plan.offer.id}: the job {job.id} may still run and cost; end it on {job.url}. {refusal}", err=True)
 
 
-def _confirmed(question: str) -> bool:
+def _confirm(question: str) -> bool:
     """Whether the person at the terminal agrees; without one nobody does."""
     try:
         return click.confirm(question, default=False)
@@ -224,7 +224,7 @@ def main(
     if token is None:
         click.echo("Nobody is logged in on this machine. Run `hf auth login` with a token that may run jobs, or set HF_TOKEN.", err=True)
         sys.exit(3)
-    if not yes and not _confirmed(f"Start {len(plans)} job(s) for at most {_at_most(most_usd(plans))} USD?"):
+    if not yes and not _confirm(f"Start {len(plans)} job(s) for at most {_at_most(most_usd(plans))} USD?"):
         click.echo("Nothing was started.")
         sys.exit(4)
     disable_progress_bars()  # of the script's way into the bucket

@@ -156,7 +156,7 @@ def _take(browser: Browser, address: str, tabs: Sequence[str]) -> Iterator[Path]
             page.set_viewport_size({"width": width, "height": HEIGHTS.get((tab, device), height)})
             for scheme in ("light", "dark"):
                 page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-                _aimed(page, tab, device)
+                _aim(page, tab, device)
                 path = TARGET / f"{tab}-{device}-{scheme}.png"
                 picture = Image.open(BytesIO(page.screenshot()))
                 picture.convert("RGB").save(path, optimize=True)
@@ -164,7 +164,7 @@ def _take(browser: Browser, address: str, tabs: Sequence[str]) -> Iterator[Path]
         page.close()
 
 
-def _aimed(page: Page, tab: str, device: str) -> None:
+def _aim(page: Page, tab: str, device: str) -> None:
     """Scroll to what the picture is of, and let drawings and colours settle."""
     page.evaluate("scrollTo(0, 0)")
     page.wait_for_timeout(1200)

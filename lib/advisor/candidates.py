@@ -313,10 +313,10 @@ def _automatic_forms(
         plain_forms = ((half, AS_STORED, "halved" if spec.stored.dtype == "float32" else ""),)
         if silicon.kind != "tpu" and spec.stored.dtype != "float32" and loads(engine, "bf16"):
             plain_forms = ((AUTO, AS_STORED, ""),)
-        return (*plain_forms, *((name, step, "") for name, step in _compressed(silicon, engine, family, published))), None
+        return (*plain_forms, *((name, step, "") for name, step in _compressed_formats(silicon, engine, family, published))), None
     again = tuple(
         (name, step, "sibling")
-        for name, step in _compressed(silicon, engine, family, published)
+        for name, step in _compressed_formats(silicon, engine, family, published)
         if step == _compresses(spec, step) == FOUR_BITS and weight_format(name, engine).law in PUBLISHED_LAWS
     )
     if engine == "transformers" and stored.method == "modelopt":  # a format of NVIDIA's servers
@@ -361,7 +361,7 @@ def _gguf_forms(spec: ModelSpec, silicon: Accelerator | None, precision: str) ->
     return (), Reason("engine_form", {"engine": "llama.cpp", "precision": precision})
 
 
-def _compressed(silicon: Accelerator, engine: Engine, family: Family, published: Sequence[str]) -> tuple[tuple[str, int], ...]:
+def _compressed_formats(silicon: Accelerator, engine: Engine, family: Family, published: Sequence[str]) -> tuple[tuple[str, int], ...]:
     """The formats of eight and of four bits: fp8 where the silicon computes it no slower than int8; four bits as storage on GPUs.
 
     Four bits of text models: a checkpoint that is known to exist first, then AWQ, which its kernels read packed and which converts the

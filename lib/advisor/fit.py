@@ -155,7 +155,7 @@ def place_candidate(
         key,
     )
     shapes = _shapes(candidate, requirements, at_once)
-    headroom = max((measure_headroom(compose(of, *shape), device_bytes, requirements.family) for shape in shapes), key=_needed)
+    headroom = max((measure_headroom(compose(of, *shape), device_bytes, requirements.family) for shape in shapes), key=_needed_bytes)
     if not headroom.fits:
         request = _memory_request(candidate, headroom.memory.tokens, headroom.memory.batch, requirements.workload)
         split = _leave_layers(offer, candidate, requirements, model, device_bytes, request) if candidate.may_offload else None
@@ -227,7 +227,7 @@ def _hold(
     return hold_model(spec.value, request, None if silicon is None else silicon.value)
 
 
-def _needed(headroom: Headroom) -> int:
+def _needed_bytes(headroom: Headroom) -> int:
     return headroom.needed_bytes
 
 

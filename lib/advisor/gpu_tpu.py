@@ -121,7 +121,7 @@ def decide(work: Work, rules: DecisionRules, findings: Findings | None = None) -
     sides = {stage: _side_of(stage, applying, rules.decisive_score) for stage in stages}
     return Decision(
         verdict=_verdict(tuple(sides.values())),
-        score=sum(_signed(reason) for reason in applying),
+        score=sum(_signed_weight(reason) for reason in applying),
         by_stage=sides,
         reasons=tuple(sorted(applying, key=lambda reason: (not reason.hard, -reason.weight))),
     )
@@ -153,7 +153,7 @@ def _weigh(rule: Rule, rules: DecisionRules, value: str | int, findings: Finding
     )
 
 
-def _signed(reason: WeighedReason) -> int:
+def _signed_weight(reason: WeighedReason) -> int:
     return reason.weight if reason.favours == "tpu" else -reason.weight
 
 
@@ -161,7 +161,7 @@ def _side_of(stage: Stage, reasons: list[WeighedReason], decisive: int) -> Side:
     of_stage = [reason for reason in reasons if stage in reason.stages]
     if any(reason.hard for reason in of_stage):
         return "gpu"
-    score = sum(_signed(reason) for reason in of_stage)
+    score = sum(_signed_weight(reason) for reason in of_stage)
     return "tpu" if score >= decisive else "gpu" if score <= -decisive else "either"
 
 

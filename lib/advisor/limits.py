@@ -48,7 +48,7 @@ from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.provenance import Value
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
-from lib.speed.batch import resolve_deployment
+from lib.speed.batch import resolve_engine_config
 from lib.speed.hardware import find_host_link_rate, resolve_devices
 from lib.workload import MemoryRequest
 
@@ -217,7 +217,7 @@ def _spread(
         able = [name for name in list_engines(spec.work) if traits_of(name).runs_on(silicon)]
         raise BadArgument("engine", engine, f"{', '.join(able) or 'other hardware, for no engine runs this model'} on {hardware.name}")
     if not traits_of(engine).timed_as or on_zerogpu(hardware):
-        of = resolve_deployment((spec, hardware, SpeedRequest(precision=precision, engine=engine)), accelerators)
+        of = resolve_engine_config((spec, hardware, SpeedRequest(precision=precision, engine=engine)), accelerators)
         if of.layout.engine != engine and of.layout.engine in TRAITS:  # on a TPU
             raise BadArgument("engine", engine, f"{of.layout.engine} on {hardware.name}")
         return silicon, of.layout.tensor_parallel * of.layout.pipeline_stages, of.layout.replicas
@@ -274,16 +274,16 @@ def _within(most: Maximum, of: ServingSetup, name: Literal["context_tokens", "re
     if targets.missed_limit(at(bound)) is None:
         return most
 
-    def used(value: int) -> int:
+    def used_parts(value: int) -> int:
         speed = at(value)
         return 0 if speed is None else int(min(max(targets.limit_usage(speed)), _PARTS) * _PARTS)  # a limit near 0 makes it infinite
 
     halves = [bound >> times for times in range(bound.bit_length())]
-    first_met = next((place for place, value in enumerate(halves) if used(value) <= _PARTS), None)
+    first_met = next((place for place, value in enumerate(halves) if used_parts(value) <= _PARTS), None)
     if first_met is None:
         return Maximum(value=0, limited_by=targets.missed_limit(at(1)) or "ttft")
     below, above = halves[first_met], halves[first_met - 1]
-    value = below + find_largest(lambda more: used(below + more), _PARTS, above - below)
+    value = below + find_largest(lambda more: used_parts(below + more), _PARTS, above - below)
     return Maximum(value=value, limited_by=targets.missed_limit(at(value + 1)) or "ttft")
 
 

@@ -59,7 +59,7 @@ def resolve_tier(catalog: Catalog, name: str) -> SpaceTier:
         raise _refuse_unknown(catalog, name)
     if offer.status == "retired":
         raise _refuse_withdrawn(catalog, offer)
-    return SpaceTier(offer=offer, caveats=_renamed(name, offer.id))
+    return SpaceTier(offer=offer, caveats=_explain_renaming(name, offer.id))
 
 
 def find_offer(catalog: Catalog, flavor: str | None) -> Offer | None:
@@ -82,12 +82,12 @@ def _resolve_zerogpu(catalog: Catalog, size: Offer, name: str) -> SpaceTier:
     """ZeroGPU is one tier; its sizes are asked for by the functions of the app."""
     offer = catalog.offer(ZEROGPU_TIER, "zerogpu")
     if size.id == offer.id:
-        return SpaceTier(offer=offer, caveats=_renamed(name, offer.id))
+        return SpaceTier(offer=offer, caveats=_explain_renaming(name, offer.id))
     declared = catalog.rules.zerogpu.size(size.id).size
     return SpaceTier(offer=offer, caveats=(Caveat("zerogpu_size", {"size_id": size.id, "hardware": offer.id, "size": declared}),))
 
 
-def _renamed(name: str, current: str) -> tuple[Caveat, ...]:
+def _explain_renaming(name: str, current: str) -> tuple[Caveat, ...]:
     if name.strip() == current:
         return ()
     return (Caveat("renamed", {"name": quote_value(name.strip()), "hardware": current}),)

@@ -47,7 +47,7 @@ class EndpointCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Its own parameters, those of the endpoint that are not among them, and --help."""
         own = {parameter.name for parameter in self.params}
-        arguments = pkgutil.resolve_name(self._arguments).listed()
+        arguments = pkgutil.resolve_name(self._arguments).list_fields()
         self.params += [_option(name, argument) for name, argument in arguments.items() if name not in own]
         return super().get_params(ctx)
 

@@ -95,13 +95,13 @@ def guard_command(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, as_json=as_json, **options)
         except errors.AdvisorError as error:
-            _refused(error.code, name_commands(str(error)), as_json=as_json)
+            _print_refusal(error.code, name_commands(str(error)), as_json=as_json)
             end_command(status_of(error))
         except click.Abort:
-            _refused(NotConfirmed.code, "Not confirmed: nothing was changed.", as_json=as_json)
+            _print_refusal(NotConfirmed.code, "Not confirmed: nothing was changed.", as_json=as_json)
             end_command(NOT_CONFIRMED)
         except KeyboardInterrupt:
-            _refused(
+            _print_refusal(
                 "interrupted", "Interrupted. What had been sent to the Hub goes on: `status` tells how the Space stands.", as_json=as_json
             )
             end_command(INTERRUPTED)
@@ -112,7 +112,7 @@ def guard_command(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _refused(code: str, message: str, *, as_json: bool) -> None:
+def _print_refusal(code: str, message: str, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"schema": 1, "error": {"code": code, "message": message}}))
     say(message)

@@ -336,18 +336,18 @@ def price_option(option: Option, usage: Usage, rules: PlatformRules) -> Decimal 
     """
     if option.price is not None:
         tokens = bill_tokens(option.price, usage, rules.providers)
-        return tokens.total_usd_per_month + _stored(usage, rules)
+        return tokens.total_usd_per_month + _storage_usd(usage, rules)
     if option.offer is None:
         return None
     if option.kind == "zerogpu":
         use = estimate_zerogpu_use(option.offer, usage, rules.zerogpu, option.speed)
         carried = usage.requests_per_day <= (use.requests_in_quota if option.alone else use.most_requests)
         beyond = Decimal(0) if carried else use.usd_per_month_alone if option.alone else None
-        return None if beyond is None else beyond + _stored(usage, rules)
+        return None if beyond is None else beyond + _storage_usd(usage, rules)
     return bill_offer(option.offer, option.usage(usage), rules, speed=option.speed).total_usd_per_month
 
 
-def _stored(usage: Usage, rules: PlatformRules) -> Decimal:
+def _storage_usd(usage: Usage, rules: PlatformRules) -> Decimal:
     part = bill_storage(usage, rules.storage)
     return Decimal(0) if part is None else part.usd_per_month
 

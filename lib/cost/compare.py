@@ -24,7 +24,7 @@ ComparisonVerdict = Literal["optimise", "scale_out", "fill_first", "keep"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
+class PricedConfiguration:
     """One way to run it, per replica. Latencies are those of whole requests in seconds; `None` where they are not known."""
 
     name: str
@@ -39,7 +39,7 @@ class Configuration:
 class Side:
     """A configuration under the load: GPU-hours and USD per million answer tokens, replicas, utilisation and bill."""
 
-    configuration: Configuration
+    configuration: PricedConfiguration
     gpu_hours_per_million_tokens: Decimal
     usd_per_million_tokens_full: Decimal
     usd_per_million_tokens: Decimal | None
@@ -73,7 +73,7 @@ class Comparison:
 
 def configure_from_speed(
     name: str, speed: SpeedEstimate, *, usd_per_hour: Decimal, devices: int, output_tokens: int, concurrency: int, requests_per_s: float
-) -> Configuration | None:
+) -> PricedConfiguration | None:
     """A configuration from a speed estimate: a request takes its own time and the wait for one of `concurrency` slots.
 
     `None` where the model generates no tokens. Percentiles are `None` when the slots are all taken all of the time.
@@ -83,7 +83,7 @@ def configure_from_speed(
     alone = speed.ttft_s.value + speed.tpot_s.value * max(0, output_tokens - 1)
     waits = [wait_seconds(slots=concurrency, load=requests_per_s * alone, request_s=alone, percentile=share) for share in (0.5, 0.99)]
     p50, p99 = (None if wait is None else to_decimal(alone + wait) for wait in waits)
-    return Configuration(
+    return PricedConfiguration(
         name=name,
         usd_per_hour=usd_per_hour,
         devices=devices,
@@ -93,7 +93,7 @@ def configure_from_speed(
     )
 
 
-def apply_load(configuration: Configuration, tokens_per_s: Decimal, hours_per_month: Decimal) -> Side:
+def apply_load(configuration: PricedConfiguration, tokens_per_s: Decimal, hours_per_month: Decimal) -> Side:
     """What a configuration costs under a load of output tokens per second."""
     replicas = replicas_needed(tokens_per_s=tokens_per_s, replica_tokens_per_s=configuration.tokens_per_s, utilisation=FULL_UTILISATION)
     used = tokens_per_s / (replicas * configuration.tokens_per_s)
@@ -110,8 +110,8 @@ def apply_load(configuration: Configuration, tokens_per_s: Decimal, hours_per_mo
 
 
 def compare(
-    before: Configuration,
-    after: Configuration,
+    before: PricedConfiguration,
+    after: PricedConfiguration,
     *,
     tokens_per_s: Decimal,
     hours_per_month: Decimal = Decimal(720),

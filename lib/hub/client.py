@@ -340,11 +340,11 @@ def run_bounded(work: Callable[[AsyncClient], Awaitable[T]], seconds: float) -> 
     """
     current = _current()
 
-    async def bounded() -> T:
+    async def work_in_time() -> T:
         async with asyncio.timeout(seconds):
             return await work(current.client())
 
-    future = asyncio.run_coroutine_threadsafe(bounded(), current.loop)
+    future = asyncio.run_coroutine_threadsafe(work_in_time(), current.loop)
     try:
         return future.result(seconds + _GRACE_S)
     finally:

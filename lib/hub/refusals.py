@@ -219,7 +219,7 @@ def unreadable(act: Act, what: str, fault: str = "it is not what the Hub's own f
     return HubGarbage(f"The answer about {quote_value(what)} cannot be used: {fault}. {_advice(act)}")
 
 
-def moved(act: Act, what: str) -> HubGarbage:
+def unfollowed_redirect(act: Act, what: str) -> HubGarbage:
     """A redirect, or a next page, that is not followed."""
     if act in ACTIONS:
         return HubGarbage(

@@ -92,7 +92,7 @@ class BoundedCall:
             if target is None or not _REDIRECTS <= answer.status < _REFUSED:
                 return self._response(answer, request)
             if self.act in refusals.ACTIONS:
-                raise refusals.moved(self.act, self.what)
+                raise refusals.unfollowed_redirect(self.act, self.what)
             url = urljoin(url, target)
 
     def _send(self, method: str, url: str, body: bytes, kind: str | None) -> _HubResponse:
@@ -126,7 +126,7 @@ class BoundedCall:
         path = urlsplit(url).path.removeprefix(urlsplit(self.hub.endpoint).path)
         here = origin(url) == origin(self.hub.endpoint) and (path in _PATHS or path.startswith(_UNDER))
         if not here and not (self.act in _ABOUT_ENDPOINTS and url.startswith(f"{self._endpoints_api()}/endpoint/")):
-            raise refusals.moved(self.act, self.what)
+            raise refusals.unfollowed_redirect(self.act, self.what)
 
     async def _exchange(self, client: AsyncClient, method: str, url: str, body: bytes, headers: dict[str, str]) -> _HubResponse:
         patience = Timeout(self.seconds, connect=CONNECT_S)

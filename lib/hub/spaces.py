@@ -179,24 +179,24 @@ class Spaces:
             raise BadArgument("hardware", hardware, "the id of a Space's hardware such as l4x1")
         seconds = None if sleep_time_s is None else _check_seconds(sleep_time_s)
         flavor: Any = hardware  # the client's list of names is older than the Hub's
-        return self._done(
+        return self._act(
             "hardware", space_id, lambda api, at, token: api.request_space_hardware(at, flavor, sleep_time=seconds, token=token)
         )
 
     def sleep(self, space_id: str, seconds: int) -> Runtime:
         """Set after how many idle seconds a Space sleeps, -1 = never. Raises as `switch`."""
         idle_s = _check_seconds(seconds)
-        return self._done("sleeptime", space_id, lambda api, at, token: api.set_space_sleep_time(at, idle_s, token=token))
+        return self._act("sleeptime", space_id, lambda api, at, token: api.set_space_sleep_time(at, idle_s, token=token))
 
     def pause(self, space_id: str) -> Runtime:
         """Stop a Space until its owner restarts it. Raises as `switch`."""
-        return self._done("pause", space_id, lambda api, at, token: api.pause_space(at, token=token))
+        return self._act("pause", space_id, lambda api, at, token: api.pause_space(at, token=token))
 
     def restart(self, space_id: str, *, factory: bool = False) -> Runtime:
         """Start a Space anew; `factory` builds it from scratch. Raises as `switch`."""
-        return self._done("restart", space_id, lambda api, at, token: api.restart_space(at, factory_reboot=factory, token=token))
+        return self._act("restart", space_id, lambda api, at, token: api.restart_space(at, factory_reboot=factory, token=token))
 
-    def _done(self, act: Act, space_id: str, order: Callable[[HfApi, str, str], Any]) -> Runtime:
+    def _act(self, act: Act, space_id: str, order: Callable[[HfApi, str, str], Any]) -> Runtime:
         space = check_space_id(space_id)
         token = self._require_token(act, space)
         return self._call_hub(act, space, lambda api: read_runtime(order(api, space, token).raw, space))

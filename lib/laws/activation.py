@@ -18,9 +18,9 @@ the residual stream.
 
 Limits: it knows only dense decoders of the Llama kind. Mixtures (sorted copies of the tokens for each of the experts
 they reach), state space layers and latent attention hold more; `lib.model.activations` traces those, and this law then only
-explains. Source: the forward pass of transformers 5.23.0, counted tensor by tensor; Korthikanti et al. 2022, arXiv:2205.05198, for
-the training case.
- Training, for each token, read off a model's own matrices. Autograd keeps for each operation what its gradient needs. Over the modules of a
+explains. Source: the forward pass of transformers 5.23.0, counted tensor by tensor.
+
+Training, for each token, read off a model's own matrices. Autograd keeps for each operation what its gradient needs. Over the modules of a
 layer, with b bytes an element:
 
     norm of width w (RMS)         4·w, and b·w for the gradient of its weight        float32 copy of its input, the normed input
@@ -37,7 +37,8 @@ layer, with b bytes an element:
 
 A whole layer without scores is then a number of bytes for each token, linear in the batch. Checked against a backward pass that is run:
 tests/memory/test_training_dry_run.py. Limits: models that are built of other modules than these; torch's own fused kernels only.
-Source: torch 2.13 tools/autograd/derivatives.yaml (what each operation saves); transformers 5.23.0, the models' own code.
+Source: torch 2.13 tools/autograd/derivatives.yaml (what each operation saves); transformers 5.23.0, the models' own code;
+Korthikanti et al. 2022, arXiv:2205.05198.
 """
 
 from __future__ import annotations

@@ -362,9 +362,9 @@ class Conversations:
     def __init__(self, demo: DemoModel, catalog: Callable[[], Catalog]) -> None:
         """Talk to this model on a device that `catalog()` knows."""
         self.demo, self._catalog = demo, catalog
-        self._answer = gpu_task(self._on_device, duration=self.declared, size=self.size, doing="answering")
+        self._answer = gpu_task(self._on_device, duration=self.declared_seconds, size=self.size, doing="answering")
 
-    def declared(self, _ids: object, _limit: object, _temperature: object, seconds: float) -> float:
+    def declared_seconds(self, _ids: object, _limit: object, _temperature: object, seconds: float) -> float:
         """Seconds to ask of the quota: those of the answer, and those until the model is on the GPU."""
         loaded = self.demo.loaded_model
         return seconds + start_seconds(loaded.weights_bytes if loaded is not None else 0)

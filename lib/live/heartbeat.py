@@ -192,13 +192,13 @@ Timer = Callable[[Callable[[], "torch.Tensor"]], tuple["torch.Tensor", float]]
 def host_timer(wait: Callable[[], object], now_ns: Callable[[], int] = time.perf_counter_ns) -> Timer:
     """The host's clock around the work and `wait`, which returns when the device has done all that it was given."""
 
-    def timed(work: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, float]:
+    def time_work(work: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, float]:
         began = now_ns()
         result = work()
         wait()
         return result, (now_ns() - began) / 1e9
 
-    return timed
+    return time_work
 
 
 def time_on_cuda(work: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, float]:

@@ -87,7 +87,7 @@ def _ids(model: PreTrainedModel, tokens: int, device: str) -> Tensor:
 
 
 @contextmanager
-def _synchronized(device: str) -> Iterator[None]:
+def _synchronize_around(device: str) -> Iterator[None]:
     """All that was sent to the device before is done, and so is all that is sent within."""
     import torch  # noqa: PLC0415 loaded when first needed
 
@@ -116,7 +116,7 @@ def _generate(model: PreTrainedModel, prompt_tokens: int, output_tokens: int, de
     )  # type: ignore[no-untyped-call]
     model.generation_config = config
     ids, clock = _ids(model, prompt_tokens, device), _Clock()
-    with torch.inference_mode(), _synchronized(device):
+    with torch.inference_mode(), _synchronize_around(device):
         began = time.perf_counter()
         model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, streamer=clock)  # type: ignore[operator]
     first, *later = clock.at
@@ -133,7 +133,7 @@ def _forward(model: PreTrainedModel, prompt_tokens: int, device: str) -> RunTime
     if "input_ids" in inputs:
         inputs["input_ids"] = _ids(model, prompt_tokens, device)
     with torch.inference_mode():
-        with _synchronized(device):
+        with _synchronize_around(device):
             began = time.perf_counter()
             output = model(**inputs)
         ended = time.perf_counter()

@@ -1,12 +1,11 @@
 """ZeroGPU: functions that get a GPU for as long as they run, elsewhere run where they are called; and failures on a device as our errors.
 
-gpu_task(measure, duration=lambda request: request.seconds)(request)
+    gpu_task(measure, duration=lambda request: request.seconds)(request)
 
 On ZeroGPU such a function runs in a process forked from this one, to which arguments and results travel pickled, and only functions that
-were wrapped before the app is launched count. The seconds are asked of the visitor's quota before the run:
-
-The declared seconds are rounded up to whole ones here, for the package drops fractions; `lib.laws.price` says what they cost.
-The quota has to hold all of them or nothing runs, and short requests wait less: so seconds are worked out from each request.
+were wrapped before the app is launched count. The seconds are asked of the visitor's quota before the run: rounded up to whole ones here,
+for the package drops fractions (`lib.laws.price` says what they cost). The quota has to hold all of them or nothing runs, and short
+requests wait less: so seconds are worked out from each request.
 A generator is closed with its wrapper; the GPU is then given back when the generator yields next, so it has to yield often.
 
 ZeroGPU's client tells its refusals apart only by the title and words of a `gr.Error`; an exception inside the GPU's process arrives as the
@@ -205,10 +204,10 @@ def gpu_task(task: Callable[P, R], *, duration: Seconds, size: Need = "large", d
     sizes: tuple[Size, ...] = ("large", "xlarge") if callable(size) else (size,)
     on = {of: spaces.GPU(_run_on_gpu(task, doing), duration=declared_seconds, size=of) for of in sizes}
 
-    def chosen(*args: Any, **kwargs: Any) -> Any:
+    def run_on_size(*args: Any, **kwargs: Any) -> Any:
         return on[size(*args, **kwargs) if callable(size) else size](*args, **kwargs)
 
-    return cast("Callable[P, R]", wraps(task)(_call_gpu(chosen, doing, streams=streams)))
+    return cast("Callable[P, R]", wraps(task)(_call_gpu(run_on_size, doing, streams=streams)))
 
 
 ELSEWHERE = "hardware of its own (the tab 'My Space' switches it) has no such quota"

@@ -1,7 +1,7 @@
 """What a model takes of memory: ModelSpec × request × device → bytes by part, and whether they fit.
 
-estimate_memory(spec, MemoryRequest(context_tokens=8192)).total_bytes
-fit_memory(spec, MemoryRequest(), usable_memory(offer), offer.silicon).max_context_tokens
+    estimate_memory(spec, MemoryRequest(context_tokens=8192)).total_bytes
+    fit_memory(spec, MemoryRequest(), usable_memory(offer), offer.silicon).max_context_tokens
 
 This package is the only place that unpacks a spec for the laws of memory. `resolve` decides what "auto" left open; `components` gives
 weights, cache and activations as functions of tokens and batch, `pipeline` the stages of one that makes pictures, `training` a step;

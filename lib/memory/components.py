@@ -167,14 +167,14 @@ class CacheBytes:
         self._before = request.media.tokens
         self._shares = shares
         self._head_dim = head_dim
-        self._kinds = self._summed()
+        self._kinds = self._sum_kinds()
         self._single: dict[int, tuple[tuple[int, int], ...]] = {}
         self.codes = self._by_law(1, 1).codes
 
     def _width(self, term: CacheTerm) -> float:
         return width(term, self._request.kv_element_bytes, float(self._request.element_bytes))
 
-    def _summed(self) -> tuple[_KindBytes, ...] | None:
+    def _sum_kinds(self) -> tuple[_KindBytes, ...] | None:
         """The kinds as sums; None where the law itself has to be asked."""
         if traits_of(self._request.engine).cache != "exact" or any(t.growth not in _PLAIN or self._width(t) % 1 for t in self._terms):
             return None
@@ -317,11 +317,11 @@ class ActivationBytes:
         if self._start_up == "compute buffer":
             symbols |= {"u": str(self._request.micro_batch), "flash attention": "yes" if self._request.flash_attention else "no"}
         if self._start_up == "profile run" and self._request.mode == "inference":
-            symbols |= {"M": str(self._request.profiled_tokens), "S": str(self._sampled)}
+            symbols |= {"M": str(self._request.profiled_tokens), "S": str(self._sampled_sequences)}
         return symbols | {"attention": self.kernel} if self.kernel and not self.by_law else symbols
 
     @property
-    def _sampled(self) -> int:
+    def _sampled_sequences(self) -> int:
         """Sequences that are sampled at once; an engine without a cache samples none."""
         return 0 if traits_of(self._request.engine).cache == "none" else SEQUENCES
 
@@ -366,7 +366,7 @@ class ActivationBytes:
         s, n = self._sizes, self._request.devices
         return law.paged_engine_bytes(
             batched_tokens=self._request.profiled_tokens,
-            sequences=self._sampled, element_bytes=self._request.element_bytes, hidden=s.hidden, query_width=ceil_divide(s.query_width, n),
-            key_width=ceil_divide(s.key_width, head_share(kv_heads=s.kv_heads, devices=n)),
+            sequences=self._sampled_sequences, element_bytes=self._request.element_bytes, hidden=s.hidden,
+            query_width=ceil_divide(s.query_width, n), key_width=ceil_divide(s.key_width, head_share(kv_heads=s.kv_heads, devices=n)),
             mlp_width=ceil_divide(s.mlp_width, n), vocabulary=s.vocabulary,
         )  # fmt: skip

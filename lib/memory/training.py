@@ -1,6 +1,6 @@
 """Memory of one training step: ModelSpec × TrainingRequest → bytes on the fullest device by what holds them, allocated and reserved.
 
-estimate_training(spec, TrainingRequest(method="qlora")).reserved.typical
+    estimate_training(spec, TrainingRequest(method="qlora")).reserved.typical
 
 Allocated is what tensors hold at the fullest of a step's moments (`lib.laws.training`), reserved what torch's allocator has taken of the
 device for them; reserved and the CUDA context decide whether a step fits. How far the two lie apart depends on the order in which blocks of

@@ -100,7 +100,9 @@ def trace_forward(stage: PartialModel, lengths: Lengths, *, budget: int, symboli
         encoder_states = getattr(output, "encoder_last_hidden_state", None)
         del output, last, inputs
         trace = Trace(sizes=list(recorder.sizes), laws=list(recorder.laws), operations=recorder.operations - len(idle))
-        pinned = add(_pinned_by_slices(recorder, cache, stage.layers, unknowns), recorder.collected([n for n in idle if n is not None]))
+        pinned = add(
+            _pinned_by_slices(recorder, cache, stage.layers, unknowns), recorder.collected_bytes([n for n in idle if n is not None])
+        )
         trace.moments = [add(moment, pinned) for moment in recorder.moments(without=_numbers_of(recorder, cache))]
         if cache is not None and decode:
             trace.moments += _decode_step(stage.module, recorder, cache, encoder_states, lengths)
@@ -329,7 +331,7 @@ def _stages(model: Module) -> list[PartialModel]:
 
 
 @contextmanager
-def _loaded(module: Module, dtype: Dtype, kernel: str) -> Iterator[None]:
+def _load_as(module: Module, dtype: Dtype, kernel: str) -> Iterator[None]:
     """The module in another dtype and with another attention kernel while this lasts; parts kept in float32 stay so."""
     with in_dtype(module, dtype, source=own_dtype(module)), with_kernel(module, kernel):
         yield
@@ -341,7 +343,7 @@ def _trace_stage(stage: PartialModel) -> tuple[ActivationFit, ...]:
     kernels: tuple[Literal["sdpa", "eager"], ...] = ("sdpa", "eager") if own == "sdpa" else ("eager",)
     plan = _Plan(stage)
     first = Key(kernels[0], bfloat16.itemsize)
-    with _loaded(stage.module, bfloat16, first.kernel):
+    with _load_as(stage.module, bfloat16, first.kernel):
         probe = _run_probe(stage, plan)
         fits = _fits_of(stage, plan, first, probe, probe.trace)
     if probe.operations > _LONG and probe.sample_at != _LOOPING:
@@ -351,7 +353,7 @@ def _trace_stage(stage: PartialModel) -> tuple[ActivationFit, ...]:
             key = Key(kernel, dtype.itemsize)
             if key == first or (probe.trace is None and kernel != kernels[0]):
                 continue
-            with _loaded(stage.module, dtype, kernel):
+            with _load_as(stage.module, dtype, kernel):
                 fits += _fits_of(stage, plan, key, probe, None)
     return tuple(fits)
 

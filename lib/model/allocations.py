@@ -179,7 +179,7 @@ class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         self.live_bytes = 0
         self.peak_bytes = 0
 
-    def _spent(self) -> str:
+    def _budget_refusal(self) -> str:
         return f"The forward pass takes more than {self._budget:,} operations for a few layers."
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -187,7 +187,7 @@ class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         result = self._result(func, args, kwargs or {})
         self.operations += func.namespace != "prim"  # fake tensors ask so for their device
         if self.operations > self._budget:
-            raise UnsupportedModel(self._spent())
+            raise UnsupportedModel(self._budget_refusal())
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(tensor, Tensor):
                 self._follow(tensor)
@@ -255,7 +255,7 @@ class StorageRecorder(StorageCounter):  # type: ignore[no-untyped-call]
         entry = self._alive.get(_identity(tensor.untyped_storage()))
         return entry[1] if entry else None
 
-    def collected(self, numbers: Sequence[int]) -> Polynomial:
+    def collected_bytes(self, numbers: Sequence[int]) -> Polynomial:
         """Bytes of these storages, one made after the other, if all of them were alive when the last was made."""
         total: Polynomial = {}
         ends = [self._deaths[number] for number in numbers]

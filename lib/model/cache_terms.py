@@ -333,7 +333,7 @@ def _convolution(config: Any) -> Iterator[CacheTerm]:
         yield _term("convolution state", "convolution state", width * columns, "constant")
 
 
-def _compressed(config: Any, kind: str) -> Iterator[CacheTerm]:
+def _compressed_terms(config: Any, kind: str) -> Iterator[CacheTerm]:
     """Entries made of m tokens each, the tokens that do not fill one yet, and what the next one needs of the last."""
     rates = getattr(config, "compress_rates", None)
     block, width, index = (rates or {}).get(kind, 0), _size(config, "head_dim"), _size(config, "index_head_dim")
@@ -365,7 +365,7 @@ def _layer_terms(config: Any, kind: str, window: int) -> Iterator[CacheTerm]:
     if kind == "conv":
         yield from _convolution(config)
     if kind in _COMPRESSED:
-        yield from _compressed(config, kind)
+        yield from _compressed_terms(config, kind)
 
 
 def _layers(config: Any) -> list[tuple[Any, str, int]]:

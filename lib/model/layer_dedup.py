@@ -300,7 +300,7 @@ def _block_forward(block: Module, run: Callable[..., Any], outputs: dict[Any, An
 def dedup_layers(model: Module, config: Any) -> Iterator[DedupRun]:
     """Wrap the layers of `model` and the modules beside its cache for the time of the runs, and put every `forward` back."""
     dedup = DedupRun(layers=_match_layers(model, config))
-    with _restored(model), wrap_forwards() as wrap:
+    with _restore_after(model), wrap_forwards() as wrap:
         for layer in dedup.layers:
             for block in _modules_without_cache(layer.module) if holds_cache(layer.module) else ():
                 wrap(block, _block_forward(block, block.forward, dedup.outputs))
@@ -309,7 +309,7 @@ def dedup_layers(model: Module, config: Any) -> Iterator[DedupRun]:
 
 
 @contextmanager
-def _restored(model: Module) -> Iterator[None]:
+def _restore_after(model: Module) -> Iterator[None]:
     """Undo what runs leave in the modules themselves: states that some models keep there, tables of positions, flags."""
     before = [(vars(module), dict(vars(module)), dict(module._buffers)) for module in model.modules()]  # noqa: SLF001 no public way back
     try:

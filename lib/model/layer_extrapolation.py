@@ -166,7 +166,7 @@ class RunCounter(StorageCounter):  # type: ignore[no-untyped-call]
             self.flop += formula(*args, **kwargs, out_val=result)
         return result
 
-    def _spent(self) -> str:
+    def _budget_refusal(self) -> str:
         return (
             f"A few layers of this architecture take more than {self._budget:,} operations at this length, as those that compute token by "
             "token do. Ask for a shorter prompt; the closed forms of the estimate answer at every length."
@@ -255,17 +255,17 @@ class Depth:
         start: list[Reading] = []
         hidden = next((v for v in (*args, *kwargs.values()) if isinstance(v, Tensor) and v.shape == output.shape and v.requires_grad), None)
 
-        def begun(_: Tensor) -> None:
+        def note_start(_: Tensor) -> None:
             start[:] = [self.counter.read()]
 
-        def ended(_: Tensor) -> None:
+        def note_end(_: Tensor) -> None:
             if start:
                 now = self.counter.read()
                 kind.backward_flop, kind.backward_operations = now.flop - start[0].flop, now.operations - start[0].operations
 
-        output.register_hook(begun)  # type: ignore[no-untyped-call]
+        output.register_hook(note_start)  # type: ignore[no-untyped-call]
         if hidden is not None:
-            hidden.register_hook(ended)  # type: ignore[no-untyped-call]
+            hidden.register_hook(note_end)  # type: ignore[no-untyped-call]
 
     def stand_aside(self, layer: Layer, hidden: Tensor) -> Tensor:
         """Hold and count for a layer that hands its input on."""

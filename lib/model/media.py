@@ -1,4 +1,4 @@
-"""How a model takes pictures, read from its configuration: the rule by which one becomes tokens, and the tower's sizes; and one pass.
+"""How a model takes pictures, read from its configuration: the rule by which one becomes tokens, and the tower's sizes; and one pass, run.
 
 Tiles, patches and merging stand in config.json, the classes of `transformers` fill in the rest. How large a picture may be stands in the
 processor's own file, which is not read: those limits are here by model type, as the makers publish them.
@@ -74,7 +74,7 @@ def _rules(config: Any, vision: Any) -> ImageRules | None:
     if kind == "llama4":
         tokens = round((side // patch) ** 2 * vision.pixel_shuffle_ratio**2)
         return ImageRules("canvas", patch, tile=side, most_tiles=_LLAMA4_TILES, tile_tokens=tokens, class_positions=1)
-    fixed = _any_size(config, vision) if kind in {"llava_next", "llava_onevision"} else _fixed(kind, config, vision)
+    fixed = _any_size(config, vision) if kind in {"llava_next", "llava_onevision"} else _fixed_rules(kind, config, vision)
     return None if fixed is None else fixed._replace(patch=patch or 1, tile=side)
 
 
@@ -94,7 +94,7 @@ def _any_size(config: Any, vision: Any) -> ImageRules | None:
     )
 
 
-def _fixed(kind: str, config: Any, vision: Any) -> ImageRules | None:
+def _fixed_rules(kind: str, config: Any, vision: Any) -> ImageRules | None:
     """Models for which every picture is as large as any other, and InternVL, for which every tile is."""
     if kind == "internvl":
         return ImageRules("nearest grid", 0, most_tiles=_INTERNVL_TILES, tile_tokens=config.image_seq_length, class_positions=1)

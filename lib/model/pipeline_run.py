@@ -292,12 +292,12 @@ class MetaPipeline:
         weights = [t for part in self._parts.values() for t in (*part.parameters(), *part.buffers())]
         recorder, kernels, decode = _Recorder(weights), _Kernels(), self.vae.decode
 
-        def marked(latents: Tensor, *args: Any, **kwargs: Any) -> Any:
+        def decode_noted(latents: Tensor, *args: Any, **kwargs: Any) -> Any:
             decode_start.setdefault("at", (len(recorder.sizes), recorder.flop + kernels.flop))
             decode_start.setdefault("latents", latents)
             return decode(latents, *args, **kwargs)
 
-        self.vae.decode = marked
+        self.vae.decode = decode_noted
         try:
             with _meta_run(recorder, kernels):
                 output = self._pipeline(**self._inputs(shape, dtype), num_inference_steps=1, output_type="pt", return_dict=False)[0]

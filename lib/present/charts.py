@@ -127,7 +127,7 @@ def draw_growth(
         figure.add_scatter(x=lengths, y=heights, name=label, **area)
     top = max((sum(_per_device(memory, key) for key, _, _ in PARTS) for _, memory in points), default=0) / scale
     near = dict.fromkeys([*_near(capacities, top), *([highlight] if highlight else [])])
-    lines = _labelled(sorted(near, key=lambda pair: pair[1]), top)
+    lines = _merge_labels(sorted(near, key=lambda pair: pair[1]), top)
     of_highlight = max((capacity for capacity, _ in lines if highlight and capacity <= highlight[1]), default=None)
     for capacity, name in lines:
         marked = capacity == of_highlight
@@ -158,7 +158,7 @@ def short_name(accelerator: str) -> str:
     return " ".join(words[: _NAME_WORDS if words[0] in {"RTX", "TPU"} else 1])
 
 
-def _labelled(pairs: Sequence[tuple[str, int]], top: float) -> list[tuple[int, str]]:
+def _merge_labels(pairs: Sequence[tuple[str, int]], top: float) -> list[tuple[int, str]]:
     """One line for capacities that would be drawn on top of each other, with the names of all of them."""
     lines: list[tuple[int, list[str]]] = []
     for name, capacity in pairs:
@@ -445,7 +445,6 @@ def _pass(one: PassEntry, ridge: float, top: float, speed: float, colour: str) -
     ceiling = min(top, one["flop_per_byte"] * speed)
     what = "left of the ridge: memory bandwidth bounds it" if by_memory else "right of the ridge: arithmetic bounds it"
     return (
-        f"<li>{swatch(colour)}<strong>{escape(one['name'])}</strong> "
-        f"{rate(one['flop_per_byte'])} FLOP per byte, {what}; "
+        f"<li>{swatch(colour)}<strong>{escape(one['name'])}</strong> {rate(one['flop_per_byte'])} FLOP per byte, {what}; "
         f"{100 * one['flop_per_s'] / ceiling:.0f} % of the ceiling is predicted to be reached ({1000 * one['seconds']:,.1f} ms).</li>"
     )

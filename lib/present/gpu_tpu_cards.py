@@ -219,7 +219,7 @@ def _strength(reason: WeighedReasonEntry) -> str:
 
 def list_properties(catalog: Catalog) -> list[PropertyEntry]:
     """The rows of the table, for the cards and chips that are offered today."""
-    offers = _offered(catalog, "gpu"), _offered(catalog, "tpu")
+    offers = _list_offers(catalog, "gpu"), _list_offers(catalog, "tpu")
     parts = [list({one.silicon.id: one.silicon for one in each if one.silicon is not None}.values()) for each in offers]
     in_bf16 = [[card for card in cards if card.peak("bf16")] for cards in parts]
     most_gpus, most_tpus = (max(offer.accelerator_count for offer in each) for each in offers)
@@ -262,7 +262,7 @@ def list_properties(catalog: Catalog) -> list[PropertyEntry]:
     return [{"property": name, "gpu": on_gpu, "tpu": on_tpu} for name, on_gpu, on_tpu in rows]
 
 
-def _offered(catalog: Catalog, kind: str) -> list[Offer]:
+def _list_offers(catalog: Catalog, kind: str) -> list[Offer]:
     offers = [offer for offer in catalog.offers if offer.listed and offer.silicon is not None and offer.silicon.kind == kind]
     return [offer for offer in offers if offer.platform != "zerogpu"]
 

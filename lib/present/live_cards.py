@@ -1,7 +1,7 @@
 """The cards of the live demo: the device, progress, what an answer of the chat took, and the heartbeat.
 
 Of the heartbeat: the first product apart from the warm ones, the floor, and whether the times are physically possible; and why a time that
-was published for a TPU is not. Every figure but the published one comes from the catalog.
+was published for a TPU is not (every figure of that explanation but the published one comes from the catalog).
 """
 
 from __future__ import annotations

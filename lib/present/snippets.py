@@ -192,7 +192,7 @@ def command_words(engine: str, model: str, start: Start) -> list[str]:
     raise ValueError(f"no server of an engine named {engine}")
 
 
-def _quantized(start: Start) -> list[str]:
+def _quantization_flags(start: Start) -> list[str]:
     law = weight_format(start.precision).law
     name = {"scaled_tensor": "fp8", "bnb8": "bitsandbytes", "bnb4": "bitsandbytes", "bnb4_double": "bitsandbytes"}.get(law, "")
     return ["--quantization", name] if name else ["--dtype", _DTYPES[start.precision]] if start.precision in _DTYPES else []
@@ -201,13 +201,13 @@ def _quantized(start: Start) -> list[str]:
 def _vllm(start: Start, *, with_devices: bool) -> list[str]:
     length = ["--max-model-len", str(start.context_tokens)] if start.context_tokens else []
     devices = ["--tensor-parallel-size", str(start.devices)] if with_devices else []
-    return [*length, *devices, "--gpu-memory-utilization", str(traits_of("vllm").memory_share), *_quantized(start)]
+    return [*length, *devices, "--gpu-memory-utilization", str(traits_of("vllm").memory_share), *_quantization_flags(start)]
 
 
 def _sglang(start: Start, *, with_devices: bool) -> list[str]:
     length = ["--context-length", str(start.context_tokens)] if start.context_tokens else []
     devices = ["--tp-size", str(start.devices)] if with_devices else []
-    return [*length, *devices, *_quantized(start)]
+    return [*length, *devices, *_quantization_flags(start)]
 
 
 def _tgi(start: Start) -> list[str]:

@@ -58,7 +58,7 @@ class Resource:
         return None if self.each is None else self.each * max(1, self.replicas or 1)
 
     @property
-    def billed(self) -> Decimal | None:
+    def billed_usd_per_hour(self) -> Decimal | None:
         """USD per hour now; `None` where the stage does not say whether it is billed."""
         running = self.running
         return running if self.stage.billed else Decimal(0) if self.stage.billed is False or running == 0 else None
@@ -115,8 +115,8 @@ def account_overview(
         if len(batch) > MOST_ROWS:
             caveats.append(Caveat("rows_left_out", {"most": MOST_ROWS}, variant=kind))
         resources += batch[:MOST_ROWS]
-    resources.sort(key=lambda of: (-(of.billed or 0), -((of.running or 0) if of.by_month else 0), of.name))
-    unknown = sum(of.billed is None for of in resources)
+    resources.sort(key=lambda of: (-(of.billed_usd_per_hour or 0), -((of.running or 0) if of.by_month else 0), of.name))
+    unknown = sum(of.billed_usd_per_hour is None for of in resources)
     if unknown:
         caveats.append(Caveat("bill_unknown", {"count": unknown}))
     if account.plan == "free" and owner == account.name and any(of.hardware == FREE_CPU_TIER for of in resources):
@@ -127,8 +127,8 @@ def account_overview(
         "owner": owner,
         "organizations": organizations,
         "resources": [_entry(of) for of in resources],
-        "usd_per_hour": float(sum((of.billed or Decimal(0) for of in resources), Decimal(0))),
-        "usd_per_month": float(sum((per_month(of.billed) or Decimal(0) for of in resources if of.by_month), Decimal(0))),
+        "usd_per_hour": float(sum((of.billed_usd_per_hour or Decimal(0) for of in resources), Decimal(0))),
+        "usd_per_month": float(sum((per_month(of.billed_usd_per_hour) or Decimal(0) for of in resources if of.by_month), Decimal(0))),
         "always_on": sum(of.idling == "always_on" for of in resources),
         "not_listed": refusals,
         "prices": price_entry(catalog.prices["spaces"]),
@@ -198,8 +198,8 @@ def _entry(of: Resource) -> ResourceEntry:
         stage=of.stage.name,
         stage_message=stage_sentence(of.stage.name),
         idling_message=sentence(of.when_idle) if of.stage.billed else stage_sentence(of.stage.name),
-        usd_per_hour=of.billed,
-        usd_per_month=usd(per_month(of.billed)) if of.by_month else None,
+        usd_per_hour=of.billed_usd_per_hour,
+        usd_per_month=usd(per_month(of.billed_usd_per_hour)) if of.by_month else None,
         usd_per_month_running=usd(per_month(of.running)) if of.by_month else None,
         can_stop=of.stage.billed is not False and of.running != 0,
     )

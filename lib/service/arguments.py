@@ -290,7 +290,7 @@ class Arguments(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, arbitrary_types_allowed=True)
 
     @classmethod
-    def listed(cls) -> dict[str, FieldInfo]:
+    def list_fields(cls) -> dict[str, FieldInfo]:
         """The arguments in the order of the signature: those without a default, its own, those it shares."""
         names = [name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in cls.model_fields]
         required = [name for name in cls.model_fields if cls.model_fields[name].is_required()]

@@ -148,7 +148,7 @@ def _quota(app: App, device: Device, seconds: float) -> tuple[Caveat, ...]:
     """What the run asks of a visitor's quota, on ZeroGPU."""
     if device.kind != "zerogpu":
         return ()
-    declared, size = app.conversations.declared(None, None, None, seconds), app.conversations.size()
+    declared, size = app.conversations.declared_seconds(None, None, None, seconds), app.conversations.size()
     return (Caveat("quota_asked", quota_values(app.catalog().rules.zerogpu, declared, size)),)
 
 
@@ -213,10 +213,10 @@ class AnswerRun:
             *([Caveat("time_limit")] if figures.stopped == "stopped" else []),
             *([prediction] if isinstance(prediction, Caveat) else prediction.caveats),
         ]
-        sources = (self._measured(figures), *(() if isinstance(prediction, Caveat) else prediction.sources))
+        sources = (self._measured_source(figures), *(() if isinstance(prediction, Caveat) else prediction.sources))
         return chat_piece(piece, all_caveats, sources, self._metrics(figures, None if isinstance(prediction, Caveat) else prediction))
 
-    def _measured(self, figures: AnswerFigures) -> Source:
+    def _measured_source(self, figures: AnswerFigures) -> Source:
         versions = f"torch {self.device.torch}, transformers {self.device.transformers}"
         today = datetime.now(tz=UTC).date().isoformat()
         return Source(what=f"measured here ({PEAK_SOURCES[figures.peak_of]})", source=f"{self.device.name}, {versions}", checked=today)

@@ -14,7 +14,7 @@ from lib.answers.common import fill, source_entries
 from lib.answers.cost import ComparisonAnswer, SideEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
-from lib.cost.compare import Comparison, Configuration, Side, apply_load, configure_from_speed, explain_comparison
+from lib.cost.compare import Comparison, PricedConfiguration, Side, apply_load, configure_from_speed, explain_comparison
 from lib.cost.compare import compare as compare_configurations
 from lib.cost.usage import Usage
 from lib.errors import BadArgument, InvalidInput, quote_value
@@ -148,7 +148,7 @@ class ConfiguredSide:
     model: str
     offer: Offer
     request: SpeedRequest
-    configuration: Configuration
+    configuration: PricedConfiguration
     speed: ExplainedSpeed | None
     measured_latency: bool
 
@@ -228,8 +228,8 @@ def _as_rented(offer: Offer) -> Offer:
     return offer
 
 
-def _own(name: str, offer: Offer, rate: Decimal, times: tuple[Decimal | None, Decimal | None]) -> Configuration:
-    return Configuration(
+def _own(name: str, offer: Offer, rate: Decimal, times: tuple[Decimal | None, Decimal | None]) -> PricedConfiguration:
+    return PricedConfiguration(
         name=name,
         usd_per_hour=_price(offer),
         devices=offer.accelerator_count,
@@ -256,12 +256,12 @@ def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest, usage: U
         )
 
 
-def _expected_configuration(name: str, offer: Offer, request: SpeedRequest, speed: SpeedEstimate, load: Load) -> Configuration:
+def _expected_configuration(name: str, offer: Offer, request: SpeedRequest, speed: SpeedEstimate, load: Load) -> PricedConfiguration:
     """The estimate as a configuration; the slots of a queue are those of all replicas that the load needs."""
     if speed.output_tokens_per_s is None:
         raise InvalidInput("This model writes no output tokens, so there is no rate to estimate. Type the measured tokens per second.")
 
-    def at(requests_per_s: float, replicas: int) -> Configuration:
+    def at(requests_per_s: float, replicas: int) -> PricedConfiguration:
         expected = configure_from_speed(
             name,
             speed,

@@ -187,7 +187,7 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
         generations=[] if options is None else [_generation(each, catalog, software) for each in options.generations],
         guidance=None if spec is None or options is None else _guidance(spec, options, software),
         optimum_tpu=fill(OptimumEntry, software.optimum, lists_this_family=options is not None and options.runs_on_optimum),
-        retired=_retired(catalog),
+        retired=_retired_entries(catalog),
         side_by_side=list_properties(catalog),
         recipes=list(_recipes(arguments, "" if spec is None else spec.id, options, catalog, software)),
         caveats=caveat_entries(_caveats(arguments, spec, options)),
@@ -225,7 +225,7 @@ def _guidance(spec: ModelSpec, options: TpuOptions, software: TpuSoftware) -> Gu
     }
 
 
-def _retired(catalog: Catalog) -> list[RetiredEntry]:
+def _retired_entries(catalog: Catalog) -> list[RetiredEntry]:
     """The TPU tiers of Spaces and Endpoints that are gone."""
     gone = [offer for offer in catalog.offers if offer.status == "retired" and offer.silicon is not None and offer.silicon.kind == "tpu"]
     return [fill(RetiredEntry, offer, hardware=offer.id) for offer in gone]

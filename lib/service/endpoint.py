@@ -8,8 +8,8 @@ parameters, whose signature and docstring are read as documentation by `lib.ui.h
 What an endpoint is about is read here too: the text of `model` (a config.json, a parameter count, or an id with perhaps a GGUF file) and
 of `space_id`, by their form alone. Whose token may look it up, where strangers are refused, is set by `reading_as`.
 
-read_reference("Qwen/Qwen3-8B-GGUF:Q4_K_M")    Reference(kind="id", text="Qwen/Qwen3-8B-GGUF", file="Q4_K_M")
-check_space_id("https://huggingface.co/spaces/owner/name")    "owner/name"
+    read_reference("Qwen/Qwen3-8B-GGUF:Q4_K_M")    Reference(kind="id", text="Qwen/Qwen3-8B-GGUF", file="Q4_K_M")
+    check_space_id("https://huggingface.co/spaces/owner/name")    "owner/name"
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _parameter(name: str, argument: FieldInfo) -> inspect.Parameter:
 
 def _docstring(function: Callable[..., Any], arguments: type[Arguments]) -> str:
     head, returns, tail = inspect.cleandoc(function.__doc__ or "").partition("\n\nReturns:")
-    descriptions = "\n".join(f"    {name}: {argument.description}" for name, argument in arguments.listed().items())
+    descriptions = "\n".join(f"    {name}: {argument.description}" for name, argument in arguments.list_fields().items())
     return f"{head}\n\nArgs:\n{descriptions}{returns}{tail}"
 
 
@@ -171,13 +171,13 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     arguments: type[Arguments] = types["arguments"]
     keywords = [p for p in inspect.signature(function).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
     checks = {p.name: _find_check(getattr(annotated[p.name], "__metadata__", ())) for p in keywords}
-    parameters = [_parameter(name, argument) for name, argument in arguments.listed().items()]
+    parameters = [_parameter(name, argument) for name, argument in arguments.list_fields().items()]
     further = [
         p.replace(annotation=types[p.name]) if (check := checks[p.name]) is None else p.replace(annotation=check.shown, default=None)
         for p in keywords
     ]
     is_stream = inspect.isgeneratorfunction(function)
-    reads_model = "model" in arguments.listed() and "token" not in checks and not is_stream
+    reads_model = "model" in arguments.list_fields() and "token" not in checks and not is_stream
     if reads_model:
         further.append(inspect.Parameter("token", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None))
     signature = inspect.Signature([*parameters, *further], return_annotation=types["return"])

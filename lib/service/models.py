@@ -76,7 +76,7 @@ def _spec(repository: HubModel) -> ModelSpec:
     config = parse_config(text)
     if is_timm(config):
         return _with_origin(repository, _of_timm(repository, config))
-    return _with_origin(repository, _with_modules(repository, _resolved(repository, config)))
+    return _with_origin(repository, _with_modules(repository, _resolve_repository(repository, config)))
 
 
 def _of_timm(repository: HubModel, config: Mapping[str, Any]) -> ModelSpec:
@@ -196,7 +196,7 @@ def _pipeline(repository: HubModel) -> ModelSpec:
     )
 
 
-def _resolved(repository: HubModel, config: Mapping[str, Any]) -> ModelSpec:
+def _resolve_repository(repository: HubModel, config: Mapping[str, Any]) -> ModelSpec:
     by_dtype = repository.bytes_by_dtype
     return resolve_config(
         config,
@@ -300,7 +300,7 @@ class Models:
         if reference.kind == "count":
             return resolve_count(reference.text)
         if reference.kind == "config":
-            return self._configured(reference.text)
+            return self._from_config(reference.text)
         remembered = None if reference.file else bundled.find_spec(reference.text)
         return remembered or self._from_hub(reference.text, reference.file)
 
@@ -355,7 +355,7 @@ class Models:
                 except TimeoutError:
                     continue
                 return
-            raise self._executed.waited(key)
+            raise self._executed.late_refusal(key)
 
     def _execution(self, model: object, *asked: object) -> tuple[Hashable, tuple[Any, ...]]:
         """What tells one dry run from another, and what the child is asked."""
@@ -374,7 +374,7 @@ class Models:
         """Let the child process import torch and transformers and build a small model in advance; this call does not wait for it."""
         self._build.warm_up()
 
-    def _configured(self, text: str) -> ModelSpec:
+    def _from_config(self, text: str) -> ModelSpec:
         key = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
         remembered = self._built.find_result(key)
         if remembered is not None:

@@ -1,4 +1,4 @@
-"""`/recommend`: the advisor's answer; its reasons become sentences here, by way of `lib.present`."""
+"""`/recommend`: the advisor's answer, whose reasons become sentences by way of `lib.present`; and `/list_hardware`."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def recommendation_answer(
         "pick": None if recommendation.pick is None else ranked_entry(recommendation.pick),
         "ranked": [ranked_entry(entry) for entry in recommendation.ranked[first]],
         "ranked_total": len(recommendation.ranked),
-        "rejected": [_rejected(rejection) for rejection in recommendation.rejected[first]],
+        "rejected": [_rejected_entry(rejection) for rejection in recommendation.rejected[first]],
         "rejected_total": len(recommendation.rejected),
         "provider": _provider(recommendation.provider),
         "notes": reason_entries(recommendation.notes),
@@ -291,7 +291,7 @@ def configured_entry(entry: ConfiguredHardware) -> ConfiguredEntry:
     }
 
 
-def _rejected(rejection: Rejection) -> RejectedEntry:
+def _rejected_entry(rejection: Rejection) -> RejectedEntry:
     return fill(
         RejectedEntry,
         rejection.offer,

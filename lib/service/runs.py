@@ -191,11 +191,11 @@ def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: C
         TooLong: on ZeroGPU, whose time is known before only from the prediction.
     """
     _check_length(run)
-    expected, need = _expected(run, config, catalog)
+    expected, need = _predict_need(run, config, catalog)
     if run.device.kind == "zerogpu":
         card = device(size_for(catalog, required_free_bytes(need, run.device) + placed_bytes))
         run = replace(run, device=replace(card, free_bytes=max(0, card.free_bytes - placed_bytes)))
-        expected, need = _expected(run, config, catalog)
+        expected, need = _predict_need(run, config, catalog)
     check_memory(need, run.device, _advice(run, config, need, catalog))
     ask = MeasureRequest(
         config=config,
@@ -222,7 +222,7 @@ def _check_length(run: Run) -> None:
         raise BadArgument("prompt_tokens", lengths, f"at most {limit:,} tokens in all, the model's own limit")
 
 
-def _expected(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[RunPrediction, MemoryNeed]:
+def _predict_need(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[RunPrediction, MemoryNeed]:
     """The prediction, and the same with the process's own memory."""
     expected = predict_run(run, catalog, encoder_decoder=config.get("is_encoder_decoder") is True)
     need = MemoryNeed(
@@ -238,7 +238,7 @@ def _advice(run: Run, config: Mapping[str, Any], need: MemoryNeed, catalog: Cata
     """What would fit: half the precision, a shorter prompt, a smaller model; the first that does."""
     allowed = usable_bytes(run.device)
     if run.precision == "fp32":
-        half = _expected(replace(run, precision=HALF), config, catalog)[1]
+        half = _predict_need(replace(run, precision=HALF), config, catalog)[1]
         if half.total_bytes <= allowed:
             return f"In bf16 it takes {half.total_bytes / 2**30:,.2f} GiB and fits."
     request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=run.prompt_tokens)

@@ -187,7 +187,7 @@ class SingleFlight(Generic[Result]):
             try:
                 return answer.result(timeout=self._patience)
             except WaitedTooLong:
-                raise self.waited(key) from None
+                raise self.late_refusal(key) from None
 
     @contextmanager
     def ask(self, key: Hashable, work: Callable[[], Result], stop: Callable[[], object] | None = None) -> Iterator[Future[Result]]:
@@ -213,7 +213,7 @@ class SingleFlight(Generic[Result]):
                 with self._lock:
                     self._leave(flight, caller, answer)
 
-    def waited(self, key: Hashable) -> Busy:
+    def late_refusal(self, key: Hashable) -> Busy:
         """The refusal of one who waited for as long as anybody may."""
         with self._lock:
             flight = self._flights.get(key)

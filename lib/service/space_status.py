@@ -220,7 +220,7 @@ class _View:
         now = {field.name: getattr(runtime, field.name) for field in fields(Runtime) if field.name != "id"}
         return _View(space=replace(self.space, **now))
 
-    def arrived(self, hardware: str | None) -> bool:
+    def has_arrived(self, hardware: str | None) -> bool:
         """Whether it runs on what was asked for; without a name, on what the Hub says was asked for."""
         at = self.space
         return self.trouble is None and find_stage(at.stage).running and not is_changing(at) and hardware in {None, at.hardware}
@@ -261,7 +261,7 @@ def watch(app: App, arguments: WatchArguments, *, token: str | None = None) -> I
     pause = FIRST_S
     while True:
         now = clock()
-        arrived = view.arrived(wanted)
+        arrived = view.has_arrived(wanted)
         left = view.space.stage != first.space.stage or now - began >= GRACE_S
         done = arrived or (view.rests and left and not find_stage(view.space.stage).running) or now - began >= limit
         done = done or (view.rests and now - began >= GRACE_S)  # it runs, and not on what was asked for

@@ -167,7 +167,7 @@ def roofline(app: App, arguments: SpeedArguments) -> RooflineAnswer:
 
 def roofline_answer(offer: Offer | Cards, table: SpeedTable) -> RooflineAnswer:
     """The passes of one prediction: FLOP and bytes by the laws of speed, seconds as predicted."""
-    of, inputs, times = table.deployments[0], table.inputs, table.times
+    of, inputs, times = table.engine_configs[0], table.inputs, table.times
     sequences, parameters = of.running_requests, float(inputs.active_parameters[0])
     passes = []
     if of.work.decoder is not None:
@@ -232,7 +232,7 @@ class LatencyArguments(Arguments):
     output_tokens: Tokens = argument(256, "tokens of an answer; those of the text win")
     concurrency: Concurrency = argument(1, "requests on their way at a time; those of the text win")
 
-    def measured(self) -> MeasuredTimes:
+    def measured_times(self) -> MeasuredTimes:
         """The stated times, and from the text those that are not stated.
 
         Raises:
@@ -259,7 +259,7 @@ def diagnose_latency(app: App, arguments: LatencyArguments) -> LatencyAnswer:
     Returns:
         The parts with their ranges and verdicts, reasons and next steps in sentences, and the effect of each smaller format.
     """
-    catalog, spec, measured = app.catalog(), app.models(arguments.model), arguments.measured()
+    catalog, spec, measured = app.catalog(), app.models(arguments.model), arguments.measured_times()
     hardware = check_hardware(catalog, arguments.hardware)
     request = SpeedRequest(
         precision=arguments.precision,

@@ -1,8 +1,8 @@
 """From questions to the inputs of the laws.
 
-A question (model × hardware × request) becomes a `Deployment`: how an engine runs the model on the hardware, with everything decided. A
-deployment becomes one row of `LawInputs` for its decoder (or for the encoder, where there is only that), and one more for an encoder that
-runs before a decoder. The rows of all questions are columns of arrays, so that every law works on all of them at once.
+A question (model × hardware × request) becomes an `EngineConfig`: how an engine runs the model on the hardware, with everything decided.
+That becomes one row of `LawInputs` for its decoder (or for the encoder, where there is only that), and one more for an encoder that runs
+before a decoder. The rows of all questions are columns of arrays, so that every law works on all of them at once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ BOTH_WAYS = 2  # encoders attend to what follows too, twice the pairs of a causa
 Columns = dict[str, float]
 
 
-class Deployment(NamedTuple):
+class EngineConfig(NamedTuple):
     """A model as an engine runs it on hardware: what is stored and multiplied in which format, on which devices, for how many requests.
 
     `compute` is the dtype of activations, `arithmetic` the units that multiply the weights, `ceilings` their datasheet rates by card
@@ -170,7 +170,7 @@ def choose_arithmetic(precision: str, compute: str, card: Accelerator, engine: s
     return form.arithmetic if card.peak(form.arithmetic) else compute
 
 
-def resolve_deployment(question: SpeedQuestion, accelerators: Mapping[str, Accelerator]) -> Deployment:
+def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Accelerator]) -> EngineConfig:
     """Decide precision, layout and how many requests run at once; `accelerators` are the catalog's, as in `lib.speed.hardware`.
 
     Raises:
@@ -208,7 +208,7 @@ def resolve_deployment(question: SpeedQuestion, accelerators: Mapping[str, Accel
         native = derive_model_work(spec, timed_as, timed_as, request.kv_precision, recorded=layout.engine not in EAGER)
         work = native._replace(total_bytes=work.total_bytes, kernel=work.kernel)
     arithmetic = choose_arithmetic(precision, compute, card, layout.engine)
-    return Deployment(
+    return EngineConfig(
         spec=spec,
         devices=devices,
         layout=layout,
@@ -256,8 +256,8 @@ def _running_requests(spec: ModelSpec, work: ModelWork, devices: Devices, layout
     return float(min(request.concurrency, of_one_replica * layout.replicas))
 
 
-def describe_passes(of: Deployment) -> tuple[Columns, Columns | None]:
-    """The row of a deployment, and that of the encoder that runs before its decoder."""
+def describe_passes(of: EngineConfig) -> tuple[Columns, Columns | None]:
+    """The row of a configuration, and that of the encoder that runs before its decoder."""
     work, request = of.work, of.request
     if work.decoder is None:
         assert work.encoder is not None  # noqa: S101 one of the two is always there
@@ -271,7 +271,7 @@ def describe_passes(of: Deployment) -> tuple[Columns, Columns | None]:
     return decoder, _row(of, work.encoder, count_read(of), 1.0, cached=False)
 
 
-def count_read(of: Deployment) -> int:
+def count_read(of: EngineConfig) -> int:
     """Positions that an encoder reads in a pass: of a picture or a sound, else tokens of the prompt, as many as it has positions for."""
     heard = of.work.encoder_tokens if of.spec.task == "automatic-speech-recognition" else 0
     limit = of.spec.context_limit if of.work.decoder is None else None
@@ -279,7 +279,7 @@ def count_read(of: Deployment) -> int:
     return resolve_media(of.spec, of.request.media).read_positions or heard or prompt
 
 
-def _tower_row(of: Deployment, tower: LayerStack | None, media: PromptMedia) -> Columns | None:
+def _tower_row(of: EngineConfig, tower: LayerStack | None, media: PromptMedia) -> Columns | None:
     """The row of the tower's passes over the pictures that are read at once: those of a batch that starts together, else of one request."""
     if tower is None or not (media.passes and tower.layers):
         return None
@@ -288,7 +288,7 @@ def _tower_row(of: Deployment, tower: LayerStack | None, media: PromptMedia) -> 
     return row | {"running_requests": requests * media.passes, "window": of.work.tower_window}
 
 
-def _row(of: Deployment, stack: LayerStack, prompt_tokens: float, output_tokens: float, *, cached: bool) -> Columns:
+def _row(of: EngineConfig, stack: LayerStack, prompt_tokens: float, output_tokens: float, *, cached: bool) -> Columns:
     work, devices, layout = of.work, of.devices, of.layout
     both_ways = not cached and of.spec.work != "embedding decoder"
     return {

@@ -18,12 +18,12 @@ from lib.laws.forward_pass import overlapped_time
 from lib.memory.resolve import resolve_media
 from lib.precision import weight_format
 from lib.provenance import Caveat, Source
-from lib.speed.batch import SpeedRequest, count_read, native_format, resolve_deployment
+from lib.speed.batch import SpeedRequest, count_read, native_format, resolve_engine_config
 from lib.speed.calibration import Calibration, load_calibration
 from lib.speed.diffusion import predict_pictures
 from lib.speed.hardware import emulates, is_measured
 from lib.speed.offload import combine_split, split_model
-from lib.speed.predict import STATIC_BATCH_ENGINES, ExplainedSpeed, SpeedEstimate, SpeedPart, predict_deployments, predict_speeds
+from lib.speed.predict import STATIC_BATCH_ENGINES, ExplainedSpeed, SpeedEstimate, SpeedPart, predict_engine_configs, predict_speeds
 from lib.units import GIB
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator, Cards
     from lib.laws import Law
     from lib.model.spec import ModelSpec
-    from lib.speed.batch import Deployment, SpeedQuestion
+    from lib.speed.batch import EngineConfig, SpeedQuestion
     from lib.speed.predict import SpeedTable
     from lib.speed.timing import ForwardPass
 
@@ -65,7 +65,7 @@ def predict_speed(
 def predict_each(questions: Sequence[SpeedQuestion], accelerators: Mapping[str, Accelerator]) -> list[SpeedEstimate | None]:
     """The estimate of each question, pipelines included; `None` where `predict_speed` would raise. One pass for all but the pipelines."""
     estimates: list[SpeedEstimate | None] = [None] * len(questions)
-    deployments: dict[int, Deployment] = {}
+    engine_configs: dict[int, EngineConfig] = {}
     for i, question in enumerate(questions):
         try:
             if question[0].library == "diffusers":
@@ -73,11 +73,11 @@ def predict_each(questions: Sequence[SpeedQuestion], accelerators: Mapping[str, 
             elif question[2].gpu_layers is not None:
                 estimates[i] = predict_speed(*question, accelerators)
             else:
-                deployments[i] = resolve_deployment(question, accelerators)
+                engine_configs[i] = resolve_engine_config(question, accelerators)
         except (InvalidInput, UnsupportedModel):
             continue
-    if deployments:
-        for i, estimate in zip(deployments, predict_deployments(list(deployments.values())).estimates(), strict=True):
+    if engine_configs:
+        for i, estimate in zip(engine_configs, predict_engine_configs(list(engine_configs.values())).estimates(), strict=True):
             estimates[i] = estimate
     return estimates
 
@@ -85,7 +85,7 @@ def predict_each(questions: Sequence[SpeedQuestion], accelerators: Mapping[str, 
 def _explain(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
     """The only row of a table with what stands behind it."""
     calibration = load_calibration()
-    of, request = table.deployments[0], estimate.request
+    of, request = table.engine_configs[0], estimate.request
     decodes = estimate.tpot_s is not None
     hears = estimate.sound_s > 0
     items = None
@@ -105,7 +105,7 @@ def _explain(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
     )
 
 
-def _caveats(of: Deployment, calibration: Calibration) -> tuple[Caveat, ...]:
+def _caveats(of: EngineConfig, calibration: Calibration) -> tuple[Caveat, ...]:
     """What the answer leaves open."""
     spec, card, engine = of.spec, of.devices.silicon, of.layout.engine
     hears = spec.task == SPEECH_RECOGNITION
@@ -127,7 +127,7 @@ def _caveats(of: Deployment, calibration: Calibration) -> tuple[Caveat, ...]:
     return (*of.devices.caveats, *of.layout.caveats, *_shortage(of), *(caveat for holds, caveat in possible if holds))
 
 
-def _conversions(of: Deployment) -> tuple[tuple[bool, Caveat], ...]:
+def _conversions(of: EngineConfig) -> tuple[tuple[bool, Caveat], ...]:
     """Formats that this silicon computes in another type than they are named after."""
     card, timed_as = of.devices.silicon, native_format(of.precision, of.compute, of.devices.silicon)
     values = {"precision": of.precision, "silicon": card.name, "timed_as": timed_as}
@@ -137,7 +137,7 @@ def _conversions(of: Deployment) -> tuple[tuple[bool, Caveat], ...]:
     )
 
 
-def _shortage(of: Deployment) -> tuple[Caveat, ...]:
+def _shortage(of: EngineConfig) -> tuple[Caveat, ...]:
     """Whether the weights and all requests fit."""
     memory = of.devices.memory * of.layout.tensor_parallel * of.layout.pipeline_stages
     if memory and of.work.total_bytes > memory * _LARGEST_SHARE:
@@ -148,7 +148,7 @@ def _shortage(of: Deployment) -> tuple[Caveat, ...]:
     return ()
 
 
-def _sources(of: Deployment, calibration: Calibration) -> tuple[Source, ...]:
+def _sources(of: EngineConfig, calibration: Calibration) -> tuple[Source, ...]:
     """Where the numbers come from."""
     fit = Source(
         what="constants of the laws of speed, fitted by scripts/calibrate.py", source=calibration.source, checked=calibration.checked
@@ -166,7 +166,7 @@ class _PassLoad(NamedTuple):
 
 def decode_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
     """Parts of the time per output token: a step of the sequences that decode together, and what others' prompts add to it."""
-    of, times = table.deployments[0], table.times
+    of, times = table.engine_configs[0], table.times
     request, busy = of.request, float(times.decoding_sequences[0])
     if _starts_together(table):
         step, busy = times.step, of.running_requests
@@ -180,7 +180,7 @@ def decode_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
 
 def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
     """Parts of the time to first token: the own prompt (a static batch: all prompts), the encoder before it, what a request waits for."""
-    of, times, first = table.deployments[0], table.times, table.times.first_token
+    of, times, first = table.engine_configs[0], table.times, table.times.first_token
     together = _starts_together(table)
     prefill = times.prefill if together else times.lone_prefill
     sequences = of.running_requests if together else 1.0
@@ -213,7 +213,7 @@ def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
 
 
 def _starts_together(table: SpeedTable) -> bool:
-    of = table.deployments[0]
+    of = table.engine_configs[0]
     return of.layout.engine in STATIC_BATCH_ENGINES or of.work.decoder is None
 
 
@@ -231,7 +231,7 @@ def _part(name: str, seconds: float, law: Law, inputs: dict[str, str]) -> SpeedP
 
 def _pass_parts(table: SpeedTable, of_pass: ForwardPass, work: _PassLoad) -> Iterator[SpeedPart]:
     """The parts of one forward pass, which add up to it."""
-    of, inputs = table.deployments[0], table.inputs
+    of, inputs = table.engine_configs[0], table.inputs
     weights, compute, cache, copy, unpack, exchange, total = (
         float(np.asarray(part)[0])
         for part in (of_pass.weights, of_pass.compute, of_pass.cache, of_pass.copy, of_pass.unpack, of_pass.all_reduce, of_pass.total)
@@ -288,13 +288,13 @@ def _rate(per_s: float, unit: str) -> str:
     return f"{per_s / 1e12:.2f} T{unit}/s" if per_s >= 1e12 else f"{per_s / 1e9:.1f} G{unit}/s"  # noqa: PLR2004
 
 
-def _card(of: Deployment) -> dict[str, str]:
+def _card(of: EngineConfig) -> dict[str, str]:
     card, share = of.devices.silicon, of.devices.share
     rented = "" if share == 1 else f", {share:.2g} of it"
     return {"hardware": f"{of.layout.tensor_parallel} × {card.name}{rented}", "bandwidth": _rate(card.bandwidth * share, "B")}
 
 
-def _encoder_inputs(of: Deployment) -> dict[str, str]:
+def _encoder_inputs(of: EngineConfig) -> dict[str, str]:
     """How much an encoder or a vision tower reads before the decoder."""
     media = resolve_media(of.spec, of.request.media)
     if media.images:

@@ -110,17 +110,19 @@ def class_ceilings(card: Accelerator, share: float, arithmetic: str, accelerator
     attends = arithmetic if arithmetic in {*SINGLE, *HALVES} else "fp16"
     if card.kind == "cpu":
         compute, attention = (_of_processor(card, name, share) for name in (arithmetic, attends))
-        return Ceilings(_reached(card.bandwidth * share), compute, attention, of_datasheet=0.0 if card.reached else 1.0)
+        return Ceilings(_reached_alone(card.bandwidth * share), compute, attention, of_datasheet=0.0 if card.reached else 1.0)
     if card.reached or card.kind == "apple":
         of_sheet = 1.0 if card.reached else APPLE_REACHED
-        compute, attention = (_reached(find_peak(card, name) * share * of_sheet) for name in (arithmetic, attends))
-        return Ceilings(_reached(card.bandwidth * share * of_sheet), compute, attention, of_datasheet=0.0 if card.reached else of_sheet)
+        compute, attention = (_reached_alone(find_peak(card, name) * share * of_sheet) for name in (arithmetic, attends))
+        return Ceilings(
+            _reached_alone(card.bandwidth * share * of_sheet), compute, attention, of_datasheet=0.0 if card.reached else of_sheet
+        )
     many = ById(accelerators)
     bandwidth, compute = _ceilings(many, card.id, share, arithmetic)
     return Ceilings(bandwidth, compute, _ceilings(many, card.id, share, attends)[1])
 
 
-def _reached(rate: float) -> tuple[float, ...]:
+def _reached_alone(rate: float) -> tuple[float, ...]:
     return (*(0.0,) * len(CLASSES), rate)
 
 
@@ -128,7 +130,7 @@ def _of_processor(card: Accelerator, arithmetic: str, share: float) -> tuple[flo
     """FLOP/s of a processor: its float32 rate is what is reached; tile units (AMX) state a peak, of which the fit knows the share."""
     rate = find_peak(card, arithmetic) * share
     if card.reached or rate == (card.peak("fp32") or 0.0) * share:
-        return _reached(rate)
+        return _reached_alone(rate)
     return tuple(rate if name == "cpu" else 0.0 for name in (*CLASSES, ""))
 
 
@@ -148,7 +150,7 @@ def _ceilings(
             if other.kind != card.kind or not other.in_calibration or fast > own_bandwidth or flops > own_peak:
                 continue
         bandwidth[at], compute[at] = max(bandwidth[at], fast), max(compute[at], flops)
-    return tuple(bandwidth), _reached(own_peak) if emulates(card, arithmetic) else tuple(compute)
+    return tuple(bandwidth), _reached_alone(own_peak) if emulates(card, arithmetic) else tuple(compute)
 
 
 def find_link_rate(card: Accelerator) -> tuple[float, bool]:

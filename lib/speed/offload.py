@@ -73,10 +73,10 @@ def split_model(
     if not fit.fits:
         values = {"needed_gib": (fit.capacity_bytes - fit.free_bytes) / GIB, "capacity_gib": fit.capacity_bytes / GIB}
         caveats = (*caveats, Caveat("does_not_fit", values, variant="offload"))
-    return GpuHostSplit(_unlimited(hardware), host, min(1.0, gpu_bytes / read), read - gpu_bytes, on_gpu, layers, caveats)
+    return GpuHostSplit(_without_limit(hardware), host, min(1.0, gpu_bytes / read), read - gpu_bytes, on_gpu, layers, caveats)
 
 
-def _unlimited(hardware: Offer | Cards) -> Offer | Cards:
+def _without_limit(hardware: Offer | Cards) -> Offer | Cards:
     if isinstance(hardware, Offer):
         return hardware.model_copy(update={"vram_bytes_per_accelerator": UNLIMITED})
     return replace(hardware, silicon=hardware.silicon.model_copy(update={"memory_usable": UNLIMITED}))

@@ -20,7 +20,7 @@ from lib.laws.forward_pass import Array, Quantity, linear_flop, roofline_seconds
 from lib.laws.serving import queue_time
 from lib.memory.resolve import resolve_media
 from lib.provenance import Caveat, Source
-from lib.speed.batch import Columns, Deployment, LawInputs, SpeedQuestion, SpeedRequest, describe_passes, resolve_deployment, tabulate
+from lib.speed.batch import Columns, EngineConfig, LawInputs, SpeedQuestion, SpeedRequest, describe_passes, resolve_engine_config, tabulate
 from lib.speed.calibration import ENGINES, Calibration, load_calibration
 from lib.speed.hardware import is_measured
 from lib.speed.timing import ForwardPass, ServingTimes, bytes_moved, time_serving
@@ -173,7 +173,7 @@ class SpeedTable:
     """Estimates of n questions in their order; arrays of shape (n,), times in seconds, rates per second (see `SpeedEstimate`).
 
     `tpot_s` is NaN where nothing is decoded. `prefill_s` is as in `SpeedEstimate`.
-    `least_ttft_s` and `least_tpot_s` are the datasheet's floors. `deployments`, `inputs`,
+    `least_ttft_s` and `least_tpot_s` are the datasheet's floors. `engine_configs`, `inputs`,
     `times` and `encoder_s` (seconds of an encoder that runs before a decoder) are what the numbers came from.
     """
 
@@ -184,7 +184,7 @@ class SpeedTable:
     least_ttft_s: Array
     least_tpot_s: Array
     bound: list[Bound]
-    deployments: list[Deployment]
+    engine_configs: list[EngineConfig]
     inputs: LawInputs
     times: ServingTimes
     encoder_s: Array
@@ -194,7 +194,7 @@ class SpeedTable:
         columns = (self.ttft_s, self.tpot_s, self.throughput_tokens_per_s)
         ttft, tpot, throughput = (list(zip(c.value.tolist(), c.low.tolist(), c.high.tolist(), strict=True)) for c in columns)
         least = zip(self.least_ttft_s.tolist(), self.least_tpot_s.tolist(), strict=True)
-        rows = zip(self.deployments, ttft, tpot, throughput, self.bound, least, self.prefill_s.tolist(), strict=True)
+        rows = zip(self.engine_configs, ttft, tpot, throughput, self.bound, least, self.prefill_s.tolist(), strict=True)
         return [_estimate(*row) for row in rows]
 
 
@@ -202,7 +202,7 @@ _Ends = tuple[float, float, float]
 
 
 def _estimate(
-    of: Deployment, ttft: _Ends, tpot: _Ends, throughput: _Ends, bound: Bound, least: tuple[float, float], prefill_s: float
+    of: EngineConfig, ttft: _Ends, tpot: _Ends, throughput: _Ends, bound: Bound, least: tuple[float, float], prefill_s: float
 ) -> SpeedEstimate:
     decodes = of.work.decoder is not None
     rate = [TokensPerSecond(end) for end in throughput]
@@ -232,19 +232,19 @@ def predict_speeds(questions: Sequence[SpeedQuestion], accelerators: Mapping[str
         UnknownHardware: the same.
         UnsupportedModel: the same; pipelines that make pictures are asked about one by one.
     """
-    return predict_deployments([resolve_deployment(question, accelerators) for question in questions])
+    return predict_engine_configs([resolve_engine_config(question, accelerators) for question in questions])
 
 
-def predict_deployments(of: Sequence[Deployment]) -> SpeedTable:
-    """Estimate n deployments at once."""
+def predict_engine_configs(of: Sequence[EngineConfig]) -> SpeedTable:
+    """Estimate n configurations at once."""
     calibration = load_calibration()
-    rows, encoders = zip(*(describe_passes(deployment) for deployment in of), strict=True)
-    inputs = tabulate(rows, [deployment.ceilings for deployment in of])
+    rows, encoders = zip(*(describe_passes(config) for config in of), strict=True)
+    inputs = tabulate(rows, [config.ceilings for config in of])
     times = time_serving(inputs, calibration.constants)
     encoder_s = _time_encoders(of, encoders, calibration)
-    decodes = np.array([deployment.work.decoder is not None for deployment in of], dtype=np.float64)
+    decodes = np.array([config.work.decoder is not None for config in of], dtype=np.float64)
     served = _serve(of, inputs, times, encoder_s, decodes)
-    concurrency = np.array([float(deployment.request.concurrency) for deployment in of])
+    concurrency = np.array([float(config.request.concurrency) for config in of])
     tokens = concurrency * np.where(decodes > 0, inputs.output_tokens, inputs.prompt_tokens)
     widening = _widening(of, calibration)
     half_width = {
@@ -262,7 +262,7 @@ def predict_deployments(of: Sequence[Deployment]) -> SpeedTable:
         least_ttft_s=served.least_ttft_s,
         least_tpot_s=served.least_tpot_s,
         bound=_largest_parts(times, decodes),
-        deployments=list(of),
+        engine_configs=list(of),
         inputs=inputs,
         times=times,
         encoder_s=encoder_s,
@@ -280,10 +280,10 @@ class _Served:
     least_tpot_s: Array
 
 
-def _serve(of: Sequence[Deployment], inputs: LawInputs, times: ServingTimes, encoder_s: Array, decodes: Array) -> _Served:
+def _serve(of: Sequence[EngineConfig], inputs: LawInputs, times: ServingTimes, encoder_s: Array, decodes: Array) -> _Served:
     """The times as the engine serves: all requests together as one batch, or each as soon as there is a place."""
-    together = np.array([deployment.layout.engine in STATIC_BATCH_ENGINES for deployment in of]) | (decodes == 0)
-    concurrency = np.array([float(deployment.request.concurrency) for deployment in of])
+    together = np.array([config.layout.engine in STATIC_BATCH_ENGINES for config in of]) | (decodes == 0)
+    concurrency = np.array([float(config.request.concurrency) for config in of])
     batch = inputs.running_requests / inputs.replicas
     busy = np.where(together, batch, times.decoding_sequences)
     prompts = inputs.prompt_tokens * np.where(together, batch, 1.0)
@@ -299,7 +299,7 @@ def _serve(of: Sequence[Deployment], inputs: LawInputs, times: ServingTimes, enc
     return _Served(ttft_s=ttft_s + wait_s, tpot_s=tpot_s, prefill_s=prefill_s, least_ttft_s=least_ttft_s, least_tpot_s=least_tpot_s)
 
 
-def _time_encoders(of: Sequence[Deployment], rows: Sequence[Columns | None], calibration: Calibration) -> Array:
+def _time_encoders(of: Sequence[EngineConfig], rows: Sequence[Columns | None], calibration: Calibration) -> Array:
     """Seconds of shape (n,) of the encoders that run before decoders; 0 where there is none."""
     seconds = np.zeros(len(of))
     which = [at for at, row in enumerate(rows) if row is not None]
@@ -326,14 +326,14 @@ def floor_seconds(inputs: LawInputs, *, tokens: Quantity, sequences: Quantity, c
     return np.asarray(least * inputs.of_datasheet)
 
 
-def _widening(of: Sequence[Deployment], calibration: Calibration) -> Array:
+def _widening(of: Sequence[EngineConfig], calibration: Calibration) -> Array:
     """Factor on the width of each range, shape (n,): above 1 where the engine was never measured on such a card."""
     factors: dict[tuple[str, str], float] = {}
-    for deployment in of:
-        engine, card = deployment.layout.engine, deployment.devices.silicon
+    for config in of:
+        engine, card = config.layout.engine, config.devices.silicon
         if (engine, card.id) not in factors:
             factors[engine, card.id] = 1.0 if is_measured(calibration.measured, engine, card) else UNMEASURED_WIDENING
-    return np.array([factors[deployment.layout.engine, deployment.devices.silicon.id] for deployment in of])
+    return np.array([factors[config.layout.engine, config.devices.silicon.id] for config in of])
 
 
 def _ranges(value: Array, half_width: Array, least: Array) -> BandColumn:

@@ -22,9 +22,9 @@ from lib.catalog.silicon import Accelerator, Cards
 from lib.errors import UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.model.spec import ModelSpec
-from lib.speed.batch import Deployment, LawInputs, SpeedRequest, describe_passes, resolve_deployment, tabulate
+from lib.speed.batch import EngineConfig, LawInputs, SpeedRequest, describe_passes, resolve_engine_config, tabulate
 from lib.speed.calibration import ENGINES, Constants, load_calibration
-from lib.speed.predict import STATIC_BATCH_ENGINES, predict_deployments
+from lib.speed.predict import STATIC_BATCH_ENGINES, predict_engine_configs
 from lib.speed.timing import reach_rates, steps_waited, time_forward_pass, time_prefill
 
 _GROWTH = 1.2
@@ -141,13 +141,13 @@ def _prompts(inputs: LawInputs, constants: Constants, prompts: Array, chunks: Se
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
-    """A model as an engine serves it: the times of its steps, and the deployment that they are of."""
+    """A model as an engine serves it: the times of its steps, and the configuration that they are of."""
 
-    deployment: Deployment
+    engine_config: EngineConfig
     steps: StepTable
 
 
-def ridge_sequences(of: Deployment, most: int = 4096) -> int | None:
+def ridge_sequences(of: EngineConfig, most: int = 4096) -> int | None:
     """The fewest sequences with which the arithmetic of a decode step takes longer than reading the weights; None up to `most`.
 
     Below it, weights of fewer bytes make a step shorter; from it on, only faster arithmetic does (Williams et al. 2009, the ridge point).
@@ -179,7 +179,7 @@ def resolve_steps(
         UnsupportedModel: a model that generates no tokens from tokens.
     """
     lone = replace(request, concurrency=1)
-    of = resolve_deployment((spec, hardware, lone), accelerators)
+    of = resolve_engine_config((spec, hardware, lone), accelerators)
     row, encoder = describe_passes(of)
     if of.work.decoder is None or encoder is not None:
         raise UnsupportedModel(
@@ -192,6 +192,6 @@ def resolve_steps(
         prefill_tokens=prefill_tokens,
         longest=longest,
         prompt_tokens=request.prompt_tokens,
-        ttft_s=float(predict_deployments([of]).ttft_s.value[0]),
+        ttft_s=float(predict_engine_configs([of]).ttft_s.value[0]),
     )
-    return ServedModel(deployment=of, steps=steps)
+    return ServedModel(engine_config=of, steps=steps)

@@ -32,7 +32,7 @@ from lib.memory import cache_room, count_sequences, estimate_memory, usable_memo
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Reason, Value
 from lib.speed import Band, ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_each, predict_speed
-from lib.speed.batch import Deployment, resolve_deployment
+from lib.speed.batch import EngineConfig, resolve_engine_config
 from lib.speed.steps import ridge_sequences
 from lib.traffic.arrivals import RequestShape
 from lib.traffic.server import check_room
@@ -264,7 +264,7 @@ def diagnose_latency(
             "/estimate_speed says how long it takes."
         )
     alone = predict_speed(spec, hardware, replace(request, concurrency=1), accelerators)
-    of = resolve_deployment((spec, hardware, request), accelerators)
+    of = resolve_engine_config((spec, hardware, request), accelerators)
     holds = _check_memory(of, hardware)
     ridge = ridge_sequences(of) if of.work.decoder is not None else None
     parts = _parts(measured, request, speed, alone)
@@ -284,7 +284,7 @@ def diagnose_latency(
     )
 
 
-def _check_memory(of: Deployment, hardware: Offer | Cards) -> int | None:
+def _check_memory(of: EngineConfig, hardware: Offer | Cards) -> int | None:
     """Requests that the cache of all copies holds beside the weights; None where nothing bounds them or the memory is not known.
 
     Raises:
@@ -345,7 +345,7 @@ def _formats(
     hardware: Offer | Cards,
     request: SpeedRequest,
     now: SpeedEstimate,
-    of: Deployment,
+    of: EngineConfig,
     accelerators: Mapping[str, Accelerator],
 ) -> tuple[FormatEffect, ...]:
     """What 8 and 4 bits would do to a step, to the first token and to the weights, by the same laws."""

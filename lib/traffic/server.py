@@ -31,7 +31,7 @@ from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
 from lib.speed import SpeedRequest
-from lib.speed.batch import Deployment
+from lib.speed.batch import EngineConfig
 from lib.speed.steps import StepTable, resolve_steps
 from lib.traffic.arrivals import Arrival, Arrivals, RequestShape, draw_arrivals
 from lib.traffic.replica import Policy, ServerPlan
@@ -71,7 +71,7 @@ class Server:
     """A model on hardware as replicas. `engines` are the independent copies on one such hardware, `usd_per_hour` the price of all of it."""
 
     hardware: Offer | Cards
-    deployment: Deployment
+    engine_config: EngineConfig
     plan: ServerPlan
     steps: StepTable
     room: CacheRoom
@@ -118,7 +118,7 @@ def resolve_server(
         spec, hardware, request, accelerators,
         sequences=plan.batch_limit, prefill_tokens=max(plan.token_budget, together * prompt), longest=longest,
     )  # fmt: skip
-    layout = served.deployment.layout
+    layout = served.engine_config.layout
     memory_request = MemoryRequest(precision=precision, engine=engine, devices=layout.tensor_parallel * layout.pipeline_stages)
     if plan.policy in _STATIC:
         memory_request = replace(memory_request, context_tokens=longest)
@@ -130,7 +130,7 @@ def resolve_server(
     check_room(room, hardware, shape)
     return Server(
         hardware=hardware,
-        deployment=served.deployment,
+        engine_config=served.engine_config,
         plan=replace(plan, replicas=plan.replicas * layout.replicas),
         steps=served.steps,
         room=room,
@@ -249,7 +249,7 @@ def most_requests_per_s(server: Server, shape: RequestShape) -> float:
 
 def describe_caveats(server: Server, question: TrafficQuestion, result: TrafficResult | None) -> tuple[Caveat, ...]:
     """What the figures leave open."""
-    spec, plan = server.deployment.spec, server.plan
+    spec, plan = server.engine_config.spec, server.plan
     caveats: Sequence[tuple[bool, Caveat]] = [
         (True, Caveat("steps_predicted")),
         (
@@ -258,7 +258,7 @@ def describe_caveats(server: Server, question: TrafficQuestion, result: TrafficR
         ),
         (
             plan.policy == "continuous" and not server.steps.steps_waited,
-            Caveat("continuous_what_if", {"engine": server.deployment.layout.engine}),
+            Caveat("continuous_what_if", {"engine": server.engine_config.layout.engine}),
         ),
         (
             plan.max_batch_size < question.plan.max_batch_size,
@@ -316,7 +316,7 @@ def find_replicas(server: Server, question: TrafficQuestion) -> Iterator[Capacit
     Raises:
         BadArgument: no target is stated, or the requests are not those of a rate.
     """
-    if not question.target.stated or question.arrivals not in {"poisson", "bursty"}:
+    if not question.target.is_stated or question.arrivals not in {"poisson", "bursty"}:
         raise BadArgument("capacity", "true", "true with max_ttft_s or max_tpot_s above 0, and poisson or bursty arrivals")
     replicas = max(1, ceil(question.requests_per_s / most_requests_per_s(server.with_replicas(1), question.shape)))
     too_few, result = replicas - 1, None

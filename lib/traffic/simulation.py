@@ -235,7 +235,7 @@ class Target:
     tpot_s: float = 0.0
 
     @property
-    def stated(self) -> bool:
+    def is_stated(self) -> bool:
         """Whether there is any."""
         return self.ttft_s > 0 or self.tpot_s > 0
 
@@ -349,8 +349,8 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None
         ttft=_spread(ttft),
         tpot=_spread(tpot) if len(tpot) else None,
         latency=_spread(latency),
-        goodput_per_s=float((in_time & answered).sum()) / seconds if target.stated else None,
-        on_target=float(in_time.mean()) if target.stated else None,
+        goodput_per_s=float((in_time & answered).sum()) / seconds if target.is_stated else None,
+        on_target=float(in_time.mean()) if target.is_stated else None,
         billed_s=billed,
         cold_starts=sum(one.cold_starts for one in of.replicas),
         preemptions=sum(job.preemptions for job in jobs),

@@ -350,11 +350,11 @@ def downloads() -> str:
 def wire_ledger(view: LedgerView, services: Services) -> None:
     """Another figure draws anew."""
 
-    def changed(figure: str) -> list[Any]:
+    def redraw(figure: str) -> list[Any]:
         return ledger_markup(services, figure).updates()
 
     view.figure.input(
-        changed, view.figure, view.outputs(), queue=False, show_progress="hidden", api_name="ledger_figure", api_visibility="private"
+        redraw, view.figure, view.outputs(), queue=False, show_progress="hidden", api_name="ledger_figure", api_visibility="private"
     )
 
 

@@ -168,14 +168,14 @@ def chat_scenes(services: Services, message: str | None, history: History, longe
                 answer_text = piece["text"]
                 yield _piece_scene(talk, piece)
 
-    def failed(sentence: str) -> ChatScene:
+    def failure_scene(sentence: str) -> ChatScene:
         if answer_text:
             return ChatScene(history=_with(talk, answer_text), status=refusal_note(sentence))
         return ChatScene(
             history=history, message=prompt, status=refusal_note(sentence)
         )  # nothing was answered: the message is there to be sent again
 
-    yield from scenes(run, CHAT, failed)
+    yield from scenes(run, CHAT, failure_scene)
 
 
 def _whole(value: Any) -> Any:

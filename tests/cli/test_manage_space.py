@@ -355,7 +355,7 @@ def test_a_command_takes_every_argument_of_its_endpoint(name: str, arguments: ty
     """With its default and its words; a new argument of the endpoint is an option without a line here."""
     command = main.commands[name]
     options = {one.name: one for one in command.get_params(command.make_context(name, ["7B"])) if isinstance(one, click.Option)}
-    listed = {name: argument for name, argument in arguments.listed().items() if name not in named}
+    listed = {name: argument for name, argument in arguments.list_fields().items() if name not in named}
     assert listed.keys() <= options.keys()
     assert {name: options[name].default for name in listed} == {name: argument.default for name, argument in listed.items()}
     told = " ".join(CliRunner().invoke(main, [name, "--help"]).output.split())

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stated_speed import stated_speed
 
-from lib.cost.compare import Configuration, apply_load, compare, configure_from_speed
+from lib.cost.compare import PricedConfiguration, apply_load, compare, configure_from_speed
 from lib.present.sentences import comparison_arithmetic
 
 
-def configuration(name: str = "x", usd: str = "0.80", rate: int = 100, devices: int = 1) -> Configuration:
+def configuration(name: str = "x", usd: str = "0.80", rate: int = 100, devices: int = 1) -> PricedConfiguration:
     """A configuration of which only price and rate matter."""
-    return Configuration(name=name, usd_per_hour=Decimal(usd), devices=devices, tokens_per_s=Decimal(rate))
+    return PricedConfiguration(name=name, usd_per_hour=Decimal(usd), devices=devices, tokens_per_s=Decimal(rate))
 
 
 def test_an_optimisation_that_pays() -> None:

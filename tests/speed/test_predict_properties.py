@@ -18,7 +18,7 @@ from lib.model.resolve import resolve_count
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed import SpeedRequest, SpeedTable, predict_speed, predict_speeds
-from lib.speed.batch import Deployment
+from lib.speed.batch import EngineConfig
 from lib.speed.hardware import card_class, find_peak
 from lib.speed.predict import STATIC_BATCH_ENGINES
 
@@ -58,7 +58,7 @@ def engine_on(spec: ModelSpec, hardware: Offer | Cards) -> Engine:
     return served if TRAITS[served].runs_on(silicon) and spec.work in TRAITS[served].works else "transformers"
 
 
-def least_step(of: Deployment, sequences: float) -> float:
+def least_step(of: EngineConfig, sequences: float) -> float:
     """Datasheet seconds of a decode step, from the spec alone: matrices a token passes at the format's bits without scales, no cache."""
     spec = of.spec
     parts = spec.parameters_by_component
@@ -83,17 +83,17 @@ def test_no_prediction_beats_the_datasheet(precision: str, concurrency: int) -> 
         for hardware in machines()
     ]
     found = predict_speeds(questions, CATALOG.accelerators)
-    decodes = np.array([s.work.decoder is not None for s in found.deployments])
-    asked = np.array([s.request.concurrency / s.layout.replicas for s in found.deployments])
-    batched = np.array([s.layout.engine in STATIC_BATCH_ENGINES for s in found.deployments])
-    each = np.where(batched, np.minimum([s.running_requests for s in found.deployments], asked), 1.0)
-    least = np.array([least_step(s, n) for s, n in zip(found.deployments, each, strict=True)])
+    decodes = np.array([s.work.decoder is not None for s in found.engine_configs])
+    asked = np.array([s.request.concurrency / s.layout.replicas for s in found.engine_configs])
+    batched = np.array([s.layout.engine in STATIC_BATCH_ENGINES for s in found.engine_configs])
+    each = np.where(batched, np.minimum([s.running_requests for s in found.engine_configs], asked), 1.0)
+    least = np.array([least_step(s, n) for s, n in zip(found.engine_configs, each, strict=True)])
     assert np.isfinite(found.ttft_s.value).all()
     assert (found.ttft_s.low <= found.ttft_s.value).all()
     assert (found.ttft_s.value <= found.ttft_s.high).all()
     assert (found.tpot_s.low[decodes] >= least[decodes] * (1 - 1e-9)).all()
-    copies = np.array([float(s.layout.replicas) for s in found.deployments])
-    most = np.array([s.running_requests for s in found.deployments]) / np.where(decodes & (least > 0), least, 1e-30)
+    copies = np.array([float(s.layout.replicas) for s in found.engine_configs])
+    most = np.array([s.running_requests for s in found.engine_configs]) / np.where(decodes & (least > 0), least, 1e-30)
     assert (found.throughput_tokens_per_s.high <= most * np.maximum(copies, 1) * (1 + 1e-9)).all()
 
 
@@ -130,11 +130,13 @@ def test_a_faster_card_is_never_slower(engine: Engine, precision: str) -> None:
             request = SpeedRequest(precision=precision, engine=engine, concurrency=requests)
             slow: SpeedTable = predict_speeds([(spec, Cards(silicon=low), request) for low, _ in pairs], CATALOG.accelerators)
             fast: SpeedTable = predict_speeds([(spec, Cards(silicon=high), request) for _, high in pairs], CATALOG.accelerators)
-            same = np.array([a.running_requests == b.running_requests for a, b in zip(slow.deployments, fast.deployments, strict=True)])
+            same = np.array(
+                [a.running_requests == b.running_requests for a, b in zip(slow.engine_configs, fast.engine_configs, strict=True)]
+            )
             tight = 1 + 1e-9
             assert (fast.ttft_s.value[same] <= slow.ttft_s.value[same] * tight).all()
             assert (fast.throughput_tokens_per_s.value[same] >= slow.throughput_tokens_per_s.value[same] / tight).all()
-            if fast.deployments[0].work.decoder is not None:
+            if fast.engine_configs[0].work.decoder is not None:
                 assert (fast.tpot_s.value[same] <= slow.tpot_s.value[same] * tight).all()
 
 

@@ -54,8 +54,8 @@ def test_what_lies_between_the_points_of_the_grid_is_close(name: str, hardware: 
     )
     random = np.random.default_rng(0)
     n, m, t = random.integers(1, 257, 400), random.integers(0, 8193, 400) * (random.random(400) < 0.5), random.integers(1, 4097, 400)
-    row, _ = describe_passes(of.deployment)
-    rows = tabulate([row], [of.deployment.ceilings]).take(np.zeros(400, dtype=np.int64))
+    row, _ = describe_passes(of.engine_config)
+    rows = tabulate([row], [of.engine_config.ceilings]).take(np.zeros(400, dtype=np.int64))
     constants = load_calibration().constants
     asked = time_forward_pass(
         rows,

@@ -95,7 +95,7 @@ class Bodies:
                 del self._arriving[caller]
         return bytes(body)
 
-    async def parsed(self, body: bytes) -> Any:
+    async def parse(self, body: bytes) -> Any:
         """The JSON of a body; a long one is read on a thread, a few at a time.
 
         Raises:
@@ -116,7 +116,7 @@ class Bodies:
             InvalidInput: it is none.
         """
         try:
-            sent = await self.parsed(body)
+            sent = await self.parse(body)
         except UnreadableJson:
             sent = None
         if not isinstance(sent, dict):

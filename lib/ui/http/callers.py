@@ -108,10 +108,10 @@ def caller_of(scope: Scope) -> str:
 def _address(scope: Scope) -> str:
     connection = (scope.get("client") or ("",))[0]
     if not os.environ.get("SPACE_ID"):
-        address = _parsed(connection)
+        address = _parse_address(connection)
         return connection if address is None else _network(address)
     for text in reversed(",".join(Headers(scope=scope).getlist("x-forwarded-for"))[-_READ:].split(",")):
-        address = _parsed(text)
+        address = _parse_address(text)
         if address is None:  # no proxy wrote this, so whatever stands left of it is the client's as well
             break
         if address.is_global:
@@ -124,7 +124,7 @@ _READ = 2_000
 _WITH_PORT = re.compile(r"\[([0-9a-fA-F:.]+)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
 
 
-def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The address in a text, which some proxies write with a port; one of IPv4 that is written as one of IPv6 is itself."""
     text = text.strip()
     match = _WITH_PORT.fullmatch(text)

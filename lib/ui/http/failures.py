@@ -57,7 +57,7 @@ class Failures:
             body.extend(message.get("body", b"")[: _MOST_BYTES - len(body)])
             if message["type"] == "http.response.body" and not message.get("more_body", False):
                 began = True
-                await _mended(bytes(body))(scope, receive, send)
+                await _mend(bytes(body))(scope, receive, send)
 
         try:
             await self._app(scope, receive, send_mended)
@@ -96,7 +96,7 @@ def _is_host(value: bytes) -> bool:
     return True
 
 
-def _mended(body: bytes) -> JSONResponse:
+def _mend(body: bytes) -> JSONResponse:
     """The answer in place of one with status 500: its own sentence with the status of its code, or ours."""
     try:
         answer = json.loads(body)

@@ -79,7 +79,7 @@ def input_schema(question: Question) -> dict[str, Any]:
     """The JSON schema of the model that checks the question's arguments, in the order of its signature."""
     model: type[Arguments] = question.arguments  # type: ignore[attr-defined]  # `bind_arguments` puts it there
     schema = model.model_json_schema(schema_generator=_WithoutTitles)
-    return {"required": []} | schema | {"properties": {name: schema["properties"][name] for name in model.listed()}}
+    return {"required": []} | schema | {"properties": {name: schema["properties"][name] for name in model.list_fields()}}
 
 
 def output_schema(question: Question) -> dict[str, Any]:
@@ -156,10 +156,10 @@ class McpEndpoint:
 
     def _server(self) -> Server[object, object]:
         with self._building:  # two first requests: one builds, one waits
-            return self._built
+            return self._tool_server
 
     @functools.cached_property
-    def _built(self) -> Server[object, object]:
+    def _tool_server(self) -> Server[object, object]:
         from mcp.server.lowlevel import Server  # noqa: PLC0415
         from mcp.types import Tool  # noqa: PLC0415
 
@@ -187,7 +187,7 @@ class McpEndpoint:
             await self._aside(check_arguments, endpoint.question, arguments)
             check_waiting_place(waiting, caller)
         except (InvalidInput, Occupied) as error:
-            return _refused(str(error))
+            return _refusal_result(str(error))
         waiting.append(caller)
         try:
             turn = self._turns(endpoint.queue)
@@ -208,7 +208,7 @@ class McpEndpoint:
         try:
             result = self._answer(name, arguments, request)
         except (RefusedQuestion, InvalidInput) as refusal:
-            return _refused(str(refusal))
+            return _refusal_result(str(refusal))
         return CallToolResult(content=[TextContent(type="text", text=json.dumps(result))], structuredContent=result)
 
     def _answer(self, name: str, arguments: dict[str, Any], request: Request) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def tool_function(endpoint: Endpoint) -> Callable[..., Mapping[str, Any]]:
     return wrap_question(endpoint.question, RefusedQuestion, endpoint.queue)
 
 
-def _refused(sentence: str) -> CallToolResult:
+def _refusal_result(sentence: str) -> CallToolResult:
     from mcp.types import CallToolResult, TextContent  # noqa: PLC0415
 
     return CallToolResult(content=[TextContent(type="text", text=sentence)], isError=True)

@@ -288,7 +288,7 @@ class ApiMiddleware:
     async def _json_of_message(self, body: bytes) -> Any:
         """What a message of MCP says; None where it is no JSON."""
         try:
-            return await self._bodies.parsed(body)
+            return await self._bodies.parse(body)
         except UnreadableJson:
             return None
 

@@ -115,7 +115,7 @@ class RenderedOnce:
         root = get_root_url(Request(scope), path, scope["app"].root_path or scope.get("root_path") or self._page.custom_mount_path)
         headers = [*response.headers, (b"vary", b"accept-encoding")]
         if "gzip" in Headers(scope=scope).get("accept-encoding", ""):
-            body = await anyio.to_thread.run_sync(self._packed, path, response, root)
+            body = await anyio.to_thread.run_sync(self._compress, path, response, root)
             headers.append((b"content-encoding", b"gzip"))
         else:
             body = response.body(root)
@@ -123,7 +123,7 @@ class RenderedOnce:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
-    def _packed(self, path: str, cached: _Rendered, root: str) -> bytes:
+    def _compress(self, path: str, cached: _Rendered, root: str) -> bytes:
         """The body compressed: a tenth of 0.8 MB."""
         with self._lock:
             entry = self._compressed.get((path, root))
