@@ -174,11 +174,6 @@ def _targets(modules: str, spec: ModelSpec) -> tuple[str, ...]:
     return ("all-linear",)
 
 
-def _is_plain(point: dict[str, Any]) -> bool:
-    """Whether a run of peft's comparison is LoRA or full tuning as everyone means it."""
-    return not any(word in point.get("variant", "") for word in ("ff", "bdlora", "fa", "mica"))
-
-
 def other_runs(facts: Path) -> Iterator[Run]:
     """Runs of peft's method comparison: another stack. Qwen's own script is left out, whose page does not say which memory it prints."""
     for point in _points(facts, "bench_memory.json"):

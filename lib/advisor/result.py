@@ -16,6 +16,7 @@ from lib.catalog.offers import Hardware, Offer, Rule
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Cards
 from lib.cost import Usage, bill_offer
+from lib.cost.usage import SLEEPS
 from lib.engines import Engine
 from lib.errors import BadCatalog
 from lib.laws.price import DAY_H
@@ -313,7 +314,7 @@ def explain_offer(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reaso
         values["replicas"] = cost.replicas
     gradio = "gradio_only" in offer.rules
     reasons = [Reason("free", values | {"gradio_only": gradio}) if cost.usd_per_hour == 0 else Reason("price", values)]
-    if cost.usd_per_month and cost.hours_per_day < DAY_H and offer.platform in {"spaces", "endpoints"}:
+    if cost.usd_per_month and cost.hours_per_day < DAY_H and offer.platform in SLEEPS:
         always = cost.usd_per_month * DAY_H / cost.hours_per_day
         reasons.append(Reason("paused_outside_hours", {"hours": cost.hours_per_day, "usd_per_month": always}, variant=offer.platform))
     if offer.price_secondhand:

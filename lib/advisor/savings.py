@@ -19,7 +19,7 @@ from lib.advisor.speed import Roofline, bound_speed, count_decode_parameters, fi
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import TokenPrice, Usage, bill_offer, bill_tokens
-from lib.cost.usage import LOADS, estimate_zerogpu_use, find_best_load
+from lib.cost.usage import LOADS, SLEEPS, estimate_zerogpu_use, find_best_load
 from lib.engines import Engine, traits_of
 from lib.laws.forward_pass import decode_floor
 from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, usable_memory
@@ -380,7 +380,7 @@ def _try_cache(of: Deployment, now: Decimal) -> Iterator[Attempt]:
 def _try_sleep(of: Deployment, now: Decimal) -> Iterator[Attempt]:
     current = of.usage.sleep_after_s
     after = next((s for s in SLEEP_S if current == 0 or s < current), None)
-    no_traffic, elsewhere = of.usage.requests_per_day <= 0, of.offer.platform not in {"spaces", "endpoints"}
+    no_traffic, elsewhere = of.usage.requests_per_day <= 0, of.offer.platform not in SLEEPS
     if no_traffic or elsewhere or after is None:
         reason = "traffic_not_stated" if no_traffic else "not_on_this_platform" if elsewhere else "already_as_small"
         yield NoSaving(code="sleep", reason=reason)

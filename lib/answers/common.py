@@ -294,7 +294,7 @@ class PriceEntry(TypedDict):
 class RecommendationAnswer(Answer):
     """The pick, everything that does it in order, everything that does not with its reason.
 
-    A call with a limit gets so many entries of `ranked` and of `rejected`; `ranked_total` and `rejected_total` count all. `own` is there
+    A call with a limit gets that many entries of `ranked` and of `rejected`; `ranked_total` and `rejected_total` count all. `own` is there
     where `own_hardware` was named.
     """
 

@@ -17,7 +17,7 @@ from lib.catalog.offers import PLATFORMS, Offer
 from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
 from lib.cost.bill import bill_storage
 from lib.cost.break_even import Axis, Kind, Option, Outlook, WayChange, price_option
-from lib.cost.usage import measure_capacity
+from lib.cost.usage import SLEEPS, measure_capacity
 from lib.errors import UnknownHardware
 from lib.model.spec import ModelSpec
 from lib.present.numbers import usd as usd_shown
@@ -218,7 +218,7 @@ def _both(one: _ConfiguredOffer, usage: Usage) -> tuple[Option, ...]:
 
 
 def _sleeps(one: _ConfiguredOffer, usage: Usage) -> bool:
-    return one.offer.platform in {"spaces", "endpoints"} and usage.sleep_after_s > 0 and one.offer.usd_per_hour != Decimal(0)
+    return one.offer.platform in SLEEPS and usage.sleep_after_s > 0 and one.offer.usd_per_hour != Decimal(0)
 
 
 def _rejection(offer: Offer, judged: Recommendation) -> str:

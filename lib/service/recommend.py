@@ -121,7 +121,7 @@ class ListArguments(Arguments):
 class OwnArguments(Arguments):
     """What the visitor owns."""
 
-    own_hardware: Hardware = argument("", "your own cards or Mac, judged beside: RTX-4090, RTX-3090x2, M4-Max-64GB; empty is none")
+    own_hardware: Hardware = argument("", "your cards or Mac, beside what is rented: RTX-4090, RTX-3090x2, M4-Max-64GB; empty is none")
 
 
 class RecommendArguments(WorkloadArguments, ListArguments, OwnArguments):
@@ -197,7 +197,7 @@ def _answer_once(
 def recommendation_answer(
     recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog, *, limit: int = 0
 ) -> RecommendationAnswer:
-    """A recommendation as JSON with so many entries of each list (0: all); `spec` is None where the Space only calls a provider."""
+    """A recommendation as JSON with `limit` entries of each list (0: all); `spec` is None where the Space only calls a provider."""
     first, own = slice(limit or None), recommendation.own
     answer: RecommendationAnswer = {
         "schema": SCHEMA,
