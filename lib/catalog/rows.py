@@ -2,7 +2,8 @@
 
 A row is a pydantic model: strict (a number written as text is not a number), frozen, and without room for keys that it does not name.
 Quantities are text with a unit ("24 GiB"), exact numbers are text ("0.80"), days are YYYY-MM-DD. A source or a card is named by its
-id and becomes the thing itself while the row is read; `References` holds what has been read before.
+id and becomes the thing itself while the row is read; `References` holds what has been read before. `ById` makes such a value the key of a
+cache.
 """
 
 from __future__ import annotations
