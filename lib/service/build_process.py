@@ -18,6 +18,7 @@ import logging
 import math
 import os
 import pickle
+import pickletools
 import signal
 import sys
 import tempfile
@@ -73,7 +74,18 @@ def too_large(memory_bytes: int) -> BadConfig:
     return BadConfig(f"Working this configuration out takes more than {memory_bytes / 2**30:g} GiB of memory and was stopped. {_NEXT}")
 
 
-_UNREADABLE = (EOFError, pickle.UnpicklingError, AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError)
+_OPCODES = frozenset(
+    "PROTO FRAME STOP MARK MEMOIZE BINGET LONG_BINGET NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT SHORT_BINUNICODE "
+    "BINUNICODE SHORT_BINBYTES BINBYTES EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM SETITEMS "
+    "STACK_GLOBAL NEWOBJ BUILD".split()
+)
+"""What Python writes for plain values and value classes. Not among them: calls (REDUCE), and places of its own choice in the memo, six
+bytes of which take 16 GiB (LONG_BINPUT)."""
+MAX_TUPLES = 10_000  # the answer of a bundled model with the most has 451; to hash 500,000 in each other overflows the stack of C
+_UNREADABLE = (
+    *(EOFError, pickle.UnpicklingError, AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError),
+    *(OverflowError, RecursionError),
+)
 """What reading a pickle raises that is none, or that does not fit our value classes."""
 
 
@@ -84,9 +96,26 @@ class _Values(pickle.Unpickler):
         if module_name not in _VALUES or "." in global_name:
             raise pickle.UnpicklingError(f"{module_name}.{global_name} is not part of an answer")
         value_class = super().find_class(module_name, global_name)
-        if not isinstance(value_class, type):
+        if not isinstance(value_class, type) or value_class.__module__ != module_name:
             raise pickle.UnpicklingError(f"{module_name}.{global_name} is not part of an answer")
         return value_class
+
+
+def _read_answer(answer: bytes) -> Any:
+    """The values of an answer.
+
+    Raises:
+        pickle.UnpicklingError: it holds what no answer needs, and what could take memory of this process, end it or change a class in it.
+    """
+    before, tuples = "", 0
+    for opcode, _, _ in pickletools.genops(answer):
+        tuples += opcode.name.startswith("TUPLE")
+        if opcode.name not in _OPCODES or tuples > MAX_TUPLES:
+            raise pickle.UnpicklingError(f"{opcode.name} is not part of an answer")
+        if opcode.name == "BUILD" and before != "APPENDS":  # the fields of a value class are a list; other states could be set on a class
+            raise pickle.UnpicklingError("a state that is no list of fields is not part of an answer")
+        before = opcode.name
+    return _Values(io.BytesIO(answer)).load()
 
 
 class _ChildGoneError(Exception):
@@ -149,7 +178,7 @@ class _Child:
                 if time.monotonic() > slow_at:
                     slow_at = math.inf
                     while_slow()
-            answer = _Values(io.BytesIO(self._answers.recv_bytes(MAX_ANSWER_BYTES))).load()
+            answer = _read_answer(self._answers.recv_bytes(MAX_ANSWER_BYTES))
         except (OSError, *_UNREADABLE):
             answer = None
         finally:

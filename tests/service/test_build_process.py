@@ -19,6 +19,7 @@ import pytest
 from contract import TINY_CONFIG, TINY_PARAMETERS
 
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel
+from lib.laws.media_tokens import ImageRules
 from lib.live.process import resident_bytes
 from lib.model import bundled
 from lib.model.build import SMALLEST
@@ -127,7 +128,7 @@ def test_every_bundled_model_can_be_an_answer() -> None:
     """A value class of another module, in a field that only some models have, would refuse all of these."""
     for name in bundled.list_ids():
         spec = bundled.find_spec(name)
-        assert module._Values(io.BytesIO(pickle.dumps(spec))).load() == spec
+        assert module._read_answer(pickle.dumps(spec)) == spec
 
 
 @pytest.mark.parametrize("name", ["lib.model.resolve execute", "lib.model.spec make_tokenless_spec"])
@@ -136,6 +137,44 @@ def test_a_function_is_not_part_of_an_answer(name: str) -> None:
     module_name, function = name.split()
     with pytest.raises(pickle.UnpicklingError, match="is not part of an answer"):
         module._Values(io.BytesIO(b"c" + f"{module_name}\n{function}\n.".encode())).load()
+
+
+def _global(module_name: str, name: str) -> bytes:
+    """The bytes that push a class on the pickle's stack."""
+    return b"".join(b"\x8c" + bytes([len(text)]) + text.encode() for text in (module_name, name)) + b"\x93"
+
+
+_STATE = b"\x8c\x06poisonK\x01s"
+"""`["poison"] = 1` in the dict below it."""
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (_global("lib.laws.media_tokens", "ImageRules") + b"N}" + _STATE + b"\x86b", "no list of fields"),  # sets a field of the class
+        (_global("lib.laws.media_tokens", "ImageRules") + b"](K\x01e0N}" + _STATE + b"\x86b", "POP is not part"),
+        (_global("lib.provenance", "Mapping") + b"]K\x01ab", "Mapping is not part|no list of fields"),
+        (_global("lib.model.spec", "Iterable") + b")\x81", "Iterable is not part"),
+        (_global("lib.provenance", "Caveat") + b")R", "REDUCE is not part"),
+        (b"Nr\xff\xff\xff\x3f", "LONG_BINPUT is not part"),  # 16 GiB of memory for six bytes
+        (b"}N" + b"\x85" * 500_000 + b"Ns", "TUPLE1 is not part"),  # overflows the stack where it is hashed
+    ],
+)
+def test_an_answer_made_by_hand_takes_nothing_here(answer: bytes, says: str) -> None:
+    """A child that a stranger's file took over can send any bytes: no class of this process is changed, no memory taken, nothing ended."""
+    with pytest.raises(pickle.UnpicklingError, match=says):
+        module._read_answer(b"\x80\x04" + answer + b".")
+    assert not hasattr(ImageRules, "poison")
+
+
+def test_tuples_in_tuples_as_many_as_an_answer_may_have_are_hashed_on_any_thread() -> None:
+    """One more is refused; so many are far from the end of a thread's stack."""
+    answers: list[object] = []
+    nested = b"\x80\x04}N" + b"\x85" * module.MAX_TUPLES + b"Ns."
+    reader = threading.Thread(target=lambda: answers.append(module._read_answer(nested)))
+    reader.start()
+    reader.join()
+    assert len(answers) == 1
 
 
 def test_an_answer_that_fits_no_value_class_is_refused_and_its_child_ended(build: BuildProcess) -> None:
