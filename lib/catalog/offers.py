@@ -373,12 +373,17 @@ def find_offer(names: Names, text: object, platform: Platform | None) -> Offer:
 
 def find_cards(names: Names, text: object) -> Cards:
     """The cards or the Mac of the visitor's own that this text means: `RTX-4090x2`, `M4-Max-64GB`."""
-    name = _check_text(names, text, None)
-    own = _silicon(names, name)
+    accepted = "Accepted: graphics cards or a Mac of your own, such as 'RTX-4090x2' or 'M4-Max-64GB'."
+    if not isinstance(text, str) or not 0 < len(text.strip()) <= LONGEST:
+        raise UnknownHardware(f"own_hardware was {quote_value(text)}. {accepted}")
+    own = _silicon(names, text.strip())
     if own is None:
-        raise UnknownHardware(names.unknown(name))
+        owned = {name: card.id for name, card in names.silicon_folded.items() if card.kind in OWNED_KINDS}
+        near = ", ".join(f"'{owned[name]}'" for name in get_close_matches(_fold_name(text), owned, n=3, cutoff=0.6))
+        meant = f" Near matches: {near}." if near else ""
+        raise UnknownHardware(f"own_hardware was {quote_value(text)}, which is none that is known here.{meant} {accepted}")
     if own.silicon.kind not in OWNED_KINDS:
-        raise UnknownHardware(f"{quote_value(name)} is not a graphics card or a Mac. Accepted: such as 'RTX-4090x2' or 'M4-Max-64GB'.")
+        raise UnknownHardware(f"own_hardware was {quote_value(text)}, which is not a graphics card or a Mac. {accepted}")
     return own
 
 

@@ -74,11 +74,11 @@ def too_large(memory_bytes: int) -> BadConfig:
     return BadConfig(f"Working this configuration out takes more than {memory_bytes / 2**30:g} GiB of memory and was stopped. {_NEXT}")
 
 
-_OPCODES = frozenset(
-    "PROTO FRAME STOP MARK MEMOIZE BINGET LONG_BINGET NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT SHORT_BINUNICODE "
-    "BINUNICODE SHORT_BINBYTES BINBYTES EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM SETITEMS "
-    "STACK_GLOBAL NEWOBJ BUILD".split()
-)
+_OPCODES = frozenset({
+    "PROTO", "FRAME", "STOP", "MARK", "MEMOIZE", "BINGET", "LONG_BINGET", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2",
+    "LONG1", "BINFLOAT", "SHORT_BINUNICODE", "BINUNICODE", "SHORT_BINBYTES", "BINBYTES", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2",
+    "TUPLE3", "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_DICT", "SETITEM", "SETITEMS", "STACK_GLOBAL", "NEWOBJ", "BUILD",
+})  # fmt: skip
 """What Python writes for plain values and value classes. Not among them: calls (REDUCE), and places of its own choice in the memo, six
 bytes of which take 16 GiB (LONG_BINPUT)."""
 MAX_TUPLES = 10_000  # the answer of a bundled model with the most has 451; to hash 500,000 in each other overflows the stack of C
@@ -112,7 +112,7 @@ def _read_answer(answer: bytes) -> Any:
         tuples += opcode.name.startswith("TUPLE")
         if opcode.name not in _OPCODES or tuples > MAX_TUPLES:
             raise pickle.UnpicklingError(f"{opcode.name} is not part of an answer")
-        if opcode.name == "BUILD" and before != "APPENDS":  # the fields of a value class are a list; other states could be set on a class
+        if opcode.name == "BUILD" and before not in {"APPEND", "APPENDS"}:  # the fields of a value class are a list; other states could be set on a class
             raise pickle.UnpicklingError("a state that is no list of fields is not part of an answer")
         before = opcode.name
     return _Values(io.BytesIO(answer)).load()

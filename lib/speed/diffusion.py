@@ -74,7 +74,7 @@ def predict_pictures(
     Raises:
         BadArgument: the engine makes no pictures.
         BadArgument: a size that the pipeline cannot make.
-        UnsupportedModel: no work per picture is known for this pipeline.
+        UnsupportedModel: no work per picture is known for this pipeline, or no such silicon was timed (Macs).
         UnknownHardware: a CPU of which nothing is known.
     """
     choose_engine(spec, request.engine)
@@ -83,6 +83,8 @@ def predict_pictures(
     work, what = _work_of(spec, request, fit["work"])
     devices = resolve_devices(hardware, accelerators)
     card, batch = devices.silicon, float(request.concurrency)
+    if card.kind not in WAYS:
+        raise UnsupportedModel(f"No time of a picture on a Mac was measured, so speeds of pipelines on {card.name} are not predicted.")
     precision = precisions.resolve(request.precision, spec, "transformers", card)
     units = choose_arithmetic(precision, precisions.compute_dtype(precision, spec, card), card, "transformers")
     rate = find_peak(card, units) * devices.share

@@ -117,6 +117,16 @@ def test_a_mac_reads_compressed_weights_from_llama_cpp_alone() -> None:
 
 @pytest.mark.parametrize("own", ["TPU-v6e", "foo", "M4-16GBx2", 5, "cpu-basic", "RTX-4090x0", "spaces:l4x1"])
 def test_what_nobody_owns_is_refused(own: object) -> None:
-    """Chips of clouds, ids of offers that are not silicon, and several Macs."""
-    with pytest.raises(UnknownHardware):
+    """Chips of clouds, ids of offers that are not silicon, and several Macs; nothing that is rented is named as a way out."""
+    with pytest.raises(UnknownHardware) as refused:
         question(Hub(None))(SMALL, own_hardware=own)
+    assert "list_hardware" not in str(refused.value)
+    assert "x8'" in str(refused.value) or "M4-" in str(refused.value)
+
+
+@pytest.mark.parametrize("pipeline", ["black-forest-labs/FLUX.1-dev", "stabilityai/stable-diffusion-xl-base-1.0"])
+def test_pictures_on_a_mac_fit_or_not_and_their_speed_is_not_made_up(pipeline: str) -> None:
+    """No time of a picture on a Mac was measured."""
+    answer = question(Hub(None))(pipeline, own_hardware="M4-Max-64GB")["own"]
+    assert answer["runs_as"]["memory"]["per_device_bytes"] < 48 << 30
+    assert (answer["runs_as"]["speed"]["request_s"], answer["runs_as"]["speed"]["basis"]) == (None, "datasheet peak")

@@ -112,8 +112,10 @@ def after_launch(page: gr.Blocks, warm_up: Callable[[], None]) -> None:
     Gradio's launch takes no such setting, and each connection reads it as it opens. Gradio's routes put themselves together at the first
     request for each, which takes the thread that serves everybody a fifth of a second. What has been made by then stays as long as the
     process, so the collector of garbage, which was off until now (`app.py`), need not look through it again: a look takes 0.15 s, in which
-    nothing is answered.
+    nothing is answered. It is on from here, however the visit goes.
     """
+    gc.freeze()
+    gc.enable()
     page.server.config.timeout_keep_alive = KEEP_ALIVE_S
     threading.Thread(target=_visit, args=(page.local_url, warm_up), name="first visit", daemon=True).start()
 
@@ -126,9 +128,9 @@ def _visit(url: str, warm_up: Callable[[], None]) -> None:
             client.post("/gradio_api/queue/join", json={"data": [], "fn_index": number, "session_hash": "first"})
             client.get("/gradio_api/queue/data", params={"session_hash": "first"})
             client.post("/gradio_api/run/recommend", json={"data": ["7B"]})
-        except (httpx.HTTPError, ValueError, StopIteration) as error:  # then the first visitor waits for it
+        except (httpx.HTTPError, ValueError, KeyError, StopIteration) as error:  # then the first visitor waits for it
             log.warning("the first visit failed: %s", type(error).__name__)
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
-    gc.enable()
     warm_up()

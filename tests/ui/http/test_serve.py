@@ -15,6 +15,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -389,6 +390,20 @@ def test_a_connection_outlives_the_patience_of_common_clients(monkeypatch: pytes
         client.get("/config")
         assert KEEP_ALIVE_S in {connection.timeout_keep_alive for connection in page.server.server_state.connections}
     page.close()
+
+
+def test_garbage_is_collected_again_where_nothing_answers_the_first_visit() -> None:
+    """From the launch on: a visit may fail, or wait for an answer that never ends."""
+    warmed = threading.Event()
+    page: Any = SimpleNamespace(server=SimpleNamespace(config=SimpleNamespace()), local_url="http://127.0.0.1:9/")
+    gc.disable()
+    try:
+        after_launch(page, warmed.set)
+        assert gc.isenabled()
+        assert warmed.wait(60)
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 def test_computing_threads_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
