@@ -112,7 +112,7 @@ def _read_answer(answer: bytes) -> Any:
         tuples += opcode.name.startswith("TUPLE")
         if opcode.name not in _OPCODES or tuples > MAX_TUPLES:
             raise pickle.UnpicklingError(f"{opcode.name} is not part of an answer")
-        if opcode.name == "BUILD" and before not in {"APPEND", "APPENDS"}:  # the fields of a value class are a list; other states could be set on a class
+        if opcode.name == "BUILD" and before not in {"APPEND", "APPENDS"}:  # fields are a list; all else may change a class
             raise pickle.UnpicklingError("a state that is no list of fields is not part of an answer")
         before = opcode.name
     return _Values(io.BytesIO(answer)).load()
