@@ -34,17 +34,10 @@ from lib.workload import MemoryRequest, Workload
 
 SERVED_TASKS = frozenset(
     {
-        "text-generation",
-        "image-text-to-text",
-        "feature-extraction",
-        "sentence-similarity",
-        "text-to-image",
-        "text-to-video",
-        "automatic-speech-recognition",
-        "inference-api",
-        "inference-provider",
+        "text-generation", "image-text-to-text", "feature-extraction", "sentence-similarity", "text-to-image", "text-to-video",
+        "automatic-speech-recognition", "inference-api", "inference-provider",
     }
-)
+)  # fmt: skip
 
 
 def recommend(
@@ -266,8 +259,7 @@ def right_size(
     Raises:
         BadCatalog: the current tier is listed without a price.
     """
-    entry = None if on_current is None or current is None else _entry(current, on_current)
-    rejection = None if entry or on_current is None or current is None else _rejection(current, on_current)
+    entry, rejection = (None, None) if on_current is None or current is None else _find_verdict(current, on_current)
     fits = True if entry else False if rejection else None
     month = _price_current(current, entry, recommendation.workload, rules)
     pick = recommendation.pick
@@ -306,24 +298,15 @@ def _does_it_well(entry: Entry | None, recommendation: Recommendation) -> bool:
     return entry is not None and entry.verdict == "comfortable" and recommendation.workload.priority != "fastest"
 
 
-def _entry(current: Offer, judged: Recommendation) -> Entry | None:
-    """The best-ranked configuration on the current tier."""
-    return next((entry for entry in judged.ranked if _tier(entry.offer) == _tier(current)), None)
-
-
-def _rejection(current: Offer, judged: Recommendation) -> Rejection | None:
-    """Why the current tier does not do it; of several sizes the largest, which comes closest."""
-    sizes = [one for one in judged.rejected if _tier(one.offer) == _tier(current)]
-    return max(sizes, key=lambda one: one.offer.vram_bytes or 0, default=None)
+def _find_verdict(current: Offer, judged: Recommendation) -> tuple[Entry | None, Rejection | None]:
+    """The best-ranked configuration on the current tier, else why it does not do it: of several sizes the largest, which comes closest."""
+    entry = next((entry for entry in judged.ranked if _tier(entry.offer) == _tier(current)), None)
+    sizes = [one for one in judged.rejected if entry is None and _tier(one.offer) == _tier(current)]
+    return entry, max(sizes, key=lambda one: one.offer.vram_bytes or 0, default=None)
 
 
 def _reasons(
-    decision: Decision,
-    current: Offer | None,
-    entry: Entry | None,
-    rejection: Rejection | None,
-    pick: Entry | None,
-    saving: Decimal | None,
+    decision: Decision, current: Offer | None, entry: Entry | None, rejection: Rejection | None, pick: Entry | None, saving: Decimal | None
 ) -> list[Reason]:
     shared: dict[str, Value] = {"current": "no hardware" if current is None else _tier(current)[1]}
     if pick is None:

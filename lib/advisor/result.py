@@ -261,15 +261,11 @@ def _explain_compression(best: Configuration, whole: Sequence[Configuration], le
     candidate = best.candidate
     if candidate.step == AS_STORED and candidate.note != "converted":
         return []
-    values: dict[str, Value] = {
-        "precision": best.headroom.memory.precision,
-        "bits": 8 if candidate.step == EIGHT_BITS else 4,
-    }
+    values: dict[str, Value] = {"precision": best.headroom.memory.precision, "bits": 8 if candidate.step == EIGHT_BITS else 4}
     if candidate.note in {"sibling", "converted"}:
         return [Reason("quantized_sibling", values, variant="converted" if candidate.note == "converted" else "")]
     if whole:
-        variant = "replicas" if all(of.verdict == best.verdict for of in whole) else whole[0].verdict
-        return [Reason("quantized", values, variant=variant)]
+        return [Reason("quantized", values, variant="replicas" if all(of.verdict == best.verdict for of in whole) else whole[0].verdict)]
     return [Reason("quantized", values, variant="" if lesser == "too_large" else lesser)]
 
 
@@ -335,7 +331,8 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
     Raises:
         BadCatalog: a listed offer has no price.
     """
-    _hourly_price(offer)
+    if offer.usd_per_hour is None:
+        raise BadCatalog(f"offers: {offer.platform} {offer.id} is listed without a price.")
     usage = Usage(
         hours_per_day=workload.hours_per_day,
         days_per_month=Decimal(DAYS_PER_MONTH),
@@ -357,9 +354,3 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
         usd_per_million_output_tokens=bill.usd_per_million_output_tokens,
         usd_per_request=None if predicted is None else bill.usd_per_request,
     )
-
-
-def _hourly_price(offer: Offer) -> Decimal:
-    if offer.usd_per_hour is None:
-        raise BadCatalog(f"offers: {offer.platform} {offer.id} is listed without a price.")
-    return offer.usd_per_hour

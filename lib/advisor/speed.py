@@ -26,7 +26,7 @@ from lib.precision import weight_format
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
 from lib.speed.batch import SpeedQuestion
 from lib.speed.model_work import count_head_parameters
-from lib.units import BytesPerSecond, FlopPerSecond, Seconds
+from lib.units import BytesPerSecond, FlopPerSecond
 from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload, prompt_and_output_tokens
 
 SOUND_TOKENS = 1500  # of half a minute of sound, for a decoder whose rule is not known: positions of Whisper's encoder
@@ -185,16 +185,12 @@ def _peak_rate(silicon: Accelerator, precision: str) -> FlopPerSecond | None:
 
 def count_decode_parameters(spec: ModelSpec) -> int:
     """Parameters that a decode step multiplies by: the active ones without a separate input embedding, which is only looked up."""
-    if not any(group.kind == "head" for group in spec.tensors):
-        return spec.parameters_active
-    looked_up = sum(group.parameters for group in spec.tensors if group.kind == "embedding")
-    return max(1, spec.parameters_active - looked_up)
+    return _count_multiplied(spec) if any(group.kind == "head" for group in spec.tensors) else spec.parameters_active
 
 
-def count_encoder_parameters(spec: ModelSpec) -> int:
-    """Parameters that each token of one pass is multiplied by: without the embedding tables."""
-    looked_up = sum(group.parameters for group in spec.tensors if group.kind == "embedding")
-    return max(1, spec.parameters_active - looked_up)
+def _count_multiplied(spec: ModelSpec) -> int:
+    """The active parameters without the embedding tables: each token of an encoder's pass is multiplied by them."""
+    return max(1, spec.parameters_active - sum(group.parameters for group in spec.tensors if group.kind == "embedding"))
 
 
 def bound_speed(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Roofline | None, concurrency: int) -> Speed:
@@ -204,12 +200,20 @@ def bound_speed(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Roo
     if family in {"image", "video"}:
         return Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=None, peak_flops_per_s=on.peak, basis="datasheet peak")
     if family == "encode":
-        passed = count_encoder_parameters(spec)
+        passed = _count_multiplied(spec)
         whole = _prefill_floor_s(passed, PROMPT_TOKENS, memory.weights_bytes * passed // max(1, spec.parameters_total), on, concurrency)
         return Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=whole, peak_flops_per_s=on.peak, basis=on.basis)
-    step = _decode_floor_s(spec, memory, on, concurrency)
-    prompt = SOUND_TOKENS if family == "speech" else PROMPT_TOKENS
-    read = count_decode_parameters(spec)
+    prompt, read = SOUND_TOKENS if family == "speech" else PROMPT_TOKENS, count_decode_parameters(spec)
+    dense = read + spec.parameters_total - spec.parameters_active
+    step = decode_floor(
+        weight_bytes=memory.weights_bytes * dense // max(1, spec.parameters_total),
+        cache_bytes=memory.kv_cache_bytes // concurrency,
+        bandwidth=on.bandwidth,
+        active_parameters=read,
+        batch=concurrency,
+        share_read=float(expert_share(experts=dense, per_token=read, tokens=concurrency)),
+        peak=on.peak,
+    ).seconds
     first = _prefill_floor_s(read, prompt, 0, on, concurrency, head_parameters=count_head_parameters(spec, read))
     decodes = spec.cache_terms is not None or spec.source == "rule_of_thumb"
     return Speed(
@@ -220,8 +224,8 @@ def bound_speed(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Roo
     )
 
 
-def _prefill_floor_s(parameters: int, tokens: int, weight_bytes: int, on: Roofline, batch: int, *, head_parameters: float = 0.0) -> Seconds:
-    least = prefill_floor(
+def _prefill_floor_s(parameters: int, tokens: int, weight_bytes: int, on: Roofline, batch: int, *, head_parameters: float = 0.0) -> float:
+    return prefill_floor(
         active_parameters=parameters,
         tokens=tokens,
         weight_bytes=weight_bytes,
@@ -229,20 +233,4 @@ def _prefill_floor_s(parameters: int, tokens: int, weight_bytes: int, on: Roofli
         batch=batch,
         peak=on.peak,
         head_parameters=head_parameters,
-    )
-    return Seconds(least.seconds)
-
-
-def _decode_floor_s(spec: ModelSpec, memory: MemoryEstimate, on: Roofline, batch: int) -> Seconds:
-    read = count_decode_parameters(spec)
-    dense = read + spec.parameters_total - spec.parameters_active
-    least = decode_floor(
-        weight_bytes=memory.weights_bytes * dense // max(1, spec.parameters_total),
-        cache_bytes=memory.kv_cache_bytes // batch,
-        bandwidth=on.bandwidth,
-        active_parameters=read,
-        batch=batch,
-        share_read=float(expert_share(experts=dense, per_token=read, tokens=batch)),
-        peak=on.peak,
-    )
-    return Seconds(least.seconds)
+    ).seconds

@@ -8,7 +8,6 @@ Slices cost what they do in the stated region on the stated terms, GPU offers th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -20,7 +19,7 @@ from lib.advisor.recommend import recommend
 from lib.advisor.result import Entry, Recommendation, Rejection
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer, TpuGeneration
-from lib.catalog.rules import OldGuidance, OptimumTpu, SpeedClaim, SupportMatrix, TpuSoftware
+from lib.catalog.rules import OldGuidance, SpeedClaim, SupportMatrix, TpuSoftware
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.provenance import Value
@@ -112,6 +111,7 @@ class TpuOptions:
     """The cheapest per token of each platform."""
     guidance: GuidanceCheck
     runs_on_optimum: bool
+    """Whether the model is of a family that Optimum TPU lists."""
     findings: Findings
     fastest: tuple[Entry | None, Entry | None]
     """The slice and the GPU offer with the shortest predicted time to first token."""
@@ -132,9 +132,8 @@ def find_general_values(catalog: Catalog, software: TpuSoftware) -> dict[str, Ma
     if terms is not None:
         by_years = {each.years: each.usd_per_chip_hour for each in terms.commitments}
         money |= {"spot_usd": terms.usd_per_chip_hour_spot[HOME_REGION], "one_year_usd": by_years[1], "three_years_usd": by_years[3]}
-    compiling: dict[str, Value] = {"first_minutes": FIRST_COMPILE, "cached_minutes": CACHED_COMPILE}
     return {
-        "shapes": compiling,
+        "shapes": {"first_minutes": FIRST_COMPILE, "cached_minutes": CACHED_COMPILE},
         "chips": {"largest_slice": max(offer.accelerator_count for offer in slices), "largest_gpu_offer": max(gpus)},
         "latency": {"v6e_flop_per_byte": round((chip.peak("bf16") or 0) / chip.bandwidth)},
         "budget": money,
@@ -159,7 +158,7 @@ def find_tpu_options(
         gpu=gpu,
         gpu_by_platform=tuple({entry.offer.platform: entry for entry in reversed(cheapest)}.values()),
         guidance=check_guidance(spec.parameters_total, v5e.chips_needed, software.guidance),
-        runs_on_optimum=runs_on_optimum(spec, software.optimum),
+        runs_on_optimum=spec.model_type in software.optimum.families,
         findings=_find(spec, on_tpu, gpu_entries, generations, best_slice, gpu, software, max_ttft_s, rental),
         fastest=(_fastest(on_tpu.ranked), _fastest(gpu_entries)),
     )
@@ -211,10 +210,7 @@ def _by_generation(
 
 def within_limit(entry: Entry, max_ttft_s: float) -> bool:
     """Whether the predicted time to first token keeps the limit; without a prediction it does not."""
-    if max_ttft_s == 0:
-        return True
-    predicted = entry.speed.predicted
-    return predicted is not None and predicted.ttft_s.value <= max_ttft_s
+    return max_ttft_s == 0 or (entry.speed.ttft_s is not None and entry.speed.ttft_s <= max_ttft_s)
 
 
 def _cheapest_first(entries: Iterable[Entry], max_ttft_s: float, price: Callable[[Entry], Decimal | None]) -> list[Entry]:
@@ -236,8 +232,8 @@ def _hourly(entry: Entry) -> Decimal:
 
 
 def _fastest(entries: Iterable[Entry]) -> Entry | None:
-    timed = [entry for entry in entries if entry.speed.predicted is not None]
-    return min(timed, key=lambda entry: entry.speed.predicted.ttft_s.value if entry.speed.predicted else math.inf, default=None)
+    timed = [(entry.speed.ttft_s, at, entry) for at, entry in enumerate(entries) if entry.speed.ttft_s is not None]
+    return min(timed, key=lambda each: each[:2])[2] if timed else None
 
 
 def _one_per_silicon(entries: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -251,26 +247,17 @@ def _one_per_silicon(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 def find_support(model: str, accelerator: str, matrix: SupportMatrix) -> Support:
     """What the matrix says of a model on a chip; a model or a chip that it does not list is untested."""
     for row in matrix.rows:
-        tested_model = row.model.casefold()
-        wanted = model.casefold()
+        tested_model, wanted = row.model.casefold(), model.casefold()
         if row.accelerator == accelerator and (tested_model == wanted or tested_model.startswith(f"{wanted}/")):
             checks = (row.unit_test, row.accuracy)
-            if "not enough hbm" in checks:
-                return "not_enough_hbm"
-            return "passing" if checks == ("passing", "passing") else "untested"
+            return "not_enough_hbm" if "not enough hbm" in checks else "passing" if set(checks) == {"passing"} else "untested"
     return "untested"
 
 
 def _best_support(supports: Iterable[Support]) -> Support:
     """Of several chips: passing on one is passing."""
-    kinds = set(supports)
     order: tuple[Support, ...] = ("passing", "not_enough_hbm", "untested")
-    return next(kind for kind in order if kind in kinds)
-
-
-def runs_on_optimum(spec: ModelSpec, optimum: OptimumTpu) -> bool:
-    """Whether the model is of a family that Optimum TPU lists."""
-    return spec.model_type in optimum.families
+    return min(supports, key=order.index)
 
 
 def check_guidance(parameters: int, by_laws: int | None, guidance: OldGuidance) -> GuidanceCheck:
@@ -286,9 +273,7 @@ def list_region_prices(offer: Offer, software: TpuSoftware) -> tuple[RegionPrice
     """
     if offer.tpu is None:
         return ()
-    chips, generation = offer.accelerator_count, offer.tpu.generation
-    terms = software.terms(generation.id)
-    prices = generation.usd_per_chip_hour
+    chips, prices, terms = offer.accelerator_count, offer.tpu.generation.usd_per_chip_hour, software.terms(offer.tpu.generation.id)
     lowest = min(prices.values())
     rows = []
     for region, price in sorted(prices.items(), key=lambda item: (item[1], item[0])):
@@ -296,13 +281,10 @@ def list_region_prices(offer: Offer, software: TpuSoftware) -> tuple[RegionPrice
         years = {} if terms is None or price > lowest else {each.years: each.usd_per_chip_hour * chips for each in terms.commitments}
         rows.append(
             RegionPrice(
-                region=region,
-                on_demand=price * chips,
-                spot=None if spot is None else spot * chips,
-                one_year=years.get(1),
-                three_years=years.get(3),
+                region=region, on_demand=price * chips, spot=None if spot is None else spot * chips,
+                one_year=years.get(1), three_years=years.get(3),
             )
-        )
+        )  # fmt: skip
     return tuple(rows)
 
 
@@ -363,7 +345,7 @@ def _find(
     has_name = spec.source != "rule_of_thumb"
     unrunnable = not on_tpu.ranked and all(rejection.reason.code in _NO_ENGINE for rejection in on_tpu.rejected)
     tested = [option.generation.name for option in generations if option.support == "passing"]
-    support = _best_support([option.support for option in generations])
+    support = _best_support(option.support for option in generations)
     rented = None if tpu_best is None or tpu_best.offer.tpu is None else tpu_best.offer.tpu.generation.id
     current = next((each for each in generations if each.generation.id == rented), None)
     here: Literal["passing", "passing_elsewhere", "untested", "not_enough_hbm"] = support if current is None else current.support
@@ -374,14 +356,8 @@ def _find(
     gpu_usd = None if gpu_best is None else _list_price(gpu_best)
     prices: dict[str, Value] = {}
     if tpu_best is not None and gpu_best is not None and tpu_usd is not None and gpu_usd is not None:
-        prices = {
-            "tpu": tpu_best.offer.id,
-            "gpu": gpu_best.offer.id,
-            "tpu_usd": tpu_usd,
-            "gpu_usd": gpu_usd,
-            "commitment": rental.commitment,
-            "region": rental.region,
-        }
+        prices = {"tpu": tpu_best.offer.id, "gpu": gpu_best.offer.id, "tpu_usd": tpu_usd, "gpu_usd": gpu_usd}
+        prices |= {"commitment": rental.commitment, "region": rental.region}
     matrix = software.support
     fits = "no_gpu_offer" if not gpu_entries and on_tpu.ranked else "no_tpu_slice" if gpu_entries and not on_tpu.ranked else "both"
     values: dict[str, Mapping[str, Value]] = {

@@ -7,15 +7,6 @@ from lib.cost.break_even import BreakEvenPoint, TokenPrice, bill_tokens, find_br
 from lib.cost.usage import Usage, ZeroGpuUse
 
 __all__ = [
-    "BreakEvenPoint",
-    "CostEstimate",
-    "CostPart",
-    "TokenPrice",
-    "Usage",
-    "ZeroGpuUse",
-    "bill_offer",
-    "bill_tokens",
-    "describe_retired_tier",
-    "find_break_even",
-    "find_retired_tier",
-]
+    "BreakEvenPoint", "CostEstimate", "CostPart", "TokenPrice", "Usage", "ZeroGpuUse", "bill_offer", "bill_tokens",
+    "describe_retired_tier", "find_break_even", "find_retired_tier",
+]  # fmt: skip

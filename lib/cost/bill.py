@@ -12,7 +12,7 @@ and a caveat states what the same size costs today.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from typing import Literal
@@ -106,7 +106,7 @@ class CostEstimate:
     sources: tuple[Source, ...] = field(default_factory=tuple)
 
 
-def sum_parts(parts: tuple[CostPart, ...], *kinds: str) -> Decimal:
+def sum_parts(parts: Iterable[CostPart], *kinds: str) -> Decimal:
     """USD per month of the parts of these kinds; of all when none is named."""
     return sum((part.usd_per_month for part in parts if not kinds or part.kind in kinds), Decimal(0))
 

@@ -34,12 +34,9 @@ class TokenPrice:
 
 def price_request(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> Decimal:
     """USD of one request of the stated shape."""
-    prompt = tokens_usd(
-        tokens=Decimal(usage.prompt_tokens), usd_per_million=price.usd_per_million_input, markup_percent=rules.markup_percent
-    )
-    return prompt + tokens_usd(
-        tokens=Decimal(usage.output_tokens), usd_per_million=price.usd_per_million_output, markup_percent=rules.markup_percent
-    )
+    asked = (usage.prompt_tokens, price.usd_per_million_input), (usage.output_tokens, price.usd_per_million_output)
+    prompt, answer = (tokens_usd(tokens=Decimal(n), usd_per_million=usd, markup_percent=rules.markup_percent) for n, usd in asked)
+    return prompt + answer
 
 
 def bill_tokens(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> CostEstimate:
@@ -49,7 +46,7 @@ def bill_tokens(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> Cost
         ("prompt tokens", usage.prompt_tokens, price.usd_per_million_input),
         ("answer tokens", usage.output_tokens, price.usd_per_million_output),
     )
-    parts = tuple(
+    parts = [
         CostPart(
             name=name,
             kind="tokens",
@@ -59,10 +56,20 @@ def bill_tokens(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> Cost
             source=price.source.source,
         )
         for name, tokens, rate in lines
-    )
-    credit = min(rules.monthly_usd[usage.account], sum_parts(parts))
+    ]
+    monthly = rules.monthly_usd[usage.account]
+    credit = min(monthly, sum_parts(parts))
     if credit > 0:
-        parts += (_credit(credit, usage, rules),)
+        parts.append(
+            CostPart(
+                name="monthly credits",
+                kind="credit",
+                usd_per_month=-credit,
+                law="-min(credits, tokens)",
+                inputs={"account": usage.account, "credits": f"{monthly} USD/month"},
+                source=rules.sources[0].source,
+            )
+        )
     total = sum_parts(parts)
     return CostEstimate(
         hardware=price.provider,
@@ -80,19 +87,8 @@ def bill_tokens(price: TokenPrice, usage: Usage, rules: ProviderCredits) -> Cost
         utilisation=None,
         wakes_per_day=None,
         payer="owner",
-        parts=parts,
+        parts=tuple(parts),
         sources=(price.source, *rules.sources),
-    )
-
-
-def _credit(credit: Decimal, usage: Usage, rules: ProviderCredits) -> CostPart:
-    return CostPart(
-        name="monthly credits",
-        kind="credit",
-        usd_per_month=-credit,
-        law="-min(credits, tokens)",
-        inputs={"account": usage.account, "credits": f"{rules.monthly_usd[usage.account]} USD/month"},
-        source=rules.sources[0].source,
     )
 
 
@@ -144,6 +140,13 @@ class _Bills:
             hourly = price_per_hour(self.offer, self.usage.region)
             self.sleeping_usd[requests] = rent(usd_per_hour=hourly, hours=daily * self.usage.days_per_month, replicas=self.usage.replicas)
         return self.sleeping_usd[requests]
+
+    @property
+    def credit(self) -> Decimal:
+        return self.rules.providers.monthly_usd[self.usage.account]
+
+    def daily_tokens_usd(self, price: TokenPrice) -> Decimal:
+        return price_request(price, self.usage, self.rules.providers) * self.usage.days_per_month
 
     def serves(self, requests: Decimal | None) -> bool | None:
         capacity = measure_capacity(self.offer, self.usage, self.speed)
@@ -202,28 +205,19 @@ def _sleep_ends(bills: _Bills) -> BreakEvenPoint:
     """Sleep never costs more than always on; from here on it saves less than a hundredth."""
     full = bills.always_on()
     requests = first_where(lambda n: bills.sleeping(n) >= NEARLY * full, MOST_REQUESTS)
-    usd = None if requests is None else bills.sleeping(requests)
-    return bills.point(
-        "sleeping", "always_on", None if requests is None else Decimal(requests), usd, "least n: sleeping(n) ≥ 0.99 · always on"
-    )
+    usd, law = None if requests is None else bills.sleeping(requests), "least n: sleeping(n) ≥ 0.99 · always on"
+    return bills.point("sleeping", "always_on", None if requests is None else Decimal(requests), usd, law)
 
 
 def _tokens_against_always_on(bills: _Bills, price: TokenPrice) -> BreakEvenPoint:
-    each = price_request(price, bills.usage, bills.rules.providers)
     full = bills.always_on()
-    credit = bills.rules.providers.monthly_usd[bills.usage.account]
-    requests = crossing_of_lines((full, Decimal(0)), (-credit, each * bills.usage.days_per_month))
+    requests = crossing_of_lines((full, Decimal(0)), (-bills.credit, bills.daily_tokens_usd(price)))
     return bills.point("per_token", "always_on", requests, full, "n = (always on + credits) / (days · USD per request)")
 
 
 def _tokens_against_sleeping(bills: _Bills, price: TokenPrice) -> BreakEvenPoint:
-    monthly = price_request(price, bills.usage, bills.rules.providers) * bills.usage.days_per_month
-    credit = bills.rules.providers.monthly_usd[bills.usage.account]
-
-    def tokens(n: int) -> Decimal:
-        return max(Decimal(0), monthly * n - credit)
-
-    return _against_sleeping(bills, "per_token", tokens)
+    each, credit = bills.daily_tokens_usd(price), bills.credit
+    return _against_sleeping(bills, "per_token", lambda n: max(Decimal(0), each * n - credit))
 
 
 def _against_sleeping(bills: _Bills, way: Way, bill: Callable[[int], Decimal]) -> BreakEvenPoint:
@@ -250,15 +244,8 @@ def _quota_ends(bills: _Bills, zerogpu: Offer, *, sleeps: bool, price: TokenPric
         return beyond_quota(quota_s=spent, usd_per_gpu_hour=bills.rules.zerogpu.overquota_usd_per_gpu_hour) * days
 
     line = (-free * each * days, each * days)
-    points = [
-        bills.point(
-            "zerogpu",
-            "always_on",
-            crossing_of_lines(line, (full, Decimal(0))),
-            full,
-            "n = quota / q + always on / (days · USD per request)",
-        )
-    ]
+    law = "n = quota / q + always on / (days · USD per request)"
+    points = [bills.point("zerogpu", "always_on", crossing_of_lines(line, (full, Decimal(0))), full, law)]
     if sleeps:
         points.append(_against_sleeping(bills, "zerogpu", bill))
     if price is not None:
@@ -268,8 +255,7 @@ def _quota_ends(bills: _Bills, zerogpu: Offer, *, sleeps: bool, price: TokenPric
 
 def _quota_against_tokens(bills: _Bills, price: TokenPrice, line: tuple[Decimal, Decimal], free: Decimal) -> BreakEvenPoint:
     """Both are free at first; the one with the dearer request loses in the end, if it was ahead."""
-    each = price_request(price, bills.usage, bills.rules.providers) * bills.usage.days_per_month
-    credit = bills.rules.providers.monthly_usd[bills.usage.account]
+    each, credit = bills.daily_tokens_usd(price), bills.credit
     law = "n = (quota · USD/s - credits / days) / (USD per call - USD per request)"
     meeting = crossing_of_lines(line, (-credit, each))
     if meeting is None or meeting < free or meeting * each < credit:

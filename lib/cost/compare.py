@@ -121,9 +121,8 @@ def compare(
     """Both under the same load of output tokens per second; `effort_usd` is what the change costs once, 0 when not stated."""
     old, new = apply_load(before, tokens_per_s, hours_per_month), apply_load(after, tokens_per_s, hours_per_month)
     saved = old.usd_per_month - new.usd_per_month
-    ratio = None
-    if before.latency_p99_s and after.latency_p99_s is not None:
-        ratio = after.latency_p99_s / before.latency_p99_s
+    latencies = before.latency_p99_s, after.latency_p99_s
+    ratio = latencies[1] / latencies[0] if latencies[0] and latencies[1] is not None else None
     worth = max(Decimal(0), saved * horizon_months)
     return Comparison(
         before=old,
@@ -164,7 +163,6 @@ def explain_comparison(of: Comparison) -> tuple[Reason, ...]:
 
 
 def _explain_verdict(of: Comparison) -> Reason:
-    saves = of.saved_usd_per_month >= CENT
     values: dict[str, Value] = {
         "worth_usd": of.worth_usd,
         "effort_usd": of.effort_usd,
@@ -172,6 +170,5 @@ def _explain_verdict(of: Comparison) -> Reason:
         "replicas": of.before.replicas,
         "used_percent": 100 * of.before.utilisation,
     }
-    if of.verdict == "optimise":
-        return Reason("optimise", values, variant="effort" if of.effort_usd else "")
-    return Reason(of.verdict, values, variant="saves" if saves else "")
+    variant = "saves" if of.saved_usd_per_month >= CENT else ""
+    return Reason(of.verdict, values, variant=variant if of.verdict != "optimise" else "effort" if of.effort_usd else "")

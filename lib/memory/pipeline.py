@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from lib.errors import BadArgument
 from lib.laws.pipeline import byte_terms, latent_frames, sum_terms, work_terms
 from lib.memory.components import group_bytes, sum_by_component
+from lib.memory.resolve import resolve_media
 from lib.model.spec import Pipeline
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ModelSpec
-    from lib.workload import PipelineRequest
+    from lib.workload import MediaRequest, PipelineRequest
 
 LONGEST_SIDE = 8_192
 MOST_FRAMES = 2_049
@@ -81,6 +82,16 @@ def resolve_size(spec: ModelSpec, request: PipelineRequest) -> OutputSize:
         _check_side(name, getattr(size, name), of)
     _check_frames(request.frames, of)
     return size
+
+
+def check_media(spec: ModelSpec, pictures: PipelineRequest, media: MediaRequest) -> None:
+    """Refuse what the model neither makes nor takes, before anything is computed.
+
+    Raises:
+        BadArgument: as `resolve_size` and `resolve_media`.
+    """
+    resolve_size(spec, pictures)
+    resolve_media(spec, media)
 
 
 def _check_side(name: str, side: int, of: Pipeline) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from lib.present.reason_words import SLEEP_TEMPLATES, ZEROGPU_RESERVATION
+from lib.present.reason_words import DURATION_FACTOR_ASSUMED, SLEEP_TEMPLATES, ZEROGPU_RESERVATION
 
 _MODEL = {
     "typical_model": "Only a parameter count is known. Cache and activations are those of a typical decoder of that size ({layers!s} "
@@ -195,8 +195,7 @@ _QUOTA = {
     "minutes a day for the account '{account!s}'): {requests_per_visitor!s} such calls a day. The owner of the Space pays nothing for the "
     "GPU.",
     "runs_reported": "Users report {runs!s} runs a day for the account '{account!s}' beside the quota; not documented, but counted.",
-    "duration_factor_assumed": "The time used is counted {factor} times on the default size, as package spaces 0.51.3 counts declared "
-    "seconds: an assumption; the documentation gives that size as 1 times.",
+    "duration_factor_assumed": DURATION_FACTOR_ASSUMED,
     "visitors_own_plan": "Visitors are counted as '{account!s}' accounts, as nothing else was stated. Those of a public Space mostly have "
     "a free account ({free_s:.4g} s a day) or none ({anonymous_s:.4g} s a day).",
     "quota_too_small": "A single call takes more than a visitor's whole daily quota.",

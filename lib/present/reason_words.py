@@ -98,6 +98,10 @@ _PLATFORM = {
     "retired:since": "No longer offered since {since}.",
     "memory_unknown": "Its memory is not published, so nothing can be promised.",
 }
+DURATION_FACTOR_ASSUMED = (
+    "The time used is counted {factor} times on the default size, as package spaces 0.51.3 counts declared seconds: an assumption; the "
+    "documentation gives that size as 1 times."
+)
 ZEROGPU_RESERVATION = (
     "A call reserves what it declares ({default_s} × {factor} on half a card if it declares nothing): above what is "
     "left of the visitor's quota it is refused before credits engage (users' reports, not documented, read 2026-11-22). More than "
@@ -117,8 +121,7 @@ _ZEROGPU = {
     "zerogpu_hosting": "A free account may host {spaces} such Spaces ({conditions}).",
     "zerogpu_reservation": ZEROGPU_RESERVATION,
     "zerogpu_runs_reported": "Runs are limited too: users report {runs} a day for a visitor ({account}); this is not documented.",
-    "zerogpu_duration_factor_assumed": "The time used is counted {factor} times on the default size, as package spaces 0.51.3 counts "
-    "declared seconds: an assumption; the documentation gives that size as 1 times.",
+    "zerogpu_duration_factor_assumed": DURATION_FACTOR_ASSUMED,
     "zerogpu_visitors_own_plan": "Visitors are counted as {account} accounts, as nothing else was stated. Those of a public Space mostly "
     "have a free account ({free_s} a day) or none ({anonymous_s} a day).",
     "zerogpu_no_quota_used": "A Space that never calls the GPU uses none of its visitors' quota.",

@@ -38,8 +38,8 @@ from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S, BestLoad, find_best_loa
 from lib.hub.search import ProviderOffers
 from lib.laws.price import HOUR_S, answer_price
 from lib.memory import fit_memory, usable_memory
-from lib.memory.pipeline import resolve_size
-from lib.memory.resolve import choose_engine, context_caveats, resolve_media, split_caveats
+from lib.memory.pipeline import check_media
+from lib.memory.resolve import choose_engine, context_caveats, split_caveats
 from lib.model.spec import ModelSpec
 from lib.present.sentences import SAVING_NAMES, break_even_sentence, caveat_entries, no_saving_sentence, saving_effect, saving_step
 from lib.provenance import Caveat, Value
@@ -113,8 +113,7 @@ class CostArguments(MediaArguments, UsageArguments):
             BadArgument: the engine does not run the model, or this model makes or takes no such pictures or sound.
         """
         brought = gather_media(self.model_dump(include={*PICTURE_ARGUMENTS, *MEDIA_ARGUMENTS}))
-        resolve_size(spec, brought["pictures"])
-        resolve_media(spec, brought["media"])
+        check_media(spec, **brought)
         return memory_request(usage, self.precision, choose_engine(spec, self.engine), max(1, offer.accelerator_count), **brought)
 
 

@@ -32,8 +32,7 @@ from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.catalog.rows import ById
 from lib.catalog.silicon import Cards
-from lib.memory.pipeline import resolve_size
-from lib.memory.resolve import resolve_media
+from lib.memory.pipeline import check_media
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.service.arguments import (
@@ -139,8 +138,7 @@ def recommend(app: App, arguments: RecommendArguments) -> RecommendationAnswer:
     calls_provider = FAMILIES.get(arguments.task) == "provider" and arguments.model == ""  # such a Space needs no model
     spec, catalog = None if calls_provider else app.models(arguments.model), app.catalog()
     if spec is not None:
-        resolve_size(spec, arguments.workload.pictures)
-        resolve_media(spec, arguments.workload.media)
+        check_media(spec, arguments.workload.pictures, arguments.workload.media)
     own = catalog.resolve_cards(arguments.own_hardware) if arguments.own_hardware != "" else None
     asked = (spec, arguments.workload, catalog, arguments.limit, own)
     answer = _answer_once(*asked)

@@ -148,8 +148,6 @@ class ServedArguments(Arguments):
 class BatchingArguments(ServedArguments):
     """Arguments of `/simulate_batching`."""
 
-    model: Model
-    hardware: Hardware = argument(..., "an id such as l4x1 or v6e-8, or plain silicon with a count such as H100-SXMx8")
     policy: Annotated[Policy, one_of(POLICIES)] = argument("continuous", "static, dynamic or continuous batching")
     requests_per_s: Annotated[float, number(0.0001, MOST_RATE)] = argument(1, "requests that arrive per second, on average")
     prompt_tokens: Tokens = argument(512, "tokens of a prompt, on average")

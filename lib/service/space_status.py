@@ -29,8 +29,8 @@ from lib.cost.usage import reservation_values
 from lib.errors import AdvisorError, BadArgument, HubError, HubGarbage, HubUnreachable, NoLinkedModel, RateLimited
 from lib.hub.space_answers import Runtime, Space
 from lib.memory import estimate_memory
-from lib.memory.pipeline import resolve_size
-from lib.memory.resolve import limit_context, resolve_media
+from lib.memory.pipeline import check_media
+from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, reason_entries, sentence
@@ -309,8 +309,7 @@ def right_size(app: App, arguments: RightSizeArguments, *, token: str | None = N
     check_sdk(None, space.id, space.sdk)
     choice = choose_model(arguments.model, space, app.models, workload)
     if choice.spec is not None:
-        resolve_size(choice.spec, workload.pictures)
-        resolve_media(choice.spec, workload.media)
+        check_media(choice.spec, workload.pictures, workload.media)
     workload = replace(workload, sdk=_sdk(space, workload))
     flavor = space.requested_hardware or space.hardware
     current = find_offer(app.catalog(), flavor)
