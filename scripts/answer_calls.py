@@ -170,7 +170,7 @@ ARGUMENTS: Mapping[str, str] = {
 }
 
 
-def paste_config(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def pasted(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments with the text of the config.json in place of its name."""
     model = arguments.get("model")
     if not isinstance(model, str) or not model.startswith(CONFIG):

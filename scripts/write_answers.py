@@ -70,7 +70,7 @@ def lines() -> Iterator[Line]:
         name = canonical(arguments)
         if (endpoint, name) not in names:
             names.add((endpoint, name))
-            values = answer_calls.paste_config(arguments)
+            values = answer_calls.pasted(arguments)
             yield endpoint, name, outcome(lambda endpoint=endpoint, values=values: questions[endpoint](**values))  # type: ignore[misc]
     for file, name, call in answer_pages.calls(advisor, demo):
         yield file, name, outcome(call)
