@@ -76,7 +76,7 @@ def lines() -> Iterator[Line]:
         yield file, name, outcome(call)
 
 
-def _mask(text: str, masks: dict[str, str]) -> str:
+def _masked(text: str, masks: dict[str, str]) -> str:
     for word, mask in masks.items():
         text = text.replace(word, mask)
     return text
@@ -95,7 +95,7 @@ def write(folder: Path) -> None:
         for file, name, answer in lines():
             if file not in files:
                 files[file] = (folder / f"{file}.jsonl").open("w", encoding="utf-8")
-            files[file].write(_mask(canonical({"id": name, **answer}), masks) + "\n")
+            files[file].write(_masked(canonical({"id": name, **answer}), masks) + "\n")
             counts[file] += 1
             kinds[next(iter(answer))] += 1
     for opened in files.values():
