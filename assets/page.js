@@ -97,7 +97,8 @@
     const at = Object.fromEntries(MAP.fields.map((field, n) => [field.name, values[n]]));
     const folded = document.querySelector('[data-fold="#workload"] .folded');
     const digits = (value) => Number(value ?? 0).toLocaleString("en");
-    document.documentElement.classList.toggle("owns", at.hardware !== "auto" && !String(at.hardware).includes(":")); // a card, not an offer
+    // Cards are counted: an offer has a number of its own, and a Mac (M1-Pro-16GB) is one.
+    document.documentElement.classList.toggle("owns", at.hardware !== "auto" && !/:|^M\d/.test(at.hardware));
     if (folded) folded.textContent = `${digits(at.context)} tokens · ${digits(at.concurrency)} concurrent · ${digits(at.requests)} a day · ${at.account}`;
   };
   const raise = (reference, typed, ...values) => {

@@ -39,7 +39,7 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
         figures.append(("Per request", usd_per_month(bill["usd_per_request"])))
     if bill["usd_per_million_output_tokens"] is not None:
         figures.append(
-            (f"Per million output tokens, concurrent requests: {bill['concurrency']}", usd(bill["usd_per_million_output_tokens"]))
+            (f"Per million output tokens, concurrent requests: {bill['concurrency']}", usd_per_month(bill["usd_per_million_output_tokens"]))
         )
     for name, price in (("Per picture or clip", bill["usd_per_picture"]), ("Per hour of sound", bill["usd_per_audio_hour"])):
         if price is not None:
@@ -72,8 +72,8 @@ def own_bill_card(own: OwnEntry) -> str:
     """In place of a bill for the visitor's own cards: there is nothing to rent."""
     return (
         f'<section class="card own" aria-label="Your own hardware"><p><strong>Your {escape(own["name"])}: nothing to rent.</strong></p>'
-        f'<p class="quiet">{escape(own_text(own))} Electricity and the purchase are not modelled, so there is no month and no break-even '
-        "against renting. What renting would cost instead:</p></section>"
+        f'<p class="quiet">{escape(own_text(own))} Electricity and the purchase are not modelled, so there is no monthly bill and no '
+        "break-even against renting. What renting would cost instead:</p></section>"
     )
 
 
@@ -167,7 +167,7 @@ _ROW_STEP = 5
 
 def line_dash(line: LineEntry) -> str:
     """Sleeping is drawn in dashes beside running."""
-    return "dash" if line["kind"] == "sleeping" and line["platform"] == "spaces" else "solid"
+    return "dash" if line["kind"] == "sleeping" else "solid"
 
 
 def line_swatch(line: LineEntry) -> str:

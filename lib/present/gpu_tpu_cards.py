@@ -98,11 +98,11 @@ def _first_token(option: OptionEntry) -> str:
 
 
 def _rates(option: OptionEntry) -> str:
-    """Of one request, and of all together."""
+    """Of one request, and of all together where they are several."""
     one, together = option["decode_tokens_per_s"], option["throughput_tokens_per_s"]
     if not one:
         return _NONE
-    return f"{tokens_per_s(one)}<small>{f'{tokens_per_s(together)} together' if together else ''}</small>"
+    return f"{tokens_per_s(one)}<small>{f'{tokens_per_s(together)} together' if together and together > one else ''}</small>"
 
 
 def _price(option: OptionEntry) -> str:

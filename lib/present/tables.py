@@ -140,9 +140,9 @@ def _ranked_keys(entry: RankedEntry) -> tuple[Key, ...]:
 def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[str, str]]) -> tuple[str, ...]:
     is_pick = pick is not None and (entry["hardware"], entry["platform"]) == (pick["hardware"], pick["platform"])
     mark = (
-        '<em class="badge pick">pick</em>'
+        ' <em class="badge pick">pick</em>'
         if is_pick
-        else '<em class="badge" title="No other is both as cheap and as fast">best value at this speed</em>'
+        else ' <em class="badge" title="No other is both as cheap and as fast">best value at this speed</em>'
         if entry["pareto"]
         else ""
     )
@@ -411,7 +411,7 @@ def _precision_row(answer: MemoryAnswer, holding: Sequence[FitEntry], current: s
     name, need = answer["precision"], gib(answer["per_device_bytes"])
     label = escape(name) if name == current or query is None else f'<a href="{escape(query)}">{escape(name)}</a>'
     if name == current:
-        label += '<em class="badge pick">in use</em>'
+        label += ' <em class="badge pick">in use</em>'
     elif here is not None:
         need += f"<small>{deviation(answer['per_device_bytes'], here)}</small>"
     label += f"<small>{escape(precision.weight_format(name).title)}</small>"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LatencyAnswer, LatencyPartEntry, LoadEntry, LoadsAnswer, TierNeedEntry
+from lib.catalog.silicon import OWN
 from lib.present.cards import caveat_list, note_list
 from lib.present.charts import MARK, axis, chart_head, lay_out
 from lib.present.markup import definition_list, escape, fold, hint_note
@@ -136,7 +137,7 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
         f"{POLICY_NAMES[answer['policy']].lower()} batching</p>"
         f'<p class="headline"><span class="figure">{figure}</span>{rest}</p>'
         f'<p class="quiet">{escape(answer["engine"])}, {escape(answer["precision"])} · {whole(answer["completed"])} requests in '
-        f"{seconds(answer['span_s'])}{_part_of_run(answer)} · serves about {per_s(answer['most_requests_per_s'])} at most (estimate)</p>"
+        f"{seconds(answer['span_s'])}{_part_of_run(answer)} · served: at most about {per_s(answer['most_requests_per_s'])} (estimate)</p>"
         f"{definition_list(figures)}</section>"
     )
 
@@ -200,7 +201,8 @@ def loads_csv(points: Sequence[LoadEntry]) -> str:
 def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     """Replicas and tiers that keep the targets at the 99th percentile, the cheapest first."""
     targets = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", need["max_ttft_s"]), ("TPOT", need["max_tpot_s"])) if limit > 0]
-    caption = f"What {rate:,.3g} requests per second need at p99 within {' and '.join(targets)}, cheapest first"
+    asked = "1 request per second needs" if rate == 1 else f"{rate:,.3g} requests per second need"
+    caption = f"What {asked} at p99 within {' and '.join(targets)}, cheapest first"
     heads = ("Hardware", "Replicas", "Total per hour", "TTFT p99", "TPOT p99", "USD per million")
     unsteady = sum(tier["replicas"] is not None and not tier["steady"] for tier in need["tiers"])
     note = sentence(Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(need["tiers"])})) if unsteady else ""
@@ -216,7 +218,7 @@ def _tier_keys(tier: TierNeedEntry) -> tuple[Key, ...]:
 def _tier_row(tier: TierNeedEntry) -> tuple[str, ...]:
     price = tier["usd_per_million_tokens"]
     return (
-        hardware_name(tier["name"], tier["hardware"], tier["platform"]),
+        hardware_name(tier["name"], tier["hardware"], tier["platform"] or OWN),
         "not within 64" if tier["replicas"] is None else f"<strong>{tier['replicas']}</strong>",
         "–" if tier["replicas"] is None else usd_per_hour(tier["usd_per_hour"]),
         optional_seconds(tier["ttft_p99_s"]),

@@ -177,7 +177,7 @@ WORKLOAD: tuple[Field, ...] = (
     Field(argument="account", name="account", default="free", choices=ACCOUNTS, label="Account"),
     Field(argument="visitor_account", name="visitors", default=AUTO, choices=(AUTO, *ACCOUNTS), label="Visitors' account"),
     Field(argument="hardware", name="hardware", default="auto", choices=("auto",), label="Hardware"),
-    Field(argument="cards", name="cards", default=1, low=1, high=MOST_DEVICES, label="Number of your cards"),
+    Field(argument="cards", name="cards", default=1, low=1, high=MOST_DEVICES, label="Your cards"),
     Field(argument="images", name="images", default=0, low=0, high=MOST_IMAGES, label="Images in a prompt"),
     Field(argument="image_width", name="image_width", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image width, pixels"),
     Field(argument="image_height", name="image_height", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image height, pixels"),

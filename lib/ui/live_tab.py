@@ -122,7 +122,7 @@ def build_chat() -> ChatView:
                 sanitize_html=True,
                 allow_tags=False,
                 allow_file_downloads=False,
-                placeholder="Ask something. The model named above writes the answer on this device.",
+                placeholder="Ask something. The answer is written on this device.",
                 elem_id="talk",
             )
             status = gr.HTML(elem_id="chat-status")

@@ -57,10 +57,11 @@ class MemoryMarkup:
     need: str
     tiers: str = ""
     explain: str = ""
+    has_curve: bool = False
 
     def updates(self) -> list[Any]:
-        """One value for each of `MemoryView.outputs`; the curve is drawn where there is an answer."""
-        return [self.need, self.tiers, self.explain, gr.update(visible=bool(self.tiers))]
+        """One value for each of `MemoryView.outputs`; the curve is drawn where there is an answer about a length."""
+        return [self.need, self.tiers, self.explain, gr.update(visible=self.has_curve)]
 
 
 def build(services: Services) -> MemoryView:
@@ -180,6 +181,7 @@ def memory_markup(services: Services, model: str, values: Sequence[Value]) -> Me
         need=memory_card(answer, name, question.arguments["devices"], question.arguments["mode"], question.configured) + acts,
         tiers=tiers_table(answer["fits"], answer),
         explain=memory_explanation(answer),
+        has_curve=not makes_pictures(services, model),
     )
 
 

@@ -393,7 +393,7 @@ def tpu_link(status: SpaceStatus) -> str:
     if status["private"] or not status["models"]:
         return ""
     query = "?" + urlencode({"tab": "tpu", "model": status["models"][0]})
-    return f'<p class="notes"><a href="{escape(query)}">What would {escape(status["models"][0])} take on a TPU?</a></p>'
+    return f'<p class="quiet"><a href="{escape(query)}">What would {escape(status["models"][0])} take on a TPU?</a></p>'
 
 
 def tier_choices(services: Services) -> list[tuple[str, str]]:

@@ -31,6 +31,7 @@ from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import AT_ONCE, Ticks, close_on_exit, follow
 from lib.ui.fields import Value
+from lib.ui.memory_tab import makes_pictures
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
 from lib.workload import prompt_and_output_tokens
@@ -224,6 +225,8 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
     card = services.catalog().accelerators.get(hardware)
     if arguments["engine"] == "auto" and card is not None and card.kind == "apple":
         engine = "llama.cpp"
+    if arguments["engine"] == "auto" and makes_pictures(services, model):
+        engine = "transformers"  # no server takes it: the refusal is to name the model, not an engine that nobody chose
     serves = entry is not None and entry["engine"] in {engine, "vllm-tpu"}
     return {
         **own,

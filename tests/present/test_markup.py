@@ -96,7 +96,7 @@ def test_a_chart_holds_no_markup() -> None:
     """Plotly reads a little HTML in labels, so an accelerator's name is escaped there too."""
     memory = FakeServices().estimate_memory(LLAMA, **ASKED)
     figure = charts.draw_growth([(1, memory), (4096, memory)], [("<b>x</b>", 80 * 2**30)], 4096)
-    assert [note.text for note in figure.layout.annotations] == [escape("<b>x</b>")]
+    assert [note.text for note in figure.layout.annotations] == [escape("<b>x</b>"), "4,096 tokens"]
 
 
 def test_the_bar_adds_up_to_the_capacity() -> None:
@@ -114,13 +114,14 @@ def test_the_curve_shows_the_lines_that_matter() -> None:
     memory = FakeServices().estimate_memory(LLAMA, **ASKED)  # 16.9 GiB
     cards_held = [("T4", 15 * 2**30), ("L4", 22 * 2**30), ("A10G", 22 * 2**30 + 1), ("A100-SXM4-80GB", 79 * 2**30)]
     figure = charts.draw_growth([(1, memory), (8192, memory)], cards_held, 4096)
-    assert [note.text for note in figure.layout.annotations] == ["T4", "L4"]
+    assert [note.text for note in figure.layout.annotations] == ["T4", "L4", "4,096 tokens"]
     chosen = charts.draw_growth([(1, memory), (8192, memory)], cards_held, 4096, cards_held[3])
-    assert [note.text for note in chosen.layout.annotations] == ["T4", "L4", "<b>A100</b>"]
+    assert [note.text for note in chosen.layout.annotations] == ["T4", "L4", "<b>A100</b>", "4,096 tokens"]
     assert [shape.line.dash for shape in chosen.layout.shapes[:3]] == ["dot", "dot", "solid"]
     assert [trace.name for trace in figure.data] == ["Weights", "Cache", "Activations", "Runtime"]
     assert charts.short_name("A100-SXM4-80GB") == "A100"
     assert charts.short_name("RTX-PRO-6000-Blackwell-Server") == "RTX PRO"
+    assert charts.short_name("M4-Max-128GB") == "M4 Max"
 
 
 def test_downloads_hold_the_answer() -> None:
