@@ -43,7 +43,7 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
         )
     for name, price in (("Per picture or clip", bill["usd_per_picture"]), ("Per hour of sound", bill["usd_per_audio_hour"])):
         if price is not None:
-            figures.append((f"{name}, at full use", usd(price)))
+            figures.append((f"{name}, at full use", usd_per_month(price)))
     best = bill["best_load"]
     if best is not None and best["concurrency"] != bill["concurrency"]:
         figures.append((f"The same at {best['concurrency']}", usd(best["usd_per_million_output_tokens"])))

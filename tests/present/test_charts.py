@@ -9,7 +9,8 @@ from lib.present import cards, charts, live_measurements, traffic_rows, training
 PANELS = ("#ffffff", "#1a1f27")  # light and dark, lib/ui/theme.py
 MARKS = {
     *cards.PART_COLOURS.values(), *cards.PLATFORM_COLOURS.values(), *training_cards.COLOURS.values(), *traffic_rows.COLOURS.values(),
-    *live_measurements._COLOURS, *charts._PASSES, charts.MARK,
+    *live_measurements._COLOURS, *charts._PASSES, charts.MARK, charts._INNER,
+    *(colour for _, colour in charts.KIND_COLOURS.values()),
 }  # fmt: skip
 
 

@@ -8,10 +8,12 @@ from typing import Any
 import page_values
 import pytest
 
+from lib.catalog.silicon import OWNED_KINDS
+from lib.errors import AdvisorError
 from lib.present.markup import escape
 from lib.present.numbers import gib, seconds, tokens_per_s, usd_per_hour, usd_per_month
 from lib.service.app import Services
-from lib.ui import cost_tab, gpu_tpu_tab, memory_boxes, memory_tab, recommend_tab, traffic_tab, workload
+from lib.ui import cost_tab, gpu_tpu_tab, memory_boxes, memory_tab, recommend_tab, theme, traffic_tab, workload
 from lib.ui.fields import Value
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -179,6 +181,23 @@ def test_own_hardware_that_does_not_run_it_says_what_would(whole: Services) -> N
     assert "2 × NVIDIA GeForce RTX 4090 would run it" in line
     setup = recommend_tab.setup_html(whole, "70B", "pytorch", page_values.asked("recommend", hardware="RTX-4090"))
     assert "does not qualify" in setup
+
+
+def test_a_mac_is_told_from_cards_by_its_id(whole: Services) -> None:
+    """The page's script shows the number of own cards for what can be several, and tells a Mac by its id."""
+    told = re.compile(r"^M\d")
+    assert f"/:|{told.pattern}/" in (theme.ASSETS / "page.js").read_text(encoding="utf-8")
+    owned = [card for card in whole.catalog().accelerators.values() if card.kind in OWNED_KINDS]
+    assert {card.id for card in owned if told.match(card.id)} == {card.id for card in owned if card.kind == "apple"}
+
+
+def test_a_pipeline_has_no_curve_and_no_simulation(whole: Services) -> None:
+    """Its size is no length: no empty chart is shown, and the refusal of a simulation blames no engine that nobody chose."""
+    pictures = "stabilityai/stable-diffusion-xl-base-1.0"
+    assert not memory_tab.memory_markup(whole, pictures, page_values.asked("memory")).has_curve
+    assert memory_tab.memory_markup(whole, LLAMA, page_values.asked("memory")).has_curve
+    with pytest.raises(AdvisorError, match="makes pictures"):
+        whole.simulate_batching(pictures, **traffic_tab.traffic_arguments(whole, pictures, page_values.asked("traffic")))
 
 
 def test_files_for_own_hardware(whole: Services) -> None:
