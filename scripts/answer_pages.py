@@ -191,7 +191,7 @@ def calls(advisor: Any, demo: Any) -> Iterator[Case]:
 
 def _components(demo: Any) -> list[Any]:
     """Types and properties in the order of the page, without the numbers that Gradio gives them."""
-    props = [(one["type"], one["props"]) for one in demo.get_config_file()["components"]]
+    props = [(one["type"], one["props"]) for one in demo.config["components"]]
     return [{"type": kind, "props": {k: v for k, v in of.items() if k not in {"name", "_selectable"}}} for kind, of in props]
 
 
