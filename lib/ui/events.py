@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import gradio as gr
 from gradio.blocks import Block
+from gradio.queueing import Queue
 
 from lib.errors import AdvisorError
 from lib.live.device_queue import turn, width
@@ -48,9 +49,18 @@ class Page(gr.Blocks):
     """Blocks whose events refuse in sentences: Gradio's own refusals quote what was sent, or say nothing."""
 
     def queue(self, **options: Any) -> gr.Blocks:
-        """Set the queue up as `QUEUE` says. Gradio calls this while it makes the Blocks; each later call would build the web app again."""
-        blocks: gr.Blocks = super().queue(**(QUEUE | options))
-        return blocks
+        """Set the queue up as `QUEUE` says. Gradio's own also builds a web app (90 ms), which is built again later."""
+        options = QUEUE | options
+        self.api_open = options["api_open"]
+        self._queue = Queue(
+            live_updates=False,
+            concurrency_count=self.max_threads,
+            update_intervals=options["status_update_rate"],
+            max_size=options["max_size"],
+            blocks=self,
+            default_concurrency_limit=options["default_concurrency_limit"],
+        )
+        return self
 
     _config: Any = None
 
