@@ -401,6 +401,7 @@ def price_entry(state: PriceState) -> PriceEntry:
 
 
 _ABSENT = object()
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def fill(shape: type[Shape], *sources: object, **values: object) -> Shape:
@@ -417,18 +418,20 @@ def fill(shape: type[Shape], *sources: object, **values: object) -> Shape:
         raise TypeError(f"{shape.__name__} has no {', '.join(sorted(values.keys() - fields.keys()))}")
     if "schema" in fields:
         values["schema"] = SCHEMA
-    return cast("Shape", {name: _field(shape, name, sources, values) for name in fields})
-
-
-def _field(shape: type, name: str, sources: tuple[object, ...], values: Mapping[str, object]) -> object:
-    if name in values:
-        value = values[name]
-        return float(value) if isinstance(value, Decimal) else value
-    for source in sources:
-        value = getattr(source, name, _ABSENT)
-        if value is not _ABSENT:
-            return _to_json(value)
-    raise AttributeError(f"{shape.__name__}.{name} is an attribute of none of its sources")
+    answer: dict[str, object] = {}
+    for name in fields:
+        if name in values:
+            value = values[name]
+            answer[name] = float(value) if type(value) is Decimal else value
+            continue
+        for source in sources:
+            value = getattr(source, name, _ABSENT)
+            if value is not _ABSENT:
+                answer[name] = value if type(value) in _PLAIN else _to_json(value)
+                break
+        else:
+            raise AttributeError(f"{shape.__name__}.{name} is an attribute of none of its sources")
+    return cast("Shape", answer)
 
 
 def _to_json(value: object) -> object:
