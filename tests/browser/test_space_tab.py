@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -329,5 +330,11 @@ def test_code_for_the_pick(open_page: Open) -> None:
     code = page.locator("#setup-code")
     expect(code).to_contain_text("python_version")
     expect(code).to_contain_text("torch")
-    page.get_by_role("button", name="Copy: requirements.txt").click()
-    expect(page.get_by_role("button", name="Copy: requirements.txt")).to_have_text(re.compile("Copied|Copying is not allowed here"))
+    button, result = page.get_by_role("button", name="Copy: requirements.txt"), re.compile("Copied|Copying is not allowed here")
+    for _ in range(3):  # on a busy machine the box may be answered once more after the click, with a button that says "Copy"
+        button.click()
+        with suppress(AssertionError):
+            expect(button).to_have_text(result, timeout=5000)
+            break
+    else:
+        expect(button).to_have_text(result)
