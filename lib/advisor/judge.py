@@ -173,7 +173,7 @@ def judge_own(cards: Cards, requirements: Requirements) -> OwnHardware | None:
     verdict = decide(cards)
     if isinstance(verdict, ConfiguredHardware):
         return OwnHardware(cards=cards, runs_as=verdict)
-    would = (found for one in larger if isinstance(found := decide(one), ConfiguredHardware))
+    would = (best for one in larger if isinstance(best := decide(one), ConfiguredHardware))
     return OwnHardware(cards=cards, runs_as=None, obstacles=verdict, larger=tuple(islice(would, 1)))
 
 

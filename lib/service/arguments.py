@@ -322,6 +322,17 @@ def some_of(allowed: Sequence[str]) -> Checked:
     return Checked(lambda name, value: check_choices(name, value, allowed), str)
 
 
+def text_of(content: str) -> Checked:
+    """Pasted text of what `content` names, or an empty text; whoever reads it checks what it holds."""
+
+    def check(name: str, value: object) -> str:
+        if not isinstance(value, str):
+            raise BadArgument(name, describe_value(value), f"the text of {content}, or an empty text")
+        return value
+
+    return Checked(check, str)
+
+
 def own_token(action: str) -> Checked:
     """The caller's own token, for a function that acts in the caller's name; `action` completes "To …"."""
     return Checked(lambda _, value: require_token(value, action), str | None)

@@ -18,7 +18,6 @@ from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.service.arguments import (
     Arguments,
-    Checked,
     Engine,
     Flag,
     Hardware,
@@ -28,9 +27,9 @@ from lib.service.arguments import (
     TokensOrNone,
     argument,
     check_hardware,
-    describe_value,
     number,
     one_of,
+    text_of,
     whole_number,
 )
 from lib.service.endpoint import App
@@ -79,12 +78,6 @@ class ManySimulations(Busy):
             f"{_AT_ONCE} simulations run right now, and this one did not get its turn within {_WAIT_S:.0f} s, or {_OWN_WAITING} of yours "
             f"({MAX_SIMULATIONS_WAITING} of all visitors) wait already. Try again in some seconds.",
         )
-
-
-def _check_trace(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise BadArgument(name, describe_value(value), "the text of a CSV, or an empty text")
-    return value
 
 
 Seconds = Annotated[float, number(0, LONGEST_S)]
@@ -162,7 +155,7 @@ class BatchingArguments(ServedArguments):
     arrivals: Annotated[arriving.Arrivals, one_of(arriving.ARRIVALS)] = argument("poisson", "poisson, bursty, recorded or closed")
     burstiness: Annotated[float, number(0.01, 1)] = argument(0.25, "bursty: shape of the gamma distributed gaps; 1 is poisson")
     clients: Annotated[int, whole_number(0, MOST_CLIENTS)] = argument(0, "closed: clients that send the next request when one is answered")
-    trace: Annotated[str, Checked(_check_trace, str)] = argument(
+    trace: Annotated[str, text_of("a CSV")] = argument(
         "", "recorded: CSV with a time in each line, and prompt_tokens and output_tokens if recorded"
     )
     capacity: Flag = argument(False, "also find the replicas and tiers that keep max_ttft_s and max_tpot_s at the 99th percentile")

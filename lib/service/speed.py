@@ -12,7 +12,6 @@ from lib.answers.live import RunEnd
 from lib.answers.traffic import LatencyAnswer, LatencyPartEntry, PrecisionEntry
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
-from lib.errors import BadArgument
 from lib.laws.forward_pass import linear_flop
 from lib.memory.pipeline import resolve_size
 from lib.memory.resolve import context_caveats, split_caveats
@@ -21,7 +20,6 @@ from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Caveat, Reason, Value
 from lib.service.arguments import (
     Arguments,
-    Checked,
     Concurrency,
     Engine,
     GpuLayers,
@@ -32,8 +30,8 @@ from lib.service.arguments import (
     Tokens,
     argument,
     check_hardware,
-    describe_value,
     number,
+    text_of,
 )
 from lib.service.endpoint import App
 from lib.speed import (
@@ -203,12 +201,6 @@ def _pass(name: str, seconds: float, flop: float, moved: float) -> PassEntry:
     }
 
 
-def _check_metrics(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise BadArgument(name, describe_value(value), "the text of a server's /metrics or of a benchmark's JSON, or an empty text")
-    return value
-
-
 Milliseconds = Annotated[float, number(0, LONGEST_MS)]
 
 
@@ -223,7 +215,7 @@ class LatencyArguments(Arguments):
     ttft_ms: Milliseconds = argument(0, "measured: time to first token from when the server has the request, its queue included")
     tpot_ms: Milliseconds = argument(0, "measured: time per output token after the first")
     postprocess_ms: Milliseconds = argument(0, "measured: host work after the last token")
-    metrics_text: Annotated[str, Checked(_check_metrics, str)] = argument(
+    metrics_text: Annotated[str, text_of("a server's /metrics or of a benchmark's JSON")] = argument(
         "", "instead: the text of a vLLM or TGI server's /metrics, or the JSON of vllm bench serve; times that are stated win"
     )
     precision: Precision = "auto"
