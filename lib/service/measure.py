@@ -26,7 +26,7 @@ from lib.answers.live import (
 )
 from lib.catalog import Catalog
 from lib.catalog.rules import ZeroGpuRules
-from lib.errors import AdvisorError, UnsupportedModel
+from lib.errors import AdvisorError, DoesNotFit, UnsupportedModel
 from lib.laws.forward_pass import decode_floor
 from lib.live.device import Device, device_hardware
 from lib.live.device_queue import hardware_turn
@@ -222,20 +222,21 @@ def measurement_case(app: App, arguments: MeasureArguments) -> PreparedRun:
 def suggest_measurement(app: App, arguments: MeasureArguments) -> str:
     """The largest bundled text model of which the same run fits the device at hand, in memory and time; "" where none does."""
 
-    def is_refused(spec: ModelSpec) -> bool:
+    def is_refused(spec: ModelSpec, *, for_memory: bool = False) -> bool:
         try:
             expected = predict_measurement(app, arguments.model_copy(update={"model": spec.id}))
-        except AdvisorError:
-            return True
+        except AdvisorError as refused:
+            return isinstance(refused, DoesNotFit) or not for_memory
         seconds = expected_s(expected)
-        return seconds is None or seconds > expected["limit_s"]
+        return not for_memory and (seconds is None or seconds > expected["limit_s"])
 
     specs = [app.models(name) for name in app.models.bundled]
     decoders = sorted(
         (one for one in specs if one.library == "transformers" and one.work == "decoder"), key=lambda one: one.parameters_total
     )
-    fitting = bisect_left(decoders, True, key=is_refused)  # larger ones take more of both
-    return decoders[fitting - 1].id if fitting else ""
+    # Memory grows with the parameters. Time does not: of some models a token reads only a part of the embeddings or experts.
+    held = decoders[: bisect_left(decoders, True, key=lambda one: is_refused(one, for_memory=True))]
+    return next((one.id for one in reversed(held) if not is_refused(one)), "")
 
 
 def predict_measurement(app: App, arguments: MeasureArguments) -> ExpectedAnswer:

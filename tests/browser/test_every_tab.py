@@ -20,6 +20,9 @@ FINDINGS = """rules => axe.run(document, {...rules, resultTypes: ["violations"]}
 EVERY_RULE = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 
+WIDE_TEXT = "* { letter-spacing: .12em !important; word-spacing: .16em !important; line-height: 1.5 !important; }"
+"""What a reader may set without losing content: WCAG 2.2, 1.4.12. It also stands for fonts wider than those of this machine."""
+
 # Where Tab stops in the tab that is shown: of the radios with one name only one, and nothing that is folded, hidden or disabled.
 STOPS = """() => { const named = new Set();
   return [...document.querySelectorAll("[role=tabpanel] :is(a[href], button, input, select, textarea, summary, [tabindex='0'])")]
@@ -79,6 +82,11 @@ def test_axe_finds_nothing(open_page: Open, tab: str) -> None:
         page.evaluate(SETTLED)
         assert page.evaluate(BEYOND) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.add_style_tag(content=WIDE_TEXT)
+    for width in (390, 820):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(SETTLED)
+        assert page.evaluate(BEYOND) == []
 
 
 @pytest.mark.parametrize("tab", TABS)
