@@ -7,9 +7,10 @@ schemas from these shapes, asks for it below Python 3.12.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, KeysView, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, NotRequired, TypeVar, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypeVar, cast
 
 from typing_extensions import TypedDict
 
@@ -400,8 +401,11 @@ def price_entry(state: PriceState) -> PriceEntry:
     return {"basis": state.basis, "checked": state.oldest}
 
 
-_ABSENT = object()
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+
+_Read: TypeAlias = "Callable[[object], tuple[object, ...]]"
+_READERS: dict[tuple[object, ...], tuple[tuple[tuple[str, ...], _Read], ...]] = {}
+"""What `fill` reads, by shape, names of values and types of sources: as many entries as it has callers."""
 
 
 def fill(shape: type[Shape], *sources: object, **values: object) -> Shape:
@@ -410,28 +414,44 @@ def fill(shape: type[Shape], *sources: object, **values: object) -> Shape:
     Of an attribute, money becomes a JSON number, a tuple a list and a mapping a dict; a value stays, but for money. `schema` is `SCHEMA`.
 
     Raises:
-        AttributeError: no source has a field.
+        AttributeError: no source has a field. Sources of one type have the same attributes.
         TypeError: the shape has no field for a value.
     """
-    fields = shape.__annotations__
-    if not values.keys() <= fields.keys():
-        raise TypeError(f"{shape.__name__} has no {', '.join(sorted(values.keys() - fields.keys()))}")
-    if "schema" in fields:
-        values["schema"] = SCHEMA
-    answer: dict[str, object] = {}
-    for name in fields:
-        if name in values:
-            value = values[name]
-            answer[name] = float(value) if type(value) is Decimal else value
-            continue
-        for source in sources:
-            value = getattr(source, name, _ABSENT)
-            if value is not _ABSENT:
-                answer[name] = value if type(value) in _PLAIN else _to_json(value)
-                break
-        else:
-            raise AttributeError(f"{shape.__name__}.{name} is an attribute of none of its sources")
+    key = (shape, *values, *map(type, sources))
+    if (readers := _READERS.get(key)) is None:
+        readers = _READERS[key] = _find_readers(shape, sources, values.keys())
+    answer: dict[str, object] = {**dict.fromkeys(shape.__annotations__), **values}
+    for name, value in values.items():
+        if type(value) is Decimal:
+            answer[name] = float(value)
+    for source, (names, read) in zip(sources, readers, strict=True):
+        for name, value in zip(names, read(source), strict=True):
+            answer[name] = value if type(value) in _PLAIN else _to_json(value)
+    if "schema" in answer:
+        answer["schema"] = SCHEMA
     return cast("Shape", answer)
+
+
+def _find_readers(shape: type, sources: Iterable[object], values: KeysView[str]) -> tuple[tuple[tuple[str, ...], _Read], ...]:
+    """What is taken of each source: the names, and what reads them all at once."""
+    fields = shape.__annotations__
+    if unknown := values - fields.keys():
+        raise TypeError(f"{shape.__name__} has no {', '.join(sorted(unknown))}")
+    open_fields = [name for name in fields if name not in values and name != "schema"]
+    readers: list[tuple[tuple[str, ...], _Read]] = []
+    for source in sources:
+        names = tuple(name for name in open_fields if hasattr(source, name))
+        open_fields = [name for name in open_fields if name not in names]
+        readers.append((names, _read_attributes(names)))
+    if open_fields:
+        raise AttributeError(f"{shape.__name__}.{open_fields[0]} is an attribute of none of its sources")
+    return tuple(readers)
+
+
+def _read_attributes(names: tuple[str, ...]) -> _Read:
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda source: tuple(getattr(source, name) for name in names)  # attrgetter of one name gives no tuple
 
 
 def _to_json(value: object) -> object:

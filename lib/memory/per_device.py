@@ -42,6 +42,7 @@ class PerDevice:
         self.spec, self.request, self.weights = spec, request, of
         self.parallel = traits_of(request.engine).tensor_parallel and request.devices > 1
         self.activation = ActivationBytes(spec, request)
+        self._first_token: dict[int, int] = {}  # its temporary tensors by batch, the last one asked: a search for a length asks one often
         self.runtime: dict[str, ByteRange] = runtime_parts(
             engine=request.engine, silicon=request.silicon, compute_capability=request.compute_capability
         )
@@ -168,7 +169,10 @@ class PerDevice:
         if self._stages or self.trains:
             active = sum(self.activations(tokens, batch).values())
         else:  # a moment's temporary tensors may shrink as the cache beside them grows
-            active = max(self.activation.bytes(1, batch), self.activation.bytes(tokens, batch)) + self.unpacked
+            if (first := self._first_token.get(batch)) is None:
+                first = self.activation.bytes(1, batch)
+                self._first_token = {batch: first}
+            active = max(first, self.activation.bytes(tokens, batch)) + self.unpacked
         return self._weights_on_device(batch) + self.device_runtime + active
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Annotated
 
 from cachetools import LRUCache, cached
@@ -333,6 +334,15 @@ def hardware_answer(offers: Iterable[Offer]) -> HardwareAnswer:
 
 def hardware_entry(offer: Offer) -> HardwareEntry:
     """One offer as a row; None where a figure does not exist or was never published."""
+    entry = _fill_hardware_entry(ById(offer))
+    # A caller may change what it was given.
+    by_region = entry["usd_per_hour_by_region"].copy()
+    return {**entry, "regions": [*entry["regions"]], "rules": [*entry["rules"]], "usd_per_hour_by_region": by_region}
+
+
+@lru_cache(maxsize=512)  # a catalog has some 150; refreshed prices make new ones
+def _fill_hardware_entry(key: ById[Offer]) -> HardwareEntry:
+    offer = key.value
     return fill(
         HardwareEntry,
         offer,
