@@ -217,6 +217,11 @@ _COMPARISON = {
     "dearer_full": "At full load, a million output tokens cost {after_usd}, up from {before_usd}.",
     "replicas": "The traffic takes {after} replica(s) instead of {before}.",
 }
+_SMALLER_RUN = {
+    "bf16_fits": "In bf16 it takes {total_gib:,.2f} GiB and fits.",
+    "shorter_prompt_fits": "A prompt of {prompt_tokens} tokens would fit.",
+    "smaller_model_fits": "In bf16, a model of up to about {billions:,.1f} billion parameters fits here. Name a smaller one.",
+}
 _LATENCY = {
     "dominant_part": "The {part} takes the most time: {part_s}, {percent:.0f} % of the whole.",
     "part_slower": "The {part} took {measured_s}; the laws expect {low_s} to {high_s} on this hardware.",
@@ -334,7 +339,19 @@ GPU_TPU_RULES = {
     "tpu_price_higher": _PRICES,
     "tpu_price_much_higher": _PRICES,
 }
-# Spaces: when one sleeps, and what its stage means.
+# Spaces: what an action does, when one sleeps, and what its stage means.
+
+_ACTIONS = {
+    "hardware_changes": "{space} moves from {before:or no hardware} to {after}: {after_usd_per_hour:rate} instead of "
+    "{before_usd_per_hour:rate}.",
+    "restarts_on_new_hardware": "The app restarts on the new hardware; the time of a build is not billed.",
+    "app_stops": "The app stops and visitors find it paused; only its owner can restart it.",
+    "paused_is_free": "A paused Space is not billed.",
+    "app_restarts": "The app starts anew.",
+    "app_restarts:factory": "It is built from scratch, without what earlier builds left, and starts anew.",
+    "billed_again": "On {hardware:or its hardware} it is billed {usd_per_hour:rate} from the start of the app on.",
+    "billed_again:free": "On {hardware:or its hardware} it is not billed.",
+}
 
 SLEEP_TEMPLATES = {
     "sleep_fixed": "{hardware} sleeps after {hours} hours without a visit; that is fixed.",
@@ -394,7 +411,9 @@ REASONS: Mapping[str, str] = MappingProxyType(
     | _NOTES
     | _RIGHT_SIZE
     | _COMPARISON
+    | _ACTIONS
     | SLEEP_TEMPLATES
+    | _SMALLER_RUN
     | _LATENCY
     | _SOLVE
     | GPU_TPU_RULES

@@ -4,7 +4,8 @@
 
 One template per code. A name in braces is a value of the statement, shown with the unit at the end of its name ("…_bytes" as GiB,
 "…_s" as a time, "usd_per_hour" as dollars); `!s` shows it as it is, `:plain` as the shortest decimal without exponent, `:span` as a
-time in its largest whole unit, and any other format as Python does. A code with several sentences has them under "code:variant".
+time in its largest whole unit, `:rate` as a price per hour, `:or …` as these words where it is "", and any other format as Python does.
+A code with several sentences has them under "code:variant".
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from decimal import ROUND_HALF_UP, Decimal
 from lib.advisor.savings import NoSaving, Saving
 from lib.answers.common import CaveatEntry, ReasonEntry
 from lib.cost import BreakEvenPoint
+from lib.cost.break_even import Axis, Option, Outlook, WayChange
 from lib.cost.compare import Comparison, Side
-from lib.laws.price import FULL_UTILISATION
+from lib.laws.price import DAY_H, FULL_UTILISATION
 from lib.present.caveat_words import CAVEATS
 from lib.present.numbers import Number, gib, seconds, span, tokens_per_s, usd
 from lib.present.reason_words import REASONS
 from lib.provenance import Caveat, Reason, Statement, Value
+from lib.workload import MemoryRequest
 
 ACCOUNTS = {"anonymous": "signed out", "pro": "PRO", "team": "Team", "enterprise": "Enterprise"}
 BOUNDS = {
@@ -98,6 +101,10 @@ class _Figure:
             return format_value(self._name, self._value)
         if spec == "span":
             return span(int(self._value))
+        if spec == "rate":
+            return _hourly_rate(self._value)
+        if spec.startswith("or "):
+            return str(self._value) or spec.removeprefix("or ")
         return _plain(self._value) if spec == "plain" else format(self._value, spec)
 
 
@@ -110,6 +117,13 @@ def format_value(name: str, value: Value) -> str:
         if name.endswith(unit):
             return format_unit(value)
     return f"{value:,}" if isinstance(value, int) else _plain(value)
+
+
+def _hourly_rate(usd_per_hour: Value) -> str:
+    """The price inside a sentence; "" is an unknown one."""
+    if usd_per_hour == "":
+        return "a price that is not known here"
+    return "nothing" if usd_per_hour == 0 else f"{usd(usd_per_hour)} an hour"
 
 
 def _plain(value: Value) -> str:
@@ -129,7 +143,44 @@ _UNITS: tuple[tuple[str, Callable[[Number], str]], ...] = (
 )
 
 
-# Ways to save, break-even points, and the arithmetic of a comparison.
+# Ways to run a model, ways to save, break-even points, and the arithmetic of a comparison.
+
+_PLACES = {"spaces": "Space", "endpoints": "Endpoint", "jobs": "Job", "tpu": "TPU"}
+
+
+def way_label(option: Option, outlook: Outlook) -> str:
+    """A way to run the model in a few words, for a legend: "Space l4x1, always on"."""
+    if option.price is not None:
+        return f"Per token, {option.price.provider}"
+    if option.offer is None:
+        return ""
+    if option.kind == "zerogpu":
+        return "ZeroGPU, visitors' quota"
+    hours = outlook.usage.hours_per_day
+    if option.kind == "sleeping":
+        how = "scaled to zero" if option.offer.platform == "endpoints" else "sleeping"
+    elif outlook.axis == "hours":
+        how = "running"
+    else:
+        how = "always on" if hours == DAY_H else f"{hours.normalize():f} h a day"
+    return f"{_PLACES[option.offer.platform]} {option.offer.id}, {how}"
+
+
+def way_configuration(option: Option, request: MemoryRequest | None) -> str:
+    """What runs in this way, and who pays where that is not the host."""
+    if option.offer is None or request is None:
+        return "less the account's credits"
+    configuration = f"{request.precision} with {request.engine}"
+    return f"{configuration}, on the visitors' quota" if option.kind == "zerogpu" else configuration
+
+
+def way_change_sentence(change: WayChange, before: str, after: str, axis: Axis) -> str:
+    """Where one way becomes cheaper than another, or ends; `before` and `after` are their labels."""
+    where = f"{change.at.quantize(Decimal('0.1')).normalize():,f} hours a day" if axis == "hours" else f"{change.at:,.0f} requests a day"
+    if change.ends:
+        return f"“{before}” ends at {where}: more would need the quota of too many visitors."
+    return f"From {where} on, “{after}” costs less than “{before}”: {usd(change.usd_per_month)} a month there."
+
 
 WAYS = {
     "always_on": "running around the clock",

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from lib.advisor.result import Entry
 from lib.answers.gpu_tpu import RecipeEntry
 from lib.catalog.offers import Offer, TpuSlice
 from lib.catalog.rules import OptimumTpu, TpuTerms
+from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import python_literal
-from lib.present.setup_files import load_versions
+from lib.present.setup_files import Setup, load_versions
 
 TORCH_XLA = "2.9.0"  # the last release; PyPI torch_xla, read 2026-11-21
 MAXTEXT = "0.2.0"  # the release whose installation guide was read
@@ -374,3 +377,23 @@ cd maxtext && bash setup.sh"""
 
 def _resource_name(text: str) -> str:
     return "advisor-" + _NAME.sub("-", text.casefold()).strip("-")
+
+
+def gpu_recipes(entry: Entry, setup: Setup) -> Iterator[RecipeEntry]:
+    """The files and the command of a GPU offer, as the recommendation writes them."""
+    where = f"GPU: {entry.engine} on {entry.offer.id}, {PLATFORM_NAMES[entry.offer.platform]}"
+    parts = (
+        ("README.md", "yaml", setup.front_matter),
+        ("Dockerfile", "dockerfile", setup.dockerfile),
+        ("requirements.txt", "text", setup.requirements),
+        ("command", "bash", setup.command),
+    )
+    for name, language, code in parts:
+        if code is not None:
+            yield {
+                "name": f"gpu_{entry.offer.platform}_{name.partition('.')[0].casefold()}",
+                "title": f"{where}: {name}",
+                "language": language,
+                "code": code,
+                "notes": list(setup.notes),
+            }

@@ -46,11 +46,10 @@ from lib.catalog.rules import TpuSoftware, load_decision_rules, load_tpu_softwar
 from lib.errors import BadArgument
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
-from lib.present.cards import PLATFORM_NAMES
-from lib.present.gpu_tpu_cards import SUPPORT, guidance_sentence, list_properties, replicas_sentence
+from lib.present.gpu_tpu_cards import SUPPORT, TORCHTPU_CLAIM, guidance_sentence, list_properties, replicas_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.present.setup_files import write_setup
-from lib.present.tpu_recipes import RecipeChoice, tpu_recipes
+from lib.present.tpu_recipes import RecipeChoice, gpu_recipes, tpu_recipes
 from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import (
     Arguments,
@@ -286,9 +285,6 @@ def _sources(decision: Decision, options: TpuOptions | None, software: TpuSoftwa
                 yield from generation.smallest.offer.sources
 
 
-_CLAIM = "What if TorchTPU's claim held here (1.5 to 2 times as fast, by Google, of its Fused Eager mode against its Debug Eager mode)?"
-
-
 def _option_entries(arguments: GpuTpuArguments, options: TpuOptions, software: TpuSoftware) -> Iterable[OptionEntry]:
     """Of each generation the smallest slice and the cheapest per token, then the GPU offers."""
     for generation in options.generations:
@@ -351,7 +347,7 @@ def _what_if(entry: Entry, usd_per_million: Decimal | None, software: TpuSoftwar
     if claimed is None:
         return None
     return {
-        "label": _CLAIM,
+        "label": TORCHTPU_CLAIM,
         "throughput_tokens_per_s_low": claimed.tokens_per_s_low,
         "throughput_tokens_per_s_high": claimed.tokens_per_s_high,
         "usd_per_million_output_tokens_low": float(claimed.usd_per_million_low),
@@ -430,19 +426,4 @@ def _recipes(
         setup = write_setup(
             ranked_entry(entry), catalog, model=model, context_tokens=arguments.context_tokens, sequences=arguments.concurrency
         )
-        where = f"GPU: {entry.engine} on {entry.offer.id}, {PLATFORM_NAMES[entry.offer.platform]}"
-        parts = (
-            ("README.md", "yaml", setup.front_matter),
-            ("Dockerfile", "dockerfile", setup.dockerfile),
-            ("requirements.txt", "text", setup.requirements),
-            ("command", "bash", setup.command),
-        )
-        for name, language, code in parts:
-            if code is not None:
-                yield {
-                    "name": f"gpu_{entry.offer.platform}_{name.partition('.')[0].casefold()}",
-                    "title": f"{where}: {name}",
-                    "language": language,
-                    "code": code,
-                    "notes": list(setup.notes),
-                }
+        yield from gpu_recipes(entry, setup)

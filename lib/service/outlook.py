@@ -20,8 +20,7 @@ from lib.cost.break_even import Axis, Kind, Option, Outlook, WayChange, price_op
 from lib.cost.usage import SLEEPS, measure_capacity
 from lib.errors import UnknownHardware
 from lib.model.spec import ModelSpec
-from lib.present.numbers import usd as usd_shown
-from lib.present.sentences import sentence
+from lib.present.sentences import sentence, way_change_sentence, way_configuration, way_label
 from lib.provenance import Caveat
 from lib.service.arguments import DaysPerMonth, Hardware, Model, argument, check_offer, one_of, some_of, whole_number
 from lib.service.cost import cost_answer, deploy, no_way_entry, way_entry
@@ -47,7 +46,6 @@ AXES: tuple[Axis, ...] = ("requests", "hours")
 PROVIDERS = "providers"
 WHERE = (*PLATFORMS, PROVIDERS)
 AUTO = "auto"
-ALL_DAY = 24
 
 
 class OutlookArguments(WorkloadArguments):
@@ -132,11 +130,11 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
         own_price=own,
     )
     deployment = deploy(app, catalog, spec, configuration.offer, configuration.request, always_on, prices[0] if prices else None)
-    runs_as = {id(one.offer): f"{one.request.precision} with {one.request.engine}" for one in (configuration, *best)}
+    requests = {id(one.offer): one.request for one in (configuration, *best)}
     return outlook_answer(
         view,
         bill,
-        line_entries(view, runs_as),
+        line_entries(view, requests),
         find_savings(deployment),
         spec=spec,
         offer=configuration.offer,
@@ -226,35 +224,15 @@ def _rejection(offer: Offer, judged: Recommendation) -> str:
     return next((sentence(one.reason) for one in judged.rejected if one.offer == offer), "")
 
 
-def label(option: Option, outlook: Outlook) -> str:
-    """A way in a few words, for a legend."""
-    if option.price is not None:
-        return f"Per token, {option.price.provider}"
-    if option.offer is None:
-        return ""
-    if option.kind == "zerogpu":
-        return "ZeroGPU, visitors' quota"
-    where = {"spaces": "Space", "endpoints": "Endpoint", "jobs": "Job", "tpu": "TPU"}[option.offer.platform]
-    how = "sleeping" if option.kind == "sleeping" else _hours(outlook)
-    if option.kind == "sleeping" and option.offer.platform == "endpoints":
-        how = "scaled to zero"
-    return f"{where} {option.offer.id}, {how}"
-
-
-def _hours(outlook: Outlook) -> str:
-    hours = outlook.usage.hours_per_day
-    if outlook.axis == "hours":
-        return "running"
-    return "always on" if hours == ALL_DAY else f"{hours.normalize():f} h a day"
-
-
-def line_entries(outlook: Outlook, runs: Mapping[int, str]) -> list[LineEntry]:
-    """Each way with its month at the stated use and its line; `runs` says by offer in which configuration."""
+def line_entries(outlook: Outlook, configurations: Mapping[int, MemoryRequest]) -> list[LineEntry]:
+    """Each way with its month at the stated use and its line; `configurations` are by the `id` of an offer."""
     lines = outlook.lines()
-    return [_line(option, outlook, points, runs) for option, points in zip(outlook.options, lines, strict=True)]
+    return [
+        _line(option, outlook, points, configurations.get(id(option.offer))) for option, points in zip(outlook.options, lines, strict=True)
+    ]
 
 
-def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], runs: Mapping[int, str]) -> LineEntry:
+def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], configuration: MemoryRequest | None) -> LineEntry:
     usage, rules, offer = outlook.usage, outlook.rules, option.offer
     total = price_option(option, usage, rules)
     stored = bill_storage(usage, rules.storage)
@@ -264,11 +242,11 @@ def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], ru
     requests = usage.requests_per_month
     return {
         "kind": option.kind,
-        "label": label(option, outlook),
+        "label": way_label(option, outlook),
         "hardware": "" if offer is None else offer.id,
         "platform": "providers" if offer is None else offer.platform,
         "name": (option.price.provider if option.price else "") if offer is None else offer.name,
-        "runs_as": _runs_as(option, runs),
+        "runs_as": way_configuration(option, configuration),
         "usd_per_hour": None if estimate is None else usd(estimate.usd_per_hour),
         "billed_hours_per_month": None if estimate is None else usd(estimate.billed_hours_per_month),
         "compute_usd_per_month": usd(compute),
@@ -283,13 +261,6 @@ def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], ru
 def _full_at(option: Option, usage: Usage) -> float | None:
     capacity = None if option.offer is None else measure_capacity(option.offer, option.usage(usage), option.speed)
     return None if capacity is None else float(capacity.requests_per_day)
-
-
-def _runs_as(option: Option, runs: Mapping[int, str]) -> str:
-    if option.offer is None:
-        return "less the account's credits"
-    ran = runs.get(id(option.offer), "")
-    return f"{ran}, on the visitors' quota" if option.kind == "zerogpu" else ran
 
 
 def _estimate(option: Option, outlook: Outlook) -> CostEstimate | None:
@@ -340,24 +311,16 @@ def _changes(outlook: Outlook, bills: Sequence[Sequence[Decimal | None]], lines:
         number = change.before  # a quota ends for each of the other ways at one place
         if not change.ends and outlook.options[change.before].offer is outlook.options[0].offer:
             number = change.after
-        changes.setdefault((float(change.at), lines[number]["label"]), _change(change, lines, outlook))
+        changes.setdefault((float(change.at), lines[number]["label"]), _change(change, lines, outlook.axis))
     return list(changes.values())
 
 
-def _change(change: WayChange, lines: Sequence[LineEntry], outlook: Outlook) -> ChangeEntry:
+def _change(change: WayChange, lines: Sequence[LineEntry], axis: Axis) -> ChangeEntry:
     before, after = lines[change.before]["label"], lines[change.after]["label"]
-    at = f"{change.at.quantize(Decimal('0.1')).normalize():,f}" if outlook.axis == "hours" else f"{change.at:,.0f}"
-    where = f"{at} {'hours' if outlook.axis == 'hours' else 'requests'} a day"
-    figure = usd_shown(change.usd_per_month)
-    message = (
-        f"“{before}” ends at {where}: more would need the quota of too many visitors."
-        if change.ends
-        else f"From {where} on, “{after}” costs less than “{before}”: {figure} a month there."
-    )
     return {
         "at": float(change.at),
         "usd_per_month": 0.0 if change.ends else float(change.usd_per_month),
         "before": before,
         "after": after,
-        "message": message,
+        "message": way_change_sentence(change, before, after, axis),
     }

@@ -38,9 +38,11 @@ from lib.live.measurements import NAMES, DatasetPush, Measurement, MeasurementKi
 from lib.live.zerogpu import size_for
 from lib.memory import MemoryEstimate, estimate_generation, estimate_memory, fit_memory
 from lib.model.spec import ModelSpec
+from lib.present.sentences import sentence
 from lib.present.tables import csv_text
-from lib.provenance import Caveat, Source
+from lib.provenance import Caveat, Reason, Source
 from lib.speed import ExplainedSpeed, SpeedRequest, predict_speed
+from lib.units import GIB
 from lib.workload import MemoryRequest
 
 _SOME_CPU = "CPU-2vCPU"  # for what it computes natively: the same for all of its kind
@@ -196,7 +198,7 @@ def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: C
         card = device(size_for(catalog, required_free_bytes(need, run.device) + placed_bytes))
         run = replace(run, device=replace(card, free_bytes=max(0, card.free_bytes - placed_bytes)))
         expected, need = _predict_need(run, config, catalog)
-    check_memory(need, run.device, _advice(run, config, need, catalog))
+    check_memory(need, run.device, sentence(_advice(run, config, need, catalog)))
     ask = MeasureRequest(
         config=config,
         precision=run.precision,
@@ -234,19 +236,19 @@ def _predict_need(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tupl
     return expected, need
 
 
-def _advice(run: Run, config: Mapping[str, Any], need: MemoryNeed, catalog: Catalog) -> str:
+def _advice(run: Run, config: Mapping[str, Any], need: MemoryNeed, catalog: Catalog) -> Reason:
     """What would fit: half the precision, a shorter prompt, a smaller model; the first that does."""
     allowed = usable_bytes(run.device)
     if run.precision == "fp32":
         half = _predict_need(replace(run, precision=HALF), config, catalog)[1]
         if half.total_bytes <= allowed:
-            return f"In bf16 it takes {half.total_bytes / 2**30:,.2f} GiB and fits."
+            return Reason("bf16_fits", {"total_gib": half.total_bytes / GIB})
     request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=run.prompt_tokens)
     longest = fit_memory(run.spec, request, allowed, _silicon(run, catalog)).max_context_tokens or 0
     if longest > run.output_tokens:
-        return f"A prompt of {longest - run.output_tokens:,} tokens would fit."
+        return Reason("shorter_prompt_fits", {"prompt_tokens": longest - run.output_tokens})
     most = (allowed - need.runtime_bytes) / (2 * _SMALLEST_CACHE)
-    return f"In bf16, a model of up to about {max(0.0, most) / 1e9:,.1f} billion parameters fits here. Name a smaller one."
+    return Reason("smaller_model_fits", {"billions": max(0.0, most) / 1e9})
 
 
 def _work(run: Run, expected: RunPrediction) -> RunWork:

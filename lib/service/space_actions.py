@@ -32,10 +32,9 @@ from lib.catalog.offers import Offer
 from lib.errors import BadArgument, HubError
 from lib.hub.space_answers import Space
 from lib.hub.spaces import Spaces
-from lib.present import numbers
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
-from lib.provenance import Caveat, Value
+from lib.provenance import Caveat, Reason, Value
 from lib.service.arguments import Checked, Flag, argument, check_text, check_whole, decimal_number, look_up_later, one_of, own_token
 from lib.service.endpoint import App
 from lib.service.space_status import (
@@ -264,11 +263,20 @@ def _cautions(space: Space, offer: Offer, sleep: SleepSetting) -> list[Caveat]:
 def _preview_switch(switch: Switch) -> ActionPreview:
     space, offer, catalog = switch.space, switch.offer, switch.catalog
     old, new = price(find_offer(catalog, space.hardware)), price(offer)
-    effects = [
-        f"{space.id} moves from {space.hardware or 'no hardware'} to {offer.id}: {_rate(new)} instead of {_rate(old)}.",
-        "The app restarts on the new hardware; the time of a build is not billed.",
-        sentence(describe_sleep(offer, switch.sleep.seconds, catalog.rules)),
-    ]
+    effects = (
+        Reason(
+            "hardware_changes",
+            {
+                "space": space.id,
+                "before": space.hardware or "",
+                "before_usd_per_hour": "" if old is None else old,
+                "after": offer.id,
+                "after_usd_per_hour": "" if new is None else new,
+            },
+        ),
+        Reason("restarts_on_new_hardware"),
+        describe_sleep(offer, switch.sleep.seconds, catalog.rules),
+    )
     change = None if old is None or new is None else new - old
     before, after = tier_entry(catalog, space.hardware, space.sleep_time_s), tier_entry(catalog, offer.id, switch.sleep.seconds)
     return _preview(space, "switch", catalog, before, after, effects, change, switch.caveats, confirm=offer)
@@ -276,14 +284,14 @@ def _preview_switch(switch: Switch) -> ActionPreview:
 
 def _preview_sleep(space: Space, seconds: int, catalog: Catalog) -> ActionPreview:
     flavor = space.requested_hardware or space.hardware
-    effects = [sentence(describe_sleep(find_offer(catalog, flavor), seconds, catalog.rules))]
+    effects = (describe_sleep(find_offer(catalog, flavor), seconds, catalog.rules),)
     before, after = tier_entry(catalog, flavor, space.sleep_time_s), tier_entry(catalog, flavor, seconds)
     return _preview(space, "sleep", catalog, before, after, effects, Decimal(0), _plan_sleep(space, seconds, catalog).caveats)
 
 
 def _preview_pause(space: Space, catalog: Catalog) -> ActionPreview:
     cost, billed = price(find_offer(catalog, space.hardware)), find_stage(space.stage).billed
-    effects = ["The app stops and visitors find it paused; only its owner can restart it.", "A paused Space is not billed."]
+    effects = Reason("app_stops"), Reason("paused_is_free")
     change = Decimal(0) if billed is False else None if cost is None or billed is None else -cost
     tier = tier_entry(catalog, space.hardware, space.sleep_time_s)
     return _preview(space, "pause", catalog, tier, tier, effects, change, ())
@@ -294,18 +302,14 @@ def _preview_restart(space: Space, catalog: Catalog, *, factory: bool) -> Action
     flavor = space.requested_hardware or space.hardware
     offer = find_offer(catalog, flavor)
     cost, billed = price(offer), find_stage(space.stage).billed
-    how = "It is built from scratch, without what earlier builds left, and starts anew." if factory else "The app starts anew."
-    bill = "not billed" if cost == 0 else f"billed {_rate(cost)} from the start of the app on"
     change = Decimal(0) if billed else None if cost is None or billed is None else cost
     tier = tier_entry(catalog, flavor, space.sleep_time_s)
-    effects = [how, f"On {flavor or 'its hardware'} it is {bill}."]
+    bill: dict[str, Value] = {"hardware": flavor or "", "usd_per_hour": "" if cost is None else cost}
+    effects = (
+        Reason("app_restarts", variant="factory" if factory else ""),
+        Reason("billed_again", bill, variant="free" if cost == 0 else ""),
+    )
     return _preview(space, "restart", catalog, tier, tier, effects, change, price_caveats(offer))
-
-
-def _rate(usd_per_hour: Decimal | None) -> str:
-    if usd_per_hour is None:
-        return "a price that is not known here"
-    return "nothing" if usd_per_hour == 0 else f"{numbers.usd(usd_per_hour)} an hour"
 
 
 def _preview(
@@ -314,7 +318,7 @@ def _preview(
     catalog: Catalog,
     before: TierEntry,
     after: TierEntry,
-    effects: list[str],
+    effects: tuple[Reason, ...],
     change: Decimal | None,
     caveats: tuple[Caveat, ...],
     confirm: Offer | None = None,
@@ -334,7 +338,7 @@ def _preview(
         change_usd_per_hour=whole,
         change_usd_per_month=per_month(whole),
         replicas=replicas,
-        effects=effects,
+        effects=[sentence(effect) for effect in effects],
         prices=price_entry(catalog.prices["spaces"]),
         caveats=caveat_entries(caveats),
         sources=source_entries((*(source for offer in involved for source in offer.sources), *catalog.rules.sleep.sources)),
