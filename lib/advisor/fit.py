@@ -21,10 +21,10 @@ from lib.memory import (
     MemoryEstimate,
     PerDevice,
     compose,
+    count_per_device,
     count_sequences,
     estimate_memory,
     fit_memory,
-    hold_model,
     host_memory,
     most_layers_on_card,
 )
@@ -224,7 +224,7 @@ def _hold(
 ) -> PerDevice:
     """The same silicon is offered by several platforms, and most questions differ only in length or number."""
     request = MemoryRequest(precision=precision, engine=engine, devices=devices, pictures=pictures, media=media)
-    return hold_model(spec.value, request, None if silicon is None else silicon.value)
+    return count_per_device(spec.value, request, None if silicon is None else silicon.value)
 
 
 def _needed_bytes(headroom: Headroom) -> int:

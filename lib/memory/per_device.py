@@ -1,4 +1,4 @@
-"""Bytes on the fullest device, as a function of tokens and batch, and the longest context and largest batch that fit it.
+"""Bytes on the fullest device, as a function of tokens and batch, and whether they fit: the longest context and largest batch that do.
 
     peak(T, B) = weights + runtime + activations + cache, at the worst length up to T
 
@@ -9,7 +9,7 @@ Tensor parallelism (vLLM) gives each device its share of every matrix and of the
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
@@ -21,15 +21,19 @@ from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, ByteRange, Claim, ru
 from lib.laws.training import StepPart
 from lib.memory.components import WHOLE, ActivationBytes, CacheBytes, Shares, WeightBytes, count_weight_bytes, is_latent
 from lib.memory.pipeline import OutputSize, PipelineMemory, StageBytes
-from lib.memory.resolve import ENDLESS, UNLIMITED, find_largest
+from lib.memory.resolve import ENDLESS, UNLIMITED, find_largest, resolve_request
 from lib.memory.training import TrainingMemory, estimate_training
 from lib.precision import QLORA
 from lib.workload import TrainingRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lib.catalog.offers import Offer
+    from lib.catalog.silicon import Accelerator, Cards
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import CacheTerm, ModelSpec
-    from lib.workload import Method
+    from lib.workload import MemoryRequest, Method
 
 
 _UNPACKED = frozenset({*QLORA.values(), "bnb-fp4", "bnb-int8"})
@@ -53,7 +57,7 @@ class PerDevice:
         if self.trains:
             self.runtime = {name: part for name, part in self.runtime.items() if name != WORKSPACE}  # among what was fitted
         self.on_gpu = None if request.gpu_layers is None else parallelism.layers_on_gpu(layers=self._layers, gpu_layers=request.gpu_layers)
-        self.host_weights = 0
+        self.host_weights = self.read_bytes = self.gpu_read_bytes = 0  # of layers beside a host; a step reads layers and output matrix
         self.device_weights = ceil_divide(of.total, request.devices) if self.trains else self._device_weights()
         self.device_runtime = sum(part.typical for part in self.runtime.values())
         unpacks = traits_of(request.engine).own_modules and request.precision in _UNPACKED
@@ -77,13 +81,14 @@ class PerDevice:
 
     def _offloaded_weights(self, on_gpu: int) -> int:
         """Bytes on the fullest GPU beside a host, which keeps the table and the other layers; a tied table lies on both."""
-        parts, n = self.weights.by_component, self.request.devices
-        table = parts.get("embeddings", 0)
-        output = (parts.get("head", 0) or table) if self.request.gpu_layers else 0
-        in_layers = self.weights.total - table - parts.get("head", 0)
+        parts = self.weights.by_component
+        table, head = parts.get("embeddings", 0), parts.get("head", 0)
+        output = (head or table) if self.request.gpu_layers else 0
+        in_layers = self.weights.total - table - head
         gpu_bytes = parallelism.gpu_part(in_layers, layers=self._layers, on_gpu=on_gpu)
-        self.host_weights = self.weights.total - gpu_bytes - (parts.get("head", 0) if output else 0)
-        return layer_split_bytes(in_layers=gpu_bytes, ends=output, layers=max(1, on_gpu), devices=n)
+        self.host_weights = self.weights.total - gpu_bytes - (head if output else 0)
+        self.read_bytes, self.gpu_read_bytes = in_layers + (head or table), gpu_bytes + output
+        return layer_split_bytes(in_layers=gpu_bytes, ends=output, layers=max(1, on_gpu), devices=self.request.devices)
 
     def host(self, tokens: int, batch: int) -> int:
         """Bytes in the memory of the host beside GPUs that hold some of the layers; 0 where everything lies on the devices."""
@@ -191,32 +196,129 @@ def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_
 
 @lru_cache(maxsize=1024)
 def _build(key: ById[ModelSpec], request: ResolvedRequest) -> PerDevice:
-    own = traits_of(request.engine).own_modules
-    of = _weights(key, request.precision, request.compute_dtype, keeps_fp32=own)
-    return PerDevice(key.value, request, of)
+    keeps_fp32 = traits_of(request.engine).own_modules
+    return PerDevice(key.value, request, _weights(key, request.precision, request.compute_dtype, keeps_fp32=keeps_fp32))
 
 
-def per_device(spec: ModelSpec, request: ResolvedRequest) -> PerDevice:
-    """The bytes of a request on each device; the last few hundred are remembered, so that a slider's move is arithmetic only."""
-    return _build(ById(spec), request)
+def count_per_device(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> PerDevice:
+    """The bytes of a request on each device, at any length and batch; remembered by what requests resolve to.
+
+    Raises:
+        BadArgument: as `lib.memory.resolve.resolve_request`.
+    """
+    return _build(ById(spec), resolve_request(spec, request, accelerator))
 
 
-def max_context(of: PerDevice, capacity: int, batch: int, host_capacity: int = UNLIMITED) -> int | None:
+def _find_largest(of: PerDevice, peak: Callable[[int], int], host: Callable[[int], int], capacity: int, host_bytes: int, limit: int) -> int:
+    """The largest n up to `limit` that fits the fullest device, and the host where it holds layers."""
+    most = find_largest(peak, capacity, limit)
+    return find_largest(host, host_bytes, most) if of.on_gpu is not None and most else most
+
+
+def max_context(of: PerDevice, capacity: int, batch: int, host_bytes: int) -> int | None:
     """Longest context that fits device and host, bounded by the model's own limit; None when nothing bounds it."""
     limit = of.spec.context_limit
     if limit is not None:
         limit -= of.request.media.tokens
         if limit < 1:
             return 0
-    most = find_largest(lambda tokens: of.peak(tokens, batch), capacity, limit or ENDLESS)
-    if of.on_gpu is not None and most:
-        most = find_largest(lambda tokens: of.host(tokens, batch), host_capacity, most)
+    most = _find_largest(of, lambda n: of.peak(n, batch), lambda n: of.host(n, batch), capacity, host_bytes, limit or ENDLESS)
     return None if limit is None and most == ENDLESS else most
 
 
-def max_batch(of: PerDevice, capacity: int, tokens: int, at_most: int = ENDLESS, host_capacity: int = UNLIMITED) -> int | None:
+@lru_cache(maxsize=4096)
+def max_batch(of: PerDevice, memory_bytes: int, tokens: int, host_bytes: int, at_most: int = ENDLESS) -> int | None:
     """Most sequences of this length that fit device and host, of `at_most` that are asked about; None when nothing bounds them."""
-    most = find_largest(lambda batch: of.peak(tokens, batch), capacity, at_most)
-    if of.on_gpu is not None and most:
-        most = find_largest(lambda batch: of.host(tokens, batch), host_capacity, most)
+    capacity = of.claim(tokens, 1).capacity_bytes(memory_bytes)
+    most = _find_largest(of, lambda n: of.peak(tokens, n), lambda n: of.host(tokens, n), capacity, host_bytes, at_most)
     return None if most == ENDLESS else most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFit:
+    """Whether a configuration fits the memory of an offer, and how far it could be stretched.
+
+    `capacity_bytes` is what the engine may fill of one device (its usable memory, or the share that the engine claims of it), `free_bytes`
+    what is left of that on the fullest device (negative when it does not fit), `max_context_tokens` and
+    `max_batch_size` the largest that still fit with everything else unchanged (0 = not even one; context is bounded by the model's own
+    limit, `None` = no limit found).
+    """
+
+    fits: bool
+    capacity_bytes: int
+    free_bytes: int
+    max_context_tokens: int | None
+    max_batch_size: int | None
+
+
+def fit_memory(
+    spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None, *, host_bytes: int | None = None
+) -> MemoryFit:
+    """Whether a request fits devices with this usable memory each, and the longest context and largest batch that would.
+
+    `host_bytes` is the usable memory of the host, which counts where layers are left to it; None where it is not known.
+
+    An engine that claims a share of the device at start has no more than that (`lib.laws.runtime`).
+    """
+    of = count_per_device(spec, request, accelerator)
+    return _fit(of, memory_bytes, request.context_tokens, request.batch_size, UNLIMITED if host_bytes is None else host_bytes)
+
+
+@lru_cache(maxsize=4096)
+def _fit(of: PerDevice, memory_bytes: int, tokens: int, batch: int, host_bytes: int) -> MemoryFit:
+    """As `fit_memory`, worked out once for silicon that several platforms offer; `free_bytes` is that of the scarcer of device and host."""
+    capacity_bytes = of.claim(tokens, batch).capacity_bytes(memory_bytes)
+    free = min(capacity_bytes - of.peak(tokens, batch), host_bytes - of.host(tokens, batch))
+    return MemoryFit(
+        fits=free >= 0,
+        capacity_bytes=capacity_bytes,
+        free_bytes=free,
+        max_context_tokens=max_context(of, capacity_bytes, batch, host_bytes),
+        max_batch_size=max_batch(of, memory_bytes, tokens, host_bytes),
+    )
+
+
+def count_sequences(
+    spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None, *, at_most: int = ENDLESS
+) -> int | None:
+    """Most sequences of the request's length that the engine holds at once on such devices; None where nothing bounds them.
+
+    With `at_most` nothing is searched for beyond it: one look shows that few requests all fit.
+    """
+    return max_batch(count_per_device(spec, request, accelerator), memory_bytes, request.context_tokens, UNLIMITED, at_most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheHeadroom:
+    """Bytes that are left for the cache on the fullest device, negative where nothing is, and what a sequence takes of them."""
+
+    of: PerDevice
+    capacity_bytes: int
+
+    def sequence_bytes(self, tokens: int) -> int:
+        """Bytes of the cache of one sequence, at the worst length up to so many tokens."""
+        return self.of.worst_cache(tokens, 1)
+
+
+def cache_headroom(spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None) -> CacheHeadroom:
+    """What devices with this usable memory each leave for the cache beside weights, runtime, and the activations of the request's size.
+
+    An engine that claims a share of the device at start has no more than that.
+    """
+    of = count_per_device(spec, request, accelerator)
+    capacity = of.claim(request.context_tokens, request.batch_size).capacity_bytes(memory_bytes)
+    return CacheHeadroom(of=of, capacity_bytes=capacity - of.beside_cache(request.context_tokens, request.batch_size))
+
+
+SYSTEM_SHARE = 0.05
+"""Of a CPU host's memory, for other processes of the container and for pages of mapped files. A judgement, not a measurement."""
+
+
+def host_memory(offer: Offer | Cards) -> int | None:
+    """Usable memory of the host that cards stand in, less the system's share; None where it is not known."""
+    return None if offer.ram_bytes is None else int(offer.ram_bytes * (1 - SYSTEM_SHARE))
+
+
+def usable_memory(offer: Offer | Cards) -> int | None:
+    """Usable memory of one device of an offer; of a CPU, its memory less the system's share. None where it is not known."""
+    return host_memory(offer) if offer.accelerator is None else offer.vram_bytes_per_accelerator

@@ -1,4 +1,4 @@
-"""The estimate: four parts that add up, each with its law, inputs and source; a range; caveats; and whether it fits a device.
+"""The estimate: four parts that add up, each with its law, inputs and source; a range; and caveats.
 
     total = weights + kv_cache + activation + runtime, summed over the devices
 
@@ -7,21 +7,26 @@ The parts are worded for people elsewhere (`lib.present`); here are the numbers,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lib.engines import traits_of
 from lib.laws import Law, pipeline, runtime
 from lib.laws.kv_cache_by_engine import LAWS
 from lib.laws.runtime import Claim
 from lib.laws.weights import rule_of_thumb_bytes
+from lib.memory.per_device import count_per_device
+from lib.memory.resolve import find_largest
 from lib.precision import lacks_stored_format, weight_format
 from lib.provenance import Caveat, Source, Value
 
 if TYPE_CHECKING:
+    from lib.catalog.silicon import Accelerator
     from lib.memory.per_device import PerDevice
     from lib.memory.pipeline import StageBytes
+    from lib.model.spec import ModelSpec
+    from lib.workload import MemoryRequest
 
 
 _TEXT = frozenset({"image-text-to-text", "video-text-to-text", "audio-text-to-text", "any-to-any"})
@@ -196,23 +201,6 @@ class MemoryEstimate:
         return tuple(Source(what=what, source=source, checked=CHECK_DATE) for what, source in rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryFit:
-    """Whether a configuration fits the memory of an offer, and how far it could be stretched.
-
-    `capacity_bytes` is what the engine may fill of one device (its usable memory, or the share that the engine claims of it), `free_bytes`
-    what is left of that on the fullest device (negative when it does not fit), `max_context_tokens` and
-    `max_batch_size` the largest that still fit with everything else unchanged (0 = not even one; context is bounded by the model's own
-    limit, `None` = no limit found).
-    """
-
-    fits: bool
-    capacity_bytes: int
-    free_bytes: int
-    max_context_tokens: int | None
-    max_batch_size: int | None
-
-
 _LAW_MARGIN = 0.15
 
 
@@ -294,4 +282,46 @@ def compose(of: PerDevice, tokens: int, batch: int) -> MemoryEstimate:
         per_device_bytes=claim.beside + of.fullest_share(share),
         claim=claim,
         host_bytes=of.host(tokens, batch),
+    )
+
+
+def estimate_memory(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> MemoryEstimate:
+    """What a request takes, by component; without an accelerator, on a GPU of which nothing else is known."""
+    return compose(count_per_device(spec, request, accelerator), request.context_tokens, request.batch_size)
+
+
+class GenerationMemory(NamedTuple):
+    """A prompt and its answer in turn: the estimates of the prompt, of the last length and of a single token; bytes made before the run.
+
+    `moments` are cache and activations at the fullest points: while the prompt is read, and at the last step.
+    """
+
+    prompt: MemoryEstimate
+    last: MemoryEstimate
+    single: MemoryEstimate
+    weights_bytes: int
+    moments: list[tuple[int, int]]
+
+
+def estimate_generation(
+    spec: ModelSpec, request: MemoryRequest, prompt_tokens: int, output_tokens: int, accelerator: Accelerator | None = None
+) -> GenerationMemory:
+    """What `generate` takes from its prompt to its last step; the last token is written and never read."""
+    lengths = (prompt_tokens, prompt_tokens + output_tokens - 1, 1)
+    prompt, last, single = (estimate_memory(spec, replace(request, context_tokens=max(1, n)), accelerator) for n in lengths)
+    moments = [(prompt.kv_cache_bytes, prompt.activation_bytes), (last.kv_cache_bytes, single.activation_bytes)]
+    return GenerationMemory(prompt, last, single, prompt.weights_bytes + spec.buffer_bytes, moments)
+
+
+def attention_scores(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> int:
+    """Bytes of attention scores on a device that a fused kernel would not hold: 0 where one is taken (`MemoryEstimate.high_bytes`)."""
+    return count_per_device(spec, request, accelerator).activation.scores(request.context_tokens, request.batch_size)
+
+
+def most_layers_on_card(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None, capacity_bytes: int) -> int:
+    """The most `gpu_layers` (llama.cpp's -ngl) with which a device holds no more than so many bytes, at most layers + 1; 0 for none."""
+    return find_largest(
+        lambda gpu_layers: estimate_memory(spec, replace(request, gpu_layers=gpu_layers), accelerator).per_device_bytes,
+        capacity_bytes,
+        spec.dimensions.layers + 1,
     )

@@ -13,9 +13,8 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Cards
 from lib.engines import MICRO_BATCH
 from lib.laws import parallelism
-from lib.memory import fit_memory, host_memory, usable_memory
-from lib.memory.per_device import per_device
-from lib.memory.resolve import UNLIMITED, resolve_request
+from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
+from lib.memory.resolve import UNLIMITED
 from lib.provenance import Caveat, Value
 from lib.speed.batch import SpeedRequest
 from lib.speed.hardware import PCIE_SLOT, TYPICAL_CPUS
@@ -62,18 +61,16 @@ def split_model(
         devices=hardware.accelerator_count,
         gpu_layers=request.gpu_layers,
     )
-    of = per_device(spec, resolve_request(spec, memory_request, hardware.silicon))
-    parts, on_gpu, layers = of.weights.by_component, of.on_gpu or 0, max(1, spec.dimensions.layers)
-    output = parts.get("head", 0) or parts.get("embeddings", 0)
-    in_layers = of.weights.total - parts.get("embeddings", 0) - parts.get("head", 0)
-    gpu_bytes = parallelism.gpu_part(in_layers, layers=layers, on_gpu=on_gpu) + (output if request.gpu_layers else 0)
-    read = max(1, in_layers + output)
+    of = count_per_device(spec, memory_request, hardware.silicon)
+    read, on_gpu, layers = max(1, of.read_bytes), of.on_gpu or 0, max(1, spec.dimensions.layers)
     host, caveats = _host(hardware, accelerators)
     fit = fit_memory(spec, memory_request, usable_memory(hardware) or UNLIMITED, hardware.silicon, host_bytes=host_memory(hardware))
     if not fit.fits:
         values = {"needed_gib": (fit.capacity_bytes - fit.free_bytes) / GIB, "capacity_gib": fit.capacity_bytes / GIB}
         caveats = (*caveats, Caveat("does_not_fit", values, variant="offload"))
-    return GpuHostSplit(_without_limit(hardware), host, min(1.0, gpu_bytes / read), read - gpu_bytes, on_gpu, layers, caveats)
+    return GpuHostSplit(
+        _without_limit(hardware), host, min(1.0, of.gpu_read_bytes / read), read - of.gpu_read_bytes, on_gpu, layers, caveats
+    )
 
 
 def _without_limit(hardware: Offer | Cards) -> Offer | Cards:

@@ -3,5 +3,5 @@
     summarise(run_all(Simulation(plan, steps, room, arrivals=draw_arrivals(10, 300, shape, random))), duration_s=300).ttft.p99
 
 `arrivals` are the requests, `simulation` serves them step by step (SimPy) with the times of `lib.speed.steps` and the memory of
-`lib.memory.cache_room`, `server` says what serves them and how much of it is needed, `latency` where a request's time goes.
+`lib.memory.cache_headroom`, `server` says what serves them and how much of it is needed, `latency` where a request's time goes.
 """

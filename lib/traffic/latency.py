@@ -28,7 +28,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
 from lib.engines import traits_of
 from lib.errors import BadArgument, UnreadableJson, UnsupportedModel, read_json
-from lib.memory import cache_room, count_sequences, estimate_memory, usable_memory
+from lib.memory import cache_headroom, count_sequences, estimate_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Reason, Value
 from lib.speed import Band, ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_each, predict_speed
@@ -300,7 +300,7 @@ def _check_memory(of: EngineConfig, hardware: Offer | Cards) -> int | None:
         devices=layout.tensor_parallel * layout.pipeline_stages,
     )
     check_room(
-        cache_room(of.spec, memory_request, memory, of.devices.silicon),
+        cache_headroom(of.spec, memory_request, memory, of.devices.silicon),
         hardware,
         RequestShape(prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens),
     )

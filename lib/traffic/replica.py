@@ -40,7 +40,7 @@ BLOCK_TOKENS = 16
 
 
 class CacheMemory(Protocol):
-    """Memory for the cache of one replica, on its fullest device (`lib.memory.CacheRoom`)."""
+    """Memory for the cache of one replica, on its fullest device (`lib.memory.CacheHeadroom`)."""
 
     @property
     def capacity_bytes(self) -> int:

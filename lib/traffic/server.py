@@ -26,7 +26,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
 from lib.engines import Engine, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
-from lib.memory import CacheRoom, cache_room, fit_memory, usable_memory
+from lib.memory import CacheHeadroom, cache_headroom, fit_memory, usable_memory
 from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
@@ -74,7 +74,7 @@ class Server:
     engine_config: EngineConfig
     plan: ServerPlan
     steps: StepTable
-    room: CacheRoom
+    room: CacheHeadroom
     engines: int
     usd_per_hour: Decimal | None
     longest_tokens: int
@@ -124,9 +124,9 @@ def resolve_server(
         memory_request = replace(memory_request, context_tokens=longest)
         most = fit_memory(spec, memory_request, memory, hardware.silicon).max_batch_size
         plan = replace(plan, max_batch_size=max(1, min(plan.max_batch_size, plan.max_batch_size if most is None else most)))
-        room = cache_room(spec, replace(memory_request, batch_size=plan.max_batch_size), memory, hardware.silicon)
+        room = cache_headroom(spec, replace(memory_request, batch_size=plan.max_batch_size), memory, hardware.silicon)
     else:
-        room = cache_room(spec, replace(memory_request, context_tokens=min(plan.token_budget, longest)), memory, hardware.silicon)
+        room = cache_headroom(spec, replace(memory_request, context_tokens=min(plan.token_budget, longest)), memory, hardware.silicon)
     check_room(room, hardware, shape)
     return Server(
         hardware=hardware,
@@ -157,7 +157,7 @@ def _check_stays(hardware: Offer | Cards) -> None:
         raise BadArgument("hardware", hardware.id, accepted)
 
 
-def check_room(room: CacheRoom, hardware: Offer | Cards, shape: RequestShape) -> None:
+def check_room(room: CacheHeadroom, hardware: Offer | Cards, shape: RequestShape) -> None:
     """Refuse hardware that does not hold the model with one request.
 
     Raises:

@@ -13,8 +13,7 @@ from lib import catalog
 from lib.catalog.silicon import Cards
 from lib.engines import ENGINES
 from lib.errors import BadArgument
-from lib.memory import estimate_memory, fit_memory, usable_memory
-from lib.memory.per_device import per_device
+from lib.memory import count_per_device, estimate_memory, fit_memory, usable_memory
 from lib.memory.resolve import find_largest, resolve_request
 from lib.memory.training import estimate_training
 from lib.model import bundled
@@ -101,7 +100,7 @@ def test_no_device_holds_less_than_its_share(question: tuple[str, MemoryRequest]
 def test_more_never_takes_less(question: tuple[str, MemoryRequest], tokens: int, sequences: int) -> None:
     """The peak grows with context and with batch."""
     name, request = question
-    of = per_device(spec(name), resolve_request(spec(name), request, None))
+    of = count_per_device(spec(name), request)
     here = of.peak(request.context_tokens, request.batch_size)
     assert of.peak(request.context_tokens + tokens, request.batch_size) >= here
     assert of.peak(request.context_tokens, request.batch_size + sequences) >= here
@@ -110,7 +109,7 @@ def test_more_never_takes_less(question: tuple[str, MemoryRequest], tokens: int,
 def test_tensors_that_shrink_as_the_cache_grows_do_not_lower_the_peak() -> None:
     """gpt-oss on eight devices with an fp8 cache: a token adds 24 576 / 8 bytes of cache; what a decode step holds falls by 4094."""
     model = spec("openai/gpt-oss-20b")
-    of = per_device(model, resolve_request(model, MemoryRequest(kv_precision="fp8", devices=8), None))
+    of = count_per_device(model, MemoryRequest(kv_precision="fp8", devices=8))
     assert of.activation.bytes(1, 1) - of.activation.bytes(2, 1) > 24_576 // 8
     assert of.peak(2, 1) >= of.peak(1, 1)
 
@@ -122,7 +121,7 @@ def test_the_longest_that_fits_fits_and_one_more_does_not(question: tuple[str, M
     name, request = question
     model = spec(name)
     found = fit_memory(model, request, gib * GIB)
-    of = per_device(model, resolve_request(model, request, None))
+    of = count_per_device(model, request)
     capacity = of.claim(request.context_tokens, request.batch_size).capacity_bytes(gib * GIB)
     assert found.capacity_bytes == capacity
     assert found.fits == (of.peak(request.context_tokens, request.batch_size) <= capacity)
