@@ -31,20 +31,31 @@ from lib.service.models import Models
 MIB = 2**20
 MANY_STATES = {"model_type": "qwen4_exp_text", "num_hidden_layers": 2, "number_of_conv_states": 10_000_000}
 """86 bytes for which lists of Python objects take gigabytes."""
-LIGHT = "import lib.service.build_process as worker; worker._warm_up = lambda: None; worker.main()"
+SECRET = "secret-of-the-server"
+LIGHT = """\
+import contextlib, sys, types
+sys.modules['lib.model.build'] = types.ModuleType('lib.model.build')
+sys.modules['lib.model.meta_device'] = types.SimpleNamespace(no_network=contextlib.nullcontext)
+import lib.service.build_process as worker
+worker._warm_up = lambda: None
+worker.main()
+"""
+"""The worker without torch and transformers, whose imports take 3 s of processor time, in questions that build nothing."""
 
 
 @pytest.fixture(scope="module")
 def real() -> Iterator[BuildProcess]:
-    """One child with torch and transformers for all tests that build, with little memory."""
+    """One child with torch and transformers for all tests that build, with little memory, of a server that has a token."""
     process = BuildProcess(memory_bytes=1 << 30)
-    yield process
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_TOKEN", SECRET)
+        yield process
     process.close()
 
 
 @pytest.fixture
 def build(monkeypatch: pytest.MonkeyPatch) -> Iterator[BuildProcess]:
-    """A child for questions that build nothing: the worker without its imports, which starts in half a second."""
+    """A child for questions that build nothing, which starts in a tenth of a second."""
     monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", LIGHT))
     process = BuildProcess(limit_s=10.0, memory_bytes=1 << 30, max_questions=3)
     yield process
@@ -93,16 +104,21 @@ def test_a_refusal_crosses_with_its_class_and_its_sentence(real: BuildProcess, c
     assert (type(there.value), str(there.value)) == (type(here.value), str(here.value))
 
 
-def test_the_child_sees_no_secret_and_no_network(build: BuildProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_sees_no_secret_and_no_network(real: BuildProcess) -> None:
     """Its environment is written word by word; every connection is refused."""
-    monkeypatch.setenv("HF_TOKEN", "secret-of-the-server")
-    seen = _run(build, "dict(__import__('os').environ)")
-    assert "secret-of-the-server" not in str(seen)
+    seen = _run(real, "dict(__import__('os').environ)")
+    assert SECRET not in str(seen)
     assert seen["HOME"] != os.environ.get("HOME")
     with pytest.raises(UnsupportedModel, match="would have to be fetched"):
-        _run(build, "__import__('socket').create_connection(('127.0.0.1', 9))")
+        _run(real, "__import__('socket').create_connection(('127.0.0.1', 9))")
+
+
+def test_the_child_s_home_is_taken_away(build: BuildProcess) -> None:
+    """It is a temporary folder of its own."""
+    home = Path(_run(build, "__import__('os').environ['HOME']"))
+    assert home.exists()
     build.close()
-    assert not Path(seen["HOME"]).exists()  # taken away again
+    assert not home.exists()
 
 
 def test_a_question_that_is_given_up_ends_its_child_and_the_next_one_is_answered(build: BuildProcess) -> None:
