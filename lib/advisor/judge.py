@@ -21,10 +21,11 @@ github.com/huggingface/blog stable-diffusion-inference-intel.md, 2023-03). The l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import groupby, islice
+from typing import TypeVar
 
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, Family, list_candidates
 from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, most_at_once, place_candidate
@@ -33,6 +34,7 @@ from lib.advisor.result import (
     DAYS_PER_MONTH,
     Configuration,
     ConfiguredHardware,
+    Cost,
     Entry,
     LesserSteps,
     OwnHardware,
@@ -59,6 +61,8 @@ from lib.laws.media_tokens import DEFAULT_S
 from lib.memory import usable_memory
 from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
+
+_Configured = TypeVar("_Configured", bound=ConfiguredHardware)
 
 CPU_TOKENS_PER_S = 8.0
 FIRST_ANSWER_S = 5.0
@@ -145,7 +149,8 @@ def judge_offers(offers: Sequence[Offer], requirements: Requirements) -> list[En
     model = requirements.model
     if model is None:
         return [_judge_without_model(offer, requirements) for offer in offers]
-    return [_conclude(offer, trial, requirements) for offer, trial in zip(offers, _try_all(offers, requirements, model), strict=True)]
+    trials = _try_all(offers, requirements, model)
+    return [_conclude(offer, trial, requirements, model) for offer, trial in zip(offers, trials, strict=True)]
 
 
 def judge_own(cards: Cards, requirements: Requirements) -> OwnHardware | None:
@@ -165,10 +170,10 @@ def judge_own(cards: Cards, requirements: Requirements) -> OwnHardware | None:
 
     def decide(one: Cards) -> ConfiguredHardware | tuple[Reason, ...]:
         trial = _try_all([one], requirements, model)[0]
+        if isinstance(trial, Reason):
+            return (trial,)
         best = _choose(one, trial, requirements)
-        if best is not None:
-            return best
-        return (trial,) if isinstance(trial, Reason) else trial.obstacles
+        return trial.obstacles if best is None else _configure(ConfiguredHardware, one, trial, best, model)
 
     verdict = decide(cards)
     if isinstance(verdict, ConfiguredHardware):
@@ -325,19 +330,29 @@ def _describe_lesser_steps(trial: Trial, step: int) -> LesserSteps:
     return "refused" if any(of.step < step for of in trial.too_slow) else "too_large"
 
 
-def _choose(hardware: Hardware, trial: Trial | Reason, requirements: Requirements) -> ConfiguredHardware | None:
-    """The best configuration of those that pass, with its reasons; what has no price is ordered as what is free."""
-    if isinstance(trial, Reason) or not trial.passing:
-        return None
-    model, price = requirements.model, hardware.usd_per_hour or Decimal(0)
-    best = min(
+def _choose(hardware: Hardware, trial: Trial, requirements: Requirements) -> Configuration | None:
+    """The best configuration of those that pass; what has no price is ordered as what is free."""
+    workload, price = requirements.workload, hardware.usd_per_hour or Decimal(0)
+    return min(
         trial.passing,
-        key=lambda of: order_configurations(of, price * of.replicas, requirements.workload.priority, requirements.family),
+        key=lambda of: order_configurations(of, price * of.replicas, workload.priority, requirements.family),
+        default=None,
     )
-    published = None if model is None else model.published
-    others = [of for of in trial.passing if of.candidate.step < best.candidate.step]
+
+
+def _configure(
+    kind: type[_Configured],
+    hardware: Hardware,
+    trial: Trial,
+    best: Configuration,
+    model: HostedModel,
+    reasons: Iterable[Reason] = (),
+    **cost: Cost,
+) -> _Configured:
+    """The hardware in its best configuration, with the reasons for it before any further ones."""
+    less_compressed = [of for of in trial.passing if of.candidate.step < best.candidate.step]
     lesser = _describe_lesser_steps(trial, best.candidate.step)
-    return ConfiguredHardware(
+    return kind(
         offer=hardware,
         precision=best.headroom.memory.precision,
         engine=best.candidate.engine,
@@ -351,24 +366,24 @@ def _choose(hardware: Hardware, trial: Trial | Reason, requirements: Requirement
         free_bytes=best.headroom.free_bytes,
         speed=best.speed,
         verdict=best.verdict,
-        reasons=(*explain_configuration(hardware, best, others, published, lesser), *best.reasons),
+        reasons=(*explain_configuration(hardware, best, less_compressed, model.published, lesser), *best.reasons, *reasons),
+        **cost,
     )
 
 
-def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements) -> Entry | Rejection:
+def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements, model: HostedModel) -> Entry | Rejection:
     """The entry of the best configuration, or every obstacle."""
     obstacles = list(find_obstacles(offer, requirements))
-    best = _choose(offer, trial, requirements)
+    best = None
     if isinstance(trial, Reason):
         obstacles.append(trial)
-    elif best is None:
+    elif (best := _choose(offer, trial, requirements)) is None:
         obstacles += trial.obstacles
     obstacles += _judge_budget(offer, requirements, 1 if best is None else best.replicas)
-    if obstacles or best is None:
+    if obstacles or best is None or isinstance(trial, Reason):
         return Rejection(offer=offer, reason=obstacles[0], also=tuple(obstacles[1:]))
     cost = price_offer(offer, requirements.workload, requirements.rules, best.speed.predicted, best.replicas)
-    configured = {one.name: getattr(best, one.name) for one in fields(best)}
-    return Entry(**configured | {"reasons": (*best.reasons, *explain_offer(offer, requirements.rules, cost))}, cost=cost)
+    return _configure(Entry, offer, trial, best, model, explain_offer(offer, requirements.rules, cost), cost=cost)
 
 
 def find_obstacles(offer: Offer, requirements: Requirements) -> tuple[Reason, ...]:

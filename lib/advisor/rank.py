@@ -79,7 +79,7 @@ def rank_entries(entries: Sequence[Entry], priority: Priority, family: Family) -
     cheapest_gpu = min(gpus, default=None)
     ordered = sorted(entries, key=_key(priority, family, cheapest_gpu, _group_speeds(entries) if priority == "fastest" else {}))
     best = find_frontier(ordered)
-    return tuple(replace(entry, pareto=number in best) for number, entry in enumerate(ordered))
+    return tuple(replace(entry, pareto=True) if number in best else entry for number, entry in enumerate(ordered))
 
 
 def _group_speeds(entries: Sequence[Entry]) -> dict[float, int]:

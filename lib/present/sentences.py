@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 
 from lib.advisor.savings import NoSaving, Saving
 from lib.answers.common import CaveatEntry, ReasonEntry
@@ -33,6 +34,7 @@ BOUNDS = {
 }
 SIDES = {"gpu": "GPU", "tpu": "TPU", "either": "either"}
 COMMITMENTS = {"on_demand": "on demand", "spot": "spot", "1_year": "one year committed", "3_years": "three years committed"}
+_WORDS = {"account": ACCOUNTS, "bound": BOUNDS, "commitment": COMMITMENTS, "kind": SIDES}
 GENERATES = frozenset({"generate", "vision_language"})
 
 
@@ -111,11 +113,9 @@ class _Figure:
 def format_value(name: str, value: Value) -> str:
     """A value as text, with its unit from the end of its name."""
     if isinstance(value, str | bool):
-        words = {"account": ACCOUNTS, "bound": BOUNDS, "commitment": COMMITMENTS, "kind": SIDES}.get(name, {})
-        return words.get(str(value), str(value))
-    for unit, format_unit in _UNITS:
-        if name.endswith(unit):
-            return format_unit(value)
+        return _WORDS[name].get(str(value), str(value)) if name in _WORDS else str(value)
+    if (format_unit := _find_unit(name)) is not None:
+        return format_unit(value)
     return f"{value:,}" if isinstance(value, int) else _plain(value)
 
 
@@ -141,6 +141,11 @@ _UNITS: tuple[tuple[str, Callable[[Number], str]], ...] = (
     ("seconds", seconds),
     ("_s", seconds),
 )
+
+
+@lru_cache(maxsize=1024)  # names that the code gives to values: some two hundred
+def _find_unit(name: str) -> Callable[[Number], str] | None:
+    return next((format_unit for unit, format_unit in _UNITS if name.endswith(unit)), None)
 
 
 # Ways to run a model, ways to save, break-even points, and the arithmetic of a comparison.

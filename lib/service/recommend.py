@@ -266,7 +266,7 @@ def _cost(cost: Cost) -> EntryCost:
 
 def ranked_entry(entry: Entry) -> RankedEntry:
     """Rented hardware that does it, as JSON."""
-    return fill(RankedEntry, entry.offer, entry, **configured_entry(entry), cost=_cost(entry.cost))
+    return {**configured_entry(entry), "cost": _cost(entry.cost), "pareto": entry.pareto}
 
 
 def configured_entry(entry: ConfiguredHardware) -> ConfiguredEntry:
