@@ -57,7 +57,7 @@ def _usable(p: Mapping[str, Any]) -> bool:
 def _case(p: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, float], tuple[str, float, str]]:
     whole, share = SHARES.get(p["accelerator"], (p["accelerator"], 1.0))
     engine = {"transformers+bitsandbytes": "transformers", "onnxruntime-cuda": "onnxruntime", "torchao-gptfast": "gpt-fast"}
-    filled = dict(p) | {
+    row = dict(p) | {
         "accelerator": whole,
         "engine": engine.get(p["engine"], p["engine"]),
         "task": TASKS[p["task"]],
@@ -65,9 +65,9 @@ def _case(p: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> tupl
         "quant": {"bnb-4bit": "nf4", "bnb-int8-decomp": "bnb-int8", "int4wo-64": "int4", "int8wo": "int8"}.get(p["quant"], p["quant"]),
     }
     sizes = SIZES.get(p["model"]) or models[p["model"]]
-    if p["quant"] not in {"bf16", "fp16", "fp32"} and filled["compute_dtype"] == "int8":
-        filled["compute_dtype"] = "fp16"
-    case, (card, _, arithmetic) = public_case(filled, {"params_b": p["params_b"], **sizes})
+    if p["quant"] not in {"bf16", "fp16", "fp32"} and row["compute_dtype"] == "int8":
+        row["compute_dtype"] = "fp16"
+    case, (card, _, arithmetic) = public_case(row, {"params_b": p["params_b"], **sizes})
     return case, (card, share, arithmetic)
 
 

@@ -166,15 +166,15 @@ def jacobian(x: Array, data: Data, base: Array, free: NDArray[np.bool_]) -> Arra
     for ix in AT.values():
         key = keys.get(len(ix))
         if key is not None and free[ix].any():
-            moved = x.copy()
-            moved[ix] += STEP
-            jacobian[rows, ix[key]] = (predict(moved, data) - base) / STEP
+            shifted_x = x.copy()
+            shifted_x[ix] += STEP
+            jacobian[rows, ix[key]] = (predict(shifted_x, data) - base) / STEP
         elif key is None:
             for i in ix:
                 if free[i] and (len(ix) != len(CLASSES) or data.classes[i - ix[0]]):
-                    moved = x.copy()
-                    moved[i] += STEP
-                    jacobian[:, i] = (predict(moved, data) - base) / STEP
+                    shifted_x = x.copy()
+                    shifted_x[i] += STEP
+                    jacobian[:, i] = (predict(shifted_x, data) - base) / STEP
     return jacobian
 
 

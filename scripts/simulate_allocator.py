@@ -96,17 +96,17 @@ class Allocator:
             for other in (block.before, block.after):
                 if other is None or not self.blocks[other].free:
                     continue
-                joined = self.blocks.pop(other)
-                pool.pop(bisect.bisect_left(pool, (joined.size, other)))
-                block.size += joined.size
+                neighbour = self.blocks.pop(other)
+                pool.pop(bisect.bisect_left(pool, (neighbour.size, other)))
+                block.size += neighbour.size
                 if other == block.before:
-                    block.before = joined.before
-                    if joined.before is not None:
-                        self.blocks[joined.before].after = name
+                    block.before = neighbour.before
+                    if neighbour.before is not None:
+                        self.blocks[neighbour.before].after = name
                 else:
-                    block.after = joined.after
-                    if joined.after is not None:
-                        self.blocks[joined.after].before = name
+                    block.after = neighbour.after
+                    if neighbour.after is not None:
+                        self.blocks[neighbour.after].before = name
             block.free = True
             bisect.insort(pool, (block.size, name))
 

@@ -98,8 +98,8 @@ def write(folder: Path) -> None:
             files[file].write(_masked(canonical({"id": name, **answer}), masks) + "\n")
             counts[file] += 1
             kinds[next(iter(answer))] += 1
-    for opened in files.values():
-        opened.close()
+    for stream in files.values():
+        stream.close()
     size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
     for file, count in counts.items():
         print(f"{count:6}  {file}")

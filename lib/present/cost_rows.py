@@ -230,8 +230,8 @@ def draw_bills(answer: OutlookAnswer) -> Figure:
         )
     if answer["stated"] > 0:
         figure.add_vline(x=answer["stated"], line={"width": 1.2, "dash": "dot", "color": MARK})
-        chosen = answer["lines"][0]["total_usd_per_month"]
-        figure.add_scatter(x=[answer["stated"]], y=[chosen], mode="markers", marker=RING, cliponaxis=False, hoverinfo="skip")
+        bill_usd = answer["lines"][0]["total_usd_per_month"]
+        figure.add_scatter(x=[answer["stated"]], y=[bill_usd], mode="markers", marker=RING, cliponaxis=False, hoverinfo="skip")
     if answer["axis"] == "hours":
         along = axis("Hours a day", range=[0, 24], dtick=4)
     else:
@@ -258,9 +258,9 @@ def _pieces(line: LineEntry, xs: Sequence[float]) -> list[tuple[list[float], lis
     full_at = _full(line, xs)
     if full_at is None:
         return [(list(xs), list(line["usd"]), line_dash(line))]
-    split = max(1, sum(x <= full_at for x in xs))
-    within = (list(xs[:split]), list(line["usd"][:split]), line_dash(line))
-    return [within, (list(xs[split - 1 :]), list(line["usd"][split - 1 :]), "dot")]
+    last = max(1, sum(x <= full_at for x in xs))
+    within = (list(xs[:last]), list(line["usd"][:last]), line_dash(line))
+    return [within, (list(xs[last - 1 :]), list(line["usd"][last - 1 :]), "dot")]
 
 
 VERDICTS = {

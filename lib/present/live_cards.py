@@ -43,16 +43,16 @@ def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: 
     return f'<p class="device" role="status">{text}{answers}</p>'
 
 
-def progress_line(note: str, done: int = 0, of: int = 0) -> str:
+def progress_line(note: str, steps: int = 0, total: int = 0) -> str:
     """The present step, with a bar where the amount of work is known."""
-    bar = f'<progress max="{of}" value="{done}" aria-label="Progress"></progress>' if of else ""
+    bar = f'<progress max="{total}" value="{steps}" aria-label="Progress"></progress>' if total else ""
     return f'<div class="working" role="status"><span class="pulse" aria-hidden="true"></span><span>{escape(note)}</span>{bar}</div>'
 
 
-def stage_list(names: Mapping[str, str], now: str) -> str:
+def stage_list(names: Mapping[str, str], stage: str) -> str:
     """The steps of a run, those that are done marked, and the present one."""
     order = list(names)
-    at = order.index(now) if now in names else 0
+    at = order.index(stage) if stage in names else 0
     items = "".join(
         f'<li class="{"done" if place < at else "now" if place == at else "ahead"}"{" aria-current=step" if place == at else ""}>'
         f"{escape(names[name])}</li>"
@@ -78,12 +78,12 @@ def chat_card(metrics: ChatMetrics, piece: ChatPiece) -> str:
     """What one answer took, each figure beside its prediction for exactly this run."""
     figures = ((figure.name, predicted_below(figure)) for figure in compare_figures(metrics))
     tokens = f"{whole(metrics['prompt_tokens'])} tokens read, {whole(metrics['output_tokens'])} written"
-    ended = _STOPPED.get(metrics["stopped"], "")
+    ending = _STOPPED.get(metrics["stopped"], "")
     return (
         '<section class="card run" aria-label="What this answer took">'
         f'<p class="eyebrow">{escape(metrics["model"])} in {escape(metrics["precision"])} on {escape(metrics["device"])}</p>'
         f"{definition_list(figures)}"
-        f'<p class="quiet">{tokens}; {ended}. Peak memory: {_PEAK_OF.get(metrics["peak_of"], "as measured")}.</p>'
+        f'<p class="quiet">{tokens}; {ending}. Peak memory: {_PEAK_OF.get(metrics["peak_of"], "as measured")}.</p>'
         f"{answer_details(piece)}</section>"
     )
 

@@ -435,10 +435,12 @@ def storage_line(status: LedgerStatus) -> str:
     """How many rows there are, where they lie, whether they outlive a restart, and what is wrong."""
     rows, own = status.rows, status.own_rows
     whose = f"{whole(own)} of them from this machine" if own < rows else "from this machine"
-    there = f"{count_words(rows, 'row')}, {whose}." if rows else "Nothing has been measured yet: the first run of Measure appears here."
+    rows_words = (
+        f"{count_words(rows, 'row')}, {whose}." if rows else "Nothing has been measured yet: the first run of Measure appears here."
+    )
     lasts = ", which outlives a restart" if status.lasting else ""  # where it does not, `kept` says so
     wrong = f" {status.problem}" if status.problem else ""
     return (
-        f'<p class="quiet kept" role="status">{escape(there)} New rows are kept in {escape(status.kept)}{lasts}.{escape(wrong)} '
+        f'<p class="quiet kept" role="status">{escape(rows_words)} New rows are kept in {escape(status.kept)}{lasts}.{escape(wrong)} '
         f"{escape(status.copied)} A row names the model and the device, never who asked or what was said.</p>"
     )

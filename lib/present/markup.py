@@ -43,11 +43,11 @@ def answer_actions(*, text: str, query: str | None, files: tuple[tuple[str, str,
         query: the link's query, or `None` when the question is too long for one.
         files: (label, file name, media type, content) of each download.
     """
-    copied = f'<button type="button" class="act" data-copy="{escape(text)}">Copy as text</button>'
-    linked = "" if query is None else f'<a class="act" data-copy-link href="{escape(query)}">Copy link</a>'
-    saved = "".join(download_link(*file) for file in files)
+    copy = f'<button type="button" class="act" data-copy="{escape(text)}">Copy as text</button>'
+    link = "" if query is None else f'<a class="act" data-copy-link href="{escape(query)}">Copy link</a>'
+    downloads = "".join(download_link(*file) for file in files)
     status = '<span class="sr" role="status"></span>'
-    return f'<div class="actions" role="group" aria-label="Copy, link, download">{copied}{linked}{saved}{status}</div>'
+    return f'<div class="actions" role="group" aria-label="Copy, link, download">{copy}{link}{downloads}{status}</div>'
 
 
 def bullet_list(items: list[str], name: str) -> str:
@@ -66,9 +66,9 @@ def fold(summary: str, inner: str, name: str = "rest") -> str:
     return f"<details{of_class}><summary>{summary}</summary>{inner}</details>"
 
 
-def refusal_note(sentence: str, failed: str = "Not answered.") -> str:
-    """The markup in place of an answer when the question was refused; `failed` says in two or three words what there is none of."""
-    return f'<div class="refusal" role="alert"><strong>{escape(failed)}</strong> {escape(sentence)}</div>'
+def refusal_note(sentence: str, outcome: str = "Not answered.") -> str:
+    """The markup in place of an answer when the question was refused; `outcome` says in two or three words what there is none of."""
+    return f'<div class="refusal" role="alert"><strong>{escape(outcome)}</strong> {escape(sentence)}</div>'
 
 
 def hint_note(sentence: str) -> str:
@@ -340,9 +340,9 @@ def agents_text(url: str, mcp: str, endpoints: Sequence[EndpointText]) -> str:
 
 def _endpoint_lines(endpoint: EndpointText) -> list[str]:
     marks = [word for word, holds in (("token", endpoint.account), ("waits", endpoint.waits), ("changes", endpoint.writes)) if holds]
-    marked = f" ({', '.join(marks)})" if marks else ""
+    marks_text = f" ({', '.join(marks)})" if marks else ""
     required = endpoint.arguments["required"]
-    lines = [f"### /{endpoint.name}{marked}", endpoint.summary]
+    lines = [f"### /{endpoint.name}{marks_text}", endpoint.summary]
     for name, schema in endpoint.arguments["properties"].items():
         missing = "required" if name in required else f"default {json.dumps(schema['default'])}"
         lines.append(f"- {name} ({_type_words(schema)}, {missing}): {schema['description']}")

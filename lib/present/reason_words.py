@@ -134,7 +134,7 @@ _ZEROGPU = {
     "zerogpu_declare_size": "Declare size={size}: weights above {limit_bytes} otherwise make calls xlarge, at twice the quota.",
     "zerogpu_long_call": "A call takes about {seconds}, above the default {default_s}: declare a longer duration.",
 }
-_REFUSED = {
+_REFUSALS = {
     "too_small": "Too small: in {precision} with {engine}, the nearest that was tried, it needs {needed_bytes} on the fullest device, "
     "which has {capacity_bytes}: {missing_bytes} are missing.",
     "too_small:context": "Too small: in {precision} with {engine}, the nearest that was tried, it needs {needed_bytes} on the fullest "
@@ -406,7 +406,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
     | _PRICE
     | _PLATFORM
     | _ZEROGPU
-    | _REFUSED
+    | _REFUSALS
     | _PROVIDER
     | _NOTES
     | _RIGHT_SIZE

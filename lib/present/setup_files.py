@@ -340,8 +340,8 @@ def _front_matter(entry: ConfiguredEntry, model: str, versions: Versions) -> str
     else:
         version = versions["gradio"].version
         metadata |= {"sdk": "gradio", "sdk_version": version, "python_version": versions.python.version, "app_file": "app.py"}
-    read = versions.suggested_hardware.checked
-    why = f"# the values documented for suggested_hardware lack {hardware} ({read}): choose it in the settings"
+    day = versions.suggested_hardware.checked
+    why = f"# the values documented for suggested_hardware lack {hardware} ({day}): choose it in the settings"
     if hardware in versions.suggested_hardware.values:
         metadata["suggested_hardware"] = hardware
         why = f"# suggested_hardware is advice and assigns nothing: choose {hardware} in the settings"

@@ -77,11 +77,11 @@ def status_card(status: SpaceStatus) -> str:
 
 
 def _prices(status: SpaceStatus) -> list[tuple[str, str]]:
-    there = bool(status["hardware"])
+    has_hardware = bool(status["hardware"])
     return [
         ("Hardware", tier_words(status["hardware_name"], status["hardware"])),
-        ("Price per hour", usd_per_hour(status["usd_per_hour"]) if there else "–"),
-        ("Price per month, always awake", usd_per_month(status["usd_per_month"]) if there else "–"),
+        ("Price per hour", usd_per_hour(status["usd_per_hour"]) if has_hardware else "–"),
+        ("Price per month, always awake", usd_per_month(status["usd_per_month"]) if has_hardware else "–"),
     ]
 
 
@@ -101,9 +101,9 @@ def _details(status: SpaceStatus) -> list[tuple[str, str]]:
 
 
 def _replicas(status: SpaceStatus) -> str:
-    now, target = status["replicas"], status["requested_replicas"]
-    words = whole(now, "not told") + (f", {whole(target)} asked for" if target is not None and target != now else "")
-    if (now or 1) > 1 and status["total_usd_per_hour"]:
+    replicas, target = status["replicas"], status["requested_replicas"]
+    words = whole(replicas, "not told") + (f", {whole(target)} asked for" if target is not None and target != replicas else "")
+    if (replicas or 1) > 1 and status["total_usd_per_hour"]:
         words += f": {usd(status['total_usd_per_hour'])} per hour, {usd_per_month(status['total_usd_per_month'])} per month together"
     return words
 
@@ -133,8 +133,8 @@ def size_card(answer: RightSizeAnswer) -> str:
     why = escape(current["reason"])
     name = escape(answer["model"] or "the model")
     head = f'<p class="eyebrow">The right size for {name}{need}</p><h2 id="size-name">{_verdict(answer)}</h2>'
-    now = f'<p class="quiet">{"Now" if current["fits"] is not False else "The current tier does not run it"}: {why}</p>' if why else ""
-    body = f"{now}{definition_list(figures)}{reasons}"
+    today = f'<p class="quiet">{"Now" if current["fits"] is not False else "The current tier does not run it"}: {why}</p>' if why else ""
+    body = f"{today}{definition_list(figures)}{reasons}"
     return f'<section class="card size" aria-labelledby="size-name">{head}{body}</section>'
 
 
@@ -187,11 +187,11 @@ _CSV = (
 def account_card(answer: AccountOverview) -> str:
     """The sum in a heading, what was not listed, the table."""
     rows = answer["resources"]
-    billed = sum(bool(row["usd_per_hour"]) for row in rows)
+    billed_rows = sum(bool(row["usd_per_hour"]) for row in rows)
     idle = answer["always_on"]
     head = f"{usd_per_month(answer['usd_per_month'])} a month" if answer["usd_per_month"] else "Nothing is billed by the month now"
     summary = (
-        f"{len(rows)} found, {billed} billed now at {usd(answer['usd_per_hour'])} per hour together. "
+        f"{len(rows)} found, {billed_rows} billed now at {usd(answer['usd_per_hour'])} per hour together. "
         + (f"{idle} of them never stop by themselves. " if idle > 1 else "One of them never stops by itself. " if idle else "")
         + "The month is 720 hours at what is billed now, and less where something sleeps; Jobs end by themselves and are not in it."
     )
@@ -266,8 +266,8 @@ def stop_button(kind: str, name: str) -> str:
 
 def stopped_note(answer: StopAnswer) -> str:
     """That it was done; in the Hub's own word for the stage."""
-    done = f"{escape(answer['name'])}: <code>{escape(answer['stage'])}</code>."
-    return f'<p class="hint" role="status">{done} List again to see the new sum.</p>'
+    result = f"{escape(answer['name'])}: <code>{escape(answer['stage'])}</code>."
+    return f'<p class="hint" role="status">{result} List again to see the new sum.</p>'
 
 
 # Actions: the review that names the price, the label that confirms it, the stages on the way.

@@ -55,7 +55,7 @@ def loads_head(measure: str) -> str:
     return chart_head(f"{MEASURES[measure][1]} by load", [*key, "thick: the chosen batching"])
 
 
-def draw_loads(answer: LoadsAnswer, measure: str, stated: float, chosen: str = "") -> Figure:
+def draw_loads(answer: LoadsAnswer, measure: str, stated_rate: float, chosen_policy: str = "") -> Figure:
     """A line for each policy along the requests per second, the chosen one thick, with the stated rate marked.
 
     All loads are on the axis from the start.
@@ -73,13 +73,16 @@ def draw_loads(answer: LoadsAnswer, measure: str, stated: float, chosen: str = "
             y=[point_figure(point, measure) for point in points],
             name=name,
             mode="lines+markers",
-            line={"width": 5 if policy == chosen else 2.5, "color": COLOURS[policy], "dash": DASHES[policy]},
-            marker={"size": 9 if policy == chosen else 5, "symbol": ["circle" if point["steady"] else "circle-open" for point in points]},
+            line={"width": 5 if policy == chosen_policy else 2.5, "color": COLOURS[policy], "dash": DASHES[policy]},
+            marker={
+                "size": 9 if policy == chosen_policy else 5,
+                "symbol": ["circle" if point["steady"] else "circle-open" for point in points],
+            },
             hovertemplate="%{y:.3~g}",
         )
     most = answer["most_requests_per_s"]
-    if 0 < stated <= most * 1.13:
-        figure.add_vline(x=stated, line={"width": 1.2, "dash": "dot", "color": MARK})
+    if 0 < stated_rate <= most * 1.13:
+        figure.add_vline(x=stated_rate, line={"width": 1.2, "dash": "dot", "color": MARK})
     scale = {"type": "log", "tickformat": "~g", "nticks": 6} if logarithmic else {"tickformat": "~s", "rangemode": "tozero"}
     along = axis("Requests per second", range=[0, most * 1.13], tickformat="~g")
     lay_out(figure, along, axis(title, **scale), hover="x unified")
@@ -201,8 +204,8 @@ def loads_csv(points: Sequence[LoadEntry]) -> str:
 def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     """Replicas and tiers that keep the targets at the 99th percentile, the cheapest first."""
     targets = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", need["max_ttft_s"]), ("TPOT", need["max_tpot_s"])) if limit > 0]
-    asked = "1 request per second needs" if rate == 1 else f"{rate:,.3g} requests per second need"
-    caption = f"What {asked} at p99 within {' and '.join(targets)}, cheapest first"
+    demand = "1 request per second needs" if rate == 1 else f"{rate:,.3g} requests per second need"
+    caption = f"What {demand} at p99 within {' and '.join(targets)}, cheapest first"
     heads = ("Hardware", "Replicas", "Total per hour", "TTFT p99", "TPOT p99", "USD per million")
     unsteady = sum(tier["replicas"] is not None and not tier["steady"] for tier in need["tiers"])
     note = sentence(Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(need["tiers"])})) if unsteady else ""

@@ -77,14 +77,14 @@ def _machine_is_known() -> bool:
 def build_login(*, acts: bool = True) -> LoginView:
     """The box that says who acts; where Spaces cannot be changed from here (`acts`), who looks."""
     with gr.Column(elem_classes="login"):
-        there = acts and can_sign_in()
-        gr.HTML(hint_note(_ACTIONS_OFF if not acts else _LOGIN if there else _NO_LOGIN))
-        button = gr.LoginButton("Sign in with Hugging Face", "Sign out ({})", icon=None, size="md", elem_id="login") if there else None
-        if there:
+        can_log_in = acts and can_sign_in()
+        gr.HTML(hint_note(_ACTIONS_OFF if not acts else _LOGIN if can_log_in else _NO_LOGIN))
+        button = gr.LoginButton("Sign in with Hugging Face", "Sign out ({})", icon=None, size="md", elem_id="login") if can_log_in else None
+        if can_log_in:
             gr.HTML(_FRAMED)
-        with gr.Accordion("Use a pasted token", open=not there, elem_classes="quiet-accordion"):
+        with gr.Accordion("Use a pasted token", open=not can_log_in, elem_classes="quiet-accordion"):
             token = token_field("token", "Your token", _FIELD)
-            if there:
+            if can_log_in:
                 gr.HTML(hint_note(_SCOPES))
     return LoginView(button=button, token=token)
 
@@ -108,11 +108,11 @@ def wire_login(view: LoginView, space: gr.Textbox) -> None:
         view.button.click(None, space, None, js="(space) => advisor.remember(space)", api_name="login_remembered", api_visibility="private")
 
 
-def token_of(pasted: str | None, signed: gr.OAuthToken | None) -> str | None:
+def token_of(typed_token: str | None, login_token: gr.OAuthToken | None) -> str | None:
     """The visitor's own token: the pasted one first; never the server's."""
-    if pasted and pasted.strip():
-        return pasted.strip()
-    return signed.token if signed is not None else None
+    if typed_token and typed_token.strip():
+        return typed_token.strip()
+    return login_token.token if login_token is not None else None
 
 
 def close_status(page: gr.Blocks) -> None:
@@ -202,9 +202,9 @@ def wire_account(view: AccountView, token: gr.Textbox, services: Services) -> No
     """List, review, stop; a token that was pasted is emptied once it was sent."""
     cleared: dict[Any, Any] = {view.card: "", view.confirm: gr.update(visible=False), view.reviewed: ""}
 
-    def ask(signed: gr.OAuthToken | None, pasted: str | None, owner: str | None) -> dict[Any, Any]:
-        markup, answer = overview_updates(services, owner, token_of(pasted, signed))
-        emptied = {view.table: markup, token: "" if pasted else gr.skip(), **cleared}
+    def ask(login_token: gr.OAuthToken | None, typed_token: str | None, owner: str | None) -> dict[Any, Any]:
+        markup, answer = overview_updates(services, owner, token_of(typed_token, login_token))
+        emptied = {view.table: markup, token: "" if typed_token else gr.skip(), **cleared}
         if answer is None:
             return {**emptied, view.stopping: gr.update(visible=False), view.to_stop: gr.skip(), view.owner: gr.skip()}
         choices = stop_choices(answer)
@@ -225,10 +225,10 @@ def wire_account(view: AccountView, token: gr.Textbox, services: Services) -> No
             view.reviewed: item,
         }
 
-    def confirm(signed: gr.OAuthToken | None, pasted: str | None, item: str) -> dict[Any, Any]:
-        markup, done = stop_markup(services, item, token_of(pasted, signed))
-        again = {view.confirm: gr.update(visible=not done), view.reviewed: "" if done else item}
-        return {view.card: markup, token: "" if pasted else gr.skip(), **again}
+    def confirm(login_token: gr.OAuthToken | None, typed_token: str | None, item: str) -> dict[Any, Any]:
+        markup, stopped = stop_markup(services, item, token_of(typed_token, login_token))
+        again = {view.confirm: gr.update(visible=not stopped), view.reviewed: "" if stopped else item}
+        return {view.card: markup, token: "" if typed_token else gr.skip(), **again}
 
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "minimal"}
     steps = list(cleared)

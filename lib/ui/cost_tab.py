@@ -197,8 +197,8 @@ class CostMarkup:
 
     def updates(self) -> list[Any]:
         """One value for each of `CostView.outputs`."""
-        there = gr.update(visible=self.chart is not None)
-        return [self.bill, there, self.head, self.chart, self.foot, self.ways, self.savings, there, self.laws]
+        visibility = gr.update(visible=self.chart is not None)
+        return [self.bill, visibility, self.head, self.chart, self.foot, self.ways, self.savings, visibility, self.laws]
 
 
 def build(services: Services) -> CostView:

@@ -87,33 +87,33 @@ class Page(gr.Blocks):
     def config(self, _: object) -> None:
         self._config = None
 
-    async def preprocess_data(self, *args: Any, **named: Any) -> Any:
+    async def preprocess_data(self, *args: Any, **keywords: Any) -> Any:
         """What the function of an event gets of the values that were sent.
 
         Raises:
             gr.Error: they are not those of its fields.
         """
         try:
-            return await super().preprocess_data(*args, **named)
+            return await super().preprocess_data(*args, **keywords)
         except Exception:  # noqa: BLE001  components raise all kinds
             raise gradio_error(OUTDATED, "invalid_input") from None
 
-    async def process_api(self, block_fn: Any, inputs: list[Any], *args: Any, **named: Any) -> Any:
+    async def process_api(self, block_fn: Any, inputs: list[Any], *args: Any, **keywords: Any) -> Any:
         """The answer of an event.
 
         Raises:
             gr.Error: a refusal, or a sentence without details where the mistake is ours.
         """
         if block_fn.api_visibility == "public":  # its own function does all this (`lib.ui.http.api.wrap_question`)
-            return await super().process_api(block_fn, inputs, *args, **named)
-        request = named.get("request")
+            return await super().process_api(block_fn, inputs, *args, **keywords)
+        request = keywords.get("request")
         token = visitor_token(request)
         with (
             refusing("event", block_fn.api_name, gradio_error, [*inputs, token]) as progress,
             sizes_in(_unit_of(request)),
             reading_as(token),
         ):
-            answer = await super().process_api(block_fn, inputs, *args, **named)
+            answer = await super().process_api(block_fn, inputs, *args, **keywords)
             progress.unfinished = bool(answer.get("is_generating"))  # Gradio asks once for each piece of a stream
             return answer
 
@@ -262,7 +262,7 @@ def scene_updates(scene_stream: Iterable[ButtonScene]) -> Iterator[list[Any]]:
         before = scene.busy
 
 
-def scenes(work: Callable[[], Iterator[Scene]], queue: str, failed: Callable[[str], Scene]) -> Iterator[Scene]:
+def scenes(work: Callable[[], Iterator[Scene]], queue: str, make_refusal: Callable[[str], Scene]) -> Iterator[Scene]:
     """What a run shows, one scene after the other; whatever goes wrong in the middle is the last scene.
 
     Closed early (the visitor pressed Stop or left) it closes the run, which ends what runs on the device.
@@ -271,7 +271,7 @@ def scenes(work: Callable[[], Iterator[Scene]], queue: str, failed: Callable[[st
         with turn(queue), close_on_exit(work()) as scene_stream:
             yield from scene_stream
     except AdvisorError as refused:
-        yield failed(str(refused))
+        yield make_refusal(str(refused))
     except Exception:
         log.exception("a run of the live demo failed")
-        yield failed(FAILED)
+        yield make_refusal(FAILED)

@@ -56,7 +56,7 @@ SLEEP_WORDS: tuple[tuple[str, int], ...] = (
 USUAL_SLEEP_S = 3_600
 OWN_SLEEP = frozenset({FREE_CPU_TIER, ZEROGPU_TIER})
 """Tiers whose sleep is the platform's own affair."""
-_CHANGED = "The form is not what was reviewed any more. Nothing was changed. Review it again."
+_FORM_CHANGED = "The form is not what was reviewed any more. Nothing was changed. Review it again."
 _STRANGER = (
     "To change a Space, your own Hugging Face token is needed. Sign in, or paste a token with write access to this Space under "
     "“Your token”. Nothing was changed."
@@ -144,7 +144,7 @@ def review_request(services: Services, request: SpaceRequest, token: str | None)
 def action_scenes(services: Services, confirmation: Confirmation | None, request: SpaceRequest, token: str | None) -> Iterator[Scene]:
     """Do what was reviewed and follow it: a switch or a restart until the Space runs, has failed, or time is over."""
     if confirmation is None or confirmation.request != request:
-        yield Scene(progress=refusal_note(_CHANGED), review=Review(card=""))
+        yield Scene(progress=refusal_note(_FORM_CHANGED), review=Review(card=""))
         return
     yield Scene(progress=sending_card(request.action, request.space))
     try:
@@ -274,7 +274,7 @@ def build(services: Services) -> FormView:
     )
 
 
-def wire(form: FormView, around: TabParts, services: Services) -> None:
+def wire(form: FormView, tab: TabParts, services: Services) -> None:
     """The form shows the fields that the action takes; whatever is changed in it makes a review void."""
 
     def shape(action: str, tier: str | None) -> dict[Any, Any]:
@@ -292,18 +292,20 @@ def wire(form: FormView, around: TabParts, services: Services) -> None:
         api_name="space_form_changed",
         api_visibility="private",
     )
-    _wire_review(form, around, services)
-    _wire_confirm(form, around, services)
+    _wire_review(form, tab, services)
+    _wire_confirm(form, tab, services)
 
 
-def _wire_review(form: FormView, around: TabParts, services: Services) -> None:
-    def review(signed: gr.OAuthToken | None, pasted: str | None, space: str, action: str, tier: str | None, sleep: int) -> dict[Any, Any]:
+def _wire_review(form: FormView, tab: TabParts, services: Services) -> None:
+    def review(
+        login_token: gr.OAuthToken | None, typed_token: str | None, space: str, action: str, tier: str | None, sleep: int
+    ) -> dict[Any, Any]:
         request = form_request(space, action, tier, sleep)
-        return {form.progress: "", **_review_updates(form, review_request(services, request, account.token_of(pasted, signed)))}
+        return {form.progress: "", **_review_updates(form, review_request(services, request, account.token_of(typed_token, login_token)))}
 
     form.review.click(
         review,
-        [around.token, around.space, *form.fields()],
+        [tab.token, tab.space, *form.fields()],
         [form.progress, *clear_review(form)],
         queue=False,
         show_progress="minimal",
@@ -312,12 +314,12 @@ def _wire_review(form: FormView, around: TabParts, services: Services) -> None:
     )
 
 
-def _wire_confirm(form: FormView, around: TabParts, services: Services) -> None:
+def _wire_confirm(form: FormView, tab: TabParts, services: Services) -> None:
     """The deed and its way through the queue, so that watching can be stopped; what the Hub was asked for is not."""
 
     async def confirm(
-        signed: gr.OAuthToken | None,
-        pasted: str | None,
+        login_token: gr.OAuthToken | None,
+        typed_token: str | None,
         confirmation: Confirmation | None,
         space: str,
         action: str,
@@ -325,8 +327,8 @@ def _wire_confirm(form: FormView, around: TabParts, services: Services) -> None:
         sleep: int,
     ) -> AsyncIterator[dict[Any, Any]]:
         request = form_request(space, action, tier, sleep)
-        async for scene in each_scene(action_scenes(services, confirmation, request, account.token_of(pasted, signed))):
-            yield {**_tab_updates(around, scene, stale=request.action == "switch"), **_scene_updates(form, scene, confirmation)}
+        async for scene in each_scene(action_scenes(services, confirmation, request, account.token_of(typed_token, login_token))):
+            yield {**_tab_updates(tab, scene, stale=request.action == "switch"), **_scene_updates(form, scene, confirmation)}
 
     def stop() -> dict[Any, Any]:
         return {form.progress: stopped_card(), form.stop: gr.update(visible=False)}
@@ -334,8 +336,8 @@ def _wire_confirm(form: FormView, around: TabParts, services: Services) -> None:
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     confirming = form.confirm.click(
         confirm,
-        [around.token, form.confirmation, around.space, *form.fields()],
-        [form.progress, form.stop, around.token, around.status, around.sized, around.use, *clear_review(form)],
+        [tab.token, form.confirmation, tab.space, *form.fields()],
+        [form.progress, form.stop, tab.token, tab.status, tab.sized, tab.use, *clear_review(form)],
         concurrency_limit=None,
         api_name="space_confirmed",
         **private,
@@ -349,12 +351,12 @@ async def each_scene(scenes: Iterator[Scene]) -> AsyncIterator[Scene]:
         yield scene
 
 
-def _tab_updates(around: TabParts, scene: Scene, *, stale: bool) -> dict[Any, Any]:
+def _tab_updates(tab: TabParts, scene: Scene, *, stale: bool) -> dict[Any, Any]:
     """The tab beside a scene: the token is emptied, and a right size that was found for another tier goes."""
     if scene.status is None:
-        return {around.token: "", around.status: gr.skip(), around.sized: gr.skip(), around.use: gr.skip()}
+        return {tab.token: "", tab.status: gr.skip(), tab.sized: gr.skip(), tab.use: gr.skip()}
     sized, use = (hint_note(RESIZED if scene.arrived else RESIZE), gr.update(visible=False)) if stale else (gr.skip(), gr.skip())
-    return {around.token: "", around.status: scene.status, around.sized: sized, around.use: use}
+    return {tab.token: "", tab.status: scene.status, tab.sized: sized, tab.use: use}
 
 
 def _scene_updates(form: FormView, scene: Scene, confirmation: Confirmation | None) -> dict[Any, Any]:

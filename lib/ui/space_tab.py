@@ -160,8 +160,8 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
 
     token = view.login.token
 
-    def look(signed: gr.OAuthToken | None, space: str | None, pasted: str | None, hardware: str | None) -> dict[Any, Any]:
-        markup = space_markup(services, space, account.token_of(pasted, signed))
+    def look(login_token: gr.OAuthToken | None, space: str | None, typed_token: str | None, hardware: str | None) -> dict[Any, Any]:
+        markup = space_markup(services, space, account.token_of(typed_token, login_token))
         sleeps = markup.sleep_time_s if markup.sleep_time_s in {seconds for _, seconds in SLEEP_WORDS} else USUAL_SLEEP_S
         return {
             view.status: markup.status,
@@ -175,9 +175,9 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
             **clear_review(form),
         }
 
-    def size(signed: gr.OAuthToken | None, space: str, pasted: str | None, model: str | None, *values: Any) -> dict[Any, Any]:
-        markup = size_markup(services, space, model, values, account.token_of(pasted, signed))
-        emptied = "" if pasted else gr.skip()  # the last step of looking; a token that is pasted meanwhile stays
+    def size(login_token: gr.OAuthToken | None, space: str, typed_token: str | None, model: str | None, *values: Any) -> dict[Any, Any]:
+        markup = size_markup(services, space, model, values, account.token_of(typed_token, login_token))
+        emptied = "" if typed_token else gr.skip()  # the last step of looking; a token that is pasted meanwhile stays
         return {view.sized: markup.card, view.pick: markup.tier, view.use: gr.update(visible=bool(markup.tier)), token: emptied}
 
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "minimal"}
@@ -202,6 +202,6 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
 
 def _tier_update(services: Services, hardware: str | None) -> Any:
     """The tiers of today; the hardware that is looked at is chosen, if it is one of them."""
-    choices, wanted = tier_choices(services), tier_of_hardware(hardware)
-    on_offer = any(value == wanted for _, value in choices)
-    return gr.update(choices=choices, value=wanted) if on_offer else gr.update(choices=choices)
+    choices, tier = tier_choices(services), tier_of_hardware(hardware)
+    on_offer = any(value == tier for _, value in choices)
+    return gr.update(choices=choices, value=tier) if on_offer else gr.update(choices=choices)

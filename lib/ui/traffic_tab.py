@@ -268,31 +268,31 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
         answer = services.simulate_batching(model, **arguments)
         name = model_name(answer["model"], model)
         of_loads = {argument: arguments[argument] for argument in OF_LOADS}
-        done = 1
+        step = 1
         card = ""
         with close_on_exit(services.stream_loads(model, arguments["hardware"], **of_loads)) as loads:
-            for answered in loads:
+            for points in loads:
                 if not card:
-                    card = batching_card(answer, name, answered["name"]) + _acts(answer, answered, name, model, values)
-                    yield TrafficScene(status=_progress(done), card=card, notes=answer_details(answer), busy=True)
-                done += 1
-                drawn = draw_loads(answered, measure, float(arguments["requests_per_s"]), str(arguments["policy"]))
-                yield TrafficScene(status=_progress(done), head=loads_head(measure), chart=drawn, loads=answered, busy=True)
-        card = batching_card(answer, name, answered["name"]) + _acts(answer, answered, name, model, values)
-        yield TrafficScene(status=_progress(done), card=card, table=loads_table(answered), busy=True)
+                    card = batching_card(answer, name, points["name"]) + _acts(answer, points, name, model, values)
+                    yield TrafficScene(status=_progress(step), card=card, notes=answer_details(answer), busy=True)
+                step += 1
+                figure = draw_loads(points, measure, float(arguments["requests_per_s"]), str(arguments["policy"]))
+                yield TrafficScene(status=_progress(step), head=loads_head(measure), chart=figure, loads=points, busy=True)
+        card = batching_card(answer, name, points["name"]) + _acts(answer, points, name, model, values)
+        yield TrafficScene(status=_progress(step), card=card, table=loads_table(points), busy=True)
         needs = ""
         if arguments["arrivals"] in {"poisson", "bursty"} and (arguments["max_ttft_s"] or arguments["max_tpot_s"]):
             with close_on_exit(services.stream_needs(model, **arguments)) as tiers:
                 for need in tiers:
                     needs = needs_table(need, float(arguments["requests_per_s"]))
-                    yield TrafficScene(status=_progress(done), needs=needs, busy=True)
-        yield TrafficScene(chart=drawn, needs=needs)  # once more, for a page that was still loading when it came
+                    yield TrafficScene(status=_progress(step), needs=needs, busy=True)
+        yield TrafficScene(chart=figure, needs=needs)  # once more, for a page that was still loading when it came
     except AdvisorError as refused:
         yield TrafficScene(status=ask.word_refusal(refused, "No simulation."))
 
 
-def _progress(done: int) -> str:
-    return progress_line("Simulating policies and loads." if done < _STEPS - 1 else "Finding what the targets need.", done, _STEPS)
+def _progress(step: int) -> str:
+    return progress_line("Simulating policies and loads." if step < _STEPS - 1 else "Finding what the targets need.", step, _STEPS)
 
 
 def _acts(answer: Any, loads: LoadsAnswer, name: str, model: str, values: Sequence[Value]) -> str:

@@ -74,9 +74,9 @@ def build() -> TrainView:
 
 def _inputs() -> workload.Inputs:
     q: workload.Inputs = {"method": gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments")}
-    for left, right in (("sequence", "microbatch"), ("rows", "row"), ("epochs", "accumulation")):
+    for first, second in (("sequence", "microbatch"), ("rows", "row"), ("epochs", "accumulation")):
         with gr.Row(elem_classes="pair"):
-            q[left], q[right] = workload.number(left, step=0.1 if left == "epochs" else 1), workload.number(right)
+            q[first], q[second] = workload.number(first, step=0.1 if first == "epochs" else 1), workload.number(second)
     q["where"] = gr.CheckboxGroup(list(ask.TRAINING_PLACES), value=["spaces", "jobs"], label="Where", elem_classes="plain-choices")
     with gr.Accordion("Adapters, optimizer, precision", open=False, elem_classes="quiet-accordion"):
         q["rank"] = workload.number("rank")
@@ -98,8 +98,8 @@ def _inputs() -> workload.Inputs:
 
 def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
     """The form as arguments of the API: an emptied field as its default, two devices where sharding is asked of one."""
-    filled = [field.default if value is None or value == [] else value for field, value in zip(ask.TRAIN, values, strict=True)]
-    arguments = ask.arguments(ask.TRAIN, filled)
+    filled_values = [field.default if value is None or value == [] else value for field, value in zip(ask.TRAIN, values, strict=True)]
+    arguments = ask.arguments(ask.TRAIN, filled_values)
     shared = arguments["sharding"] != "none"
     devices = max(2, int(arguments["devices"])) if shared else 1
     choices = {name: arguments[name] == "yes" for name in ("packing", "double_quantization")}

@@ -158,25 +158,25 @@ def fill_defaults(question: Question, values: Sequence[object]) -> list[object]:
     return [*values, *(parameter.default for parameter in rest)]
 
 
-def values_of(name: str, sent: Mapping[str, object]) -> list[object]:
+def values_of(name: str, call: Mapping[str, object]) -> list[object]:
     """The arguments that a call of this endpoint sends in order.
 
     Raises:
         InvalidInput: there is no list of them.
     """
-    values = sent.get("data")
+    values = call.get("data")
     if not isinstance(values, list):
         raise InvalidInput(f'The body has no list under "data". Accepted: {{"data": [...]}} with the arguments of {name} in order.')
     return values
 
 
-def token_of(sent: Mapping[str, object]) -> str | None:
+def token_of(call: Mapping[str, object]) -> str | None:
     """The caller's own token, if a call sends one.
 
     Raises:
         InvalidInput: it is not a text; its value is not repeated.
     """
-    token = sent.get("oauth_token")
+    token = call.get("oauth_token")
     if token is not None and not isinstance(token, str):
         raise InvalidInput('"oauth_token" is not a text. Accepted: your own Hugging Face token as a text, or nothing.')
     return token or None
@@ -204,8 +204,8 @@ _PRIVATE = 4
 
 def log_failure(doing: str, failure: BaseException, private: Iterable[object]) -> None:
     """Log a mistake of ours. Its words hold none of the `private` texts: a library may name the header that it could not send."""
-    sent = sorted((text for text in private if isinstance(text, str) and len(text) >= _PRIVATE), key=len, reverse=True)
-    texts = [form for text in sent for form in (text, ascii(text)[1:-1], ascii(text.encode("utf-8", "surrogatepass"))[2:-1])]
+    secrets = sorted((text for text in private if isinstance(text, str) and len(text) >= _PRIVATE), key=len, reverse=True)
+    texts = [form for text in secrets for form in (text, ascii(text)[1:-1], ascii(text.encode("utf-8", "surrogatepass"))[2:-1])]
     lines: list[str] = []
     error: BaseException | None = failure
     while error is not None:

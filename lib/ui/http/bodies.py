@@ -70,7 +70,7 @@ class Bodies:
         length = dict(scope["headers"]).get(b"content-length", b"")
         if length.isdigit() and (len(length) > 12 or int(length) > limit):  # noqa: PLR2004  a terabyte has 13 digits
             raise _too_large(limit)
-        body, counted = bytearray(), 0
+        body, bytes_counted = bytearray(), 0
         try:
             with anyio.fail_after(self._seconds):
                 more = True
@@ -83,14 +83,14 @@ class Bodies:
                     if len(body) > limit:
                         raise _too_large(limit)
                     beyond = max(0, len(body) - SMALL_BYTES)
-                    self._arriving[caller] += beyond - counted
-                    counted = beyond
+                    self._arriving[caller] += beyond - bytes_counted
+                    bytes_counted = beyond
                     if beyond and (self._arriving[caller] > OWN_AT_ONCE_BYTES or self._arriving.total() > self._at_once):
                         raise Crowded
         except TimeoutError:
             raise RefusedBody(408, f"The request did not arrive whole within {self._seconds:g} s. Send it again.") from None
         finally:
-            self._arriving[caller] -= counted
+            self._arriving[caller] -= bytes_counted
             if not self._arriving[caller]:
                 del self._arriving[caller]
         return bytes(body)
@@ -103,11 +103,11 @@ class Bodies:
         """
         return read_json(body, MOST_NODES) if len(body) <= SMALL_BYTES else await self.aside(read_json, body, MOST_NODES)
 
-    async def aside(self, read: Callable[..., Result], *given: object) -> Result:
-        """The same as `read(*given)`, on one of few threads: what takes more than a millisecond would hold up every other request."""
+    async def aside(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """`function(*arguments)`, on one of few threads: a read of more than a millisecond would hold up every other request."""
         if self._limit is None:
             self._limit = anyio.CapacityLimiter(_PARSERS)
-        return await anyio.to_thread.run_sync(read, *given, limiter=self._limit)
+        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._limit)
 
     async def json_object(self, body: bytes) -> dict[str, Any]:
         """The JSON object that a body has to be.
@@ -116,14 +116,14 @@ class Bodies:
             InvalidInput: it is none.
         """
         try:
-            sent = await self.parse(body)
+            value = await self.parse(body)
         except UnreadableJson:
-            sent = None
-        if not isinstance(sent, dict):
+            value = None
+        if not isinstance(value, dict):
             raise InvalidInput(
                 f"The body is not a JSON object of at most {MOST_NODES:,} values, or it is nested too deeply to be read as one."
             )
-        return sent
+        return value
 
 
 def _too_large(limit: int) -> RefusedBody:

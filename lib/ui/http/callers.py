@@ -351,8 +351,8 @@ class Sessions:
             await asyncio.sleep(_EVERY_S)
             waiting = self.sweep(time.monotonic())
 
-    def sweep(self, now: float) -> bool:
-        """Drop what is over at `now`, in seconds; whether a call still runs or an answer still waits to be read."""
+    def sweep(self, now_s: float) -> bool:
+        """Drop what is over at `now_s`; whether a call still runs or an answer still waits to be read."""
         queue, holder = self._page._queue, self._page.state_holder  # noqa: SLF001  Gradio tells it nowhere else
         running = {event.session_hash for event in queue.event_ids_to_events.values()}
         for session, state in list(holder.session_data.items()):
@@ -365,9 +365,9 @@ class Sessions:
                 holder.time_last_used.pop(session, None)
         answers, unread = queue.pending_messages_per_session, queue.pending_event_ids_session
         for session in {*answers, *unread} - running:
-            if unread.get(session) and now - self._ended.setdefault(session, now) < ANSWER_S:
+            if unread.get(session) and now_s - self._ended.setdefault(session, now_s) < ANSWER_S:
                 continue
             answers.pop(session, None)
             unread.pop(session, None)
-        self._ended = {session: ended for session, ended in self._ended.items() if session in unread and session not in running}
+        self._ended = {session: ended_s for session, ended_s in self._ended.items() if session in unread and session not in running}
         return bool(running or unread)

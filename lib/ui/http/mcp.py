@@ -240,22 +240,22 @@ _VERSIONS = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}")
 _METHOD_LENGTH = 100
 
 
-def refuse_message(sent: object, headers: Headers) -> JSONResponse | None:
+def refuse_message(message: object, headers: Headers) -> JSONResponse | None:
     """JSON-RPC's own answer to a message that is none; None for one that the server may have.
 
-    The server would die of some with a bare 500, and repeat others, whatever stands in them. `sent` is None where the body is no JSON.
+    The server would die of some with a bare 500, and repeat others, whatever stands in them. `message` is None where the body is not JSON.
     """
     version = headers.get("mcp-protocol-version")
-    if sent is None:
+    if message is None:
         sentence = (
             f"The body is not JSON of at most {MOST_NODES:,} values, or it is nested too deeply or holds a value that cannot be read."
         )
         return _refused_message(_PARSE_ERROR, sentence)
-    if not isinstance(sent, dict) or sent.get("jsonrpc") != "2.0" or not _is_method(sent.get("method")):
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not _is_method(message.get("method")):
         return _refused_message(
             _INVALID_REQUEST, 'The body is not one JSON-RPC request. Accepted: {"jsonrpc": "2.0", "id", "method", "params"}.'
         )
-    if type(sent.get("id", 0)) not in (int, str) or not isinstance(sent.get("params", {}), dict):
+    if type(message.get("id", 0)) not in (int, str) or not isinstance(message.get("params", {}), dict):
         return _refused_message(_INVALID_REQUEST, '"id" is not a whole number or a text, or "params" is not an object.')
     if version is not None and not _VERSIONS.fullmatch(version):
         return _refused_message(_INVALID_REQUEST, "The header MCP-Protocol-Version is not the date of a version, such as 2025-06-18.")

@@ -71,9 +71,9 @@ def closed_route(path: str) -> str | None:
     return _NOTHING if is_closed else None
 
 
-def holds_file(sent: Any) -> bool:
+def holds_file(payload: Any) -> bool:
     """Whether anything in a call's JSON would be taken for a file by Gradio (`gradio_client.utils.is_file_obj_with_meta`)."""
-    unread = [sent]
+    unread = [payload]
     while unread:
         value = unread.pop()
         if isinstance(value, list):
@@ -160,25 +160,25 @@ class ApiMiddleware:
         scope = name_caller(scope)
         body = await self._bodies.receive(scope, receive, self._most_bytes(path), scope[KEY])
         call = _CALL.fullmatch(path)
-        sent: Mapping[str, Any] = {}
+        payload: Mapping[str, Any] = {}
         if path.startswith(_MCP):
             refusal = refuse_message(await self._json_of_message(body), Headers(scope=scope))
             if refusal is not None:
                 await refusal(scope, receive, send)
                 return
         elif _is_numbered(path):
-            sent = _checked_call(await self._bodies.json_object(body))
-            self._check_number(sent)
+            payload = _checked_call(await self._bodies.json_object(body))
+            self._check_number(payload)
         elif call is not None and self._is_direct(call["how"], call["name"]):
             scope = {**scope, "path": f"/gradio_api/{'run' if call['how'] in _ONE_SHOT else call['how']}/{call['name']}"}
         elif call is not None:
-            sent, body = await self._checked_by_name(call["how"], call["name"], body)
-        page_event = self._is_page_event(path, sent)
+            payload, body = await self._checked_by_name(call["how"], call["name"], body)
+        page_event = self._is_page_event(path, payload)
         if has_cookies(scope) and (is_foreign(scope) or not page_event):
             scope = strip_login(scope)
-        if sent and self._sessions is not None:
-            self._sessions.watch(sent.get("session_hash"), of_the_page=page_event)
-        place = nullcontext() if self._places is None else self._places.place(self._device_queue(path, call, sent), scope[KEY])
+        if payload and self._sessions is not None:
+            self._sessions.watch(payload.get("session_hash"), of_the_page=page_event)
+        place = nullcontext() if self._places is None else self._places.place(self._device_queue(path, call, payload), scope[KEY])
         with place:
             await self._app(_with_length(scope, len(body)), _replay(body, receive), send)
 
@@ -205,22 +205,22 @@ class ApiMiddleware:
             with sessions.stream(session):
                 await self._app(scope, receive, send)
 
-    def _is_page_event(self, path: str, sent: Mapping[str, Any]) -> bool:
+    def _is_page_event(self, path: str, payload: Mapping[str, Any]) -> bool:
         """Whether this calls an event of the page: by a number, and not that of a public endpoint."""
-        number = sent.get("fn_index")
+        number = payload.get("fn_index")
         return _is_numbered(path) and type(number) is int and number not in self._public()
 
-    def _check_number(self, sent: Mapping[str, Any]) -> None:
+    def _check_number(self, payload: Mapping[str, Any]) -> None:
         """See that a call by number names a function and sends a list, so that Gradio does not die of it.
 
         Raises:
             UnknownEndpoint: there is no function of this number.
             InvalidInput: there is no list.
         """
-        number = sent.get("fn_index")
+        number = payload.get("fn_index")
         if number is None or (self._events is not None and number not in self._events):
             raise UnknownEndpoint("The page has no event of this number (fn_index). It is older than the app: load it again.")
-        values_of("the event", sent)
+        values_of("the event", payload)
 
     def _is_direct(self, how: str, name: str) -> bool:
         """Whether a route of our own answers this call.
@@ -238,10 +238,10 @@ class ApiMiddleware:
             )
         return False
 
-    def _device_queue(self, path: str, call: re.Match[str] | None, sent: Mapping[str, Any]) -> str | None:
+    def _device_queue(self, path: str, call: re.Match[str] | None, payload: Mapping[str, Any]) -> str | None:
         """The device queue that this call waits in; None where it waits for nothing."""
         if self._places is not None and _is_numbered(path):
-            return self._places.queue_of(sent.get("fn_index"))
+            return self._places.queue_of(payload.get("fn_index"))
         endpoint = self._endpoints.get(call["name"]) if call is not None else None
         return endpoint.queue if endpoint is not None else None
 
@@ -264,17 +264,17 @@ class ApiMiddleware:
             if name not in names:
                 raise UnknownEndpoint(f"There is no endpoint {quote_value(name)}. The endpoints are {', '.join(sorted(names))}.")
             return _checked_call(await self._bodies.json_object(body)), body
-        sent = await self._bodies.json_object(body)
-        token_of(sent)
+        payload = await self._bodies.json_object(body)
+        token_of(payload)
         if how == "call/v2":
-            keywords = {name: value for name, value in sent.items() if name != "oauth_token"}
+            keywords = {name: value for name, value in payload.items() if name != "oauth_token"}
             check_names(endpoint.question, keywords)
             await self._check_before_waiting(endpoint, keywords)
-            return _checked_call(sent), body
-        values = values_of(name, sent)
+            return _checked_call(payload), body
+        values = values_of(name, payload)
         full = fill_defaults(endpoint.question, values)
         await self._check_before_waiting(endpoint, dict(zip(public_signature(endpoint.question).parameters, full, strict=True)))
-        return _checked_call(sent), body if len(full) == len(values) else json.dumps(sent | {"data": full}).encode()
+        return _checked_call(payload), body if len(full) == len(values) else json.dumps(payload | {"data": full}).encode()
 
     async def _check_before_waiting(self, endpoint: Endpoint, arguments: Mapping[str, object]) -> None:
         """Refuse now what would be refused after a wait for the device.
@@ -299,7 +299,7 @@ def _is_numbered(path: str) -> bool:
     return path.rstrip("/") == _QUEUE_BY_NUMBER or (call is not None and call["name"] == _BY_NUMBER and call["how"] in _ONE_SHOT)
 
 
-def _checked_call(sent: dict[str, Any]) -> dict[str, Any]:
+def _checked_call(payload: dict[str, Any]) -> dict[str, Any]:
     """What a call of a function sends, when Gradio may have it.
 
     Raises:
@@ -307,20 +307,20 @@ def _checked_call(sent: dict[str, Any]) -> dict[str, Any]:
             numbers, a batch for its items), or a file is in it.
     """
     for name, types in _AROUND.items():
-        value = sent.get(name)
+        value = payload.get(name)
         if value is not None and type(value) not in types:
             raise InvalidInput(
                 f"{name} is not {' or '.join(_TYPE_WORDS[kind] for kind in types)}. The page and gradio_client send it right."
             )
-    token_of(sent)
-    session = sent.get("session_hash") or ""
+    token_of(payload)
+    session = payload.get("session_hash") or ""
     if not (session.isascii() and session.isprintable() and len(session) <= _SESSION_LENGTH):
         raise InvalidInput(f"session_hash is not a name of a session. Accepted: up to {_SESSION_LENGTH} plain characters.")
-    if sent.get("batched"):
+    if payload.get("batched"):
         raise InvalidInput('"batched" is not offered here. Send one call for each question.')
-    if holds_file(sent):
+    if holds_file(payload):
         raise InvalidInput(NO_FILES)
-    return sent
+    return payload
 
 
 def _with_length(scope: Scope, length: int) -> Scope:

@@ -321,21 +321,21 @@ class _QuestionRoutes:
     async def _read_values(self, request: Request) -> dict[str, Any]:
         return await self._state.bodies.json_object(await request.body())
 
-    async def _answer_json(self, sent: Mapping[str, Any], *, by_names: bool = False) -> str:
+    async def _answer_json(self, payload: Mapping[str, Any], *, by_names: bool = False) -> str:
         """The JSON text of a list of one, the answer.
 
         Raises:
             InvalidInput: what was sent does not fit the question.
             RefusedQuestion: the question was refused.
         """
-        question, token = self._endpoint.question, token_of(sent)
+        question, token = self._endpoint.question, token_of(payload)
         values: list[object] = []
         keywords: dict[str, object] = {}
         if by_names:
-            keywords = {name: value for name, value in sent.items() if name != "oauth_token"}
+            keywords = {name: value for name, value in payload.items() if name != "oauth_token"}
             check_names(question, keywords)
         else:
-            values = fill_defaults(question, values_of(self._name, sent))
+            values = fill_defaults(question, values_of(self._name, payload))
         if self._endpoint.takes_token:
             keywords["token"] = token
         work = functools.partial(self._answer, *values, **keywords)
