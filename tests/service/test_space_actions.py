@@ -147,7 +147,7 @@ def test_the_price_is_asked_for_again_before_it_is_confirmed(hub: SpaceStandIn) 
     for row in hub.hardware["spaces"]:
         if row["name"] == "l4x1":
             row |= {"unitCostMicroUSD": 15_000, "unitCostUSD": 0.015}
-    account = asking(hub, today=PriceFeed(load(), endpoint=hub.url).refresh, models=no_models)
+    account = asking(hub, today=PriceFeed(load(), endpoint=hub.url, limit_s=60.0).refresh, models=no_models)
     with pytest.raises(PriceNotConfirmed, match=r"costs 0\.90 USD per hour for each replica \(GET /api/spaces/hardware"):
         account.switch_hardware("ada/chat", "l4x1", 0.8, token=ADA)
     assert account.preview("ada/chat", "switch", "l4x1")["confirm_usd_per_hour"] == 0.9
