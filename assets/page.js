@@ -389,12 +389,14 @@
     }
   }, 1000);
 
+  const SAID_MS = 3000; // a button says so long what it did
   const said = (act, words) => {
     const status = act.parentElement.querySelector('[role="status"]');
     const label = act.dataset.label ?? (act.dataset.label = act.textContent);
-    act.textContent = words;
-    if (status) status.textContent = words;
-    setTimeout(() => { act.textContent = label; if (status) status.textContent = ""; }, 1600);
+    const say = (word, told) => { act.textContent = word; if (status) status.textContent = told; };
+    say(words, words);
+    clearTimeout(act.saying);
+    act.saying = setTimeout(say, SAID_MS, label, "");
   };
   const copied = async (text) => {
     try {
