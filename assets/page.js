@@ -99,7 +99,8 @@
     const digits = (value) => Number(value ?? 0).toLocaleString("en");
     // Cards are counted: an offer has a number of its own, and a Mac (M1-Pro-16GB) is one.
     document.documentElement.classList.toggle("owns", at.hardware !== "auto" && !/:|^M\d/.test(at.hardware));
-    if (folded) folded.textContent = `${digits(at.context)} tokens · ${digits(at.concurrency)} concurrent · ${digits(at.requests)} a day · ${at.account}`;
+    const tokens = document.querySelector("#q-context") ? `${digits(at.context)} tokens · ` : "";
+    if (folded) folded.textContent = `${tokens}${digits(at.concurrency)} concurrent · ${digits(at.requests)} a day · ${at.account}`;
   };
   const raise = (reference, typed, ...values) => {
     const before = tab;

@@ -94,10 +94,12 @@ def task_of(task: str, spec: ModelSpec | None) -> str:
         return _PLAIN.get(name, name)
     if spec is None:
         raise BadArgument("task", task, "inference-api when no model is named; otherwise name the model")
-    if spec.task in FAMILIES:
-        return spec.task
-    generates = spec.cache_terms is not None or spec.source == "rule_of_thumb"
-    return "text-generation" if generates else "feature-extraction"
+    return own_task(spec.task, generates=spec.cache_terms is not None or spec.source == "rule_of_thumb")
+
+
+def own_task(stated: str, *, generates: bool) -> str:
+    """The task that a model states; where that is none that is known, text is generated, or made into a vector."""
+    return stated if stated in FAMILIES else "text-generation" if generates else "feature-extraction"
 
 
 def able_families(spec: ModelSpec) -> frozenset[Family]:
@@ -121,6 +123,14 @@ def able_families(spec: ModelSpec) -> frozenset[Family]:
 def family_of(task: str) -> Family:
     """The family of a known task."""
     return FAMILIES[task]
+
+
+_LENGTHS: dict[Family, tuple[str, ...]] = {"encode": ("context", "prompt"), "speech": ("context", "answer"), "image": (), "video": ()}
+
+
+def lengths_of(family: Family) -> tuple[str, ...]:
+    """Which lengths a request of this family has: encoders answer nothing, the prompt of speech is sound, pictures have a size instead."""
+    return _LENGTHS.get(family, ("context", "prompt", "answer"))
 
 
 AS_STORED, EIGHT_BITS, FOUR_BITS = 0, 1, 2

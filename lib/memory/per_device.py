@@ -266,9 +266,10 @@ def fit_memory(
 
 @lru_cache(maxsize=4096)
 def _fit(of: PerDevice, memory_bytes: int, tokens: int, batch: int, host_bytes: int) -> MemoryFit:
-    """As `fit_memory`, worked out once for silicon that several platforms offer; `free_bytes` is that of the scarcer of device and host."""
-    capacity_bytes = of.claim(tokens, batch).capacity_bytes(memory_bytes)
-    free = min(capacity_bytes - of.peak(tokens, batch), host_bytes - of.host(tokens, batch))
+    """As `fit_memory`, worked out once for silicon that several platforms offer. A host that holds nothing is not the scarcer one."""
+    capacity_bytes, on_host = of.claim(tokens, batch).capacity_bytes(memory_bytes), of.host(tokens, batch)
+    free = capacity_bytes - of.peak(tokens, batch)
+    free = min(free, host_bytes - on_host) if on_host else free
     return MemoryFit(
         fits=free >= 0,
         capacity_bytes=capacity_bytes,

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Literal
 from urllib.parse import quote
 
+from lib.advisor.candidates import family_of
 from lib.answers.common import (
     Answer,
     CaveatEntry,
@@ -68,8 +69,8 @@ PART_COLOURS: dict[str, str] = {"weights": "#3d74b8", "cache": "#c98018", "activ
 
 
 def part_bytes(memory: Memory) -> dict[str, int]:
-    """Bytes of each part of a memory answer, in the order of `PARTS`."""
-    return {key: memory[field] for key, _, field in PARTS}
+    """Bytes of each part of a memory answer, in the order of `PARTS`; a model that keeps nothing of its tokens has no cache."""
+    return {key: memory[field] for key, _, field in PARTS if key != "cache" or memory[field]}
 
 
 def model_line(model: ModelAnswer) -> str:
@@ -138,6 +139,7 @@ def memory_legend(memory: Memory) -> str:
     rows = (
         (f'<i class="swatch {key}"></i>{label}', f"{gib(sizes[key])} <small>{share(sizes[key], total):.0f} %</small>")
         for key, label, _ in PARTS
+        if key in sizes
     )
     return definition_list(rows, "legend")
 
@@ -157,7 +159,7 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, confi
     if memory["host_bytes"]:
         where = f"{where if devices > 1 else 'on the GPU'}, {gib(memory['host_bytes'])} in the memory of the processor"
     as_on = f" · as recommended for {escape(configured)}" if configured else ""
-    settings = f"{escape(memory['precision'])} weights, {escape(memory['kv_precision'])} cache, {escape(memory['engine'])}"
+    settings = escape(memory_settings(memory))
     return (
         '<section class="card memory-card" aria-label="Memory needed"><h2 class="sr">Memory needed</h2>'
         f'<p class="eyebrow">{escape(model)} needs, {what}</p>'
@@ -165,6 +167,12 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, confi
         f'<p class="quiet">{settings}{as_on}{_between(memory)}</p>{_stages(memory)}{memory_bar(memory)}{memory_legend(memory)}'
         f"{rule_of_thumb_line(memory)}</section>"
     )
+
+
+def memory_settings(memory: MemoryAnswer) -> str:
+    """Precisions and engine in a phrase."""
+    cache = f"{memory['kv_precision']} cache, " if memory["kv_cache_bytes"] else ""
+    return f"{memory['precision']} weights, {cache}{memory['engine']}"
 
 
 def _stages(memory: MemoryAnswer) -> str:
@@ -245,16 +253,30 @@ def reason_lists(reasons: Sequence[ReasonEntry], assumptions: Sequence[str] = ()
     return bullet_list(first, "why") + (fold("Assumptions", bullet_list(folded, "notes")) if folded else "")
 
 
+REAL_TIME = "× real time"
+"""The unit of speed on sound: seconds of sound in a second."""
+
+
 def speed_figure(speed: EntrySpeed) -> tuple[str, str] | None:
     """What to call the speed, and the speed: predicted, on sound, in tokens or seconds of a request; else the bound, else nothing."""
     if speed["real_time_factor"] is not None:
-        return "Speed on sound", f"{speed['real_time_factor']:,.3g} × real time"
+        return "Speed on sound", f"{speed['real_time_factor']:,.3g} {REAL_TIME}"
     if speed["decode_tokens_per_s"] is not None:
         return "Speed per request", tokens_per_s(speed["decode_tokens_per_s"])
     if speed["request_s"] is not None:
         return "Time of a request", seconds(speed["request_s"])
     bound = speed["decode_tokens_per_s_upper_bound"]
     return None if bound is None else ("Speed per request, at best", tokens_per_s(bound))
+
+
+def request_words(speed: EntrySpeed, task: str) -> str:
+    """Which requests a predicted speed is that of."""
+    at_once, sound = speed["concurrency"] or 1, (speed["real_time_factor"] or 0) * (speed["request_s"] or 0)
+    if family_of(task) in {"image", "video"}:
+        return "1 picture or clip" if at_once == 1 else f"{at_once} pictures or clips at once"
+    prompt = f"{seconds(sound)} of sound" if sound else f"{speed['prompt_tokens']} prompt"
+    answer = " tokens" if speed["throughput_tokens_per_s"] is None else f" and {speed['output_tokens']} output tokens"
+    return f"{'1 request' if at_once == 1 else f'{at_once} concurrent requests'} with {prompt}{answer}"
 
 
 def precision_words(entry: ConfiguredEntry) -> str:
@@ -315,7 +337,7 @@ _KEYS = {"weights": "weights", "kv_cache": "cache", "cache": "cache", "activatio
 
 def memory_explanation(memory: MemoryAnswer) -> str:
     """Every part opened, then what the estimate leaves open, then the sources with their dates."""
-    opened = "".join(_part(part) for part in memory["parts"])
+    opened = "".join(_part(part) for part in memory["parts"] if part["name"] != "kv_cache" or part["bytes"])
     return f'<div class="explain">{opened}{caveat_list(memory["caveats"])}{source_list(memory["sources"])}</div>'
 
 
@@ -371,26 +393,6 @@ def answer_details(answer: Answer) -> str:
     """The caveats and sources of a result, folded behind a line."""
     inner = caveat_list(answer["caveats"]) + source_list(answer["sources"])
     return fold("Assumptions and sources", inner, "behind") if inner else ""
-
-
-SOONER, LATER = 0.95, 1.05
-"""Ratios of seconds that are called a change: a twentieth is within what predictions can tell."""
-
-
-def describe_speed_change(tpot_ratio: float | None, ttft_ratio: float | None) -> str:
-    """What a saving costs in speed, in words."""
-    if tpot_ratio is None and ttft_ratio is None:
-        return "speed is not predicted"
-    ratios = (("between tokens", tpot_ratio), ("to the first token", ttft_ratio))
-    changed = [words for name, ratio in ratios if ratio is not None and (words := _change(name, ratio))]
-    return "; ".join(changed) if changed else "about as fast"
-
-
-def _change(name: str, ratio: float) -> str:
-    if SOONER <= ratio <= LATER:
-        return ""
-    amount = f"{ratio:.1f} times as long" if ratio >= 2 else f"{abs(ratio - 1):.0%} {'longer' if ratio > 1 else 'shorter'}"  # noqa: PLR2004
-    return f"{amount.replace('%', ' %')} {name}"
 
 
 def solve_card(answer: SolveAnswer, model: str) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lib.answers.common import EntrySpeed, MemoryAnswer, PassEntry, RankedEntry, RooflineAnswer, SpeedEnd
+from lib.answers.common import EntrySpeed, MemoryAnswer, PassEntry, RecommendationAnswer, RooflineAnswer, SpeedEnd
 from lib.answers.model import TensorsAnswer
-from lib.present.cards import PART_COLOURS, PARTS, PLATFORM_COLOURS, PLATFORM_NAMES, part_bytes
+from lib.present.cards import PART_COLOURS, PARTS, PLATFORM_COLOURS, PLATFORM_NAMES, REAL_TIME, Memory, part_bytes, request_words
 from lib.present.markup import escape, fold
 from lib.present.numbers import gib, rate, share, size_unit, usd_per_month
 
@@ -87,18 +87,23 @@ _MARKS = 5
 _LINE_LETTERS = 14  # what the margin beside the chart has room for, also in bold
 
 
-def growth_head() -> str:
+def _labels(memory: Memory) -> dict[str, str]:
+    return {key: label for key, label, _ in PARTS if key in part_bytes(memory)}
+
+
+def growth_head(memory: MemoryAnswer) -> str:
     """The heading of the curve with the colours of the parts."""
-    return chart_head("Memory by context length", (f'<i class="swatch {name}"></i>{label}' for name, label, _ in PARTS))
+    return chart_head("Memory by context length", (f'<i class="swatch {name}"></i>{label}' for name, label in _labels(memory).items()))
 
 
 def growth_table(points: Sequence[tuple[int, MemoryAnswer]]) -> str:
     """The curve in numbers, behind a line: the parts on the fullest device at each context length."""
+    labels = _labels(points[0][1])
     rows = [
-        (f"{length:,}", *(gib(round(_per_device(memory, key))) for key, _, _ in PARTS), gib(int(memory["per_device_bytes"])))
+        (f"{length:,}", *(gib(round(_per_device(memory, key))) for key in labels), gib(int(memory["per_device_bytes"])))
         for length, memory in points
     ]
-    return curve_table(("Context, tokens", *(label for _, label, _ in PARTS), "Total"), rows)
+    return curve_table(("Context, tokens", *labels.values(), "Total"), rows)
 
 
 def draw_growth(
@@ -107,23 +112,20 @@ def draw_growth(
     context: int,
     highlight: tuple[str, int] | None = None,
 ) -> Figure:
-    """Memory on the fullest device against context length, as stacked areas under lines of what each card holds.
+    """Memory on the fullest device against context length (ascending), as stacked areas under lines of what each card holds.
 
-    Args:
-        points: (context in tokens, memory answer), ascending.
-        capacities: (name of the card, usable bytes of one), those worth a line.
-        context: the length asked for, marked.
-        highlight: that of the capacities whose card is looked at: its line is drawn solid and its name is bold.
+    `capacities` are names of cards with the usable bytes of one; `context` is asked for, and marked; the line of `highlight`, whose card is
+    looked at, is solid and its name bold.
     """
     from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
 
     figure, lengths, (unit, scale) = Figure(), [length for length, _ in points], size_unit()
-    for key, label, _ in PARTS:
+    for key, label in _labels(points[0][1]).items():
         heights = [_per_device(memory, key) / scale for _, memory in points]
         line, hover = {"width": 0.5, "color": PART_COLOURS[key]}, f"%{{y:.2f}} {unit}"
         area = {"stackgroup": "memory", "mode": "lines", "line": line, "fillcolor": PART_COLOURS[key], "hovertemplate": hover}
         figure.add_scatter(x=lengths, y=heights, name=label, **area)
-    top = max((sum(_per_device(memory, key) for key, _, _ in PARTS) for _, memory in points), default=0) / scale
+    top = max(int(memory["per_device_bytes"]) for _, memory in points) / scale
     near = dict.fromkeys([*_near(capacities, top), *([highlight] if highlight else [])])
     lines = _merge_labels(sorted(near, key=lambda pair: pair[1]))
     of_highlight = max((capacity for capacity, _ in lines if highlight and capacity <= highlight[1]), default=None)
@@ -263,7 +265,7 @@ class FrontPoint:
 class Front:
     """What the scatter draws.
 
-    `unit` is "tokens/s", or "requests/s" where nothing is decoded; `shape` says which requests; `pick` is the hardware to mark.
+    `unit` is "tokens/s", "× real time" on sound, "requests/s" where nothing is decoded; `shape` says which requests; `pick` is marked.
     """
 
     unit: str
@@ -272,33 +274,30 @@ class Front:
     pick: str = ""
 
 
-def speed_front(entries: Sequence[RankedEntry], pick: RankedEntry | None = None) -> Front:
+def speed_front(answer: RecommendationAnswer) -> Front:
     """The offers of a ranking that have a predicted speed, with price and range."""
-    with_speed = [(entry, speed, low, high) for entry in entries if (low := (speed := entry["speed"])["low"]) and (high := speed["high"])]
-    decodes = all(speed["throughput_tokens_per_s"] is not None for _, speed, _, _ in with_speed)
-    shape = ""
-    if with_speed:
-        first = with_speed[0][1]
-        answer = f" and {first['output_tokens']} output tokens" if decodes else " tokens"
-        together = "1 request" if first["concurrency"] == 1 else f"{first['concurrency']} concurrent requests"
-        shape = f"{together} with {first['prompt_tokens']} prompt{answer}"
-    points = tuple(_front_point(entry, (speed, low, high), decodes=decodes) for entry, speed, low, high in with_speed)
-    return Front(unit="tokens/s" if decodes else "requests/s", shape=shape, points=points, pick=pick["hardware"] if pick else "")
+    ranked = [(entry, entry["speed"]) for entry in answer["ranked"]]
+    told = [(entry, speed, low, high) for entry, speed in ranked if (low := speed["low"]) and (high := speed["high"])]
+    speeds, pick = [speed for _, speed, _, _ in told], answer["pick"]
+    decodes = all(speed["throughput_tokens_per_s"] is not None for speed in speeds)
+    unit = "requests/s" if not decodes else REAL_TIME if all(speed["real_time_factor"] for speed in speeds) else "tokens/s"
+    points = []
+    for entry, speed, *ends in told:
+        low, high = sorted(_rate_of(end, speed, unit) for end in ends)
+        runs_as, usd = f"{entry['precision']} with {entry['engine']}", entry["cost"]["total_usd_per_month"]
+        of = {name: entry[name] for name in ("hardware", "platform", "name", "pareto")}
+        points.append(FrontPoint(**of, runs_as=runs_as, usd=usd, value=_rate_of(speed, speed, unit), low=low, high=high))
+    shape = request_words(speeds[0], answer["task"]) if speeds else ""
+    return Front(unit=unit, shape=shape, points=tuple(points), pick=pick["hardware"] if pick else "")
 
 
-def _front_point(entry: RankedEntry, ends: Sequence[EntrySpeed | SpeedEnd], *, decodes: bool) -> FrontPoint:
-    value, one, other = ((end["throughput_tokens_per_s"] if decodes else 1 / (end["ttft_s"] or math.inf)) or 0.0 for end in ends)
-    return FrontPoint(
-        hardware=entry["hardware"],
-        platform=entry["platform"],
-        name=entry["name"],
-        runs_as=f"{entry['precision']} with {entry['engine']}",
-        usd=entry["cost"]["total_usd_per_month"],
-        value=value,
-        low=min(one, other),
-        high=max(one, other),
-        pareto=entry["pareto"],
-    )
+def _rate_of(end: EntrySpeed | SpeedEnd, speed: EntrySpeed, unit: str) -> float:
+    """The rate of all requests together at one end of the range of this speed."""
+    at_once, tokens = speed["concurrency"] or 1, end["throughput_tokens_per_s"] or 0.0
+    if unit == "requests/s":
+        return at_once / (end["ttft_s"] or math.inf)
+    together = at_once * (speed["real_time_factor"] or 0.0)
+    return tokens if unit == "tokens/s" else together * tokens / (speed["throughput_tokens_per_s"] or math.inf)
 
 
 def front_head(front: Front) -> str:

@@ -166,3 +166,23 @@ def deviation(value: Number, true: Number) -> str:
     if ratio >= 2:  # noqa: PLR2004  from twice on a factor reads better than a percentage
         return f"{ratio:.1f} times as much"
     return f"{off:.0f} % {side}"
+
+
+SOONER, LATER = 0.95, 1.05
+"""Ratios of seconds that are called a change: a twentieth is within what predictions can tell."""
+
+
+def describe_speed_change(tpot_ratio: float | None, ttft_ratio: float | None) -> str:
+    """What a saving costs in speed, in words."""
+    if tpot_ratio is None and ttft_ratio is None:
+        return "speed is not predicted"
+    ratios = (("between tokens", tpot_ratio), ("to the first token", ttft_ratio))
+    changed = [words for name, ratio in ratios if ratio is not None and (words := _change(name, ratio))]
+    return "; ".join(changed) if changed else "about as fast"
+
+
+def _change(name: str, ratio: float) -> str:
+    if SOONER <= ratio <= LATER:
+        return ""
+    amount = f"{ratio:.1f} times as long" if ratio >= 2 else f"{abs(ratio - 1):.0%} {'longer' if ratio > 1 else 'shorter'}"  # noqa: PLR2004
+    return f"{amount.replace('%', ' %')} {name}"

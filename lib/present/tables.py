@@ -11,19 +11,20 @@ import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from lib import precision
 from lib.answers.common import EntryCost, FitEntry, MemoryAnswer, OwnEntry, RankedEntry, RejectedEntry
 from lib.catalog.silicon import OWN
 from lib.present.cards import (
-    PARTS,
     PLATFORM_NAMES,
     caveat_list,
     memory_bar,
+    memory_settings,
     memory_words,
     note_list,
     own_text,
+    part_bytes,
     per_device_words,
     precision_words,
     speed_figure,
@@ -43,6 +44,7 @@ FitField = Literal[
 _FIT_FIELDS: tuple[FitField, ...] = get_args(FitField)
 
 
+Column = TypeVar("Column")
 Key = float | str | None
 """What a cell is sorted by; `None` stands last both ways."""
 
@@ -193,17 +195,22 @@ def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     by_price = sorted(
         fits, key=lambda fit: (fit["platform"] != OWN, not fit["fits"], fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0)
     )
+    heads = ["Hardware", "Memory on a device", "Fits", *_of_length(memory, "Longest context (tokens)"), "Concurrent requests", "Per hour"]
     rows = [_tier_row(fit, memory) for fit in by_price]
-    heads = ("Hardware", "Memory on a device", "Fits", "Longest context (tokens)", "Concurrent requests", "Per hour")
     more = f"more, {sum(fit['fits'] for fit in fits)} of all {len(rows)} fit"
-    tools = TableTools(keys=list(map(_tier_keys, by_price)), first=FIRST_ROWS, more=more, search="Search")
+    tools = TableTools(keys=[_tier_keys(fit, memory) for fit in by_price], first=FIRST_ROWS, more=more, search="Search")
     return table_markup("Where it fits, cheapest first", heads, rows, "tiers", tools)
 
 
-def _tier_keys(fit: FitEntry) -> tuple[Key, ...]:
+def _of_length(memory: MemoryAnswer, column: Column) -> list[Column]:
+    """A column that stands in the table of what has a length: a pipeline, which runs in stages, has none."""
+    return [] if memory["stages"] else [column]
+
+
+def _tier_keys(fit: FitEntry, memory: MemoryAnswer) -> tuple[Key, ...]:
     unbounded = float("inf")
     longest, most = (unbounded if value is None else value for value in (fit["max_context_tokens"], fit["max_batch_size"]))
-    return fit["name"], fit["capacity_bytes"], fit["free_bytes"], longest, most, fit["usd_per_hour"]
+    return fit["name"], fit["capacity_bytes"], fit["free_bytes"], *_of_length(memory, longest), most, fit["usd_per_hour"]
 
 
 def _tier_row(fit: FitEntry, memory: MemoryAnswer) -> tuple[str, ...]:
@@ -221,7 +228,7 @@ def _tier_row(fit: FitEntry, memory: MemoryAnswer) -> tuple[str, ...]:
         hardware_name(fit["name"], fit["hardware"], fit["platform"]),
         f"{bar}<small>{gib_figure(need)} of {gib(capacity)}{shared}</small>",
         room,
-        whole(fit["max_context_tokens"], "no limit found") if fit["max_context_tokens"] != 0 else "none",
+        *_of_length(memory, whole(fit["max_context_tokens"], "no limit found") if fit["max_context_tokens"] != 0 else "none"),
         whole(fit["max_batch_size"], "no limit found") if fit["max_batch_size"] != 0 else "none",
         usd_per_hour(fit["usd_per_hour"]),
     )
@@ -283,9 +290,8 @@ def pick_text(pick: RankedEntry | None, model: str, own: OwnEntry | None = None)
 
 def memory_text(memory: MemoryAnswer, model: str) -> str:
     """A memory answer in a few plain lines."""
-    parts = ", ".join(f"{label.lower()} {gib(memory[field])}" for _, label, field in PARTS)
-    settings = f"{memory['precision']} weights, {memory['kv_precision']} cache, {memory['engine']}"
-    return f"{model}: {gib(memory['total_bytes'])} ({settings}).\n{parts}."
+    parts = ", ".join(f"{part} {gib(size)}" for part, size in part_bytes(memory).items())
+    return f"{model}: {gib(memory['total_bytes'])} ({memory_settings(memory)}).\n{parts}."
 
 
 def fits_csv(fits: Sequence[FitEntry]) -> str:

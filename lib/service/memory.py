@@ -38,7 +38,7 @@ from lib.memory import fit_memory, host_memory, usable_memory
 from lib.memory.pipeline import StageBytes, resolve_size
 from lib.memory.resolve import choose_engine, encoder_caveats, limit_context, picture_caveats, split_caveats
 from lib.model.spec import ModelSpec
-from lib.present.cards import describe_speed_change
+from lib.present.numbers import describe_speed_change
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Reason, Value
 from lib.service.arguments import (

@@ -192,8 +192,10 @@ WORKLOAD: tuple[Field, ...] = (
 (`FIELDS_BY_MEDIUM`)."""
 FIELDS_BY_MEDIUM: dict[str, tuple[str, ...]] = {
     "pictures": ("width", "height", "denoising", "guidance"), "clips": ("frames",), "images": ("images",), "sound": ("sound",),
+    "context": (), "prompt": ("prompt",), "answer": ("answer",),
 }  # fmt: skip
-"""What a model may make, or take beside text or in its place, and the questions about that, by name: each medium has a row."""
+"""What a model may make, or take beside text or in its place, which lengths its requests have (`lib.advisor.candidates.lengths_of`), and
+the questions about that, by name: each medium has a row. The context keeps its value."""
 RECOMMEND: tuple[Field, ...] = (
     Field(argument="task", name="task", default="auto", choices=tuple(value for _, value in TASKS), label="Task"),
     Field(argument="priority", name="priority", default="balanced", choices=PRIORITIES, label="Priority"),

@@ -37,6 +37,7 @@ class MemoryView:
     need: gr.HTML
     tiers: gr.HTML
     curve_box: gr.Column
+    curve_head: gr.HTML
     curve: gr.Plot
     curve_table: gr.HTML
     explain: gr.HTML
@@ -75,7 +76,7 @@ def build(services: Services) -> MemoryView:
             with gr.Accordion("How each number is computed", open=False, elem_classes="quiet-accordion"):
                 explain = gr.HTML(elem_id="explain")
             with gr.Column(elem_id="curve", visible=False) as curve_box:
-                gr.HTML(growth_head())
+                curve_head = gr.HTML()
                 curve = gr.Plot(label="Memory by context length", show_label=False)
                 curve_table = gr.HTML()
             precisions = memory_boxes.build_precisions()
@@ -88,6 +89,7 @@ def build(services: Services) -> MemoryView:
         need=need,
         tiers=fits,
         curve_box=curve_box,
+        curve_head=curve_head,
         curve=curve,
         curve_table=curve_table,
         explain=explain,
@@ -143,10 +145,10 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
     }
     if makes_pictures(services, model):
         arguments |= {name: of_workload[name] for name in ("width", "height", "frames", "guidance")} | {"offload": of_tab["offload"]}
-        return MemoryQuestion(arguments={name: value for name, value in arguments.items() if name != "context_tokens"})
+    else:
+        arguments |= {name: of_workload[name] for name in MEDIA_ARGUMENTS}
     if of_tab["mode"] != "inference":
         return MemoryQuestion(arguments=arguments)
-    arguments |= {name: of_workload[name] for name in MEDIA_ARGUMENTS}
     choice = workload.choose_hardware(services, model, values)
     arguments["hardware"] = choice.hardware
     entry = choice.entry
@@ -186,12 +188,13 @@ def memory_markup(services: Services, model: str, values: Sequence[Value]) -> Me
 
 
 def curve_updates(services: Services, model: str, limit: int, values: Sequence[Value]) -> list[Any]:
-    """The chart of memory over context and its table, everything else as asked; none where there is no answer (the card says why)."""
+    """The chart of memory over context, its heading and its table; none where there is no answer (the card says why)."""
+    nothing = ["", None, ""]
     if not model:
-        return [None, ""]
+        return nothing
     try:
         if makes_pictures(services, model):
-            return [None, ""]
+            return nothing
         question = memory_question(services, model, values).arguments
         context = question["context_tokens"]
         points = [
@@ -199,10 +202,11 @@ def curve_updates(services: Services, model: str, limit: int, values: Sequence[V
             for length in choose_lengths(context, limit)
         ]
     except AdvisorError:
-        return [None, ""]
+        return nothing
     fits, hardware = points[0][1]["fits"], question.get("hardware")
     of_hardware = list_capacities([fit for fit in fits if hardware in {f"{fit['platform']}:{fit['hardware']}", fit["hardware"]}])
-    return [draw_growth(points, list_capacities(fits), int(context), of_hardware[0] if of_hardware else None), growth_table(points)]
+    figure = draw_growth(points, list_capacities(fits), int(context), of_hardware[0] if of_hardware else None)
+    return [growth_head(points[0][1]), figure, growth_table(points)]
 
 
 def choose_lengths(context: float, limit: int) -> list[int]:
@@ -235,7 +239,7 @@ def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.
 
     inputs = [*question, *view.inputs.values()]
     follow(ticks["memory"], answer, [model.text, *inputs], view.outputs(), "memory_changed")
-    follow(ticks["curve"], draw, [model.text, limit, *inputs], [view.curve, view.curve_table], "curve_changed")
+    follow(ticks["curve"], draw, [model.text, limit, *inputs], [view.curve_head, view.curve, view.curve_table], "curve_changed")
     memory_boxes.wire_solve(view.solve, services, model, inputs, ticks["solve"])
 
     def arguments(ref: str, values: Sequence[Value]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.advisor.candidates import family_of, lengths_of, own_task
 from lib.errors import AdvisorError, HubError, NotPermitted, RepoGated, RepoNotFound
 from lib.present.cards import model_choices, model_line
 from lib.present.markup import escape, hint_note, refusal_note, suggestion_list
@@ -54,12 +55,12 @@ class ModelView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedModel:
-    """What the model field holds: markup to show, the reference to ask with ("" when refused), the longest context, and its media."""
+    """What the model field holds: markup, the reference to ask with ("" when refused), the longest context, and its media."""
 
     facts: str
     reference: str
     context_limit: int
-    media: tuple[str, ...] = ()
+    media: tuple[str, ...] = lengths_of("generate")
 
 
 EXAMPLES = (
@@ -146,12 +147,14 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
             facts = f"<div data-closed>{facts}</div>"
         return ResolvedModel(facts=facts, reference="", context_limit=LONGEST_CONTEXT)
     makes = answer["library"] == "diffusers"
+    task = own_task(answer["task"], generates=bool(answer["cache"]) or answer["source"] == "rule_of_thumb")
+    made = (*(["pictures"] if makes else []), *(["clips"] if makes and answer["task"].endswith("-to-video") else []))
     limit = answer["context_limit_tokens"] or LONGEST_CONTEXT
     return ResolvedModel(
         facts=model_line(answer),
         reference=reference,
         context_limit=min(limit, LONGEST_CONTEXT),
-        media=(*answer["media"], *(["pictures"] if makes else []), *(["clips"] if makes and answer["task"].endswith("-to-video") else [])),
+        media=(*answer["media"], *made, *lengths_of(family_of(task))),
     )
 
 

@@ -90,7 +90,7 @@ class PageView:
 
     def model_outputs(self) -> list[Any]:
         """What another model fills in, in the order of `model_changed`."""
-        boxes = [self.memory.inputs["offload"], *self.media]
+        boxes = [self.memory.inputs["offload"], self.memory.inputs["kv"], *self.media]
         of_media = [self.workload[name] for name in OF_MEDIA]
         return [self.model.facts, self.model.reference.text, self.model.limit, *boxes, *of_media, self.workload["context"]]
 
@@ -229,16 +229,16 @@ def model_changed(
     if context == before < resolved.context_limit:
         context = max(before, ask.FIELDS_BY_NAME["context"].default)
     slider = model_field.context_slider(resolved.context_limit, context)
+    shown = [gr.update(visible=medium in resolved.media) for medium in ("pictures", "answer", *ask.FIELDS_BY_MEDIUM)]
     if not resolved.reference:
-        hidden = [gr.update(visible=False)] * (len(ask.FIELDS_BY_MEDIUM) + 1)
-        return [resolved.facts, "", resolved.context_limit, *hidden, *[gr.skip()] * SET]
-    note = "" if context in {None, slider["value"]} else model_field.context_note(resolved.context_limit)
+        return [resolved.facts, "", resolved.context_limit, *shown, *[gr.skip()] * SET]
+    unasked = context in {None, slider["value"], ask.FIELDS_BY_NAME["context"].default}
+    note = "" if unasked else model_field.context_note(resolved.context_limit)
     return [
         resolved.facts + note,
         resolved.reference,
         resolved.context_limit,
-        gr.update(visible="pictures" in resolved.media),
-        *(gr.update(visible=medium in resolved.media) for medium in ask.FIELDS_BY_MEDIUM),
+        *shown,
         *(
             gr.skip() if medium in resolved.media else ask.FIELDS_BY_NAME[name].default
             for medium, names in ask.FIELDS_BY_MEDIUM.items()

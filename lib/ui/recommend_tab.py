@@ -273,7 +273,7 @@ def recommend_markup(services: Services, model: str, values: Sequence[Value]) ->
     return RecommendMarkup(
         pick=of_own + card + acts + prices_line(answer["prices"]),
         ranked=ranked_table(entries, pick, entry_links(model, values)) + recommendation_notes(answer),
-        drawn=len(speed_front(entries).points) > 1,
+        drawn=len(speed_front(answer).points) > 1,
         rejected=rejected_table(answer["rejected"]),
         rejected_count=len(answer["rejected"]),
         sources=caveat_list(answer["caveats"]) + source_list(answer["sources"]),
@@ -306,7 +306,7 @@ def front_updates(services: Services, model: str, values: Sequence[Value]) -> li
     """Price against predicted speed; nothing where there is no answer (the card says why)."""
     try:
         answer = services.recommend(model, **workload.recommend_arguments(values)) if model else None
-        front = speed_front(answer["ranked"], answer["pick"]) if answer else None
+        front = speed_front(answer) if answer else None
     except AdvisorError:
         front = None
     if front is None or len(front.points) < 2:  # noqa: PLR2004  one point is no comparison

@@ -71,8 +71,13 @@ def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
     fold_button("Workload", "#workload")
     with gr.Column(elem_id="workload"):
         label = FIELDS_BY_NAME["context"].label
-        q: Inputs = {"context": gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=label, elem_id="q-context")}
-        q |= {name: number(name, "0: automatic") for name in ("prompt", "answer")}
+        with gr.Column(elem_classes="length") as context_column:
+            q: Inputs = {"context": gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=label, elem_id="q-context")}
+        length_columns = [context_column]
+        for name in ("prompt", "answer"):
+            with gr.Column(elem_classes="length") as column:
+                q[name] = number(name, "0: automatic")
+            length_columns.append(column)
         q |= {name: number(name) for name in ("concurrency", "requests", "hours")}
         q["precision"] = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision", min_width=120)
         q["engine"] = gr.Dropdown(list(ask.ENGINE_WORDS), value="auto", label="Engine", min_width=120)
@@ -93,7 +98,7 @@ def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
             q["sound"] = number("sound", "0: half a minute")
         with gr.Accordion("Paste a config.json instead of a model's name", open=False, elem_classes="quiet-accordion", elem_id="paste"):
             config.render()  # type: ignore[no-untyped-call]
-    return in_order(ask.WORKLOAD, q), [pictures_row, clips_column, images_row, sound_row]
+    return in_order(ask.WORKLOAD, q), [pictures_row, clips_column, images_row, sound_row, *length_columns]
 
 
 def recommend_arguments(values: Sequence[Value]) -> dict[str, Any]:

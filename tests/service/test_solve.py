@@ -11,7 +11,7 @@ from contract import EXAMPLE, check_fields
 
 from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
-from lib.present.cards import describe_speed_change
+from lib.present.numbers import describe_speed_change
 from lib.service.endpoint import App, bind_arguments
 from lib.service.memory import solve
 from lib.service.models import Models

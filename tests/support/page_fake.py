@@ -69,6 +69,7 @@ class FakeServices:
             "weights_bytes_by_component": {"language_model": 16_060_522_496},
             "context_limit_tokens": 131_072,
             "layer_kinds": {"full attention": 32},
+            "cache": [{"kind": "full attention", "layers": 32}],
             "source": "catalog",
             "media": ["images"] if "VL" in model else [],
             "gguf_files": [{"model": f"{model}:Q8_0", "bytes": 8_540_771_328}],

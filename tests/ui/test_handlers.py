@@ -67,7 +67,9 @@ def test_pictures_are_asked_for_sizes_and_text_for_a_context(whole: Services) ->
     sdxl, wan, text = "stabilityai/stable-diffusion-xl-base-1.0", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "Qwen/Qwen3-0.6B"
     for model, shown in ((sdxl, [True, True, False]), (wan, [True, True, True]), (text, [False, False, False])):
         changed = page.model_changed(whole, model, "", 4096)
-        assert [row["visible"] for row in changed[3:6]] == shown
+        boxes = dict(zip(("offload", "kv", *ask.FIELDS_BY_MEDIUM), (row["visible"] for row in changed[3 : -page.SET]), strict=True))
+        assert [boxes[name] for name in ("offload", "pictures", "clips")] == shown
+        assert {boxes[name] for name in ("kv", "context", "prompt", "answer")} == {not shown[0]}
         of_media = dict(zip(page.OF_MEDIA, changed[-page.SET :], strict=False))
         assert (of_media["width"] == 0, of_media["guidance"] == "auto", of_media["frames"] == 0) == tuple(not one for one in shown)
     sizes = {"width": "512", "height": "512", "denoising": "20"}
@@ -97,8 +99,9 @@ def test_images_and_sound_are_asked_of_models_that_take_them(whole: Services) ->
     cases = (("Qwen/Qwen2.5-VL-7B-Instruct", [True, False]), ("openai/whisper-tiny", [False, True]), ("Qwen/Qwen3-0.6B", [False, False]))
     for model, taken in cases:
         changed = page.model_changed(whole, model, "", 4096)
-        images, sound = changed[-3:-1]
-        assert [row["visible"] for row in changed[6:8]] == taken
+        boxes = dict(zip(ask.FIELDS_BY_MEDIUM, (row["visible"] for row in changed[5 : -page.SET]), strict=True))
+        images, sound = (dict(zip(page.OF_MEDIA, changed[-page.SET :], strict=False))[name] for name in ("images", "sound"))
+        assert [boxes["images"], boxes["sound"]] == taken
         assert [value != 0 for value in (images, sound)] == taken
     answers = [memory_tab.memory_markup(whole, "Qwen/Qwen2.5-VL-7B-Instruct", page_values.asked("memory", images=n)) for n in (0, 2)]
     assert "2, of 1,369 tokens each" in answers[1].explain
@@ -228,10 +231,11 @@ def test_every_output_has_a_value(services: Any, whole: Services) -> None:
     assert len(recommend_tab.recommend_markup(services, LLAMA, RECOMMEND).updates()) == filled["recommend_changed"]
     assert len(recommend_tab.front_updates(whole, LLAMA, RECOMMEND)) == filled["front_drawn"]
     assert len(memory_tab.memory_markup(whole, LLAMA, MEMORY).updates()) == filled["memory_changed"]
-    figure, table = memory_tab.curve_updates(whole, LLAMA, 131_072, MEMORY)
+    head, figure, table = memory_tab.curve_updates(whole, LLAMA, 131_072, MEMORY)
     assert figure is not None
     assert "4,096" in table
-    assert filled["curve_changed"] == 2
+    assert "Cache" in head
+    assert filled["curve_changed"] == 3
 
 
 def test_a_pasted_config_is_kept_by_no_state(services: Any) -> None:

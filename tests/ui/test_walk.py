@@ -10,18 +10,22 @@ import pytest
 
 from lib.catalog.silicon import OWNED_KINDS
 from lib.errors import AdvisorError
+from lib.present.charts import speed_front
 from lib.present.markup import escape
 from lib.present.numbers import gib, seconds, tokens_per_s, usd_per_hour, usd_per_month
 from lib.service.app import Services
-from lib.ui import cost_tab, gpu_tpu_tab, memory_boxes, memory_tab, recommend_tab, theme, traffic_tab, workload
+from lib.ui import cost_tab, gpu_tpu_tab, memory_boxes, memory_tab, model_field, recommend_tab, theme, traffic_tab, workload
 from lib.ui.fields import Value
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+PICTURES, SOUND, VECTORS = "stabilityai/stable-diffusion-xl-base-1.0", "openai/whisper-large-v3", "BAAI/bge-small-en-v1.5"
 WORKLOADS: list[tuple[str, dict[str, Any]]] = [
     (LLAMA, {}),
     (LLAMA, {"context": 16_384, "concurrency": 8, "requests": 20_000, "hours": 8.0, "platforms": ["spaces", "jobs", "endpoints"]}),
     (LLAMA, {"engine": "vllm", "precision": "fp8", "prompt": 2_000, "answer": 500, "account": "pro"}),
-    ("openai/whisper-large-v3", {"platforms": ["spaces", "jobs"]}),
+    (SOUND, {"platforms": ["spaces", "jobs"]}),
+    (PICTURES, {"platforms": ["spaces", "jobs", "endpoints"]}),
+    (PICTURES, {"width": 512, "height": 768, "denoising": 20, "concurrency": 4, "requests": 500}),
     ("openai-community/gpt2", {"priority": "cheapest"}),
 ]
 
@@ -67,6 +71,12 @@ def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(
         speed, hardware = entry["speed"], workload.entry_name(entry)
         shape = {"precision": entry["precision"], "engine": entry["engine"], "concurrency": speed["concurrency"]}
         prompt, output = speed["prompt_tokens"], speed["output_tokens"]
+        if model == PICTURES:  # both boxes ask about tokens
+            with pytest.raises(AdvisorError, match="makes pictures"):
+                whole.solve(model, hardware, **shape)
+            with pytest.raises(AdvisorError, match="makes pictures"):
+                whole.compare(model, {"hardware": hardware, **shape}, {"hardware": hardware, **shape})
+            continue
         limits = whole.solve(model, hardware, context_tokens=prompt + output, output_tokens=output, **shape)
         assert (limits["tokens_per_s"], limits["ttft_s"]) == pytest.approx((speed["decode_tokens_per_s"], speed["ttft_s"]))
         if entry["platform"] == "zerogpu":  # it is not rented by the hour, and the box does not offer it
@@ -78,13 +88,15 @@ def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(
         assert compared["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
 
 
-@pytest.mark.parametrize(("model", "named"), [case for case in WORKLOADS if case[0] != "openai/whisper-large-v3"], ids=str)
+@pytest.mark.parametrize(("model", "named"), WORKLOADS, ids=str)
 def test_boxes_and_gpu_or_tpu_show_an_offer_as_it_is_recommended(whole: Services, model: str, named: dict[str, Any]) -> None:
     """*Limits* and *Traffic* take its precision and engine, the roofline its step, *GPU or TPU* says its speed, price and configuration."""
     values = _values("recommend", {**named, "platforms": ["spaces", "endpoints", "jobs", "tpu"]}, "auto")
     ranked = whole.recommend(model, **workload.recommend_arguments(values))["ranked"]
     for entry in ranked[::12]:
         hardware, speed = workload.entry_name(entry), entry["speed"]
+        if model == PICTURES:
+            continue
         limits = memory_boxes.solve_html(whole, model, [hardware, 0, 0], _values("memory", named, "auto"))
         assert f"{entry['engine']}, {entry['precision']}" in limits
         asked = traffic_tab.traffic_arguments(whole, model, _values("traffic", named, hardware))
@@ -102,7 +114,8 @@ def test_boxes_and_gpu_or_tpu_show_an_offer_as_it_is_recommended(whole: Services
         assert one["ttft_s"] == pytest.approx(row["speed"]["ttft_s"])
         assert one["decode_tokens_per_s"] == pytest.approx(row["speed"]["decode_tokens_per_s"])
         assert one["throughput_tokens_per_s"] == pytest.approx(row["speed"]["throughput_tokens_per_s"])
-        for text in (seconds(row["speed"]["ttft_s"]), tokens_per_s(row["speed"]["decode_tokens_per_s"]), usd_per_hour(one["usd_per_hour"])):
+        rate = row["speed"]["decode_tokens_per_s"]
+        for text in (seconds(row["speed"]["ttft_s"]), "" if rate is None else tokens_per_s(rate), usd_per_hour(one["usd_per_hour"])):
             assert text in tab
         assert f"{row['precision']} with {row['engine']}" in tab
 
@@ -191,13 +204,61 @@ def test_a_mac_is_told_from_cards_by_its_id(whole: Services) -> None:
     assert {card.id for card in owned if told.match(card.id)} == {card.id for card in owned if card.kind == "apple"}
 
 
+@pytest.mark.parametrize("model", [LLAMA, PICTURES, SOUND, VECTORS])
+def test_a_length_is_asked_of_those_whose_answer_it_changes(whole: Services, model: str) -> None:
+    """Prompt and output tokens: what is asked changes the speed or the memory of the pick, what is not asked changes neither."""
+
+    def pick(**lengths: int) -> tuple[Any, ...]:
+        found = whole.recommend(model, context_tokens=400, **lengths)["pick"]
+        return found["speed"]["request_s"], found["memory"]["per_device_bytes"]
+
+    asked = model_field.resolve(whole, model, "").media
+    usual = pick()
+    assert ("prompt" in asked) == (pick(prompt_tokens=40) != usual)
+    assert ("answer" in asked) == (pick(output_tokens=40) != usual)
+    assert ("context" in asked) == (model != PICTURES)
+
+
+def test_what_a_model_has_not_is_not_shown(whole: Services) -> None:
+    """Pictures and vectors have no cache, pictures no length; with a cache its part stands in the card, the key, and the laws."""
+    for model, cached in ((LLAMA, True), (SOUND, True), (PICTURES, False), (VECTORS, False)):
+        shown = memory_tab.memory_markup(whole, model, page_values.asked("memory"))
+        head = memory_tab.curve_updates(whole, model, 448, page_values.asked("memory"))[0]
+        pick = recommend_tab.recommend_markup(whole, model, page_values.asked("recommend")).pick
+        for text in (shown.need, shown.explain, pick, *([head] if head else [])):
+            assert (">Cache" in text) == cached
+        assert (" cache, " in shown.need) == cached
+        assert ("Longest context" in shown.tiers) == bool(head) == (model != PICTURES)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+@pytest.mark.parametrize(
+    ("model", "unit", "asked"),
+    [(LLAMA, "tokens/s", "512 prompt and 256 output tokens"), (SOUND, "× real time", "30 s of sound"), (PICTURES, "requests/s", "picture")],
+)
+def test_the_chart_speaks_the_unit_of_the_card(whole: Services, model: str, unit: str, asked: str, concurrency: int) -> None:
+    """Of one request the chart's point is the card's figure; of several it is that of all of them together."""
+    values = page_values.asked("recommend", concurrency=concurrency)
+    answer = whole.recommend(model, **workload.recommend_arguments(values))
+    front = speed_front(answer)
+    assert (front.unit, asked in front.shape) == (unit, True)
+    for point, entry in zip(front.points, answer["ranked"], strict=True):
+        speed = entry["speed"]
+        of_card = {
+            "tokens/s": speed["throughput_tokens_per_s"],
+            "× real time": speed["concurrency"] * (speed["real_time_factor"] or 0),
+            "requests/s": speed["concurrency"] / speed["request_s"],
+        }[unit]
+        assert point.low <= point.value <= point.high
+        assert point.value == pytest.approx(of_card)
+
+
 def test_a_pipeline_has_no_curve_and_no_simulation(whole: Services) -> None:
     """Its size is no length: no empty chart is shown, and the refusal of a simulation blames no engine that nobody chose."""
-    pictures = "stabilityai/stable-diffusion-xl-base-1.0"
-    assert not memory_tab.memory_markup(whole, pictures, page_values.asked("memory")).has_curve
+    assert not memory_tab.memory_markup(whole, PICTURES, page_values.asked("memory")).has_curve
     assert memory_tab.memory_markup(whole, LLAMA, page_values.asked("memory")).has_curve
     with pytest.raises(AdvisorError, match="makes pictures"):
-        whole.simulate_batching(pictures, **traffic_tab.traffic_arguments(whole, pictures, page_values.asked("traffic")))
+        whole.simulate_batching(PICTURES, **traffic_tab.traffic_arguments(whole, PICTURES, page_values.asked("traffic")))
 
 
 def test_files_for_own_hardware(whole: Services) -> None:
