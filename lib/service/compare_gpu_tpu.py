@@ -44,6 +44,7 @@ from lib.answers.gpu_tpu import (
 from lib.catalog import Catalog
 from lib.catalog.rules import TpuSoftware, load_decision_rules, load_tpu_software
 from lib.errors import BadArgument
+from lib.memory.pipeline import check_media
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.present.gpu_tpu_cards import SUPPORT, TORCHTPU_CLAIM, guidance_sentence, list_properties, replicas_sentence
@@ -52,10 +53,10 @@ from lib.present.setup_files import write_setup
 from lib.present.tpu_recipes import RecipeChoice, gpu_recipes, tpu_recipes
 from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import (
-    Arguments,
     Checked,
     Concurrency,
     Flag,
+    MediaArguments,
     Tokens,
     TokensOrNone,
     argument,
@@ -66,16 +67,17 @@ from lib.service.arguments import (
 )
 from lib.service.endpoint import App
 from lib.service.recommend import ranked_entry
-from lib.workload import Workload
+from lib.workload import Workload, gather_media
 
 MOST_CHIPS, MOST_STEPS, LONGEST_TTFT_S = 100_000, 10**12, 3_600
 _WEIGHED: Mapping[str, str] = {"auto": "auto", "fp16": "bf16", "bf16": "bf16", "fp8": "fp8", "int8": "int8"}
 """The precision in which slices and offers are judged; others are judged in bf16, which a TPU has."""
+_WORKLOAD = ("context_tokens", "prompt_tokens", "output_tokens", "concurrency")
 _PRICED: Mapping[str, tuple[Commitment, ...]] = {"interruptible": ("spot",), "committed": ("1_year", "3_years")}
 """Terms of TPU prices in which a budget shows."""
 
 
-class GpuTpuArguments(Arguments):
+class GpuTpuArguments(MediaArguments):
     """Arguments of `/compare_gpu_tpu`."""
 
     model: Annotated[object, Checked(lambda _, value: value, str)] = argument(
@@ -161,15 +163,11 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     arguments = arguments.model_copy(update={"region": check_choice("region", arguments.region, regions)})
     has_model = not (isinstance(arguments.model, str) and not arguments.model.strip())
     spec = app.models(arguments.model) if has_model else None
-    workload = Workload(
-        context_tokens=arguments.context_tokens,
-        prompt_tokens=arguments.prompt_tokens,
-        output_tokens=arguments.output_tokens,
-        concurrency=arguments.concurrency,
-        precision=_WEIGHED.get(arguments.precision, "bf16"),
-    )
+    asked = gather_media(arguments.model_dump(include={*_WORKLOAD, *MediaArguments.model_fields}))
+    workload = Workload(**asked, precision=_WEIGHED.get(arguments.precision, "bf16"))
     options, findings, work = None, Findings(), arguments.work
     if spec is not None:
+        check_media(spec, workload.pictures, workload.media)
         options = find_tpu_options(spec, workload, catalog, software, max_ttft_s=arguments.max_ttft_s, rental=arguments.rental)
         findings = options.findings
     if findings.tpu_price is not None and arguments.commitment in _PRICED.get(work.budget, ()):

@@ -24,6 +24,7 @@ from lib.present.gpu_tpu_cards import (
 )
 from lib.present.markup import answer_actions, hint_note
 from lib.present.tables import answer_json
+from lib.service.arguments import MediaArguments
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Ticks, follow
@@ -120,7 +121,8 @@ def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
     arguments = workload.recommend_arguments(values)
     pairs = zip(ask.GPU_TPU, values[len(ask.QUESTION) :], strict=True)
     form = {field.argument: field.default if value is None else value for field, value in pairs}
-    form |= {name: arguments[name] for name in ("context_tokens", "concurrency", "max_ttft_s", "prompt_tokens", "output_tokens")}
+    shared = ("context_tokens", "concurrency", "max_ttft_s", "prompt_tokens", "output_tokens", *MediaArguments.model_fields)
+    form |= {name: arguments[name] for name in shared}
     if form["precision"] == "auto" and arguments["precision"] in {word for _, word in ask.PRECISION_NEEDED}:
         form["precision"] = arguments["precision"]
     ticked = [*_words(form.pop("places")), *_words(form.pop("traits"))]
