@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lib.answers.common import EntrySpeed, MemoryAnswer, PassEntry, RecommendationAnswer, RooflineAnswer, SpeedEnd
+from lib.answers.common import EntrySpeed, MemoryAnswer, PassEntry, RankedEntry, RecommendationAnswer, RooflineAnswer, SpeedEnd
 from lib.answers.model import TensorsAnswer
 from lib.present.cards import PART_COLOURS, PARTS, PLATFORM_COLOURS, PLATFORM_NAMES, REAL_TIME, Memory, part_bytes, request_words
 from lib.present.markup import escape, fold
@@ -281,14 +281,24 @@ def speed_front(answer: RecommendationAnswer) -> Front:
     speeds, pick = [speed for _, speed, _, _ in told], answer["pick"]
     decodes = all(speed["throughput_tokens_per_s"] is not None for speed in speeds)
     unit = "requests/s" if not decodes else REAL_TIME if all(speed["real_time_factor"] for speed in speeds) else "tokens/s"
-    points = []
-    for entry, speed, *ends in told:
-        low, high = sorted(_rate_of(end, speed, unit) for end in ends)
-        runs_as, usd = f"{entry['precision']} with {entry['engine']}", entry["cost"]["total_usd_per_month"]
-        of = {name: entry[name] for name in ("hardware", "platform", "name", "pareto")}
-        points.append(FrontPoint(**of, runs_as=runs_as, usd=usd, value=_rate_of(speed, speed, unit), low=low, high=high))
+    points = tuple(_front_point(entry, (low, high), unit) for entry, _, low, high in told)
     shape = request_words(speeds[0], answer["task"]) if speeds else ""
-    return Front(unit=unit, shape=shape, points=tuple(points), pick=pick["hardware"] if pick else "")
+    return Front(unit=unit, shape=shape, points=points, pick=pick["hardware"] if pick else "")
+
+
+def _front_point(entry: RankedEntry, ends: tuple[SpeedEnd, SpeedEnd], unit: str) -> FrontPoint:
+    low, high = sorted(_rate_of(end, entry["speed"], unit) for end in ends)
+    return FrontPoint(
+        hardware=entry["hardware"],
+        platform=entry["platform"],
+        name=entry["name"],
+        runs_as=f"{entry['precision']} with {entry['engine']}",
+        usd=entry["cost"]["total_usd_per_month"],
+        value=_rate_of(entry["speed"], entry["speed"], unit),
+        low=low,
+        high=high,
+        pareto=entry["pareto"],
+    )
 
 
 def _rate_of(end: EntrySpeed | SpeedEnd, speed: EntrySpeed, unit: str) -> float:
