@@ -27,7 +27,7 @@ from lib.errors import AdvisorError  # noqa: E402 the repository is not installe
 from lib.model import bundled  # noqa: E402
 from lib.model.diffusion import resolve_pipeline  # noqa: E402
 from lib.model.resolve import resolve_config  # noqa: E402
-from lib.model.spec import ModelSpec  # noqa: E402
+from lib.model.spec import ModelSpec, Origin  # noqa: E402
 from lib.provenance import Source  # noqa: E402
 
 DATA = ROOT / "lib" / "data"
@@ -61,18 +61,18 @@ def _origin(record: Mapping[str, Any], checked: str) -> Source:
 
 def resolve(record: Mapping[str, Any], checked: str) -> ModelSpec:
     """One record as a spec of the catalog."""
-    details = {
-        "id": record["hub_id"],
-        "source": "catalog",
-        "task": record.get("task") or _TASKS.get(record["hub_id"], ""),
-        "license": record.get("license"),
-        "gated": record.get("gated"),
-        "checked": checked,
-    }
+    origin = Origin(
+        id=record["hub_id"],
+        source="catalog",
+        task=record.get("task") or _TASKS.get(record["hub_id"], ""),
+        license=record.get("license"),
+        gated=record.get("gated"),
+        checked=checked,
+    )
     if record["kind"] == PIPELINE:
-        spec = resolve_pipeline(record["config"], **details, limit_s=None)
+        spec = resolve_pipeline(record["config"], origin, limit_s=None)
     else:
-        spec = resolve_config(record["config"], beside=record.get("hf_quant_config"), **details)
+        spec = resolve_config(record["config"], origin, record.get("hf_quant_config"))
     return replace(spec, sources=(_origin(record, checked), *spec.sources))
 
 

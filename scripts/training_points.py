@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from lib.errors import AdvisorError
 from lib.model import bundled
 from lib.model.resolve import resolve_config, resolve_count
-from lib.model.spec import ModelSpec
+from lib.model.spec import ModelSpec, Origin
 from lib.units import GIB, MIB
 from lib.workload import Optimizer, Stack, TrainingRequest
 
@@ -94,7 +94,7 @@ def find_model(model_id: str) -> ModelSpec | None:
     """The bundled model, else one built of `CONFIGS`."""
     spec = bundled.find_spec(SAME_AS.get(model_id, model_id))
     if spec is None and model_id in CONFIGS:
-        return resolve_config(CONFIGS[model_id], id=model_id)
+        return resolve_config(CONFIGS[model_id], Origin(id=model_id))
     return spec
 
 

@@ -29,7 +29,7 @@ from lib.errors import AdvisorError, BadConfig, UnsupportedModel, quote_value
 from lib.laws.pipeline import byte_terms, latent_frames, work_terms
 from lib.model.bundled import find_spec, list_ids
 from lib.model.config import check_config
-from lib.model.spec import ModelSpec, Pipeline, SpecSource, StageFit, StoredWeights, TensorGroup, make_tokenless_spec
+from lib.model.spec import UNKNOWN_ORIGIN, ModelSpec, Origin, Pipeline, StageFit, StoredWeights, TensorGroup, make_tokenless_spec
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
@@ -161,28 +161,13 @@ def is_pipeline(config: Mapping[str, Any]) -> bool:
 
 
 def resolve_pipeline(
-    components: Mapping[str, Mapping[str, Any]],
-    *,
-    id: str = "",  # noqa: A002 the field's own name
-    source: SpecSource = "architecture",
-    bytes_by_dtype: Mapping[str, int] | None = None,
-    task: str = "",
-    license: str | None = None,  # noqa: A002
-    gated: bool | None = None,
-    checked: str = "",
-    limit_s: float | None = _RUNS_S,
+    components: Mapping[str, Mapping[str, Any]], origin: Origin = UNKNOWN_ORIGIN, *, limit_s: float | None = _RUNS_S
 ) -> ModelSpec:
     """Resolve a pipeline from the configurations of its components.
 
     Args:
         components: parsed config.json by folder name, models only.
-        id: the Hub id, if it came from there.
-        source: what the spec says about its origin.
-        bytes_by_dtype: bytes of the stored weights by dtype, where headers were read.
-        task: the Hub's pipeline tag; else picture or video by the classes.
-        license: as the Hub states it.
-        gated: whether the licence has to be accepted first.
-        checked: ISO date to put on the source.
+        origin: where they came from; without a task, picture or video by the classes.
         limit_s: seconds after which its runs are given up; None lets them take as long as they need.
 
     Raises:
@@ -197,16 +182,16 @@ def resolve_pipeline(
     video = pipeline.frame_step > 0 if pipeline else any(word in part.kind for part in parts.values() for word in _VIDEO_CLASSES)
     return make_tokenless_spec(
         tensors,
-        id=id,
+        id=origin.id,
         architecture=next((part.kind for name, part in parts.items() if name in {"transformer", "unet"}), ""),
-        task=task or ("text-to-video" if video else "text-to-image"),
+        task=origin.task or ("text-to-video" if video else "text-to-image"),
         library="diffusers",
-        source=source,
-        stored=StoredWeights(dtype="", bytes_by_dtype=dict(bytes_by_dtype or {})),
-        license=license,
-        gated=gated,
+        source=origin.source,
+        stored=StoredWeights(dtype="", bytes_by_dtype=dict(origin.bytes_by_dtype or {})),
+        license=origin.license,
+        gated=origin.gated,
         caveats=() if pipeline else (Caveat("pipeline_activations"),),
-        sources=(Source(what="parameters and activations", source=f"classes on the meta device ({classes})", checked=checked),),
+        sources=(Source(what="parameters and activations", source=f"classes on the meta device ({classes})", checked=origin.checked),),
         pipeline=pipeline,
     )
 

@@ -32,10 +32,12 @@ from typing import Any
 from lib.errors import BadConfig, UnsupportedModel, quote_value
 from lib.laws.weights import BLOCKS, FILE_TYPES, file_type_of
 from lib.model.spec import (
+    UNKNOWN_ORIGIN,
     CacheTerm,
     Dimensions,
     Growth,
     ModelSpec,
+    Origin,
     Quantization,
     StoredTensor,
     StoredWeights,
@@ -105,24 +107,13 @@ class _Header:
 _NEXT = "Choose another file, or name the model it was made from"
 
 
-def resolve_gguf(
-    keys: Keys,
-    tensors: Mapping[str, StoredTensor],
-    *,
-    id: str = "",  # noqa: A002 the field's own name
-    license: str | None = None,  # noqa: A002
-    gated: bool | None = None,
-    checked: str = "",
-) -> ModelSpec:
+def resolve_gguf(keys: Keys, tensors: Mapping[str, StoredTensor], origin: Origin = UNKNOWN_ORIGIN) -> ModelSpec:
     """Resolve a GGUF file from its header.
 
     Args:
         keys: of the header: scalars, and short lists of whole numbers.
         tensors: by name, of all parts of the file.
-        id: the Hub id with the file's label.
-        license: as the Hub states it.
-        gated: whether the licence has to be accepted first.
-        checked: ISO date to put on the source.
+        origin: where it came from.
 
     Raises:
         BadConfig: keys or tensors that contradict each other.
@@ -158,7 +149,7 @@ def resolve_gguf(
         vocab_size=vocabulary,
     )
     return ModelSpec(
-        id=id,
+        id=origin.id,
         architecture=architecture,
         model_type=architecture,
         task="text-generation" if causal and not pooled else "feature-extraction",
@@ -178,11 +169,13 @@ def resolve_gguf(
             bytes_by_dtype=dict(by_type),
             quantization=Quantization(method="gguf", format=f"gguf:{_file_type(keys, by_type)}"),
         ),
-        license=license,
-        gated=gated,
+        license=origin.license,
+        gated=origin.gated,
         caveats=(Caveat("gguf_engine"),),
         sources=(
-            Source(what="tensors, layers and cache", source=f"header of the GGUF file, architecture {architecture}", checked=checked),
+            Source(
+                what="tensors, layers and cache", source=f"header of the GGUF file, architecture {architecture}", checked=origin.checked
+            ),
         ),
     )
 
@@ -359,16 +352,7 @@ def is_timm(config: Mapping[str, Any]) -> bool:
     )
 
 
-def resolve_timm(
-    config: Mapping[str, Any],
-    tensors: Mapping[str, StoredTensor],
-    *,
-    id: str = "",  # noqa: A002 the field's own name
-    task: str = "",
-    license: str | None = None,  # noqa: A002
-    gated: bool | None = None,
-    checked: str = "",
-) -> ModelSpec:
+def resolve_timm(config: Mapping[str, Any], tensors: Mapping[str, StoredTensor], origin: Origin = UNKNOWN_ORIGIN) -> ModelSpec:
     """Resolve a model of timm from its configuration and the header of its weights.
 
     Raises:
@@ -377,7 +361,8 @@ def resolve_timm(
     architecture = str(config["architecture"])[:200]
     if not tensors:
         raise UnsupportedModel(
-            f"{quote_value(id)} is a model of timm without safetensors, so nothing counts its parameters. Give the parameter count instead."
+            f"{quote_value(origin.id)} is a model of timm without safetensors, so nothing counts its parameters. "
+            "Give the parameter count instead."
         )
     parameters = {name: tensor for name, tensor in tensors.items() if not name.endswith(_BUFFERS)}
     by_dtype: Counter[str] = Counter()
@@ -398,15 +383,15 @@ def resolve_timm(
     buffers = sum(math.prod(t.shape) * _WIDTHS.get(t.dtype, 4) for name, t in tensors.items() if name not in parameters)
     return make_tokenless_spec(
         groups,
-        id=id,
+        id=origin.id,
         architecture=architecture,
-        task=task or "image-classification",
+        task=origin.task or "image-classification",
         library="timm",
         source="safetensors",
         stored=StoredWeights(dtype=_DTYPES.get(max(by_dtype, key=lambda kind: by_dtype[kind]), ""), bytes_by_dtype=dict(by_dtype)),
-        license=license,
-        gated=gated,
-        sources=(Source(what="parameters", source=f"header of the weights of {architecture}, a model of timm", checked=checked),),
+        license=origin.license,
+        gated=origin.gated,
+        sources=(Source(what="parameters", source=f"header of the weights of {architecture}, a model of timm", checked=origin.checked),),
         buffer_bytes=buffers,
     )
 

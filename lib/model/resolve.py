@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from lib.errors import AdvisorError, BadConfig, UnknownGrowth, UnknownModel, quote_value
 from lib.model.checkpoint import read_quantization, skip_test
 from lib.model.config import check_config
-from lib.model.spec import CacheTerm, Dimensions, ModelSpec, SpecSource, StoredWeights, count_layer_kinds, parameters_active
+from lib.model.spec import UNKNOWN_ORIGIN, CacheTerm, Dimensions, ModelSpec, Origin, StoredWeights, count_layer_kinds, parameters_active
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
@@ -135,30 +135,13 @@ def _resolve_cache(built: BuiltModel) -> tuple[tuple[CacheTerm, ...] | None, boo
     return None, True, (Caveat("unknown_cache", {"failure": failure}, variant="executed"),)
 
 
-def resolve_config(
-    config: Mapping[str, Any],
-    *,
-    id: str = "",  # noqa: A002 the field's own name
-    source: SpecSource = "architecture",
-    beside: Mapping[str, Any] | None = None,
-    bytes_by_dtype: Mapping[str, int] | None = None,
-    task: str = "",
-    license: str | None = None,  # noqa: A002
-    gated: bool | None = None,
-    checked: str = "",
-) -> ModelSpec:
+def resolve_config(config: Mapping[str, Any], origin: Origin = UNKNOWN_ORIGIN, beside: Mapping[str, Any] | None = None) -> ModelSpec:
     """Resolve the configuration of a `transformers` model.
 
     Args:
         config: the parsed file; its ranges are checked here.
-        id: the Hub id, if the file came from there.
-        source: what the spec says about its origin.
+        origin: where it came from.
         beside: the parsed hf_quant_config.json, where there is one.
-        bytes_by_dtype: bytes of the stored weights by safetensors dtype, where headers were read.
-        task: the Hub's pipeline tag, where known; else that of the class.
-        license: as the Hub states it.
-        gated: whether the licence has to be accepted first.
-        checked: ISO date to put on the source.
 
     Raises:
         BadConfig: out of range, or not a model that can be constructed.
@@ -166,9 +149,16 @@ def resolve_config(
     """
     check_config(config)
     spec = _describe(config, beside)
-    stored = replace(spec.stored, bytes_by_dtype=dict(bytes_by_dtype or {}))
-    origin = tuple(replace(s, checked=checked) for s in spec.sources)
-    return replace(spec, id=id, source=source, task=task or spec.task, stored=stored, license=license, gated=gated, sources=origin)
+    return replace(
+        spec,
+        id=origin.id,
+        source=origin.source,
+        task=origin.task or spec.task,
+        stored=replace(spec.stored, bytes_by_dtype=dict(origin.bytes_by_dtype or {})),
+        license=origin.license,
+        gated=origin.gated,
+        sources=tuple(replace(source, checked=origin.checked) for source in spec.sources),
+    )
 
 
 def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> ModelSpec:

@@ -7,9 +7,9 @@ after that every question is arithmetic on this value. It holds no torch object 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from lib.engines import Work
 from lib.errors import BadArgument
@@ -260,9 +260,8 @@ class ModelSpec:
     large tensors beside the parameters take in memory (`lib.model.parameters.count_buffer_bytes`). `gguf_files` are the GGUF files of the
     repository, by the names that mean them, with their bytes (0: not told).
     `vision` is None where the model takes no pictures, or where what one becomes is not known here; so is `sound`, what its encoder makes
-    of sound. `picture_pass` is that of an encoder that reads a picture, or a spectrogram, in place of tokens. `read_with_token` says that a
-    visitor's token read it: nothing of it goes where others see it. `caps_logits`: logits pass a
-    tanh, which a training step keeps (Gemma 2, 3n and 4).
+    of sound. `picture_pass` is that of an encoder that reads a picture, or a spectrogram, in place of tokens. `read_with_token`: a
+    visitor's token read it, so nothing of it goes where others see it. `caps_logits`: logits pass a tanh, which a training step keeps.
     """
 
     id: str
@@ -322,6 +321,21 @@ class ModelSpec:
         for group in self.tensors:
             total[group.component] = total.get(group.component, 0) + group.parameters
         return total
+
+
+class Origin(NamedTuple):
+    """What is known of a model beside its files; `checked` is an ISO date, `task` the Hub's pipeline tag ("": that of the class)."""
+
+    id: str = ""
+    source: SpecSource = "architecture"
+    task: str = ""
+    license: str | None = None
+    gated: bool | None = None
+    checked: str = ""
+    bytes_by_dtype: Mapping[str, int] | None = None
+
+
+UNKNOWN_ORIGIN = Origin()
 
 
 class StoredTensor(Protocol):

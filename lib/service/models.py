@@ -45,7 +45,7 @@ from lib.model.config import parse_config
 from lib.model.diffusion import is_pipeline, resolve_pipeline
 from lib.model.file_header import is_timm, resolve_gguf, resolve_timm
 from lib.model.resolve import DryRun, execute, resolve_config, resolve_count
-from lib.model.spec import ModelSpec, TensorGroup
+from lib.model.spec import ModelSpec, Origin, TensorGroup
 from lib.provenance import Caveat, Source
 from lib.service.build_process import BuildProcess, build_process, run_process
 from lib.service.endpoint import VISITOR_TOKEN, read_reference
@@ -75,20 +75,9 @@ def _spec(repository: HubModel) -> ModelSpec:
         raise UnsupportedModel(_advice(repository))
     config = parse_config(text)
     if is_timm(config):
-        return _with_origin(repository, _of_timm(repository, config))
-    return _with_origin(repository, _with_modules(repository, _resolve_repository(repository, config)))
-
-
-def _of_timm(repository: HubModel, config: Mapping[str, Any]) -> ModelSpec:
-    return resolve_timm(
-        config,
-        repository.tensors,
-        id=repository.id,
-        task=repository.pipeline_tag or "",
-        license=repository.license,
-        gated=bool(repository.gated),
-        checked=_today(),
-    )
+        return _with_origin(repository, resolve_timm(config, repository.tensors, _origin(repository)))
+    spec = resolve_config(config, _origin(repository), _beside(repository))
+    return _with_origin(repository, _with_modules(repository, spec))
 
 
 def _with_modules(repository: HubModel, spec: ModelSpec) -> ModelSpec:
@@ -162,14 +151,8 @@ def _file(repository: HubModel) -> ModelSpec:
     """The GGUF file that was asked for, or the one that llama.cpp takes by itself, with the others that there are."""
     files = list_gguf(repository.files)
     read = next(one for one in files if one.files == repository.components[0].weights.files)
-    spec = resolve_gguf(
-        repository.gguf,
-        repository.tensors,
-        id=f"{repository.id}:{read.label}",
-        license=repository.license,
-        gated=bool(repository.gated),
-        checked=_today(),
-    )
+    file_origin = _origin(repository)._replace(id=f"{repository.id}:{read.label}")
+    spec = resolve_gguf(repository.gguf, repository.tensors, file_origin)
     others = [one.label for one in files if one is not read]
     chosen = (
         (Caveat("gguf_default", {"file": read.label, "others": ", ".join(others[:_LISTED])}),) if others and not repository.file else ()
@@ -183,31 +166,19 @@ def _pipeline(repository: HubModel) -> ModelSpec:
     parts = {part.folder: parse_config(part.config_text) for part in repository.components if part.config_text is not None}
     if not parts:
         raise UnsupportedModel(_advice(repository))
+    return resolve_pipeline(parts, _origin(repository))
+
+
+def _origin(repository: HubModel) -> Origin:
     by_dtype = repository.bytes_by_dtype
-    return resolve_pipeline(
-        parts,
+    return Origin(
         id=repository.id,
         source="safetensors" if by_dtype else "architecture",
-        bytes_by_dtype=by_dtype,
         task=repository.pipeline_tag or "",
         license=repository.license,
         gated=bool(repository.gated),
         checked=_today(),
-    )
-
-
-def _resolve_repository(repository: HubModel, config: Mapping[str, Any]) -> ModelSpec:
-    by_dtype = repository.bytes_by_dtype
-    return resolve_config(
-        config,
-        id=repository.id,
-        source="safetensors" if by_dtype else "architecture",
-        beside=_beside(repository),
         bytes_by_dtype=by_dtype,
-        task=repository.pipeline_tag or "",
-        license=repository.license,
-        gated=bool(repository.gated),
-        checked=_today(),
     )
 
 

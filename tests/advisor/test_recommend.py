@@ -21,7 +21,7 @@ from lib.errors import BadArgument
 from lib.hub.weight_files import parse_gguf
 from lib.memory import estimate_memory, host_memory, usable_memory
 from lib.model.file_header import resolve_gguf
-from lib.model.spec import ModelSpec, Quantization
+from lib.model.spec import ModelSpec, Origin, Quantization
 from lib.provenance import Reason
 from lib.speed import SpeedRequest, predict_speed
 from lib.workload import Account, MemoryRequest, Workload
@@ -494,7 +494,7 @@ def test_a_small_gpu_leaves_layers_to_its_host() -> None:
     """Qwen3-32B's shape in 8 bits, 34.8 GB: a T4 with 15 GB of memory beside it cannot, one with 30 can, an L40S needs no such thing."""
     keys = decoder_keys(64, 5120, 64, 8, 128, 25_600, 40_960, general__file_type=7)
     header = parse_gguf(gguf_file("qwen3", keys, decoder_tensors(64, 5120, 64, 8, 128, 25_600, 151_936)).head, "x")
-    spec = resolve_gguf(header.keys, header.tensors, id="org/m:Q8_0")
+    spec = resolve_gguf(header.keys, header.tensors, Origin(id="org/m:Q8_0"))
     found = answer(spec)
     split, whole = entry(found, "t4-medium"), entry(found, "l40sx1")
     assert whole.gpu_layers is None

@@ -15,7 +15,7 @@ from lib.hub.weight_files import parse_gguf
 from lib.memory import estimate_memory
 from lib.memory.training import check_training
 from lib.model.file_header import resolve_gguf
-from lib.model.spec import ModelSpec
+from lib.model.spec import ModelSpec, Origin
 from lib.units import MIB
 from lib.workload import MemoryRequest, TrainingRequest
 
@@ -35,7 +35,7 @@ KEYS = (
 def resolved(file: Blob) -> ModelSpec:
     """The spec of a file that a test wrote."""
     header = parse_gguf(file.head, "x.gguf")
-    return resolve_gguf(header.keys, header.tensors, id="org/x:Q8_0")
+    return resolve_gguf(header.keys, header.tensors, Origin(id="org/x:Q8_0"))
 
 
 def small(architecture: str = "llama", layers: int = 4, **keys: Any) -> ModelSpec:

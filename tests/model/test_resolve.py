@@ -15,6 +15,7 @@ from lib.errors import BadConfig, UnknownModel, UnsupportedModel
 from lib.model import bundled
 from lib.model.diffusion import is_pipeline, resolve_pipeline
 from lib.model.resolve import LARGEST, parse_count, resolve_config, resolve_count
+from lib.model.spec import Origin
 
 
 @pytest.mark.parametrize(
@@ -96,9 +97,8 @@ def test_encoder_lengths() -> None:
 
 def test_what_the_caller_knows_is_kept() -> None:
     """Id, origin, bytes, licence and date come from the caller; counts from the architecture."""
-    spec = resolve_config(
-        LLAMA, id="a/b", source="safetensors", bytes_by_dtype={"BF16": 10}, license="mit", gated=True, checked="2026-11-21"
-    )
+    origin = Origin("a/b", "safetensors", license="mit", gated=True, checked="2026-11-21", bytes_by_dtype={"BF16": 10})
+    spec = resolve_config(LLAMA, origin)
     assert (spec.id, spec.source, spec.license, spec.gated) == ("a/b", "safetensors", "mit", True)
     assert (spec.stored.dtype, spec.stored.bytes_by_dtype) == ("bfloat16", {"BF16": 10})
     assert {s.checked for s in spec.sources} == {"2026-11-21"}
