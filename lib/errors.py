@@ -293,13 +293,13 @@ class Busy(AdvisorError):
     code = "busy"
 
     @classmethod
-    def crowded(cls, waiting: int, own: int) -> Busy:
+    def for_full_line(cls, waiting: int, own: int) -> Busy:
         """The line of questions about new models is full; `own` of the `waiting` are the caller's."""
         whose = f", {own} of them from your account or network address" if own else ""
         return cls(f"{waiting} questions about new models wait already{whose}, and this one would be number {waiting + 1}. {_AT_ONCE}")
 
     @classmethod
-    def waited(cls, seconds: float, ahead: int | None) -> Busy:
+    def for_long_wait(cls, seconds: float, ahead: int | None) -> Busy:
         """A question waited `seconds` in the line, and `ahead` others are still before it (None: it is being worked out)."""
         place = "is being worked out only now" if ahead is None else f"still has {ahead} others before it"
         return cls(f"Many new models are being worked out right now: after {seconds:g} s this one {place}. {_AT_ONCE}")

@@ -1,6 +1,6 @@
 """The calls whose answers `scripts.write_answers` records: names of endpoints and their arguments, nothing of the program itself.
 
-A model that starts with "config:" stands for a pasted config.json of `CONFIGS`; `pasted` gives its text. Variations rotate through
+A model that starts with "config:" stands for a pasted config.json of `CONFIGS`; `paste_config` gives its text. Variations rotate through
 their lists by the position of a model, so that every value is met while the number of calls stays small; the same lists give the same
 calls on every machine and day.
 """
@@ -170,7 +170,7 @@ ARGUMENTS: Mapping[str, str] = {
 }
 
 
-def pasted(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def paste_config(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments with the text of the config.json in place of its name."""
     model = arguments.get("model")
     if not isinstance(model, str) or not model.startswith(CONFIG):

@@ -70,13 +70,13 @@ def lines() -> Iterator[Line]:
         name = canonical(arguments)
         if (endpoint, name) not in names:
             names.add((endpoint, name))
-            values = answer_calls.pasted(arguments)
+            values = answer_calls.paste_config(arguments)
             yield endpoint, name, outcome(lambda endpoint=endpoint, values=values: questions[endpoint](**values))  # type: ignore[misc]
     for file, name, call in answer_pages.calls(advisor, demo):
         yield file, name, outcome(call)
 
 
-def _masked(text: str, masks: dict[str, str]) -> str:
+def _mask(text: str, masks: dict[str, str]) -> str:
     for word, mask in masks.items():
         text = text.replace(word, mask)
     return text
@@ -95,7 +95,7 @@ def write(folder: Path) -> None:
         for file, name, answer in lines():
             if file not in files:
                 files[file] = (folder / f"{file}.jsonl").open("w", encoding="utf-8")
-            files[file].write(_masked(canonical({"id": name, **answer}), masks) + "\n")
+            files[file].write(_mask(canonical({"id": name, **answer}), masks) + "\n")
             counts[file] += 1
             kinds[next(iter(answer))] += 1
     for stream in files.values():

@@ -114,19 +114,19 @@ def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None, group
         inconvenient = INCONVENIENCES & {reason.code for reason in entry.reasons}
         return weigh(entry.step, family) * (INCONVENIENT if inconvenient or entry.replicas > 1 else 1)
 
-    def balanced(entry: Entry) -> Key:
+    def balance_key(entry: Entry) -> Key:
         weighed = weight(entry)
         return (_level(entry), not is_cheap_cpu(entry), entry.cost.usd_per_month * weighed, weighed, *last(entry))
 
-    def cheapest(entry: Entry) -> Key:
+    def price_key(entry: Entry) -> Key:
         slow = entry.verdict == "slow"
         return (slow, entry.cost.usd_per_month, not is_cheap_cpu(entry), _level(entry), weight(entry), *last(entry))
 
-    def fastest(entry: Entry) -> Key:
+    def speed_key(entry: Entry) -> Key:
         group = groups.get(rate_speed(entry), len(groups))
         return (_level(entry) > 0, group, entry.cost.usd_per_month, -rate_speed(entry), weight(entry), *last(entry))
 
-    return {"balanced": balanced, "cheapest": cheapest, "fastest": fastest}[priority]
+    return {"balanced": balance_key, "cheapest": price_key, "fastest": speed_key}[priority]
 
 
 def find_frontier(entries: Sequence[Entry]) -> frozenset[int]:

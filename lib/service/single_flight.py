@@ -217,7 +217,7 @@ class SingleFlight(Generic[Result]):
         """The refusal of one who waited for as long as anybody may."""
         with self._lock:
             flight = self._flights.get(key)
-            return Busy.waited(self._patience, self._ahead(flight) if flight else None)
+            return Busy.for_long_wait(self._patience, self._ahead(flight) if flight else None)
 
     def _make_room(self, caller: Hashable) -> None:
         """A place for one more of this caller's, if need be that of somebody who has more of them; the lock is held."""
@@ -227,9 +227,9 @@ class SingleFlight(Generic[Result]):
         by_caller = Counter(of for of, _ in waiters)
         greediest, most = by_caller.most_common(1)[0]
         if most < by_caller[caller] + 2:
-            raise Busy.crowded(len(waiters), by_caller[caller])
+            raise Busy.for_full_line(len(waiters), by_caller[caller])
         newest = next(answer for of, answer in reversed(waiters) if of == greediest)
-        newest.set_exception(Busy.crowded(len(waiters), most))
+        newest.set_exception(Busy.for_full_line(len(waiters), most))
 
     def _queue(self, flight: _Flight[Result]) -> _Flight[Result]:
         self._flights[flight.key] = flight
