@@ -1,7 +1,8 @@
 """HTML as text: whatever comes from outside goes through `escape`, sources become links; and the texts of the page itself.
 
-Those are what the field's words mean (`assets/page.js` shows a word's sentence on hover and focus), what this Space sends and keeps,
-and how scripts and agents call it: Markdown in the form of llms.txt (llmstxt.org), whose examples run as they stand, which a test does.
+Those are the notes in place of an answer or beside a form (`NOTES`), what the field's words mean (`assets/page.js` shows a word's
+sentence on hover and focus), what this Space sends and keeps, and how scripts and agents call it: Markdown in the form of llms.txt
+(llmstxt.org), whose examples run as they stand, which a test does.
 
 Sources become links to the addresses that their text names, in the forms in which sources are written down here:
 
@@ -242,6 +243,85 @@ def privacy_note(*, account_actions: bool) -> str:
     sentences = [escape(sentence) for sentence in (_SENDS, _KEEPS, _ACTS if account_actions else _ACTS_OFF)]
     return f'<details class="colophon" id="privacy"><summary>{escape(TITLE)}</summary>{bullet_list(sentences, "notes")}</details>'
 
+
+NOTES: Mapping[str, str] = {
+    "name_model:recommend": "Name a model above to see the hardware that runs it.",
+    "name_model:code": "Name a model above to get the files for its Space.",
+    "name_model:roofline": "Name a model above to see where it sits.",
+    "name_model:memory": "Name a model above to see what it takes.",
+    "name_model:precisions": "Name a model above to see what each precision takes.",
+    "name_model:tensors": "Name a model above to see its tensors.",
+    "name_model:solve": "Name a model above to see the limits of this hardware for it.",
+    "name_model:dry_run": "Name a model above to execute it.",
+    "name_model:train": "Name a model above to see what it takes to fine-tune it.",
+    "name_model:traffic": "Name a model above to see what happens when requests arrive together.",
+    "name_model:cost": "Name a model above to see what it costs.",
+    "name_model:compare": "Name a model above, or type the measured tokens per second of both.",
+    "name_model:tpu": "Name a model above to see what it takes on slices of TPU, and what that costs.",
+    "name_model:measure": "Name a model above: its architecture is run here with random weights, so nothing of it is downloaded but its "
+    "configuration.",
+    "name_space": "Name a Space to see what it runs on, what that costs, and what would suit it better.",
+    "context_cut": "The context asked for is longer than this model takes; it was set to {tokens} tokens.",
+    "pasted_config": "This link was made with a pasted config.json, which no link carries: paste it again, or name a model.",
+    "bad_link": "The link held a value that cannot be used for: {fields}. The defaults stand there.",
+    "outdated": "A field of the page cannot hold the value that was sent for it, or values are missing. Correct what was changed last; if "
+    "nothing is wrong with it, load the page again: it may be older than the app.",
+    "no_platform": "No platform is ticked. Tick at least one under “Where”.",
+    "nothing_to_set_up": "This hardware does not qualify, or nothing does, so there is nothing to set up.",
+    "no_roofline": "Nothing qualifies, so there is no card to draw; choose hardware to look at.",
+    "only_inference:tensors": "These are the weights of inference. Set *Use* to inference to see them.",
+    "only_inference:solve": "These are questions about inference. Set *Use* to inference to ask them.",
+    "dry_run": "Runs the real model class on tensors without values, in a process of its own, and counts bytes, FLOP and operations beside "
+    "the closed forms: context, sequences and purpose as above, in bfloat16. It takes seconds.",
+    "executing": "Building the architecture and executing it. The run is ended when it takes too long or too much memory.",
+    "compare": "Traffic, hours and tokens are those of the workload above. Numbers you measured replace the estimate; 0 is not measured.",
+    "provider_price": "USD per million tokens. At 0 the Hub is asked who serves the model, and for how much.",
+    "measured_means": "Means of a request in ms, as you measured them on this hardware; 0 is not measured. Lengths are those above.",
+    "simulating": "Simulating policies and loads.",
+    "searching_tiers": "Finding what the targets need.",
+    "device": "Looking at the device …",
+    "chat": "After each answer its figures stand here: first token, speed and peak memory, each beside its prediction for exactly that "
+    "run.",
+    "no_message": "Write a message first.",
+    "chat_starts": "Looking at the model and the device.",
+    "writing": "Writing the answer.",
+    "at_work": "At work.",
+    "empty_answer": "The model wrote nothing that can be shown. Ask again, or with another temperature.",
+    "heartbeat": "One matrix product, timed over and over, beside the time that nothing can beat. With the sizes as they are it takes some "
+    "seconds.",
+    "stopped:chat": "Stopped. What was written until then stands, without figures: the run was not whole.",
+    "stopped:measure": "Stopped. The run was ended and its memory given back; nothing was kept.",
+    "stopped:dry_run": "Stopped. The run was ended, unless somebody else waits for the same one.",
+    "stopped:traffic": "Stopped. What was simulated until then stands.",
+    "login": "To look at a public Space no sign-in is needed. To change one, sign in or paste a token of your own.",
+    "no_login": "To look at a public Space no sign-in is needed. To change one, paste a token of your own: this copy of the app has no "
+    "sign-in.",
+    "actions_off": "To look at a public Space no sign-in is needed. Changing one is switched off in this copy of the app.",
+    "login_scopes": "What a sign-in may do at the Hub is not fully documented: for some, changing the hardware, the sleep time or "
+    "restarting is answered with 401. A pasted token then does it.",
+    "token": "Fine-grained, with write access to this Space (huggingface.co, Settings, Access Tokens). It overrides the sign-in, is sent "
+    "with your requests on this tab only, is kept nowhere, and this field is emptied after each use: paste it again for the next one.",
+    "model_token": "For a gated or private model: a token with read access to it. While it stands here it goes with the questions of this "
+    "page, to this app and from there to the Hub, and is kept nowhere else. It overrides the sign-in.",
+    "token_needed:space": "To change a Space, your own Hugging Face token is needed. Sign in, or paste a token with write access to this "
+    "Space under “Your token”. Nothing was changed.",
+    "token_needed:account": "To list or stop what runs in your account, your own Hugging Face token is needed. Sign in, or paste a token "
+    "under “Your token”: to list, with read access to your repositories, Inference Endpoints and Jobs; to stop something, with write "
+    "access to it.",
+    "account": "Sign in, or paste a token above, to see every Space, Inference Endpoint and Job of your account with what it costs a "
+    "month.",
+    "nothing_to_stop": "Choose what is to be stopped.",
+    "no_linked_model": "Its card names no model (`models:` in the README.md). Name the model it runs and press “Right-size”.",
+    "sizing": "Working out the right size …",
+    "tier_changes": "The tier is being changed; “Right-size” judges the new one when it runs.",
+    "tier_changed": "The tier has changed: “Right-size” judges the new one.",
+    "no_tier": "No tier is chosen. Choose one under “Tier”.",
+    "form_changed": "The form is not what was reviewed any more. Nothing was changed. Review it again.",
+    "price_changed": "The price of {tier} is no longer {price}. Nothing was changed. The review above shows today's price: confirm that "
+    "one, or choose another tier.",
+    "unwatched": "What was asked of the Hub goes on, but it cannot be watched any longer.",
+}
+"""Sentences in place of an answer, or beside a form: what the page says before, during and after a question, by occasion."""
 
 _TYPE_WORDS = {
     "string": "text",

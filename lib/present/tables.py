@@ -356,13 +356,6 @@ def tensors_csv(answer: TensorsAnswer) -> str:
     return csv_text(_TENSOR_FIELDS, [{**tensor, "shape": "x".join(map(str, tensor["shape"]))} for tensor in answer["tensors"]])
 
 
-DRY_RUN_ABOUT = (
-    "Runs the real model class on tensors without values, in a process of its own, and counts bytes, FLOP and operations beside the closed "
-    "forms: context, sequences and purpose as above, in bfloat16. It takes seconds."
-)
-DRY_RUN_CHOOSE = "Name a model above to execute it."
-DRY_RUN_UNDER_WAY = "Building the architecture and executing it. The run is ended when it takes too long or too much memory."
-DRY_RUN_STOPPED = "Stopped. The run was ended, unless somebody else waits for the same one."
 _FIGURE_FIELDS = ("figure", "unit", "executed", "closed_form", "ratio")
 
 

@@ -19,7 +19,7 @@ import gradio as gr
 from gradio.utils import get_space
 
 from lib.errors import AdvisorError, NotSignedIn
-from lib.present.markup import hint_note, refusal_note
+from lib.present.markup import NOTES, hint_note, refusal_note
 from lib.present.space_cards import account_card, stop_button, stop_label, stop_review, stopped_note
 
 if TYPE_CHECKING:
@@ -29,17 +29,6 @@ if TYPE_CHECKING:
 
 OAUTH = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
 _STATUS_EVENT = "_check_login_status"
-_ACTIONS_OFF = "To look at a public Space no sign-in is needed. Changing one is switched off in this copy of the app."
-_NO_LOGIN = "To look at a public Space no sign-in is needed. To change one, paste a token of your own: this copy of the app has no sign-in."
-_LOGIN = "To look at a public Space no sign-in is needed. To change one, sign in or paste a token of your own."
-_SCOPES = (
-    "What a sign-in may do at the Hub is not fully documented: for some, changing the hardware, the sleep time or restarting is answered "
-    "with 401. A pasted token then does it."
-)
-_FIELD = (
-    "Fine-grained, with write access to this Space (huggingface.co, Settings, Access Tokens). It overrides the sign-in, is sent with "
-    "your requests on this tab only, is kept nowhere, and this field is emptied after each use: paste it again for the next one."
-)
 _FRAMED = (
     '<p class="framed-note" hidden>Inside the frame of huggingface.co a browser may block the sign-in. '
     '<a href="?tab=space" target="_blank" rel="noopener">Open this page on its own</a></p>'
@@ -78,14 +67,14 @@ def build_login(*, acts: bool = True) -> LoginView:
     """The box that says who acts; where Spaces cannot be changed from here (`acts`), who looks."""
     with gr.Column(elem_classes="login"):
         can_log_in = acts and can_sign_in()
-        gr.HTML(hint_note(_ACTIONS_OFF if not acts else _LOGIN if can_log_in else _NO_LOGIN))
+        gr.HTML(hint_note(NOTES["login" if can_log_in else "no_login" if acts else "actions_off"]))
         button = gr.LoginButton("Sign in with Hugging Face", "Sign out ({})", icon=None, size="md", elem_id="login") if can_log_in else None
         if can_log_in:
             gr.HTML(_FRAMED)
         with gr.Accordion("Use a pasted token", open=not can_log_in, elem_classes="quiet-accordion"):
-            token = token_field("token", "Your token", _FIELD)
+            token = token_field("token", "Your token", NOTES["token"])
             if can_log_in:
-                gr.HTML(hint_note(_SCOPES))
+                gr.HTML(hint_note(NOTES["login_scopes"]))
     return LoginView(button=button, token=token)
 
 
@@ -122,11 +111,6 @@ def close_status(page: gr.Blocks) -> None:
             event.api_visibility = "private"
 
 
-_HINT = "Sign in, or paste a token above, to see every Space, Inference Endpoint and Job of your account with what it costs a month."
-_STRANGER = (
-    "To list or stop what runs in your account, your own Hugging Face token is needed. Sign in, or paste a token under “Your token”: to "
-    "list, with read access to your repositories, Inference Endpoints and Jobs; to stop something, with write access to it."
-)
 OWN = ("My own account", "")
 
 
@@ -152,7 +136,7 @@ def build_account(*, acts: bool) -> AccountView:
         with gr.Row(elem_classes="change-fields"):
             owner = gr.Dropdown([OWN], value="", label="Account", info="Your organizations stand here after the first list.", min_width=240)
             ask = gr.Button("List what runs", elem_id="list-account", min_width=160)
-        table = gr.HTML(hint_note(_HINT), elem_id="account-table")
+        table = gr.HTML(hint_note(NOTES["account"]), elem_id="account-table")
         with gr.Column(visible=acts), gr.Column(visible=False, elem_id="stop-box") as stopping:
             to_stop = gr.Dropdown([], value=None, label="Stop one of them", info="What is billed now, dearest first.", min_width=240)
             review = gr.Button("Review", elem_id="stop-review")
@@ -176,7 +160,7 @@ def overview_updates(services: Services, owner: str | None, token: str | None) -
     try:
         answer = services.account.account_overview(owner or "", token=token)
     except NotSignedIn:
-        return refusal_note(_STRANGER, "Not listed."), None
+        return refusal_note(NOTES["token_needed:account"], "Not listed."), None
     except AdvisorError as refused:
         return refusal_note(str(refused), "Not listed."), None
     return account_card(answer), answer
@@ -193,7 +177,7 @@ def stop_markup(services: Services, resource: str, token: str | None) -> tuple[s
     try:
         return stopped_note(services.account.stop_resource(kind, name, token=token)), True
     except NotSignedIn:
-        return refusal_note(f"{_STRANGER} Nothing was changed."), False
+        return refusal_note(f"{NOTES['token_needed:account']} Nothing was changed."), False
     except AdvisorError as refused:
         return refusal_note(str(refused)), False
 
@@ -217,7 +201,7 @@ def wire_account(view: AccountView, token: gr.Textbox, services: Services) -> No
 
     def review(item: str | None) -> dict[Any, Any]:
         if not item:
-            return {**cleared, view.card: hint_note("Choose what is to be stopped.")}
+            return {**cleared, view.card: hint_note(NOTES["nothing_to_stop"])}
         kind, _, name = item.partition(" ")
         return {
             view.card: stop_review(kind, name),

@@ -29,7 +29,7 @@ from lib.present.cost_rows import (
     ways_csv,
     ways_table,
 )
-from lib.present.markup import answer_actions, hint_note
+from lib.present.markup import NOTES, answer_actions, hint_note
 from lib.present.tables import answer_json
 from lib.service.arguments import MAX_CONCURRENCY, MAX_TOKENS_PER_S
 from lib.service.compare import MAX_EFFORT_USD, MAX_SECONDS
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 
-CHOOSE_FOR_COMPARISON = "Name a model above, or type the measured tokens per second of both."
 TRAFFIC = ("requests_per_day", "hours_per_day", "days_per_month")
 PER_SIDE = 8
 
@@ -89,11 +88,7 @@ def build_compare(services: Services) -> CompareView:
     rented = [(words, value) for words, value in ask.hardware_words(services.catalog()) if not value.startswith("zerogpu:")]
     title = "Before and after, or two models side by side: is a change worth it?"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="compare"):
-        gr.HTML(
-            hint_note(
-                "Traffic, hours and tokens are those of the workload above. Numbers you measured replace the estimate; 0 is not measured."
-            )
-        )
+        gr.HTML(hint_note(NOTES["compare"]))
         with gr.Row():
             before = _side("Before", rented, "transformers", BEFORE)
             after = _side("After", rented, "vllm", AFTER)
@@ -138,7 +133,7 @@ def comparison_html(services: Services, model: str, cost: Sequence[Value], own: 
     """The comparison under the traffic of the tab (`cost`, its values); a refusal becomes a sentence."""
     effort, before, after = own[0], _side_arguments(own[1 : 1 + PER_SIDE]), _side_arguments(own[1 + PER_SIDE :])
     if not all(model or side["model"] or side["tokens_per_s"] for side in (before, after)):
-        return hint_note(CHOOSE_FOR_COMPARISON)
+        return hint_note(NOTES["name_model:compare"])
     arguments = {**workload.recommend_arguments(cost), **workload.tab_arguments(cost, ask.COST)}
     usual = prompt_and_output_tokens(int(arguments["context_tokens"]))
     traffic = {name: arguments[name] for name in TRAFFIC}
@@ -157,9 +152,6 @@ def wire_compare(view: CompareView, services: Services, model: ModelReference, q
         return [comparison_html(services, reference, values[: len(questions)], values[len(questions) :])]
 
     follow(tick, answer, [model.text, *questions, *view.inputs()], [view.answer], "compare_changed")
-
-
-CHOOSE = "Name a model above to see what it costs."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +200,7 @@ def build(services: Services) -> CostView:
             workload.fold_button("Sleep, platforms, replicas", ".controls")
             inputs = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            bill = gr.HTML(hint_note(CHOOSE), elem_id="bill")
+            bill = gr.HTML(hint_note(NOTES["name_model:cost"]), elem_id="bill")
             with gr.Accordion("How each number is computed", open=False, visible=False, elem_classes="quiet-accordion") as laws_box:
                 laws = gr.HTML(elem_id="cost-laws")
             with gr.Column(elem_classes="chart", visible=False) as chart_box:
@@ -239,7 +231,7 @@ def _inputs() -> workload.Inputs:
     platforms, value = list(ask.COMPARED_PLATFORM_WORDS), ask.COMPARED_PLATFORMS
     q["beside"] = gr.CheckboxGroup(platforms, value=value, label="Compare with", elem_classes="plain-choices")
     with gr.Accordion("A provider's price", open=False, elem_classes="quiet-accordion"):
-        gr.HTML(hint_note("USD per million tokens. At 0 the Hub is asked who serves the model, and for how much."))
+        gr.HTML(hint_note(NOTES["provider_price"]))
         with gr.Row(elem_classes="pair"):
             q["in"], q["out"] = workload.number("in", step=0.01), workload.number("out", step=0.01)
     with gr.Accordion("Month, replicas, storage", open=False, elem_classes="quiet-accordion"):
@@ -252,7 +244,7 @@ def _inputs() -> workload.Inputs:
 def cost_markup(services: Services, model: str, values: Sequence[Value]) -> CostMarkup:
     """Ask for the bills and word them; a refusal becomes a sentence."""
     if not model:
-        return CostMarkup(bill=hint_note(CHOOSE))
+        return CostMarkup(bill=hint_note(NOTES["name_model:cost"]))
     arguments = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.COST)}
     arguments |= {"beside": arguments["beside"] or "spaces", "sleep_after_s": int(arguments["sleep_after_s"])}
     hardware = values[[field.argument for field in ask.QUESTION].index("hardware")]

@@ -25,7 +25,7 @@ from gradio.queueing import Queue
 
 from lib.errors import AdvisorError
 from lib.live.device_queue import turn, width
-from lib.present.markup import explain_terms
+from lib.present.markup import NOTES, explain_terms
 from lib.present.numbers import SizeUnit, sizes_in
 from lib.service.endpoint import reading_as
 from lib.ui.http.api import FAILED, gradio_error, refusing
@@ -33,12 +33,6 @@ from lib.ui.http.callers import visitor_token
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
-
-
-OUTDATED = (
-    "A field of the page cannot hold the value that was sent for it, or values are missing. Correct what was changed last; if nothing is "
-    "wrong with it, load the page again: it may be older than the app."
-)
 
 
 # Gradio's own limits collapse under load: one call at a time per function, and on ZeroGPU one waiting call for the whole app.
@@ -96,7 +90,7 @@ class Page(gr.Blocks):
         try:
             return await super().preprocess_data(*args, **keywords)
         except Exception:  # noqa: BLE001  components raise all kinds
-            raise gradio_error(OUTDATED, "invalid_input") from None
+            raise gradio_error(NOTES["outdated"], "invalid_input") from None
 
     async def process_api(self, block_fn: Any, inputs: list[Any], *args: Any, **keywords: Any) -> Any:
         """The answer of an event.

@@ -44,7 +44,7 @@ from lib.present.live_measurements import (
     scatter_head,
     storage_line,
 )
-from lib.present.markup import answer_actions, escape, hint_note, refusal_note
+from lib.present.markup import NOTES, answer_actions, escape, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.service.measure import MAX_BATCH, MAX_ITERATIONS, MAX_OUTPUT, MAX_PROMPT, MAX_SIDE, MAX_WARMUP
 from lib.ui.events import AT_ONCE, RunScene, close_on_exit, queue_options, scene_updates, scenes
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from lib.service.runs import Format
 
 
-CHOOSE = "Name a model above: its architecture is run here with random weights, so nothing of it is downloaded but its configuration."
 MEASURE = (
     Field(argument="prompt_tokens", name="measure-prompt", default=512, low=1, high=MAX_PROMPT, label="Prompt tokens"),
     Field(argument="output_tokens", name="measure-answer", default=64, low=1, high=MAX_OUTPUT, label="Output tokens"),
@@ -104,7 +103,7 @@ def build_measure() -> MeasureView:
                 run = gr.Button("Measure on this device", variant="primary", elem_id="measure-run")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="measure-stop")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            expected = gr.HTML(hint_note(CHOOSE), elem_id="expected")
+            expected = gr.HTML(hint_note(NOTES["name_model:measure"]), elem_id="expected")
             status = gr.HTML(elem_id="measure-status")
             card = gr.HTML(elem_id="measure-card")
     return MeasureView(prompt=prompt, answer=answer, precision=precision, run=run, stop=stop, expected=expected, status=status, card=card)
@@ -116,7 +115,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
     Where the device is too small or too slow for the run, a model that it takes is offered.
     """
     if not model:
-        return hint_note(CHOOSE)
+        return hint_note(NOTES["name_model:measure"])
     try:
         expected = services.live.predict_measurement(model, prompt, answer, precision)
         markup, seconds = expected_card(expected, model), expected_s(expected)
@@ -132,7 +131,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
 def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[RunScene]:
     """Run it, show its stages, and the result; what is refused or fails stands in place of the result."""
     if not model:
-        yield RunScene(status=hint_note(CHOOSE))
+        yield RunScene(status=hint_note(NOTES["name_model:measure"]))
         return
 
     def run() -> Iterator[RunScene]:
@@ -165,7 +164,7 @@ def wire_measure(view: MeasureView, services: Services, model: ModelReference) -
         yield from scene_updates(measure_scenes(services, ref, prompt, answer, precision))
 
     def stop() -> list[Any]:
-        return RunScene(status=stopped_line("Stopped. The run was ended and its memory given back; nothing was kept.")).updates()
+        return RunScene(status=stopped_line(NOTES["stopped:measure"])).updates()
 
     running: Dependency = view.run.click(
         run, [model.text, *view.inputs()], view.outputs(), api_name="measure_run", show_progress_on=view.status, **queue_options(DEVICE)
@@ -178,7 +177,6 @@ def wire_measure(view: MeasureView, services: Services, model: ModelReference) -
 
 TPU_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "heartbeat_tpu.py"
 CHIP = "TPU-v6e"
-HINT = "One matrix product, timed over and over, beside the time that nothing can beat. With the sizes as they are it takes some seconds."
 HEARTBEAT = (
     Field(argument="batch", name="beat-batch", default=128, low=1, high=MAX_BATCH, label="Batch"),
     Field(argument="hidden", name="beat-hidden", default=4096, low=1, high=MAX_SIDE, label="Hidden"),
@@ -225,7 +223,7 @@ def build_heartbeat(services: Services) -> HeartbeatView:
                 run = gr.Button("Run the heartbeat", variant="primary", elem_id="beat")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="beat-stop")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            status = gr.HTML(hint_note(HINT), elem_id="beat-status")
+            status = gr.HTML(hint_note(NOTES["heartbeat"]), elem_id="beat-status")
             card = gr.HTML(elem_id="beat-card")
             with gr.Accordion("Why 0.0056 ms on a TPU v6e cannot be right", open=False, elem_classes="quiet-accordion"):
                 gr.HTML(f'<p class="story">{escape(explain_published_time(services.catalog().accelerator(CHIP)))}</p>', elem_id="tpu-story")

@@ -24,7 +24,7 @@ from lib.live.device import Device, current_device
 from lib.live.device_queue import CHAT
 from lib.live.zerogpu import quota_seconds
 from lib.present.live_cards import chat_card, chat_text, device_line, progress_line, stopped_line
-from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.markup import NOTES, answer_actions, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.service.chat import MOST_CHARACTERS, MOST_TEMPERATURE, MOST_TOKENS
 from lib.ui import live_boxes
@@ -48,7 +48,6 @@ LENGTH = Field(argument="max_new_tokens", name="chat-length", default=256, low=1
 TEMPERATURE = Field(argument="temperature", name="chat-temperature", default=0.7, low=0, high=MOST_TEMPERATURE, label="Temperature")
 _KEPT = 60  # messages that go along; the service takes a hundred, and cuts what does not fit the model
 _KEPT_CHARACTERS = 48_000
-HINT = "After each answer its figures stand here: first token, speed and peak memory, each beside its prediction for exactly that run."
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _JOINER = "\u2060"  # a word joiner: nothing to see, but no tag and no picture any more
 
@@ -136,7 +135,7 @@ def build_chat() -> ChatView:
             with gr.Accordion("Answer length and temperature", open=False, elem_classes="quiet-accordion"):
                 length = slider(LENGTH)
                 temperature = slider(TEMPERATURE, "0 takes the likeliest token.", step=0.1)
-        card = gr.HTML(hint_note(HINT), elem_id="chat-card")
+        card = gr.HTML(hint_note(NOTES["chat"]), elem_id="chat-card")
     return ChatView(
         talk=talk,
         message=message,
@@ -155,14 +154,14 @@ def chat_scenes(services: Services, message: str | None, history: History, longe
     """Ask the model and show its answer as it grows; what was refused stands under the conversation, and the message in its field."""
     prompt = (message or "").strip()
     if not prompt:
-        yield ChatScene(history=history, status=hint_note("Write a message first."))
+        yield ChatScene(history=history, status=hint_note(NOTES["no_message"]))
         return
     talk: History = [*history, {"role": "user", "content": prompt}]
     answer_text = ""
 
     def run() -> Iterator[ChatScene]:
         nonlocal answer_text
-        yield ChatScene(history=talk, message="", status=progress_line("Looking at the model and the device."), busy=True)
+        yield ChatScene(history=talk, message="", status=progress_line(NOTES["chat_starts"]), busy=True)
         with close_on_exit(services.live.chat(prompt, recent_history(history), _whole(longest), temperature)) as pieces:
             for piece in pieces:
                 answer_text = piece["text"]
@@ -212,22 +211,20 @@ def _piece_scene(talk: History, piece: ChatPiece) -> ChatScene:
     history = _with(talk, piece["text"])
     metrics = piece["metrics"]
     if metrics is None:
-        note = piece["note"] or ("Writing the answer." if piece["stage"] == "writing" else "At work.")
+        note = piece["note"] or NOTES["writing" if piece["stage"] == "writing" else "at_work"]
         return ChatScene(history=history, status=progress_line(note), busy=True)
     acts = answer_actions(
         text=chat_text(piece["text"], metrics),
         query=None,
         files=(("Download JSON", "chat.json", "application/json", answer_json(piece)),),
     )
-    hint = "" if piece["text"].strip() else hint_note("The model wrote nothing that can be shown. Ask again, or with another temperature.")
+    hint = "" if piece["text"].strip() else hint_note(NOTES["empty_answer"])
     return ChatScene(history=history, status=hint, card=chat_card(metrics, piece) + acts)
 
 
 def stopped_scene(history: History) -> ChatScene:
     """After Stop: what was written stands."""
-    return ChatScene(
-        history=history, status=stopped_line("Stopped. What was written until then stands, without figures: the run was not whole.")
-    )
+    return ChatScene(history=history, status=stopped_line(NOTES["stopped:chat"]))
 
 
 def wire_chat(view: ChatView, services: Services) -> None:
@@ -240,7 +237,7 @@ def wire_chat(view: ChatView, services: Services) -> None:
         return stopped_scene(history).updates()
 
     def restart() -> list[Any]:
-        return ChatScene(history=[], card=hint_note(HINT)).updates()
+        return ChatScene(history=[], card=hint_note(NOTES["chat"])).updates()
 
     saying: Dependency = gr.on(
         [view.send.click, view.message.submit],
@@ -272,7 +269,7 @@ class LiveView:
 def build(services: Services) -> LiveView:
     """The layout of the tab."""
     with gr.Column(elem_id="live"):
-        device = gr.HTML(hint_note("Looking at the device …"), elem_id="device")
+        device = gr.HTML(hint_note(NOTES["device"]), elem_id="device")
         chat = build_chat()
         measure = live_boxes.build_measure()
         heartbeat = live_boxes.build_heartbeat(services)

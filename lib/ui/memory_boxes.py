@@ -17,12 +17,8 @@ from lib.precision import list_formats
 from lib.present.cards import model_name, solve_card
 from lib.present.charts import draw_tensors, tensor_map_head
 from lib.present.live_cards import progress_line, stopped_line
-from lib.present.markup import hint_note
+from lib.present.markup import NOTES, hint_note
 from lib.present.tables import (
-    DRY_RUN_ABOUT,
-    DRY_RUN_CHOOSE,
-    DRY_RUN_STOPPED,
-    DRY_RUN_UNDER_WAY,
     dry_run_table,
     memory_savings_table,
     precision_table,
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 
-CHOOSE_FOR_PRECISIONS = "Name a model above to see what each precision takes."
 Ask = Callable[[str, Sequence[Value]], dict[str, Any]]
 """The question of the tab *Memory* for a model and its values, as arguments of `estimate_memory_on`."""
 
@@ -63,7 +58,7 @@ def build_precisions() -> PrecisionView:
 def precision_html(services: Services, model: str, values: Sequence[Value], question: Ask) -> str:
     """The table for the questions of the tab; a refusal becomes a sentence."""
     if not model:
-        return hint_note(CHOOSE_FOR_PRECISIONS)
+        return hint_note(NOTES["name_model:precisions"])
     try:
         arguments = question(model, values)
         current = services.estimate_memory_on(model, **arguments)
@@ -96,10 +91,6 @@ def wire_precisions(
     follow(tick, answer, [model.text, *memory], [view.table], "precisions_changed")
 
 
-CHOOSE_FOR_TENSORS = "Name a model above to see its tensors."
-TENSORS_OF_INFERENCE = "These are the weights of inference. Set *Use* to inference to see them."
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorsView:
     """Heading, picture and table."""
@@ -126,11 +117,11 @@ def build_tensors() -> TensorsView:
 def tensors_updates(services: Services, model: str, question: Ask, values: Sequence[Value]) -> list[Any]:
     """Heading, picture and table in the precision of the estimate above; a refusal is a sentence."""
     if not model:
-        return [hint_note(CHOOSE_FOR_TENSORS), None, ""]
+        return [hint_note(NOTES["name_model:tensors"]), None, ""]
     try:
         arguments = question(model, values)
         if arguments["mode"] != "inference":
-            return [hint_note(TENSORS_OF_INFERENCE), None, ""]
+            return [hint_note(NOTES["only_inference:tensors"]), None, ""]
         memory = services.estimate_memory_on(model, **arguments)
         answer = services.tensors(model, precision=memory["precision"], engine=memory["engine"])
     except AdvisorError as refused:
@@ -150,8 +141,6 @@ def wire_tensors(
     follow(tick, answer, [model.text, *inputs], view.outputs(), "tensors_changed")
 
 
-CHOOSE_FOR_SOLVE = "Name a model above to see the limits of this hardware for it."
-SOLVE_OF_INFERENCE = "These are questions about inference. Set *Use* to inference to ask them."
 SOLVE = (
     ask.Field(argument="max_ttft_s", name="solve-ttft", default=0.0, high=86_400, label="Time to first token, s, at most"),
     ask.Field(argument="min_tokens_per_s", name="solve-rate", default=0.0, high=1_000_000, label="Tokens per second, at least"),
@@ -191,10 +180,10 @@ def build_solve(services: Services) -> SolveView:
 def solve_html(services: Services, model: str, own: Sequence[Value], memory: Sequence[Value]) -> str:
     """The answer for the questions of the tab (`memory`, its values) and of the box; a refusal becomes a sentence."""
     if not model:
-        return hint_note(CHOOSE_FOR_SOLVE)
+        return hint_note(NOTES["name_model:solve"])
     arguments = {**workload.recommend_arguments(memory), **workload.tab_arguments(memory, ask.MEMORY)}
     if arguments["mode"] != "inference":
-        return hint_note(SOLVE_OF_INFERENCE)
+        return hint_note(NOTES["only_inference:solve"])
     hardware, ttft, rate = own
     shared = {name: arguments[name] for name in _SHARED}
     if arguments["output_tokens"]:
@@ -241,7 +230,7 @@ def build_dry_run() -> DryRunView:
         with gr.Row():
             run = gr.Button("Run", variant="primary", min_width=120)
             stop = gr.Button("Stop", min_width=120)
-        table = gr.HTML(hint_note(DRY_RUN_ABOUT), elem_id="dry-run")
+        table = gr.HTML(hint_note(NOTES["dry_run"]), elem_id="dry-run")
     return DryRunView(run=run, stop=stop, table=table)
 
 
@@ -251,7 +240,7 @@ def dry_run_markup(services: Services, model: str, values: Sequence[Value]) -> I
     Closed early it ends the run.
     """
     if not model:
-        yield hint_note(DRY_RUN_CHOOSE)
+        yield hint_note(NOTES["name_model:dry_run"])
         return
     question = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.MEMORY)}
     mode, length = str(question["mode"]), int(question["context_tokens"])
@@ -261,7 +250,7 @@ def dry_run_markup(services: Services, model: str, values: Sequence[Value]) -> I
         streamed = services.stream_dry_run(model, prompt_tokens=prompt, output_tokens=output, batch_size=question["concurrency"], mode=mode)
         with close_on_exit(streamed) as answers:
             for answer in answers:
-                yield progress_line(DRY_RUN_UNDER_WAY) if answer is None else dry_run_table(answer)
+                yield progress_line(NOTES["executing"]) if answer is None else dry_run_table(answer)
     except AdvisorError as refused:
         yield ask.word_refusal(refused, "No dry run.")
 
@@ -278,4 +267,4 @@ def wire_dry_run(view: DryRunView, services: Services, model: ModelReference, in
     options: dict[str, Any] = {**AT_ONCE, "queue": True, "concurrency_limit": None}
     running = view.run.click(run, [model.text, *inputs], view.table, api_name="dry_run_asked", **options)
     stopping = view.stop.click(None, cancels=[running], api_name="dry_run_cancelled", **AT_ONCE)
-    stopping.then(lambda: stopped_line(DRY_RUN_STOPPED), None, view.table, api_name="dry_run_stopped", **AT_ONCE)
+    stopping.then(lambda: stopped_line(NOTES["stopped:dry_run"]), None, view.table, api_name="dry_run_stopped", **AT_ONCE)

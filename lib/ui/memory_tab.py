@@ -11,7 +11,7 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.present.cards import memory_card, memory_explanation, model_name
 from lib.present.charts import draw_growth, growth_head, growth_table
-from lib.present.markup import answer_actions, hint_note
+from lib.present.markup import NOTES, answer_actions, hint_note
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
 from lib.ui import fields as ask
 from lib.ui import memory_boxes, workload
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lib.answers.common import FitEntry
     from lib.service.app import Services
 
-CHOOSE = "Name a model above to see what it takes."
 _SPAN = 1024  # the curve begins at the longest context over this
 
 
@@ -164,7 +163,7 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
 def memory_markup(services: Services, model: str, values: Sequence[Value]) -> MemoryMarkup:
     """Ask for the memory and word it; a refusal becomes a sentence."""
     if not model:
-        return MemoryMarkup(need=hint_note(CHOOSE))
+        return MemoryMarkup(need=hint_note(NOTES["name_model:memory"]))
     try:
         question = memory_question(services, model, values)
         answer = services.estimate_memory_on(model, **question.arguments)

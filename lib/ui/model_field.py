@@ -14,7 +14,7 @@ import gradio as gr
 from lib.advisor.candidates import family_of, lengths_of, own_task
 from lib.errors import AdvisorError, HubError, NotPermitted, RepoGated, RepoNotFound
 from lib.present.cards import model_choices, model_line
-from lib.present.markup import escape, hint_note, refusal_note, suggestion_list
+from lib.present.markup import NOTES, escape, hint_note, refusal_note, suggestion_list
 from lib.present.numbers import whole
 from lib.ui import account
 from lib.ui.fields import EXAMPLE, LONGEST_CONTEXT
@@ -118,10 +118,6 @@ def build(services: Services) -> ModelView:
 
 
 _SIGN_IN = '<p><a class="act" data-sign-in href="/login/huggingface?_target_url=">Sign in with Hugging Face</a></p>'
-_ACCESS_HINT = (
-    "For a gated or private model: a token with read access to it. While it stands here it goes with the questions of this page, to this "
-    "app and from there to the Hub, and is kept nowhere else. It overrides the sign-in."
-)
 
 
 def _access_box(services: Services) -> gr.Textbox:
@@ -132,7 +128,7 @@ def _access_box(services: Services) -> gr.Textbox:
     with gr.Row(elem_id="access"):
         if services.account_actions and account.can_sign_in():
             gr.HTML(_SIGN_IN)
-        return account.token_field("model-token", "Token to read this model", _ACCESS_HINT)
+        return account.token_field("model-token", "Token to read this model", NOTES["model_token"])
 
 
 def resolve(services: Services, model: str | None, config: str | None) -> ResolvedModel:
@@ -184,7 +180,7 @@ def context_slider(limit: int, value: object) -> dict[str, Any]:
 
 def context_note(limit: int) -> str:
     """What is said when the context asked for lies beyond the model's own limit."""
-    return hint_note(f"The context asked for is longer than this model takes; it was set to {whole(limit)} tokens.")
+    return hint_note(NOTES["context_cut"].format(tokens=whole(limit)))
 
 
 def wire(view: ModelView, services: Services) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.present.markup import glossary_list, hint_note, privacy_note, refusal_note
+from lib.present.markup import NOTES, glossary_list, hint_note, privacy_note, refusal_note
 from lib.ui import (
     account,
     cost_tab,
@@ -266,12 +266,9 @@ def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
     if not reference:
         slider = model_field.context_slider(limit, values[0])
     if pasted:
-        facts = hint_note("This link was made with a pasted config.json, which no link carries: paste it again, or name a model.")
+        facts = hint_note(NOTES["pasted_config"])
     if unread:
-        facts += refusal_note(
-            f"The link held a value that cannot be used for: {', '.join(unread)}. The defaults stand there.",
-            "Part of the link was ignored.",
-        )
+        facts += refusal_note(NOTES["bad_link"].format(fields=", ".join(unread)), "Part of the link was ignored.")
     values[0] = slider["value"]
     selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()
     first = tab not in ask.TABS or tab == "recommend"

@@ -15,7 +15,7 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.present.cards import caveat_list, model_name, no_pick_card, own_card, pick_card, prices_line, recommendation_notes, source_list
 from lib.present.charts import draw_front, draw_roofline, front_foot, front_head, roofline_words, speed_front
-from lib.present.markup import answer_actions, hint_note, refusal_note
+from lib.present.markup import NOTES, answer_actions, hint_note, refusal_note
 from lib.present.setup_files import FRAMEWORKS, setup_code, write_setup
 from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table, row_links
 from lib.ui import fields as ask
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
     from lib.answers.common import RankedEntry
     from lib.service.app import Services
-
-
-CHOOSE_FOR_CODE = "Name a model above to get the files for its Space."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +58,12 @@ def build_code() -> CodeView:
 def setup_html(services: Services, model: str, framework: str, values: Sequence[Value]) -> str:
     """The files for the pick, or for the hardware that is looked at; a refusal becomes a sentence."""
     if not model:
-        return hint_note(CHOOSE_FOR_CODE)
+        return hint_note(NOTES["name_model:code"])
     arguments = workload.recommend_arguments(values)
     try:
         entry = workload.choose_hardware(services, model, values).entry
         if entry is None:
-            return hint_note("This hardware does not qualify, or nothing does, so there is nothing to set up.")
+            return hint_note(NOTES["nothing_to_set_up"])
         answer = services.recommend(model, **arguments)
         setup = write_setup(
             entry,
@@ -89,9 +86,6 @@ def wire_code(view: CodeView, services: Services, model: ModelReference, questio
         return [setup_html(services, reference, framework, values)]
 
     follow(tick, answer, [model.text, view.framework, *question], [view.code], "code_changed")
-
-
-CHOOSE_FOR_ROOFLINE = "Name a model above to see where it sits."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +112,7 @@ def build_roofline() -> RooflineView:
 def roofline_updates(services: Services, model: str, values: Sequence[Value]) -> tuple[str, Figure | None]:
     """Words and picture for the configuration that is recommended, on its hardware or on the one looked at; a refusal is a sentence."""
     if not model:
-        return hint_note(CHOOSE_FOR_ROOFLINE), None
+        return hint_note(NOTES["name_model:roofline"]), None
     arguments = workload.recommend_arguments(values)
     length, at_once = int(arguments["context_tokens"]), arguments["concurrency"]
     usual = prompt_and_output_tokens(length)
@@ -126,7 +120,7 @@ def roofline_updates(services: Services, model: str, values: Sequence[Value]) ->
     try:
         choice = workload.choose_hardware(services, model, values)
         if not choice.hardware:
-            return hint_note("Nothing qualifies, so there is no card to draw; choose hardware to look at."), None
+            return hint_note(NOTES["no_roofline"]), None
         entry = choice.entry
         if entry is None:
             precision, engine = "auto", _engine(choice.hardware)
@@ -149,9 +143,6 @@ def wire_roofline(view: RooflineView, services: Services, model: ModelReference,
         return list(roofline_updates(services, reference, values))
 
     follow(tick, answer, [model.text, *question], view.outputs(), "roofline_changed")
-
-
-CHOOSE = "Name a model above to see the hardware that runs it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,9 +241,9 @@ def _inputs() -> workload.Inputs:
 def recommend_markup(services: Services, model: str, values: Sequence[Value]) -> RecommendMarkup:
     """Ask for a recommendation and word it; a refusal becomes a sentence."""
     if not model:
-        return RecommendMarkup(pick=hint_note(CHOOSE))
+        return RecommendMarkup(pick=hint_note(NOTES["name_model:recommend"]))
     if not arguments(ask.QUESTION, values)["platforms"]:
-        return RecommendMarkup(pick=refusal_note("No platform is ticked. Tick at least one under “Where”.", "No recommendation."))
+        return RecommendMarkup(pick=refusal_note(NOTES["no_platform"], "No recommendation."))
     try:
         own_hardware = workload.own_hardware(services, values)
         answer = services.recommend(model, **workload.recommend_arguments(values), own_hardware=own_hardware)

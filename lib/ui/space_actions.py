@@ -18,7 +18,7 @@ from anyio import to_thread
 from lib.catalog.offers import FREE_CPU_TIER, ZEROGPU_TIER
 from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
 from lib.present.cards import prices_line
-from lib.present.markup import answer_actions, escape, hint_note, refusal_note
+from lib.present.markup import NOTES, answer_actions, escape, hint_note, refusal_note
 from lib.present.snippets import action_code, action_snippet
 from lib.present.space_cards import (
     Action,
@@ -56,11 +56,6 @@ SLEEP_WORDS: tuple[tuple[str, int], ...] = (
 USUAL_SLEEP_S = 3_600
 OWN_SLEEP = frozenset({FREE_CPU_TIER, ZEROGPU_TIER})
 """Tiers whose sleep is the platform's own affair."""
-_FORM_CHANGED = "The form is not what was reviewed any more. Nothing was changed. Review it again."
-_STRANGER = (
-    "To change a Space, your own Hugging Face token is needed. Sign in, or paste a token with write access to this Space under "
-    "“Your token”. Nothing was changed."
-)
 _ACTIONS = get_args(Action)
 
 
@@ -119,7 +114,7 @@ def form_request(space: str, action: object, hardware: object, sleep_time_s: obj
 def review_request(services: Services, request: SpaceRequest, token: str | None) -> Review:
     """What the action would do, priced; a refusal becomes a sentence, and then there is nothing to confirm."""
     if request.action == "switch" and not request.hardware:
-        return Review(card=refusal_note("No tier is chosen. Choose one under “Tier”."))
+        return Review(card=refusal_note(NOTES["no_tier"]))
     try:
         preview = services.account.preview(
             request.space,
@@ -144,7 +139,7 @@ def review_request(services: Services, request: SpaceRequest, token: str | None)
 def action_scenes(services: Services, confirmation: Confirmation | None, request: SpaceRequest, token: str | None) -> Iterator[Scene]:
     """Do what was reviewed and follow it: a switch or a restart until the Space runs, has failed, or time is over."""
     if confirmation is None or confirmation.request != request:
-        yield Scene(progress=refusal_note(_FORM_CHANGED), review=Review(card=""))
+        yield Scene(progress=refusal_note(NOTES["form_changed"]), review=Review(card=""))
         return
     yield Scene(progress=sending_card(request.action, request.space))
     try:
@@ -153,7 +148,7 @@ def action_scenes(services: Services, confirmation: Confirmation | None, request
         yield Scene(progress=refusal_note(_price_sentence(confirmation)), review=review_request(services, request, token))
         return
     except NotSignedIn:
-        yield Scene(progress=refusal_note(_STRANGER), again=True)  # the service's own sentence speaks of the API, too
+        yield Scene(progress=refusal_note(NOTES["token_needed:space"]), again=True)  # the service's own sentence speaks of the API, too
         return
     except AdvisorError as refused:
         yield Scene(progress=refusal_note(str(refused)), again=True)
@@ -166,10 +161,8 @@ def action_scenes(services: Services, confirmation: Confirmation | None, request
 
 def _price_sentence(confirmation: Confirmation) -> str:
     """The service's own sentence names its argument; here it is a button."""
-    return (
-        f"The price of {confirmation.request.hardware} is no longer {price_words(confirmation.usd_per_hour)}. Nothing was changed. "
-        "The review above shows today's price: confirm that one, or choose another tier."
-    )
+    price = price_words(confirmation.usd_per_hour)
+    return NOTES["price_changed"].format(tier=confirmation.request.hardware, price=price)
 
 
 def _act(services: Services, confirmation: Confirmation, token: str | None) -> ActionAnswer:
@@ -199,8 +192,7 @@ def _watch_scenes(services: Services, request: SpaceRequest, token: str | None) 
                 arrived=progress["arrived"],
             )
     except AdvisorError as lost:
-        sentence = f"What was asked of the Hub goes on, but it cannot be watched any longer. {lost}"
-        yield Scene(progress=refusal_note(sentence), review=Review(card=""))
+        yield Scene(progress=refusal_note(f"{NOTES['unwatched']} {lost}"), review=Review(card=""))
 
 
 def _status_now(services: Services, space: str, token: str | None) -> str:
@@ -212,8 +204,6 @@ def _status_now(services: Services, space: str, token: str | None) -> str:
 
 WATCHERS = anyio.CapacityLimiter(200)
 """Threads of their own: a visitor who watches a Space for half an hour must not take a thread from a visitor who asks for an answer."""
-RESIZE = "The tier is being changed; “Right-size” judges the new one when it runs."
-RESIZED = "The tier has changed: “Right-size” judges the new one."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,7 +345,8 @@ def _tab_updates(tab: TabParts, scene: Scene, *, stale: bool) -> dict[Any, Any]:
     """The tab beside a scene: the token is emptied, and a right size that was found for another tier goes."""
     if scene.status is None:
         return {tab.token: "", tab.status: gr.skip(), tab.sized: gr.skip(), tab.use: gr.skip()}
-    sized, use = (hint_note(RESIZED if scene.arrived else RESIZE), gr.update(visible=False)) if stale else (gr.skip(), gr.skip())
+    note = hint_note(NOTES["tier_changed" if scene.arrived else "tier_changes"])
+    sized, use = (note, gr.update(visible=False)) if stale else (gr.skip(), gr.skip())
     return {tab.token: "", tab.status: scene.status, tab.sized: sized, tab.use: use}
 
 

@@ -10,7 +10,7 @@ import gradio as gr
 
 from lib.catalog.offers import ZEROGPU_TIER
 from lib.errors import AdvisorError, NoLinkedModel
-from lib.present.markup import hint_note, refusal_note
+from lib.present.markup import NOTES, hint_note, refusal_note
 from lib.present.space_cards import STATIC, size_card
 from lib.ui import account, space_actions, workload
 from lib.ui import fields as ask
@@ -21,10 +21,6 @@ from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, FormView, TabParts,
 
 if TYPE_CHECKING:
     from lib.service.app import Services
-
-
-UNLINKED = "Its card names no model (`models:` in the README.md). Name the model it runs and press “Right-size”."
-CHOOSE = "Name a Space to see what it runs on, what that costs, and what would suit it better."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +48,7 @@ def build_size() -> gr.Textbox:
 def space_markup(services: Services, space: str | None, token: str | None) -> SpaceMarkup:
     """Look at the Space; a refusal becomes a sentence."""
     if not (space or "").strip():
-        return SpaceMarkup(status=hint_note(CHOOSE))
+        return SpaceMarkup(status=hint_note(NOTES["name_space"]))
     try:
         status = services.account.space_status((space or "").strip(), token=token)
     except AdvisorError as refused:
@@ -69,7 +65,7 @@ def size_markup(services: Services, space: str, model: str | None, values: Seque
     try:
         answer = services.account.right_size(space, model=model or "", **workload.recommend_arguments(values), token=token)
     except NoLinkedModel:
-        return SizeMarkup(card=hint_note(UNLINKED))
+        return SizeMarkup(card=hint_note(NOTES["no_linked_model"]))
     except AdvisorError as refused:
         return SizeMarkup(card=ask.word_refusal(refused, "No right size."))
     pick = answer["pick"]
@@ -121,7 +117,7 @@ def build(services: Services) -> SpaceView:
             resize = gr.Button("Right-size", elem_id="resize")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             with gr.Row(elem_classes="beside"):
-                status = gr.HTML(hint_note(CHOOSE), elem_id="space-status")
+                status = gr.HTML(hint_note(NOTES["name_space"]), elem_id="space-status")
                 with gr.Column(elem_id="space-size", min_width=300):
                     sized = gr.HTML()
                     use = gr.Button("Use this tier", visible=False, elem_id="use-tier")
@@ -166,7 +162,7 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
         return {
             view.status: markup.status,
             view.space_id: markup.space,
-            view.sized: hint_note("Working out the right size …") if markup.space else "",
+            view.sized: hint_note(NOTES["sizing"]) if markup.space else "",
             view.use: gr.update(visible=False),
             form.box: gr.update(visible=bool(markup.space)),
             form.tier: _tier_update(services, hardware),

@@ -12,7 +12,7 @@ from lib.engines import ENGINES, TRAITS
 from lib.errors import AdvisorError, UnknownHardware
 from lib.present.cards import answer_details, model_name
 from lib.present.live_cards import progress_line, stopped_line
-from lib.present.markup import answer_actions, hint_note
+from lib.present.markup import NOTES, answer_actions, hint_note
 from lib.present.tables import answer_json
 from lib.present.traffic_rows import (
     batching_card,
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from lib.answers.traffic import LoadsAnswer
     from lib.service.app import Services
 
-CHOOSE = "Name a model above to see what happens when requests arrive together."
 OF_LOADS = (
     "prompt_tokens", "output_tokens", "max_batch_size", "timeout_s", "precision", "engine", "lengths", "spread", "replicas", "cold_start_s",
     "scale_to_zero_after_s", "concurrency_limit", "shared_prefix_tokens", "max_ttft_s", "max_tpot_s",
@@ -147,7 +146,7 @@ def build() -> TrafficView:
                 run = gr.Button("Simulate", variant="primary", elem_id="simulate")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="simulate-stop")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            status = gr.HTML(hint_note(CHOOSE), elem_id="traffic-status")
+            status = gr.HTML(hint_note(NOTES["name_model:traffic"]), elem_id="traffic-status")
             card = gr.HTML(elem_id="traffic")
             with gr.Column(elem_classes="chart", elem_id="loads-chart"):  # hidden by its style while it has no heading
                 head = gr.HTML()
@@ -193,7 +192,7 @@ def _inputs() -> workload.Inputs:
 
 def _latency_box() -> LatencyView:
     with gr.Accordion("Where does the latency go?", open=False, elem_classes="quiet-accordion", elem_id="latency"):
-        gr.HTML(hint_note("Means of a request in ms, as you measured them on this hardware; 0 is not measured. Lengths are those above."))
+        gr.HTML(hint_note(NOTES["measured_means"]))
         with gr.Row(elem_classes="pair"):
             times = [workload.number(field) for field in LATENCY[:3]]
         with gr.Row(elem_classes="pair"):
@@ -260,7 +259,7 @@ def choose_server(services: Services, model: str, values: Sequence[Value]) -> tu
 def traffic_scenes(services: Services, model: str, values: Sequence[Value], measure: str) -> Iterator[TrafficScene]:
     """The stated traffic first, then the policies load by load, then what the targets need; a refusal becomes a sentence."""
     if not model:
-        yield TrafficScene(status=hint_note(CHOOSE), cleared=True)
+        yield TrafficScene(status=hint_note(NOTES["name_model:traffic"]), cleared=True)
         return
     try:
         yield TrafficScene(status=progress_line("Simulating the requests.", 0, _STEPS), busy=True, cleared=True)
@@ -292,7 +291,7 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
 
 
 def _progress(step: int) -> str:
-    return progress_line("Simulating policies and loads." if step < _STEPS - 1 else "Finding what the targets need.", step, _STEPS)
+    return progress_line(NOTES["simulating" if step < _STEPS - 1 else "searching_tiers"], step, _STEPS)
 
 
 def _acts(answer: Any, loads: LoadsAnswer, name: str, model: str, values: Sequence[Value]) -> str:
@@ -311,7 +310,7 @@ def _acts(answer: Any, loads: LoadsAnswer, name: str, model: str, values: Sequen
 def latency_html(services: Services, model: str, values: Sequence[Value], own: Sequence[Value]) -> str:
     """Where the latency goes, under the lengths and the hardware of the tab (`values`)."""
     if not model:
-        return hint_note(CHOOSE)
+        return hint_note(NOTES["name_model:traffic"])
     try:
         times = ask.arguments(LATENCY, own[:-1])
         settings = traffic_arguments(services, model, values)
@@ -331,7 +330,7 @@ def wire(view: TrafficView, services: Services, model: ModelReference, question:
             yield scene.updates()
 
     def stop() -> list[Any]:
-        return TrafficScene(status=stopped_line("Stopped. What was simulated until then stands.")).updates()
+        return TrafficScene(status=stopped_line(NOTES["stopped:traffic"])).updates()
 
     def redraw(measure: str, loads: LoadsAnswer | None, rate: float | None, policy: str) -> list[Any]:
         return [gr.skip(), gr.skip()] if not loads else [loads_head(measure), draw_loads(loads, measure, rate or 0.0, policy)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import json
@@ -18,7 +19,18 @@ from hypothesis import strategies as st
 from page_fake import LLAMA, FakeServices
 
 from lib.present import cards, charts, tables
-from lib.present.markup import TERMS, TITLE, answer_actions, escape, explain_terms, glossary_list, link_source, privacy_note, refusal_note
+from lib.present.markup import (
+    NOTES,
+    TERMS,
+    TITLE,
+    answer_actions,
+    escape,
+    explain_terms,
+    glossary_list,
+    link_source,
+    privacy_note,
+    refusal_note,
+)
 
 HOSTILE = "<img src=x onerror=\"alert(1)\"><script>alert('2')</script>&{{x}}${y}"
 ASKED: dict[str, Any] = {"context_tokens": 4096, "batch_size": 1, "engine": "transformers", "devices": 1}
@@ -232,3 +244,18 @@ def test_it_is_short_and_says_what_is_sent_kept_and_done_with_tokens() -> None:
     assert all(note.count("<li>") == 3 and TITLE in note and len(note) < 1_500 for note in (on, off))
     assert ("manage-repos" in on, "manage-repos" in off) == (True, False)
     assert "switched off" in off
+
+
+def _keys(key: ast.expr) -> list[object]:
+    """What a lookup may ask for: a key, or one of two by a condition."""
+    if isinstance(key, ast.IfExp):
+        return [*_keys(key.body), *_keys(key.orelse)]
+    assert isinstance(key, ast.Constant), ast.unparse(key)
+    return [key.value]
+
+
+def test_the_page_shows_every_note_and_looks_up_no_other() -> None:
+    """The keys in the code of the page are those of the table."""
+    pages = [ast.parse(path.read_text(encoding="utf-8")) for path in (Path(__file__).parents[2] / "lib" / "ui").rglob("*.py")]
+    lookups = [node for page in pages for node in ast.walk(page) if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "NOTES"]
+    assert {key for lookup in lookups for key in _keys(lookup.slice)} == set(NOTES)

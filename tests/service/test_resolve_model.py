@@ -17,6 +17,7 @@ from lib.catalog import load
 from lib.errors import BadArgument, UnknownModel, UnsupportedModel
 from lib.model import dry_run as executed_here
 from lib.present.charts import KIND_COLOURS, draw_tensors, tensor_map_head
+from lib.present.markup import NOTES
 from lib.present.tables import dry_run_csv, dry_run_table, tensors_csv, tensors_table
 from lib.service.app import Services
 from lib.service.build_process import BuildProcess, build_process, run_process
@@ -24,7 +25,7 @@ from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.service.resolve_model import dry_run
 from lib.ui import fields
-from lib.ui.memory_boxes import CHOOSE_FOR_TENSORS, TENSORS_OF_INFERENCE, dry_run_markup, tensors_updates
+from lib.ui.memory_boxes import dry_run_markup, tensors_updates
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 MODELS = (
@@ -119,8 +120,8 @@ def test_the_box(whole: Services) -> None:
     assert figure is not None
     assert "Matrices" in head
     assert "bnb-nf4" in table
-    assert CHOOSE_FOR_TENSORS in tensors_updates(whole, "", lambda *_: {}, ())[0]
-    assert TENSORS_OF_INFERENCE in tensors_updates(whole, LLAMA, lambda *_: {"mode": "lora"}, ())[0]
+    assert NOTES["name_model:tensors"] in tensors_updates(whole, "", lambda *_: {}, ())[0]
+    assert NOTES["only_inference:tensors"] in tensors_updates(whole, LLAMA, lambda *_: {"mode": "lora"}, ())[0]
     assert "has no tensors" in tensors_updates(whole, "7B", lambda *_: {"mode": "inference"}, ())[0]
 
 

@@ -22,6 +22,7 @@ from lib.catalog import load
 from lib.hub.search import ProviderOffers
 from lib.present.charts import RING, Front, FrontPoint, draw_front, draw_roofline, roofline_words, speed_front
 from lib.present.cost_rows import draw_bills
+from lib.present.markup import NOTES
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -281,7 +282,7 @@ def test_a_refusal_is_a_sentence(services: Services, model: str, named: dict[str
 
 def test_without_a_model_nothing_is_estimated(services: Services) -> None:
     """One side measured is not enough."""
-    assert cost_tab.CHOOSE_FOR_COMPARISON in cost_tab.comparison_html(services, "", COST, [*UNTYPED, *side(rate=5), *side(rate=None)])
+    assert NOTES["name_model:compare"] in cost_tab.comparison_html(services, "", COST, [*UNTYPED, *side(rate=5), *side(rate=None)])
 
 
 def test_an_encoder_asks_for_a_measurement(services: Services) -> None:

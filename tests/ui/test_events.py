@@ -13,7 +13,8 @@ import pytest
 from gradio.routes import App
 
 from lib.errors import UnknownModel
-from lib.ui.events import OUTDATED, Page
+from lib.present.markup import NOTES
+from lib.ui.events import Page
 from lib.ui.http.api import FAILED
 
 SECRET = "a text that a visitor typed"  # noqa: S105 - the word of the test
@@ -102,7 +103,7 @@ def test_values_of_another_page_are_refused(page: gr.Blocks, values: list[Any]) 
     """Too few, of another type, or no choice of the field; none of them is repeated."""
     with pytest.raises(gr.Error) as refused:
         asked(page, values)
-    assert (refused.value.message, refused.value.title, refused.value.print_exception) == (OUTDATED, "invalid_input", False)
+    assert (refused.value.message, refused.value.title, refused.value.print_exception) == (NOTES["outdated"], "invalid_input", False)
 
 
 def test_a_refusal_keeps_its_words_and_a_failure_gets_ours(page: gr.Blocks, caplog: pytest.LogCaptureFixture) -> None:

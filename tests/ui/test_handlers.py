@@ -10,6 +10,7 @@ import page_values
 import pytest
 from page_fake import LLAMA, FakeServices
 
+from lib.present.markup import NOTES
 from lib.service.app import Services
 from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
 from lib.ui import fields as ask
@@ -114,8 +115,8 @@ def test_a_refused_model_is_said_once_and_nothing_is_guessed(services: Any) -> N
     assert 'role="alert"' in facts
     assert "&#x27;no/such&#x27; is not a model." in facts
     assert ref == ""
-    assert recommend_tab.CHOOSE in recommend_tab.recommend_markup(services, ref, RECOMMEND).pick
-    assert memory_tab.CHOOSE in memory_tab.memory_markup(services, ref, MEMORY).need
+    assert NOTES["name_model:recommend"] in recommend_tab.recommend_markup(services, ref, RECOMMEND).pick
+    assert NOTES["name_model:memory"] in memory_tab.memory_markup(services, ref, MEMORY).need
     assert services.asked == []
 
 

@@ -8,9 +8,10 @@ import page_values
 import pytest
 
 from lib.precision import list_formats, loads
+from lib.present.markup import NOTES
 from lib.present.numbers import seconds
 from lib.service.app import Services
-from lib.ui.memory_boxes import CHOOSE_FOR_PRECISIONS, CHOOSE_FOR_SOLVE, SOLVE_OF_INFERENCE, precision_html, solve_html
+from lib.ui.memory_boxes import precision_html, solve_html
 from lib.ui.memory_tab import memory_question
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -36,7 +37,7 @@ def test_each_row_is_an_answer_about_memory(whole: Services) -> None:
 
 def test_what_cannot_be_asked_is_a_sentence(whole: Services) -> None:
     """No model, and a model that nobody knows."""
-    assert CHOOSE_FOR_PRECISIONS in _box(whole, "")
+    assert NOTES["name_model:precisions"] in _box(whole, "")
     assert "No estimates by precision." in _box(whole, "no such model")
 
 
@@ -63,7 +64,7 @@ def test_the_box_answers_for_the_questions_of_the_tab(whole: Services) -> None:
     assert f"at full length · {seconds(long['ttft_s'])} to the first token" in solve_html(
         whole, LLAMA, ["spaces:l4x1", 0, 0], page_values.asked("memory", answer=1000)
     )
-    assert CHOOSE_FOR_SOLVE in solve_html(whole, "", ["spaces:l4x1", 0, 0], MEMORY)
+    assert NOTES["name_model:solve"] in solve_html(whole, "", ["spaces:l4x1", 0, 0], MEMORY)
     assert "There is no hardware called" in solve_html(whole, LLAMA, ["nowhere", 0, 0], MEMORY)
     assert "RTX 4090" in solve_html(whole, LLAMA, ["RTX-4090", None, None], MEMORY)
-    assert SOLVE_OF_INFERENCE in solve_html(whole, LLAMA, ["spaces:l4x1", 0, 0], page_values.asked("memory", mode="lora"))
+    assert NOTES["only_inference:solve"] in solve_html(whole, LLAMA, ["spaces:l4x1", 0, 0], page_values.asked("memory", mode="lora"))

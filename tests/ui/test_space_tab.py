@@ -15,6 +15,7 @@ from space_fake import preview, progress, size, status
 
 from lib.catalog import load
 from lib.errors import HubUnreachable, NotPermitted, PriceNotConfirmed, RepoNotFound
+from lib.present.markup import NOTES
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -353,7 +354,7 @@ def test_the_files_of_the_pick(whole: Services) -> None:
     assert "app.py" in code
     assert "python_version" in code
     assert "<time>2026-" in code
-    assert recommend_tab.CHOOSE_FOR_CODE in recommend_tab.setup_html(whole, "", "pytorch", asked)
+    assert NOTES["name_model:code"] in recommend_tab.setup_html(whole, "", "pytorch", asked)
     refused = recommend_tab.setup_html(whole, "Qwen/Qwen3-8B", "nonsense", asked)
     assert 'role="alert"' in refused
     assert "pytorch" in refused
