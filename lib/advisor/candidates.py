@@ -195,7 +195,7 @@ def engines_on(
 
     Servers of text are for text, TEI for encoders; `requested` names one that is wanted for other work that it can do.
     """
-    kind = "cpu" if offer.silicon is None else offer.silicon.kind
+    kind = offer.processor.kind
     own_file = spec.library == "gguf"
     if own_file and (kind == "tpu" or offer.platform == "zerogpu"):
         return ()
@@ -215,9 +215,8 @@ def engines_on(
         pairs += [(name, server) for name in fitting if served or name in {"tei", requested}]
     if (own_file or (family == "generate" and spec.library != "diffusers")) and (kind == "cpu" or not (space and sdk == "gradio")):
         pairs.append(("llama.cpp", process if kind == "cpu" else server))
-    silicon = offer.silicon or offer.host_cpu
     work = spec.work
-    runs = {name for name, row in TRAITS.items() if work in row.works and (silicon is None or row.runs_on(silicon))}
+    runs = {name for name, row in TRAITS.items() if work in row.works and row.runs_on(offer.processor)}
     runs -= set() if own_file or spec.model_type in LLAMA_CPP_MODELS else {"llama.cpp"}
     runs &= {"llama.cpp"} if own_file else runs
     return tuple(pair for pair in pairs if pair[0] in runs)

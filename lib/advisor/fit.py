@@ -143,8 +143,7 @@ def place_candidate(
     offer: Hardware, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int, at_once: int
 ) -> Placement | Shortage:
     """The placement of one configuration, or what is short."""
-    silicon = offer.silicon or offer.host_cpu
-    key = None if silicon is None else ById(silicon)
+    silicon = offer.processor
     of = _hold(
         ById(model.spec),
         candidate.precision,
@@ -152,7 +151,7 @@ def place_candidate(
         candidate.devices,
         requirements.workload.pictures,
         requirements.workload.media,
-        key,
+        ById(silicon),
     )
     shapes = _shapes(candidate, requirements, at_once)
     headroom = max((measure_headroom(compose(of, *shape), device_bytes, requirements.family) for shape in shapes), key=_needed_bytes)
@@ -189,7 +188,7 @@ def _leave_layers(
 def most_at_once(offer: Hardware, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int) -> int:
     """How many requests of the usual length a server's cache holds; without an end, as many as were asked for."""
     usual = _memory_request(candidate, *_shapes(candidate, requirements, 1)[-1], requirements.workload)
-    most = count_sequences(model.spec, usual, device_bytes, offer.silicon or offer.host_cpu)
+    most = count_sequences(model.spec, usual, device_bytes, offer.processor)
     return requirements.workload.concurrency if most is None else most
 
 
@@ -220,18 +219,18 @@ def _hold(
     devices: int,
     pictures: PipelineRequest,
     media: MediaRequest,
-    silicon: ById[Accelerator] | None,
+    silicon: ById[Accelerator],
 ) -> PerDevice:
     """The same silicon is offered by several platforms, and most questions differ only in length or number."""
     request = MemoryRequest(precision=precision, engine=engine, devices=devices, pictures=pictures, media=media)
-    return count_per_device(spec.value, request, None if silicon is None else silicon.value)
+    return count_per_device(spec.value, request, silicon.value)
 
 
 def _needed_bytes(headroom: Headroom) -> int:
     return headroom.needed_bytes
 
 
-def _too_small(candidate: Candidate, headroom: Headroom, spec: ModelSpec, request: MemoryRequest, silicon: Accelerator | None) -> Reason:
+def _too_small(candidate: Candidate, headroom: Headroom, spec: ModelSpec, request: MemoryRequest, silicon: Accelerator) -> Reason:
     """By how much it is too small, and the longest context or the most requests that would fit."""
     values: dict[str, Value] = {
         "needed_bytes": headroom.needed_bytes,

@@ -61,7 +61,7 @@ class Deployment:
 
     def estimate(self, offer: Offer, request: MemoryRequest) -> MemoryEstimate:
         """What a configuration takes on an offer."""
-        return estimate_memory(self.spec, request, offer.silicon or offer.host_cpu)
+        return estimate_memory(self.spec, request, offer.processor)
 
     def predict(self, offer: Offer, request: MemoryRequest) -> SpeedEstimate | None:
         """The speed on an offer; `None` where it is not predicted."""

@@ -59,9 +59,8 @@ def shape_request(family: Family, context: int, workload: Workload) -> SpeedRequ
 
 def _hardware_key(offer: Hardware) -> Key:
     """What a prediction takes of an offer: platforms that rent out the same cards share it."""
-    silicon = offer.silicon or offer.host_cpu
     memory = offer.vram_bytes_per_accelerator or offer.ram_bytes
-    return (silicon.id if silicon else "", offer.accelerator_fraction, memory, None if offer.silicon else offer.vcpu)
+    return (offer.processor.id, offer.accelerator_fraction, memory, None if offer.silicon else offer.vcpu)
 
 
 _PREDICTIONS: LRUCache[Key, SpeedEstimate | None] = LRUCache(maxsize=8192)

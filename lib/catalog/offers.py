@@ -16,7 +16,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from lib.catalog.rows import ByteCount, Count, Day, DayOrMonth, Price, Row, Share, Size, Sources, Table, Text, reference, require_distinct
-from lib.catalog.silicon import OWNED_KINDS, Accelerator, Cards
+from lib.catalog.silicon import OWNED_KINDS, UNKNOWN_CPU, Accelerator, Cards
 from lib.errors import UnknownHardware, quote_value
 from lib.units import Bytes, UsdPerHour
 
@@ -178,6 +178,11 @@ class Offer(Row):
     def accelerator(self) -> str | None:
         """Id of the silicon; `None` on CPU."""
         return None if self.silicon is None else self.silicon.id
+
+    @property
+    def processor(self) -> Accelerator:
+        """What computes: the card or chip, else the class of processor that the host resembles, else one of which nothing is known."""
+        return self.silicon or self.host_cpu or UNKNOWN_CPU
 
     @property
     def source(self) -> str:

@@ -137,6 +137,12 @@ class Accelerator(Row):
         return max((rate for dtype in dtypes if (rate := self.peak(dtype)) is not None), default=None)
 
 
+UNKNOWN_CPU = Accelerator.model_construct(
+    id="CPU", name="a processor", vendor="CPU", memory_usable=None, native_dtypes=("fp32", "int8"), compute_capability=None
+)
+"""A processor that no source names: what memory and engines ask of one is the same for all of its kind, and no speed is stated."""
+
+
 class AcceleratorsFile(Row):
     """accelerators.json."""
 
@@ -174,7 +180,6 @@ class Cards:
     platform: ClassVar[Literal["own"]] = OWN
     rules: ClassVar[frozenset[str]] = frozenset()
     usd_per_hour: ClassVar[None] = None
-    host_cpu: ClassVar[None] = None
     disk_bytes: ClassVar[None] = None
     tpu: ClassVar[None] = None
 
@@ -187,6 +192,11 @@ class Cards:
     def name(self) -> str:
         """For people."""
         return self.silicon.name if self.count == 1 else f"{self.count} × {self.silicon.name}"
+
+    @property
+    def processor(self) -> Accelerator:
+        """What computes: the silicon."""
+        return self.silicon
 
     @property
     def accelerator(self) -> str | None:

@@ -67,8 +67,9 @@ NO_MEDIA = PromptMedia()
 class ResolvedRequest:
     """Names as resolved, sizes of an element in bytes, and what matters of the silicon.
 
-    `profiled_tokens` are those of the run by which an engine sets activations aside; without a card those of the largest, so that the
-    estimate does not come out too small. `gpu_layers` is None where everything lies on the device (a processor has no other).
+    `silicon` is its kind, that of the engine where no silicon `is_named`. `profiled_tokens` are those of the run by which an engine sets
+    activations aside; without a card those of the largest, so that the estimate does not come out too small. `gpu_layers` is None where
+    everything lies on the device (a processor has no other).
     """
 
     precision: str
@@ -80,6 +81,7 @@ class ResolvedRequest:
     encoder_tokens: int
     kv_element_bytes: float
     silicon: str
+    is_named: bool
     compute_capability: tuple[int, int] | None
     profiled_tokens: int
     gpu_layers: int | None = None
@@ -164,6 +166,7 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
         encoder_tokens=media.cross_positions or request.encoder_tokens or spec.dimensions.encoder_tokens,
         kv_element_bytes=formats.element_bytes(request.kv_precision, compute),
         silicon=kind,
+        is_named=accelerator is not None,
         compute_capability=accelerator.compute_capability if accelerator else None,
         profiled_tokens=traits_of(engine).profiled_tokens(memory),
         gpu_layers=None if kind == "cpu" or request.mode != "inference" else request.gpu_layers,

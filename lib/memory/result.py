@@ -136,7 +136,8 @@ class MemoryEstimate:
         details = {name: part.typical * of.request.devices for name, part in of.runtime.items()}
         if of.on_gpu is not None:
             details["process"] = runtime.CPU_NATIVE.typical
-        inputs = {"processes": str(of.request.devices), "engine": of.request.engine, "silicon": of.request.silicon}
+        silicon = of.request.silicon if of.request.is_named else f"a {of.request.silicon.upper()}, which one is not named"
+        inputs = {"processes": str(of.request.devices), "engine": of.request.engine, "silicon": silicon}
         return _part("runtime", self.runtime_bytes, runtime.LAW, inputs, details)
 
     @property
@@ -162,12 +163,13 @@ class MemoryEstimate:
             "activation_typical": not of.activation.is_known and spec.library not in _UNKNOWN_ACTIVATIONS,
             "activation_by_law": untraced and of.activation.is_known,
             "activation_unknown": spec.library in _UNKNOWN_ACTIVATIONS and spec.pipeline is None,
-            "device_runtime": request.silicon in {"tpu", "neuron"},
             "layer_split": request.devices > 1 and not of.parallel,
             "training_assumed": not inference,
             "attention_scores": of.activation.scores(_LONG, 1) > 0,
         }
         open_points = [Caveat(code) for code, true in holds.items() if true]
+        if request.silicon in {"tpu", "neuron", "apple"}:
+            open_points.append(Caveat("device_runtime", variant="apple" if request.silicon == "apple" else ""))
         if own and inference and spec.cache_terms is not None:
             open_points.append(Caveat("one_prompt", variant="eager" if of.activation.kernel == "eager" else ""))
         if spec.task in _TEXT and not request.media.images:

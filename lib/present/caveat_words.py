@@ -75,6 +75,8 @@ _MEMORY = {
     "usual_lengths": "On servers such as vLLM memory is counted for {concurrency} requests of the usual {usual_tokens} tokens, or for one "
     "of {context_tokens}, whichever takes more. /estimate_memory and /solve count every request at its full length, which takes more.",
     "device_runtime": "Memory of compiled programs on this kind of accelerator is not published and not counted.",
+    "device_runtime:apple": "On a Mac only the model and its request are counted: Metal's own buffers are not published, and the program "
+    "itself lies outside the share of the memory that Metal gives it.",
     "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
     "media_not_counted:images": "A text prompt is counted; pictures need more: state how many (images) and their size.",
     "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",

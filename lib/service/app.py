@@ -28,7 +28,7 @@ from lib.service.cost import estimate_cost, ways_to_save
 from lib.service.endpoint import App, bind_arguments, is_token
 from lib.service.estimate_training import estimate_training
 from lib.service.measure import heartbeat, measure, predict_measurement, stream_heartbeat, stream_measurement, suggest_measurement
-from lib.service.memory import estimate_memory, estimate_memory_on, solve
+from lib.service.memory import estimate_memory, solve
 from lib.service.models import Models
 from lib.service.outlook import outlook
 from lib.service.recommend import list_hardware, recommend
@@ -115,7 +115,6 @@ class Services:
         self.estimate_memory = bind_arguments(estimate_memory, app)
         self.dry_run = bind_arguments(dry_run, app)
         self.tensors = bind_arguments(tensors, app)
-        self.estimate_memory_on = bind_arguments(estimate_memory_on, app)
         self.recommend = bind_arguments(recommend, app)
         self.list_hardware = bind_arguments(list_hardware, app)
         self.estimate_speed = bind_arguments(estimate_speed, app)

@@ -248,7 +248,7 @@ def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest, usage: U
     if capacity is None:
         return
     needed = memory_request(usage, request.precision, request.engine, max(1, offer.accelerator_count))
-    fit = fit_memory(spec, needed, capacity, offer.silicon or offer.host_cpu)
+    fit = fit_memory(spec, needed, capacity, offer.processor)
     if not fit.fits:
         raise InvalidInput(
             f"{offer.name} lacks {gib(-fit.free_bytes)} of memory for {request.precision} with {request.engine} and "

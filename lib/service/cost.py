@@ -309,7 +309,7 @@ def _zerogpu(offer: Offer, catalog: Catalog, spec: ModelSpec | None, request: Me
 
 def _fits(offer: Offer, spec: ModelSpec, request: MemoryRequest) -> bool:
     capacity = usable_memory(offer)
-    return capacity is not None and fit_memory(spec, request, capacity, offer.silicon or offer.host_cpu).fits
+    return capacity is not None and fit_memory(spec, request, capacity, offer.processor).fits
 
 
 def _caveats(
@@ -338,7 +338,13 @@ SLOWER = 0.95
 """Below this ratio of speeds a way is called slower: a twentieth is within the datasheets' own error."""
 
 
-def ways_to_save(app: App, arguments: CostArguments) -> WaysToSaveAnswer:
+class SavingArguments(CostArguments):
+    """Arguments of `/ways_to_save`: as `/estimate_cost`, about a model."""
+
+    model: Model
+
+
+def ways_to_save(app: App, arguments: SavingArguments) -> WaysToSaveAnswer:
     """What would make a deployment cheaper: smaller formats, other tiers, sleep, ZeroGPU, a provider, more requests at a time.
 
     Returns:

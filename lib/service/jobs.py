@@ -95,7 +95,7 @@ def check_fit(plan: JobPlan, request: JobRequest, model: str, spec: ModelSpec) -
         context_tokens=request.prompt_tokens + request.output_tokens,
         devices=max(1, plan.offer.accelerator_count),
     )
-    silicon = plan.offer.silicon or plan.offer.host_cpu
+    silicon = plan.offer.processor
     fit = fit_memory(spec, needed, capacity, silicon)
     if fit.fits:
         return

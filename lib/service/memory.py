@@ -31,7 +31,7 @@ from lib.answers.model import CheapestTierEntry, MaximumEntry, MemorySavingEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.offers import Offer
-from lib.catalog.silicon import Accelerator, Cards
+from lib.catalog.silicon import Cards
 from lib.engines import MICRO_BATCH, traits_of
 from lib.errors import BadArgument
 from lib.memory import fit_memory, host_memory, usable_memory
@@ -107,6 +107,7 @@ class MemoryArguments(Arguments):
     image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
     image_height: ImageSide = argument(1024, "pixels, as image_width")
     audio_seconds: SoundSeconds = 0
+    hardware: Hardware = argument("", "whose silicon is counted with, as in /solve; empty: a GPU of which nothing more is known")
 
 
 def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
@@ -115,8 +116,10 @@ def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
     Returns:
         The estimate, its parts with their laws, and the hardware it fits.
     """
+    catalog = app.catalog()
+    hardware = check_hardware(catalog, arguments.hardware) if arguments.hardware != "" else None
     spec = app.models(arguments.model)
-    return memory_answer(spec, memory_request(spec, arguments), app.catalog())
+    return memory_answer(spec, memory_request(spec, arguments), catalog, hardware)
 
 
 def memory_request(spec: ModelSpec, arguments: MemoryArguments) -> MemoryRequest:
@@ -125,42 +128,21 @@ def memory_request(spec: ModelSpec, arguments: MemoryArguments) -> MemoryRequest
     Raises:
         BadArgument: a size that this pipeline cannot make, or that this model makes none of.
     """
-    values = gather_media({name: getattr(arguments, name) for name in MemoryArguments.model_fields if name != "model"})
+    values = gather_media({name: getattr(arguments, name) for name in MemoryArguments.model_fields if name not in {"model", "hardware"}})
     resolve_size(spec, values["pictures"])
     values["gpu_layers"] = None if arguments.gpu_layers < 0 else arguments.gpu_layers
     return MemoryRequest(**values)
 
 
-class MemoryOnArguments(MemoryArguments):
-    """Arguments of the tab *Memory*: as `/estimate_memory`, on hardware that is named."""
-
-    hardware: Hardware = ""
-
-
-def estimate_memory_on(app: App, arguments: MemoryOnArguments) -> MemoryAnswer:
-    """The same on the silicon of an offer or of the visitor's own cards, which a few parts depend on; without as `/estimate_memory`.
-
-    Returns:
-        The estimate, its parts with their laws, and the hardware it fits.
-    """
-    catalog = app.catalog()
-    hardware = check_hardware(catalog, arguments.hardware) if arguments.hardware else None
-    silicon = None if hardware is None else hardware.silicon or hardware.host_cpu
-    spec = app.models(arguments.model)
-    return memory_answer(spec, memory_request(spec, arguments), catalog, silicon, hardware if isinstance(hardware, Cards) else None)
-
-
-def memory_answer(
-    spec: ModelSpec, request: MemoryRequest, catalog: Catalog, silicon: Accelerator | None = None, own: Cards | None = None
-) -> MemoryAnswer:
-    """The estimate on the silicon (`None`: unnamed), and the fit on each tier of Spaces with that tier's own, after the visitor's cards.
+def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, hardware: AnyHardware | None = None) -> MemoryAnswer:
+    """The estimate on the silicon of the hardware (`None`: unnamed), and the fit on each tier of Spaces with its own, after own cards.
 
     Raises:
         BadArgument: what is asked would take more than an exabyte.
     """
     counted, cut = limit_context(spec, request.context_tokens)
     request = replace(request, context_tokens=counted)
-    estimate = memory.estimate_memory(spec, request, silicon)
+    estimate = memory.estimate_memory(spec, request, None if hardware is None else hardware.processor)
     if estimate.total_bytes > MOST_BYTES:
         product = f"{request.batch_size:,} × {request.context_tokens:,}"
         raise BadArgument("batch_size × context_tokens", product, "a request that takes less than an exabyte (10^18 bytes)")
@@ -174,7 +156,7 @@ def memory_answer(
         runtime_bytes=estimate.runtime.bytes,
         parts=[fill(PartEntry, part) for part in (estimate.weights, estimate.kv_cache, estimate.activation, estimate.runtime)],
         stages=[_stage(stage) for stage in estimate.stages],
-        fits=list(_fits(spec, request, [*(() if own is None else (own,)), *catalog.on(PLATFORMS)])),
+        fits=list(_fits(spec, request, [*((hardware,) if isinstance(hardware, Cards) else ()), *catalog.on(PLATFORMS)])),
         caveats=caveat_entries(
             (
                 *cut,
@@ -210,10 +192,9 @@ def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]
         if capacity is None:
             continue
         devices = _devices(request, offer)
-        silicon = offer.silicon or offer.host_cpu
-        fit = fit_memory(spec, replace(request, devices=devices), capacity, silicon, host_bytes=host_memory(offer))
+        fit = fit_memory(spec, replace(request, devices=devices), capacity, offer.processor, host_bytes=host_memory(offer))
         traits = traits_of(choose_engine(spec, request.engine))
-        if (silicon is not None and not traits.runs_on(silicon)) or (offer.platform == "zerogpu" and not traits.on_zerogpu):
+        if not traits.runs_on(offer.processor) or (offer.platform == "zerogpu" and not traits.on_zerogpu):
             fit = replace(fit, fits=False, max_context_tokens=0, max_batch_size=0)
         yield fill(FitEntry, offer, fit, hardware=offer.id, devices=devices)
 

@@ -151,9 +151,10 @@ def recommend(app: App, arguments: RecommendArguments) -> RecommendationAnswer:
 
 
 def _needs_checkpoint(answer: RecommendationAnswer) -> bool:
-    """Whether the pick is loaded from a checkpoint that somebody has to have made."""
-    pick = answer["pick"]
-    return pick is not None and any(reason["code"] == "checkpoint" for reason in pick["reasons"])
+    """Whether the pick, or what is said of own hardware, is loaded from a checkpoint that somebody has to have made."""
+    own = answer.get("own")
+    shown = (answer["pick"], *((own["runs_as"], *own["larger"]) if own else ()))
+    return any(reason["code"] == "checkpoint" for entry in shown if entry is not None for reason in entry["reasons"])
 
 
 KEPT = 64

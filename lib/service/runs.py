@@ -95,9 +95,7 @@ def _on(run: Run, catalog: Catalog) -> Offer | Cards | None:
 
 def _silicon(run: Run, catalog: Catalog) -> Accelerator | None:
     hardware = _on(run, catalog)
-    if hardware is None:
-        return None
-    return hardware.silicon or getattr(hardware, "host_cpu", None) or catalog.accelerator(_SOME_CPU)
+    return None if hardware is None else hardware.processor
 
 
 def _name(run: Run, catalog: Catalog) -> str | None:

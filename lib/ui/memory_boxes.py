@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 Ask = Callable[[str, Sequence[Value]], dict[str, Any]]
-"""The question of the tab *Memory* for a model and its values, as arguments of `estimate_memory_on`."""
+"""The question of the tab *Memory* for a model and its values, as arguments of `estimate_memory`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +61,13 @@ def precision_html(services: Services, model: str, values: Sequence[Value], ques
         return hint_note(NOTES["name_model:precisions"])
     try:
         arguments = question(model, values)
-        current = services.estimate_memory_on(model, **arguments)
+        current = services.estimate_memory(model, **arguments)
     except AdvisorError as refused:
         return ask.word_refusal(refused, "No estimates by precision.")
     answers: dict[str, MemoryAnswer] = {current["precision"]: current}
     for name in list_formats(current["engine"]):
         try:
-            answer = services.estimate_memory_on(model, **{**arguments, "precision": name})
+            answer = services.estimate_memory(model, **{**arguments, "precision": name})
         except BadArgument:  # a GGUF file is stored in one format only
             continue
         answers.setdefault(answer["precision"], answer)
@@ -122,7 +122,7 @@ def tensors_updates(services: Services, model: str, question: Ask, values: Seque
         arguments = question(model, values)
         if arguments["mode"] != "inference":
             return [hint_note(NOTES["only_inference:tensors"]), None, ""]
-        memory = services.estimate_memory_on(model, **arguments)
+        memory = services.estimate_memory(model, **arguments)
         answer = services.tensors(model, precision=memory["precision"], engine=memory["engine"])
     except AdvisorError as refused:
         return [word_refusal(refused, "No tensors."), None, ""]

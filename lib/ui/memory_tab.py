@@ -166,7 +166,7 @@ def memory_markup(services: Services, model: str, values: Sequence[Value]) -> Me
         return MemoryMarkup(need=hint_note(NOTES["name_model:memory"]))
     try:
         question = memory_question(services, model, values)
-        answer = services.estimate_memory_on(model, **question.arguments)
+        answer = services.estimate_memory(model, **question.arguments)
     except AdvisorError as refused:
         return MemoryMarkup(need=ask.word_refusal(refused, "No memory estimate."))
     name = model_name(answer["model"], model)
@@ -197,8 +197,7 @@ def curve_updates(services: Services, model: str, limit: int, values: Sequence[V
         question = memory_question(services, model, values).arguments
         context = question["context_tokens"]
         points = [
-            (length, services.estimate_memory_on(model, **{**question, "context_tokens": length}))
-            for length in choose_lengths(context, limit)
+            (length, services.estimate_memory(model, **{**question, "context_tokens": length})) for length in choose_lengths(context, limit)
         ]
     except AdvisorError:
         return nothing

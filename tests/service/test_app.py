@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
+from fuzz_runs import services_behind_stand_in
 
 from lib.catalog import load
-from lib.errors import BadArgument, SwitchedOff
+from lib.errors import BadArgument, LiveError, SwitchedOff
 from lib.service.app import Services, services
 from lib.service.endpoint import App
 from lib.service.models import Models
+from lib.ui.http.api import endpoints, public_signature
 
 ACTIONS = ("switch_hardware", "set_sleep_time", "pause_space", "restart_space", "stop_resource")
 
@@ -35,6 +38,32 @@ def test_an_action_that_is_switched_off_refuses_whatever_it_is_asked(name: str) 
             getattr(off, name)(**arguments)
     assert inspect.signature(getattr(off, name)) == inspect.signature(getattr(on, name))
     assert getattr(off, name).__doc__ == getattr(on, name).__doc__
+
+
+REQUIRED: dict[str, dict[str, Any]] = {
+    "chat": {"message": "Hello"},
+    "ways_to_save": {"model": "7B"},  # of which no provider is asked
+    "compare": {"before": {"hardware": "l4x1"}, "after": {"hardware": "a10g-small"}},
+    "switch_hardware": {"hardware": "l4x1", "confirm_usd_per_hour": 0.8},
+    "set_sleep_time": {"space_id": "ada/large", "seconds": 3600},
+    "stop_resource": {"kind": "job", "name": "ada/687fb701"},
+}
+"""Plausible values of what an endpoint has no default for, where they are not those of all."""
+
+
+def test_what_a_schema_requires_is_all_that_is_needed() -> None:
+    """Each endpoint with the arguments that have no default, on a machine where nothing runs: no refusal of another than the device's."""
+    common = {"model": "Qwen/Qwen3-0.6B", "hardware": "l4x1", "space_id": "ada/chat"}
+    with services_behind_stand_in() as made:
+        for name, endpoint in endpoints(made).items():
+            parameters = public_signature(endpoint.question).parameters
+            needed = [key for key, parameter in parameters.items() if parameter.default is inspect.Parameter.empty]
+            sent = {key: (common | REQUIRED.get(name, {}))[key] for key in needed} | ({"token": "hf_ada"} if endpoint.account else {})
+            try:
+                answer = endpoint.question(**sent)
+                assert list(answer)
+            except LiveError:
+                assert endpoint.queue is not None, name
 
 
 def test_looking_is_offered_all_the_same() -> None:

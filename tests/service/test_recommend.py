@@ -10,6 +10,7 @@ import pytest
 from lib.catalog import load
 from lib.errors import BadArgument, UnknownHardware
 from lib.service.endpoint import App, bind_arguments
+from lib.service.memory import estimate_memory
 from lib.service.models import Models
 from lib.service.recommend import recommend
 
@@ -81,6 +82,41 @@ def test_own_cards_are_judged_like_an_offer_of_the_same_silicon() -> None:
         assert "cost" not in runs
         assert not {reason["code"] for reason in runs["reasons"]} & {"price", "free", "needs_credits"}
         assert answer["own"]["usd_per_hour"] is None
+
+
+def test_a_checkpoint_for_own_cards_is_looked_for_as_for_the_pick() -> None:
+    """70B on an L40S of one's own needs four bits, rented eight H200 do not: the Hub is asked, and what it lists is taken."""
+    hub = Hub({"gptq-4": "org/large-gptq"})
+    answer = question(hub)(LARGE, own_hardware="L40S", priority="fastest", platforms="spaces")
+    assert "checkpoint" not in {reason["code"] for reason in answer["pick"]["reasons"]}
+    assert hub.asked == [LARGE]
+    assert answer["own"]["runs_as"]["precision"] == "gptq-4"
+    assert "org/large-gptq" in " ".join(reason["message"] for reason in answer["own"]["runs_as"]["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("own", "differs"), [("RTX-3090x2", "activation_bytes"), ("M4-Max-64GB", "runtime_bytes"), ("H100-SXM", "runtime_bytes")]
+)
+def test_memory_is_that_of_the_estimate_which_names_the_card(own: str, differs: str) -> None:
+    """Without the card the engine's run at start and what lies outside torch are those of an unnamed GPU, which the part says."""
+    runs = question(Hub({}))(SMALL, own_hardware=own)["own"]["runs_as"]
+    held = runs["memory"]
+    asked = {name: runs[name] for name in ("precision", "engine", "devices")} | {
+        name: held[name] for name in ("context_tokens", "batch_size")
+    }
+    estimate = bind_arguments(estimate_memory, App(catalog=load, models=Models()))
+    named, unnamed = estimate(SMALL, **asked, hardware=own), estimate(SMALL, **asked)
+    assert {name: named[name] for name in ("total_bytes", "per_device_bytes", differs)} == {
+        name: held[name] for name in ("total_bytes", "per_device_bytes", differs)
+    }
+    assert named["fits"][0]["hardware"] == own
+    parts = ("weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes")
+    assert [name for name in parts if unnamed[name] != named[name]] == [differs]
+    assert [answer["parts"][3]["inputs"]["silicon"] for answer in (unnamed, named)] == [
+        "a GPU, which one is not named",
+        "apple" if own.startswith("M4") else "gpu",
+    ]
+    assert ("step_tokens" in {caveat["code"] for caveat in unnamed["caveats"]}) == (differs == "activation_bytes")
 
 
 def test_own_cards_change_nothing_else() -> None:

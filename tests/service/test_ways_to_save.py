@@ -59,4 +59,4 @@ def test_every_way_is_listed_once_and_says_why() -> None:
 def test_a_model_is_needed() -> None:
     """Nothing can be made smaller without one."""
     with pytest.raises(UnknownModel, match="The model is empty"):
-        QUESTION("l4x1")
+        QUESTION("l4x1", "")

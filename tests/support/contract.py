@@ -65,6 +65,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "image_width": 1024,
         "image_height": 1024,
         "audio_seconds": 0,
+        "hardware": "",
     },
     "tensors": {"model": REQUIRED, "precision": "auto", "engine": "transformers", "quantized": "all"},
     "dry_run": {
@@ -140,7 +141,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "days_per_month": 30,
         "effort_usd": 0,
     },
-    "ways_to_save": COST_ARGUMENTS,
+    "ways_to_save": {"hardware": REQUIRED, "model": REQUIRED}
+    | {name: COST_ARGUMENTS[name] for name in [*COST_ARGUMENTS][1:] if name != "model"},
     "compare_gpu_tpu": {
         "model": "",
         "framework": "pytorch",

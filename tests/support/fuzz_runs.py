@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 import httpx
 from fuzzing import TOKENS, Fuzzer, leaks
-from hub_repos import demo_repos
+from hub_repos import demo_repos, llama_8b
 from huggingface_hub import constants
 from running_app import started
 from space_stand_in import SpaceStandIn, demo
@@ -87,6 +87,7 @@ def services_behind_stand_in() -> Iterator[Services]:
     """The services as the app has them, whose Hub is a stand-in, and whose device and providers refuse."""
     with SpaceStandIn() as hub, patch.object(constants, "ENDPOINT", hub.url):
         demo(hub)
+        hub.add(llama_8b())  # that a Space of the demonstration names
         app = App(
             catalog=load,
             models=Models(),
@@ -126,7 +127,7 @@ def asked(report: Report, number: int, question: Callable[..., Any], arguments: 
 
 def questions_of(services: Services) -> dict[str, Callable[..., Any]]:
     """Every public question by its name, and those that only the page asks."""
-    own = (services.outlook, services.roofline, services.account.preview, services.estimate_memory_on, services.stream_loads)
+    own = (services.outlook, services.roofline, services.account.preview, services.stream_loads)
     public = {name: endpoint.question for name, endpoint in endpoints(services).items()}
     return public | {question.__name__: question for question in (*own, services.stream_needs, services.live.predict_measurement)}
 

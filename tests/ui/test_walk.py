@@ -56,7 +56,7 @@ def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(whole: Serv
         need = memory_tab.memory_markup(whole, model, _values("memory", named, hardware)).need
         assert f'<span class="figure">{gib(entry["memory"]["per_device_bytes"])}</span>' in need
         asked = memory_tab.memory_question(whole, model, _values("memory", named, hardware)).arguments
-        assert whole.estimate_memory_on(model, **asked)["per_device_bytes"] == entry["memory"]["per_device_bytes"]
+        assert whole.estimate_memory(model, **asked)["per_device_bytes"] == entry["memory"]["per_device_bytes"]
         priced = whole.outlook(model, **question, hardware=hardware, beside="spaces")["bill"]
         assert priced["total_usd_per_month"] == pytest.approx(entry["cost"]["total_usd_per_month"])
         assert priced["usd_per_million_output_tokens"] == pytest.approx(entry["cost"]["usd_per_million_output_tokens"])
