@@ -104,10 +104,10 @@ def explain_published_time(chip: Accelerator) -> str:
     roof = datasheet_roof(chip, _PUBLISHED.dtype)
     least = roofline(moved_bytes=weights, flop=flops, bandwidth=roof.bandwidth, peak=roof.peak)
     return (
-        f"A published run of this product on a {chip.name} took {_ms(PUBLISHED_S)}. It cannot have: the weights alone are "
-        f"{weights / 1e6:,.0f} MB, which at the chip's {chip.bandwidth / 1e9:,.0f} GB/s take {_ms(least.memory_s)}, and its "
-        f"{flops / 1e9:,.1f} GFLOP take {_ms(least.compute_s or 0.0)} at the peak of its matrix units. At least {_ms(least.seconds)}, "
-        f"{least.seconds / PUBLISHED_S:,.0f} times as long. Taken at its word, the chip would have read "
+        f"A published run of this product on a {chip.name} took {1e3 * PUBLISHED_S:g} ms. It cannot have: the weights alone are "
+        f"{weights / 1e6:,.0f} MB, which at the chip's {chip.bandwidth / 1e9:,.0f} GB/s take {format_seconds(least.memory_s)}, and its "
+        f"{flops / 1e9:,.1f} GFLOP take {format_seconds(least.compute_s or 0.0)} at the peak of its matrix units. At least "
+        f"{format_seconds(least.seconds)}, {least.seconds / PUBLISHED_S:,.0f} times as long. Taken at its word, the chip would have read "
         f"{weights / PUBLISHED_S / 1e12:,.0f} TB/s and computed {flops / PUBLISHED_S / 1e15:,.1f} PFLOP/s. What was timed is the dispatch: "
         "on a TPU (and on a GPU) the call returns when the work has been handed over, and the clock was stopped there. The script below "
         "waits: it reads each product's sum back before it looks at the clock."
@@ -116,21 +116,16 @@ def explain_published_time(chip: Accelerator) -> str:
 
 def verdict_sentences(answer: HeartbeatAnswer) -> str:
     """A result of /heartbeat in two sentences."""
-    cold = _ms(answer["cold_first_s"])
-    took = f"One product takes {_ms(answer['median_s'])} here (median of {answer['iterations']:,}; the first, cold, {cold})"
+    median, cold, floor = (format_seconds(answer[name]) for name in ("median_s", "cold_first_s", "floor_s"))
+    took = f"One product takes {median} here (median of {answer['iterations']:,}; the first, cold, {cold})"
     if not answer["valid"]:
-        return f"{took}, and that is not possible: at least {_ms(answer['floor_s'])} are needed. The caveats say why it is not believed."
-    rate = f"{answer['achieved_flops_per_s'] / 1e9:,.0f} GFLOP/s"
+        return f"{took}, and that is not possible: at least {floor} are needed. The caveats say why it is not believed."
+    rate = format_flops(answer["achieved_flops_per_s"])
     if answer["efficiency"] is None:
         return f"{took}: {rate}."
     bound = "memory" if answer["bound"] == "bandwidth" else "arithmetic"
-    least = f"It cannot take less than {_ms(answer['floor_s'])} by the {bound}"
+    least = f"It cannot take less than {floor} by the {bound}"
     return f"{took}: {rate}. {least}, so it reaches {answer['efficiency']:.0%} of the theoretical peak."
-
-
-def _ms(seconds: float) -> str:
-    """A time in milliseconds with two or three figures that count."""
-    return f"{seconds * 1e3:,.3g} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
 PHASES = {

@@ -195,13 +195,6 @@ WAYS = {
 }
 
 
-def format_dollars(amount: Decimal) -> str:
-    """Two places, more where the amount is small: 576.00 USD, 0.0032 USD."""
-    if amount != 0 and abs(amount) < Decimal("0.1"):
-        return f"{amount:.2g} USD"
-    return f"{amount.quantize(Decimal('0.01'), rounding=ROUND_HALF_UP):,} USD"
-
-
 def break_even_sentence(point: BreakEvenPoint) -> str:
     """Which of two ways is cheaper up to where."""
     below, above = WAYS[point.below], WAYS[point.above]
@@ -216,7 +209,7 @@ def break_even_sentence(point: BreakEvenPoint) -> str:
         return f"{_capital(below)} is free {where}; this account cannot pay for more."
     if point.below == "sleeping" and point.above == "always_on":
         return f"{_capital(below)} saves more than 1 % {where}; beyond that it is awake nearly all the time."
-    return f"{_capital(below)} costs less than {above} {where} ({format_dollars(point.usd_per_month)} a month at that traffic).{beyond}"
+    return f"{_capital(below)} costs less than {above} {where} ({usd(point.usd_per_month)} a month at that traffic).{beyond}"
 
 
 def _share_at_crossing(point: BreakEvenPoint) -> str:

@@ -405,7 +405,7 @@ def _progress_verdict(progress: SpaceProgress) -> tuple[str, str]:
     if progress["failed"]:
         return escape(progress["stage_message"]), "failed"
     if progress["done"]:
-        return f"{escape(progress['stage_message'])} It is no longer watched; “Look” shows it again.", "left"
+        return f"{escape(progress['stage_message'])} It is no longer watched; “Load Space” shows it again.", "left"
     if progress["stage"] == "RUNNING":
         return "The Hub has taken the request; the change has not begun.", "going"
     return escape(progress["stage_message"]), "going"
@@ -441,5 +441,5 @@ def stopped_card() -> str:
     """After “Stop watching”."""
     return (
         '<section class="card progress left"><p class="quiet" role="status">No longer watched. What was asked of the Hub goes on; '
-        "“Look” shows where it stands, and only another action changes it.</p></section>"
+        "“Load Space” shows where it stands, and only another action changes it.</p></section>"
     )

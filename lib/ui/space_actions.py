@@ -145,7 +145,9 @@ def action_scenes(services: Services, confirmation: Confirmation | None, request
     try:
         answer = _act(services, confirmation, token)
     except PriceNotConfirmed:
-        yield Scene(progress=refusal_note(_price_sentence(confirmation)), review=review_request(services, request, token))
+        # The service's own sentence names its argument; here it is a button.
+        sentence = NOTES["price_changed"].format(tier=request.hardware, price=price_words(confirmation.usd_per_hour))
+        yield Scene(progress=refusal_note(sentence), review=review_request(services, request, token))
         return
     except NotSignedIn:
         yield Scene(progress=refusal_note(NOTES["token_needed:space"]), again=True)  # the service's own sentence speaks of the API, too
@@ -157,12 +159,6 @@ def action_scenes(services: Services, confirmation: Confirmation | None, request
         yield Scene(progress=done_card(request.action, answer), review=Review(card=""), status=_status_now(services, request.space, token))
         return
     yield from _watch_scenes(services, request, token)
-
-
-def _price_sentence(confirmation: Confirmation) -> str:
-    """The service's own sentence names its argument; here it is a button."""
-    price = price_words(confirmation.usd_per_hour)
-    return NOTES["price_changed"].format(tier=confirmation.request.hardware, price=price)
 
 
 def _act(services: Services, confirmation: Confirmation, token: str | None) -> ActionAnswer:
