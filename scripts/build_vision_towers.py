@@ -46,7 +46,7 @@ def leaves(model: nn.Module) -> list[Leaf]:
 
 def main() -> None:
     """Build each tower on the meta device and write what it is made of."""
-    import timm  # type: ignore[import-not-found] # noqa: PLC0415 a missing library is told by the import itself
+    import timm  # type: ignore[import-not-found] # noqa: PLC0415 the import itself reports a missing library
 
     towers = {}
     for name in NAMES:

@@ -80,7 +80,7 @@ def zerogpu(fact: dict[str, Any]) -> dict[str, Any]:
 
 
 def sleep(fact: dict[str, Any]) -> dict[str, Any]:
-    """When a Space sleeps, and what is billed."""
+    """When a Space sleeps, and when it is billed."""
     unbilled = [name for name in ("build", "sleeping", "paused") if not fact[f"{name}_billed"]]
     return {
         "cpu_basic_after_s": fact["cpu_basic_sleep_after_hours"] * 3600,

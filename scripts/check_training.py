@@ -221,7 +221,7 @@ def _verdict(spec: ModelSpec, request: TrainingRequest, card_bytes: int) -> str:
 
 
 def _print_failed_runs(facts: Path) -> None:
-    """What is said to the published runs that ended for want of memory."""
+    """What the laws predict for the published runs that ended out of memory."""
     every = [(one.spec.pipeline is not None, _verdict(one.spec, one.request, one.card_bytes)) for one in failed_runs(facts)]
     print(f"\n{len(every)} published runs ended for want of memory; refused, risky or too large: {_share(v != 'fits' for _, v in every)}")
     for pipeline, name in ((True, "of pictures and clips, refused whatever their size"), (False, "of text, judged by their size")):

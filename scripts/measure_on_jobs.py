@@ -60,7 +60,7 @@ def _show(plans: Sequence[JobPlan], request: JobRequest, prices: str) -> None:
 
 
 def _unfit(plans: Sequence[JobPlan], request: JobRequest) -> list[str]:
-    """Why something does not fit its flavor; a model that cannot be looked up is said and let through, for the job may reach it."""
+    """Why something does not fit its flavor; a model that cannot be looked up is reported and let through, because the job may reach it."""
     from lib.errors import AdvisorError, DoesNotFit  # noqa: PLC0415
     from lib.service.jobs import check_fit  # noqa: PLC0415
     from lib.service.models import Models  # noqa: PLC0415

@@ -26,7 +26,7 @@ def trace(*, model_only: bool) -> Counter[str]:
     """Calls by file, first call first."""
     advisor, _ = program()
     recommend = public(advisor)["recommend"].question
-    recommend(LLAMA, context_tokens=2048)  # what is imported or remembered once is not a step of an answer
+    recommend(LLAMA, context_tokens=2048)  # imports and caches of the first call are not steps of an answer
     calls = Counter[str]()
 
     def count(frame: FrameType, event: str, _: Any) -> None:

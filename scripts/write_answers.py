@@ -39,7 +39,7 @@ Line = tuple[str, str, Any]
 
 
 def canonical(value: Any) -> str:
-    """JSON on one line with sorted keys; what is not JSON is written by `answer_pages.plain`."""
+    """JSON on one line with sorted keys; values that are not JSON are written by `answer_pages.plain`."""
     return json.dumps(answer_pages.plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -74,7 +74,7 @@ def curve_table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 RING = {"size": 20, "color": _CLEAR, "line": {"width": 2.5, "color": MARK}}
-"""The marker around what is picked, or looked at."""
+"""The marker around the recommended or selected point."""
 
 
 def swatch(colour: str, shape: str = "dot") -> str:

@@ -124,7 +124,7 @@ def savings_table(answer: OutlookAnswer) -> str:
 
 
 def cost_laws(answer: OutlookAnswer) -> str:
-    """Every part of the bill and every break-even opened, then what is left open, then the sources."""
+    """Every part of the bill and every break-even with its law, then the caveats, then the sources."""
     bill = answer["bill"]
     parts = "".join(map(_law, bill["parts"]))
     points = "".join(

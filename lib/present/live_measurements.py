@@ -1,4 +1,4 @@
-"""Measured beside predicted: the figures of a run, what is expected of one, its result, and the ledger as a picture and a table."""
+"""Measured beside predicted: the figures of a run, its prediction, its result, and the ledger as a picture and a table."""
 
 from __future__ import annotations
 
@@ -432,7 +432,7 @@ def _both(row: Measurement, figure: FigureName) -> str:
 
 
 def storage_line(status: LedgerStatus) -> str:
-    """How many rows there are, where they lie, whether they outlive a restart, and what is wrong."""
+    """How many rows there are, where they lie, whether they outlive a restart, and any problem with the storage."""
     rows, own = status.rows, status.own_rows
     whose = f"{whole(own)} of them from this machine" if own < rows else "from this machine"
     rows_words = (

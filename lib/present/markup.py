@@ -68,7 +68,7 @@ def fold(summary: str, inner: str, name: str = "rest") -> str:
 
 
 def refusal_note(sentence: str, outcome: str = "Not answered.") -> str:
-    """The markup in place of an answer when the question was refused; `outcome` says in two or three words what there is none of."""
+    """The markup in place of an answer when the question was refused; `outcome` says in two or three words what did not happen."""
     return f'<div class="refusal" role="alert"><strong>{escape(outcome)}</strong> {escape(sentence)}</div>'
 
 
@@ -335,7 +335,7 @@ _TYPE_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointText:
-    """What is told of an endpoint: its name, one sentence, the JSON schema of its arguments, and whether it is more than a question.
+    """The text about an endpoint: its name, one sentence, the JSON schema of its arguments, and whether it is more than a question.
 
     `account`: it takes the caller's token; `waits`: it waits for the device; `writes`: it changes something.
     """

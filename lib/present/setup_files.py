@@ -330,7 +330,7 @@ def _title(model: str) -> str:
 
 
 def _front_matter(entry: ConfiguredEntry, model: str, versions: Versions) -> str:
-    """The block at the head of README.md; YAML's own writer quotes what is in it."""
+    """The block at the head of README.md; YAML's own writer quotes its values."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
 
     hardware = ZEROGPU_TIER if entry["platform"] == "zerogpu" else str(entry["hardware"])

@@ -50,7 +50,7 @@ def shell_command(words: str, positional: Sequence[str] = (), options: Sequence[
 
 
 def client_call(method: str, space: str, arguments: Sequence[str], result: str) -> str:
-    """A call of the Hub's client about a Space; `result` is what is printed of the answer, which the code calls `answer`."""
+    """A call of the Hub's client about a Space; `result` is the expression that is printed; the code calls the answer `answer`."""
     call = f"HfApi().{method}({', '.join((python_literal(space), *arguments))})"
     return "\n".join(["from huggingface_hub import HfApi", "", f"answer = {call}", f"print({result})"])
 

@@ -228,7 +228,7 @@ def _row(row: ResourceEntry) -> tuple[str, ...]:
 
 
 def _money(row: ResourceEntry, amount: float | None) -> str:
-    """A price; what is not billed for now is not free for that."""
+    """A price; "–" for a resource that is not billed now, which does not make it free."""
     return usd(amount) if amount else "free" if row["idling"] == "free" else "–"
 
 

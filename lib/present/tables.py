@@ -170,7 +170,7 @@ def row_links(name: str, links: list[tuple[str, str]]) -> str:
 
 
 def price_cell(cost: EntryCost) -> str:
-    """Per hour, and per month below it; what is free is free both ways."""
+    """Per hour, and per month below it; a free offer is only called free."""
     hourly = usd_per_hour(cost["usd_per_hour"])
     return hourly if hourly == "free" else f"{hourly}<small>{usd_per_month(cost['total_usd_per_month'])} a month</small>"
 
@@ -256,7 +256,7 @@ def _ranked_values(entry: RankedEntry) -> Iterable[object]:
 
 
 def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """These fields of each row as CSV; text that a spreadsheet would run as a formula is quoted as text, what is None is left empty."""
+    """These fields of each row as CSV; text that a spreadsheet would run as a formula is quoted as text, None becomes an empty cell."""
     out = io.StringIO()
     sheet = csv.writer(out, lineterminator="\n")
     sheet.writerow(fields)

@@ -139,7 +139,7 @@ class Services:
         return self._app.models.bundled
 
     def search_models(self, text: str) -> Sequence[str]:
-        """Ids on the Hub that match; none when the Hub cannot be reached, or what was pasted is a token, which is no search."""
+        """Ids on the Hub that match; none when the Hub cannot be reached, or the text is a token, which is not searched for."""
         return () if is_token(text) else self._app.search(check_text("text", text, "llama"))
 
     @property
@@ -173,7 +173,7 @@ class Services:
 
 
 def services(caller: Callable[[], Hashable] = nobody) -> Services:
-    """Ready to answer at once from what is bundled; prices are refreshed in the background, the Hub is asked when a visitor does.
+    """Ready to answer at once from bundled data; prices are refreshed in the background, and the Hub is asked when a visitor asks.
 
     `caller()` tells who asks on the current thread: callers share the places in every line.
     """

@@ -196,7 +196,7 @@ class _Child:
         return result
 
     def _failure_to_answer(self, limit_s: float, *, late: bool) -> BadConfig:
-        """Why there is no answer, as the clock and the exit status tell."""
+        """Why there is no answer, from the clock and the exit status."""
         if late:
             return BadConfig(f"Working this configuration out takes more than {limit_s:g} s and was stopped. {_NEXT}")
         status = self._status()

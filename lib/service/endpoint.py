@@ -187,7 +187,7 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     def call(*values: object, **named: object) -> Answer:
         sent = dict(zip(accepted, values, strict=False)) | named
         if len(values) > len(positional) or len(sent) < len(values) + len(named) or not required <= sent.keys() <= accepted.keys():
-            signature.bind(*values, **named)  # says what is wrong, as for any function
+            signature.bind(*values, **named)  # its TypeError names the wrong argument, as for any function
         own = {name: sent.pop(name, None) if check else sent.pop(name) for name, check in checks.items() if check or name in sent}
         own = {name: value if (check := checks[name]) is None else check.check(name, value) for name, value in own.items()}
         token = sent.pop("token", None) if reads_model else own.get("token")
@@ -300,7 +300,7 @@ VISITOR_TOKEN: ContextVar[str | None] = ContextVar("VISITOR_TOKEN", default=None
 
 @contextmanager
 def reading_as(token: str | None) -> Iterator[None]:
-    """While the block runs, models that strangers may not read are read with this token; None leaves what is set."""
+    """While the block runs, models that strangers may not read are read with this token; None leaves the token that is set."""
     if token is None:
         yield
         return

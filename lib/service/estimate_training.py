@@ -43,7 +43,7 @@ MOST_BATCH = 65_536
 MOST_DEVICES = 1_024
 MOST_BYTES = 10**18
 REFERENCE = "A100-SXM4-80GB"
-"""The card on which the price of a change in speed is told."""
+"""The card on which a change's effect on speed is predicted."""
 PLACES = ("spaces", "jobs", "endpoints", OWN)
 CHECKED = "2026-11-22"
 

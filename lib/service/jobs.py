@@ -1,4 +1,4 @@
-"""Jobs before and after they run: what they will cost at most, what is shipped, and rows from what they printed.
+"""Jobs before and after they run: what they will cost at most, the files that are sent with them, and rows from what they printed.
 
 What runs inside a job: each model measured as the page's Measure does it, and its row printed to the log.
 """

@@ -333,6 +333,6 @@ def _find_cheapest(of: ServingSetup, arguments: SolveArguments, catalog: Catalog
 
 
 def _meets_limits(entry: Entry, targets: Targets) -> bool:
-    """A limit is kept by what is predicted; without a prediction nothing says that it is."""
+    """A limit is kept if the prediction keeps it; without a prediction it is not."""
     predicted = entry.speed.predicted
     return not targets.any_set or (predicted is not None and targets.missed_limit(predicted) is None)

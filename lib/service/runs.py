@@ -368,7 +368,7 @@ class MeasurementLedger:
         return self._ledger.rows()
 
     def status(self) -> LedgerStatus:
-        """Where the rows are, and what is wrong."""
+        """Where the rows are, and any problem with them."""
         return replace(self._ledger.status(), copied=self._copies.status())
 
     def export(self, form: Format) -> bytes:

@@ -228,7 +228,7 @@ def _plan_switch(app: App, token: str | None, space_id: str, hardware: str, slee
 
 
 def _hosting(spaces: Spaces, space: Space, catalog: Catalog) -> list[Caveat]:
-    """Hold the plan's limit against the Spaces that the owner hosts; what cannot be told is left to the platform, and said."""
+    """Hold the plan's limit against the Spaces that the owner hosts; a limit that is not known is left to the platform, with a caveat."""
     owner = space.id.partition("/")[0]
     try:
         who = spaces.account()

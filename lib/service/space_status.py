@@ -99,7 +99,7 @@ def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
         stage_message=stage_sentence(at.name),
         settled=at.settled and not changing,
         failed=at.failed,
-        billed_now=at.billed and space.sdk != "static" and (each is None or each > 0),  # what is free is not billed, running or not
+        billed_now=at.billed and space.sdk != "static" and (each is None or each > 0),  # free hardware is never billed
         hardware_name=None if now is None else tier_name(now),
         usd_per_hour=each,
         usd_per_month=per_month(each),
@@ -396,7 +396,7 @@ def _there_already(catalog: Catalog, current: Offer | None, workload: Workload) 
 
 
 def _sdk(space: Space, workload: Workload) -> Sdk:
-    """What the Space is to be built with: as asked, else as it is; what is not Gradio runs in an image of its own."""
+    """What the Space is to be built with: as asked, else as it is; all but Gradio run in an image of their own."""
     if workload.sdk == "auto":
         return "gradio" if space.sdk in {None, "gradio"} else "docker"
     return workload.sdk

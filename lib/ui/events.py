@@ -1,4 +1,4 @@
-"""How events are wired: what is a visitor's change, which part of the page answers it, and the options that events share.
+"""How events are wired: which changes are a visitor's, which part of the page answers them, and the options that events share.
 
 `Page` is the Blocks that they belong to: whatever goes wrong in one of its events leaves it as a sentence.
 

@@ -129,7 +129,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
 
 
 def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[RunScene]:
-    """Run it, show its stages, and the result; what is refused or fails stands in place of the result."""
+    """Run it, show its stages, and the result; a refusal or failure stands in place of the result."""
     if not model:
         yield RunScene(status=hint_note(NOTES["name_model:measure"]))
         return
@@ -233,7 +233,7 @@ def build_heartbeat(services: Services) -> HeartbeatView:
 
 
 def heartbeat_scenes(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[RunScene]:
-    """Run it and show how far it is; what is refused or fails stands in place of the result."""
+    """Run it and show how far it is; a refusal or failure stands in place of the result."""
     run_sizes = arguments(HEARTBEAT, sizes)
 
     def run() -> Iterator[RunScene]:

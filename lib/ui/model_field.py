@@ -163,7 +163,7 @@ def suggestions(services: Services, typed: str) -> list[str]:
     try:
         hits = services.search_models(typed)
     except HubError:
-        hits = ()  # suggestions are a convenience: the field takes any id, and resolving it says what is wrong with the Hub
+        hits = ()  # suggestions are a convenience: the field takes any id, and resolving it reports a failure of the Hub
     return list(dict.fromkeys([*bundled, *hits]))[:_SUGGESTED]
 
 
@@ -179,7 +179,7 @@ def context_slider(limit: int, value: object) -> dict[str, Any]:
 
 
 def context_note(limit: int) -> str:
-    """What is said when the context asked for lies beyond the model's own limit."""
+    """The note when the context asked for lies beyond the model's own limit."""
     return hint_note(NOTES["context_cut"].format(tokens=whole(limit)))
 
 

@@ -300,7 +300,7 @@ def front_updates(services: Services, model: str, values: Sequence[Value]) -> li
         front = speed_front(answer) if answer else None
     except AdvisorError:
         front = None
-    if front is None or len(front.points) < 2:  # noqa: PLR2004  one point is no comparison
+    if front is None or len(front.points) < 2:  # noqa: PLR2004  one point compares nothing
         return ["", None, ""]
     return [front_head(front), draw_front(front), front_foot(front)]
 

@@ -40,11 +40,6 @@ class SizeMarkup:
     tier: str = ""
 
 
-def build_size() -> gr.Textbox:
-    """Which model the right size is for; the workload is that of the page."""
-    return gr.Textbox(label="Model it runs", info="Empty: the models that the Space's card names.", max_lines=1, elem_id="size-model")
-
-
 def space_markup(services: Services, space: str | None, token: str | None) -> SpaceMarkup:
     """Look at the Space; a refusal becomes a sentence."""
     if not (space or "").strip():
@@ -76,7 +71,7 @@ def size_markup(services: Services, space: str, model: str | None, values: Seque
 
 
 def tier_of_hardware(hardware: object) -> str | None:
-    """The tier of a Space that the page's hardware is; `None` where it is no such tier."""
+    """The tier of a Space that the page's hardware names; `None` where Spaces do not have it."""
     platform, _, flavor = str(hardware or "").partition(":")
     return {"spaces": flavor, "zerogpu": ZEROGPU_TIER}.get(platform)
 
@@ -113,7 +108,9 @@ def build(services: Services) -> SpaceView:
             )
             look = gr.Button("Load Space", variant="primary", elem_id="look")
             who = account.build_login(acts=services.account_actions)
-            size = build_size()
+            size = gr.Textbox(
+                label="Model it runs", info="Empty: the models that the Space's card names.", max_lines=1, elem_id="size-model"
+            )
             resize = gr.Button("Right-size", elem_id="resize")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             with gr.Row(elem_classes="beside"):

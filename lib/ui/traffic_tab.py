@@ -103,7 +103,7 @@ class TrafficView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficScene:
-    """What is shown at one moment; None leaves what is there, and without loads there is no chart."""
+    """The state of the tab at one moment; None leaves an output as it stands, and without loads there is no chart."""
 
     status: str = ""
     card: str | None = None

@@ -52,7 +52,7 @@ class Bodies:
     """The bodies of one server. For the event loop that serves it, and no other thread."""
 
     def __init__(self, seconds: float = RECEIVE_S, at_once: int = AT_ONCE_BYTES) -> None:
-        """Each body may take `seconds`; what is on its way beyond the first 64 KiB of each may be `at_once` bytes together.
+        """Each body may take `seconds`; beyond the first 64 KiB of each, all bodies in transit together may hold `at_once` bytes.
 
         Of these, one caller may have `OWN_AT_ONCE_BYTES`.
         """

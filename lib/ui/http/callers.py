@@ -1,4 +1,4 @@
-"""Who asks, a login or else a network address, whose turn it is to wait for the device, and what is kept of a session.
+"""Who asks, a login or else a network address, whose turn it is to wait for the device, and how long a session is kept.
 
 Places in every line are shared out by it (`lib.service.single_flight`, `lib.live.device_queue`, `lib.hub.spaces`), and nothing else is
 done with it: it is in no log and no answer.
@@ -173,7 +173,7 @@ class WaitingPlaces:
             self._take_turns(queue)
 
     def _waiting(self, queue: str) -> list[Event]:
-        events = self._page._queue.event_queue_per_concurrency_id.get(queue)  # noqa: SLF001  Gradio tells it nowhere else
+        events = self._page._queue.event_queue_per_concurrency_id.get(queue)  # noqa: SLF001  Gradio has no public name for it
         return events.queue if events is not None else []
 
     def _take_turns(self, queue: str) -> None:
@@ -352,8 +352,8 @@ class Sessions:
             waiting = self.sweep(time.monotonic())
 
     def sweep(self, now_s: float) -> bool:
-        """Drop what is over at `now_s`; whether a call still runs or an answer still waits to be read."""
-        queue, holder = self._page._queue, self._page.state_holder  # noqa: SLF001  Gradio tells it nowhere else
+        """Forget sessions that have ended by `now_s`; returns whether a call still runs or an answer still waits to be read."""
+        queue, holder = self._page._queue, self._page.state_holder  # noqa: SLF001  Gradio has no public name for it
         running = {event.session_hash for event in queue.event_ids_to_events.values()}
         for session, state in list(holder.session_data.items()):
             if session in running:

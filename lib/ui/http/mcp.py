@@ -305,7 +305,7 @@ def list_endpoints(endpoints: Mapping[str, Endpoint]) -> list[EndpointText]:
 
 
 def own_address(request: Request) -> str:
-    """The app's address as the caller knows it, which proxies pass on; a Host header that is no host name is not repeated."""
+    """The app's address as the caller knows it, which proxies pass on; a Host header that is not a host name is not repeated."""
     host = request.headers.get("x-forwarded-host", request.headers.get("host", ""))
     scheme = request.headers.get("x-forwarded-proto", request.url.scheme).partition(",")[0].strip()
     if not _HOST_NAME.fullmatch(host) or scheme not in {"http", "https"}:

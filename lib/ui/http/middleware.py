@@ -1,4 +1,4 @@
-"""ASGI middleware in front of Gradio's own routes: what is closed, and which requests Gradio gets.
+"""ASGI middleware in front of Gradio's own routes: which routes are closed, and which requests Gradio gets.
 
 `ApiMiddleware` looks at every request below /gradio_api/:
 
@@ -109,7 +109,7 @@ _SESSION_LENGTH = 100
 
 
 class ApiMiddleware:
-    """Checks what is sent to Gradio; touches nothing but closed routes and POST requests below /gradio_api/."""
+    """Checks closed routes and POST requests below /gradio_api/, and passes all others on unread."""
 
     def __init__(
         self,
@@ -286,7 +286,7 @@ class ApiMiddleware:
             await self._bodies.aside(check_arguments, endpoint.question, arguments)
 
     async def _json_of_message(self, body: bytes) -> Any:
-        """What a message of MCP says; None where it is no JSON."""
+        """The JSON of an MCP message; None where it is not JSON."""
         try:
             return await self._bodies.parse(body)
         except UnreadableJson:
