@@ -149,7 +149,7 @@ def public(advisor: Any) -> Mapping[str, Any]:
 
 
 def application(advisor: Any, demo: Any) -> Any:
-    """The ASGI application that is served: Gradio's own with what stands in front of it."""
+    """The ASGI application that is served: Gradio's own behind our middleware."""
     from gradio.routes import App  # noqa: PLC0415
 
     from lib.ui.http.serve import launch_arguments  # noqa: PLC0415

@@ -102,7 +102,7 @@ def _follow_job(job: SubmittedJob, plan: JobPlan, jobs: Jobs) -> list[str]:
 
 
 def _run(plans: Sequence[JobPlan], request: JobRequest, jobs: Jobs, ledger: Ledger, catalog: Catalog) -> bool:
-    """Start all jobs, follow them, merge what they told; false when one gave less than it should. What still runs at the end is ended."""
+    """Start all jobs, follow them and merge their rows; false when one gave fewer than planned. Jobs that still run are stopped."""
     from lib.errors import AdvisorError  # noqa: PLC0415
     from lib.service.jobs import job_script, read_log  # noqa: PLC0415
     from lib.service.models import Models  # noqa: PLC0415
@@ -146,7 +146,7 @@ def _end(plan: JobPlan, job: SubmittedJob, jobs: Jobs) -> None:
 
 
 def _confirm(question: str) -> bool:
-    """Whether the person at the terminal agrees; without one nobody does."""
+    """Whether the person at the terminal agrees; false without a terminal."""
     try:
         return click.confirm(question, default=False)
     except click.Abort:

@@ -214,7 +214,7 @@ class TimedRun:
 
 
 class FailedRun(NamedTuple):
-    """A published run that ended for want of memory, and the card's bytes; `spec` is a pipeline's where pictures or clips were trained."""
+    """A published run that ended out of memory, and the card's bytes; `spec` is a pipeline's where pictures or clips were trained."""
 
     model: str
     spec: ModelSpec
@@ -227,7 +227,7 @@ A_PIPELINE = "Wan-AI/Wan2.1-T2V-14B-Diffusers"
 
 
 def failed_runs(facts: Path) -> Iterator[FailedRun]:
-    """Runs that ended for want of memory; RWKV-6 by its number of parameters, with the float32 states of DeepSpeed, as its rows say."""
+    """Runs that ended out of memory; RWKV-6 by its number of parameters, with the float32 states of DeepSpeed, as its rows say."""
     for point in _points(facts, "training_memory.json", "oom_points"):
         text = point["task"] == "llm-finetune"
         spec = resolve_count(point["model"].rpartition("-")[2].upper()) if text else find_model(A_PIPELINE)

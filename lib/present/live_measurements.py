@@ -208,7 +208,7 @@ def expected_s(run: ExpectedAnswer) -> float | None:
 
 
 def instead_link(model: str) -> str:
-    """A link that takes another model in place of one that is refused here (`assets/page.js`); nothing where there is none."""
+    """A link that takes another model in place of a refused one (`assets/page.js`); "" without another model."""
     name = escape(model)
     link = f'<a class="act" href="?tab=live&amp;model={quote(model)}" data-model="{name}">Try {name} instead</a>'
     return f'<p class="actions">{link}</p>' if model else ""

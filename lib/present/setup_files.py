@@ -351,7 +351,7 @@ def _front_matter(entry: ConfiguredEntry, model: str, versions: Versions) -> str
 
 
 def _requirements(entry: ConfiguredEntry, framework: Framework, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
-    """The lines of requirements.txt, each behind the package whose release stands in it ("" for none)."""
+    """The lines of requirements.txt, each behind the package that it pins ("" for a line without a pin)."""
     on_tpu, on_cpu = entry["platform"] == "tpu", entry["accelerator"] is None
 
     def pin(name: str, extra: str = "") -> tuple[str, str]:

@@ -331,7 +331,7 @@ def review_card(action: Action, preview: ActionPreview, code: str = "") -> str:
 
 
 def _review_rows(action: Action, preview: ActionPreview) -> list[tuple[str, str, str]]:
-    """Hardware, prices and sleep from now to then; what rests is not billed, whatever its tier costs."""
+    """Hardware, prices and sleep, before and after; a Space at rest is not billed, whatever its tier costs."""
     before, after = preview["before"], preview["after"]
     change = preview["change_usd_per_hour"]
     rests_now = action in {"restart", "factory"} and change is not None and change > 0

@@ -203,7 +203,7 @@ def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
 
 
 def _of_length(memory: MemoryAnswer, column: Column) -> list[Column]:
-    """A column that stands in the table of what has a length: a pipeline, which runs in stages, has none."""
+    """A column of the table for models with a context length; a pipeline, which runs in stages, has none."""
     return [] if memory["stages"] else [column]
 
 

@@ -114,7 +114,7 @@ def _side(name: str, rented: list[tuple[str, str]], engine: str, numbers: Sequen
 
 
 def _side_arguments(values: Sequence[Value]) -> dict[str, object]:
-    """An emptied number is one that was not measured."""
+    """The arguments of one side; an emptied number counts as not measured."""
     model, hardware, precision, engine, concurrency, *measured = values
     rate, p50, p99 = (0 if value is None else value for value in measured)
     return {

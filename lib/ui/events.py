@@ -257,7 +257,7 @@ def scene_updates(scene_stream: Iterable[ButtonScene]) -> Iterator[list[Any]]:
 
 
 def scenes(work: Callable[[], Iterator[Scene]], queue: str, make_refusal: Callable[[str], Scene]) -> Iterator[Scene]:
-    """What a run shows, one scene after the other; whatever goes wrong in the middle is the last scene.
+    """The scenes of a run, one after the other; a failure in the middle is the last scene.
 
     Closed early (the visitor pressed Stop or left) it closes the run, which ends what runs on the device.
     """

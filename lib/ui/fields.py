@@ -43,7 +43,7 @@ class Field:
     label: str = ""
 
     def read(self, text: str) -> Value | None:
-        """The value that a link's text stands for; `None` when it stands for none."""
+        """The value that a link's text gives this field; `None` when the text is not one of its values."""
         if isinstance(self.default, list):
             words = [word for word in text[:_TEXT_LENGTH].split(",") if word in self.choices]
             return words or None

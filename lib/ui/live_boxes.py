@@ -110,7 +110,7 @@ def build_measure() -> MeasureView:
 
 
 def expected_html(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> str:
-    """What is predicted of the run before it, and whether it fits; a refusal is the same sentence that the run would get.
+    """The prediction for the run, and whether it fits; a refusal is the same sentence that the run would get.
 
     Where the device is too small or too slow for the run, a model that it takes is offered.
     """
@@ -328,7 +328,7 @@ def build_ledger() -> LedgerView:
 
 
 def ledger_markup(services: Services, figure: str) -> LedgerMarkup:
-    """The ledger as it is now."""
+    """The ledger's chart, table and status."""
     wanted = figure if figure in {value for _, value in FIGURES} else "peak_bytes"
     ledger = services.live.ledger
     rows, storage = ledger.rows(), storage_line(ledger.status())
@@ -346,7 +346,7 @@ def downloads() -> str:
 
 
 def wire_ledger(view: LedgerView, services: Services) -> None:
-    """Another figure draws anew."""
+    """Choosing another figure draws the chart again."""
 
     def redraw(figure: str) -> list[Any]:
         return ledger_markup(services, figure).updates()

@@ -54,7 +54,7 @@ _JOINER = "\u2060"  # a word joiner: nothing to see, but no tag and no picture a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatView:
-    """The parts of the chat; `history` holds the conversation as it was said."""
+    """The parts of the chat; `history` holds the messages as written, before `display_history`."""
 
     talk: gr.Chatbot
     message: gr.Textbox
@@ -74,7 +74,7 @@ class ChatView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatScene:
-    """One picture of a conversation. `message` None leaves the field as it is, `card` None the last card."""
+    """One state of a conversation. `message` None leaves the field as it is, `card` None the last card."""
 
     history: History
     message: str | None = None

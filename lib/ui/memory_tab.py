@@ -126,7 +126,7 @@ class MemoryQuestion:
 
 
 def memory_question(services: Services, model: str, values: Sequence[Value]) -> MemoryQuestion:
-    """The configuration that `/recommend` found on the hardware that is looked at; as asked where there is none, and in training.
+    """The configuration that `/recommend` found on the chosen hardware; the values of the form where it found none, and in training.
 
     Raises:
         AdvisorError: the question is refused.

@@ -218,7 +218,7 @@ class FormView:
     confirmation: gr.State
 
     def fields(self) -> list[Any]:
-        """What a review is about; a change of one of them makes it void."""
+        """The inputs of a review; a change of one of them makes it void."""
         return [self.action, self.tier, self.sleep]
 
 
@@ -261,7 +261,7 @@ def build(services: Services) -> FormView:
 
 
 def wire(form: FormView, tab: TabParts, services: Services) -> None:
-    """The form shows the fields that the action takes; whatever is changed in it makes a review void."""
+    """The form shows the fields that the action takes; any change in it makes a review void."""
 
     def shape(action: str, tier: str | None) -> dict[Any, Any]:
         timed = action == "sleep" or (action == "switch" and tier not in OWN_SLEEP)
@@ -368,7 +368,7 @@ def clear_review(form: FormView) -> dict[Any, Any]:
 
 
 def status_markup(status: SpaceStatus) -> str:
-    """The card of a Space with what can be done with it; of a private one no link is offered, for it tells strangers its name."""
+    """The card of a Space with what can be done with it; without a link for a private one, because a link shows its name."""
     acts = answer_actions(
         text=status_text(status),
         query=None if status["private"] else "?" + urlencode({"tab": "space", "space": status["space"]}),

@@ -113,7 +113,7 @@ def page_script() -> str:
 
 
 def launch_options() -> dict[str, Any]:
-    """What `Blocks.launch` needs to show the page as it is meant; add server options to it."""
+    """The options of `Blocks.launch` for the page's looks; add server options to them."""
     return {
         "theme": theme(),
         "css": style_sheet(),

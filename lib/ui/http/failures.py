@@ -112,7 +112,7 @@ async def _refuse_form(_request: Request, _failure: Exception) -> Response:
 
 
 async def _say_failed(_request: Request, _failure: Exception) -> Response:
-    """For what goes wrong in Gradio's middleware, which stands in front of ours; the server logs it."""
+    """The answer to a failure in Gradio's middleware, which runs in front of ours; the server logs it."""
     return error_body(FAILED, "internal")
 
 

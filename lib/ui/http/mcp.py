@@ -241,7 +241,7 @@ _METHOD_LENGTH = 100
 
 
 def refuse_message(message: object, headers: Headers) -> JSONResponse | None:
-    """JSON-RPC's own answer to a message that is none; None for one that the server may have.
+    """JSON-RPC's own answer to an invalid message; None for a valid one.
 
     The server would die of some with a bare 500, and repeat others, whatever stands in them. `message` is None where the body is not JSON.
     """

@@ -194,7 +194,7 @@ class ApiMiddleware:
         return None
 
     async def _stream(self, sessions: Sessions, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on who reads the answers of a session, unless there are none or others read them already."""
+        """Pass on the reader of a session's answers, unless there are none or others read them already."""
         session = QueryParams(scope["query_string"]).get("session_hash", "")
         if not sessions.has_stream(session):
             sentence = "Nothing is asked in this session (session_hash), so nothing can be read from it. Join the queue first."
@@ -246,7 +246,7 @@ class ApiMiddleware:
         return endpoint.queue if endpoint is not None else None
 
     def _most_bytes(self, path: str) -> int:
-        """How long a body may be: the page's events and MCP messages, whatever they ask, as long as the longest."""
+        """How long a body may be: for the page's events and for MCP messages always the longest limit."""
         call = _CALL.fullmatch(path)
         is_long = path.startswith(_MCP) or _is_numbered(path) or (call is not None and call["name"] in self._long)
         return LARGE_BYTES if is_long else SMALL_BYTES
@@ -329,7 +329,7 @@ def _with_length(scope: Scope, length: int) -> Scope:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body once, then whatever still comes (the client going away)."""
+    """The body once, then what the client sends later (that it disconnects)."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
