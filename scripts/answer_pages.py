@@ -1,7 +1,7 @@
 """What `scripts.write_answers` records beside the endpoints: the page's events and description, the API and MCP listings, HTTP, the CLI.
 
-Events are found by their names and their inputs by label, so nothing here knows in which module of the program a tab lives; `program`,
-`public`, `application` and `command_line` are the only places that import it.
+Events are found by their names and their inputs by label, so nothing here knows in which module of the program a tab lives. The program is
+imported inside functions, because the environment is set first.
 """
 
 from __future__ import annotations
@@ -148,22 +148,6 @@ def public(advisor: Any) -> Mapping[str, Any]:
     return endpoints(advisor)
 
 
-def application(advisor: Any, demo: Any) -> Any:
-    """The ASGI application that is served: Gradio's own behind our middleware."""
-    from gradio.routes import App  # noqa: PLC0415
-
-    from lib.ui.http.serve import launch_arguments  # noqa: PLC0415
-
-    return App.create_app(demo, app_kwargs=launch_arguments(demo, advisor)["app_kwargs"])
-
-
-def command_line() -> Any:
-    """The commands of `scripts/manage_space.py`."""
-    from lib.cli.app import main  # noqa: PLC0415
-
-    return main
-
-
 def plain(value: Any) -> Any:
     """The value as JSON: a figure as Plotly describes it, a component as its type, keys as text."""
     if isinstance(value, Mapping):
@@ -216,18 +200,22 @@ def _label(block: Any) -> str:
     return str(getattr(block, "label", None) or getattr(block, "elem_id", None) or type(block).__name__)
 
 
+def _find_event(demo: Any, name: str) -> Any:
+    return next(fn for fn in demo.fns.values() if fn.api_name == name)
+
+
 def _call_event(demo: Any, event: str, model: str, values: Mapping[str, Any]) -> Any:
     """What an event returns when its inputs stand at their defaults, but for `values` by label and the model of the page.
 
     Raises:
         LookupError: a label that this event does not read.
     """
-    fn = next(fn for fn in demo.fns.values() if fn.api_name == event)
+    fn = _find_event(demo, event)
     unread = set(values) - {_label(block) for block in fn.inputs}
     if unread:
         raise LookupError(f"{event} does not read {sorted(unread)}")
-    filled = {_REFERENCE: model, **values}
-    inputs = [_state(block.value) if type(block).__name__ == "State" else filled.get(_label(block), block.value) for block in fn.inputs]
+    by_label = {_REFERENCE: model, **values}
+    inputs = [_state(block.value) if type(block).__name__ == "State" else by_label.get(_label(block), block.value) for block in fn.inputs]
     injected = len([p for p in inspect.signature(fn.fn).parameters.values() if "OAuthToken" in str(p.annotation)])
     answer = fn.fn(*[None] * injected, *inputs)
     if isinstance(answer, dict):  # updates by component
@@ -263,25 +251,25 @@ def _events_called(demo: Any) -> Iterator[Case]:
                 name = f"{event} {model} {json.dumps(way, sort_keys=True)}"
                 yield "page", name, lambda event=event, model=model, way=way: _call_event(demo, event, model, way)  # type: ignore[misc]
     for link in _LINKS:
-        yield "page", f"page_opened {json.dumps(link, sort_keys=True)}", lambda link=link: _open_page(demo, link)  # type: ignore[misc]
-    typed = (*(("Model", model) for model in (*FAMILIES, "7B", "", "no/such-model", "{}")), ("config.json", '{"model_type": "nonsense"}'))
-    for label, text in typed:
-        way = {label: text}
+        request = SimpleNamespace(query_params=link)
+        name = f"page_opened {json.dumps(link, sort_keys=True)}"
+        yield "page", name, lambda request=request: _find_event(demo, "page_opened").fn(request)  # type: ignore[misc]
+    models = ("7B", "", "no/such-model", "{}")
+    for way in (*({"Model": model} for model in (*FAMILIES, *models)), {"config.json": '{"model_type": "nonsense"}'}):
         yield "page", f"model_changed {json.dumps(way)}", lambda way=way: _call_event(demo, "model_changed", "", way)  # type: ignore[misc]
     for text in ("ll", "llama", "qwen 8b", "nothing-like-it", "{"):
         way = {"Model": text}
         yield "page", f"model_suggested {text}", lambda way=way: _call_event(demo, "model_suggested", "", way)  # type: ignore[misc]
 
 
-def _open_page(demo: Any, link: Mapping[str, str]) -> Any:
-    fn = next(fn for fn in demo.fns.values() if fn.api_name == "page_opened")
-    return fn.fn(SimpleNamespace(query_params=link))
-
-
 def _http(advisor: Any, demo: Any) -> Iterator[Case]:
+    """Calls of the application that is served: Gradio's own behind our middleware."""
+    from gradio.routes import App  # noqa: PLC0415
     from starlette.testclient import TestClient  # noqa: PLC0415
 
-    client = TestClient(application(advisor, demo), base_url="http://127.0.0.1")
+    from lib.ui.http.serve import launch_arguments  # noqa: PLC0415
+
+    client = TestClient(App.create_app(demo, app_kwargs=launch_arguments(demo, advisor)["app_kwargs"]), base_url="http://127.0.0.1")
     for method, path, body in _HTTP:
         yield "http", f"{method} {path} {json.dumps(body)}", lambda m=method, p=path, b=body: _response(client, m, p, b)  # type: ignore[misc]
 
@@ -294,9 +282,9 @@ def _response(client: Any, method: str, path: str, body: Any) -> Any:
 
 
 def _cli() -> Iterator[Case]:
-    main = command_line()
-    lines = [*_COMMANDS, "--help", *(f"{name} --help" for name in main.commands)]
-    for line in lines:
+    from lib.cli.app import main  # noqa: PLC0415
+
+    for line in (*_COMMANDS, "--help", *(f"{name} --help" for name in main.commands)):
         yield "cli", line, lambda line=line: _capture_output(main, line)  # type: ignore[misc]
 
 

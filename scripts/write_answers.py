@@ -17,6 +17,7 @@ Floating-point figures are written in full: compare files from the same machine 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
 import json
 import os
@@ -87,19 +88,17 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     began, counts, kinds = time.perf_counter(), Counter[str](), Counter[str]()
     files: dict[str, typing.TextIO] = {}
-    with tempfile.TemporaryDirectory() as home:
+    with contextlib.ExitStack() as open_files, tempfile.TemporaryDirectory() as home:
         for name in [name for name in os.environ if name.startswith(("HF_", "GRADIO_", "SPACE"))]:
             del os.environ[name]
         os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": home, "GRADIO_ANALYTICS_ENABLED": "False", "COLUMNS": "140"}
         masks = {datetime.now(UTC).date().isoformat(): "<today>", home: "<home>", str(Path.cwd()): "<here>"}
         for file, name, answer in lines():
             if file not in files:
-                files[file] = (folder / f"{file}.jsonl").open("w", encoding="utf-8")
+                files[file] = open_files.enter_context((folder / f"{file}.jsonl").open("w", encoding="utf-8"))
             files[file].write(_mask(canonical({"id": name, **answer}), masks) + "\n")
             counts[file] += 1
             kinds[next(iter(answer))] += 1
-    for stream in files.values():
-        stream.close()
     size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
     for file, count in counts.items():
         print(f"{count:6}  {file}")
@@ -131,38 +130,34 @@ def _excerpt(old: Any, new: Any) -> str:
     return f"{excerpts[0]}\n        → {excerpts[1]}"
 
 
-def _read(folder: Path) -> dict[str, dict[str, Any]]:
-    """Answers by file and id."""
-    answers: dict[str, dict[str, Any]] = {}
-    for path in sorted(folder.glob("*.jsonl")):
+def _read_answers(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """Answers by file and id of the call."""
+    answers: dict[tuple[str, str], dict[str, Any]] = {}
+    for path in folder.glob("*.jsonl"):
         with path.open(encoding="utf-8") as file:
-            answers[path.stem] = {line["id"]: line for line in map(json.loads, file)}
+            answers |= {(path.stem, line["id"]): line for line in map(json.loads, file)}
     return answers
 
 
 def compare(old: Path, new: Path) -> int:
     """Print every difference by file and call; the exit status."""
-    before, after = _read(old), _read(new)
+    before, after = _read_answers(old), _read_answers(new)
     if not before or not after:
         print(f"No answers in {new if before else old}: name a folder that this script has written.")
         return 2
-    changed = total = 0
-    for file in sorted(before.keys() | after.keys()):
-        left, right = before.get(file, {}), after.get(file, {})
-        for name in left.keys() | right.keys():
-            total += 1
-            if name not in left or name not in right:
-                paths = [f"only in the {'new' if name in right else 'old'}"]
-            else:
-                paths = [] if left[name] == right[name] else list(differences(left[name], right[name]))
-            if paths:
-                changed += 1
-                print(f"{file} {name[:_MOST_WIDTH]}")
-                print("\n".join(f"    {path}" for path in paths[:_MOST_PATHS]))
-                if len(paths) > _MOST_PATHS:
-                    print(f"    … and {len(paths) - _MOST_PATHS} more")
-    print(f"{changed} of {total} answers differ.")
-    return 1 if changed else 0
+    changes = 0
+    for key in sorted(before.keys() | after.keys()):
+        was, now = before.get(key), after.get(key)
+        if was == now:
+            continue
+        changes += 1
+        paths = list(differences(was, now)) if was and now else [f"only in the {'new' if now else 'old'}"]
+        print(f"{key[0]} {key[1][:_MOST_WIDTH]}")
+        print("\n".join(f"    {path}" for path in paths[:_MOST_PATHS]))
+        if len(paths) > _MOST_PATHS:
+            print(f"    … and {len(paths) - _MOST_PATHS} more")
+    print(f"{changes} of {len(before.keys() | after.keys())} answers differ.")
+    return 1 if changes else 0
 
 
 def main() -> int:
