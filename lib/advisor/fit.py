@@ -160,7 +160,8 @@ def place_candidate(
         split = _leave_layers(offer, candidate, requirements, model, device_bytes, request) if candidate.may_offload else None
         if split is not None:
             return Placement(candidate=split[0], headroom=split[1], at_once=at_once)
-        return Shortage(missing_bytes=-headroom.free_bytes, explain=partial(_too_small, candidate, headroom, model.spec, request, silicon))
+        explain = partial(_too_small, candidate, headroom, model.spec, request, shapes[-1], silicon)
+        return Shortage(missing_bytes=-headroom.free_bytes, explain=explain)
     download = model.stored_bytes
     if weight_format(headroom.memory.precision).law in PUBLISHED_LAWS:
         download = headroom.memory.weights_bytes
@@ -230,8 +231,13 @@ def _needed_bytes(headroom: Headroom) -> int:
     return headroom.needed_bytes
 
 
-def _too_small(candidate: Candidate, headroom: Headroom, spec: ModelSpec, request: MemoryRequest, silicon: Accelerator) -> Reason:
-    """By how much it is too small, and the longest context or the most requests that would fit."""
+def _too_small(
+    candidate: Candidate, headroom: Headroom, spec: ModelSpec, request: MemoryRequest, usual: tuple[int, int], silicon: Accelerator
+) -> Reason:
+    """By how much it is too small, and the longest context or the most requests that would fit.
+
+    Where the longest request decides, a shorter context fits only if the `usual` tokens and batch, cut to it, fit as well.
+    """
     values: dict[str, Value] = {
         "needed_bytes": headroom.needed_bytes,
         "capacity_bytes": headroom.capacity_bytes,
@@ -240,7 +246,14 @@ def _too_small(candidate: Candidate, headroom: Headroom, spec: ModelSpec, reques
         "engine": candidate.engine,
         "devices": candidate.devices,
     }
-    fit = fit_memory(spec, request, max(1, headroom.device_bytes - headroom.working_bytes), silicon)
+    room = max(1, headroom.device_bytes - headroom.working_bytes)
+    fit = fit_memory(spec, request, room, silicon)
+    tokens, batch = usual
+    if request.batch_size < batch and fit.max_context_tokens:
+        together = replace(request, batch_size=batch)
+        longest = fit_memory(spec, together, room, silicon)
+        if (longest.max_context_tokens or 0) < min(tokens, fit.max_context_tokens):
+            request, fit = together, longest
     if spec.cache_terms is not None and fit.max_context_tokens:
         return Reason("too_small", values | {"fits_tokens": fit.max_context_tokens, "at_once": request.batch_size}, variant="context")
     if fit.max_batch_size:

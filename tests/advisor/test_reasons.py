@@ -23,6 +23,7 @@ from lib.workload import ACCOUNTS, PRIORITIES, SDKS, Workload
 
 CATALOG = load()
 OFFERS = tuple(offer for offer in CATALOG.offers if offer.listed)
+A10G_SMALL = next(offer for offer in OFFERS if offer.id == "a10g-small")
 CPU_UPGRADE = next(offer for offer in OFFERS if offer.id == "cpu-upgrade")
 MODELS = tuple(name for name in bundled.list_ids() if "GLM-5" not in name)
 workloads = st.builds(
@@ -153,6 +154,7 @@ def recompute(obstacle: Reason, rejection: Rejection, spec: ModelSpec, workload:
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(MODELS), st.sampled_from(OFFERS), workloads)
+@example("01-ai/Yi-34B", A10G_SMALL, Workload(concurrency=2, engine="tgi"))  # 955 tokens of one request, 477 each of two
 def test_what_would_fit_fits(name: str, offer: Offer, workload: Workload) -> None:
     """The context or the number of requests that a refusal names does fit."""
     spec = bundled.find_spec(name)
