@@ -306,7 +306,7 @@ class Busy(AdvisorError):
 
 
 _AT_ONCE = (
-    "Models that were asked for before, and those of the bundled catalog, still answer at once. Try again in half a minute, and send one "
+    "Models that were asked for before, and those of the bundled catalog, still answer. Try again in half a minute, and send one "
     "question at a time."
 )
 

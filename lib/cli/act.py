@@ -27,7 +27,7 @@ from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_mo
 from lib.present.setup_files import write_setup
 from lib.present.space_cards import KIND_WORDS, STOP_EFFECTS
 from lib.service.app import AccountServices, Services
-from lib.service.endpoint import App
+from lib.service.endpoint import App, check_space_id
 from lib.service.models import Models
 
 
@@ -120,6 +120,7 @@ def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
     Raises:
         AdvisorError: refused by us, by the platform or by the person.
     """
+    name = check_space_id(name)
     token = require_login("stop what runs in your account")
     say(f"{KIND_WORDS[kind]} {name}. {STOP_EFFECTS[kind]}")
     _confirm("Stop it?", yes=yes)

@@ -145,8 +145,8 @@ _PREDICTION = {
     "no_encoder": "The model has no encoder: the {encoder_tokens} encoder tokens are not used.",
     "devices_unused": "{engine} does not split this model over {devices!s} devices, because its heads or widths do not divide by that: it "
     "starts on {degree!s}. Choose that many, or an engine that deals out whole layers.",
-    "requests_wait": "Of {concurrency} requests about {running_requests:,.0f} run at once; the others wait for a place, which is in the "
-    "time to the first token.",
+    "requests_wait": "Of {concurrency} requests about {running_requests:,.0f} run at the same time; the others wait for a place, which is "
+    "in the time to the first token.",
     "picture_shape": "One picture or clip of {shape}, without torch.compile, on one device.",
     "engine_replaced:tpu": "On a TPU this is the figure of vllm-tpu; the engine that was asked for does not run there.",
     "engine_replaced:tei": "Too few measurements of TEI are published: its speed is taken to be that of other compiled encoders "
@@ -226,7 +226,7 @@ _QUOTA_ASKED = (
 )
 _RUN = {
     "measured_unquantized": "The published weights are quantized ({format}); the architecture was run in {precision}, as if it were not.",
-    "resident_set": "Memory is the process's resident set, with blocks of 1 MiB and more given back to the system at once.",
+    "resident_set": "Memory is the process's resident set, with blocks of 1 MiB and more given back to the system immediately.",
     "quota": _QUOTA_ASKED,
     "quota_asked": _QUOTA_ASKED,
     "nothing_decoded": "One token or one pass was run, so there is no speed of decoding.",
@@ -274,7 +274,7 @@ _EACH_BILLED = "Every replica is billed at the tier's price; the totals count al
 _SPACE = {
     "model_left_out": "The linked model {model} is left out. {failure}",
     "models_left_out": "{space} links {linked!s} models; the first {read!s} were read.",
-    "largest_decides": "{model} decides: it takes the most memory of the {linked!s} linked models. Several loaded at once need more.",
+    "largest_decides": "{model} decides: it takes the most memory of the {linked!s} linked models. Several loaded together need more.",
     "sdk_unknown": "The SDK of {space} is not known; Gradio is assumed.",
     "changing": "A change to {hardware} is pending; until it is made the Space stays on {current}.",
     "changing:taken": "{space} is on its way to {hardware}, which is taken as its tier.",
@@ -300,8 +300,8 @@ _SPACE = {
     "tier_unknown:price": "'{hardware}' is not in the catalog, so its price is not known here.",
     "retired": "'{hardware}' is no longer offered since {since}; its price today is not known.",
     "zerogpu": "Free for its owner: visitors spend their own daily quota. {reservation} {sleep}",
-    "cpu_units": "A free account runs at most {units} CPU units at once on the free CPU; the Hub then answers “You've reached your "
-    "CPU-basic quota limit”. Team and Enterprise have no such limit (Hub documentation, enterprise.md, read 2026-11-22).",
+    "cpu_units": "A free account runs at most {units} CPU units at the same time on the free CPU; the Hub then answers “You've reached "
+    "your CPU-basic quota limit”. Team and Enterprise have no such limit (Hub documentation, enterprise.md, read 2026-11-22).",
     "rows_left_out:space": "More than {most} Spaces: those beyond are neither listed nor in the sums.",
     "rows_left_out:endpoint": "More than {most} Inference Endpoints: those beyond are neither listed nor in the sums.",
     "rows_left_out:job": "More than {most} Jobs: those beyond are neither listed nor in the sums.",

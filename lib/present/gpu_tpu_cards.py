@@ -293,7 +293,7 @@ def _dtypes(cards: list[Accelerator]) -> str:
 
 def replicas_sentence(replicas: int) -> str:
     """A slice that holds the model, but not all sequences at once."""
-    return f"It holds the model, but not all requests at once: {replicas} of them would share the requests."
+    return f"It holds the model, but not all requests at the same time: {replicas} of them would share the requests."
 
 
 def guidance_sentence(parameters: int, advised: int, by_memory: int | None, limit: int) -> str:

@@ -235,7 +235,7 @@ _LATENCY = {
     "shorter.",
     "ridge_out_of_reach": "The cache holds {holds!s} requests of this length, fewer than the {ridge!s} of the ridge point: no batch "
     "that fits here is bound by arithmetic.",
-    "too_many_at_once": "{concurrency} requests are on their way, and about {running:.0f} run at once: the others wait.",
+    "too_many_at_once": "{concurrency} requests are on their way, and about {running:.0f} run at the same time: the others wait.",
     "measure_first": "Nothing was measured yet: the table says what each part should take. State times or paste a server's /metrics.",
     "optimise_outside": "Optimise the {part} before you rent more: it is outside the model, and no other GPU makes it shorter.",
     "optimise_engine": "Optimise first: the {part} takes longer than this hardware needs, so a second copy would be as slow.",

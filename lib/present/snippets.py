@@ -58,7 +58,7 @@ def client_call(method: str, space: str, arguments: Sequence[str], result: str) 
 OURS = "python scripts/manage_space.py"
 _STATE = "answer.stage, answer.hardware, answer.requested_hardware"
 
-NO_QUESTION = "The Python call and the hf command act at once; the command line names the price first and asks."
+NO_QUESTION = "The Python call and the hf command act without a question; the command line names the price first and asks."
 LOGIN = "Sign in once with `hf auth login`, or set HF_TOKEN: a token that may write to the Space."
 
 

@@ -171,7 +171,7 @@ gcloud compute tpus tpu-vm delete "$TPU_NAME" --zone="$ZONE" --quiet"""
     machine = choice.tpu.machine_type
     note = "This API is no longer developed; Google's newer way for v5p and v6e is Compute Engine"
     notes = [f"{note} ({machine})."] if machine and choice.tpu.generation.id in {"v5p", "v6e"} else []
-    return RecipeEntry(name="tpu_vm", title="TPU VM at once", language="bash", code=code, notes=notes)
+    return RecipeEntry(name="tpu_vm", title="TPU VM on demand", language="bash", code=code, notes=notes)
 
 
 def vllm_on_tpu(choice: RecipeChoice) -> RecipeEntry:

@@ -50,7 +50,7 @@ CHANGES: dict[str, str] = {
     "rank": "Halve the adapter rank to {rank}.",
     "checkpointing_layers": "Use gradient checkpointing on every layer: activations are recomputed in the backward pass.",
     "checkpointing_offloaded": "Offload the checkpointed activations to host memory.",
-    "fused_loss": "Use a fused loss (Liger, cut cross entropy): the logits are never all in memory at once.",
+    "fused_loss": "Use a fused loss (Liger, cut cross entropy): the logits are never all in memory together.",
     "optimizer_adamw_8bit": "Use 8-bit AdamW (bitsandbytes).",
     "optimizer_paged_adamw_8bit": "Use paged 8-bit AdamW: its states move to host memory when the GPU is full.",
     "precision_bf16": "Train in pure bf16 without master weights; small updates get rounded away.",

@@ -252,7 +252,7 @@ def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest, usage: U
     if not fit.fits:
         raise InvalidInput(
             f"{offer.name} lacks {gib(-fit.free_bytes)} of memory for {request.precision} with {request.engine} and "
-            f"{needed.batch_size:,} at once. Choose larger hardware, a smaller precision or fewer at once, or type what was measured."
+            f"concurrency {needed.batch_size:,}. Choose larger hardware, a smaller precision or fewer requests, or type what was measured."
         )
 
 
@@ -310,7 +310,7 @@ def _entry(of: Side, configured: ConfiguredSide) -> SideEntry:
         name=configured.offer.name,
         model=configured.model,
         hardware=f"{configured.offer.platform}:{configured.offer.id}",
-        runs_as=f"{request.precision if speed is None else speed.precision} with {request.engine}, {request.concurrency:,} at once",
+        runs_as=f"{request.precision if speed is None else speed.precision} with {request.engine}, concurrency {request.concurrency:,}",
         measured=speed is None,
         measured_latency=configured.measured_latency,
         device="chip" if configured.offer.platform == "tpu" else "GPU",

@@ -82,7 +82,7 @@ class TrainingArguments(Arguments):
     attention: Annotated[workload.AttentionKernel, one_of(workload.ATTENTION_KERNELS)] = argument("sdpa", "sdpa, flash or eager")
     sequence_tokens: Tokens = argument(2048, "tokens of a sequence at most")
     packing: Flag = argument(True, "whether sequences are packed to that length")
-    micro_batch: Annotated[int, whole_number(1, MOST_BATCH)] = argument(1, "sequences that a device takes at once")
+    micro_batch: Annotated[int, whole_number(1, MOST_BATCH)] = argument(1, "sequences that a device takes together")
     accumulation: Annotated[int, whole_number(1, MOST_BATCH)] = argument(8, "micro-batches of a step")
     stack: Annotated[workload.Stack, one_of(workload.STACKS)] = argument("trl", "what trains")
     fused_loss: Annotated[str, one_of(("auto", "yes", "no"))] = argument("auto", "auto is what the stack does by itself")

@@ -93,7 +93,7 @@ class MemoryArguments(Arguments):
     devices: Annotated[int, whole_number(1, MAX_DEVICES)] = argument(1, "accelerators that share the model")
     encoder_tokens: TokensOrNone = argument(0, "length of the encoder's side; 0 is the model's own full length")
     gpu_layers: GpuLayers = -1
-    micro_batch: Annotated[int, whole_number(1, MAX_MICRO_BATCH)] = argument(MICRO_BATCH, "llama.cpp: tokens computed at once (-ub)")
+    micro_batch: Annotated[int, whole_number(1, MAX_MICRO_BATCH)] = argument(MICRO_BATCH, "llama.cpp: tokens computed together (-ub)")
     flash_attention: Flag = argument(True, "llama.cpp: whether attention holds no scores (-fa)")
     width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height and frames")
     height: Pixels = argument(0, "pixels, as width")

@@ -134,6 +134,10 @@ def test_an_account_is_listed_and_a_job_of_it_stopped(run: Run, hub: SpaceStandI
     hub.add_job(RunningJob(id="ada/687fb701"))
     listed = run("account")
     assert re.search(r"^job +ada/687fb701 +a10g-small +RUNNING +ends +\$1\.00 +-$", listed.stdout, re.MULTILINE), listed.stdout
+    nameless = run("stop", "job", "687fb701", typed="y\n")
+    assert nameless.exit_code == outcome.REFUSED
+    assert "687fb701" in nameless.stderr
+    assert "Stop it?" not in nameless.stderr
     assert run("stop", "job", "ada/687fb701").exit_code == outcome.NOT_CONFIRMED
     assert run("stop", "job", "ada/687fb701", typed="n\n").exit_code == outcome.NOT_CONFIRMED
     assert hub.jobs["ada/687fb701"].stage == "RUNNING"

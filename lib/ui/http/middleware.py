@@ -233,7 +233,7 @@ class ApiMiddleware:
             return endpoint is not None
         if how in _ONE_SHOT:
             raise InvalidInput(
-                f"{name} waits its turn, so it cannot be answered at once. POST the same body to /gradio_api/call/{name}, and read the "
+                f"{name} waits its turn, so it cannot be answered immediately. POST the same body to /gradio_api/call/{name}, and read the "
                 f"answer from GET /gradio_api/call/{name}/EVENT_ID with the event_id that comes back."
             )
         return False
