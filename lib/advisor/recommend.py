@@ -79,7 +79,7 @@ def recommend(
     verdicts = judge_offers(catalog.on(workload.platforms), requirements)
     order = rank_entries([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority, family)
     cut = _explain_cut(workload, context)
-    if workload.context_tokens != Workload().context_tokens:  # nobody asked for the default
+    if cut and workload.context_tokens != Workload().context_tokens:  # nobody asked for the default
         order = tuple(replace(entry, reasons=(*cut, *entry.reasons)) for entry in order)
     pick = order[0] if order else None
     return Recommendation(

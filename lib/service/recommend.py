@@ -199,12 +199,13 @@ def recommendation_answer(
 ) -> RecommendationAnswer:
     """A recommendation as JSON with `limit` entries of each list (0: all); `spec` is None where the Space only calls a provider."""
     first, own = slice(limit or None), recommendation.own
+    ranked = [ranked_entry(entry) for entry in recommendation.ranked[first]]
     answer: RecommendationAnswer = {
         "schema": SCHEMA,
         "model": "" if spec is None else spec.id,
         "task": recommendation.task,
-        "pick": None if recommendation.pick is None else ranked_entry(recommendation.pick),
-        "ranked": [ranked_entry(entry) for entry in recommendation.ranked[first]],
+        "pick": ranked[0] if ranked else None,
+        "ranked": ranked,
         "ranked_total": len(recommendation.ranked),
         "rejected": [_rejected_entry(rejection) for rejection in recommendation.rejected[first]],
         "rejected_total": len(recommendation.rejected),
