@@ -20,8 +20,11 @@ settings.load_profile("any machine")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-FIRST = ("tests/browser/", "tests/app/", "tests/api/", "tests/service/", "tests/live/", "tests/model/")
-"""Folders whose tests start processes and take longest begin first, so that no process is left alone with them at the end
+FIRST = (
+    *("tests/browser/", "tests/app/", "tests/api/", "tests/model/", "tests/service/", "tests/scripts/", "tests/memory/", "tests/live/"),
+    *("tests/ui/", "tests/hub/", "tests/speed/", "tests/present/", "tests/advisor/"),
+)
+"""Folders whose files take longest begin first, so that no process is left alone with one at the end
 (`--no-loadscope-reorder` keeps this order)."""
 SHARING = frozenset({"tests/api", "tests/browser"})
 """Folders whose tests call one app, and therefore run in one process; elsewhere the tests of a file do. Own apps: tests/app."""

@@ -20,7 +20,9 @@ def test_a_model_of_the_catalog_takes_what_was_predicted(client: Client) -> None
     answer = client.predict("HuggingFaceTB/SmolLM2-135M-Instruct", 128, 16, "fp32", api_name="/measure")
     check_fields("measure", answer)
     assert answer["weights"] == "random"
+    assert answer["device_details"]["kind"] in {"cpu", "cuda"}
     assert answer["peak_bytes"] > 4 * 134_515_008
+    assert answer["weights_bytes"] <= answer["peak_bytes"]
     assert abs(answer["error_ratio"]["peak_bytes"]) <= 0.10
     assert answer["ttft_s"] > 0
     assert answer["decode_tokens_per_s"] > 0

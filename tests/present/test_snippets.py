@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -180,7 +181,7 @@ def _running(folder: Path, text: str) -> Iterator[str]:
                     httpx.get(f"http://127.0.0.1:{port}/", timeout=60)
                     break
                 except httpx.TransportError:
-                    pass
+                    time.sleep(0.1)
             assert app.poll() is None, (folder / "log").read_text()
             yield f"http://127.0.0.1:{port}"
         finally:

@@ -363,6 +363,8 @@ def test_on_a_space_the_queue_is_open_by_name(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("SYSTEM", "spaces")
     monkeypatch.setenv("SPACE_ID", "me/app")
     monkeypatch.setenv("GRADIO_ANALYTICS_ENABLED", "False")
+    # There Gradio waits for edits of the code: it looks through every object of the process and sets a hook that stays in it.
+    monkeypatch.setattr("gradio.http_server.watchfn_spaces", lambda reloader: reloader.stop_event.wait())
     page = small_page(login=False)
     url = launched(page, monkeypatch)
     try:
