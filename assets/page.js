@@ -6,8 +6,8 @@
   let calls = 0, tab = null, open = false;
 
   const tabShown = () => MAP.tabs[document.querySelector('button[role="tab"][aria-selected="true"]')?.textContent.trim()] ?? "recommend";
-  const same = (a, b) => String(a) === String(b) || (a !== null && a !== "" && b !== "" && !isNaN(a) && !isNaN(b) && Number(a) === Number(b));
-  const writes = (value) => (Array.isArray(value) ? value.join(",") : String(value));
+  const isSame = (a, b) => String(a) === String(b) || (a !== null && a !== "" && b !== "" && !isNaN(a) && !isNaN(b) && Number(a) === Number(b));
+  const textOf = (value) => (Array.isArray(value) ? value.join(",") : String(value));
 
   // A token, in whatever field it was pasted, gets into no address, for that is kept, logged and passed on.
   const isToken = (text) => /^\s*(hf|api_org)_[^/]*$/.test(text) || /(hf|api_org)_([A-Za-z0-9]{20}|oauth_|jwt_)/.test(text);
@@ -20,8 +20,8 @@
     if (model.trimStart().startsWith("{") || model.length > MAP.longest) query.set("config", "pasted");
     else if (model) query.set("model", model);
     MAP.fields.forEach((field, n) => {
-      if (values[n] === null || values[n] === undefined || same(values[n], field.default) || [...bad, "trace"].includes(field.name)) return;
-      if (!isToken(writes(values[n]))) query.set(field.name, writes(values[n]));
+      if (values[n] === null || values[n] === undefined || isSame(values[n], field.default) || [...bad, "trace"].includes(field.name)) return;
+      if (!isToken(textOf(values[n]))) query.set(field.name, textOf(values[n]));
     });
     const kept = new URLSearchParams(location.search);
     for (const name of ["space", "tier", "__theme", "units"]) {
@@ -32,26 +32,26 @@
   const address = (query, moved) => {
     if (query === (location.search || "?") || (!location.search && query === `?model=${MAP.example}`)) return;
     history[moved ? "pushState" : "replaceState"](null, "", query);
-    keep(query);
+    keepQuestion(query);
     if (window.parent !== window) window.parent.postMessage({ queryString: query.slice(1) }, "https://huggingface.co");
   };
 
   // The last questions, in this browser only: one for each model and tab.
   const LAST = 10;
-  const lasting = () => {
+  const readQuestions = () => {
     try {
       return JSON.parse(localStorage.getItem("questions") ?? "[]").filter((one) => typeof one?.label === "string" && typeof one.query === "string");
     } catch { return []; }
   };
-  const keep = (query) => {
+  const keepQuestion = (query) => {
     const asked = new URLSearchParams(query), model = asked.get("model") ?? "";
     if (!model) return;
     const label = `${model} · ${Object.keys(MAP.tabs).find((word) => MAP.tabs[word] === (asked.get("tab") ?? "recommend"))}`;
-    const others = lasting().filter((one) => one.label !== label);
+    const others = readQuestions().filter((one) => one.label !== label);
     try { localStorage.setItem("questions", JSON.stringify([{ label, query }, ...others].slice(0, LAST))); } catch { /* a browser that keeps nothing */ }
   };
 
-  const spelt = (number) => number.toLocaleString("en", { maximumFractionDigits: 6 });
+  const formatNumber = (number) => number.toLocaleString("en", { maximumFractionDigits: 6 });
   // A number out of its range is said beside its field. Returns the bad ones: what does not show its reason stops no answer (the service
   // refuses it in words), and a number of a box only that box's.
   const findBad = () => MAP.numbers.filter((field) => {
@@ -60,15 +60,15 @@
     if (!input) return false;
     const low = input.min === "" ? field.low : Number(input.min), high = input.max === "" ? field.high : Number(input.max);
     const bad = input.value !== "" && !(Number(input.value) >= low && Number(input.value) <= high);
-    let said = box.querySelector(".field-error");
-    if (bad && !said) {
-      said = box.appendChild(document.createElement("p"));
-      said.className = "field-error";
-      said.id = `q-${field.name}-error`;
-      said.setAttribute("role", "alert");
+    let note = box.querySelector(".field-error");
+    if (bad && !note) {
+      note = box.appendChild(document.createElement("p"));
+      note.className = "field-error";
+      note.id = `q-${field.name}-error`;
+      note.setAttribute("role", "alert");
     }
-    if (bad) said.textContent = `${field.label} was ${input.value}. Accepted: ${spelt(low)} to ${spelt(high)}.`;
-    else said?.remove();
+    if (bad) note.textContent = `${field.label} was ${input.value}. Accepted: ${formatNumber(low)} to ${formatNumber(high)}.`;
+    else note?.remove();
     input.toggleAttribute("aria-invalid", bad);
     if (bad) input.setAttribute("aria-describedby", `q-${field.name}-error`);
     else input.removeAttribute("aria-describedby");
@@ -212,12 +212,12 @@
     if (more) more.hidden = Boolean(words.length || table.dataset.all);
   };
   // How a visitor sorted each table, and what is searched in it: an answer that comes later is shown in the same way.
-  const handled = {};
-  const remembered = (box) => (handled[`${box.closest("[id]")?.id} ${box.querySelector("table").className}`] ??= {});
-  const handleAgain = () => {
+  const tableStates = {};
+  const stateOf = (box) => (tableStates[`${box.closest("[id]")?.id} ${box.querySelector("table").className}`] ??= {});
+  const restoreTables = () => {
     for (const box of document.querySelectorAll(".table-box:not([data-handled])")) {
       box.dataset.handled = "yes";
-      const { column, down, words, all } = remembered(box), search = box.querySelector("[data-search]");
+      const { column, down, words, all } = stateOf(box), search = box.querySelector("[data-search]");
       const head = [...box.querySelectorAll("thead th")].find((one) => one.textContent === column);
       if (words && search) search.value = words;
       if (all) box.querySelector("table").dataset.all = all;
@@ -227,7 +227,7 @@
   };
   const sortRows = (head, down = head.getAttribute("aria-sort") === "ascending") => {
     const table = head.closest("table"), at = head.cellIndex;
-    Object.assign(remembered(table.closest(".table-box")), { column: head.textContent, down });
+    Object.assign(stateOf(table.closest(".table-box")), { column: head.textContent, down });
     for (const one of table.tHead.rows[0].cells) one.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
     const keyed = [...table.tBodies[0].rows].map((row) => [row.cells[at].dataset.key ?? "", row]);
@@ -242,7 +242,7 @@
     if (head) sortRows(head);
     if (!more) return;
     const box = more.closest(".table-box"), table = box.querySelector("table");
-    remembered(box).all = table.dataset.all = "yes";
+    stateOf(box).all = table.dataset.all = "yes";
     showRows(box);
     table.setAttribute("tabindex", "-1");
     table.focus({ preventScroll: true });
@@ -250,7 +250,7 @@
   document.addEventListener("input", (event) => {
     if (!(event.target instanceof Element && event.target.matches("[data-search]"))) return;
     const box = event.target.closest(".table-box");
-    remembered(box).words = event.target.value;
+    stateOf(box).words = event.target.value;
     showRows(box);
   });
   // Back and forward: another tab is shown, another question is asked anew.
@@ -298,7 +298,7 @@
   });
   document.addEventListener("toggle", (event) => {
     if (!event.target.matches?.(".history[open]")) return;
-    event.target.querySelector("ul").replaceChildren(...lasting().map(({ label, query }) => {
+    event.target.querySelector("ul").replaceChildren(...readQuestions().map(({ label, query }) => {
       const item = document.createElement("li"), link = item.appendChild(document.createElement("a"));
       link.href = query.startsWith("?") ? query : "?";
       link.textContent = label;
@@ -311,11 +311,11 @@
   tip.id = "term-tip";
   tip.setAttribute("role", "tooltip");
   tip.hidden = true;
-  let told = null;
-  const tell = (term) => {
-    if (term === told) return;
-    told?.removeAttribute("aria-describedby");
-    told = term;
+  let shownTerm = null;
+  const explain = (term) => {
+    if (term === shownTerm) return;
+    shownTerm?.removeAttribute("aria-describedby");
+    shownTerm = term;
     tip.hidden = !term;
     if (!term) return;
     (document.querySelector("main") ?? document.body).append(tip);
@@ -324,15 +324,15 @@
     place();
   };
   const place = () => {
-    const at = told.getBoundingClientRect();
+    const at = shownTerm.getBoundingClientRect();
     tip.style.left = `${Math.max(8, Math.min(at.left, innerWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${at.bottom + tip.offsetHeight + 8 > innerHeight ? at.top - tip.offsetHeight - 4 : at.bottom + 4}px`;
   };
   const termAt = (event) => (event.target instanceof Element ? event.target.closest("[data-term]") : null);
-  document.addEventListener("focusin", (event) => tell(termAt(event)));
-  document.addEventListener("mouseover", (event) => { if (!(event.target instanceof Element && event.target.closest("#term-tip"))) tell(termAt(event) ?? document.activeElement?.closest("[data-term]") ?? null); });
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape") tell(null); });
-  document.addEventListener("scroll", () => { if (told) place(); }, { passive: true, capture: true });
+  document.addEventListener("focusin", (event) => explain(termAt(event)));
+  document.addEventListener("mouseover", (event) => { if (!(event.target instanceof Element && event.target.closest("#term-tip"))) explain(termAt(event) ?? document.activeElement?.closest("[data-term]") ?? null); });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") explain(null); });
+  document.addEventListener("scroll", () => { if (shownTerm) place(); }, { passive: true, capture: true });
 
   // Arrow keys, Home and End go from tab to tab; the Tab key stops at the shown one only.
   const tabButtons = () => [...document.querySelectorAll('[role="tab"]')].filter((one) => one.checkVisibility());
@@ -352,7 +352,7 @@
   let choices = 0;
   const tie = () => {
     rove();
-    handleAgain();
+    restoreTables();
     // Gradio names each choice apart: one name makes the choices of a field one stop, and has the arrow keys go through them.
     for (const choice of document.querySelectorAll("fieldset input[type=radio]")) {
       const name = (choice.closest("fieldset").dataset.choice ??= `choice-${(choices += 1)}`);
@@ -390,16 +390,16 @@
     }
   }, 1000);
 
-  const SAID_MS = 3000; // a button says so long what it did
-  const said = (act, words) => {
+  const OUTCOME_MS = 3000; // how long a button shows what it did
+  const showOutcome = (act, words) => {
     const status = act.parentElement.querySelector('[role="status"]');
     const label = act.dataset.label ?? (act.dataset.label = act.textContent);
-    const say = (word, told) => { act.textContent = word; if (status) status.textContent = told; };
+    const say = (word, announcement) => { act.textContent = word; if (status) status.textContent = announcement; };
     say(words, words);
     clearTimeout(act.saying);
-    act.saying = setTimeout(say, SAID_MS, label, "");
+    act.saying = setTimeout(say, OUTCOME_MS, label, "");
   };
-  const copied = async (text) => {
+  const copyText = async (text) => {
     try {
       await navigator.clipboard.writeText(text);
       return true;
@@ -450,6 +450,6 @@
     if (!act || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     const text = "copyLink" in act.dataset ? new URL(act.getAttribute("href"), location.origin + location.pathname).href : act.dataset.copy;
-    said(act, (await copied(text)) ? "Copied" : "Copying is not allowed here");
+    showOutcome(act, (await copyText(text)) ? "Copied" : "Copying is not allowed here");
   });
 }
