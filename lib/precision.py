@@ -285,10 +285,15 @@ def _half(accelerator: DtypeSupport | None) -> str:
 
 
 def compute_dtype(precision: str, spec: Spec, accelerator: DtypeSupport | None = None) -> str:
-    """The dtype of activations and cache: the plain format itself, or the half that quantized weights are unpacked to."""
+    """The dtype of activations and cache: the plain format itself, or the half that quantized weights are unpacked to.
+
+    llama.cpp's cache and activations do not follow weights in float32.
+    """
     name = resolve(precision, spec, accelerator=accelerator)
     if weight_format(name).law == "plain":
         return name
+    if name == "gguf:F32":
+        return "fp16"
     return "fp16" if DTYPES.get(spec.stored.dtype) == "fp16" else _half(accelerator)
 
 

@@ -25,7 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from lib.laws.activation import logits_bytes  # noqa: E402
+from lib.laws.activation import HALF, logits_bytes  # noqa: E402
 from lib.memory import estimate_memory  # noqa: E402
 from lib.memory.training import estimate_training  # noqa: E402
 from lib.model import bundled  # noqa: E402
@@ -47,7 +47,6 @@ MODES: dict[str, Method] = {"lora": "lora", "qlora": "qlora", "full": "full"}
 UNITS = {"MB": 10**6, "GB": 10**9, "MiB": MIB, "GiB": GIB}
 SAME_MATRICES = dict.fromkeys(("TheBloke/LLaMa-7B-GPTQ", "TheBloke/Llama-2-7B-GPTQ"), "meta-llama/Llama-2-7b-hf")
 """Files of a model whose configuration is bundled; LLaMA and Llama 2 of 7B differ in their longest context alone."""
-_HALF = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +131,7 @@ def prompts(facts: Path) -> list[Check]:
         precision = {"gptq-int4": "gptq-4"}.get(point["quant"], point["quant"])
         whole = estimate_memory(spec, MemoryRequest(precision=precision, context_tokens=tokens, batch_size=batch))
         rows, vocabulary = tokens * batch, spec.dimensions.vocab_size
-        logits = logits_bytes(rows=rows, vocabulary=vocabulary, element_bytes=_HALF) + rows * _HALF * spec.dimensions.hidden_size
+        logits = logits_bytes(rows=rows, vocabulary=vocabulary, element_bytes=HALF) + rows * HALF * spec.dimensions.hidden_size
         total = whole.weights.bytes + whole.kv_cache.bytes + max(whole.activation.bytes, logits)
         case = {"model": spec.id, "method": f"prompt {precision}", "precision": precision, "batch": batch, "tokens": tokens}
         case |= {"source": point["source"], "engine": point["engine"]}

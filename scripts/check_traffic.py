@@ -89,7 +89,7 @@ def _lengths(inputs: LawInputs) -> Iterator[tuple[int, int]]:
 def simulate(inputs: LawInputs, constants: Constants, engine: str) -> TrafficResult:
     """One row in a closed loop."""
     clients = int(inputs.running_requests[0])
-    plan = ServerPlan(max_batch_size=max(clients, MAX_NUM_SEQS.get(engine, 256)), token_budget=TOKEN_BUDGET)
+    plan = ServerPlan(max_batch_size=max(clients, MAX_NUM_SEQS[engine]), token_budget=TOKEN_BUDGET)
     lengths = islice(_lengths(inputs), REQUESTS_EACH * clients)
     of = run_all(Simulation(plan, _steps(inputs, constants, clients), _room(inputs), clients=clients, lengths=lengths))
     result = summarise(of, duration_s=0.0)

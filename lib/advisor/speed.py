@@ -20,6 +20,7 @@ from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator, Cards
 from lib.laws.forward_pass import decode_floor, expert_share, prefill_floor
+from lib.laws.weights import is_tied
 from lib.memory import MemoryEstimate
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
@@ -184,7 +185,7 @@ def _peak_rate(silicon: Accelerator, precision: str) -> FlopPerSecond | None:
 
 def count_decode_parameters(spec: ModelSpec) -> int:
     """Parameters that a decode step multiplies by: the active ones without a separate input embedding, which is only looked up."""
-    return _count_multiplied(spec) if any(group.kind == "head" for group in spec.tensors) else spec.parameters_active
+    return spec.parameters_active if is_tied(spec.tensors) else _count_multiplied(spec)
 
 
 def _count_multiplied(spec: ModelSpec) -> int:

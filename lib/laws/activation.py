@@ -61,7 +61,8 @@ TRACED_MOMENTS = Law(
     source="traced on the meta device with transformers 5.23.0; lib/model/activations.py",
 )
 
-FLOAT32 = 4
+FLOAT32, HALF = 4, 2
+"""Bytes of one element."""
 
 
 def prefill_bytes(

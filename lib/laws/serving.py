@@ -29,6 +29,10 @@ FIXED_TIME = Law("fixed time of a request in this engine", FITTED_CONSTANTS)
 PLACES = Law("(in flight / running - 1) · time of a request", "Reiser and Lavenberg 1980, doi:10.1145/322186.322195")
 """What a request waits for, as an explained answer shows it; each is 0 or more."""
 
+MEAN_FILL = 0.5
+"""Share of its answer that a running request holds in the cache on average."""
+FULL_LOAD_FILL = 0.6
+"""The same where more requests wait than run; with this share the factor of full load was fitted."""
 _CLAIMED = 0.92
 _LEAST = 0.02
 

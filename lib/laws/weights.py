@@ -54,6 +54,10 @@ BY_COUNT = Law(equation="P · bits / 8", source="effective bits per weight of th
 
 STACK = frozenset({"language_model", "decoder", "encoder", "text_encoder", "transformer", "transformer_2", "unet"})
 """Components whose matrices post-training quantization converts: language and denoising models; towers, projector, head, VAE stay."""
+TOWERS = frozenset({"vision_tower", "audio_tower", "projector"})
+"""Components that pictures and sound pass, and text does not."""
+ENDS = frozenset({"embedding", "head"})
+"""Kinds of tensors before the first layer and behind the last."""
 
 
 class Tensors(Protocol):
@@ -81,6 +85,11 @@ class Tensors(Protocol):
     def experts(self) -> int: ...
     @property
     def experts_per_token(self) -> int: ...
+
+
+def is_tied(tensors: Iterable[Tensors]) -> bool:
+    """Whether the model multiplies by its table of words where others have an output projection (a head) of their own."""
+    return not any(tensor.kind == "head" for tensor in tensors)
 
 
 def _matrices(shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -237,7 +246,6 @@ def file_type_of(block: str) -> str:
 _BASE = {"Q5_K_M": "Q5_K", "Q5_K_S": "Q5_K", "Q4_K_M": "Q4_K", "Q4_K_S": "Q4_K", "Q3_K_L": "Q3_K", "Q3_K_M": "Q3_K", "Q3_K_S": "Q3_K",
          "IQ3_M": "IQ3_S", "MXFP4_MOE": "Q8_0"}  # fmt: skip
 _FALLBACK = {"Q6_K": "Q8_0", "Q5_K": "Q5_1", "Q4_K": "Q5_0", "Q3_K": "Q4_0", "Q2_K": "Q4_0", "IQ3_S": "IQ4_NL", "IQ4_XS": "IQ4_NL"}
-_APART = frozenset({"vision_tower", "audio_tower", "projector"})
 _ROLES = (
     ("qkv", re.compile(r"\.(?:qkv_proj|query_key_value|c_attn|Wqkv|W_pack|wqkv|in_proj_qkv\w*|qkv)\.weight$")),
     ("v", re.compile(r"\.(?:v_proj|value|wv|kv_b_proj)\.weight$")),
@@ -363,12 +371,12 @@ def bytes_by_group_gguf(tensors: Iterable[Tensors], kind: str, shape: GgufShape)
         KeyError: not one of the file types of `lib.precision.GGUF_TYPES`.
     """
     everything = tuple(tensors)
-    tied = not any(t.kind == "head" for t in everything)
+    tied = is_tied(everything)
     for tensor in everything:
         size = math.prod(tensor.shape)
-        if tensor.component in _APART:
+        if tensor.component in TOWERS:
             yield tensor.count * size * (2 if len(tensor.shape) > 1 else 4)
-        elif tensor.kind not in {"linear", "expert", "embedding", "head"} or len(tensor.shape) < 2 or tensor.name.endswith("bias"):  # noqa: PLR2004
+        elif tensor.kind not in {"linear", "expert", *ENDS} or len(tensor.shape) < 2 or tensor.name.endswith("bias"):  # noqa: PLR2004
             yield tensor.count * size * 4
         else:
             role = _role(tensor, tied=tied)

@@ -21,7 +21,7 @@ from lib.laws import activation as law
 from lib.laws.kv_cache import peak_tokens, units, width
 from lib.laws.kv_cache_by_engine import LONG_CONTEXT, EngineCache, engine_cache
 from lib.laws.parallelism import ceil_divide, head_share
-from lib.laws.weights import BY_COUNT, GGUF_LAW, LAW, GgufShape, bytes_by_group, bytes_by_group_gguf
+from lib.laws.weights import BY_COUNT, ENDS, GGUF_LAW, LAW, GgufShape, bytes_by_group, bytes_by_group_gguf
 from lib.memory.resolve import layer_sizes, tower_bytes
 from lib.precision import weight_format
 
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 
 AS_STORED = Law(equation="Σ bytes of the tensors, each in its own type", source="header of the GGUF file")
-_CUT = frozenset({"linear", "expert", "embedding", "head"})
-_ENDS = frozenset({"embedding", "head"})
+_CUT = frozenset({"linear", "expert", *ENDS})
 
 
 class WeightBytes(NamedTuple):
@@ -68,7 +67,7 @@ def count_weight_bytes(spec: ModelSpec, precision: str, compute_dtype: str, *, k
     sizes = group_bytes(spec, precision, compute_dtype, keeps_fp32=keeps_fp32)
     pairs = tuple(zip(spec.tensors, sizes, strict=True))
     cut = sum(size for group, size in pairs if group.kind in _CUT)
-    ends = max((size for group, size in pairs if group.kind in _ENDS), default=0)
+    ends = max((size for group, size in pairs if group.kind in ENDS), default=0)
     matrices = [g.shape[-1] * g.shape[-2] for g in spec.tensors if g.kind == "linear" and len(g.shape) > 1]
     law = AS_STORED if spec.library == "gguf" else GGUF_LAW if form.law == "gguf" else LAW
     return WeightBytes(sum(sizes), sizes, sum_by_component(spec, sizes), cut, ends, max(matrices, default=0), law)

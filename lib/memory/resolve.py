@@ -21,7 +21,7 @@ from lib.catalog.rows import ById
 from lib.engines import MICRO_BATCH, TRAITS, Engine, Work, list_engines, traits_of
 from lib.errors import BadArgument
 from lib.laws import parallelism
-from lib.laws.activation import prefill_bytes
+from lib.laws.activation import FLOAT32, HALF, prefill_bytes
 from lib.laws.media_tokens import DEFAULT_S, ImageSize, count_image, count_sound
 from lib.model.resolve import typical_decoder
 from lib.model.spec import ModelSpec
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from lib.workload import MediaRequest
 
 
-_HALF = 2
-_FLOAT32 = 4
 _AMPERE = (8, 0)
 
 
@@ -93,7 +91,7 @@ class ResolvedRequest:
     @property
     def element_bytes(self) -> int:
         """Bytes of one element of the compute dtype."""
-        return _FLOAT32 if self.compute_dtype == "fp32" else _HALF
+        return FLOAT32 if self.compute_dtype == "fp32" else HALF
 
     @property
     def shared_heads_need_scores(self) -> bool:
@@ -103,7 +101,7 @@ class ResolvedRequest:
         github.com/pytorch/pytorch/pull/191085 (2026-07-25).
         """
         old = self.compute_capability is not None and self.compute_capability < _AMPERE
-        return self.silicon == "gpu" and (old or self.element_bytes == _FLOAT32)
+        return self.silicon == "gpu" and (old or self.element_bytes == FLOAT32)
 
 
 _DOES: Mapping[Work, str] = MappingProxyType(
@@ -145,8 +143,6 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     precision_name = by_default if request.precision == AUTO else request.precision
     precision = formats.resolve(precision_name, spec, engine, accelerator)
     compute = formats.compute_dtype(precision, spec, accelerator)
-    if precision == "gguf:F32":
-        compute = "fp16"  # llama.cpp's cache and activations do not follow the weights
     if request.gpu_layers is not None and engine != "llama.cpp":
         raise BadArgument("gpu_layers", request.gpu_layers, f"-1 with {engine}: only llama.cpp computes some layers on the processor")
     media = resolve_media(spec, request.media)

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from lib.catalog.rows import ById
 from lib.errors import BadArgument, UnsupportedModel
 from lib.laws import training as law
-from lib.laws.activation import FLOAT32, LayerTraining, LayerWidths, SavedBytes, save_for_backward
+from lib.laws.activation import FLOAT32, HALF, LayerTraining, LayerWidths, SavedBytes, save_for_backward
 from lib.laws.parallelism import ceil_divide
 from lib.laws.runtime import CUDA_CONTEXT, ByteRange
 from lib.laws.training import StepPart
+from lib.laws.weights import ENDS, is_tied
 from lib.memory.components import count_weight_bytes, traced_kernel
 from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
 from lib.model.spec import APART, TensorGroup, check_adapters, is_adapted
@@ -62,7 +63,6 @@ class StackTraits:
     shards: bool
 
 
-HALF = 2
 _MATRIX = 2  # axes
 _TORCH: frozenset[Optimizer] = frozenset({"adamw", "adamw_foreach", "sgd"})
 _BNB: frozenset[Optimizer] = frozenset({"adamw_8bit", "paged_adamw", "paged_adamw_8bit"})
@@ -102,9 +102,6 @@ def fuses_loss(request: TrainingRequest) -> bool:
     return STACK_TRAITS[request.stack].fused_loss if request.fused_loss is None else request.fused_loss
 
 
-ENDS = frozenset({"embedding", "head"})
-
-
 def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
     """Refuse what cannot be trained so.
 
@@ -122,7 +119,7 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
     traits = STACK_TRAITS[request.stack]
     if request.optimizer not in traits.optimizers:
         raise BadArgument("optimizer", request.optimizer, f"{', '.join(sorted(traits.optimizers))} with {traits.name}")
-    if request.sharding != "none" and request.devices < HALF:
+    if request.sharding != "none" and request.devices == 1:
         raise BadArgument("sharding", request.sharding, "none on one device; or two devices or more")
     if request.sharding == "none" and request.devices > 1:
         raise BadArgument("devices", request.devices, "1 without sharding; or ddp, zero1, zero2, zero3, fsdp, fsdp_offload as sharding")
@@ -293,7 +290,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
     )  # fmt: skip
     stack = LayerWidths(sizes.hidden, sizes.layers, sizes.heads, sizes.kv_heads, sizes.query_width // max(1, sizes.heads))
     dora = FLOAT32 * max((2 * g.shape[0] * g.shape[1] for g in tensors if how.adapted(g)), default=0) if request.method == "dora" else 0
-    tied = bool(spec.tensors) and not any(group.kind == "head" for group in spec.tensors)
+    tied = bool(spec.tensors) and is_tied(spec.tensors)
     ends = sum(group.parameters for group in spec.tensors if group.kind in ENDS)
     largest_end = max((group.parameters for group in spec.tensors if group.kind in ENDS), default=0)
     table = sum(group.parameters for group in spec.tensors if group.kind == "embedding") if not tied else 0

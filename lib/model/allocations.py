@@ -41,6 +41,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.integrations import moe  # noqa: F401 it registers the products of experts
 
 from lib.errors import UnsupportedModel
+from lib.laws.activation import HALF
 from lib.model.meta_device import Lengths
 
 if TYPE_CHECKING:
@@ -290,7 +291,6 @@ class StorageRecorder(StorageCounter):  # type: ignore[no-untyped-call]
 _FLASH_WIDTH = 256
 _ACCUMULATOR_WIDTH = 128
 _PAD = 8
-_HALF = 2
 _SOFTMAX = frozenset({softmax, Tensor.softmax, functional.softmax})
 _GROUPED = frozenset({getattr(functional, "grouped_mm", None), getattr(torch, "_grouped_mm", None)})
 _SDPA = functional.scaled_dot_product_attention
@@ -298,12 +298,12 @@ _SDPA = functional.scaled_dot_product_attention
 
 def widens_in_softmax(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """Whether this is a softmax from 16 bits to float32, one kernel on CUDA."""
-    return func in _SOFTMAX and kwargs.get("dtype") is float32 and args[0].element_size() == _HALF
+    return func in _SOFTMAX and kwargs.get("dtype") is float32 and args[0].element_size() == HALF
 
 
 def takes_flash(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
     """Whether attention of these runs in FlashAttention on CUDA; else in the memory-efficient kernel."""
-    return mask is None and query.element_size() == _HALF and query.shape[-1] == value.shape[-1] <= _FLASH_WIDTH
+    return mask is None and query.element_size() == HALF and query.shape[-1] == value.shape[-1] <= _FLASH_WIDTH
 
 
 def pad_width(width: int) -> int:
@@ -330,7 +330,7 @@ def _allocate_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Te
     """Allocate what the fused kernel allocates; returns a tensor like its output, (batch, heads, length, width)."""
     *leading, length, width = query.shape
     wide = value.shape[-1]
-    half = query.element_size() == _HALF
+    half = query.element_size() == HALF
     if attn_mask is not None and attn_mask.dtype is boolean:
         attn_mask = empty(attn_mask.shape, dtype=query.dtype, device=query.device)
     if takes_flash(query, value, attn_mask):

@@ -25,6 +25,7 @@ from re._parser import parse  # type: ignore[import-not-found]
 from typing import TYPE_CHECKING, Any
 
 from lib.errors import quote_value
+from lib.laws.weights import is_tied
 from lib.model.spec import ModelSpec, Quantization, StoredTensor
 from lib.provenance import Caveat
 
@@ -339,7 +340,7 @@ def _extra_layers(spec: ModelSpec, tensors: Mapping[str, StoredTensor]) -> set[s
 
 def _second_heads(spec: ModelSpec, names: Iterable[str]) -> set[str]:
     """Heads in the files of a model whose head is its embedding."""
-    if any(g.kind == "head" for g in spec.tensors):
+    if not is_tied(spec.tensors):
         return set()
     return {n for n in names if n.endswith("lm_head.weight") or n == "output.weight"}
 

@@ -34,7 +34,7 @@ from transformers.pytorch_utils import Conv1D
 from transformers.utils import import_utils
 
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
-from lib.laws.activation import FLOAT32
+from lib.laws.activation import FLOAT32, HALF
 from lib.model import parameters
 from lib.model.activations import last_scores, step_inputs
 from lib.model.allocations import CudaOperators
@@ -322,7 +322,6 @@ def _result(built: BuiltModel, layers: list[Layer], depth: Depth, weights: int, 
     )
 
 
-_HALF = 2
 _PACKED = 2  # weights in a byte
 _BLOCK = 64  # weights with one scale
 _SCALES = 256  # scales in 8 bits with one of their own in float32
@@ -424,6 +423,6 @@ def _adapt(model: PreTrainedModel, training: TrainingRequest) -> None:
         base: nn.Module = Linear4bit(module, double=training.double_quantization) if packs and _is_converted(module) else module
         if name in target_modules:
             dtype = cast("Tensor", module.weight).dtype
-            base = LoraLinear(base, *_sizes(module), training.rank, torch.float32 if dtype.itemsize == _HALF else dtype)
+            base = LoraLinear(base, *_sizes(module), training.rank, torch.float32 if dtype.itemsize == HALF else dtype)
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, base)

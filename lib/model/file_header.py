@@ -340,7 +340,6 @@ def _state(kind: str, holds: str, elements: int) -> CacheTerm:
 
 
 _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
-_WIDTHS = {"F64": 8, "I64": 8, "F32": 4, "F16": 2, "BF16": 2}
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _RANK_OF_CONV = 4
 
@@ -367,7 +366,7 @@ def resolve_timm(config: Mapping[str, Any], tensors: Mapping[str, StoredTensor],
     parameters = {name: tensor for name, tensor in tensors.items() if not name.endswith(_BUFFERS)}
     by_dtype: Counter[str] = Counter()
     for tensor in parameters.values():
-        by_dtype[tensor.dtype] += math.prod(tensor.shape) * _WIDTHS.get(tensor.dtype, 4)
+        by_dtype[tensor.dtype] += _stored_bytes(tensor)
     settings = config.get("pretrained_cfg")
     head = str((isinstance(settings, Mapping) and settings.get("classifier")) or "head")
     groups = tuple(
@@ -380,7 +379,7 @@ def resolve_timm(config: Mapping[str, Any], tensors: Mapping[str, StoredTensor],
         )
         for name, tensor in parameters.items()
     )
-    buffers = sum(math.prod(t.shape) * _WIDTHS.get(t.dtype, 4) for name, t in tensors.items() if name not in parameters)
+    buffers = sum(_stored_bytes(tensor) for name, tensor in tensors.items() if name not in parameters)
     return make_tokenless_spec(
         groups,
         id=origin.id,
@@ -394,6 +393,11 @@ def resolve_timm(config: Mapping[str, Any], tensors: Mapping[str, StoredTensor],
         sources=(Source(what="parameters", source=f"header of the weights of {architecture}, a model of timm", checked=origin.checked),),
         buffer_bytes=buffers,
     )
+
+
+def _stored_bytes(tensor: StoredTensor) -> int:
+    """Bytes of a tensor in safetensors; a type that is not known counts as float32."""
+    return math.prod(tensor.shape) * BLOCKS.get(tensor.dtype, BLOCKS["F32"])[1]
 
 
 def _timm_kind(name: str, shape: tuple[int, ...]) -> TensorKind:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from lib.engines import Work
 from lib.errors import BadArgument
 from lib.laws.media_tokens import ImageRules, SoundRules
+from lib.laws.weights import TOWERS
 from lib.provenance import Caveat, Source
 from lib.workload import ALL_LINEAR
 
@@ -387,7 +388,7 @@ def count_layer_kinds(terms: tuple[CacheTerm, ...] | None, layers: int) -> dict[
 
 _MATRIX = 2
 _SHOWN_NAMES = 12
-APART = frozenset({"vision_tower", "audio_tower", "projector", "embeddings", "head"})
+APART = TOWERS | {"embeddings", "head"}
 
 
 def is_targeted(module: str, targets: Iterable[str]) -> bool:

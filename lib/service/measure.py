@@ -28,6 +28,7 @@ from lib.catalog import Catalog
 from lib.catalog.rules import ZeroGpuRules
 from lib.errors import AdvisorError, DoesNotFit, UnsupportedModel
 from lib.laws.forward_pass import decode_floor
+from lib.laws.weights import TOWERS
 from lib.live.device import Device, device_hardware
 from lib.live.device_queue import hardware_turn
 from lib.live.heartbeat import DTYPES, LIMIT_S, UNKNOWN_CACHE_BYTES, Dtype, HeartbeatRun, MatmulCase, MatmulProgress, datasheet_roof
@@ -41,7 +42,6 @@ from lib.service.arguments import Arguments, Model, argument, one_of, whole_numb
 from lib.service.endpoint import App
 from lib.service.runs import PreparedRun, Run, RunPrediction, prepare_run, relative_error
 from lib.service.speed import run_end
-from lib.speed.model_work import TOWERS
 from lib.units import MIB
 
 if TYPE_CHECKING:

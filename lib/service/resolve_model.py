@@ -14,13 +14,13 @@ from lib import memory
 from lib.answers.common import fill, source_entries
 from lib.answers.model import CacheEntry, DryRunAnswer, FigureEntry, ModelAnswer, QuantizationEntry, TensorEntry, TensorsAnswer
 from lib.errors import BadArgument, UnsupportedModel
-from lib.laws.activation import FLOAT32, generation_peak_bytes
+from lib.laws.activation import FLOAT32, HALF, generation_peak_bytes
 from lib.laws.forward_pass import attention_flop, linear_flop
 from lib.laws.training import StepPart
 from lib.laws.weights import weight_bytes
 from lib.memory import estimate_memory
 from lib.memory.resolve import layer_sizes
-from lib.memory.training import HALF, estimate_training, step_peaks
+from lib.memory.training import estimate_training, step_peaks
 from lib.model.resolve import DryRun, InferenceRun, TrainingRun
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format

@@ -13,6 +13,7 @@ from lib.answers.traffic import LatencyAnswer, LatencyPartEntry, PrecisionEntry
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import linear_flop
+from lib.laws.serving import MEAN_FILL
 from lib.memory.pipeline import resolve_size
 from lib.memory.resolve import context_caveats, split_caveats
 from lib.model.spec import ModelSpec
@@ -169,7 +170,7 @@ def roofline_answer(offer: Offer | Cards, table: SpeedTable) -> RooflineAnswer:
     sequences, parameters = of.running_requests, float(inputs.active_parameters[0])
     passes = []
     if of.work.decoder is not None:
-        cached = inputs.prompt_tokens + inputs.output_tokens / 2
+        cached = inputs.prompt_tokens + inputs.output_tokens * MEAN_FILL
         moved = bytes_moved(inputs, tokens=sequences, sequences=sequences, cached_tokens=cached)
         flop = float(linear_flop(parameters=parameters, tokens=sequences))
         passes.append(_pass("One step of decoding", float(times.step.total[0]), flop, float(moved[0])))

@@ -22,6 +22,7 @@ from lib.engines import Engine
 from lib.errors import BadArgument, UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.laws.parallelism import ceil_divide
+from lib.laws.serving import MEAN_FILL
 from lib.memory import count_sequences
 from lib.memory.resolve import PromptMedia, choose_engine, resolve_media
 from lib.model.spec import ModelSpec
@@ -52,7 +53,6 @@ class SpeedRequest:
 
 
 SpeedQuestion = tuple[ModelSpec, Offer | Cards, SpeedRequest]
-MEAN_FILL = 0.5  # of an answer, in the cache of a running request
 WITH_CROSS_ATTENTION = 1.5  # three blocks in a layer instead of two, so as many more kernels to launch
 BOTH_WAYS = 2  # encoders attend to what follows too, twice the pairs of a causal mask
 Columns = dict[str, float]
@@ -200,7 +200,7 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
         devices, request = replace(devices, caveats=(*devices.caveats, not_shared)), replace(request, concurrency=1)
     card = devices.silicon
     precision = precisions.resolve(request.precision, spec, request.engine, card)
-    compute = "fp16" if precision == "gguf:F32" else precisions.compute_dtype(precision, spec, card)
+    compute = precisions.compute_dtype(precision, spec, card)
     layout = lay_out(devices, request.engine, spec)
     work = derive_model_work(spec, precision, compute, request.kv_precision, recorded=layout.engine not in EAGER)
     timed_as = native_format(precision, compute, card)
@@ -250,7 +250,7 @@ def _running_requests(spec: ModelSpec, work: ModelWork, devices: Devices, layout
         media=request.media,
     )
     each = ceil_divide(request.concurrency, layout.replicas)
-    wanted = each if layout.engine in EAGER else min(each, MAX_NUM_SEQS.get(layout.engine, 256))
+    wanted = each if layout.engine in EAGER else min(each, MAX_NUM_SEQS[layout.engine])
     fitting = count_sequences(spec, mean, int(devices.memory), devices.silicon, at_most=wanted)
     of_one_replica = wanted if fitting is None else max(1, fitting)  # where nothing fits, the estimate says so and times one
     return float(min(request.concurrency, of_one_replica * layout.replicas))

@@ -38,8 +38,13 @@ CACHE_COPYING = frozenset({"transformers"})
 """Engines whose default cache is copied at each step (`lib.laws.forward_pass.cache_bytes_copied`)."""
 GRAPH_REPLAYING = frozenset(name for name, row in TRAITS.items() if row.captured_graphs)
 """Engines that record decode steps as CUDA graphs and launch passes with prompts kernel by kernel (`lib.laws.forward_pass.step_time`)."""
-MAX_NUM_SEQS: dict[str, int] = {**{name: row.max_num_seqs for name, row in TRAITS.items()}, "neuron": 16, "host": 128}
-"""Sequences an engine runs at once by default; 256 for the others."""
+MAX_NUM_SEQS: dict[str, int] = {
+    **dict.fromkeys(ENGINES, 256),
+    **{name: row.max_num_seqs for name, row in TRAITS.items()},
+    "neuron": 16,
+    "host": 128,
+}
+"""Sequences an engine runs at once by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

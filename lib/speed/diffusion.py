@@ -72,8 +72,7 @@ def predict_pictures(
     """Time of a batch of `request.concurrency` pictures, without compilation.
 
     Raises:
-        BadArgument: the engine makes no pictures.
-        BadArgument: a size that the pipeline cannot make.
+        BadArgument: the engine makes no pictures, or the pipeline none of this size.
         UnsupportedModel: no work per picture is known for this pipeline, or no such silicon was timed (Macs).
         UnknownHardware: a CPU of which nothing is known.
     """

@@ -172,7 +172,7 @@ def decode_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
         step, busy = times.step, of.running_requests
     else:
         step = times.busy_step
-    parts = list(_pass_parts(table, step, _PassLoad(busy, busy, request.prompt_tokens + request.output_tokens / 2)))
+    parts = list(_pass_parts(table, step, _PassLoad(busy, busy, request.prompt_tokens + request.output_tokens * serving.MEAN_FILL)))
     rest = float(table.tpot_s.value[0]) - sum(part.seconds for part in parts)
     inputs = {"in flight": f"{request.concurrency}", "output tokens": f"{request.output_tokens}"}
     return (*parts, *_waits((("prompts of others", rest, serving.INTERRUPTIONS, inputs),)))

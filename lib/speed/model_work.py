@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 from lib.catalog.rows import ById
 from lib.laws.kv_cache import linear_cache
-from lib.laws.weights import weight_bytes
+from lib.laws.weights import TOWERS, is_tied, weight_bytes
 from lib.memory.components import count_weight_bytes
 from lib.memory.resolve import LayerSizes, layer_sizes
 from lib.model.spec import CacheTerm, ModelSpec, PicturePass, TensorGroup
 from lib.precision import element_bytes, weight_format
 
 PACKED = frozenset({"bnb4", "bnb4_double", "gptq", "awq", "int_groups"})
-TOWERS = frozenset({"vision_tower", "audio_tower", "projector"})
 _KERNELS = {
     "bnb4": "bnb4", "bnb8": "bnb8", "awq": "int4", "int_groups": "int4", "fp8_block": "fp8", "scaled_tensor": "fp8",
     "mxfp4": "fp4", "nvfp4": "fp4",
@@ -197,7 +196,7 @@ def _tower(spec: ModelSpec, share: dict[str, float], stack: LayerStack) -> Layer
 def _unread_components(spec: ModelSpec, *, decodes: bool, apart: bool) -> set[str]:
     """Components whose weights a pass over text does not read: tables that are only looked up, towers of pictures and sound."""
     parts = spec.parameters_by_component
-    tied = decodes and not any(g.kind == "head" for g in spec.tensors)
+    tied = decodes and is_tied(spec.tensors)
     looked_up = {"embeddings"} & set(parts) if not tied else set()
     return looked_up | ({"encoder"} if apart else set()) | (TOWERS & set(parts) if decodes else set())
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lib.catalog.silicon import Accelerator
 from lib.engines import TRAITS
 from lib.laws.forward_pass import Array, Quantity, linear_flop, roofline_seconds
-from lib.laws.serving import queue_time
+from lib.laws.serving import MEAN_FILL, queue_time
 from lib.memory.resolve import resolve_media
 from lib.provenance import Caveat, Source
 from lib.speed.batch import Columns, EngineConfig, LawInputs, SpeedQuestion, SpeedRequest, describe_passes, resolve_engine_config, tabulate
@@ -288,7 +288,7 @@ def _serve(of: Sequence[EngineConfig], inputs: LawInputs, times: ServingTimes, e
     busy = np.where(together, batch, times.decoding_sequences)
     prompts = inputs.prompt_tokens * np.where(together, batch, 1.0)
     least_ttft_s = floor_seconds(inputs, tokens=prompts, sequences=1.0, cached_tokens=0.0)
-    least_tpot_s = floor_seconds(inputs, tokens=busy, sequences=busy, cached_tokens=inputs.prompt_tokens + inputs.output_tokens / 2)
+    least_tpot_s = floor_seconds(inputs, tokens=busy, sequences=busy, cached_tokens=inputs.prompt_tokens + inputs.output_tokens * MEAN_FILL)
     tpot_s = np.maximum(np.where(together, times.step.total, times.tpot_s), least_tpot_s)
     ttft_s = np.maximum(np.where(together, times.prefill.total + times.request_s, times.first_token.total) + encoder_s, least_ttft_s)
     read_s = np.where(together, (times.prefill.total + times.request_s) / batch, times.lone_prefill.total) + encoder_s / batch

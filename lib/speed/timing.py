@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lib.engines import MICRO_BATCH
 from lib.laws import serving
 from lib.laws.forward_pass import (
     Array,
@@ -31,12 +32,21 @@ from lib.laws.forward_pass import (
     unpacked_bytes_moved,
     weight_bytes_read,
 )
-from lib.laws.serving import FirstToken, chance_of_decoding, decoding_requests, running_requests, time_per_output_token, time_to_first_token
+from lib.laws.serving import (
+    FULL_LOAD_FILL,
+    MEAN_FILL,
+    FirstToken,
+    chance_of_decoding,
+    decoding_requests,
+    running_requests,
+    time_per_output_token,
+    time_to_first_token,
+)
 from lib.speed.batch import LawInputs
 from lib.speed.calibration import CLASSES, ENGINES, GRAPH_REPLAYING, KERNELS, MAX_NUM_SEQS, Constants
 from lib.speed.hardware import with_measured_share
 
-MAX_SEQS = np.array([MAX_NUM_SEQS.get(name, 256) for name in ENGINES], dtype=np.float64)
+MAX_SEQS = np.array([MAX_NUM_SEQS[name] for name in ENGINES], dtype=np.float64)
 REPLAYS = np.array([name in GRAPH_REPLAYING for name in ENGINES])
 UNRECORDED = np.array([name.endswith("-experts") for name in KERNELS])  # kernels that no engine measured runs from a recorded graph
 MATRIX_UNITS = np.array([float(name != "cpu") for name in CLASSES])  # vector units lose nothing on few rows
@@ -44,8 +54,6 @@ HALF = KERNELS.index("half")
 HOST = ENGINES.index("host")  # vector units lose nothing on narrow matrices either
 MANY_ROWS = 1e9  # rows at which nothing of the rate is lost
 NO_HALF_ROWS = np.zeros(len(CLASSES) + 1)
-MICRO_BATCH = 512.0  # llama.cpp feeds a prompt to its pipeline stages in micro-batches of this many tokens
-FULL_LOAD_FILL = 0.6  # of an answer, in the cache of an engine at full load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,12 +159,16 @@ def cache_bytes(inputs: LawInputs, tokens: Quantity) -> Quantity:
     )
 
 
+def _weight_bytes(inputs: LawInputs, tokens: Quantity) -> Quantity:
+    """Bytes of weights that a pass over so many tokens reads, on all devices together."""
+    reached = expert_share(experts=inputs.experts, per_token=inputs.experts_per_token, tokens=tokens)
+    return weight_bytes_read(dense_bytes=inputs.dense_bytes, expert_bytes=inputs.expert_bytes, expert_share=reached)
+
+
 def bytes_moved(inputs: LawInputs, *, tokens: Quantity, sequences: Quantity, cached_tokens: Quantity) -> Array:
     """Bytes of weights and cache that a pass over `tokens` tokens of `sequences` sequences reads, on all devices together; shape (n,)."""
-    reached = expert_share(experts=inputs.experts, per_token=inputs.experts_per_token, tokens=tokens)
-    weights = weight_bytes_read(dense_bytes=inputs.dense_bytes, expert_bytes=inputs.expert_bytes, expert_share=reached)
     cache = np.multiply(sequences, cache_bytes(inputs, cached_tokens)) * np.greater(cached_tokens, 0)
-    return np.asarray(weights + cache)
+    return np.asarray(_weight_bytes(inputs, tokens) + cache)
 
 
 def prompt_attention_flop(inputs: LawInputs) -> Quantity:
@@ -193,9 +205,7 @@ def time_forward_pass(
 ) -> ForwardPass:
     """One pass over `tokens` tokens of `sequences` sequences whose caches hold `cached_tokens` tokens each."""
     i, k = inputs, constants
-    reached = expert_share(experts=i.experts, per_token=i.experts_per_token, tokens=tokens)
-    weight_bytes = weight_bytes_read(dense_bytes=i.dense_bytes, expert_bytes=i.expert_bytes, expert_share=reached)
-    weights = weight_bytes / i.tensor_parallel / rates.bandwidth
+    weights = _weight_bytes(i, tokens) / i.tensor_parallel / rates.bandwidth
     sequence_bytes = cache_bytes(i, np.where(i.static_cache_tokens > 0, i.static_cache_tokens, cached_tokens))
     read_s = sequences * sequence_bytes / np.minimum(i.tensor_parallel, i.cache_shards) / rates.cache_bandwidth
     cache = np.where(np.asarray(cached_tokens) > 0, read_s * i.cache_repeats, 0.0)
@@ -246,7 +256,7 @@ def time_prefill(inputs: LawInputs, constants: Constants, rates: ReachedRates, *
     tokens = np.maximum(sequences * i.prompt_tokens, 1.0)
     matrices = time_forward_pass(i, constants, rates, tokens=tokens, cached_tokens=0.0, sequences=sequences)
     attention: Array = np.asarray(sequences) * prompt_attention_flop(i) / i.tensor_parallel / rates.attention
-    chunks = np.maximum(1.0, tokens / MICRO_BATCH)
+    chunks = np.maximum(1.0, tokens / MICRO_BATCH)  # a prompt is fed to the stages in micro-batches
     bubble = np.where(i.pipelined, pipeline_share(chunks=chunks, stages=i.pipeline_stages), 1.0)
     return Prefill(total=(matrices.total + attention) * bubble, matrices=matrices, attention=attention)
 
@@ -261,7 +271,7 @@ def time_serving(inputs: LawInputs, constants: Constants) -> ServingTimes:
     i, k = inputs, constants
     rates = reach_rates(i, k)
     batch = i.running_requests / i.replicas
-    mean = i.prompt_tokens + i.output_tokens / 2.0
+    mean = i.prompt_tokens + i.output_tokens * MEAN_FILL
     together = time_prefill(i, k, rates, sequences=batch)
     step = time_forward_pass(i, k, rates, tokens=batch, cached_tokens=mean, sequences=batch)
     alone = time_prefill(i, k, rates, sequences=1.0)
@@ -308,7 +318,9 @@ def full_load_throughput(inputs: LawInputs, constants: Constants) -> Array:
         weight_bytes=i.dense_bytes + i.expert_bytes,
         sequence_bytes=cache_bytes(i, i.prompt_tokens + i.output_tokens * FULL_LOAD_FILL),
     )
-    step = time_forward_pass(i, constants, rates, tokens=batch, cached_tokens=i.prompt_tokens + i.output_tokens / 2.0, sequences=batch)
+    step = time_forward_pass(
+        i, constants, rates, tokens=batch, cached_tokens=i.prompt_tokens + i.output_tokens * MEAN_FILL, sequences=batch
+    )
     flop = linear_flop(parameters=i.active_parameters, tokens=i.prompt_tokens, head_parameters=i.head_parameters)
     prompt_s = flop / _full_compute(i, constants, rates) * _narrowness(i, constants) + prompt_attention_flop(i) / rates.attention
     each = serving.full_load_throughput(

@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lib.catalog.silicon import OWN
 from lib.errors import AdvisorError
+from lib.laws.price import HOUR_S
+from lib.laws.weights import TOWERS, is_tied
 from lib.memory import usable_memory
 from lib.memory.resolve import layer_sizes
 from lib.memory.training import (
@@ -38,8 +40,7 @@ from lib.memory.training import (
     longest_sequence,
     step_traffic,
 )
-from lib.speed.hardware import PCIE_SLOT, card_class
-from lib.speed.model_work import TOWERS
+from lib.speed.hardware import card_class, find_link_rate
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -110,8 +111,7 @@ def multiplied_parameters(spec: ModelSpec) -> float:
     """Parameters that a token is multiplied with: the active ones without tables that are looked up and towers; a tied head counts."""
     parts = spec.parameters_by_component
     left = sum(parts.get(name, 0) for name in (*TOWERS, *_LOOKED_UP))
-    tied = not any(group.kind == "head" for group in spec.tensors)
-    return max(1.0, spec.parameters_active - left + (parts.get("embeddings", 0) if tied else 0))
+    return max(1.0, spec.parameters_active - left + (parts.get("embeddings", 0) if is_tied(spec.tensors) else 0))
 
 
 def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
@@ -159,8 +159,7 @@ def _link_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerator) 
     """What passes the link in a step: gradients twice, and with sharded weights these twice more for every micro-batch."""
     if request.devices == 1:
         return 0.0
-    link = card.interconnect
-    rate = float((link.one_direction or (link.both_directions or 0) / 2) if link else 0) or PCIE_SLOT
+    rate, _ = find_link_rate(card)
     gradients = 2 * step_traffic(spec, request).trained_bytes
     weights = 2 * 2 * spec.parameters_total * request.accumulation if request.shards_weights else 0
     return _HIDDEN_SHARE * (gradients + weights) * (request.devices - 1) / request.devices / rate
@@ -184,7 +183,6 @@ def predict_step(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -
 
 Verdict = Literal["fits", "risky", "no"]
 _ORDER: Mapping[Verdict, int] = MappingProxyType({"fits": 0, "risky": 1, "no": 2})
-_HOUR_S = 3600
 _STATES = ("adamw_8bit", "paged_adamw_8bit")
 
 
@@ -254,7 +252,7 @@ def _options(
             sizes[key] = (memory, longest_sequence(spec, device_request, capacity), largest_micro_batch(spec, device_request, capacity))
         memory, longest, largest = sizes[key]
         speed = predict_step(spec, device_request, silicon)
-        hours = total_tokens / speed.tokens_per_s / _HOUR_S if speed is not None else None
+        hours = total_tokens / speed.tokens_per_s / HOUR_S if speed is not None else None
         price = offer.usd_per_hour if offer is not None else None
         yield TrainingOption(
             hardware=offer.id if offer is not None else silicon.id,

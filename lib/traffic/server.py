@@ -26,6 +26,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator, Cards
 from lib.engines import Engine, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
+from lib.laws.serving import MEAN_FILL
 from lib.memory import CacheHeadroom, cache_headroom, fit_memory, usable_memory
 from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
@@ -226,7 +227,7 @@ def _check_work(server: Server, question: TrafficQuestion, most_events: int) -> 
 
 def lone_request_s(server: Server, shape: RequestShape) -> float:
     """Seconds of a request that has a replica to itself, by the laws."""
-    steps, middle = server.steps, shape.prompt_tokens + shape.output_tokens / 2
+    steps, middle = server.steps, shape.prompt_tokens + shape.output_tokens * MEAN_FILL
     read = steps.step_s(0, shape.prompt_tokens, 0.0) + steps.attention_s(0, shape.prompt_tokens)
     return read + (shape.output_tokens - 1) * steps.step_s(1, 0, middle) + steps.fixed_s
 
@@ -236,7 +237,7 @@ def most_requests_per_s(server: Server, shape: RequestShape) -> float:
 
     With n sequences, a request takes its prompt and 1/n of each decode step; n is bounded by the slots and by the cache.
     """
-    tokens = shape.prompt_tokens + shape.output_tokens / 2
+    tokens = shape.prompt_tokens + shape.output_tokens * MEAN_FILL
     fits = server.room.capacity_bytes / max(1, server.room.sequence_bytes(math.ceil(tokens)))
     running = max(1, min(server.plan.batch_limit, int(fits)))
     budget = max(1, server.plan.token_budget - running)
