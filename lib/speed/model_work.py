@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from lib.catalog.rows import ById
 from lib.laws.kv_cache import linear_cache
-from lib.laws.weights import TOWERS, is_tied, weight_bytes
-from lib.memory.components import count_weight_bytes
+from lib.laws.weights import GGUF_LAW, TOWERS, is_tied
+from lib.memory.components import WeightBytes, count_weight_bytes
 from lib.memory.resolve import LayerSizes, layer_sizes
 from lib.model.spec import CacheTerm, ModelSpec, PicturePass, TensorGroup
 from lib.precision import element_bytes, weight_format
@@ -86,17 +86,10 @@ def choose_kernel(precision: str, *, experts: bool, recorded: bool) -> str:
     return f"{name}-experts" if experts and recorded and name in {"int4", "int8"} else name
 
 
-def _bytes_of(groups: list[TensorGroup], spec: ModelSpec, precision: str, compute: str, total: float) -> float:
-    """Bytes of some of the tensors, of `total` in all."""
-    form = weight_format(precision)
-    if spec.library == "gguf":
-        return float(sum(g.stored_bytes for g in groups))
-    if form.law == "gguf":
-        return total * sum(g.parameters for g in groups) / max(1, spec.parameters_total)
-    quantization = spec.stored.quantization
-    stored = quantization is not None and quantization.format == form.name
-    group = quantization.group_size if quantization is not None and stored else 0
-    return float(weight_bytes(groups, form, rest=compute, stored=stored, group=group))
+def _bytes_of(groups: list[TensorGroup], spec: ModelSpec, stored: WeightBytes) -> float:
+    """Bytes of some of the spec's tensors."""
+    sizes = dict(zip(map(id, spec.tensors), stored.by_group, strict=True))
+    return float(sum(sizes[id(group)] for group in groups))
 
 
 def _packed_parameters(spec: ModelSpec, precision: str) -> float:
@@ -128,13 +121,14 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     left = _unread_components(spec, decodes=decodes, apart=apart)
     tables = [g for g in spec.tensors if decodes and g.kind == "embedding" and g.component not in {"embeddings", *left}]
     tables = [g for g in tables if 2 * g.shape[0] > size.vocabulary]  # by token, for each layer; positions and distances are small
-    if weight_format(precision).law == "gguf" and spec.library != "gguf":  # one average over a component's tensors
-        in_tables = sum(share[g.component] * g.parameters / parts[g.component] for g in tables)
-    else:
-        in_tables = _bytes_of(tables, spec, precision, compute, stored.total)
+    by_group = stored.law is not GGUF_LAW  # which is taken as an average over a component's tensors
+    in_tables = _bytes_of(tables, spec, stored) if by_group else sum(share[g.component] * g.parameters / parts[g.component] for g in tables)
     read = stored.total - sum(share[name] for name in left) - in_tables
     active = spec.parameters_active - sum(parts[name] for name in left) - sum(g.parameters for g in tables)
-    stack = _stack(spec, size, read, max(1.0, float(active)), precision, compute)
+    experts = [g for g in spec.tensors if g.kind == "expert"]
+    expert_parameters = sum(g.parameters for g in experts)
+    in_experts = _bytes_of(experts, spec, stored) if by_group else read * expert_parameters / max(1, spec.parameters_total)
+    stack = _stack(spec, size, read, in_experts, max(1.0, float(active)))
     if spec.picture_pass is not None:
         stack = _over_picture(stack, spec.picture_pass)
     encoder = None
@@ -207,11 +201,10 @@ def count_head_parameters(spec: ModelSpec, active: float) -> float:
     return min(float(size.vocabulary * size.hidden), active)
 
 
-def _stack(spec: ModelSpec, size: LayerSizes, read: float, active: float, precision: str, compute: str) -> LayerStack:
+def _stack(spec: ModelSpec, size: LayerSizes, read: float, in_experts: float, active: float) -> LayerStack:
     terms = spec.cache_terms or ()
-    experts = [g for g in spec.tensors if g.kind == "expert"]
-    first = next((g for g in experts if g.experts), None)
-    routed = min(read, _bytes_of(experts, spec, precision, compute, read)) if first else 0.0
+    first = next((g for g in spec.tensors if g.kind == "expert" and g.experts), None)
+    routed = min(read, in_experts) if first else 0.0
     return LayerStack(
         dense_bytes=read - routed,
         expert_bytes=routed,
