@@ -61,17 +61,17 @@ class EngineCache(NamedTuple):
         return Bytes(sum(self.by_kind.values()))
 
 
-class _CacheQuestion(NamedTuple):
-    """The terms of a model, T, B, b, D, the encoder's positions, b of states where it differs, and u."""
+class CacheQuestion(NamedTuple):
+    """T, B, b, D, the encoder's positions, b of states where it differs, u, and the terms of the model."""
 
-    terms: Sequence[Term]
     tokens: int
     batch: int
     element_bytes: float
-    head_dim: int
-    encoder_tokens: int
-    state_bytes: float | None
-    micro_batch: int
+    head_dim: int = 0
+    encoder_tokens: int = 0
+    state_bytes: float | None = None
+    micro_batch: int = MICRO_BATCH
+    terms: Sequence[Term] = ()
 
     def as_transformers(self, terms: Sequence[Term]) -> dict[str, Bytes]:
         """Some of the terms as transformers holds them."""
@@ -100,6 +100,16 @@ def is_state(term: Term) -> bool:
     return term.growth == "constant" and "state" in term.holds
 
 
+def _is_plain(term: Term) -> bool:
+    """Whether the term is one of keys and values, of all tokens or of a window."""
+    return term.growth in {"tokens", "window"} and term.holds != "indexer keys"
+
+
+def round_up(value: int, multiple: int) -> int:
+    """`value`, up to the next multiple."""
+    return math.ceil(value / multiple) * multiple
+
+
 def slots(layers: int, counts: Sequence[int]) -> int:
     """Layers after filling up to whole groups; `counts` are those of all kinds.
 
@@ -108,7 +118,7 @@ def slots(layers: int, counts: Sequence[int]) -> int:
     """
     smallest, largest = min(counts), max(counts)
     group = largest if largest < smallest * _CLOSE else smallest
-    return math.ceil(layers / group) * group
+    return round_up(layers, group)
 
 
 def blocks(term: Term, tokens: int, encoder_tokens: int, block: int) -> int:
@@ -122,10 +132,10 @@ def block_tokens(term: Term, element_bytes: float, state_page: int) -> int:
     """s: tokens of a block, so that one attention layer's block takes in one layer's state."""
     least = _LATENT_BLOCK if "latent" in term.kind else _BLOCK
     wanted = math.ceil(state_page / (term.elements * element_bytes))
-    return max(least, math.ceil(wanted / least) * least)
+    return max(least, round_up(wanted, least))
 
 
-def vllm_cache(of: _CacheQuestion) -> EngineCache:
+def vllm_cache(of: CacheQuestion) -> EngineCache:
     """Cache blocks that vLLM hands to B sequences of T tokens, by layer kind, and codes of what is left open.
 
         M = B · Σ_k  slots(L_k) · ⌈n_k(T) / s⌉ · s · e_k · b          attention, in blocks of s tokens
@@ -175,7 +185,7 @@ def vllm_cache(of: _CacheQuestion) -> EngineCache:
     return _sum_up(((kind, of.batch * size) for kind, size in sizes), codes)
 
 
-def block_cache(of: _CacheQuestion, *, block: int, even: bool) -> EngineCache:
+def block_cache(of: CacheQuestion, *, block: int, even: bool) -> EngineCache:
     """Cache blocks for B sequences of T tokens, by layer kind, and codes of what is left open: SGLang, TensorRT-LLM and TGI.
 
         M = B · Σ_k  L_k · ⌈n_k(T) / s⌉ · s · e_k · b
@@ -197,10 +207,10 @@ def block_cache(of: _CacheQuestion, *, block: int, even: bool) -> EngineCache:
     codes: list[str] = []
     slide_alone = not keeps_windows(of.terms)
     for term in of.terms:
-        if term.growth in {"tokens", "window"} and term.holds != "indexer keys":
+        if _is_plain(term):
             whole = even and not slide_alone
             count = of.tokens if whole or term.growth == "tokens" else min(of.tokens, term.span + 1)
-            sizes.append((term.kind, of.batch * term.layers * math.ceil(count / block) * block * term.elements * of.element_bytes))
+            sizes.append((term.kind, of.batch * term.layers * round_up(count, block) * term.elements * of.element_bytes))
         else:
             sizes += of.as_transformers([term]).items()
             codes.append("engine_state_dtype" if is_state(term) else "engine_cache_layout")
@@ -217,7 +227,7 @@ def whole_cells(tokens: int) -> int:
     >>> whole_cells(1), whole_cells(256), whole_cells(1025)
     (256, 256, 1280)
     """
-    return math.ceil(tokens / _CELLS) * _CELLS
+    return round_up(tokens, _CELLS)
 
 
 def keeps_windows(terms: Sequence[Term]) -> bool:
@@ -232,7 +242,7 @@ def cells(term: Term, tokens: int, *, windowed: bool = True, micro_batch: int = 
     return whole_cells(tokens)
 
 
-def llamacpp_cache(of: _CacheQuestion) -> EngineCache:
+def llamacpp_cache(of: CacheQuestion) -> EngineCache:
     """Cache that llama.cpp allocates at start for B sequences of T tokens each, by layer kind, and codes of what is left open.
 
         M = B · Σ_k  L_k · e_k · b · cells_k   +   B · Σ_states  L · e · 4
@@ -262,7 +272,7 @@ def llamacpp_cache(of: _CacheQuestion) -> EngineCache:
     codes: list[str] = []
     windowed = keeps_windows(of.terms)
     for term in of.terms:
-        if term.growth in {"tokens", "window"} and term.holds != "indexer keys":
+        if _is_plain(term):
             held = cells(term, of.tokens, windowed=windowed, micro_batch=of.micro_batch)
             sizes.append((term.kind, of.batch * term.layers * term.elements * of.element_bytes * held))
         elif is_state(term):
@@ -280,11 +290,6 @@ _LATENT_PAGE = 1024
 LONG_CONTEXT, _SHARE, _LEAST, _MOST = 8192, 16, 16, 256
 _WORD = 4
 _PAIRED = 64
-
-
-def round_up(value: int, multiple: int) -> int:
-    """`value`, up to the next multiple."""
-    return math.ceil(value / multiple) * multiple
 
 
 def page_tokens(tokens: int) -> int:
@@ -311,7 +316,7 @@ def row_elements(elements: int, head_dim: int, element_bytes: float) -> int:
     return round_up(2 * count, packed) * round_up(head_dim, _LANES)
 
 
-def tpu_cache(of: _CacheQuestion) -> EngineCache:
+def tpu_cache(of: CacheQuestion) -> EngineCache:
     """Cache pages that vLLM on TPU (tpu-inference) hands to B sequences of T tokens, by layer kind, and codes of what is left open.
 
         M = B · Σ_k  L_k · ⌈n_k(T) / s⌉ · s · row_k · b
@@ -350,25 +355,13 @@ def tpu_cache(of: _CacheQuestion) -> EngineCache:
     return _sum_up(sizes, codes)
 
 
-def engine_cache(
-    engine: str,
-    terms: Sequence[Term] | None,
-    *,
-    tokens: int,
-    batch: int,
-    element_bytes: float,
-    head_dim: int = 0,
-    encoder_tokens: int = 0,
-    state_bytes: float | None = None,
-    micro_batch: int = MICRO_BATCH,
-) -> EngineCache:
-    """What `engine` holds or allocates for B sequences of T tokens; arguments as in `cache_bytes_by_kind`, and D and u.
+def engine_cache(engine: str, of: CacheQuestion) -> EngineCache:
+    """What `engine` holds or allocates for B sequences of T tokens.
 
     Raises:
         ValueError: there is no engine of this name.
     """
     traits = traits_of(engine)
-    of = _CacheQuestion(tuple(terms or ()), tokens, batch, element_bytes, head_dim, encoder_tokens, state_bytes, micro_batch)
     if not of.terms or traits.cache == "none":
         return EngineCache({}, ())
     if traits.cache == "exact":

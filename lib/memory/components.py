@@ -19,7 +19,7 @@ from lib.engines import traits_of
 from lib.laws import Law, parallelism, training
 from lib.laws import activation as law
 from lib.laws.kv_cache import peak_tokens, units, width
-from lib.laws.kv_cache_by_engine import LONG_CONTEXT, EngineCache, engine_cache
+from lib.laws.kv_cache_by_engine import LONG_CONTEXT, CacheQuestion, EngineCache, engine_cache
 from lib.laws.parallelism import ceil_divide, head_share
 from lib.laws.weights import BY_COUNT, ENDS, GGUF_LAW, LAW, GgufShape, bytes_by_group, bytes_by_group_gguf
 from lib.memory.resolve import layer_sizes, tower_bytes
@@ -139,22 +139,9 @@ def is_latent(spec: ModelSpec) -> bool:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _engine_cache(
-    terms: ById[tuple[CacheTerm, ...]],
-    engine: str,
-    tokens: int,
-    batch: int,
-    element_bytes: float,
-    head_dim: int,
-    encoder_tokens: int,
-    state_bytes: float,
-    micro_batch: int,
-) -> EngineCache:
+def _engine_cache(terms: ById[tuple[CacheTerm, ...]], engine: str, of: CacheQuestion) -> EngineCache:
     """The law, asked once for cards and formats of weights that make no difference to it."""
-    return engine_cache(
-        engine, terms.value, tokens=tokens, batch=batch, element_bytes=element_bytes, head_dim=head_dim, encoder_tokens=encoder_tokens,
-        state_bytes=state_bytes, micro_batch=micro_batch,
-    )  # fmt: skip
+    return engine_cache(engine, of._replace(terms=terms.value))
 
 
 class CacheBytes:
@@ -192,10 +179,10 @@ class CacheBytes:
 
     def _by_law(self, tokens: int, batch: int) -> EngineCache:
         of = self._request
-        return _engine_cache(
-            ById(self._terms), of.engine, tokens, batch, of.kv_element_bytes, self._head_dim, of.encoder_tokens, float(of.element_bytes),
-            of.micro_batch,
-        )  # fmt: skip
+        question = CacheQuestion(
+            tokens, batch, of.kv_element_bytes, self._head_dim, of.encoder_tokens, float(of.element_bytes), of.micro_batch
+        )
+        return _engine_cache(ById(self._terms), of.engine, question)
 
     def by_kind(self, tokens: int, batch: int) -> dict[str, int]:
         """By layer kind, over all devices, nothing held twice."""

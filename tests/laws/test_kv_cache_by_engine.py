@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lib.engines import ENGINES
 from lib.laws.kv_cache import cache_bytes
-from lib.laws.kv_cache_by_engine import engine_cache
+from lib.laws.kv_cache_by_engine import CacheQuestion, engine_cache
 from lib.model.spec import CacheTerm
 from lib.present.caveat_words import CAVEATS
 
@@ -29,7 +29,7 @@ HYBRID = (
 def held(engine: str, terms: tuple[CacheTerm, ...], tokens: int, **sizes: float) -> int:
     """Total of one sequence in 16 bits unless said otherwise."""
     given_sizes = {"batch": 1, "element_bytes": 2.0, "head_dim": 128, **sizes}
-    return engine_cache(engine, terms, tokens=tokens, **given_sizes).bytes  # type: ignore[arg-type]
+    return engine_cache(engine, CacheQuestion(tokens, terms=terms, **given_sizes)).bytes  # type: ignore[arg-type]
 
 
 def test_vllm_rounds_up_to_blocks_of_sixteen() -> None:
@@ -131,15 +131,15 @@ def test_what_is_left_open_has_a_sentence() -> None:
     compressed = CacheTerm(kind="compressed attention", holds="entries", layers=3, elements=512, growth="blocks", span=128)
     for engine in ENGINES:
         for terms in ((LATENT, INDEX), HYBRID, (LLAMA, compressed)):
-            assert set(engine_cache(engine, terms, tokens=5000, batch=2, element_bytes=2, head_dim=128).codes) <= CAVEATS.keys()
-    assert engine_cache("vllm", HYBRID, tokens=1, batch=1, element_bytes=2).codes == ("engine_state_dtype",)
-    assert engine_cache("llama.cpp", (LATENT,), tokens=1, batch=1, element_bytes=2).codes == ("engine_latent_build",)
+            assert set(engine_cache(engine, CacheQuestion(5000, 2, 2, head_dim=128, terms=terms)).codes) <= CAVEATS.keys()
+    assert engine_cache("vllm", CacheQuestion(1, 1, 2, terms=HYBRID)).codes == ("engine_state_dtype",)
+    assert engine_cache("llama.cpp", CacheQuestion(1, 1, 2, terms=(LATENT,))).codes == ("engine_latent_build",)
     cross = CacheTerm(kind="cross attention", holds="keys and values", layers=32, elements=3_840_000, growth="constant")
-    assert engine_cache("vllm", (LLAMA, cross), tokens=1, batch=1, element_bytes=2).codes == ("engine_cache_layout",)
+    assert engine_cache("vllm", CacheQuestion(1, 1, 2, terms=(LLAMA, cross))).codes == ("engine_cache_layout",)
 
 
 def test_no_cache_and_no_such_engine() -> None:
     """An encoder holds nothing in any engine; an unknown engine is an error, not zero."""
-    assert engine_cache("vllm", None, tokens=10, batch=1, element_bytes=2).bytes == 0
+    assert engine_cache("vllm", CacheQuestion(10, 1, 2)).bytes == 0
     with pytest.raises(ValueError, match="no law of memory or speed for an engine named abacus"):
-        engine_cache("abacus", (LLAMA,), tokens=10, batch=1, element_bytes=2)
+        engine_cache("abacus", CacheQuestion(10, 1, 2, terms=(LLAMA,)))
