@@ -32,10 +32,10 @@ from lib.model.checkpoint import read_quantization, skip_test
 from lib.model.config import check_config
 from lib.model.spec import UNKNOWN_ORIGIN, CacheTerm, Dimensions, ModelSpec, Origin, StoredWeights, count_layer_kinds, parameters_active
 from lib.provenance import Caveat, Source
+from lib.workload import TrainingRequest
 
 if TYPE_CHECKING:
     from lib.model.build import BuiltModel
-    from lib.workload import TrainingRequest
 
 HEAD_DIM = 128
 KV_HEADS = 8

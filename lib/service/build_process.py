@@ -5,20 +5,19 @@ happen in a child (this module, run as a program) with a bound on its memory and
 question; it is replaced after some hundreds of them, when it has grown, and when it was ended. The successor is started as soon as it is
 foreseeable that one is needed, so that its imports (some 4 s) are over when a visitor asks.
 
-A question is a function of ours with its arguments; the answer is what it returns or the refusal that it raises. Both cross the pipes as
-pickles, each after its length. The child has read a stranger's file, so of its answer only our own value classes are accepted.
+A question is a function of ours with its arguments and crosses as a pickle. The answer is what it returns or the refusal that it raises,
+and crosses as JSON: the child has read a stranger's file, so each field is checked by the type that the function says to return, no other
+field is taken over, and no bytes of the child choose a class of this process.
 """
 
 from __future__ import annotations
 
 import atexit
 import faulthandler
-import io
 import logging
 import math
 import os
 import pickle
-import pickletools
 import signal
 import sys
 import tempfile
@@ -27,7 +26,9 @@ import time
 from collections.abc import Callable
 from functools import cache
 from multiprocessing.connection import Connection
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from lib.errors import AdvisorError, BadConfig, Fault, LiveError, to_fault
 from lib.live.process import (
@@ -66,7 +67,6 @@ _NOT_STARTED = (
     "The process that works out unseen models did not start. Models of the bundled catalog and parameter counts (such as '7B') still "
     "answer; try again in a minute."
 )
-_VALUES = frozenset({"lib.model.spec", "lib.model.resolve", "lib.laws.media_tokens", "lib.provenance", "lib.errors"})
 
 
 def too_large(memory_bytes: int) -> BadConfig:
@@ -74,48 +74,36 @@ def too_large(memory_bytes: int) -> BadConfig:
     return BadConfig(f"Working this configuration out takes more than {memory_bytes / 2**30:g} GiB of memory and was stopped. {_NEXT}")
 
 
-_OPCODES = frozenset({
-    "PROTO", "FRAME", "STOP", "MARK", "MEMOIZE", "BINGET", "LONG_BINGET", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2",
-    "LONG1", "BINFLOAT", "SHORT_BINUNICODE", "BINUNICODE", "SHORT_BINBYTES", "BINBYTES", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2",
-    "TUPLE3", "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_DICT", "SETITEM", "SETITEMS", "STACK_GLOBAL", "NEWOBJ", "BUILD",
-})  # fmt: skip
-"""What Python writes for plain values and value classes. Not among them: calls (REDUCE), and places of its own choice in the memo, six
-bytes of which take 16 GiB (LONG_BINPUT)."""
-MAX_TUPLES = 10_000  # the answer of a bundled model with the most has 451; to hash 500,000 in each other overflows the stack of C
-_UNREADABLE = (
-    *(EOFError, pickle.UnpicklingError, AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError),
-    *(OverflowError, RecursionError),
-)
-"""What reading a pickle raises that is none, or that does not fit our value classes."""
+class _Sent(BaseModel):
+    """What a child sends, and the bytes that it holds by then."""
+
+    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
+
+    resident_bytes: int
 
 
-class _Values(pickle.Unpickler):
-    """Reads an answer: plain values and the value classes of the modules above."""
+class _Answer(_Sent, Generic[Result]):
+    """The result of a question."""
 
-    def find_class(self, module_name: str, global_name: str) -> Any:
-        if module_name not in _VALUES or "." in global_name:
-            raise pickle.UnpicklingError(f"{module_name}.{global_name} is not part of an answer")
-        value_class = super().find_class(module_name, global_name)
-        if not isinstance(value_class, type) or value_class.__module__ != module_name:
-            raise pickle.UnpicklingError(f"{module_name}.{global_name} is not part of an answer")
-        return value_class
+    result: Result
 
 
-def _read_answer(answer: bytes) -> Any:
-    """The values of an answer.
+class _Refused(_Sent):
+    """The refusal that it raised."""
 
-    Raises:
-        pickle.UnpicklingError: it holds what no answer needs, and what could take memory of this process, end it or change a class in it.
-    """
-    before, tuples = "", 0
-    for opcode, _, _ in pickletools.genops(answer):
-        tuples += opcode.name.startswith("TUPLE")
-        if opcode.name not in _OPCODES or tuples > MAX_TUPLES:
-            raise pickle.UnpicklingError(f"{opcode.name} is not part of an answer")
-        if opcode.name == "BUILD" and before not in {"APPEND", "APPENDS"}:  # fields are a list; all else may change a class
-            raise pickle.UnpicklingError("a state that is no list of fields is not part of an answer")
-        before = opcode.name
-    return _Values(io.BytesIO(answer)).load()
+    refusal: Fault
+
+
+@cache
+def _answer_type(function: Callable[..., object]) -> Any:
+    """The class of a function's answers, by the type that it says to return; plain JSON values where it says none."""
+    return _Answer[get_type_hints(function).get("return", JsonValue)]  # type: ignore[misc]  # known at run time only
+
+
+@cache
+def _answers_of(function: Callable[..., object]) -> TypeAdapter[_Answer[Any] | _Refused]:
+    """Reads what a child sends to a question about this function."""
+    return TypeAdapter(_answer_type(function) | _Refused)
 
 
 class _ChildGoneError(Exception):
@@ -152,7 +140,14 @@ class _Child:
             return False
         return self._ready
 
-    def answer(self, question: bytes, limit_s: float, while_slow: Callable[[], None], given_up: threading.Event) -> Any:
+    def answer(
+        self,
+        question: bytes,
+        answers: TypeAdapter[_Answer[Any] | _Refused],
+        limit_s: float,
+        while_slow: Callable[[], None],
+        given_up: threading.Event,
+    ) -> _Answer[Any] | _Refused:
         """The answer; `while_slow()` is called once when it takes long.
 
         Raises:
@@ -178,8 +173,8 @@ class _Child:
                 if time.monotonic() > slow_at:
                     slow_at = math.inf
                     while_slow()
-            answer = _read_answer(self._answers.recv_bytes(MAX_ANSWER_BYTES))
-        except (OSError, *_UNREADABLE):
+            answer = answers.validate_json(self._answers.recv_bytes(MAX_ANSWER_BYTES), strict=True)
+        except (EOFError, OSError, ValidationError):
             answer = None
         finally:
             timer.cancel()
@@ -192,8 +187,8 @@ class _Child:
         if answer is None:
             raise self._failure_to_answer(limit_s, late=late.is_set())
         self.questions += 1
-        result, self.resident_bytes = answer
-        return result
+        self.resident_bytes = answer.resident_bytes
+        return answer
 
     def _failure_to_answer(self, limit_s: float, *, late: bool) -> BadConfig:
         """Why there is no answer, from the clock and the exit status."""
@@ -254,21 +249,23 @@ class BuildProcess:
         """
         question = pickle.dumps((function, arguments))
         with self._turn:
-            child, answer = self._ask(question, given_up or threading.Event())
+            child, answer = self._ask(question, _answers_of(function), given_up or threading.Event())
             if child.resident_bytes > GROWN_BYTES:
                 self._retire(child)
             elif child.questions >= self._max_questions:
                 self._prepare()
-        if isinstance(answer, Fault):
-            raise answer.error()
-        return answer  # type: ignore[no-any-return]  # the worker answers with what the function returns
+        if isinstance(answer, _Refused):
+            raise answer.refusal.error()
+        return answer.result  # type: ignore[no-any-return]  # of the type that the function returns, which was checked
 
-    def _ask(self, question: bytes, given_up: threading.Event) -> tuple[_Child, Any]:
+    def _ask(
+        self, question: bytes, answers: TypeAdapter[_Answer[Any] | _Refused], given_up: threading.Event
+    ) -> tuple[_Child, _Answer[Any] | _Refused]:
         """A child and its answer. One that was killed since the last question is replaced once: the question is not to blame."""
         for _ in range(2):
             child = self._current()
             try:
-                return child, child.answer(question, self._limit_s, self._prepare, given_up)
+                return child, child.answer(question, answers, self._limit_s, self._prepare, given_up)
             except _ChildGoneError:
                 self._retire(child)
             except BadConfig:
@@ -356,46 +353,49 @@ _LONGEST_S = 3 * BUILD_S
 """The parent ends its child long before. Where the parent is gone and C code does not let Python notice it, this does."""
 
 
-def _result(function: Callable[..., object], arguments: tuple[object, ...], memory_bytes: int) -> object:
-    """What the function returns, or its refusal as a value; the network is closed to it."""
+def _answer(function: Callable[..., object], arguments: tuple[object, ...], memory_bytes: int) -> bytes:
+    """What the function returns, or its refusal; the network is closed to it."""
     from lib.model.meta_device import no_network  # noqa: PLC0415  torch is imported by the child alone, before it is confined
 
+    answer_type = _answer_type(function)
     try:
         with no_network():
-            return function(*arguments)
+            result = function(*arguments)
+        answer: bytes = answer_type(result=result, resident_bytes=resident_bytes()).model_dump_json().encode()
     except AdvisorError as refusal:
-        return to_fault(refusal)
+        return _refuse(refusal)
     except MemoryError:
-        return to_fault(too_large(memory_bytes))
+        return _refuse(too_large(memory_bytes))
     except Exception as error:
         log.exception("unforeseen failure while resolving a model")
-        return to_fault(
+        return _refuse(
             BadConfig(
                 f"This configuration cannot be worked out ({type(error).__name__}). Check its sizes, or give the parameter count instead "
                 "(such as '7B')."
             )
         )
-
-
-def _pickle_result(result: object) -> bytes:
-    answer = pickle.dumps((result, resident_bytes()))
     if len(answer) <= MAX_ANSWER_BYTES:
         return answer
     seen = f"The description of this configuration takes {len(answer) / 2**10:,.0f} KiB; a model's takes some 40 KiB"
-    refusal = BadConfig(
-        f"{seen}, and {MAX_ANSWER_BYTES / 2**10:,.0f} KiB are accepted. Check its counts, or give the parameter count instead "
-        "(such as '7B')."
+    return _refuse(
+        BadConfig(
+            f"{seen}, and {MAX_ANSWER_BYTES / 2**10:,.0f} KiB are accepted. Check its counts, or give the parameter count instead "
+            "(such as '7B')."
+        )
     )
-    return pickle.dumps((to_fault(refusal), resident_bytes()))
+
+
+def _refuse(error: AdvisorError) -> bytes:
+    return _Refused(refusal=to_fault(error), resident_bytes=resident_bytes()).model_dump_json().encode()
 
 
 def _warm_up() -> None:
     """Build something small, which imports all that every build needs."""
     from lib.model.build import SMALLEST  # noqa: PLC0415  as above
 
-    refusal = _result(resolve_config, (SMALLEST,), 0)
-    if isinstance(refusal, Fault):
-        log.error("the warm-up failed; the first visitor with an unseen model waits for the imports: %s", refusal.sentence)
+    answer = _answers_of(resolve_config).validate_json(_answer(resolve_config, (SMALLEST,), 0))
+    if isinstance(answer, _Refused):
+        log.error("the warm-up failed; the first visitor with an unseen model waits for the imports: %s", answer.refusal.sentence)
 
 
 def main() -> None:
@@ -418,7 +418,7 @@ def main() -> None:
         answers.send_bytes(BEGUN)
         faulthandler.dump_traceback_later(_LONGEST_S, exit=True)
         function, arguments = pickle.loads(question)  # noqa: S301 from our own parent
-        answer = _pickle_result(_result(function, arguments, memory_bytes))
+        answer = _answer(function, arguments, memory_bytes)
         faulthandler.cancel_dump_traceback_later()
         answers.send_bytes(answer)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import io
+import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -17,9 +16,9 @@ from typing import Any
 
 import pytest
 from contract import TINY_CONFIG, TINY_PARAMETERS
+from pydantic import ValidationError
 
 from lib.errors import AdvisorError, BadConfig, UnsupportedModel
-from lib.laws.media_tokens import ImageRules
 from lib.live.process import resident_bytes
 from lib.model import bundled
 from lib.model.build import SMALLEST
@@ -141,63 +140,79 @@ def test_more_memory_than_a_build_may_take_is_refused_and_the_app_holds_none_of_
 
 
 def test_every_bundled_model_can_be_an_answer() -> None:
-    """A value class of another module, in a field that only some models have, would refuse all of these."""
+    """Each field of each value class in it comes back equal and of the same type."""
+    write = module._answer_type(resolve_config)
     for name in bundled.list_ids():
         spec = bundled.find_spec(name)
-        assert module._read_answer(pickle.dumps(spec)) == spec
+        read = _read(write(result=spec, resident_bytes=1).model_dump_json())
+        assert isinstance(read, module._Answer)
+        assert repr(read.result) == repr(spec)
 
 
-@pytest.mark.parametrize("name", ["lib.model.resolve execute", "lib.model.spec make_tokenless_spec"])
-def test_a_function_is_not_part_of_an_answer(name: str) -> None:
-    """An answer names value classes only: whatever else stands in their modules is not called by reading it."""
-    module_name, function = name.split()
-    with pytest.raises(pickle.UnpicklingError, match="is not part of an answer"):
-        module._Values(io.BytesIO(b"c" + f"{module_name}\n{function}\n.".encode())).load()
+def _read(answer: str) -> object:
+    """As the parent reads what its child sent about a configuration."""
+    return module._answers_of(resolve_config).validate_json(answer, strict=True)
 
 
-def _global(module_name: str, name: str) -> bytes:
-    """The bytes that push a class on the pickle's stack."""
-    return b"".join(b"\x8c" + bytes([len(text)]) + text.encode() for text in (module_name, name)) + b"\x93"
-
-
-_STATE = b"\x8c\x06poisonK\x01s"
-"""`["poison"] = 1` in the dict below it."""
+def _answered(**changed: object) -> str:
+    """An answer of the child about a bundled model, with these fields of the model in place of its own."""
+    sent = json.loads(module._answer_type(resolve_config)(result=bundled.find_spec("Qwen/Qwen3-0.6B"), resident_bytes=1).model_dump_json())
+    sent["result"] |= changed
+    return json.dumps(sent)
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    "answer",
     [
-        (_global("lib.laws.media_tokens", "ImageRules") + b"N}" + _STATE + b"\x86b", "no list of fields"),  # sets a field of the class
-        (_global("lib.laws.media_tokens", "ImageRules") + b"](K\x01e0N}" + _STATE + b"\x86b", "POP is not part"),
-        (_global("lib.provenance", "Mapping") + b"]K\x01ab", "Mapping is not part|no list of fields"),
-        (_global("lib.model.spec", "Iterable") + b")\x81", "Iterable is not part"),
-        (_global("lib.provenance", "Caveat") + b")R", "REDUCE is not part"),
-        (b"Nr\xff\xff\xff\x3f", "LONG_BINPUT is not part"),  # 16 GiB of memory for six bytes
-        (b"}N" + b"\x85" * 500_000 + b"Ns", "TUPLE1 is not part"),  # overflows the stack where it is hashed
+        _answered(parameters_total="600000000"),  # a text where a number belongs
+        _answered(parameters_total=True),
+        _answered(parameters_total=None),
+        _answered(id={"$ref": "lib.errors.Fault"}),
+        _answered(dimensions=[1, 2, 3]),
+        _answered(poison=1),  # a field that the class does not have
+        _answered(__class__="x", __dict__={"id": "x"}),
+        _answered(tensors=[{"name": "x", "__class__": "lib.model.spec.TensorGroup"}]),
+        _answered(caveats=[{"code": "x", "values": {"failure": {"nested": 1}}}]),
+        _answered(caveats=[{"code": "x", "values": {"failure": ["a list"]}}]),
+        '{"result": null, "resident_bytes": 1, "__class__": "x"}',  # a field that no answer has
+        '{"result": null, "resident_bytes": 1}',
+        '{"resident_bytes": 1}',  # neither a result nor a refusal
+        _answered()[:-1] + ', "refusal": {"code": "x", "sentence": "x"}}',  # both
+        _answered()[:-1] + ', "resident_bytes": "1"}',
+        '{"refusal": {"code": 1, "sentence": "x"}, "resident_bytes": 1}',
+        '{"result": ' + "[" * 200_000 + "]" * 200_000 + ', "resident_bytes": 1}',
+        '{"result": null, "resident_bytes": ' + "9" * 400_000 + "}",
+        "\x80\x04N.",
     ],
 )
-def test_an_answer_made_by_hand_takes_nothing_here(answer: bytes, says: str) -> None:
-    """A child that a stranger's file took over can send any bytes: no class of this process is changed, no memory taken, nothing ended."""
-    with pytest.raises(pickle.UnpicklingError, match=says):
-        module._read_answer(b"\x80\x04" + answer + b".")
-    assert not hasattr(ImageRules, "poison")
+def test_an_answer_made_by_hand_is_refused(answer: str) -> None:
+    """A child that a stranger's file took over can send any bytes: what is not of the type of the answer is none."""
+    with pytest.raises(ValidationError):
+        _read(answer)
 
 
-def test_tuples_in_tuples_as_many_as_an_answer_may_have_are_hashed_on_any_thread() -> None:
-    """One more is refused; so many are far from the end of a thread's stack."""
-    answers: list[object] = []
-    nested = b"\x80\x04}N" + b"\x85" * module.MAX_TUPLES + b"Ns."
-    reader = threading.Thread(target=lambda: answers.append(module._read_answer(nested)))
-    reader.start()
-    reader.join()
-    assert len(answers) == 1
+def test_a_refusal_of_an_unknown_code_is_of_the_root_s_kind() -> None:
+    """The code chooses among our own errors only."""
+    sent = '{"refusal": {"code": "__init__", "sentence": "Anything."}, "resident_bytes": 1}'
+    refused = _read(sent)
+    assert isinstance(refused, module._Refused)
+    assert type(refused.refusal.error()) is AdvisorError
 
 
-def test_an_answer_that_fits_no_value_class_is_refused_and_its_child_ended(build: BuildProcess) -> None:
-    """The child has read a stranger's file: what it sends is not believed to be well-formed. Here: a caveat made of seven numbers."""
-    caveat = "__import__('lib.provenance', fromlist=['Caveat']).Caveat"
-    with pytest.raises(BadConfig, match="gave no answer that could be read"):
-        _run(build, f"type('X', (), {{'__reduce__': lambda _: ({caveat}, (1, 2, 3, 4, 5, 6, 7))}})()")
+def test_an_answer_that_fits_no_value_class_is_refused_and_its_child_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child has read a stranger's file: what it sends is not believed to be well-formed. Here: a pickle in place of JSON."""
+    taken = LIGHT.replace("worker.main()", "worker._answer = lambda *_: b'\\x80\\x04N.'\nworker.main()")
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", taken))
+    build = BuildProcess(spare=False)
+    try:
+        build.warm_up()
+        assert build._child is not None
+        pid = build._child.pid
+        with pytest.raises(BadConfig, match=r"gave no answer that could be read\. Check its sizes"):
+            _run(build, "6 * 7")
+        assert not _running(pid)
+    finally:
+        build.close()
 
 
 def test_a_small_file_that_asks_for_gigabytes_takes_none_of_them_here(real: BuildProcess) -> None:
@@ -219,8 +234,8 @@ def test_a_small_file_that_asks_for_gigabytes_takes_none_of_them_here(real: Buil
         ("__import__('os').kill(__import__('os').getpid(), 9)", r"takes more than 1 GiB of memory and was stopped\."),
         ("__import__('os').kill(__import__('os').getpid(), 11)", r"was ended by SIGSEGV; the app was not touched\. Check its sizes"),
         ("__import__('os')._exit(3)", r"ended with status 3; the app was not touched\."),
-        ("__import__('collections').OrderedDict()", r"gave no answer that could be read\. Check its sizes"),
-        ("bytes(600 << 10)", r"takes 600 KiB; a model's takes some 40 KiB"),
+        ("object()", r"cannot be worked out \(ValidationError\)\. Check its sizes"),
+        ("'x' * (600 << 10)", r"takes 600 KiB; a model's takes some 40 KiB"),
     ],
 )
 def test_an_end_without_an_answer_is_a_sentence_and_the_next_question_is_answered(build: BuildProcess, code: str, says: str) -> None:
