@@ -31,31 +31,16 @@ def axis(title: str, **settings: Any) -> dict[str, Any]:
 
 
 def lay_out(
-    figure: Figure,
-    xaxis: dict[str, Any],
-    yaxis: dict[str, Any],
-    *,
-    hover: str = "closest",
-    height: int = 340,
-    left: int = 64,
-    right: int = 24,
+    figure: Figure, x: dict[str, Any], y: dict[str, Any], *, hover: str = "closest", height: int = 340, left: int = 64, right: int = 24
 ) -> None:
-    """Give a figure the layout of all: clear on both themes, without legend."""
-    figure.update_layout(**_look(height, {"l": left, "r": right, "t": 18, "b": 48}), hovermode=hover, xaxis=xaxis, yaxis=yaxis)
+    """Give a figure the layout of all: clear on both themes, without legend; `x` and `y` are the axes."""
+    figure.update_layout(**_look(height, {"l": left, "r": right, "t": 18, "b": 48}), hovermode=hover, xaxis=x, yaxis=y)
 
 
 def _look(height: int, margin: dict[str, int]) -> dict[str, Any]:
-    return {
-        "template": "none",
-        "paper_bgcolor": _CLEAR,
-        "plot_bgcolor": _CLEAR,
-        "modebar": {"bgcolor": _CLEAR},
-        "font": {"size": 12, "family": "system-ui, sans-serif"},
-        "height": height,
-        "margin": margin,
-        "hoverlabel": {"bgcolor": "#1d2530", "font": {"color": "#ffffff"}},
-        "showlegend": False,
-    }
+    clear = dict.fromkeys(("paper_bgcolor", "plot_bgcolor"), _CLEAR) | {"modebar": {"bgcolor": _CLEAR}, "showlegend": False}
+    letters = {"font": {"size": 12, "family": "system-ui, sans-serif"}, "hoverlabel": {"bgcolor": "#1d2530", "font": {"color": "#ffffff"}}}
+    return {"template": "none", **clear, **letters, "height": height, "margin": margin}
 
 
 def chart_head(title: str, key: Iterable[str], level: int = 2) -> str:
