@@ -278,10 +278,16 @@
       if (tool && tool.textContent !== word) tool.textContent = word;
     }
   };
-  try {
-    const theme = localStorage.getItem("theme");
-    if (theme && !new URLSearchParams(location.search).has("__theme")) document.body.classList.toggle("dark", theme === "dark");
-  } catch { /* a browser that keeps nothing */ }
+  const setTheme = () => {
+    try {
+      const theme = localStorage.getItem("theme");
+      if (theme && !new URLSearchParams(location.search).has("__theme")) document.body.classList.toggle("dark", theme === "dark");
+    } catch { /* a browser that keeps nothing */ }
+    wordTools();
+  };
+  setTheme();
+  // Gradio follows the system first; what was chosen here stays.
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => requestAnimationFrame(setTheme));
   document.addEventListener("click", (event) => {
     const tool = event.target instanceof Element ? event.target.closest("[data-tool]")?.dataset.tool : undefined;
     if (!tool) return;

@@ -29,7 +29,7 @@ from lib.answers.common import (
 )
 from lib.answers.model import CheapestTierEntry, MaximumEntry, ModelAnswer, PrecisionTryEntry, SolveAnswer
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
-from lib.present.numbers import count, deviation, gib, gib_figure, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
+from lib.present.numbers import count, deviation, gib, gib_figure, rate, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
 
 _SOURCES = {
     "catalog": "from the bundled catalog",
@@ -259,8 +259,8 @@ REAL_TIME = "× real time"
 
 def speed_figure(speed: EntrySpeed) -> tuple[str, str] | None:
     """What to call the speed, and the speed: predicted, on sound, in tokens or seconds of a request; else the bound, else nothing."""
-    if speed["real_time_factor"] is not None:
-        return "Speed on sound", f"{speed['real_time_factor']:,.3g} {REAL_TIME}"
+    if (factor := speed["real_time_factor"]) is not None:
+        return "Speed on sound", f"{rate(factor) if factor >= 1 else f'{factor:.2g}'} {REAL_TIME}"
     if speed["decode_tokens_per_s"] is not None:
         return "Speed per request", tokens_per_s(speed["decode_tokens_per_s"])
     if speed["request_s"] is not None:
@@ -273,7 +273,8 @@ def request_words(speed: EntrySpeed, task: str) -> str:
     """Which requests a predicted speed is that of."""
     at_once, sound = speed["concurrency"] or 1, (speed["real_time_factor"] or 0) * (speed["request_s"] or 0)
     if family_of(task) in {"image", "video"}:
-        return "1 picture or clip" if at_once == 1 else f"{at_once} pictures or clips at once"
+        made = "picture" if family_of(task) == "image" else "clip"
+        return f"1 {made}" if at_once == 1 else f"{at_once} {made}s at once"
     prompt = f"{seconds(sound)} of sound" if sound else f"{speed['prompt_tokens']} prompt"
     answer = " tokens" if speed["throughput_tokens_per_s"] is None else f" and {speed['output_tokens']} output tokens"
     return f"{'1 request' if at_once == 1 else f'{at_once} concurrent requests'} with {prompt}{answer}"
@@ -422,9 +423,9 @@ def _maximum(most: MaximumEntry, unit: str) -> str:
     return f"{whole(most['value'])} {unit}".strip()
 
 
-def _speed(ttft_s: float | None, rate: float | None) -> str:
+def _speed(ttft_s: float | None, decode_tokens_per_s: float | None) -> str:
     parts = [seconds(ttft_s) + " to the first token"] if ttft_s else []
-    parts += [tokens_per_s(rate)] if rate else []
+    parts += [tokens_per_s(decode_tokens_per_s)] if decode_tokens_per_s else []
     return "".join(f" · {one}" for one in parts)
 
 

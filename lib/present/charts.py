@@ -227,7 +227,7 @@ _FREE_BELOW = 2.5  # free hardware stands at the lowest price over this
 _PLOT_PX, _LETTER_PX, _LINE_PX = (270.0, 270.0), 6.6, 16.0
 """The plot on a phone of 390 px, and what a name takes of it: names that do not write over each other there do so nowhere."""
 _BEYOND = 2.0  # the picture ends at twice the price of the dearest that is worth it
-_WIDE, _NARROW = 200.0, 30.0  # ratios from which an axis is marked at 1, and at 1 and 3; below at 1, 2, 5
+_SCALES, _LEAST_MARKS = ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)), 3
 _PASSES = ("#3d74b8", "#c98018")
 
 
@@ -381,20 +381,22 @@ def _hover(point: FrontPoint, unit: str) -> str:
     )
 
 
-def _steps(ratio: float) -> tuple[int, ...]:
-    """How finely a logarithmic axis over this ratio is marked: at least two marks, few enough for a phone."""
-    return (1,) if ratio > _WIDE else (1, 3) if ratio > _NARROW else (1, 2, 5)
+def _scale(low: float, high: float) -> list[float]:
+    """Where a logarithmic axis is marked: as coarsely as leaves three marks in this range, few enough for a phone."""
+    marks: list[float] = []
+    for steps in _SCALES:
+        marks = [at for power in range(-6, 8) for step in steps if low <= (at := step * 10.0**power) <= high]
+        if len(marks) >= _LEAST_MARKS:
+            break
+    return marks
 
 
 def _rates(points: Sequence[FrontPoint]) -> list[float]:
-    low, high = min((point.low for point in points), default=1.0), max((point.high for point in points), default=1.0)
-    steps = [value * 10.0**power for power in range(-6, 8) for value in _steps(high / max(low, 1e-9))]
-    return [at for at in steps if low <= at <= high]
+    return _scale(min((point.low for point in points), default=1.0), max((point.high for point in points), default=1.0))
 
 
 def _prices(free: float, most: float, *, some_free: bool) -> list[tuple[float, str]]:
-    steps = [value * 10.0**power for power in range(-1, 6) for value in _steps(most / free)]
-    marks = [(at, f"${at:,.10g}") for at in steps if 1.2 * free < at <= most]
+    marks = [(at, f"${at:,.10g}") for at in _scale(1.2 * free, most)]
     return [(free, "free"), *marks] if some_free else marks
 
 

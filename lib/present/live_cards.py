@@ -43,6 +43,10 @@ def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: 
     return f'<p class="device" role="status">{text}{answers}</p>'
 
 
+OF_THIS_RUN = '<p class="quiet">Memory is that of this run: of its own tokens, on this device. The tab Memory counts the whole context.</p>'
+"""Why the figure is another one than that of the tab *Memory*."""
+
+
 def progress_line(note: str, steps: int = 0, total: int = 0) -> str:
     """The present step, with a bar where the amount of work is known."""
     bar = f'<progress max="{total}" value="{steps}" aria-label="Progress"></progress>' if total else ""

@@ -128,7 +128,7 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
         ("KV cache at its peak", f"{gib(answer['cache_peak_bytes'])} of {gib(answer['cache_bytes'])}"),
     ]
     if share is not None and answer["goodput_per_s"] is not None:
-        figures.append(("Goodput, within the targets", f"{per_s(answer['goodput_per_s'])} ({100 * share:.0f} %)"))
+        figures.append(("Goodput: answered within the targets", f"{per_s(answer['goodput_per_s'])}, {100 * share:.0f} % of the answers"))
     if price is not None:
         figures.append(("Per million output tokens", usd(price)))
     if answer["cold_starts"]:

@@ -161,8 +161,9 @@ def hardware_words(catalog: Catalog) -> list[tuple[str, str]]:
 
 
 def own_words(catalog: Catalog) -> list[tuple[str, str]]:
-    """Every card and Mac of the catalog, as hardware of the visitor's own."""
-    return [(f"{card.name} · {PLATFORM_NAMES[OWN]}", card.id) for card in catalog.accelerators.values() if card.kind in OWNED_KINDS]
+    """Every card and Mac of the catalog, as hardware of the visitor's own; without the maker's words, for which the field has no room."""
+    owned = [card for card in catalog.accelerators.values() if card.kind in OWNED_KINDS]
+    return [(f"{card.name.removeprefix('NVIDIA ').removeprefix('GeForce ')} · {PLATFORM_NAMES[OWN]}", card.id) for card in owned]
 
 
 WORKLOAD: tuple[Field, ...] = (
@@ -177,7 +178,7 @@ WORKLOAD: tuple[Field, ...] = (
     Field(argument="account", name="account", default="free", choices=ACCOUNTS, label="Account"),
     Field(argument="visitor_account", name="visitors", default=AUTO, choices=(AUTO, *ACCOUNTS), label="Visitors' account"),
     Field(argument="hardware", name="hardware", default="auto", choices=("auto",), label="Hardware"),
-    Field(argument="cards", name="cards", default=1, low=1, high=MOST_DEVICES, label="Your cards"),
+    Field(argument="cards", name="cards", default=1, low=1, high=MOST_DEVICES, label="Card count"),
     Field(argument="images", name="images", default=0, low=0, high=MOST_IMAGES, label="Images in a prompt"),
     Field(argument="image_width", name="image_width", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image width, pixels"),
     Field(argument="image_height", name="image_height", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image height, pixels"),
@@ -376,7 +377,7 @@ TRAIN: tuple[Field, ...] = (
     Field(argument="method", name="method", default="lora", choices=_values(METHOD_WORDS), label="Method"),
     Field(argument="sequence_tokens", name="sequence", default=2048, low=1, high=LONGEST_CONTEXT, label="Sequence, tokens"),
     Field(argument="micro_batch", name="microbatch", default=1, low=1, high=65_536, label="Micro-batch"),
-    Field(argument="accumulation", name="accumulation", default=8, low=1, high=65_536, label="Gradient accumulation"),
+    Field(argument="accumulation", name="accumulation", default=8, low=1, high=65_536, label="Accumulation steps"),
     Field(argument="rows", name="rows", default=10_000, low=0, high=10**12, label="Rows"),
     Field(argument="tokens_per_row", name="row", default=512, low=1, high=10**8, label="Tokens per row"),
     Field(argument="epochs", name="epochs", default=1.0, low=0.0001, high=10_000, label="Epochs"),

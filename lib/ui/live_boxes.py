@@ -21,6 +21,7 @@ from lib.errors import AdvisorError, DoesNotFit, TooLong
 from lib.live.device_queue import DEVICE
 from lib.live.heartbeat import DTYPES, SHORT
 from lib.present.live_cards import (
+    OF_THIS_RUN,
     explain_published_time,
     heartbeat_card,
     heartbeat_text,
@@ -118,10 +119,12 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
         return hint_note(NOTES["name_model:measure"])
     try:
         expected = services.live.predict_measurement(model, prompt, answer, precision)
-        markup, seconds = expected_card(expected, model), expected_s(expected)
+        markup, seconds = expected_card(expected, model) + OF_THIS_RUN, expected_s(expected)
         if seconds is None or seconds <= expected["limit_s"]:
             return markup
-    except (DoesNotFit, TooLong) as refused:
+    except DoesNotFit as refused:
+        markup = refusal_note(str(refused)) + OF_THIS_RUN
+    except TooLong as refused:
         markup = refusal_note(str(refused))
     except AdvisorError as refused:
         return word_refusal(refused, box=MEASURE)
