@@ -274,7 +274,7 @@ def request_words(speed: EntrySpeed, task: str) -> str:
     at_once, sound = speed["concurrency"] or 1, (speed["real_time_factor"] or 0) * (speed["request_s"] or 0)
     if family_of(task) in {"image", "video"}:
         made = "picture" if family_of(task) == "image" else "clip"
-        return f"1 {made}" if at_once == 1 else f"{at_once} {made}s at once"
+        return f"1 {made}" if at_once == 1 else f"{at_once} {made}s at the same time"
     prompt = f"{seconds(sound)} of sound" if sound else f"{speed['prompt_tokens']} prompt"
     answer = " tokens" if speed["throughput_tokens_per_s"] is None else f" and {speed['output_tokens']} output tokens"
     return f"{'1 request' if at_once == 1 else f'{at_once} concurrent requests'} with {prompt}{answer}"
