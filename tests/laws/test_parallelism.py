@@ -1,13 +1,16 @@
-"""One rule says over how many devices vLLM splits a model, and all who ask follow it."""
+"""What each device holds of a split model; one rule says over how many devices vLLM splits it, and all who ask follow it."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, family_of, list_candidates, task_of
 from lib.advisor.savings import Deployment, count_devices
 from lib.catalog import load
 from lib.cost import Usage
+from lib.laws.parallelism import head_share, layer_split_bytes, tensor_parallel_bytes
 from lib.memory import tensor_parallel_degree
 from lib.model.bundled import find_spec, list_ids
 from lib.model.spec import ModelSpec
@@ -18,6 +21,8 @@ CATALOG = load()
 CARDS = CATALOG.offer("l40sx8")
 CHIPS = next(offer for offer in CATALOG.on(("tpu",)) if offer.accelerator_count == 8)
 COUNTS = range(1, 17)
+sizes = st.integers(1, 2**40)
+counts = st.integers(1, 64)
 MODELS = [spec for name in list_ids() if (spec := find_spec(name)) is not None and spec.library != "diffusers"]
 
 
@@ -73,3 +78,24 @@ def test_models_that_the_heads_alone_would_split_wrongly(model: str, devices: in
     spec = find_spec(model)
     assert spec is not None
     assert tensor_parallel_degree(spec, devices) == degree
+
+
+@given(sizes, sizes, counts)
+def test_tensor_parallel_shares(sharded: int, replicated: int, n: int) -> None:
+    """Every device holds all of what is replicated and, together, at least all of what is cut."""
+    each = tensor_parallel_bytes(sharded=sharded, replicated=replicated, devices=n)
+    assert n * (each - replicated) >= sharded
+    assert n * (each - replicated) < sharded + n
+
+
+@given(sizes, sizes, st.integers(1, 128), counts)
+def test_layers_shared_out(in_layers: int, ends: int, layers: int, n: int) -> None:
+    """The fullest device holds at least an equal share and never more than everything."""
+    each = layer_split_bytes(in_layers=in_layers, ends=ends, layers=layers, devices=n)
+    assert each * n >= in_layers + ends
+    assert each <= in_layers + ends
+
+
+def test_heads_cannot_be_split() -> None:
+    """Eight heads on four devices: two each; on sixteen: one each, so eight parts; unknown heads are not cut."""
+    assert [head_share(kv_heads=h, devices=n) for h, n in ((8, 4), (8, 16), (0, 4), (1, 8))] == [4, 8, 1, 1]

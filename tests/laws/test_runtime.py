@@ -1,4 +1,4 @@
-"""The share of a device that an engine claims: one law for what fits, the limits and the sequences that run at once."""
+"""What an engine takes of a device: its runtime as a range, and its claim, one law for what fits, the limits and the sequences at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from lib import catalog
 from lib.catalog.silicon import Cards
 from lib.engines import ENGINES
-from lib.laws.runtime import Claim, sglang_reserve_bytes
+from lib.laws.runtime import Claim, cublas_workspace, runtime_parts, sglang_reserve_bytes
 from lib.memory import count_sequences, fit_memory
 from lib.model import bundled
 from lib.model.spec import ModelSpec
@@ -98,3 +98,19 @@ def test_the_rest_claims_nothing_ahead() -> None:
     for engine in ("transformers", "llama.cpp"):
         claim = Claim(engine, "gpu", weights=20, activation=7, runtime=3)
         assert (claim.cache_room_bytes(100), claim.capacity_bytes(100)) == (70, 100)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("silicon", ["gpu", "cpu", "tpu", "neuron"])
+def test_runtime_is_a_range(engine: str, silicon: str) -> None:
+    """Low ≤ typical ≤ high, and a GPU process takes at least its context of 0.3 GiB."""
+    parts = runtime_parts(engine=engine, silicon=silicon)
+    assert all(part.low <= part.typical <= part.high for part in parts.values())
+    assert silicon != "gpu" or sum(part.low for part in parts.values()) >= int(0.3 * GIB)
+
+
+def test_workspace_by_card() -> None:
+    """8.125 MiB up to Ada, 32 MiB from Hopper on; either when the card is not known."""
+    assert cublas_workspace((8, 9)).high == 8_519_680 == int(8.125 * MIB)
+    assert cublas_workspace((9, 0)).typical == 32 * MIB
+    assert cublas_workspace(None) == (8_519_680, 8_519_680, 32 * MIB)

@@ -1,9 +1,8 @@
-"""The laws of speed, each on numbers worked out by hand."""
+"""What a forward pass moves, computes and takes, on numbers worked out by hand."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,16 +28,6 @@ from lib.laws.forward_pass import (
     step_time,
     unpacked_bytes_moved,
     weight_bytes_read,
-)
-from lib.laws.pipeline import denoising
-from lib.laws.serving import (
-    chance_of_decoding,
-    decoding_requests,
-    full_load_throughput,
-    queue_time,
-    running_requests,
-    time_per_output_token,
-    time_to_first_token,
 )
 
 TIMES = st.floats(min_value=1e-7, max_value=1e4)
@@ -128,63 +117,11 @@ def test_a_step_is_at_least_its_longest_part_and_at_most_their_sum(
     assert whole <= (weights + compute + cache + host) * (1 + 1e-9)
 
 
-def test_admitted_is_bounded_by_the_engine_and_by_the_memory() -> None:
-    """92 GB claimed less 80 GB of weights leave room for 12 sequences of 1 GB; the engine's own limit may be less; one always runs."""
-    assert float(running_requests(limit=256, memory=100e9, weight_bytes=80e9, sequence_bytes=1e9)) == pytest.approx(12)
-    assert float(running_requests(limit=8, memory=100e9, weight_bytes=80e9, sequence_bytes=1e9)) == 8
-    assert float(running_requests(limit=8, memory=100e9, weight_bytes=200e9, sequence_bytes=1e12)) == 1
-
-
-def test_a_closed_loop_of_one_has_no_queue() -> None:
-    """One request: it decodes alone, nothing interrupts it, and its first token is prompt + fixed time: it waits for no step."""
-    assert float(decoding_requests(requests=1, prompt_s=1.0, step_s=0.01, output_tokens=100)) == 1
-    assert time_per_output_token(step_s=0.01, prompt_s=1.0, requests=1, output_tokens=100, interference=0.7) == 0.01
-    assert float(chance_of_decoding(requests=1, prompt_s=1.0, step_s=0.01, output_tokens=100)) == 0
-    first = time_to_first_token(
-        prompt_s=1.0, requests=1, decoding=0, queued=0.1, bunched=1.3, tpot_s=0.01, steps=2, output_tokens=100, fixed_s=0.05
-    )
-    assert float(first.total) == pytest.approx(1.05)
-
-
-def test_requests_of_one_length_come_while_prompts_are_read() -> None:
-    """Two in flight, prompts of 1 s: a tenth of the other ahead, and 1.3 prompts more where all lengths are equal."""
-    law = {
-        "prompt_s": 1.0,
-        "requests": 2,
-        "decoding": 1.0,
-        "queued": 0.1,
-        "tpot_s": 0.01,
-        "steps": 2,
-        "output_tokens": 100,
-        "fixed_s": 0.05,
-    }
-    differ, equal = (float(time_to_first_token(bunched=phi, **law).total) for phi in (0.0, 1.3))
-    assert differ == pytest.approx(1.0 + 0.1 + 0.02 + 0.05)
-    assert equal - differ == pytest.approx(1.3)
-
-
-def test_an_answer_of_two_tokens_keeps_nobody_waiting_for_three_steps() -> None:
-    """A first token comes with the prompt, so two tokens are one decode step: no more is waited for; one token is none."""
-    law = {"prompt_s": 1.0, "requests": 9, "decoding": 1.0, "queued": 0.0, "bunched": 0.0, "tpot_s": 0.01, "steps": 3, "fixed_s": 0.0}
-    assert [float(time_to_first_token(output_tokens=tokens, **law).total) for tokens in (1, 2, 100)] == pytest.approx([1.0, 1.01, 1.03])
-
-
 def test_a_pass_with_prompts_takes_its_launches_at_least() -> None:
     """2 ms of work behind 40 ms of launches take 40 ms; 400 ms of work hide them."""
     for device, least, most in ((0.002, 0.040, 0.0401), (0.4, 0.4, 0.4001)):
         whole = float(step_time(device_s=device, launch_s=0.0, all_reduce_s=0.0, eager=False, prompt_launch_s=0.04))
         assert least <= whole <= most
-
-
-def test_others_prompts_are_in_the_time_between_tokens() -> None:
-    """Eleven requests: ten prompts of 1 s interrupt 100 tokens, 70 % of each: 0.01 + 0.7 · 10 / 100 = 0.08 s."""
-    assert time_per_output_token(step_s=0.01, prompt_s=1.0, requests=11, output_tokens=100, interference=0.7) == pytest.approx(0.08)
-
-
-def test_requests_beyond_the_places_wait_for_others_to_end() -> None:
-    """Thirty in flight, ten places, 1 s + 100 · 0.01 s each: every request waits for two others: 4 s."""
-    assert queue_time(requests=30, running=10, ttft_s=1.0, tpot_s=0.01, output_tokens=100) == pytest.approx(4.0)
-    assert queue_time(requests=5, running=10, ttft_s=1.0, tpot_s=0.01, output_tokens=100) == 0.0
 
 
 def test_the_floor_is_the_slower_of_memory_and_arithmetic() -> None:
@@ -193,13 +130,6 @@ def test_the_floor_is_the_slower_of_memory_and_arithmetic() -> None:
     memory = roofline_seconds(read_bytes=100e9, flop=400e12, devices=2, bandwidth=1e12, peak=0.0)
     assert float(both) == pytest.approx(0.2)
     assert float(memory) == pytest.approx(0.05)
-
-
-def test_denoising_counts_evaluations_and_the_decoder() -> None:
-    """Two pictures, 10 evaluations of 1 TFLOP and 5 TFLOP to decode at 1 TFLOP/s: 30 s; 10 · 0.1 s of host time, hidden where eager."""
-    of: dict[str, Any] = {"batch": 2, "evaluations": 10, "flop": 1e12, "decoder_flop": 5e12, "rate": 1e12, "host_s": 0.1}
-    assert denoising(**of, eager=False) == pytest.approx(31.0)
-    assert denoising(**of, eager=True) == pytest.approx(30.0, abs=0.01)
 
 
 def test_laws_take_arrays_as_they_take_numbers() -> None:
@@ -219,12 +149,8 @@ def test_a_pipeline_saves_at_most_its_stages(chunks: float, stages: int) -> None
     assert pipeline_share(chunks=1e9, stages=float(stages)) == pytest.approx(1 / stages)
 
 
-def test_full_load_is_the_prompt_and_a_share_of_every_step() -> None:
-    """Prompts of 0.5 s, 20 sequences, steps of 40 ms, 100 tokens: 100 / (0.5 + 100 · 0.04 / 20) = 100 / 0.7."""
-    assert full_load_throughput(prompt_s=0.5, step_s=0.04, running=20, output_tokens=100) == pytest.approx(100 / 0.7)
-
-
 sizes = st.integers(1, 10**12)
+
 LLAMA = {"weight_bytes": 16_060_000_000, "bandwidth": 300e9, "active_parameters": 8_030_000_000}
 
 
