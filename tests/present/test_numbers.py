@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lib.present.numbers import (
     count,
+    describe_speed_change,
     deviation,
     format_seconds,
     gib,
@@ -109,3 +110,18 @@ def test_a_time_in_words_is_the_time(seconds: float) -> None:
     """Read back it is within half of the third digit: 0.5 %."""
     number, unit = format_seconds(seconds).split(" ")
     assert float(number.replace(",", "")) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit] == pytest.approx(seconds, rel=0.00501)
+
+
+@pytest.mark.parametrize(
+    ("tpot", "ttft", "words"),
+    [
+        (None, None, "speed is not predicted"),
+        (1.0, 1.04, "about as fast"),
+        (0.5, 1.0, "50 % shorter between tokens"),
+        (3.0, 1.2, "3.0 times as long between tokens; 20 % longer to the first token"),
+        (None, 0.9, "10 % shorter to the first token"),
+    ],
+)
+def test_a_price_in_speed_is_worded(tpot: float | None, ttft: float | None, words: str) -> None:
+    """A twentieth is no change."""
+    assert describe_speed_change(tpot, ttft) == words

@@ -1,4 +1,4 @@
-"""/solve in-process: checked arguments, sentences, the cheapest tier; the search itself is tests/advisor/test_limits.py."""
+"""Arguments of /estimate_memory; /solve in-process: sentences, the cheapest tier; the search itself is tests/advisor/test_limits.py."""
 
 from __future__ import annotations
 
@@ -11,11 +11,46 @@ from contract import EXAMPLE, check_fields
 
 from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
-from lib.present.numbers import describe_speed_change
 from lib.service.endpoint import App, bind_arguments
-from lib.service.memory import solve
+from lib.service.memory import MemoryArguments, solve
 from lib.service.models import Models
 from lib.service.recommend import recommend
+
+
+def change_defaults(**changed: object) -> dict[str, object]:
+    """The defaults of the contract, with changes."""
+    defaults = {
+        "model": "7B",
+        "precision": "auto",
+        "engine": "transformers",
+        "context_tokens": 4096,
+        "batch_size": 1,
+        "kv_precision": "auto",
+        "mode": "inference",
+        "devices": 1,
+        "encoder_tokens": 0,
+    }
+    return defaults | changed
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("bfloat16", "bf16"), ("torch.float16", "fp16"), ("q4_k_m", "gguf:Q4_K_M"), (" BNB-NF4 ", "bnb-nf4")]
+)
+def test_a_precision_is_understood_in_other_spellings(written: str, meant: str) -> None:
+    """Words of torch and of llama.cpp, and any capitals."""
+    assert MemoryArguments.model_validate(change_defaults(precision=written)).precision == meant
+
+
+@pytest.mark.parametrize(
+    "name", ["precision", "engine", "context_tokens", "batch_size", "kv_precision", "mode", "devices", "encoder_tokens"]
+)
+@pytest.mark.parametrize("value", [None, [], {}, float("nan"), -1, True, "\0", "x" * 1000, [[[[[]]]]]])
+def test_each_argument_is_named_when_it_is_wrong(name: str, value: object) -> None:
+    """Short sentences, whatever came."""
+    with pytest.raises(BadArgument, match=f"^{name} was") as refusal:
+        MemoryArguments.model_validate(change_defaults(**{name: value}))
+    assert len(str(refusal.value)) < 400
+
 
 APP = App(catalog=load, models=Models())
 ASK: Any = bind_arguments(solve, APP)
@@ -94,18 +129,3 @@ def test_pictures_are_refused() -> None:
     """A pipeline has no tokens to count."""
     with pytest.raises((UnsupportedModel, BadArgument)):
         ASK("stabilityai/stable-diffusion-xl-base-1.0", "l4x1")
-
-
-@pytest.mark.parametrize(
-    ("tpot", "ttft", "words"),
-    [
-        (None, None, "speed is not predicted"),
-        (1.0, 1.04, "about as fast"),
-        (0.5, 1.0, "50 % shorter between tokens"),
-        (3.0, 1.2, "3.0 times as long between tokens; 20 % longer to the first token"),
-        (None, 0.9, "10 % shorter to the first token"),
-    ],
-)
-def test_a_price_in_speed_is_worded(tpot: float | None, ttft: float | None, words: str) -> None:
-    """A twentieth is no change."""
-    assert describe_speed_change(tpot, ttft) == words
