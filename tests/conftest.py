@@ -17,6 +17,10 @@ from running_app import started
 settings.register_profile("any machine", deadline=None)  # how long an example takes depends on what else the machine does
 settings.load_profile("any machine")
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+"""Read when torch is imported, here and in the apps that tests start. Test processes share the cores: with a thread for each core in each
+of them, threads of small products spin while they wait for one another, and a training step takes eight times the processor time."""
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 

@@ -87,7 +87,7 @@ def run(script: str) -> tuple[str, ...]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "script.py"
         file.write_text(script, encoding="utf-8")
-        bare = {"PATH": os.environ["PATH"], "HOME": folder, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
+        bare = {"PATH": os.environ["PATH"], "HOME": folder, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
         done = subprocess.run([sys.executable, str(file)], check=False, capture_output=True, text=True, cwd=folder, env=bare, timeout=240)
     return (*done.stdout.splitlines(), *done.stderr.splitlines(), f"exit {done.returncode}")
 
