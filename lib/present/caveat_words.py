@@ -20,8 +20,8 @@ _MODEL = {
     "architecture_spelling": "'{stated}' is spelled {class} in transformers; counted as that class.",
     "remote_code_as_llama": "{config} needs remote code, which is never run here; every size in it is one of a Llama decoder: counted as "
     "one.",
-    "foreign_model_type": "{config} is no type of transformers, but {class} is a class of it: counted as that class. What the publisher's "
-    "own code does otherwise is not known here.",
+    "foreign_model_type": "{config} is not a model type of transformers, but {class} is one of its classes: counted as that class. Where "
+    "the publisher's own code differs is not known here.",
     "separate_head": "The config states an output head of its own (tie_word_embeddings is false); it is counted, as the published weights "
     "hold it.",
     "unknown_routing": "{architecture} has routed experts but does not say how many of them a token reaches; all are counted as active.",
@@ -140,7 +140,7 @@ _PREDICTION = {
     "offload_typical_host": "Nothing is known of the machine that the card stands in; its processor is taken to be like {silicon}.",
     "layers_split": "{on_gpu} of {layers} layers lie on the GPU, the others in the memory of the processor: the times of both parts add up "
     "({share:.0%} of the bytes of a step are read on the GPU).",
-    "does_not_fit:bill": "The model does not fit {hardware} in this configuration: /recommend tells what does.",
+    "does_not_fit:bill": "The model does not fit {hardware} in this configuration: /recommend lists hardware that it fits.",
     "beyond_context": "Prompt and answer are {asked_tokens} tokens together; the model takes {limit_tokens}.",
     "no_encoder": "The model has no encoder: the {encoder_tokens} encoder tokens are not used.",
     "devices_unused": "{engine} does not split this model over {devices!s} devices, because its heads or widths do not divide by that: it "
@@ -235,7 +235,7 @@ _RUN = {
     "peak_from_resident_set": "On a CPU nothing counts a model's memory by itself: the peak is the weights as loaded and what the app's "
     "process grew by while it answered, whatever else it did meanwhile included.",
     "too_short_for_speed": "One token is too few for a speed: decode_tokens_per_s needs two.",
-    "time_limit": "The answer was ended because its time was up; what is there was written until then.",
+    "time_limit": "The answer was ended because its time was up; it holds what was written until then.",
     "history_cut": "The {messages!s} oldest messages were left out: with them the conversation is longer than {context_tokens:,} tokens.",
     "answer_limit": "The answer is held to {limit_tokens:,} tokens, half of the {context_tokens:,} that a conversation may take on this "
     "device.",
@@ -265,7 +265,7 @@ _HEARTBEAT = {
     "the memory: the floor is that of the arithmetic alone.",
     "not_native": "{device} has no unit for {dtype}: it is converted or worked out element by element, which says little about hardware "
     "that has one.",
-    "tf32": "float32 was multiplied in TF32 here (torch is told to allow it); the floor uses that unit's peak.",
+    "tf32": "float32 was multiplied in TF32 here (a setting of torch allows it); the floor uses that unit's peak.",
     "fewer_iterations": "{timed!s} of {asked!s} products were timed: a run may take {limit_s:.0f} s here.",
     "part_of_a_card": "ZeroGPU gives a part of the card; the floor is the whole card's, so the efficiency shown is lower than that of the "
     "part.",

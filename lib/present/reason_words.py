@@ -310,9 +310,9 @@ GPU_TPU_RULES = {
     "chips_pod": "{answer} chips work together over one interconnect: in this catalog a TPU slice has up to {largest_slice} chips, "
     "a GPU offer up to {largest_gpu_offer} cards.",
     "chips_many": "{answer} chips fit in one TPU slice; a GPU offer of this catalog has up to {largest_gpu_offer} cards.",
-    "training_steps_long": "{answer} steps: compiling once takes little of so long a run, and TPUs are optimised for models that "
+    "training_steps_long": "{answer} steps: compiling once takes little of a run of this length, and TPUs are optimised for models that "
     "train for weeks.",
-    "training_steps_short": "{answer} steps: compiling takes a large part of so short a run.",
+    "training_steps_short": "{answer} steps: compiling takes a large part of a run of this length.",
     "latency_tail": "A TPU reaches its full speed at large batches (v6e can do {v6e_flop_per_byte!s} FLOP per byte read); a limit "
     "on the slowest requests keeps batches small.",
     "batch_large_regular": "Large, regular batches fill a TPU's matrix units.",

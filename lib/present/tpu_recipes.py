@@ -57,7 +57,7 @@ class RecipeChoice:
             ValueError: the offer is not a slice; callers choose among slices.
         """
         if self.offer.tpu is None:
-            raise ValueError(f"{self.offer.id} is no TPU slice")
+            raise ValueError(f"{self.offer.id} is not a TPU slice")
         return self.offer.tpu
 
     @property

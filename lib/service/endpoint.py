@@ -260,7 +260,7 @@ def read_reference(model: object) -> Reference:
     if text[0] in '{["':
         return Reference(kind="config", text=text)
     if len(text) > _SHORT:
-        raise UnknownModel(f"The model has {len(text):,} characters and is no JSON object: {quote_value(text)}. Accepted: {ACCEPTED}.")
+        raise UnknownModel(f"The model has {len(text):,} characters and is not a JSON object: {quote_value(text)}. Accepted: {ACCEPTED}.")
     if "/" not in text and _COUNT.fullmatch(text):
         return Reference(kind="count", text=text)
     name, file = _id(text)

@@ -137,7 +137,7 @@ def read_log(
                 row = result.get("row")
                 rows.append(read_row(row if isinstance(row, dict) else {}))
         except (InvalidInput, UnsupportedModel) as error:
-            complaints.append(f"A result that the job printed is none: {error}")
+            complaints.append(f"A result that the job printed cannot be used: {error}")
     return tuple(rows), tuple(complaints)
 
 

@@ -193,7 +193,7 @@ def _beside(repository: HubModel) -> Mapping[str, Any] | None:
         beside = None
     if not isinstance(beside, dict):
         raise HubGarbage(
-            f"The file hf_quant_config.json of {quote_value(repository.id)} is no JSON object. Paste the model's config.json instead."
+            f"The file hf_quant_config.json of {quote_value(repository.id)} is not a JSON object. Paste the model's config.json instead."
         )
     return beside
 

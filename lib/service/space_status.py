@@ -419,7 +419,7 @@ def _current(flavor: str | None, current: Offer | None, verdict: RightSizing) ->
     elif verdict.rejection is not None:
         why = sentence(verdict.rejection.reason)
     else:
-        why = "The platform tells no hardware for this Space." if flavor is None else f"{flavor} is not among the tiers offered today."
+        why = "The platform does not name this Space's hardware." if flavor is None else f"{flavor} is not among the tiers offered today."
     return fill(
         CurrentTier,
         hardware=flavor,
