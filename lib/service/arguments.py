@@ -122,9 +122,8 @@ def check_choices(name: str, value: object, allowed: Sequence[Choice]) -> tuple[
     Raises:
         BadArgument: not text, empty, or one of them is unknown.
     """
-    if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
-        raise BadArgument(name, describe_value(value), f"a comma-separated list of {_join_names(allowed)}")
-    parts = [check_choice(name, part, allowed) for part in value.split(",") if part.strip()]
+    texts = value.split(",") if isinstance(value, str) and len(value) <= MAX_NAME else []
+    parts = [check_choice(name, part, allowed) for part in texts if part.strip()]
     if not parts:
         raise BadArgument(name, describe_value(value), f"a comma-separated list of {_join_names(allowed)}")
     return tuple(dict.fromkeys(parts))

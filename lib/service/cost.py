@@ -61,7 +61,7 @@ from lib.service.arguments import (
     check_offer,
     check_text,
 )
-from lib.service.endpoint import App, read_reference
+from lib.service.endpoint import App, may_be_sold
 from lib.service.usage import (
     OWN,
     Replicas,
@@ -131,7 +131,6 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
     spec = app.models(arguments.model)
     request = arguments.memory_request(spec, offer, usage)
     on_zerogpu = predict_usage(app.predict, spec, catalog.offer(ZEROGPU_TIER, "zerogpu"), request, usage, catalog.accelerators)
-    on_hub = read_reference(arguments.model).kind == "id" and spec.id and spec.library != "gguf"
     return cost_answer(
         offer,
         usage,
@@ -141,7 +140,7 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
         speed=predict_usage(app.predict, spec, offer, request, usage, catalog.accelerators),
         loads=predict_loads(app.predict, spec, offer, request, usage, catalog.accelerators),
         zerogpu_speed=estimate_or_none(on_zerogpu),
-        offered=app.providers(spec.id) if on_hub and own_price is None else None,
+        offered=app.providers(spec.id) if own_price is None and may_be_sold(arguments.model, spec) else None,
         own_price=own_price,
     )
 
@@ -355,7 +354,7 @@ def ways_to_save(app: App, arguments: SavingArguments) -> WaysToSaveAnswer:
     usage = read_usage(arguments, catalog)
     spec = app.models(arguments.model)
     price = read_own_price(arguments)
-    if price is None and read_reference(arguments.model).kind == "id" and spec.id and spec.library != "gguf":
+    if price is None and may_be_sold(arguments.model, spec):
         price = next(iter(app.providers(spec.id).prices), None)
     request = arguments.memory_request(spec, offer, usage)
     report = find_savings(deploy(app, catalog, spec, offer, request, usage, price))

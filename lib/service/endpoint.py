@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from lib.live.heartbeat import HeartbeatEvent, MatmulCase
     from lib.live.limits import DeviceRates
     from lib.live.measure import MeasuredRun, MeasureRequest, RunStage
+    from lib.model.spec import ModelSpec
     from lib.service.models import Models
     from lib.service.usage import Predict
 
@@ -265,6 +266,11 @@ def read_reference(model: object) -> Reference:
         return Reference(kind="count", text=text)
     name, file = _id(text)
     return Reference(kind="id", text=name, file=file)
+
+
+def may_be_sold(model: object, spec: ModelSpec) -> bool:
+    """Whether providers may sell what was asked about: a model of the Hub, named by its id and not as a GGUF file."""
+    return bool(spec.id) and spec.library != "gguf" and read_reference(model).kind == "id"
 
 
 def _id(text: str) -> tuple[str, str]:

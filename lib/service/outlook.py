@@ -24,7 +24,7 @@ from lib.present.sentences import sentence, way_change_sentence, way_configurati
 from lib.provenance import Caveat
 from lib.service.arguments import DaysPerMonth, Hardware, Model, argument, check_offer, one_of, some_of, whole_number
 from lib.service.cost import cost_answer, deploy, no_way_entry, way_entry
-from lib.service.endpoint import App, read_reference
+from lib.service.endpoint import App, may_be_sold
 from lib.service.recommend import WorkloadArguments
 from lib.service.usage import (
     MAX_REPLICAS,
@@ -100,8 +100,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
     catalog, spec = app.catalog(), app.models(arguments.model)
     own = state_price(OWN, arguments.usd_per_million_input, arguments.usd_per_million_output)
     beside = arguments.beside
-    on_hub = read_reference(arguments.model).kind == "id" and spec.id and spec.library != "gguf"
-    offered = app.providers(spec.id) if PROVIDERS in beside and own is None and on_hub else None
+    offered = app.providers(spec.id) if PROVIDERS in beside and own is None and may_be_sold(arguments.model, spec) else None
     judged = recommend(spec, replace(arguments.workload, platforms=PLATFORMS), catalog)
     usage = _usage(arguments, judged, catalog)
 

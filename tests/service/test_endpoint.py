@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pydantic
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 
 from lib.catalog import load
 from lib.errors import BadArgument, NotSignedIn, UnknownModel
+from lib.model.bundled import find_spec
 from lib.service.arguments import Arguments, argument, own_token, whole_number
-from lib.service.endpoint import App, bind_arguments, read_reference
+from lib.service.endpoint import App, bind_arguments, may_be_sold, read_reference
 from lib.service.models import Models
 
 APP = App(catalog=load, models=Models())
@@ -199,3 +201,14 @@ def test_a_model_is_text(value: object) -> None:
     """The sentence says so."""
     with pytest.raises(BadArgument, match="as text"):
         read_reference(value)
+
+
+def test_providers_are_asked_about_models_of_the_hub_alone() -> None:
+    """Not about a pasted config.json or a count of parameters, nor about a GGUF file: what a provider sells is the model of the id."""
+    name = "meta-llama/Llama-3.1-8B-Instruct"
+    spec = find_spec(name)
+    assert spec is not None
+    assert may_be_sold(f" {name} ", spec)
+    assert not may_be_sold('{"model_type": "llama"}', spec)
+    assert not may_be_sold("8B", spec)
+    assert not may_be_sold(name, replace(spec, library="gguf"))
