@@ -17,6 +17,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Literal, Protocol, get_args
 
+from lib.units import GIB
+
 Engine = Literal["transformers", "vllm", "sglang", "tensorrt-llm", "tgi", "tei", "llama.cpp", "vllm-tpu"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
@@ -119,7 +121,7 @@ class EngineTraits:
 
     def profiled_tokens(self, memory: int | None) -> int:
         """Tokens of the run at start on a device of this many bytes; where they are not known, those of the largest, to be safe."""
-        return next(tokens for gib, tokens in self.batched_tokens if memory is None or memory >= gib * 2**30)
+        return next(tokens for gib, tokens in self.batched_tokens if memory is None or memory >= gib * GIB)
 
     def runs_on(self, silicon: Silicon) -> bool:
         """Whether it runs on this silicon."""

@@ -110,19 +110,21 @@ GGUF_TYPES: tuple[tuple[str, float], ...] = (
 )  # fmt: skip
 """llama.cpp's file types with the bits per weight of an 8B Llama (its `quantize` documentation)."""
 
-_GGUF = tuple(
-    WeightFormat(name=f"gguf:{kind}", title=f"GGUF {kind}", law="gguf", bits=int(bits), takes="llama.cpp", effective_bits=bits)
-    for kind, bits in GGUF_TYPES
-)
+
+def _gguf_formats(types: tuple[tuple[str, float], ...]) -> tuple[WeightFormat, ...]:
+    return tuple(
+        WeightFormat(name=f"gguf:{kind}", title=f"GGUF {kind}", law="gguf", bits=int(bits), takes="llama.cpp", effective_bits=bits)
+        for kind, bits in types
+    )
+
+
+_GGUF = _gguf_formats(GGUF_TYPES)
 _FILES_ONLY: tuple[tuple[str, float], ...] = (
     ("IQ3_XS", 3.44), ("IQ3_XXS", 3.06), ("Q2_K_S", 2.63), ("IQ2_M", 2.56), ("IQ2_S", 2.56), ("IQ2_XS", 2.31), ("IQ2_XXS", 2.06),
     ("IQ1_M", 1.75), ("IQ1_S", 1.56), ("TQ2_0", 2.06), ("TQ1_0", 1.69), ("NVFP4", 4.5), ("Q1_0", 1.13),
 )  # fmt: skip
 """File types whose mix no law here knows, with the bits of their main block type: a file of such a type can be read, not foreseen."""
-_STORED = tuple(
-    WeightFormat(name=f"gguf:{kind}", title=f"GGUF {kind}", law="gguf", bits=int(bits), takes="llama.cpp", effective_bits=bits)
-    for kind, bits in _FILES_ONLY
-)
+_STORED = _gguf_formats(_FILES_ONLY)
 _BY_NAME = {f.name: f for f in (*_FORMATS, *_GGUF, *_STORED)}
 QLORA: Mapping[bool, str] = {False: "bnb-nf4", True: "bnb-nf4-double"}
 """The format of QLoRA's base weights, by whether the scales of its blocks are held in 8 bits."""

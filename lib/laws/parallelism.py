@@ -148,7 +148,7 @@ def layers_on_gpu(*, layers: int, gpu_layers: int) -> int:
 
 def gpu_part(size: int, *, layers: int, on_gpu: int) -> Bytes:
     """The part of what all layers hold that lies on the GPU, rounded up."""
-    return Bytes(-(-size * on_gpu // max(1, layers)))
+    return Bytes(ceil_divide(size * on_gpu, max(1, layers)))
 
 
 def host_buffer_bytes(*, hidden: int, context: int, micro_batch: int) -> Bytes:

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
+from lib import precision
 from lib.catalog.silicon import Accelerator
 from lib.errors import DoesNotFit, LiveError, TooLong
 from lib.laws.forward_pass import Floor, roofline
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
 
 Dtype = Literal["float32", "float16", "bfloat16"]
 DTYPES: tuple[Dtype, ...] = ("float32", "float16", "bfloat16")
-ELEMENT_BYTES: dict[Dtype, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
-SHORT: dict[Dtype, str] = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+SHORT: dict[Dtype, str] = {name: precision.DTYPES[name] for name in DTYPES}
 """The catalog's names of the types."""
+ELEMENT_BYTES: dict[Dtype, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 UNKNOWN_CACHE_BYTES = 256 * 2**20

@@ -52,7 +52,7 @@ class LedgerPlace:
 class LedgerStatus:
     """Where rows are kept, in words; whether that outlives a restart; how many; what is wrong; what is copied to a dataset."""
 
-    kept: str
+    place: str
     lasting: bool
     rows: int
     own_rows: int
@@ -159,7 +159,7 @@ class Ledger:
             lasting, problem = False, f"Another program keeps the file locked; rows that wait to be written: {len(self._late)}."
         elif not lasting:
             where += ", which is lost when the Space restarts (mount a volume and set LEDGER_PATH to keep it)"
-        return LedgerStatus(kept=where, lasting=lasting, rows=rows, own_rows=own_rows, problem=problem)
+        return LedgerStatus(place=where, lasting=lasting, rows=rows, own_rows=own_rows, problem=problem)
 
     def close(self) -> None:
         """Close the file, with the rows that wait written into it if that can be done now; the next use opens it again."""

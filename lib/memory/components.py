@@ -62,7 +62,7 @@ def count_weight_bytes(spec: ModelSpec, precision: str, compute_dtype: str, *, k
     """
     form = weight_format(precision)
     if not spec.tensors:
-        total = -(-round(spec.parameters_total * form.effective_bits) // 8)
+        total = ceil_divide(round(spec.parameters_total * form.effective_bits), 8)
         return WeightBytes(total, (), {"parameters": total}, total, 0, 0, BY_COUNT)
     sizes = group_bytes(spec, precision, compute_dtype, keeps_fp32=keeps_fp32)
     pairs = tuple(zip(spec.tensors, sizes, strict=True))

@@ -35,6 +35,7 @@ from transformers.utils import import_utils
 
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
 from lib.laws.activation import FLOAT32, HALF
+from lib.laws.parallelism import ceil_divide
 from lib.model import parameters
 from lib.model.activations import last_scores, step_inputs
 from lib.model.allocations import CudaOperators
@@ -376,9 +377,9 @@ class Linear4bit(nn.Module):
         self.inputs, self.outputs = _sizes(linear)
         self.dtype = linear.weight.dtype
         count = self.inputs * self.outputs
-        quantized = torch.empty(-(-count // _PACKED), dtype=torch.uint8, device="meta")
-        blocks = -(-count // _BLOCK)
-        scale_bytes = blocks + FLOAT32 * (-(-blocks // _SCALES) + 1) if double else FLOAT32 * blocks
+        quantized = torch.empty(ceil_divide(count, _PACKED), dtype=torch.uint8, device="meta")
+        blocks = ceil_divide(count, _BLOCK)
+        scale_bytes = blocks + FLOAT32 * (ceil_divide(blocks, _SCALES) + 1) if double else FLOAT32 * blocks
         self.weight = nn.Parameter(quantized, requires_grad=False)
         self.scales = nn.Parameter(torch.empty(scale_bytes, dtype=torch.uint8, device="meta"), requires_grad=False)
         self.bias = linear.bias

@@ -441,6 +441,6 @@ def storage_line(status: LedgerStatus) -> str:
     lasts = ", which outlives a restart" if status.lasting else ""  # where it does not, `kept` says so
     wrong = f" {status.problem}" if status.problem else ""
     return (
-        f'<p class="quiet kept" role="status">{escape(rows_words)} New rows are kept in {escape(status.kept)}{lasts}.{escape(wrong)} '
+        f'<p class="quiet kept" role="status">{escape(rows_words)} New rows are kept in {escape(status.place)}{lasts}.{escape(wrong)} '
         f"{escape(status.copied)} A row names the model and the device, never who asked or what was said.</p>"
     )

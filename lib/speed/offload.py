@@ -17,7 +17,7 @@ from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.resolve import UNLIMITED
 from lib.provenance import Caveat, Value
 from lib.speed.batch import SpeedRequest
-from lib.speed.hardware import PCIE_SLOT, TYPICAL_CPUS
+from lib.speed.hardware import TYPICAL_CPUS, find_host_link_rate
 from lib.speed.predict import Band, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart, combine_bands
 from lib.units import GIB, Seconds, TokensPerSecond
 from lib.workload import MemoryRequest
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 class GpuHostSplit(NamedTuple):
     """Which hardware does which part: the GPUs `share` of the bytes that a step reads, the host the rest, in which `host_bytes` lie.
 
-    The GPUs are described without their limit of memory, for what is left to the host does not count against it.
+    The GPUs are described without their limit of memory, for what is left to the host does not count against it. `link` is bytes per second
+    from the host's memory to a GPU.
     """
 
     gpus: Offer | Cards
@@ -39,6 +40,7 @@ class GpuHostSplit(NamedTuple):
     host_bytes: int
     on_gpu: int
     layers: int
+    link: float
     caveats: tuple[Caveat, ...]
 
 
@@ -50,7 +52,8 @@ def split_model(
     Raises:
         BadArgument: another engine than llama.cpp, which alone splits so.
     """
-    if request.gpu_layers is None or hardware.accelerator is None:
+    silicon = hardware.silicon
+    if request.gpu_layers is None or hardware.accelerator is None or silicon is None:
         return None
     memory_request = MemoryRequest(
         precision=request.precision,
@@ -69,7 +72,14 @@ def split_model(
         values = {"needed_gib": (fit.capacity_bytes - fit.free_bytes) / GIB, "capacity_gib": fit.capacity_bytes / GIB}
         caveats = (*caveats, Caveat("does_not_fit", values, variant="offload"))
     return GpuHostSplit(
-        _without_limit(hardware), host, min(1.0, of.gpu_read_bytes / read), read - of.gpu_read_bytes, on_gpu, layers, caveats
+        gpus=_without_limit(hardware),
+        host=host,
+        share=min(1.0, of.gpu_read_bytes / read),
+        host_bytes=read - of.gpu_read_bytes,
+        on_gpu=on_gpu,
+        layers=layers,
+        link=find_host_link_rate(silicon),
+        caveats=caveats,
     )
 
 
@@ -138,7 +148,7 @@ def _prompt_on_host(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate) -
 
     def least(on_gpu_s: float, on_host_s: float) -> Seconds:
         copied = parallelism.copied_prompt_time(
-            on_gpu_s=on_gpu_s, host_bytes=whole_bytes, tokens=tokens, micro_batch=MICRO_BATCH, link=PCIE_SLOT
+            on_gpu_s=on_gpu_s, host_bytes=whole_bytes, tokens=tokens, micro_batch=MICRO_BATCH, link=of.link
         )
         return Seconds(min(on_host_s, copied))
 

@@ -156,7 +156,7 @@ def test_unusable_place_means_memory_and_says_so(tmp_path: Path) -> None:
     assert ledger.own_rows() == (ROW,)
     status = ledger.status()
     assert status.problem is not None
-    assert "memory" in status.kept
+    assert "memory" in status.place
     assert not status.lasting
     assert str(tmp_path) not in f"{status}"
 
@@ -257,8 +257,8 @@ def test_place_follows_the_environment(tmp_path: Path, monkeypatch: pytest.Monke
 def test_status_says_what_a_restart_does() -> None:
     """On a Space without a volume the owner is told how to keep the rows."""
     lost = Ledger(LedgerPlace(path=None, lasting=False, words="a file in the app's own folder")).status()
-    assert "lost when the Space restarts" in lost.kept
-    assert "LEDGER_PATH" in lost.kept
+    assert "lost when the Space restarts" in lost.place
+    assert "LEDGER_PATH" in lost.place
 
 
 @pytest.mark.parametrize(

@@ -139,9 +139,9 @@ def test_the_newest_rows_and_the_rest_behind_a_line() -> None:
 
 def test_where_the_ledger_lies_is_said() -> None:
     """With and without rows, lasting or not, and what is wrong."""
-    status = LedgerStatus(kept="a file", lasting=True, rows=0, own_rows=0, problem=None, copied="Not copied.")
+    status = LedgerStatus(place="a file", lasting=True, rows=0, own_rows=0, problem=None, copied="Not copied.")
     assert "Nothing has been measured yet" in storage_line(status)
     assert "kept in a file, which outlives a restart." in storage_line(status)
     assert "3 rows, 1 of them from this machine." in storage_line(replace(status, rows=3, own_rows=1))
-    lost = storage_line(replace(status, rows=1, own_rows=1, lasting=False, kept="memory, until the app restarts", problem="Full."))
+    lost = storage_line(replace(status, rows=1, own_rows=1, lasting=False, place="memory, until the app restarts", problem="Full."))
     assert "1 row, from this machine. New rows are kept in memory, until the app restarts. Full." in lost

@@ -49,3 +49,11 @@ def test_eight_layers_more_take_the_published_memory() -> None:
     published = [second - first for first, second in pairwise(megabytes for _, megabytes in SWEEP.values())]
     assert steps[1:5] == pytest.approx(published[1:5], rel=0.015)
     assert steps[5] == pytest.approx(published[5], rel=0.06)
+
+
+def test_weights_are_copied_at_the_rate_of_the_cards_own_slot() -> None:
+    """A T4 stands in a PCIe 3.0 slot of 16 GB/s, an L4 in one of 4.0 with 32 GB/s."""
+    assert CODER_14B is not None
+    request = SpeedRequest(precision=FILE, engine="llama.cpp", gpu_layers=8)
+    splits = (split_model(CODER_14B, CATALOG.resolve_hardware(name), request, CATALOG.accelerators) for name in ("t4-medium", "l4x1"))
+    assert [split and split.link for split in splits] == [16e9, 32e9]

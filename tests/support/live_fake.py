@@ -149,7 +149,7 @@ class FakeLedger:
 
     def status(self) -> LedgerStatus:
         count = len(self.held)
-        return LedgerStatus(kept="a file", lasting=True, rows=count, own_rows=count, problem=None, copied="Rows are not copied.")
+        return LedgerStatus(place="a file", lasting=True, rows=count, own_rows=count, problem=None, copied="Rows are not copied.")
 
     def export(self, form: str) -> bytes:
         if self.refusal is not None:
