@@ -240,12 +240,10 @@ class PicturePass:
     modules: int
 
 
-_EMBEDS = frozenset(
-    {
-        "feature-extraction", "sentence-similarity", "fill-mask", "text-classification", "token-classification", "text-ranking",
-        "question-answering", "zero-shot-classification",
-    }
-)  # fmt: skip
+_EMBEDS = frozenset({
+    "feature-extraction", "sentence-similarity", "fill-mask", "text-classification", "token-classification", "text-ranking",
+    "question-answering", "zero-shot-classification",
+})  # fmt: skip
 _HEARS = frozenset({"automatic-speech-recognition", "text-to-speech", "text-to-audio"})
 
 
