@@ -170,13 +170,22 @@ _EXACT = frozenset({"MoE"})
 """Written in other letters these are other words."""
 
 
-def explain_terms(markup: str) -> str:
-    """The markup with the first mention of each term explained; inside links, buttons, code and headings nothing changes.
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i?B|[GTP]FLOP|tokens|ms|s|min|h|%|×|million|billion)(?!\w))")
+_COPIED = frozenset({"code", "pre", "script", "style"})
+"""Elements whose text is copied character by character."""
 
-    Markup of this package writes no bare ">" in an attribute (`lib.present.markup.escape`), so that every tag ends at its first one.
+
+def bind_units(text: str) -> str:
+    """The text with numbers that no line break parts from their units."""
+    return _BEFORE_UNIT.sub("\u00a0", text)
+
+
+def explain_terms(markup: str) -> str:
+    """The markup with the first mention of each term explained, and numbers that no line break parts from their units.
+
+    Inside links, buttons, code and headings no term is explained. Markup of this package writes no bare ">" in an attribute
+    (`lib.present.markup.escape`), so that every tag ends at its first one.
     """
-    if not _WORD.search(markup):
-        return markup
     mentions: set[str] = set()
     silent: list[str] = []
     pieces: list[str] = []
@@ -185,7 +194,8 @@ def explain_terms(markup: str) -> str:
             _follow_tag(piece, silent)
             pieces.append(piece)
         else:
-            pieces.append(piece if silent else _WORD.sub(lambda match: _explain(match[0], mentions), piece))
+            bound = piece if silent and silent[-1] in _COPIED else bind_units(piece)
+            pieces.append(bound if silent else _WORD.sub(lambda match: _explain(match[0], mentions), bound))
     return "".join(pieces)
 
 

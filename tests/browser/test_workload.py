@@ -188,8 +188,24 @@ def test_a_token_gets_into_no_address_and_no_storage(open_page: Open) -> None:
     assert [text for text in written if text and TOKEN in text] == []
 
 
+PARTED = """() => {
+  const found = [], unit = /\\d\\s(?:[KMG]i?B|tokens|ms|s|%)(?![\\w])/g, walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    if (!node.parentElement.closest("[role=tabpanel] .card, [role=tabpanel] table") || !node.parentElement.checkVisibility()) continue;
+    for (const match of node.data.matchAll(unit)) {
+      const range = document.createRange();
+      range.setStart(node, match.index);
+      range.setEnd(node, match.index + match[0].length);
+      if (new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) found.push(match[0]);
+    }
+  }
+  return found;
+}"""
+"""Numbers whose unit stands on the next line."""
+
+
 def test_the_page_is_short_on_a_phone(open_page: Open) -> None:
-    """With all boxes folded no tab is higher than four screens of 844 pixels, and the model's name is not cut."""
+    """With all boxes folded no tab is higher than four screens of 844 pixels, no unit is parted from its number, no model's name is cut."""
     page = open_page(width=390)
     field = page.locator("#model input")
     assert field.evaluate("field => field.scrollWidth <= field.clientWidth")
@@ -205,3 +221,4 @@ def test_the_page_is_short_on_a_phone(open_page: Open) -> None:
         _tab(page, name).click()
         expect(page.locator(f"{answer} .card")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollHeight") <= 4 * 844, name
+        assert page.evaluate(PARTED) == [], name

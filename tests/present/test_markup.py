@@ -227,6 +227,15 @@ def test_what_stays_as_it_is(markup: str) -> None:
     assert explain_terms(markup) == markup
 
 
+@pytest.mark.parametrize("text", ["9.32 GiB", "45 MiB", "34 tokens/s", "4,096 tokens", "91 %", "12 ms", "4.1 × real time", "8.03 billion"])
+def test_a_number_is_not_parted_from_its_unit(text: str) -> None:
+    """In text and headings, but not where it is copied from, in attributes, and before words that only begin so."""
+    number, _, unit = text.partition(" ")
+    assert explain_terms(f"<h2>{text}</h2><p>of {text}.</p>") == f"<h2>{number}\u00a0{unit}</h2><p>of {number}\u00a0{unit}.</p>"
+    for same in (f"<pre><code># {text}</code></pre>", f'<a data-copy="{text}">x</a>', f"<p>{number} moments, {number} GiBs</p>"):
+        assert explain_terms(same) == same
+
+
 def test_text_after_a_silent_element_is_explained() -> None:
     """The stack of open elements ends where they do."""
     assert explain_terms("<p><code>TTFT</code> TTFT</p>").count("data-term=") == 1

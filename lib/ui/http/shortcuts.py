@@ -45,6 +45,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from lib.errors import AdvisorError, InvalidInput
+from lib.present.markup import bind_units
 from lib.ui import fields as ask
 from lib.ui.http.api import (
     CALLS_AT_ONCE,
@@ -202,7 +203,7 @@ class FirstView:
     def markup(self) -> str:
         """The layer with its own style."""
         values, _ = read_link(ask.QUESTION, {})
-        pick = recommend_markup(self._services, ask.EXAMPLE, values).pick.partition('<div class="actions"')[0]
+        pick = bind_units(recommend_markup(self._services, ask.EXAMPLE, values).pick.partition('<div class="actions"')[0])
         layer = (ASSETS / "first.html").read_text(encoding="utf-8")
         title = (ASSETS / "header.html").read_text(encoding="utf-8")
         sheet = f"theme.css?v={self._page.theme_hash}"
