@@ -189,7 +189,8 @@ def test_a_token_gets_into_no_address_and_no_storage(open_page: Open) -> None:
 
 
 PARTED = """() => {
-  const found = [], unit = /\\d\\s(?:[KMG]i?B|tokens|ms|s|%)(?![\\w])/g, walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const found = [], unit = /\\d\\s(?:[KMG]i?B|tokens|ms|s|%)(?![\\w])/g;
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walk.nextNode(); node; node = walk.nextNode()) {
     if (!node.parentElement.closest("[role=tabpanel] .card, [role=tabpanel] table") || !node.parentElement.checkVisibility()) continue;
     for (const match of node.data.matchAll(unit)) {
