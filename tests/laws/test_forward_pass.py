@@ -101,9 +101,9 @@ def test_host_time_adds_layers_steps_and_sequences() -> None:
 
 
 def test_exchange_is_nothing_alone_and_two_all_reduces_a_layer_together() -> None:
-    """Four devices: 2 · 10 layers · (10 µs · log₂ 4 + 2 · 100 · 1000 B / 1 GB/s · 3/4) = 20 · (20 µs + 150 µs) = 3.4 ms."""
+    """Four devices: 2 · 10 layers · (10 µs · log₂ 4 + 2 · 200,000 B / 1 GB/s · 3/4) = 20 · (20 µs + 300 µs) = 6.4 ms."""
     assert float(all_reduce_time(layers=10, devices=1, tokens=100, hidden=1000, latency_s=1e-5, link=1e9)) == 0.0
-    assert float(all_reduce_time(layers=10, devices=4, tokens=100, hidden=1000, latency_s=1e-5, link=1e9)) == pytest.approx(3.4e-3)
+    assert float(all_reduce_time(layers=10, devices=4, tokens=100, hidden=1000, latency_s=1e-5, link=1e9)) == pytest.approx(6.4e-3)
 
 
 @given(weights=TIMES, compute=TIMES, cache=TIMES, host=TIMES, eager=st.booleans())
