@@ -192,10 +192,10 @@ def weight_format(name: str, engine: str = "transformers") -> WeightFormat:
     Raises:
         BadArgument: no such name.
     """
-    found = _BY_NAME.get(FAMILIES[name].get(engine, "") if name in FAMILIES else name)
-    if found is None:
+    form = _BY_NAME.get(FAMILIES[name].get(engine, "") if name in FAMILIES else name)
+    if form is None:
         raise BadArgument("precision", name, ", ".join(NAMES) if name not in FAMILIES else _list_loadable(engine))
-    return found
+    return form
 
 
 def loads(engine: str, precision: str) -> bool:
@@ -240,11 +240,12 @@ def resolve(precision: str, spec: Spec, engine: str = "transformers", accelerato
     Raises:
         BadArgument: no such name, or the engine does not load the format.
     """
-    kept = spec.stored.quantization
-    if kept is not None and kept.method == "gguf":
-        if precision not in {"auto", kept.format}:
-            raise BadArgument("precision", precision, f"auto or {kept.format}, in which the GGUF file is stored; name another file instead")
-        return kept.format
+    quantization = spec.stored.quantization
+    if quantization is not None and quantization.method == "gguf":
+        if precision not in {"auto", quantization.format}:
+            accepted = f"auto or {quantization.format}, in which the GGUF file is stored; name another file instead"
+            raise BadArgument("precision", precision, accepted)
+        return quantization.format
     name = _resolve(precision, spec, engine, accelerator)
     if not loads(engine, name):
         raise BadArgument("precision", name, _list_loadable(engine))

@@ -185,10 +185,10 @@ def fraction(logit: Quantity) -> Array:
 
 
 def achieved_bandwidth(*, by_class: Array, logit: Quantity, class_logit: Array) -> Array:
-    """Bytes per second that are reached: β = max_g β_g · σ(z + z_g).
+    """Bytes per second that are reached, shape (n,): β = max_g β_g · σ(z + z_g).
 
         β_g  the highest datasheet bandwidth of class g among the cards that this card equals or exceeds in both ceilings (the card
-             itself for its own class; 0 where there is none); `by_class` has one column per class
+             itself for its own class; 0 where there is none); `by_class` is of shape (n, classes), `class_logit` of (classes,)
         z    logit of the share reached, by engine and weight format      z_g  by card class      σ  `fraction`
 
     The maximum over classes says that a card whose two ceilings are both higher is never credited with less than the lower card: a faster
@@ -202,9 +202,9 @@ def achieved_bandwidth(*, by_class: Array, logit: Quantity, class_logit: Array) 
 
 
 def achieved_compute(*, by_class: Array, logit: Quantity, class_logit: Array, rows: Quantity, half_rows: Array) -> Array:
-    """FLOP per second that are reached with n rows (tokens) in the step: φ(n) = max_g φ_g · σ(y + y_g) · n / (n + h_g).
+    """FLOP per second that are reached with r rows (tokens) in the step, shape (n,): φ(r) = max_g φ_g · σ(y + y_g) · r / (r + h_g).
 
-    φ_g, y and y_g as in `achieved_bandwidth`; h_g are the rows at which half of the rate is reached, one entry per class. The share
+    φ_g, y and y_g as in `achieved_bandwidth`; h_g, of shape (classes,), are the rows at which half of the rate is reached. The share
     falls with small steps: 128 rows reach 35-47 % of an H100's matmul rate, 512 rows 80 %.
     Limits: one share for all sizes of matrices; power limits under long load are inside the class's share.
 
@@ -360,8 +360,8 @@ def roofline(*, moved_bytes: float, flop: float, bandwidth: float, peak: float |
 
     16.06 GB on 300 GB/s take 53.5 ms, far more than 16.06 GFLOP on 121 TFLOP/s:
 
-    >>> found = roofline(moved_bytes=16.06e9, flop=16.06e9, bandwidth=300e9, peak=121e12)
-    >>> round(found.seconds, 4), found.bound
+    >>> floor = roofline(moved_bytes=16.06e9, flop=16.06e9, bandwidth=300e9, peak=121e12)
+    >>> round(floor.seconds, 4), floor.bound
     (0.0535, 'bandwidth')
     """
     return Floor(memory_s=moved_bytes / bandwidth, compute_s=None if peak is None else flop / peak)

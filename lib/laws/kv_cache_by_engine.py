@@ -273,8 +273,8 @@ def llamacpp_cache(of: CacheQuestion) -> EngineCache:
     windowed = keeps_windows(of.terms)
     for term in of.terms:
         if _is_plain(term):
-            held = cells(term, of.tokens, windowed=windowed, micro_batch=of.micro_batch)
-            sizes.append((term.kind, of.batch * term.layers * term.elements * of.element_bytes * held))
+            count = cells(term, of.tokens, windowed=windowed, micro_batch=of.micro_batch)
+            sizes.append((term.kind, of.batch * term.layers * term.elements * of.element_bytes * count))
         elif is_state(term):
             sizes.append((term.kind, of.batch * term.layers * term.elements * _STATE))
         else:

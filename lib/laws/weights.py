@@ -124,8 +124,8 @@ _MATRIX_BYTES: dict[str, _Matrix] = {
 
 
 def _plain_bytes(tensor: Tensors, element_bytes: int, dtype: str) -> int:
-    held = 4 if tensor.fp32 or (tensor.fp32_in_fp16 and dtype == "fp16") else element_bytes
-    return tensor.count * math.prod(tensor.shape) * held
+    width = 4 if tensor.fp32 or (tensor.fp32_in_fp16 and dtype == "fp16") else element_bytes
+    return tensor.count * math.prod(tensor.shape) * width
 
 
 def converts(tensor: Tensors, form: WeightFormat, *, stored: bool, mixture: bool) -> bool:

@@ -204,13 +204,13 @@ class CacheBytes:
         """As `share`, by the law itself; sequences of whole bytes are asked for once a length, since all laws are linear in the batch."""
         if self._request.kv_element_bytes % 1:
             return sum(ceil_divide(size, self._shares.of(kind)) for kind, size in self.by_kind(tokens, batch).items())
-        known = self._single.get(tokens)
-        if known is None:
+        single = self._single.get(tokens)
+        if single is None:
             if len(self._single) >= _REMEMBERED:
                 self._single.clear()
-            known = tuple((self._shares.of(kind), size) for kind, size in self.by_kind(tokens, 1).items())
-            self._single[tokens] = known
-        return sum(-(-size * batch // parts) for parts, size in known)
+            single = tuple((self._shares.of(kind), size) for kind, size in self.by_kind(tokens, 1).items())
+            self._single[tokens] = single
+        return sum(-(-size * batch // parts) for parts, size in single)
 
     def worst_share(self, tokens: int, batch: int) -> int:
         """The largest `share` at any length up to `tokens`: buffers of unfilled blocks come and go, pages of a TPU shrink once."""

@@ -313,7 +313,7 @@ def _row(of: EngineConfig, stack: LayerStack, prompt_tokens: float, output_token
 
 
 def tabulate(rows: Sequence[Mapping[str, float]], ceilings: Sequence[Ceilings]) -> LawInputs:
-    """N rows, with the ceilings of their devices, as columns."""
+    """N rows, with the ceilings of their devices, as columns of shape (n,), ceilings of (n, card classes + 1)."""
     names = [f.name for f in fields(LawInputs) if f.name not in Ceilings._fields]
     table = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
     columns: dict[str, Any] = {name: table[:, at].astype(DTYPES.get(name, np.float64)) for at, name in enumerate(names)}

@@ -337,7 +337,7 @@ def _widening(of: Sequence[EngineConfig], calibration: Calibration) -> Array:
 
 
 def _ranges(value: Array, half_width: Array, least: Array) -> BandColumn:
-    """Times with their ranges; nothing is below the floor."""
+    """Times with their ranges, in seconds and of shape (n,); nothing is below the floor. `half_width` is in natural logarithms."""
     value = np.maximum(value, least)
     return BandColumn(value=value, low=np.maximum(value * np.exp(-half_width), least), high=value * np.exp(half_width))
 

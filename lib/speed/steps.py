@@ -36,6 +36,8 @@ _ATTENTION_POINTS = 129
 class StepTable:
     """Seconds of steps on a grid, and of attention over prompts.
 
+    `seconds[i][j][k]` is a step with `sequences[i]` that decode, `prefill[j]` tokens of prompts and `cached[k]` tokens of cache each;
+    `attention_seconds[i]` is the attention over a prompt of `attention_tokens[i]`.
     To the prompt of a request the laws add `fixed_s`, its fixed time, and while others decode `steps_waited` decode steps (κ of
     `lib.laws.serving`, 0 where a batch starts together).
     """
@@ -131,7 +133,10 @@ def tabulate_steps(
 
 
 def _prompts(inputs: LawInputs, constants: Constants, prompts: Array, chunks: Sequence[float]) -> tuple[Array, Array]:
-    """Seconds of attention over whole prompts, and the share of a chunk's time that stages at work at the same time leave of it."""
+    """Seconds of attention over whole prompts, and the share of a chunk's time that stages at work at the same time leave of it.
+
+    Each is of the shape of what it is asked for: `prompts` tokens, and `chunks` tokens.
+    """
     lengths = np.append(prompts, np.maximum(chunks, 1.0))
     rows = replace(inputs.take(np.zeros(len(lengths), dtype=np.int64)), prompt_tokens=lengths)
     read = time_prefill(rows, constants, reach_rates(rows, constants), sequences=1.0)
