@@ -199,7 +199,9 @@ def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     rows = [_tier_row(fit, memory) for fit in by_price]
     more = f"more, {sum(fit['fits'] for fit in fits)} of all {len(rows)} fit"
     tools = TableTools(keys=[_tier_keys(fit, memory) for fit in by_price], first=FIRST_ROWS, more=more, search="Search")
-    return table_markup("Where it fits, cheapest first", heads, rows, "tiers", tools)
+    several = len({gib_figure(fit["capacity_bytes"] - fit["free_bytes"]) for fit in fits}) > 1
+    note = '<p class="quiet">What the runtime and its kernels take differs from card to card, and with it the whole.</p>' if several else ""
+    return table_markup("Where it fits, cheapest first", heads, rows, "tiers", tools) + note
 
 
 def _of_length(memory: MemoryAnswer, column: Column) -> list[Column]:
@@ -397,7 +399,8 @@ def precision_table(answers: Sequence[MemoryAnswer], current: str, link: Callabl
     rows = [_precision_row(answer, fits, current, here, link(answer["precision"])) for answer, fits in zip(by_size, holding, strict=True)]
     keys = [_precision_keys(answer, fits) for answer, fits in zip(by_size, holding, strict=True)]
     tools = TableTools(keys=keys, search="Search" if len(rows) > 8 else "")  # noqa: PLR2004  a screen
-    heads = ("Precision", "Memory on a device", "Tiers that hold it", "Cheapest of them", "Longest context there (tokens)")
+    heads = ["Precision", "Memory on a device", "Tiers that hold it", "Cheapest of them"]
+    heads += _of_length(answers[0], "Longest context there (tokens)")
     return table_markup("Every precision that this engine loads, and where it fits", heads, rows, "precisions", tools)
 
 
@@ -416,14 +419,14 @@ def _precision_row(answer: MemoryAnswer, holding: Sequence[FitEntry], current: s
     label += f"<small>{escape(precision.weight_format(name).title)}</small>"
     tiers_judged = len(answer["fits"])
     if not holding:
-        return label, need, f"none of {tiers_judged}", "–", "–"
+        return label, need, f"none of {tiers_judged}", "–", *_of_length(answer, "–")
     first, ids = holding[0], ", ".join(f"<code>{escape(fit['hardware'])}</code>" for fit in holding)
     tiers = f"<details><summary>{len(holding)} of {tiers_judged}</summary>{ids}</details>"
     cheapest = f"{escape(first['name'])}<small>{usd_per_hour(first['usd_per_hour'])} an hour</small>"
-    return label, need, tiers, cheapest, whole(first["max_context_tokens"], "no limit found")
+    return label, need, tiers, cheapest, *_of_length(answer, whole(first["max_context_tokens"], "no limit found"))
 
 
 def _precision_keys(answer: MemoryAnswer, holding: Sequence[FitEntry]) -> tuple[Key, ...]:
     longest = holding[0]["max_context_tokens"] if holding else None
     price = holding[0]["usd_per_hour"] if holding else None
-    return answer["precision"], answer["per_device_bytes"], len(holding), price, longest
+    return answer["precision"], answer["per_device_bytes"], len(holding), price, *_of_length(answer, longest)

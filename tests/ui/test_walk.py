@@ -230,7 +230,21 @@ def test_what_a_model_has_not_is_not_shown(whole: Services) -> None:
         for text in (shown.need, shown.explain, pick, *([head] if head else [])):
             assert (">Cache" in text) == cached
         assert (" cache, " in shown.need) == cached
-        assert ("Longest context" in shown.tiers) == bool(head) == (model != PICTURES)
+        every = memory_boxes.precision_html(
+            whole, model, page_values.asked("memory"), lambda ref, values: memory_tab.memory_question(whole, ref, values).arguments
+        )
+        assert ("Longest context" in shown.tiers) == ("Longest context" in every) == bool(head) == (model != PICTURES)
+
+
+def test_the_memory_of_a_pipeline_is_one_figure(whole: Services) -> None:
+    """Card, row of that hardware, and *Recommend* say the same; cards whose runtime takes another amount are explained."""
+    values = page_values.asked("recommend", hardware="auto")
+    pick = whole.recommend(PICTURES, **workload.recommend_arguments(values))["pick"]
+    shown = memory_tab.memory_markup(whole, PICTURES, page_values.asked("memory"))
+    need = gib(pick["memory"]["per_device_bytes"])
+    assert f'<span class="figure">{need}</span>' in shown.need
+    assert need.split()[0] + " of " + gib(pick["memory"]["capacity_bytes"]) in shown.tiers
+    assert "differs from card to card" in shown.tiers
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
