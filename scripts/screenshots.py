@@ -89,8 +89,8 @@ def _hub() -> Iterator[str]:
     class AnyPerson(Person):  # type: ignore[misc]
         """A person as Gradio's mocked sign-in wants to know one."""
 
-        def described(self) -> dict[str, Any]:
-            return dict(super().described(), avatarUrl="/avatar.png")
+        def to_json(self) -> dict[str, Any]:
+            return dict(super().to_json(), avatarUrl="/avatar.png")
 
     with SpaceStandIn() as hub:
         for platform in ("spaces", "jobs"):  # the bundled prices are shown, as such

@@ -12,7 +12,7 @@ import pytest
 from hub_repos import demo_repos
 from hub_stand_in import StandIn
 from hypothesis import settings
-from running_app import started
+from running_app import start_app
 
 settings.register_profile("any machine", deadline=None)  # how long an example takes depends on what else the machine does
 settings.load_profile("any machine")
@@ -111,5 +111,5 @@ def app_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def app_url(stand_in: StandIn, demo_folder: Path, app_log: Path) -> Iterator[str]:
     """The address of a started app whose Hub is the stand-in."""
-    with started(app_log, HF_ENDPOINT=stand_in.url, DEMO_MODEL=str(demo_folder)) as url:
+    with start_app(app_log, HF_ENDPOINT=stand_in.url, DEMO_MODEL=str(demo_folder)) as url:
         yield url

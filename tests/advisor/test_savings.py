@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from cost_examples import CATALOG, own
+from cost_examples import CATALOG, state_price
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,9 +66,9 @@ def test_rates_compare_whole_offers() -> None:
 
 def test_a_provider_instead_of_a_gpu() -> None:
     """200 requests a day of 512 + 256 tokens at 0.10 and 0.40: 6000 × 0.0001536 - 0.10 = 0.8216 USD instead of 576."""
-    found = way(find_savings(case("8B", "l4x1", price=own("0.10", "0.40"))), "provider")
+    found = way(find_savings(case("8B", "l4x1", price=state_price("0.10", "0.40"))), "provider")
     assert (found.usd_per_month_before, found.usd_per_month) == (576, Decimal("0.8216"))
-    silent = find_savings(case("8B", "l4x1", usage=Usage(), price=own("0.10", "0.40")))
+    silent = find_savings(case("8B", "l4x1", usage=Usage(), price=state_price("0.10", "0.40")))
     assert other(silent, "provider").reason == "traffic_not_stated"
     assert other(find_savings(case("8B", "l4x1")), "provider").reason == "price_unknown"
 
@@ -166,7 +166,7 @@ def test_every_way_saves_fits_and_reads_well(model: str, offer: Offer, engine: s
     """Sorted by what is saved, which is more than nothing; the configuration named really fits with room to spare; a sentence for each."""
     request = MemoryRequest(engine=engine, context_tokens=context, batch_size=batch)  # type: ignore[arg-type]
     found = find_savings(
-        case(model, offer.id, request, Usage(requests_per_day=Decimal(requests), request_s=Decimal(5)), price=own("0.10", "0.40"))
+        case(model, offer.id, request, Usage(requests_per_day=Decimal(requests), request_s=Decimal(5)), price=state_price("0.10", "0.40"))
     )
     saved = [one.saves_usd_per_month for one in found.savings]
     assert saved == sorted(saved, reverse=True)
@@ -188,5 +188,5 @@ def test_every_way_saves_fits_and_reads_well(model: str, offer: Offer, engine: s
 def test_the_provider_bill_is_the_same_as_alone() -> None:
     """No second arithmetic: the way's figure is `bill_tokens` at the same traffic, with the storage that stays."""
     stored = replace(BUSY, storage_gb=Decimal(200))
-    found = way(find_savings(case("8B", "l4x1", usage=stored, price=own("1", "2"))), "provider")
-    assert found.usd_per_month == bill_tokens(own("1", "2"), stored, RULES.providers).total_usd_per_month + Decimal("1.8")
+    found = way(find_savings(case("8B", "l4x1", usage=stored, price=state_price("1", "2"))), "provider")
+    assert found.usd_per_month == bill_tokens(state_price("1", "2"), stored, RULES.providers).total_usd_per_month + Decimal("1.8")

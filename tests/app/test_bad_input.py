@@ -14,7 +14,7 @@ from contract import TINY_CONFIG, TINY_PARAMETERS
 from hub_repos import as_json, demo_faults, llama_8b
 from hub_stand_in import Blob, Repo, StandIn
 from llama import LLAMA_8B_CONFIG
-from running_app import started
+from running_app import start_app
 
 HUNDRED_GB = 100 * 10**9
 BIG_JSON = json.dumps({"model_type": "llama", "padding": [1] * 330_000})  # 0.99 MB
@@ -39,7 +39,7 @@ def hub() -> Iterator[StandIn]:
 @pytest.fixture(scope="module")
 def url(hub: StandIn) -> Iterator[str]:
     """A started app that asks this Hub."""
-    with started(HF_ENDPOINT=hub.url) as address:
+    with start_app(HF_ENDPOINT=hub.url) as address:
         yield address
 
 

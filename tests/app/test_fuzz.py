@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from contract import ARGUMENTS
-from fuzz_runs import SERVED, bad_lines, configs, in_process, questions_of, served, services_behind_stand_in
+from fuzz_runs import SERVED, bad_lines, configs, in_process, questions_of, serve_app, services_behind_stand_in
 from fuzzing import choices_of
 
 
@@ -33,7 +33,7 @@ def test_nonsense_in_process_is_answered_or_refused_in_a_sentence() -> None:
 def test_nonsense_over_http_ends_in_no_bare_500_no_echo_and_no_broken_connection(tmp_path: Path) -> None:
     """By name, by the number of an event, and over MCP; the log stays clean too."""
     log = tmp_path / "log"
-    with served(log) as url:
+    with serve_app(log) as url:
         faults = [fault for run in SERVED.values() for fault in run(url, 200, 11).faults]
     assert faults == []
     assert bad_lines(log) == []

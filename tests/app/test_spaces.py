@@ -25,7 +25,7 @@ from hub_stand_in import Fault
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
-from running_app import started
+from running_app import start_app
 from space_stand_in import FakeSpace, Person, SpaceStandIn
 
 SECONDS = 60
@@ -113,7 +113,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         hub.add(llama_8b("ada/gated-model", gated="auto", readers=frozenset({VISITOR, SERVER})))
         hub.add(llama_8b("ada/private-model", private=True, readers=frozenset({VISITOR, SERVER})))
         settings = {"HOME": str(home), "TMPDIR": str(home / "tmp"), "GRADIO_TEMP_DIR": str(home / "gradio"), "HF_HOME": str(home / "hf")}
-        with started(log, HF_ENDPOINT=hub.url, HF_TOKEN=SERVER, **settings) as url:
+        with start_app(log, HF_ENDPOINT=hub.url, HF_TOKEN=SERVER, **settings) as url:
             yield World(url=url, hub=hub, log=log, home=home)
 
 

@@ -13,7 +13,7 @@ import pytest
 import tiny_chat
 from gradio_client import Client
 from gradio_client.exceptions import AppError
-from zero_emulation import Reply, Scheduler, emulated
+from zero_emulation import Reply, Scheduler, start_emulated_app
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ class Zero(NamedTuple):
 def zero(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zero]:
     """One app for all of this."""
     folder = tiny_chat.save(tmp_path_factory.mktemp("models") / "tiny-instruct")
-    with Scheduler() as scheduler, emulated(scheduler, DEMO_MODEL=str(folder)) as url:
+    with Scheduler() as scheduler, start_emulated_app(scheduler, DEMO_MODEL=str(folder)) as url:
         quiet: dict[str, Any] = {"analytics_enabled": False, "verbose": False}
         yield Zero(scheduler, Client(url, headers={"x-ip-token": VISITOR}, **quiet), Client(url, **quiet))
 
@@ -47,7 +47,7 @@ def _granted(zero: Zero) -> None:
 
 def test_it_reported_for_duty(zero: Zero) -> None:
     """The decorated functions were there before the launch: else the platform stops the Space."""
-    assert len(zero.scheduler.asked("/startup-report")) == 1
+    assert len(zero.scheduler.list_queries("/startup-report")) == 1
 
 
 def test_the_chat_streams_from_the_gpu(zero: Zero) -> None:
@@ -58,18 +58,18 @@ def test_the_chat_streams_from_the_gpu(zero: Zero) -> None:
     assert items[-1]["metrics"]["device"].startswith("ZeroGPU large")
     assert 1 <= items[-1]["metrics"]["output_tokens"] <= 12
     assert items[-1]["metrics"]["precision"] == "bf16"
-    asked = zero.scheduler.asked("/schedule")[-1]
+    asked = zero.scheduler.list_queries("/schedule")[-1]
     assert (asked["token"], asked["gpuSize"]) == (VISITOR, "large")
     (told,) = [caveat["message"] for caveat in items[-1]["caveats"] if caveat["code"] == "quota_asked"]
     assert f"= {asked['durationSeconds']} s of your quota" in told
     assert int(asked["durationSeconds"]) < 60  # the platform's default
-    assert zero.scheduler.wait_for("/release", len(zero.scheduler.asked("/schedule")))
-    assert zero.scheduler.asked("/release")[-1]["fail"] == "false"
+    assert zero.scheduler.wait_for("/release", len(zero.scheduler.list_queries("/schedule")))
+    assert zero.scheduler.list_queries("/release")[-1]["fail"] == "false"
 
 
 def test_a_stop_gives_the_gpu_back(zero: Zero) -> None:
     """The visitor stops in the middle: the GPU is released although the answer had long to go, and the next visitor is answered."""
-    before = len(zero.scheduler.asked("/release"))
+    before = len(zero.scheduler.list_queries("/release"))
     job = zero.visitor.submit("Tell me everything", [], 256, 0.7, api_name="/chat")
     for item in job:
         if item["stage"] == "writing":
@@ -125,11 +125,11 @@ def test_a_queue_that_is_waited_for(zero: Zero) -> None:
 
 def test_what_is_refused_before_a_gpu_is_asked_for(zero: Zero) -> None:
     """A message that cannot be answered costs nobody quota."""
-    before = len(zero.scheduler.asked("/schedule"))
+    before = len(zero.scheduler.list_queries("/schedule"))
     for arguments in (("x" * 600, [], 4, 0.7), ("a", [{"role": "system", "content": "x"}], 4, 0.7), ("a", [], 1e99, 0.7)):
         with pytest.raises(AppError, match=r"(message|history|max_new_tokens).* was "):
             zero.visitor.predict(*arguments, api_name="/chat")
-    assert len(zero.scheduler.asked("/schedule")) == before
+    assert len(zero.scheduler.list_queries("/schedule")) == before
 
 
 def test_a_run_that_is_killed(zero: Zero) -> None:
@@ -138,10 +138,10 @@ def test_a_run_that_is_killed(zero: Zero) -> None:
     for item in job:
         if item["stage"] == "writing":
             break
-    os.kill(int(zero.scheduler.asked("/allow")[-1]["pid"]), signal.SIGKILL)
+    os.kill(int(zero.scheduler.list_queries("/allow")[-1]["pid"]), signal.SIGKILL)
     with pytest.raises(AppError, match="ended from outside before it was done"):
         job.result()
-    assert zero.scheduler.asked("/release")[-1]["fail"] == "true"
-    processes = len(zero.scheduler.asked("/allow"))
+    assert zero.scheduler.list_queries("/release")[-1]["fail"] == "true"
+    processes = len(zero.scheduler.list_queries("/allow"))
     assert zero.visitor.predict("Hello", [], 2, 0.7, api_name="/chat")["stage"] == "done"
-    assert len(zero.scheduler.asked("/allow")) == processes + 1
+    assert len(zero.scheduler.list_queries("/allow")) == processes + 1

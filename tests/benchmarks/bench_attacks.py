@@ -35,7 +35,7 @@ from fuzzing import bundled_configs
 from hub_repos import as_json
 from hub_stand_in import Blob, Fault, Repo
 from llama import LLAMA_8B_CONFIG, llama_config
-from running_app import started
+from running_app import start_app
 from space_stand_in import SpaceStandIn
 
 BODY_BYTES = 4 * 2**20 - 1024
@@ -367,7 +367,7 @@ def main() -> None:
     options = parser.parse_args()
     with SpaceStandIn() as hub:
         hub.add(nested_index())
-        with started(HF_ENDPOINT=hub.url) as url:
+        with start_app(HF_ENDPOINT=hub.url) as url:
             app = process_of(url)
             posts(url, "/gradio_api/run/estimate_memory", json.dumps({"data": [json.dumps(LLAMA_8B_CONFIG)]}).encode(), 3, 1)
             posts(url, CHEAP[0], b'{"data": []}', 20, 2)

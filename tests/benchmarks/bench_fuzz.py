@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from fuzz_runs import SERVED, SHOWN, bad_lines, configs, in_process, served
+from fuzz_runs import SERVED, SHOWN, bad_lines, configs, in_process, serve_app
 
 COUNTS = {"process": 100_000, "configs": 3_000, "http": 5_000, "events": 5_000, "mcp": 3_000}
 
@@ -27,7 +27,7 @@ def run_served(counts: dict[str, int], seed: int) -> bool:
     clean = True
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        with served(log) as url:
+        with serve_app(log) as url:
             for part, count in counts.items():
                 clean &= SERVED[part](url, count, seed).show()
         bad = bad_lines(log)

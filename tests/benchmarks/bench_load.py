@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from bench_attacks import cpu_s, process_of, resident_mib
-from running_app import started
+from running_app import start_app
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 EMPTY = "tests/benchmarks/empty_gradio.py"
@@ -95,7 +95,7 @@ def main() -> None:
     options = parser.parse_args()
     wanted = {name: case for name, case in CASES.items() if not options.only or name in options.only.split(",")}
     for script in dict.fromkeys(script for script, _ in wanted.values()):
-        with started(script=script) as url:
+        with start_app(script=script) as url:
             for name, (where, request) in wanted.items():
                 if where != script:
                     continue

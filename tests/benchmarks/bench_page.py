@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from running_app import started  # noqa: E402  the folder of the tests' helpers
+from running_app import start_app  # noqa: E402  the folder of the tests' helpers
 
 SHIFTS = """window.shifted = 0;
 new PerformanceObserver((list) => { for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifted += one.value; })
@@ -72,8 +72,8 @@ def main() -> None:
     rows: dict[str, list[dict[str, float]]] = {}
     drags = []
     with (
-        started(HF_HUB_OFFLINE="1") as ours,
-        started(script=str(ROOT / "tests" / "benchmarks" / "empty_gradio.py")) as empty,
+        start_app(HF_HUB_OFFLINE="1") as ours,
+        start_app(script=str(ROOT / "tests" / "benchmarks" / "empty_gradio.py")) as empty,
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 import httpx
 import psutil
-from fuzz_runs import bad_lines, served
+from fuzz_runs import bad_lines, serve_app
 from fuzzing import Fuzzer
 from llama import LLAMA_8B_CONFIG
 
@@ -256,7 +256,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        with served(log) as url:
+        with serve_app(log) as url:
             samples, crowd = soak(url, options.minutes, options.clients, options.share)
         bad = bad_lines(log)
     outcomes = sum((client.outcomes for client in crowd), Counter[str]())

@@ -15,7 +15,7 @@ import pytest
 from hub_repos import llama_8b
 from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, STILL, WAIT_MS, Open, open_box
 from playwright.sync_api import Browser, Page, expect
-from running_app import started
+from running_app import start_app
 from space_stand_in import FakeEndpoint, FakeSpace, Person, SpaceStandIn
 
 pytestmark = pytest.mark.browser
@@ -33,8 +33,8 @@ STAGES = """() => { window.passed = []; new MutationObserver(() => {
 class Known(Person):
     """A person as Gradio's mock wants to know it."""
 
-    def described(self) -> dict[str, Any]:
-        return super().described() | {"avatarUrl": "/x.png"}
+    def to_json(self) -> dict[str, Any]:
+        return super().to_json() | {"avatarUrl": "/x.png"}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def app_url(hub: SpaceStandIn, log: Path) -> Iterator[str]:
     """An app with a token in its environment, and no sign-in."""
-    with started(log=log, HF_ENDPOINT=hub.url, HF_TOKEN=SERVER) as url:
+    with start_app(log=log, HF_ENDPOINT=hub.url, HF_TOKEN=SERVER) as url:
         yield url
 
 
@@ -88,7 +88,7 @@ def _tokens(hub: SpaceStandIn) -> set[str]:
 
 def test_sign_in_look_switch_confirm_watch(browser: Browser, hub: SpaceStandIn) -> None:
     """The whole way with the sign-in: the price stands on the button, the stages pass by, and only the visitor's token was sent."""
-    with started(HF_ENDPOINT=hub.url, HF_TOKEN=SERVER, MOCK_LOGIN="1") as url:
+    with start_app(HF_ENDPOINT=hub.url, HF_TOKEN=SERVER, MOCK_LOGIN="1") as url:
         page = browser.new_context().new_page()
         page.set_default_timeout(WAIT_MS)
         page.goto(f"{url}/?tab=space")

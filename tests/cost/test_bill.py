@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from cost_examples import CATALOG, L4, RULES, own
+from cost_examples import CATALOG, L4, RULES, state_price
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stated_speed import stated_speed
@@ -265,9 +265,9 @@ def test_traffic_beyond_the_hardware_is_said() -> None:
 def test_paying_per_token() -> None:
     """1000 requests a day of 512 + 256 tokens at 0.10 and 0.40: 30000 × (51.2 + 102.4) / 10⁶ = 4.608, less 2 USD of PRO credits."""
     usage = Usage(requests_per_day=Decimal(1000), account="pro")
-    bill = bill_tokens(own("0.10", "0.40"), usage, RULES.providers)
+    bill = bill_tokens(state_price("0.10", "0.40"), usage, RULES.providers)
     assert bill.total_usd_per_month == Decimal("2.608")
     assert [part.usd_per_month for part in bill.parts] == [Decimal("1.536"), Decimal("3.072"), Decimal(-2)]
     assert bill.usd_per_request == Decimal("0.0001536")
-    small = bill_tokens(own("0.10", "0.40"), Usage(requests_per_day=Decimal(10), account="free"), RULES.providers)
+    small = bill_tokens(state_price("0.10", "0.40"), Usage(requests_per_day=Decimal(10), account="free"), RULES.providers)
     assert small.total_usd_per_month == 0  # 0.04608 within the free 0.10

@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from cost_examples import CATALOG, L4, RULES, own
+from cost_examples import CATALOG, L4, RULES, state_price
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stated_speed import stated_speed
@@ -23,12 +23,12 @@ def crossing(found: tuple[BreakEvenPoint, ...], below: str, above: str) -> Break
 
 def test_per_token_against_always_on() -> None:
     """A request of 512 + 256 tokens at 0.10 and 0.40 costs 0.0001536; (576 + 2) / (30 × 0.0001536) = 125434.03 requests a day."""
-    found = crossing(find_break_even(L4, Usage(account="pro"), RULES, price=own("0.10", "0.40")), "per_token", "always_on")
+    found = crossing(find_break_even(L4, Usage(account="pro"), RULES, price=state_price("0.10", "0.40")), "per_token", "always_on")
     assert round(found.requests_per_day or 0, 2) == Decimal("125434.03")
     assert found.usd_per_month == 576
     assert found.within_capacity is None
     # at 13.25 s each, one at a time, 86400 / 13.25 = 6520 a day are all that it serves
-    timed = find_break_even(L4, Usage(account="pro"), RULES, price=own("0.10", "0.40"), speed=stated_speed())
+    timed = find_break_even(L4, Usage(account="pro"), RULES, price=state_price("0.10", "0.40"), speed=stated_speed())
     assert crossing(timed, "per_token", "always_on").within_capacity is False
 
 
@@ -36,7 +36,7 @@ def test_per_token_against_always_on() -> None:
 @given(answer=st.integers(10, 5000), sleep=st.integers(60, 7200), hours=st.integers(1, 24))
 def test_per_token_against_sleeping(answer: int, sleep: int, hours: int) -> None:
     """One request a day less and paying per token is not dearer; at the crossing it is."""
-    price, usage = own("1", str(answer)), Usage(sleep_after_s=Decimal(sleep), hours_per_day=Decimal(hours), request_s=Decimal(5))
+    price, usage = state_price("1", str(answer)), Usage(sleep_after_s=Decimal(sleep), hours_per_day=Decimal(hours), request_s=Decimal(5))
     found = crossing(find_break_even(L4, usage, RULES, price=price), "per_token", "sleeping")
     assert found.requests_per_day is not None
     at = replace(usage, requests_per_day=found.requests_per_day)
@@ -76,7 +76,7 @@ def test_zerogpu_against_per_token(answer: str, requests: Decimal | None) -> Non
     At 512 × 0.50 / 10⁶ + 256 × 500 / 10⁶ = 0.128 a request ZeroGPU is never dearer.
     """
     usage = Usage(seconds_on_gpu=Decimal(20), account="pro")
-    price = own("0.50", answer)
+    price = state_price("0.50", answer)
     found = find_break_even(L4, usage, RULES, price=price, zerogpu=CATALOG.offer("zero-a10g"))[-1]
     assert (found.below, found.above) == ("zerogpu", "per_token")
     assert (None if found.requests_per_day is None else round(found.requests_per_day, 2)) == requests
@@ -84,9 +84,9 @@ def test_zerogpu_against_per_token(answer: str, requests: Decimal | None) -> Non
 
 def test_free_hardware_has_nothing_to_cross() -> None:
     """cpu-basic and ZeroGPU have no bill, a month without days neither."""
-    assert find_break_even(CATALOG.offer("cpu-basic", "spaces"), Usage(), RULES, price=own("1", "1")) == ()
-    assert find_break_even(CATALOG.offer("zero-a10g"), Usage(), RULES, price=own("1", "1")) == ()
-    assert find_break_even(L4, Usage(days_per_month=Decimal(0)), RULES, price=own("1", "1")) == ()
+    assert find_break_even(CATALOG.offer("cpu-basic", "spaces"), Usage(), RULES, price=state_price("1", "1")) == ()
+    assert find_break_even(CATALOG.offer("zero-a10g"), Usage(), RULES, price=state_price("1", "1")) == ()
+    assert find_break_even(L4, Usage(days_per_month=Decimal(0)), RULES, price=state_price("1", "1")) == ()
 
 
 ZERO = CATALOG.offer("zero-a10g", "zerogpu")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from cost_examples import CATALOG, L4, RULES, own
+from cost_examples import CATALOG, L4, RULES, state_price
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stated_speed import stated_speed
@@ -116,7 +116,7 @@ def test_at_no_hours_nothing_is_served() -> None:
 def test_break_even_states_the_share_of_the_hardware_at_its_best() -> None:
     """(576 + 0.10) / 30 / 0.0001536 = 125,021.7 requests of 13.25 s: at one at a time 19.2 times the day, at 32 in flight 0.599 of it."""
     best = find_best_load(Decimal("0.80"), (at(32, rate=500.0),))
-    (point,) = find_break_even(L4, Usage(), RULES, price=own("0.10", "0.40"), speed=SPEED, best=best)
+    (point,) = find_break_even(L4, Usage(), RULES, price=state_price("0.10", "0.40"), speed=SPEED, best=best)
     assert point.within_capacity is False
     assert point.best_concurrency == 32
     assert round(point.best_utilisation or 0, 3) == Decimal("0.599")

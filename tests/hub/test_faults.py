@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from hub_repos import TINY, as_json, header, llama_8b, packed, safetensors
+from hub_repos import TINY, as_json, header, llama_8b, pack_file, safetensors
 from hub_stand_in import Blob, Fault, Repo, StandIn
 from huggingface_hub import constants
 from hypothesis import given, settings
@@ -398,7 +398,7 @@ json_values = st.recursive(
 def test_a_well_formed_header_is_read_to_the_byte(made: dict[str, tuple[str, tuple[int, ...]]]) -> None:
     """Names, shapes and the sum of bytes come back as they were written."""
     entries, size = header(made)
-    blob = packed(entries, size)
+    blob = pack_file(entries, size)
     length = header_length(blob.head[:8], "x", blob.size)
     found = parse_safetensors(blob.head[8 : 8 + length], "x", blob.size - 8 - length)
     assert {name: (tensor.dtype, tensor.shape) for name, tensor in found.tensors.items()} == made

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType, GGUFWriter
-from hub_repos import LLAMA_8B, TINY, as_json, dense_135, experts_135, llama_8b, safetensors, sharded
+from hub_repos import LLAMA_8B, TINY, as_json, dense_135, experts_135, llama_8b, safetensors, shard_tensors
 from hub_stand_in import Blob, Fault, Repo, StandIn
 from huggingface_hub import constants
 from llama import LLAMA_8B_CONFIG
@@ -326,7 +326,7 @@ def test_a_repository_without_weights_says_so(hub: StandIn) -> None:
 
 def test_index_and_files_that_disagree_are_told(hub: StandIn) -> None:
     """Files are believed; the index's other total and missing tensor become caveats."""
-    files = sharded(TINY, 2)
+    files = shard_tensors(TINY, 2)
     index = json.loads(bytes(files["model.safetensors.index.json"]))  # type: ignore[arg-type]
     index["metadata"]["total_size"] += 1
     index["weight_map"]["ghost"] = "model-00001-of-00002.safetensors"

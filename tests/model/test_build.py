@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from model_facts import LLAMA, config, counted, facts
+from model_facts import LLAMA, config, facts, list_counted_ids
 
 from lib.errors import BadConfig, UnsupportedModel
 from lib.model.build import build
@@ -25,7 +25,7 @@ def tensors_of(name: str) -> tuple[TensorGroup, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", counted())
+@pytest.mark.parametrize("name", list_counted_ids())
 def test_parameters_equal_the_exact_count(name: str) -> None:
     """Total, active and component counts equal the recorded facts, to the last parameter."""
     row, tensors = facts()[name], tensors_of(name)

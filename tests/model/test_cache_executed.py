@@ -21,8 +21,8 @@ from lib.model.layer_dedup import holds_cache
 @pytest.mark.parametrize("case", kv_truth.cases())
 def test_every_measurement_of_a_shrunken_model(case: str) -> None:
     """Bytes after the prefill and after three more steps, in both dtypes, for every batch and length that was measured."""
-    terms = kv_truth.executed(case)
-    for run in kv_truth.measured(case):
+    terms = kv_truth.execute_cache(case)
+    for run in kv_truth.read_runs(case):
         for tokens, held in ((run.prefill_tokens, run.prefill_bytes), (run.tokens, run.bytes)):
             law = cache_bytes(terms, tokens=tokens, batch=run.batch, element_bytes=run.element_bytes, encoder_tokens=run.encoder_tokens)
             assert law == held, (run, tokens)
@@ -60,7 +60,7 @@ def test_encoders_keep_no_cache(name: str) -> None:
 
 def test_the_cache_dtype_is_told_apart() -> None:
     """Qwen3-Next: recurrent states are float32 whatever the model, convolution states and keys follow it."""
-    dtypes = {term.holds: term.dtype for term in kv_truth.executed("qwen3_next/3-linear-1-full-default")}
+    dtypes = {term.holds: term.dtype for term in kv_truth.execute_cache("qwen3_next/3-linear-1-full-default")}
     assert dtypes == {"convolution state": "model", "recurrent state": "float32", "keys and values": "model"}
 
 
@@ -89,7 +89,7 @@ def test_the_model_is_left_as_it_was(case: str, dtype: str) -> None:
 def test_a_model_built_in_float32_is_told_the_same() -> None:
     """The runs are in half precision whatever the model was built in; else a float32 state could not be seen as fixed."""
     case = "mamba2/mamba2"
-    assert run_cache(build(kv_truth.cases()[case]["config"], "float32")) == kv_truth.executed(case)
+    assert run_cache(build(kv_truth.cases()[case]["config"], "float32")) == kv_truth.execute_cache(case)
 
 
 def test_a_state_inside_the_modules_is_refused() -> None:

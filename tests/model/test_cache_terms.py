@@ -26,15 +26,15 @@ DIFFERS = {
 @pytest.mark.parametrize("case", [case for case in kv_truth.cases() if case not in DIFFERS])
 def test_it_agrees_with_the_executed_cache(case: str) -> None:
     """Equal elements for every growth, span and dtype: equal bytes at every length and batch."""
-    assert terms_agree(kv_truth.executed(case), derive_terms(kv_truth.built(case).config))
+    assert terms_agree(kv_truth.execute_cache(case), derive_terms(kv_truth.build_case(case).config))
 
 
 @pytest.mark.parametrize("case", DIFFERS)
 def test_where_it_has_no_answer_it_says_so(case: str) -> None:
     """No number is made up, and the executed terms stand as they are."""
-    built = kv_truth.built(case)
+    built = kv_truth.build_case(case)
     assert derive_terms(built.config) is None
-    assert name_terms(kv_truth.executed(case), built.config) == kv_truth.executed(case)
+    assert name_terms(kv_truth.execute_cache(case), built.config) == kv_truth.execute_cache(case)
 
 
 @pytest.mark.parametrize("name", kv_truth.full_size())
@@ -50,7 +50,7 @@ def test_published_models_to_the_byte(name: str) -> None:
 
 def test_kinds_of_a_hybrid() -> None:
     """Gemma 3: 7 sliding layers to 1 full one, each with keys and values of 2 heads of width 32."""
-    terms = derive_terms(kv_truth.built("gemma3_text/5-to-1-default").config)
+    terms = derive_terms(kv_truth.build_case("gemma3_text/5-to-1-default").config)
     assert terms is not None
     assert {(term.kind, term.layers, term.elements) for term in terms} == {
         ("sliding window", 7, 2 * 2 * 32),
@@ -60,8 +60,8 @@ def test_kinds_of_a_hybrid() -> None:
 
 def test_executed_terms_take_the_kinds_of_the_closed_form() -> None:
     """DeepSeek V3: the run shows keys and values of some width; the configuration knows them as a latent vector."""
-    assert {term.kind for term in kv_truth.executed("deepseek_v3/mla")} == {"latent attention (MLA)"}
-    assert {term.kind for term in kv_truth.executed("llama4_text/chunked-attention")} == {"chunked attention", "full attention"}
+    assert {term.kind for term in kv_truth.execute_cache("deepseek_v3/mla")} == {"latent attention (MLA)"}
+    assert {term.kind for term in kv_truth.execute_cache("llama4_text/chunked-attention")} == {"chunked attention", "full attention"}
 
 
 @given(

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_facts import LLAMA, config, counted
+from model_facts import LLAMA, config, list_counted_ids
 
 from lib.errors import BadConfig
 from lib.model.config import MAX_CHARACTERS, check_config, parse_config
@@ -60,7 +60,7 @@ def test_a_long_flat_list_is_refused() -> None:
 
 def test_every_published_configuration_passes() -> None:
     """The bounds refuse none of the bundled configurations, infinite time limits of Mamba included."""
-    for name in counted():
+    for name in list_counted_ids():
         text = json.dumps(config(name))
         assert parse_config(text) == json.loads(text)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from live_fake import GIB, expected, measured, metrics, row
+from live_fake import GIB, make_measurement, make_prediction, metrics, row
 
 from lib.live.ledger import LedgerStatus
 from lib.present.live_measurements import (
@@ -65,24 +65,24 @@ def test_the_bars_are_drawn_on_one_scale() -> None:
 
 def test_a_measurement_beside_its_prediction() -> None:
     """The verdict first; a row for each figure; a pasted config is called that."""
-    card = measure_card(measured(), "Qwen/Qwen3-0.6B")
+    card = measure_card(make_measurement(), "Qwen/Qwen3-0.6B")
     assert '<em class="badge fits">prediction confirmed</em> Memory: predicted 4.0% less' in card
     assert "4 % too low" in card
     assert 'aria-label="Measurement"' in card
-    assert "the pasted config with random weights in bf16" in measure_card(measured(model=""), "{}")
-    assert '<em class="badge lacks">not valid</em>' in measure_card(measured(verdict={"code": "invalid", "message": "No."}), "x")
-    text = measure_text(measured(), "Qwen/Qwen3-0.6B")
+    assert "the pasted config with random weights in bf16" in measure_card(make_measurement(model=""), "{}")
+    assert '<em class="badge lacks">not valid</em>' in measure_card(make_measurement(verdict={"code": "invalid", "message": "No."}), "x")
+    text = measure_text(make_measurement(), "Qwen/Qwen3-0.6B")
     assert "Peak memory: 1.04 GiB, predicted 1.00 GiB (4 % too low)" in text
-    assert measure_csv(measured()).splitlines()[3] == "peak_bytes,1118481067,1073741824,-0.04"
+    assert measure_csv(make_measurement()).splitlines()[3] == "peak_bytes,1118481067,1073741824,-0.04"
 
 
 def test_what_is_expected_of_a_run() -> None:
     """1 GiB + 10 MiB + 20 MiB + 0.5 GiB = 1.53 GiB of 9; 0.5 s + 64 / 12.5 = 5.62 s of 120."""
-    card = expected_card(expected(), "Qwen/Qwen3-0.6B")
+    card = expected_card(make_prediction(), "Qwen/Qwen3-0.6B")
     assert "weights 1.00 GiB + cache 10 MiB + activations 20 MiB + the process&#x27;s own" in card.replace("'", "&#x27;")
     assert "at most 1.53 GiB" in card
     assert "A run may take 9.00 GiB of the 10.0 GiB that are free. Predicted time 5.62 s; a run may take 120 s." in card
-    assert "most likely the run will be refused" in expected_card(expected() | {"limit_s": 5.0}, "Qwen/Qwen3-0.6B")
+    assert "most likely the run will be refused" in expected_card(make_prediction() | {"limit_s": 5.0}, "Qwen/Qwen3-0.6B")
 
 
 def test_the_scatter_holds_every_row_with_both_ends() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import NASTY, parsed, texts
+from commands import NASTY, parse_words, texts
 from huggingface_hub import SpaceCard
 from huggingface_hub.cli.hf import app as hf
 from hypothesis import given, settings
@@ -194,7 +194,7 @@ def test_the_gguf_file_that_was_named_is_served(model: str, words: str) -> None:
     assert served.endswith("-ngl 24")
     offer = next(row for row in CATALOG.on(["endpoints"]) if row.accelerator == "T4" and row.endpoint is not None)
     made = write_setup(place | {"platform": "endpoints", "hardware": offer.id, "sdk": ""}, CATALOG, model=model, context_tokens=8192)
-    assert parsed(hf, shlex.split(str(made.command))[1:])[1]["repo"] == "org/m-GGUF"
+    assert parse_words(hf, shlex.split(str(made.command))[1:])[1]["repo"] == "org/m-GGUF"
 
 
 @pytest.mark.parametrize(("place", "image", "flags"), SERVED, ids=lambda value: value if isinstance(value, str) else value["engine"])
@@ -202,7 +202,7 @@ def test_a_server_runs_as_a_job(place: dict[str, Any], image: str, flags: str) -
     """The installed client's parser reads the line: flavor, port, image, and the server's command word by word."""
     made = write_setup(place | {"platform": "jobs", "sdk": ""}, CATALOG, model=MODEL, context_tokens=8192, sequences=4)
     assert (made.front_matter, made.dockerfile, made.requirements) == (None, None, None)
-    name, read = parsed(hf, shlex.split(str(made.command))[1:])
+    name, read = parse_words(hf, shlex.split(str(made.command))[1:])
     assert name == "run"
     assert (str(read["flavor"]), [*read["expose"]], [*read["secrets"]]) == (place["hardware"], [8000], ["HF_TOKEN"])
     assert str(read["image"]).startswith(image)
@@ -214,7 +214,7 @@ def test_a_server_runs_as_an_endpoint(place: dict[str, Any], image: str, flags: 
     """The same for Inference Endpoints, which start the engines that they manage: the model is mounted, devices have an option."""
     offer = next(row for row in CATALOG.on(["endpoints"]) if row.accelerator == place["accelerator"] and row.endpoint is not None)
     made = write_setup(place | {"platform": "endpoints", "hardware": offer.id, "sdk": ""}, CATALOG, model=MODEL, context_tokens=8192)
-    name, read = parsed(hf, shlex.split(str(made.command))[1:])
+    name, read = parse_words(hf, shlex.split(str(made.command))[1:])
     assert name == "deploy"
     assert offer.endpoint is not None
     assert (read["repo"], read["vendor"], read["region"]) == (MODEL, offer.endpoint.vendor, offer.endpoint.regions[0])
@@ -232,7 +232,7 @@ def test_devices_of_a_server() -> None:
     place = entry("spaces", "l4x4", "L4", "vllm", "bf16", "docker") | {"devices": 4}
     assert '"--tensor-parallel-size", "4"' in str(write_setup(place, CATALOG, model=MODEL).dockerfile)
     at_endpoints = place | {"platform": "endpoints", "hardware": "aws-nvidia-l4-x4", "sdk": ""}
-    _, read = parsed(hf, shlex.split(str(write_setup(at_endpoints, CATALOG, model=MODEL).command))[1:])
+    _, read = parse_words(hf, shlex.split(str(write_setup(at_endpoints, CATALOG, model=MODEL).command))[1:])
     assert read["tensor_parallel_size"] == 4
     assert "--tensor-parallel-size" not in read["container_args"]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 import tiny_chat
-from commands import NASTY, parsed, texts
+from commands import NASTY, parse_words, texts
 from gradio_client import Client
 from huggingface_hub import HfApi
 from huggingface_hub.cli.hf import app as hf
@@ -87,7 +87,7 @@ def test_python_reads_what_the_answer_has(snippet: Snippet) -> None:
 def test_hf_commands_exist(snippet: Snippet) -> None:
     """The installed client's own parser takes every `hf` command: no unknown command, option or value."""
     for words in hf_lines(snippet):
-        _, read = parsed(hf, words)
+        _, read = parse_words(hf, words)
         assert "ada/chat" in read.values()
 
 
@@ -97,7 +97,7 @@ def test_own_commands_exist(snippet: Snippet) -> None:
     assert snippet.cli is not None
     words = shlex.split(snippet.cli)
     assert words[:2] == ["python", "scripts/manage_space.py"]
-    _, read = parsed(ours, words[2:])
+    _, read = parse_words(ours, words[2:])
     assert read.get("space", "ada/chat") == "ada/chat"
 
 
@@ -106,9 +106,9 @@ def test_switch_says_the_same_three_times() -> None:
     made = snippets.switch_snippet("ada/chat", "l4x1", 3600)
     call = next(node for node in ast.walk(ast.parse(made.python)) if isinstance(node, ast.Call) and node.keywords)
     assert {one.arg: ast.literal_eval(one.value) for one in call.keywords} == {"hardware": "l4x1", "sleep_time": 3600}
-    _, theirs = parsed(hf, next(hf_lines(made)))
+    _, theirs = parse_words(hf, next(hf_lines(made)))
     assert (theirs["space_id"], theirs["hardware"], theirs["sleep_time"]) == ("ada/chat", "l4x1", 3600)
-    _, own = parsed(ours, shlex.split(str(made.cli))[2:])
+    _, own = parse_words(ours, shlex.split(str(made.cli))[2:])
     assert (own["space"], own["tier"], own["sleep_time"]) == ("ada/chat", "l4x1", 3600)
 
 
@@ -150,9 +150,9 @@ def test_hostile_ids_stay_values(space: str, hardware: str) -> None:
     assert [ast.literal_eval(one) for one in call.args] == [space]
     assert ast.literal_eval(call.keywords[0].value) == hardware
     assert [type(node) for node in tree.body] == [ast.ImportFrom, ast.Assign, ast.Expr]
-    _, theirs = parsed(hf, shlex.split(made.hf)[1:])
+    _, theirs = parse_words(hf, shlex.split(made.hf)[1:])
     assert (theirs["space_id"], theirs["hardware"], theirs["sleep_time"]) == (space, hardware, 60)
-    _, own = parsed(ours, shlex.split(str(made.cli))[2:])
+    _, own = parse_words(ours, shlex.split(str(made.cli))[2:])
     assert (own["space"], own["tier"], own["sleep_time"], own["yes"]) == (space, hardware, 60, False)
 
 

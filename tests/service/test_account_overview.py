@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from account_world import ADA, OAUTH, READER, asking, no_models, peopled
+from account_world import ADA, OAUTH, READER, add_people, build_account, no_models
 from hub_stand_in import Fault
 from space_stand_in import FakeEndpoint, FakeSpace, RunningJob, SpaceStandIn
 
@@ -19,7 +19,7 @@ from lib.service.app import AccountServices
 def hub() -> Iterator[SpaceStandIn]:
     """Ada's Spaces, two Endpoints (one scaled to zero) and a Job."""
     with SpaceStandIn() as hub:
-        peopled(hub)
+        add_people(hub)
         hub.add_endpoint(FakeEndpoint(id="ada/llama"))
         hub.add_endpoint(FakeEndpoint(id="ada/nightly", state="scaledToZero", instance="nvidia-a100", least=0, replicas=0, idle_minutes=15))
         hub.add_job(RunningJob(id="ada/687fb701"))
@@ -30,7 +30,7 @@ def hub() -> Iterator[SpaceStandIn]:
 @pytest.fixture
 def account(hub: SpaceStandIn) -> AccountServices:
     """The questions to it."""
-    return asking(hub, models=no_models)
+    return build_account(hub, models=no_models)
 
 
 def by_name(found: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from account_world import ADA, BOB, OAUTH, READER, asking, no_models, peopled
+from account_world import ADA, BOB, OAUTH, READER, add_people, build_account, no_models
 from hub_stand_in import Fault
 from space_stand_in import FakeSpace, SpaceStandIn
 
@@ -34,13 +34,13 @@ from lib.service.app import AccountServices
 def hub() -> Iterator[SpaceStandIn]:
     """A Hub as new, for each test."""
     with SpaceStandIn() as hub:
-        yield peopled(hub)
+        yield add_people(hub)
 
 
 @pytest.fixture
 def account(hub: SpaceStandIn) -> AccountServices:
     """The questions to it."""
-    return asking(hub, models=no_models)
+    return build_account(hub, models=no_models)
 
 
 ACTIONS: tuple[tuple[str, tuple[object, ...]], ...] = (
@@ -147,7 +147,7 @@ def test_the_price_is_asked_for_again_before_it_is_confirmed(hub: SpaceStandIn) 
     for row in hub.hardware["spaces"]:
         if row["name"] == "l4x1":
             row |= {"unitCostMicroUSD": 15_000, "unitCostUSD": 0.015}
-    account = asking(hub, today=PriceFeed(load(), endpoint=hub.url, limit_s=60.0).refresh, models=no_models)
+    account = build_account(hub, today=PriceFeed(load(), endpoint=hub.url, limit_s=60.0).refresh, models=no_models)
     with pytest.raises(PriceNotConfirmed, match=r"costs 0\.90 USD per hour for each replica \(GET /api/spaces/hardware"):
         account.switch_hardware("ada/chat", "l4x1", 0.8, token=ADA)
     assert account.preview("ada/chat", "switch", "l4x1")["confirm_usd_per_hour"] == 0.9
@@ -350,7 +350,7 @@ def test_a_price_of_the_catalog_in_use(hub: SpaceStandIn) -> None:
         row.model_copy(update={"usd_per_hour": Decimal("1.23")}) if (row.platform, row.id) == ("spaces", "l4x1") else row
         for row in load().offers
     )
-    account = asking(hub, today=lambda: replace(load(), offers=offers), models=no_models)
+    account = build_account(hub, today=lambda: replace(load(), offers=offers), models=no_models)
     with pytest.raises(PriceNotConfirmed, match=r"1\.23"):
         account.switch_hardware("ada/chat", "l4x1", 0.8, token=ADA)
     assert account.switch_hardware("ada/chat", "l4x1", 1.23, token=ADA)["usd_per_hour"] == 1.23

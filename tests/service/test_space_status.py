@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from account_world import ADA, asking, peopled
+from account_world import ADA, add_people, build_account
 from space_stand_in import FakeSpace, SpaceStandIn
 
 from lib.errors import BadArgument, RepoNotFound
@@ -16,13 +16,13 @@ from lib.service.endpoint import check_space_id
 def hub() -> Iterator[SpaceStandIn]:
     """Nobody changes anything here."""
     with SpaceStandIn() as hub:
-        yield peopled(hub)
+        yield add_people(hub)
 
 
 def test_a_public_space_needs_no_token(hub: SpaceStandIn) -> None:
     """cpu-basic: free, not billed although it runs, and asleep after 48 hours whatever the Hub says."""
     seen = len(hub.requests)
-    found = asking(hub).space_status("ada/chat")
+    found = build_account(hub).space_status("ada/chat")
     assert (found["stage"], found["hardware"], found["usd_per_hour"], found["usd_per_month"]) == ("RUNNING", "cpu-basic", 0.0, 0.0)
     assert (found["sleep_time_s"], found["billed_now"], found["changing"], found["settled"]) == (172_800, False, False, True)
     assert found["models"] == ["meta-llama/Llama-3.1-8B-Instruct"]
@@ -33,7 +33,7 @@ def test_a_public_space_needs_no_token(hub: SpaceStandIn) -> None:
 
 def test_paid_hardware_by_the_hour_and_the_month(hub: SpaceStandIn) -> None:
     """a100-large costs 2.50 an hour: 720 hours are 1800; without a sleep time it never sleeps."""
-    found = asking(hub).space_status("https://huggingface.co/spaces/ada/large")
+    found = build_account(hub).space_status("https://huggingface.co/spaces/ada/large")
     assert (found["usd_per_hour"], found["usd_per_month"], found["total_usd_per_month"]) == (2.5, 1800.0, 1800.0)
     assert (found["sleep_time_s"], found["billed_now"]) == (-1, True)
     assert "around the clock" in found["sleep_message"]
@@ -43,14 +43,14 @@ def test_paid_hardware_by_the_hour_and_the_month(hub: SpaceStandIn) -> None:
 
 def test_every_replica_is_billed(hub: SpaceStandIn) -> None:
     """Three T4 at 0.40 are 1.20 an hour and 864 a month of 720 hours; the tier's own price stays 0.40."""
-    found = asking(hub).space_status("ada/many")
+    found = build_account(hub).space_status("ada/many")
     assert (found["usd_per_hour"], found["replicas"], found["total_usd_per_hour"], found["total_usd_per_month"]) == (0.4, 3, 1.2, 864.0)
     assert "replicas" in {caveat["code"] for caveat in found["caveats"]}
 
 
 def test_a_paused_space_is_not_billed(hub: SpaceStandIn) -> None:
     """It has no hardware now, and nothing is changing; what it would run on has its price."""
-    found = asking(hub).space_status("ada/paused")
+    found = build_account(hub).space_status("ada/paused")
     assert (found["hardware"], found["requested_hardware"], found["requested_usd_per_hour"]) == (None, "l4x1", 0.8)
     assert (found["billed_now"], found["changing"], found["settled"], found["usd_per_hour"]) == (False, False, True, None)
 
@@ -58,28 +58,28 @@ def test_a_paused_space_is_not_billed(hub: SpaceStandIn) -> None:
 def test_a_static_space_is_never_billed(hub: SpaceStandIn) -> None:
     """Files that are served: it runs on no hardware and has no price."""
     hub.add_space(FakeSpace(id="ada/files", sdk="static", hardware=None, requested=None, sleep_s=None, replicas=None))
-    found = asking(hub).space_status("ada/files")
+    found = build_account(hub).space_status("ada/files")
     assert (found["stage"], found["billed_now"], found["usd_per_hour"]) == ("RUNNING", False, None)
 
 
 def test_zerogpu_says_what_is_not_documented(hub: SpaceStandIn) -> None:
     """Its sleep rule is not."""
-    found = asking(hub).space_status("ada/zero")
+    found = build_account(hub).space_status("ada/zero")
     assert (found["hardware_name"], found["usd_per_hour"], found["sleep_time_s"]) == ("ZeroGPU", 0.0, None)
     assert found["sleep_message"] == "When it sleeps is not documented."
 
 
 def test_a_private_space_needs_a_token_that_may_see_it(hub: SpaceStandIn) -> None:
     """Its owner sees it; strangers learn that it may be private."""
-    assert asking(hub).space_status("ada/secret", token=ADA)["private"] is True
+    assert build_account(hub).space_status("ada/secret", token=ADA)["private"] is True
     with pytest.raises(RepoNotFound, match="private"):
-        asking(hub).space_status("ada/secret")
+        build_account(hub).space_status("ada/secret")
 
 
 def test_a_pending_change_has_two_prices(hub: SpaceStandIn) -> None:
     """From t4-small to l4x1: what is billed now, and what will be."""
     hub.add_space(FakeSpace(id="ada/moving", stage="RUNNING_BUILDING", hardware="t4-small", requested="l4x1", sleep_s=-1))
-    found = asking(hub).space_status("ada/moving")
+    found = build_account(hub).space_status("ada/moving")
     assert (found["usd_per_hour"], found["requested_usd_per_hour"], found["requested_usd_per_month"]) == (0.4, 0.8, 576.0)
     assert (found["changing"], found["settled"], found["billed_now"]) == (True, False, True)
 
@@ -87,7 +87,7 @@ def test_a_pending_change_has_two_prices(hub: SpaceStandIn) -> None:
 def test_a_tier_that_nobody_knows_has_no_price(hub: SpaceStandIn) -> None:
     """It is named as the Hub names it; nothing is made up."""
     hub.add_space(FakeSpace(id="ada/new", hardware="quantum-x1", requested="quantum-x1", sleep_s=60))
-    found = asking(hub).space_status("ada/new")
+    found = build_account(hub).space_status("ada/new")
     assert (found["hardware"], found["usd_per_hour"], found["total_usd_per_month"], found["sleep_time_s"]) == ("quantum-x1", None, None, 60)
     assert "tier_unknown" in {caveat["code"] for caveat in found["caveats"]}
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from account_world import ADA, Hand, asking, no_models, peopled
+from account_world import ADA, Hand, add_people, build_account, no_models
 from hub_stand_in import Fault
 from space_stand_in import SpaceStandIn
 
@@ -18,7 +18,7 @@ from lib.service.app import AccountServices
 def hub() -> Iterator[SpaceStandIn]:
     """A Hub as new."""
     with SpaceStandIn() as hub:
-        yield peopled(hub)
+        yield add_people(hub)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def hand() -> Hand:
 @pytest.fixture
 def account(hub: SpaceStandIn, hand: Hand) -> AccountServices:
     """The questions to it."""
-    return asking(hub, hand=hand, models=no_models)
+    return build_account(hub, hand=hand, models=no_models)
 
 
 def test_a_switch_passes_through_its_stages(account: AccountServices) -> None:

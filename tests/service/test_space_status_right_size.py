@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from account_world import ADA, asking, peopled
+from account_world import ADA, add_people, build_account
 from space_stand_in import FakeSpace, SpaceStandIn
 
 from lib.errors import AgainstRules, BadArgument, RepoNotFound, UnknownModel
@@ -19,13 +19,13 @@ LLAMA, QWEN = "meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen2.5-7B-Instruct"
 def hub() -> Iterator[SpaceStandIn]:
     """Nobody changes anything here."""
     with SpaceStandIn() as hub:
-        yield peopled(hub)
+        yield add_people(hub)
 
 
 @pytest.fixture(scope="module")
 def account(hub: SpaceStandIn) -> AccountServices:
     """The questions to it; models are those of the bundled catalog."""
-    return asking(hub)
+    return build_account(hub)
 
 
 def space(hub: SpaceStandIn, name: str, hardware: str, models: list[str], **more: Any) -> str:

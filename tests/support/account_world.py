@@ -36,7 +36,7 @@ class Hand:
         return Time(clock=lambda: self.now, sleep=self.sleep)
 
 
-def peopled(hub: SpaceStandIn) -> SpaceStandIn:
+def add_people(hub: SpaceStandIn) -> SpaceStandIn:
     """Ada (PRO, in a Team organization), a token of hers that only reads, one of a sign-in, and Bob, who cannot pay."""
     hub.people |= {
         ADA: Person(name="ada", is_pro=True, orgs={"engines": "team", "friends": None}),
@@ -74,7 +74,7 @@ def no_models(model: object) -> ModelSpec:
     raise AssertionError(f"nobody asked for {model}")
 
 
-def asking(
+def build_account(
     hub: SpaceStandIn,
     *,
     today: Callable[[], Catalog] | None = None,

@@ -39,7 +39,7 @@ def decoder(
         source="architecture",
         parameters_total=total,
         parameters_active=total,
-        tensors=_linear(total, hidden),
+        tensors=_split_weights(total, hidden),
         dimensions=Dimensions(
             hidden_size=hidden,
             layers=layers,
@@ -70,7 +70,7 @@ def encoder(parameters: float, *, task: str = "feature-extraction") -> ModelSpec
         source="architecture",
         parameters_total=total,
         parameters_active=total,
-        tensors=_linear(total, 768),
+        tensors=_split_weights(total, 768),
         dimensions=Dimensions(
             hidden_size=768, layers=12, attention_heads=12, kv_heads=12, head_dim=64, intermediate_size=3072, vocab_size=30_522
         ),
@@ -95,7 +95,7 @@ def pipeline(parameters: float, *, task: str) -> ModelSpec:
         source="catalog",
         parameters_total=total,
         parameters_active=total,
-        tensors=_linear(total, 3072),
+        tensors=_split_weights(total, 3072),
         dimensions=Dimensions(),
         layer_kinds={},
         cache_terms=None,
@@ -106,7 +106,7 @@ def pipeline(parameters: float, *, task: str) -> ModelSpec:
     )
 
 
-def _linear(total: int, width: int) -> tuple[TensorGroup, ...]:
+def _split_weights(total: int, width: int) -> tuple[TensorGroup, ...]:
     """As many square matrices of this width as fit, and the rest as a vector, so that they add up exactly."""
     count, rest = divmod(total, width * width)
     name, part = "model.layers.*.mlp.down_proj.weight", "language_model"

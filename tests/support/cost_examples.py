@@ -13,7 +13,7 @@ RULES = CATALOG.rules
 L4 = CATALOG.offer("l4x1", "spaces")
 
 
-def own(prompt: str, answer: str) -> TokenPrice:
+def state_price(prompt: str, answer: str) -> TokenPrice:
     """A price per million tokens that the visitor states."""
     source = Source(what="price per token", source="stated by the visitor", checked="2026-11-21")
     return TokenPrice(provider="own price", usd_per_million_input=Decimal(prompt), usd_per_million_output=Decimal(answer), source=source)

@@ -20,10 +20,10 @@ from typing import Any
 from unittest.mock import patch
 
 import httpx
-from fuzzing import TOKENS, Fuzzer, leaks
+from fuzzing import TOKENS, Fuzzer, find_leaks
 from hub_repos import demo_repos, llama_8b
 from huggingface_hub import constants
-from running_app import started
+from running_app import start_app
 from space_stand_in import SpaceStandIn, demo
 
 from lib.catalog import load
@@ -78,7 +78,7 @@ class Report:
 # In process: the questions as functions.
 
 
-def _absent(*_: Any) -> Any:
+def _refuse_call(*_: Any) -> Any:
     raise LiveError("It is not here. Try again elsewhere.")
 
 
@@ -92,15 +92,15 @@ def services_behind_stand_in() -> Iterator[Services]:
             catalog=load,
             models=Models(),
             search=lambda _: (),
-            providers=_absent,
-            run_measurement=_absent,
-            run_heartbeat=_absent,
+            providers=_refuse_call,
+            run_measurement=_refuse_call,
+            run_heartbeat=_refuse_call,
             spaces=Spaces,
         )
         yield Services(app)
 
 
-def asked(report: Report, number: int, question: Callable[..., Any], arguments: dict[str, Any]) -> None:
+def ask_question(report: Report, number: int, question: Callable[..., Any], arguments: dict[str, Any]) -> None:
     """One call in process, as our routes make it: names are checked first."""
     case, began = f"{question.__name__}({arguments!r:.500})", time.thread_time()
     try:
@@ -109,7 +109,7 @@ def asked(report: Report, number: int, question: Callable[..., Any], arguments: 
     except AdvisorError as refusal:
         report.count(question.__name__, "refused", time.thread_time() - began, case)
         sentence = str(refusal)
-        if leaks(sentence) or not LEAST < len(sentence) < MOST:
+        if find_leaks(sentence) or not LEAST < len(sentence) < MOST:
             report.fault(number, f"{case} said {sentence!r}")
         return
     except Exception as error:  # noqa: BLE001 - this is what is looked for
@@ -121,8 +121,8 @@ def asked(report: Report, number: int, question: Callable[..., Any], arguments: 
     except (TypeError, ValueError) as error:
         report.fault(number, f"{case} is no JSON: {error!r}")
         return
-    if leaks(text):
-        report.fault(number, f"{case} answered with {leaks(text)}")
+    if find_leaks(text):
+        report.fault(number, f"{case} answered with {find_leaks(text)}")
 
 
 def questions_of(services: Services) -> dict[str, Callable[..., Any]]:
@@ -144,7 +144,7 @@ def in_process(count: int, seed: int, only: Collection[str] = ()) -> Report:
         weights = [_WEIGHTS.get(name, 1 if "space_id" in q.__annotations__ else 20) for name, q in questions.items()]
         for number in range(count):
             question = fuzz.random.choices([*questions.values()], weights)[0]
-            asked(report, number, question, fuzz.arguments(question))
+            ask_question(report, number, question, fuzz.arguments(question))
     return report
 
 
@@ -159,17 +159,17 @@ def configs(count: int, seed: int, most_s: float = math.inf) -> Report:
                 print(f"configs  ended by its limit of {most_s:.0f} s after {number:,} of {count:,}", flush=True)  # noqa: T201
                 break
             question = fuzz.random.choice((services.resolve_model, services.estimate_memory, services.recommend))
-            asked(report, number, question, {"model": fuzz.config_text()})
+            ask_question(report, number, question, {"model": fuzz.config_text()})
     return report
 
 
 # Over HTTP, against a started app.
 
 
-def judged(report: Report, number: int, what: str, answer: httpx.Response) -> None:
+def judge_response(report: Report, number: int, what: str, answer: httpx.Response) -> None:
     """One response."""
     text = answer.text
-    found = leaks(text)
+    found = find_leaks(text)
     if found:
         report.fault(number, f"{what}: {answer.status_code} holds {found}: {text[:300]}")
         return
@@ -184,18 +184,18 @@ def judged(report: Report, number: int, what: str, answer: httpx.Response) -> No
     report.outcomes[str(answer.status_code)] += 1
 
 
-def sent(report: Report, number: int, what: str, request: Callable[[], httpx.Response]) -> httpx.Response | None:
+def send_request(report: Report, number: int, what: str, request: Callable[[], httpx.Response]) -> httpx.Response | None:
     """Send and judge; a connection that breaks is a fault."""
     try:
         answer = request()
     except httpx.HTTPError as error:
         report.fault(number, f"{what}: {error!r}")
         return None
-    judged(report, number, what, answer)
+    judge_response(report, number, what, answer)
     return answer
 
 
-def dumped(value: Any) -> bytes:
+def dump_json(value: Any) -> bytes:
     """JSON as a careless client writes it: NaN, infinity, halves of surrogate pairs."""
     return json.dumps(value).encode()
 
@@ -231,7 +231,7 @@ def over_http(url: str, count: int, seed: int) -> Report:
         if draw.random() < 0.2:
             method = draw.choice(("GET", "POST", "PUT", "HEAD", "OPTIONS", "DELETE"))
             path = draw.choice(paths)
-            body = fuzz.mutated(dumped(fuzz.value()))
+            body = fuzz.mutate_body(dump_json(fuzz.value()))
         else:
             name = (
                 draw.choice(sorted(names))
@@ -240,27 +240,27 @@ def over_http(url: str, count: int, seed: int) -> Report:
             )
             how = draw.choice(("run", "run", "run", "api", "call", "call/v2"))
             method, path = "POST", f"/gradio_api/{how}/{name}"
-            arguments = {argument: fuzz.near(fuzz.value()) for argument in names.get(name, ["x"]) if draw.random() < 0.7}
+            arguments = {argument: fuzz.vary_value(fuzz.value()) for argument in names.get(name, ["x"]) if draw.random() < 0.7}
             if "model" in names.get(name, ()) and draw.random() < 0.7:
                 arguments["model"] = draw.choice(("7B", "Qwen/Qwen3-8B", "no-such/model", "org/llama-8b"))
             if "space_id" in names.get(name, ()) and draw.random() < 0.7:
                 arguments["space_id"] = draw.choice(("ada/chat", "ada/secret", "bob/app", "ada/none"))
-            whole = arguments if how == "call/v2" else {"data": list(arguments.values())}
+            payload = arguments if how == "call/v2" else {"data": list(arguments.values())}
             if draw.random() < 0.5:
-                whole["oauth_token"] = draw.choice((*TOKENS, "hf_ada", "hf_ada_oauth", fuzz.value()))
+                payload["oauth_token"] = draw.choice((*TOKENS, "hf_ada", "hf_ada_oauth", fuzz.value()))
             if draw.random() < 0.1:
-                whole[draw.choice(("fn_index", "session_hash", "batched", "trigger_id", "event_data", "event_id", "simple_format"))] = (
+                payload[draw.choice(("fn_index", "session_hash", "batched", "trigger_id", "event_data", "event_id", "simple_format"))] = (
                     fuzz.value()
                 )
-            body = dumped(whole) if draw.random() < 0.85 else fuzz.mutated(dumped(whole))
+            body = dump_json(payload) if draw.random() < 0.85 else fuzz.mutate_body(dump_json(payload))
         raw = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in headers.items()]
-        answer = sent(
+        answer = send_request(
             report, number, f"{method} {path} {body[:200]!r}", lambda: client.request(method, url + path, content=body, headers=raw)
         )
         if answer is not None and answer.status_code == 200 and answer.text.startswith('{"event_id"') and draw.random() < 0.3:
             event = answer.json()["event_id"]
             where = f"{url}/gradio_api/call/{path.rpartition('/')[2]}/{event}"
-            sent(report, number, f"GET {where}", lambda: client.get(where))
+            send_request(report, number, f"GET {where}", lambda: client.get(where))
 
     with httpx.Client(timeout=120) as client, ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(one, range(count)))
@@ -295,16 +295,16 @@ def page_events(url: str, count: int, seed: int) -> Report:
             body[draw.choice(list(body))] = fuzz.value()
         if draw.random() < 0.03:
             body["fn_index"] = draw.choice((10_000, -1, 0, 3, "7", 2**70))
-        queued = event["queue"] is not False
-        path = "/gradio_api/queue/join" if queued and draw.random() < 0.9 else "/gradio_api/run/predict"
-        answer = sent(
+        is_queued = event["queue"] is not False
+        path = "/gradio_api/queue/join" if is_queued and draw.random() < 0.9 else "/gradio_api/run/predict"
+        answer = send_request(
             report,
             number,
-            f"{path} {event['api_name']} {dumped(body)[:600]!r}",
-            lambda: client.post(url + path, content=dumped(body), headers=JSON),
+            f"{path} {event['api_name']} {dump_json(body)[:600]!r}",
+            lambda: client.post(url + path, content=dump_json(body), headers=JSON),
         )
-        if queued and answer is not None and answer.status_code == 200 and draw.random() < 0.5 and isinstance(body["session_hash"], str):
-            listened(report, number, str(event["api_name"]), client, f"{url}/gradio_api/queue/data?session_hash={session}")
+        if is_queued and answer is not None and answer.status_code == 200 and draw.random() < 0.5 and isinstance(body["session_hash"], str):
+            read_stream(report, number, str(event["api_name"]), client, f"{url}/gradio_api/queue/data?session_hash={session}")
 
     with httpx.Client(timeout=60) as client, ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(one, range(count)))
@@ -314,19 +314,19 @@ def page_events(url: str, count: int, seed: int) -> Report:
 JSON = {"content-type": "application/json"}
 
 
-def listened(report: Report, number: int, what: str, client: httpx.Client, address: str) -> None:
+def read_stream(report: Report, number: int, what: str, client: httpx.Client, address: str) -> None:
     """Read a session's stream until an event ends."""
-    until = time.monotonic() + 10
+    deadline_s = time.monotonic() + 10
     try:
         with client.stream("GET", address) as stream:
             for line in stream.iter_lines():
-                if leaks(line):
-                    report.fault(number, f"{what} streamed {leaks(line)}: {line[:300]}")
+                if find_leaks(line):
+                    report.fault(number, f"{what} streamed {find_leaks(line)}: {line[:300]}")
                 if "process_completed" in line:
                     if '"error":null' in line.replace(" ", "") and '"success":false' in line.replace(" ", ""):
                         report.fault(number, f"{what} failed without a word: {line[:300]}")
                     report.outcomes["streamed"] += 1
-                if '"close_stream"' in line or time.monotonic() > until:
+                if '"close_stream"' in line or time.monotonic() > deadline_s:
                     return
     except httpx.ReadTimeout:
         report.outcomes["still open"] += 1
@@ -344,7 +344,7 @@ def near_field(fuzz: Fuzzer, component: dict[str, Any]) -> Any:
         return fuzz.random.choice(props["choices"])[1]
     if component.get("type") == "textbox" and draw < 0.9:
         return fuzz.random.choice((*TOKENS, "7B", "Qwen/Qwen3-8B", "ada/chat", "hf_ada", fuzz.text()))
-    return fuzz.near(props.get("value")) if draw < 0.9 else fuzz.value()
+    return fuzz.vary_value(props.get("value")) if draw < 0.9 else fuzz.value()
 
 
 def over_mcp(url: str, count: int, seed: int) -> Report:
@@ -374,7 +374,7 @@ def over_mcp(url: str, count: int, seed: int) -> Report:
             message[draw.choice(("jsonrpc", "method", "params", "extra"))] = fuzz.value()
         if draw.random() < 0.03:
             message = draw.choice(([], [message], [message, message], None, 7, "x", {}))
-        body = dumped(message) if draw.random() < 0.9 else fuzz.mutated(dumped(message))
+        body = dump_json(message) if draw.random() < 0.9 else fuzz.mutate_body(dump_json(message))
         good = draw.random() < 0.9
         headers = [
             (b"content-type", b"application/json" if good else draw.choice((b"text/plain", b"", b"multipart/form-data"))),
@@ -385,7 +385,9 @@ def over_mcp(url: str, count: int, seed: int) -> Report:
             headers.append((draw.choice((b"mcp-session-id", b"mcp-protocol-version", b"last-event-id")), header(ascii(fuzz.text()))))
         path = "/gradio_api/mcp/" if draw.random() < 0.9 else draw.choice(paths)
         method = "POST" if draw.random() < 0.97 else draw.choice(("GET", "DELETE", "PUT", "OPTIONS"))
-        sent(report, number, f"{method} {path} {body[:400]!r}", lambda: client.request(method, url + path, content=body, headers=headers))
+        send_request(
+            report, number, f"{method} {path} {body[:400]!r}", lambda: client.request(method, url + path, content=body, headers=headers)
+        )
 
     with httpx.Client(timeout=120) as client, ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(one, range(count)))
@@ -396,17 +398,17 @@ SERVED = {"http": over_http, "events": page_events, "mcp": over_mcp}
 
 
 @contextmanager
-def served(log: Path) -> Iterator[str]:
+def serve_app(log: Path) -> Iterator[str]:
     """The app, started, with people, Spaces and models behind it; its address."""
     with SpaceStandIn() as hub:
         demo(hub)
         for repo in demo_repos():
             hub.add(repo)
-        with started(log, HF_ENDPOINT=hub.url, LEDGER_PATH=str(log.with_name("ledger.sqlite"))) as url:
+        with start_app(log, HF_ENDPOINT=hub.url, LEDGER_PATH=str(log.with_name("ledger.sqlite"))) as url:
             yield url
 
 
 def bad_lines(log: Path) -> list[str]:
     """Lines of a log with a token, a path of the server or a traceback in them, or longer than a line may be."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [line for line in lines if leaks(line) or len(line) > LINE]
+    return [line for line in lines if find_leaks(line) or len(line) > LINE]

@@ -156,7 +156,7 @@ class Fuzzer:
             return [self.value(depth - 1) for _ in range(self.random.randrange(4))]
         return {self.text(): self.value(depth - 1) for _ in range(self.random.randrange(4))}
 
-    def near(self, value: Any) -> Any:
+    def vary_value(self, value: Any) -> Any:
         """The value, or something in its place."""
         draw = self.random.random()
         if draw < 0.6:
@@ -167,21 +167,22 @@ class Fuzzer:
 
     def arguments(self, question: Callable[..., Any]) -> dict[str, Any]:
         """Arguments of a question by name: most of them accepted or near that, some left out, some that it does not have."""
-        named: dict[str, Any] = {}
-        wild, stated = self.random.choice((0.02, 0.02, 0.3)), self.random.choice((0.05, 0.15, 0.4))  # of much nonsense little gets through
+        values: dict[str, Any] = {}
+        wild = self.random.choice((0.02, 0.02, 0.3))  # of much nonsense little gets through
+        stated_share = self.random.choice((0.05, 0.15, 0.4))
         for name, parameter in inspect.signature(question).parameters.items():
             if name == "token" or ("token" in name and parameter.kind is parameter.KEYWORD_ONLY):
-                named[name] = self.random.choice((*TOKENS, None, "hf_ada", "hf_bob"))
-            elif parameter.default is inspect.Parameter.empty or self.random.random() < stated:
+                values[name] = self.random.choice((*TOKENS, None, "hf_ada", "hf_bob"))
+            elif parameter.default is inspect.Parameter.empty or self.random.random() < stated_share:
                 good = self.random.choice(choices_of(name, parameter) or (1,))
                 if name == "model" and self.random.random() < 0.02:
                     good = self.config_text()
-                named[name] = self.near(good) if self.random.random() < wild else good
+                values[name] = self.vary_value(good) if self.random.random() < wild else good
         if self.random.random() < 0.02:
-            named[self.text()] = self.value()
-        if named and self.random.random() < 0.02:
-            named.pop(self.random.choice(list(named)))
-        return named
+            values[self.text()] = self.value()
+        if values and self.random.random() < 0.02:
+            values.pop(self.random.choice(list(values)))
+        return values
 
     def config(self) -> dict[str, Any]:
         """A configuration near one of the bundled ones."""
@@ -198,7 +199,7 @@ class Fuzzer:
                 inner[self.random.choice(list(inner))] = self.value()
                 config[key] = inner
             else:
-                config[key] = self.near(config[key]) if self.random.random() < 0.5 else self.value()
+                config[key] = self.vary_value(config[key]) if self.random.random() < 0.5 else self.value()
         return config
 
     def config_text(self) -> str:
@@ -206,13 +207,13 @@ class Fuzzer:
         text = json.dumps(self.config())
         return text[: self.random.randrange(len(text))] if self.random.random() < 0.1 else text
 
-    def mutated(self, body: bytes) -> bytes:
+    def mutate_body(self, body: bytes) -> bytes:
         """A body with some bytes changed."""
-        changed = bytearray(body)
+        mutant = bytearray(body)
         for _ in range(self.random.randrange(1, 6)):
-            at = self.random.randrange(len(changed) + 1)
-            changed[at : at + self.random.randrange(3)] = self.random.randbytes(self.random.randrange(3))
-        return bytes(changed)
+            position = self.random.randrange(len(mutant) + 1)
+            mutant[position : position + self.random.randrange(3)] = self.random.randbytes(self.random.randrange(3))
+        return bytes(mutant)
 
 
 @cache
@@ -223,6 +224,6 @@ def bundled_configs() -> Sequence[Mapping[str, Any]]:
     return [row["config"] for row in read if row.get("kind") == "transformers" and isinstance(row.get("config"), dict)]
 
 
-def leaks(text: str) -> list[str]:
+def find_leaks(text: str) -> list[str]:
     """What stands in a text that may stand in no answer and no log."""
     return [leak for leak in LEAKS if leak in text]

@@ -22,24 +22,28 @@ def gguf_file(architecture: str, keys: Mapping[str, Any], tensors: Shapes) -> Bl
         path = Path(folder) / "x.gguf"
         writer = GGUFWriter(path, architecture)
         for name, value in keys.items():
-            full = name if name.startswith(("general.", "split.")) else f"{architecture}.{name}"
+            full_key = name if name.startswith(("general.", "split.")) else f"{architecture}.{name}"
             if isinstance(value, list):
-                writer.add_array(full, value)
+                writer.add_array(full_key, value)
             elif isinstance(value, str):
-                writer.add_string(full, value)
+                writer.add_string(full_key, value)
             elif isinstance(value, bool):
-                writer.add_bool(full, value)
+                writer.add_bool(full_key, value)
             else:
-                writer.add_uint32(full, value)
+                writer.add_uint32(full_key, value)
         writer.add_token_list(["a", "b", "c"])
         size = 0
         for name, (dtype, shape) in tensors.items():
             kind = GGMLQuantizationType[dtype]
-            stored = quant_shape_to_byte_shape(shape, kind) if dtype not in {"F32", "F16"} else shape
-            size += int(np.prod(stored)) * {"F32": 4, "F16": 2}.get(dtype, 1)
+            byte_shape = quant_shape_to_byte_shape(shape, kind) if dtype not in {"F32", "F16"} else shape
+            size += int(np.prod(byte_shape)) * {"F32": 4, "F16": 2}.get(dtype, 1)
             plain = np.dtype({"F32": np.float32, "F16": np.float16}.get(dtype, np.uint8))
             writer.add_tensor_info(
-                name, list(stored), plain, int(np.prod(stored)) * plain.itemsize, raw_dtype=None if dtype in {"F32", "F16"} else kind
+                name,
+                list(byte_shape),
+                plain,
+                int(np.prod(byte_shape)) * plain.itemsize,
+                raw_dtype=None if dtype in {"F32", "F16"} else kind,
             )
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
@@ -59,17 +63,17 @@ def decoder(
     }
     if not tied:
         tensors["output.weight"] = (dtype, (vocabulary, hidden))
-    for at in range(layers):
+    for layer in range(layers):
         tensors |= {
-            f"blk.{at}.attn_norm.weight": ("F32", (hidden,)),
-            f"blk.{at}.attn_q.weight": (dtype, (heads * width, hidden)),
-            f"blk.{at}.attn_k.weight": (dtype, (kv_heads * width, hidden)),
-            f"blk.{at}.attn_v.weight": (dtype, (kv_heads * width, hidden)),
-            f"blk.{at}.attn_output.weight": (dtype, (hidden, heads * width)),
-            f"blk.{at}.ffn_norm.weight": ("F32", (hidden,)),
-            f"blk.{at}.ffn_gate.weight": (dtype, (inner, hidden)),
-            f"blk.{at}.ffn_up.weight": (dtype, (inner, hidden)),
-            f"blk.{at}.ffn_down.weight": (dtype, (hidden, inner)),
+            f"blk.{layer}.attn_norm.weight": ("F32", (hidden,)),
+            f"blk.{layer}.attn_q.weight": (dtype, (heads * width, hidden)),
+            f"blk.{layer}.attn_k.weight": (dtype, (kv_heads * width, hidden)),
+            f"blk.{layer}.attn_v.weight": (dtype, (kv_heads * width, hidden)),
+            f"blk.{layer}.attn_output.weight": (dtype, (hidden, heads * width)),
+            f"blk.{layer}.ffn_norm.weight": ("F32", (hidden,)),
+            f"blk.{layer}.ffn_gate.weight": (dtype, (inner, hidden)),
+            f"blk.{layer}.ffn_up.weight": (dtype, (inner, hidden)),
+            f"blk.{layer}.ffn_down.weight": (dtype, (hidden, inner)),
         }
     return tensors
 
@@ -107,9 +111,9 @@ def gpt_oss_20b() -> Blob:
         expert_feed_forward_length=2880, general__file_type=38,
     )  # fmt: skip
     tensors = {name: row for name, row in decoder(24, 2880, 64, 8, 64, 2880, 201_088).items() if ".ffn_" not in name or "norm" in name}
-    for at in range(24):
-        tensors |= {f"blk.{at}.ffn_{part}_exps.weight": ("MXFP4", (32, 2880, 2880)) for part in ("gate", "up", "down")}
-        tensors[f"blk.{at}.ffn_gate_inp.weight"] = ("F32", (32, 2880))
+    for layer in range(24):
+        tensors |= {f"blk.{layer}.ffn_{part}_exps.weight": ("MXFP4", (32, 2880, 2880)) for part in ("gate", "up", "down")}
+        tensors[f"blk.{layer}.ffn_gate_inp.weight"] = ("F32", (32, 2880))
     return gguf_file("gpt-oss", keys, tensors)
 
 
@@ -125,21 +129,21 @@ def deepseek_v3() -> Blob:
         "token_embd.weight": ("Q8_0", (129_280, hidden)), "output.weight": ("Q8_0", (129_280, hidden)),
         "output_norm.weight": ("F32", (hidden,)),
     }  # fmt: skip
-    for at in range(layers):
+    for layer in range(layers):
         tensors |= {
-            f"blk.{at}.attn_q_a.weight": ("Q8_0", (1536, hidden)),
-            f"blk.{at}.attn_q_b.weight": ("Q8_0", (heads * 192, 1536)),
-            f"blk.{at}.attn_kv_a_mqa.weight": ("Q8_0", (576, hidden)),
-            f"blk.{at}.attn_k_b.weight": ("Q8_0", (heads, 512, 128)),
-            f"blk.{at}.attn_v_b.weight": ("Q8_0", (heads, 128, 512)),
-            f"blk.{at}.attn_output.weight": ("Q8_0", (hidden, heads * 128)),
+            f"blk.{layer}.attn_q_a.weight": ("Q8_0", (1536, hidden)),
+            f"blk.{layer}.attn_q_b.weight": ("Q8_0", (heads * 192, 1536)),
+            f"blk.{layer}.attn_kv_a_mqa.weight": ("Q8_0", (576, hidden)),
+            f"blk.{layer}.attn_k_b.weight": ("Q8_0", (heads, 512, 128)),
+            f"blk.{layer}.attn_v_b.weight": ("Q8_0", (heads, 128, 512)),
+            f"blk.{layer}.attn_output.weight": ("Q8_0", (hidden, heads * 128)),
         }
-        inner = 18_432 if at < 3 else 2048
-        dense = "" if at < 3 else "_shexp"
-        tensors |= {f"blk.{at}.ffn_{part}{dense}.weight": ("Q8_0", (inner, hidden)) for part in ("gate", "up")}
-        tensors[f"blk.{at}.ffn_down{dense}.weight"] = ("Q8_0", (hidden, inner))
-        if at >= 3:
-            tensors |= {f"blk.{at}.ffn_{part}_exps.weight": ("Q8_0", (256, 2048, hidden)) for part in ("gate", "up")}
-            tensors[f"blk.{at}.ffn_down_exps.weight"] = ("Q8_0", (256, hidden, 2048))
-            tensors[f"blk.{at}.ffn_gate_inp.weight"] = ("F32", (256, hidden))
+        inner = 18_432 if layer < 3 else 2048
+        dense = "" if layer < 3 else "_shexp"
+        tensors |= {f"blk.{layer}.ffn_{part}{dense}.weight": ("Q8_0", (inner, hidden)) for part in ("gate", "up")}
+        tensors[f"blk.{layer}.ffn_down{dense}.weight"] = ("Q8_0", (hidden, inner))
+        if layer >= 3:
+            tensors |= {f"blk.{layer}.ffn_{part}_exps.weight": ("Q8_0", (256, 2048, hidden)) for part in ("gate", "up")}
+            tensors[f"blk.{layer}.ffn_down_exps.weight"] = ("Q8_0", (256, hidden, 2048))
+            tensors[f"blk.{layer}.ffn_gate_inp.weight"] = ("F32", (256, hidden))
     return gguf_file("deepseek2", keys, tensors)

@@ -18,15 +18,15 @@ Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
 def header(tensors: Tensors, *, metadata: Mapping[str, str] | None = None) -> tuple[dict[str, Any], int]:
     """The header of a safetensors file as JSON, and the bytes of data that it describes."""
     entries: dict[str, Any] = {"__metadata__": dict(metadata or {"format": "pt"})}
-    at = 0
+    offset = 0
     for name, (dtype, shape) in tensors.items():
-        end = at + math.prod(shape) * BITS[dtype] // 8
-        entries[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, end]}
-        at = end
-    return entries, at
+        end = offset + math.prod(shape) * BITS[dtype] // 8
+        entries[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, end]}
+        offset = end
+    return entries, offset
 
 
-def packed(entries: Any, data_bytes: int) -> Blob:
+def pack_file(entries: Any, data_bytes: int) -> Blob:
     """A safetensors file: eight bytes of length, the header padded to eight bytes, zeros for the data."""
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -35,10 +35,10 @@ def packed(entries: Any, data_bytes: int) -> Blob:
 
 def safetensors(tensors: Tensors) -> Blob:
     """A well-formed safetensors file of these tensors."""
-    return packed(*header(tensors))
+    return pack_file(*header(tensors))
 
 
-def sharded(tensors: Tensors, shards: int, stem: str = "model") -> dict[str, bytes | Blob]:
+def shard_tensors(tensors: Tensors, shards: int, stem: str = "model") -> dict[str, bytes | Blob]:
     """The tensors over `shards` files in turn, with the index that names them."""
     parts: list[dict[str, tuple[str, tuple[int, ...]]]] = [{} for _ in range(shards)]
     for at, (name, tensor) in enumerate(tensors.items()):
@@ -54,11 +54,11 @@ def llama(layers: int, hidden: int, inner: int, kv: int, vocab: int) -> dict[str
     """The tensors of a Llama: 9 per layer and 3 around them, in bfloat16."""
     tensors = {"model.embed_tokens.weight": ("BF16", (vocab, hidden))}
     for layer in range(layers):
-        at = f"model.layers.{layer}"
-        tensors |= {f"{at}.self_attn.{p}_proj.weight": ("BF16", (kv if p in "kv" else hidden, hidden)) for p in "qkvo"}
-        tensors |= {f"{at}.mlp.{p}_proj.weight": ("BF16", (inner, hidden)) for p in ("gate", "up")}
-        tensors[f"{at}.mlp.down_proj.weight"] = ("BF16", (hidden, inner))
-        tensors |= {f"{at}.{p}_layernorm.weight": ("BF16", (hidden,)) for p in ("input", "post_attention")}
+        prefix = f"model.layers.{layer}"
+        tensors |= {f"{prefix}.self_attn.{p}_proj.weight": ("BF16", (kv if p in "kv" else hidden, hidden)) for p in "qkvo"}
+        tensors |= {f"{prefix}.mlp.{p}_proj.weight": ("BF16", (inner, hidden)) for p in ("gate", "up")}
+        tensors[f"{prefix}.mlp.down_proj.weight"] = ("BF16", (hidden, inner))
+        tensors |= {f"{prefix}.{p}_layernorm.weight": ("BF16", (hidden,)) for p in ("input", "post_attention")}
     return tensors | {"model.norm.weight": ("BF16", (hidden,)), "lm_head.weight": ("BF16", (vocab, hidden))}
 
 
@@ -68,9 +68,9 @@ def experts(layers: int, count: int, hidden: int, inner: int) -> dict[str, tuple
     for layer in range(layers):
         for expert in range(count):
             for name in ("gate", "up", "down"):
-                at = f"model.layers.{layer}.mlp.experts.{expert}.{name}_proj.weight"
-                tensors[at] = ("F8_E4M3", (hidden, inner) if name == "down" else (inner, hidden))
-                tensors[f"{at}_scale_inv"] = ("F32", (hidden // 128, inner // 128))
+                name_of_weight = f"model.layers.{layer}.mlp.experts.{expert}.{name}_proj.weight"
+                tensors[name_of_weight] = ("F8_E4M3", (hidden, inner) if name == "down" else (inner, hidden))
+                tensors[f"{name_of_weight}_scale_inv"] = ("F32", (hidden // 128, inner // 128))
     return tensors
 
 
@@ -85,7 +85,7 @@ def as_json(value: Any) -> bytes:
 
 def llama_8b(name: str = "org/llama-8b", **more: Any) -> Repo:
     """Llama 3.1 8B as it is published: four shards, and the original checkpoint beside them."""
-    files = {"config.json": as_json(LLAMA_8B_CONFIG), "README.md": b"# readme", **sharded(LLAMA_8B, 4)}
+    files = {"config.json": as_json(LLAMA_8B_CONFIG), "README.md": b"# readme", **shard_tensors(LLAMA_8B, 4)}
     files["original/consolidated.00.pth"] = Blob(head=b"PK", size=16_060_617_592)
     info = {"pipeline_tag": "text-generation", "library_name": "transformers", "tags": ["llama", "license:llama3.1"]}
     return Repo(id=name, files=files, info=info, **more)
@@ -94,13 +94,17 @@ def llama_8b(name: str = "org/llama-8b", **more: Any) -> Repo:
 def dense_135(name: str = "org/dense-135") -> Repo:
     """A dense model of Llama 405B's shape over 135 files: 1137 tensors."""
     tensors = llama(layers=126, hidden=16384, inner=53248, kv=1024, vocab=128256)
-    return Repo(id=name, files={"config.json": as_json(LLAMA_8B_CONFIG), **sharded(tensors, 135)}, info={"library_name": "transformers"})
+    return Repo(
+        id=name, files={"config.json": as_json(LLAMA_8B_CONFIG), **shard_tensors(tensors, 135)}, info={"library_name": "transformers"}
+    )
 
 
 def experts_135(name: str = "org/experts-135") -> Repo:
     """A mixture of experts over 135 files: 45 312 tensors, as many as a model of 230 billion parameters has."""
     tensors = experts(layers=59, count=128, hidden=4096, inner=1536)
-    return Repo(id=name, files={"config.json": as_json(LLAMA_8B_CONFIG), **sharded(tensors, 135)}, info={"library_name": "transformers"})
+    return Repo(
+        id=name, files={"config.json": as_json(LLAMA_8B_CONFIG), **shard_tensors(tensors, 135)}, info={"library_name": "transformers"}
+    )
 
 
 def demo_repos() -> Iterator[Repo]:

@@ -32,7 +32,7 @@ class Blob:
     head: bytes
     size: int
 
-    def cut(self, start: int, stop: int) -> bytes:
+    def read_range(self, start: int, stop: int) -> bytes:
         """Bytes start (included) to stop (excluded)."""
         return self.head[start:stop].ljust(min(stop, self.size) - start, b"\0")
 
@@ -56,7 +56,7 @@ class Repo:
         held = self.files.get(name)
         return Blob(head=held, size=len(held)) if isinstance(held, bytes) else held
 
-    def described(self, *, blobs: bool) -> dict[str, Any]:
+    def to_json(self, *, blobs: bool) -> dict[str, Any]:
         """The JSON of /api/models/{id}."""
         listed = [{"rfilename": name} | ({"size": self.blob(name).size} if blobs else {}) for name in self.files]
         fixed = {"id": self.id, "modelId": self.id, "sha": self.sha, "private": self.private, "gated": self.gated, "disabled": False}
@@ -150,13 +150,13 @@ class StandIn:
         parts = urlsplit(seen.path)
         path, query = unquote(parts.path), parse_qs(parts.query)
         if path == "/api/models":
-            return self._searched(query)
+            return self._search_repos(query)
         if "/safetensors-metadata/" in path:
             return self._headers(*path.removeprefix("/api/models/").split("/safetensors-metadata/", 1), seen)
         api = path.startswith("/api/models/")
         name, _, rest = path.removeprefix("/api/models/").lstrip("/").partition("/revision/" if api else "/resolve/")
         repo = self.repos.get(name)
-        refusal = self._closed(repo, seen, api=api)
+        refusal = self._refuse_reader(repo, seen, api=api)
         if refusal:
             return refusal
         assert repo is not None
@@ -164,13 +164,13 @@ class StandIn:
         if revision not in ("", "main", repo.sha):
             return refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         if api:
-            return Answer(body=json.dumps(repo.described(blobs="blobs" in query)).encode())
+            return Answer(body=json.dumps(repo.to_json(blobs="blobs" in query)).encode())
         return self._file(repo, file, seen)
 
     def _headers(self, name: str, index: str, seen: Seen) -> Answer:
         """All shard headers of a copy, as the Hub has them for the main branch; nothing where it has not."""
         repo = self.repos.get(name)
-        refusal = self._closed(repo, seen, api=False)
+        refusal = self._refuse_reader(repo, seen, api=False)
         if refusal:
             return refusal
         assert repo is not None
@@ -185,14 +185,14 @@ class StandIn:
             headers[shard] = json.loads(head[8 : 8 + int.from_bytes(head[:8], "little")])
         return Answer(body=json.dumps({"index": {"metadata": read["metadata"]}, "headers": headers}).encode())
 
-    def _searched(self, query: dict[str, list[str]]) -> Answer:
+    def _search_repos(self, query: dict[str, list[str]]) -> Answer:
         words, limit = query.get("search", [""])[0].lower(), int(query.get("limit", ["10"])[0])
         tags = query.get("filter", [])
-        found = [repo.described(blobs=False) for repo in self.repos.values() if words in repo.id.lower() and not repo.private]
-        found = [described for described in found if set(tags) <= set(described["tags"])]
+        found = [repo.to_json(blobs=False) for repo in self.repos.values() if words in repo.id.lower() and not repo.private]
+        found = [row for row in found if set(tags) <= set(row["tags"])]
         return Answer(body=json.dumps(found[:limit]).encode())
 
-    def _closed(self, repo: Repo | None, seen: Seen, *, api: bool) -> Answer | None:
+    def _refuse_reader(self, repo: Repo | None, seen: Seen, *, api: bool) -> Answer | None:
         token = seen.headers.get("authorization", "").removeprefix("Bearer ")
         if repo is None or (repo.private and token not in repo.readers):
             return refuse(404, "RepoNotFound", "Repository not found") if token else refuse(401, "RepoNotFound", "Repository Not Found")
@@ -206,15 +206,15 @@ class StandIn:
             return refuse(404, "EntryNotFound", "Entry not found")
         if repo.xet and "via=cdn" not in seen.path:
             return Answer(status=302, headers={"Location": f"{seen.path}?via=cdn", "X-Repo-Commit": repo.sha})
-        asked = seen.headers.get("range")
-        if asked is None:
+        byte_range = seen.headers.get("range")
+        if byte_range is None:
             headers = {"X-Repo-Commit": repo.sha, "ETag": f'"{len(name)}-{blob.size}"'}
-            return Answer(body=blob.cut(0, blob.size), headers=headers)
-        first, _, last = asked.removeprefix("bytes=").partition("-")
+            return Answer(body=blob.read_range(0, blob.size), headers=headers)
+        first, _, last = byte_range.removeprefix("bytes=").partition("-")
         start, stop = int(first), min(int(last or blob.size) + 1, blob.size)
         if start >= blob.size:
             return Answer(status=416, headers={"Content-Range": f"bytes */{blob.size}"})
-        return Answer(status=206, body=blob.cut(start, stop), headers={"Content-Range": f"bytes {start}-{stop - 1}/{blob.size}"})
+        return Answer(status=206, body=blob.read_range(start, stop), headers={"Content-Range": f"bytes {start}-{stop - 1}/{blob.size}"})
 
     def fault(self, path: str) -> Fault | None:
         """The fault set for a part of this path."""
@@ -269,12 +269,12 @@ def _reply(hub: StandIn, sock: socket.socket, seen: Seen) -> bool:
         sock.sendall(head + answer.body[: len(answer.body) // 2])
         return False
     if fault.drip_s:
-        slow, fast = (head + answer.body, b"") if fault.drip_headers else (answer.body, head)
-        sock.sendall(fast)
-        for at in range(len(slow)):
+        dripped_bytes, head_bytes = (head + answer.body, b"") if fault.drip_headers else (answer.body, head)
+        sock.sendall(head_bytes)
+        for at in range(len(dripped_bytes)):
             if hub.stopping.wait(fault.drip_s):
                 return False
-            sock.sendall(slow[at : at + 1])
+            sock.sendall(dripped_bytes[at : at + 1])
         return True
     sock.sendall(head if seen.method == "HEAD" else head + answer.body)
     return True

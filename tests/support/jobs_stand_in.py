@@ -65,7 +65,7 @@ class FakeJob:
             self.lines = run(self.script) if self.outcome.execute else self.outcome.lines
         return self.lines
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The JSON of a job."""
         status = {"stage": self.stage(), "message": self.outcome.message if self.stage() == self.outcome.stage else None}
         return {
@@ -99,18 +99,18 @@ def _hex(raw: bytes) -> str:
 
 def _chunks(xorb: bytes) -> list[bytes]:
     """The chunks packed in a xorb; what follows them (its footer) is left."""
-    found, at = [], 0
-    while at + 8 <= len(xorb) and xorb[at] == 0:
-        packed, scheme, size = (
-            int.from_bytes(xorb[at + 1 : at + 4], "little"),
-            xorb[at + 4],
-            int.from_bytes(xorb[at + 5 : at + 8], "little"),
+    chunks, offset = [], 0
+    while offset + 8 <= len(xorb) and xorb[offset] == 0:
+        packed_size, scheme, size = (
+            int.from_bytes(xorb[offset + 1 : offset + 4], "little"),
+            xorb[offset + 4],
+            int.from_bytes(xorb[offset + 5 : offset + 8], "little"),
         )
-        data = xorb[at + 8 : at + 8 + packed]
-        found.append(lz4.frame.decompress(data) if scheme else data)
-        assert len(found[-1]) == size
-        at += 8 + packed
-    return found
+        data = xorb[offset + 8 : offset + 8 + packed_size]
+        chunks.append(lz4.frame.decompress(data) if scheme else data)
+        assert len(chunks[-1]) == size
+        offset += 8 + packed_size
+    return chunks
 
 
 class JobsStandIn(StandIn):
@@ -130,7 +130,7 @@ class JobsStandIn(StandIn):
         """What the Hub, its bucket store and its jobs would say."""
         path = urlsplit(seen.path).path
         if path == "/api/jobs/hardware" or path.startswith("/v"):
-            return _json(self.prices) if path.startswith("/api") else self._stored(path, seen.body)
+            return _json(self.prices) if path.startswith("/api") else self._store_body(path, seen.body)
         owner = self.tokens.get(seen.headers.get("authorization", "").removeprefix("Bearer "))
         if owner is None:
             return refuse(401, "", "Invalid username or password.")
@@ -154,7 +154,7 @@ class JobsStandIn(StandIn):
             return _json({"failed": []})
         return _json({"url": f"{self.url}/buckets/{'/'.join(path.split('/')[3:5])}"})
 
-    def _stored(self, path: str, body: bytes) -> Answer:
+    def _store_body(self, path: str, body: bytes) -> Answer:
         """The store behind the bucket: xorbs and shards."""
         if path.startswith("/v1/xorbs/"):
             self._xorbs[path.rpartition("/")[2]] = _chunks(body)
@@ -166,20 +166,20 @@ class JobsStandIn(StandIn):
 
     def _read_shard(self, shard: bytes) -> None:
         """Files listed in a shard: a header, per file a record and one for each run of chunks (and for each a hash, and one of its own)."""
-        at = RECORD
-        while shard[at : at + 32] != b"\xff" * 32:
-            flags, entries = (int.from_bytes(shard[at + 32 + 4 * n : at + 36 + 4 * n], "little") for n in range(2))
+        offset = RECORD
+        while shard[offset : offset + 32] != b"\xff" * 32:
+            flags, entries = (int.from_bytes(shard[offset + 32 + 4 * n : offset + 36 + 4 * n], "little") for n in range(2))
             content = b""
             for n in range(entries):
-                entry = shard[at + RECORD * (1 + n) :][:RECORD]
+                entry = shard[offset + RECORD * (1 + n) :][:RECORD]
                 first, last = int.from_bytes(entry[40:44], "little"), int.from_bytes(entry[44:48], "little")
                 content += b"".join(self._xorbs[_hex(entry[:32])][first:last])
-            self._files[_hex(shard[at : at + 32])] = content
-            at += RECORD * (1 + entries + (entries if flags >> 31 & 1 else 0) + (flags >> 30 & 1))
+            self._files[_hex(shard[offset : offset + 32])] = content
+            offset += RECORD * (1 + entries + (entries if flags >> 31 & 1 else 0) + (flags >> 30 & 1))
 
     def _job(self, parts: list[str], seen: Seen) -> Answer:
         if len(parts) == 1:
-            return self._started(parts[0], json.loads(seen.body))
+            return self._start_job(parts[0], json.loads(seen.body))
         job = self.jobs.get(parts[1])
         if job is None:
             return refuse(404, "", "Job not found")
@@ -193,14 +193,14 @@ class JobsStandIn(StandIn):
                 job.cancelled = True
                 return _json({})
         job.looks += 1
-        return _json(job.described())
+        return _json(job.to_json())
 
-    def _started(self, owner: str, asked: dict[str, Any]) -> Answer:
-        name = f"{asked['volumes'][0]['path']}/{asked['command'][2].removeprefix('/data/')}"
-        outcome = self.outcomes.get(asked["flavor"], Outcome())
-        job = FakeJob(id=f"job{len(self.jobs)}", owner=owner, asked=asked, outcome=outcome, script=self.scripts[name])
+    def _start_job(self, owner: str, request: dict[str, Any]) -> Answer:
+        name = f"{request['volumes'][0]['path']}/{request['command'][2].removeprefix('/data/')}"
+        outcome = self.outcomes.get(request["flavor"], Outcome())
+        job = FakeJob(id=f"job{len(self.jobs)}", owner=owner, asked=request, outcome=outcome, script=self.scripts[name])
         self.jobs[job.id] = job
-        return _json(job.described())
+        return _json(job.to_json())
 
 
 def _json(value: Any) -> Answer:

@@ -43,7 +43,7 @@ def cases() -> dict[str, dict[str, Any]]:
     return {case["id"]: case for case in _document()["cases"]}
 
 
-def measured(case: str) -> list[Measured]:
+def read_runs(case: str) -> list[Measured]:
     """The runs of one shrunken model."""
     return [Measured(*row) for row in cases()[case]["measured"]]
 
@@ -54,14 +54,14 @@ def full_size() -> dict[str, list[tuple[int, int, int]]]:
 
 
 @cache
-def built(case: str) -> BuiltModel:
+def build_case(case: str) -> BuiltModel:
     """A shrunken model on the meta device."""
     return build(cases()[case]["config"])
 
 
 @cache
-def executed(case: str) -> tuple[CacheTerm, ...]:
+def execute_cache(case: str) -> tuple[CacheTerm, ...]:
     """Its cache as executed."""
-    terms = run_cache(built(case))
+    terms = run_cache(build_case(case))
     assert terms is not None, case
     return terms

@@ -54,7 +54,7 @@ def piece(stage: str, text: str = "", note: str = "", taken: dict[str, Any] | No
     return COMMON | {"stage": stage, "text": text, "note": note, "metrics": taken}
 
 
-def measured(**changed: Any) -> dict[str, Any]:
+def make_measurement(**changed: Any) -> dict[str, Any]:
     """A finished measurement: the peak was predicted 4 % too low, the speed is exact."""
     return (
         COMMON
@@ -82,7 +82,7 @@ def measured(**changed: Any) -> dict[str, Any]:
     )
 
 
-def expected() -> dict[str, Any]:
+def make_prediction() -> dict[str, Any]:
     """A run before it."""
     parts = ("weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes")
     return COMMON | {
@@ -165,13 +165,13 @@ class FakeLive:
         self.asked: list[tuple[Any, ...]] = []
         self.ended = 0
         self.ledger = FakeLedger(rows or [])
-        self.chat = self._played
-        self.stream_measurement = self._played
-        self.stream_heartbeat = self._played
-        self.predict_measurement: Callable[..., Any] = lambda *_: expected()
+        self.chat = self._play_items
+        self.stream_measurement = self._play_items
+        self.stream_heartbeat = self._play_items
+        self.predict_measurement: Callable[..., Any] = lambda *_: make_prediction()
         self.suggest_measurement = lambda *_: "small/one"
 
-    def _played(self, *asked: Any, **named: Any) -> Iterator[Any]:
+    def _play_items(self, *asked: Any, **named: Any) -> Iterator[Any]:
         self.asked.append((*asked, *named.items()))
         try:
             for item in self.items:

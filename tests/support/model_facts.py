@@ -20,7 +20,7 @@ def facts() -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in json.loads(PATH.read_text(encoding="utf-8"))["models"]}
 
 
-def counted() -> list[str]:
+def list_counted_ids() -> list[str]:
     """Ids with an exact parameter count."""
     return [name for name, row in facts().items() if row["parameters"] is not None]
 

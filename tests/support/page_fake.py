@@ -19,7 +19,7 @@ _CARDS = (
 )
 
 
-def _common() -> dict[str, Any]:
+def _fill_common() -> dict[str, Any]:
     return {
         "schema": 1,
         "caveats": [{"code": "range", "message": "The runtime part differs between driver versions."}],
@@ -50,14 +50,14 @@ class FakeServices:
     def prices(self) -> dict[str, Any]:
         return {"basis": "bundled", "checked": CHECKED}
 
-    def _known(self, model: str) -> str:
+    def _check_model(self, model: str) -> str:
         if model in self.bundled_models() or model.startswith("{"):
             return "" if model.startswith("{") else model
         raise UnknownModel(f"'{model}' is not a model. Accepted: a Hub id, a config.json, or a count such as 7B.")
 
     def resolve_model(self, model: str) -> dict[str, Any]:
-        return _common() | {
-            "id": self._known(model),
+        return _fill_common() | {
+            "id": self._check_model(model),
             "architecture": "LlamaForCausalLM",
             "library": "transformers",
             "task": "text-generation",
@@ -95,10 +95,10 @@ class FakeServices:
             {"name": "runtime", "bytes": parts["runtime_bytes"], "law": "context + libraries", "details": {}, **law},
         ]
         return (
-            _common()
+            _fill_common()
             | parts
             | {
-                "model": self._known(model),
+                "model": self._check_model(model),
                 "precision": "bf16",
                 "kv_precision": "bf16",
                 "engine": asked["engine"],
@@ -172,13 +172,13 @@ class FakeServices:
 
     def recommend(self, model: str, **asked: Any) -> dict[str, Any]:
         self.asked.append(("recommend", asked))
-        name = self._known(model)
-        ranked = [self._entry(card, asked, pareto=index < 2) for index, card in enumerate(_CARDS[1:])]
-        return _common() | {
+        name = self._check_model(model)
+        entries = [self._entry(card, asked, pareto=index < 2) for index, card in enumerate(_CARDS[1:])]
+        return _fill_common() | {
             "model": name,
             "task": "text-generation",
-            "pick": ranked[0],
-            "ranked": ranked,
+            "pick": entries[0],
+            "ranked": entries,
             "rejected": [
                 {
                     "hardware": "t4-small",
@@ -204,4 +204,4 @@ class FakeServices:
             {"id": name, "platform": "spaces", "name": title, "accelerator": card, "accelerator_count": count, "usd_per_hour": price}
             for name, title, card, count, _, price in _CARDS
         ]
-        return _common() | {"hardware": rows}
+        return _fill_common() | {"hardware": rows}

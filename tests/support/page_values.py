@@ -12,7 +12,7 @@ def fields_of(tab: str) -> tuple[ask.Field, ...]:
     return (*ask.QUESTION, *ask.TAB_FIELDS[tab])
 
 
-def asked(tab: str, **named: Any) -> list[Any]:
+def fill_form(tab: str, **named: Any) -> list[Any]:
     """The defaults with some questions answered, by the name in a link."""
     assert set(named) <= {field.name for field in fields_of(tab)}
     return [named.get(field.name, field.default) for field in fields_of(tab)]

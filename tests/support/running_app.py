@@ -40,14 +40,14 @@ def free_port() -> int:
 
 
 @contextmanager
-def started(log: Path | None = None, script: str = "app.py", **environment: str) -> Iterator[str]:
+def start_app(log: Path | None = None, script: str = "app.py", **environment: str) -> Iterator[str]:
     """`python app.py` as a process of its own, killed with everything it started; yields its address. `log` keeps what it prints."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "GRADIO_", "SPACE"))}
+    environment_of_tests = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "GRADIO_", "SPACE"))}
     port = free_port()
     settings = {"GRADIO_ANALYTICS_ENABLED": "False", "PYTHONFAULTHANDLER": "1", "GRADIO_SERVER_PORT": str(port), **environment}
     with TemporaryFile() if log is None else log.open("w+b") as output:
         app = subprocess.Popen(
-            [sys.executable, script], cwd=ROOT, env=inherited | settings, stdout=output, stderr=output, start_new_session=True
+            [sys.executable, script], cwd=ROOT, env=environment_of_tests | settings, stdout=output, stderr=output, start_new_session=True
         )
         try:
             url = f"http://127.0.0.1:{port}"
@@ -66,21 +66,21 @@ def _wait(url: str, app: subprocess.Popen[bytes]) -> None:
     Raises:
         AssertionError: it ended, stands still or spins; the stacks are in its output.
     """
-    used, since = 0.0, time.monotonic()
+    used_s, since = 0.0, time.monotonic()
     while not _answers(url):
         if app.poll() is not None:
             raise AssertionError(f"the app ended with status {app.returncode} before it answered")
         with suppress(psutil.NoSuchProcess):
             times = psutil.Process(app.pid).cpu_times()
             now = times.user + times.system + times.children_user + times.children_system
-            if now != used:
-                used, since = now, time.monotonic()
+            if now != used_s:
+                used_s, since = now, time.monotonic()
         still = time.monotonic() - since
-        if still > STILL_S or used > MOST_CPU_S:
+        if still > STILL_S or used_s > MOST_CPU_S:
             app.send_signal(signal.SIGABRT)  # faulthandler writes where every thread is
             with suppress(subprocess.TimeoutExpired):
                 app.wait(30)
-            raise AssertionError(f"the app did not answer: {used:.0f} s of processor time used, none of it in the last {still:.0f} s")
+            raise AssertionError(f"the app did not answer: {used_s:.0f} s of processor time used, none of it in the last {still:.0f} s")
         time.sleep(0.1)
 
 

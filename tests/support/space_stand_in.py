@@ -43,7 +43,7 @@ class Person:
     can_pay: bool | None = True
     orgs: dict[str, str | None] = field(default_factory=dict)
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The JSON of /api/whoami-v2."""
         orgs = [{"type": "org", "name": name, "fullname": name} | ({"plan": plan} if plan else {}) for name, plan in self.orgs.items()]
         pays = {} if self.can_pay is None else {"canPay": self.can_pay}
@@ -82,7 +82,7 @@ class FakeSpace:
 
     def runtime(self) -> dict[str, Any]:
         """The JSON of /api/spaces/{id}/runtime."""
-        told = {
+        fields = {
             "stage": self.stage,
             "hardware": {"current": self.hardware, "requested": self.requested},
             "storage": None,
@@ -90,9 +90,9 @@ class FakeSpace:
             "replicas": {"current": self.replicas, "requested": self.replicas},
             "devMode": False,
         }
-        return told | ({"errorMessage": self.error} if self.error else {}) | ({"volumes": self.volumes} if self.volumes else {})
+        return fields | ({"errorMessage": self.error} if self.error else {}) | ({"volumes": self.volumes} if self.volumes else {})
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The JSON of /api/spaces/{id}."""
         card = {"title": self.id, "sdk": self.sdk} | ({"models": self.models} if self.models else {})
         told = {"id": self.id, "private": self.private, "sdk": self.sdk, "cardData": card, "models": self.related}
@@ -126,7 +126,7 @@ class FakeEndpoint:
     replicas: int = 1
     idle_minutes: int | None = None
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The JSON of /v2/endpoint/{owner}/{name}."""
         day = "2026-11-20T09:00:00.000Z"
         scaling = {"minReplica": self.least, "maxReplica": 2, "scaleToZeroTimeout": self.idle_minutes}
@@ -149,7 +149,7 @@ class RunningJob:
     stage: str = "RUNNING"
     flavor: str = "a10g-small"
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The JSON of a Job."""
         owner, _, name = self.id.partition("/")
         told = {"id": name, "createdAt": "2026-11-21T09:00:00.000Z", "command": ["python"], "flavor": self.flavor}
@@ -204,9 +204,9 @@ class SpaceStandIn(StandIn):
             return refuse(401, "", WRONG_TOKEN)
         person = self.people.get(token)
         if path == "/api/whoami-v2":
-            return _json(person.described()) if person else refuse(401, "", "Invalid username or password.")
+            return _json(person.to_json()) if person else refuse(401, "", "Invalid username or password.")
         if not path.startswith("/api/spaces/"):
-            return self._listed(query, person) if path == "/api/spaces" else self._resources(path, query, person)
+            return self._list_spaces(query, person) if path == "/api/spaces" else self._resources(path, query, person)
         owner, name, act = (*path.removeprefix("/api/spaces/").split("/"), "", "")[:3]
         return self._space(f"{owner}/{name}", act, seen, person)
 
@@ -216,9 +216,9 @@ class SpaceStandIn(StandIn):
         if person is None or person.kind == "oauth" or owner not in (person.name, *person.orgs):
             return refuse(401, "", "Unauthorized")
         if not rest and (first, second) == ("v2", "endpoint"):
-            return _json({"items": [one.described() for one in self.endpoints.values() if one.id.startswith(f"{owner}/")]})
+            return _json({"items": [one.to_json() for one in self.endpoints.values() if one.id.startswith(f"{owner}/")]})
         if not rest:
-            return _json([one.described() for one in self.jobs.values() if one.id.startswith(f"{owner}/") and one.stage in query["stage"]])
+            return _json([one.to_json() for one in self.jobs.values() if one.id.startswith(f"{owner}/") and one.stage in query["stage"]])
         name = f"{owner}/{rest[0]}"
         if person.kind == "read" or name not in self.endpoints | self.jobs:
             return refuse(403, "", "Forbidden") if person.kind == "read" else refuse(404, "", "Not found")
@@ -226,11 +226,11 @@ class SpaceStandIn(StandIn):
             self.jobs[name].stage = "CANCELED"
             return _json({})
         self.endpoints[name].state, self.endpoints[name].replicas = "paused", 0
-        return _json(self.endpoints[name].described())
+        return _json(self.endpoints[name].to_json())
 
-    def _listed(self, query: dict[str, list[str]], person: Person | None) -> Answer:
+    def _list_spaces(self, query: dict[str, list[str]], person: Person | None) -> Answer:
         author, start = query.get("author", [""])[0], int(query.get("cursor", ["0"])[0])
-        found = [space.described() for space in self.spaces.values() if space.owner == author and _sees(person, space)]
+        found = [space.to_json() for space in self.spaces.values() if space.owner == author and _may_see(person, space)]
         answer = _json(found[start : start + self.page])
         if start + self.page < len(found):
             link = f"{self.url}/api/spaces?author={author}&expand=runtime&cursor={start + self.page}"
@@ -242,16 +242,16 @@ class SpaceStandIn(StandIn):
             path = seen.path.replace(name, self.renamed[name], 1)
             return Answer(status=307, headers={"Location": path})
         space = self.spaces.get(name)
-        if space is None or not _sees(person, space):
+        if space is None or not _may_see(person, space):
             return refuse(404, "RepoNotFound", "Repository not found") if person else refuse(401, "RepoNotFound", "Repository Not Found")
         if seen.method == "POST" and act in ACTIONS:
-            return self._forbidden(space, act, person) or self._acted(space, act, seen)
-        told = space.described() if act == "" else space.runtime()
+            return self._refuse_act(space, act, person) or self._act_on_space(space, act, seen)
+        told = space.to_json() if act == "" else space.runtime()
         if time.monotonic() - space.since >= self.seconds_per_stage:
             space.step()
         return _json(told)
 
-    def _forbidden(self, space: FakeSpace, act: str, person: Person | None) -> Answer | None:
+    def _refuse_act(self, space: FakeSpace, act: str, person: Person | None) -> Answer | None:
         if person is None:
             return refuse(401, "", "Invalid username or password.")
         if person.kind == "oauth" and act in LIMITED:
@@ -264,12 +264,12 @@ class SpaceStandIn(StandIn):
             return refuse(400, "", "Static Spaces cannot be paused or restarted")
         return None
 
-    def _acted(self, space: FakeSpace, act: str, seen: Seen) -> Answer:
-        sent = json.loads(seen.body) if seen.body else {}
+    def _act_on_space(self, space: FakeSpace, act: str, seen: Seen) -> Answer:
+        body = json.loads(seen.body) if seen.body else {}
         if act == "hardware":
-            return self._switched(space, sent, self.people[seen.headers["authorization"].removeprefix("Bearer ")])
+            return self._switch_hardware(space, body, self.people[seen.headers["authorization"].removeprefix("Bearer ")])
         if act == "sleeptime":
-            space.sleep_s = FIXED_SLEEP_S if space.requested == "cpu-basic" else sent["seconds"]
+            space.sleep_s = FIXED_SLEEP_S if space.requested == "cpu-basic" else body["seconds"]
         if act == "pause":
             space.stage, space.hardware, space.to_come = "PAUSED", None, []
         if act == "restart":
@@ -277,14 +277,14 @@ class SpaceStandIn(StandIn):
             space.build()
         return _json(space.runtime())
 
-    def _switched(self, space: FakeSpace, sent: dict[str, Any], person: Person) -> Answer:
-        flavor = sent["flavor"]
+    def _switch_hardware(self, space: FakeSpace, body: dict[str, Any], person: Person) -> Answer:
+        flavor = body["flavor"]
         if flavor not in {row["name"] for row in self.hardware["spaces"]}:
             return refuse(400, "", f"Invalid hardware flavor {flavor}")
         if flavor not in FREE and not person.can_pay:
             return refuse(402, "", "Payment required: add a payment method to your account")
         space.requested = flavor
-        space.sleep_s = FIXED_SLEEP_S if flavor == "cpu-basic" else sent.get("sleepTimeSeconds")
+        space.sleep_s = FIXED_SLEEP_S if flavor == "cpu-basic" else body.get("sleepTimeSeconds")
         space.build()
         return _json(space.runtime())
 
@@ -293,7 +293,7 @@ def _json(value: Any) -> Answer:
     return Answer(body=json.dumps(value).encode())
 
 
-def _sees(person: Person | None, space: FakeSpace) -> bool:
+def _may_see(person: Person | None, space: FakeSpace) -> bool:
     return not space.private or (person is not None and space.owner in (person.name, *person.orgs))
 
 

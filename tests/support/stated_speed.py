@@ -11,16 +11,16 @@ def stated_speed(
     ttft_s: float = 0.5, tpot_s: float | None = 0.05, throughput_tokens_per_s: float = 20.0, sources: tuple[Source, ...] = ()
 ) -> ExplainedSpeed:
     """Exactly these figures, by default half a second to the first token and 20 tokens/s; nothing is decoded where `tpot_s` is None."""
-    first, rate = Seconds(ttft_s), TokensPerSecond(throughput_tokens_per_s)
+    ttft, rate = Seconds(ttft_s), TokensPerSecond(throughput_tokens_per_s)
     step = None if tpot_s is None else Seconds(tpot_s)
     return ExplainedSpeed(
         request=SpeedRequest(),
-        ttft_s=Band(value=first, low=first, high=first),
+        ttft_s=Band(value=ttft, low=ttft, high=ttft),
         tpot_s=None if step is None else Band(value=step, low=step, high=step),
         throughput_tokens_per_s=Band(value=rate, low=rate, high=rate),
         bound="bandwidth",
         floor=None,
-        prefill_s=first,
+        prefill_s=ttft,
         precision="bf16",
         engine="transformers",
         running_requests=1.0,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from running_app import started
+from running_app import start_app
 
 GRANT = {"idle": True, "nvidiaIndex": 0, "nvidiaUUID": "GPU-emulated", "allowToken": "let-me-in"}
 
@@ -80,21 +80,21 @@ class Scheduler:
             call.wfile.write(piece)
             time.sleep(0.2 if reply.events else 0)
 
-    def asked(self, path: str) -> list[dict[str, str]]:
+    def list_queries(self, path: str) -> list[dict[str, str]]:
         """The queries of all calls of this path so far."""
         return [query for seen, query in self.seen if seen == path]
 
     def wait_for(self, path: str, count: int, seconds: float = 20.0) -> bool:
         """Whether the path has been called this often, now or soon."""
         with self.changed:
-            return self.changed.wait_for(lambda: len(self.asked(path)) >= count, seconds)
+            return self.changed.wait_for(lambda: len(self.list_queries(path)) >= count, seconds)
 
 
 @contextmanager
-def emulated(scheduler: Scheduler, **environment: str) -> Iterator[str]:
+def start_emulated_app(scheduler: Scheduler, **environment: str) -> Iterator[str]:
     """The real app on this ZeroGPU, as a process group of its own; yields its address."""
     settings = {"SPACES_ZERO_GPU": "true", "SPACES_ZERO_DEVICE_API_URL": scheduler.url, "HF_HUB_OFFLINE": "1"}
-    with started(script=str(Path(__file__)), **settings, **environment) as url:
+    with start_app(script=str(Path(__file__)), **settings, **environment) as url:
         yield url
 
 

@@ -29,7 +29,7 @@ from lib.service.models import Models
 from lib.ui import cost_tab, page, recommend_tab, workload
 from lib.ui import fields as ask
 
-asked = partial(page_values.asked, "cost")
+asked = partial(page_values.fill_form, "cost")
 COST = asked()
 UNASKED = ProviderOffers(status="unknown", reason="The router was not asked.")
 
@@ -153,12 +153,12 @@ def test_no_pass_is_above_the_roof(services: Services) -> None:
 
 def test_the_roofline_box_answers_in_words_where_it_cannot_draw(services: Services) -> None:
     """No model, or none that is known."""
-    values = page_values.asked("recommend")
+    values = page_values.fill_form("recommend")
     assert recommend_tab.roofline_updates(services, "", values)[1] is None
     words, figure = recommend_tab.roofline_updates(services, "no/such model", values)
     assert figure is None
     assert 'role="alert"' in words
-    assert recommend_tab.roofline_updates(services, LLAMA, page_values.asked("recommend", hardware="spaces:l4x1"))[1] is not None
+    assert recommend_tab.roofline_updates(services, LLAMA, page_values.fill_form("recommend", hardware="spaces:l4x1"))[1] is not None
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.floats(0.01, 2)), min_size=2, max_size=9))

@@ -16,7 +16,7 @@ from lib.ui.gpu_tpu_tab import asked_arguments, gpu_tpu_markup
 from lib.ui.space_actions import tpu_link
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
-asked = partial(page_values.asked, "tpu")
+asked = partial(page_values.fill_form, "tpu")
 DEFAULTS = asked()
 
 

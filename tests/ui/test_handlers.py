@@ -16,8 +16,8 @@ from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
 from lib.ui import fields as ask
 from lib.ui.theme import BOX_FIELDS
 
-RECOMMEND = page_values.asked("recommend")
-MEMORY = page_values.asked("memory")
+RECOMMEND = page_values.fill_form("recommend")
+MEMORY = page_values.fill_form("memory")
 
 
 def _opened(services: Any, **params: str) -> dict[str, Any]:
@@ -85,14 +85,14 @@ def test_sizes_of_pictures_count_in_memory_cost_and_recommendation(whole: Servic
     small = {"width": 512, "height": 512, "denoising": 20}
     here = {"hardware": "spaces:l4x1", "beside": ["spaces"]}
     for answer in (
-        lambda **asked: memory_tab.memory_markup(whole, model, page_values.asked("memory", **asked)).need,
-        lambda **asked: cost_tab.cost_markup(whole, model, page_values.asked("cost", **here, **asked)).bill,
-        lambda **asked: recommend_tab.recommend_markup(whole, model, page_values.asked("recommend", **asked)).pick,
+        lambda **asked: memory_tab.memory_markup(whole, model, page_values.fill_form("memory", **asked)).need,
+        lambda **asked: cost_tab.cost_markup(whole, model, page_values.fill_form("cost", **here, **asked)).bill,
+        lambda **asked: recommend_tab.recommend_markup(whole, model, page_values.fill_form("recommend", **asked)).pick,
     ):
         usual, less = answer(), answer(**small)
         assert 'role="alert"' not in usual + less
         assert usual != less
-    assert "Per picture or clip" in cost_tab.cost_markup(whole, model, page_values.asked("cost", **here, **small)).bill
+    assert "Per picture or clip" in cost_tab.cost_markup(whole, model, page_values.fill_form("cost", **here, **small)).bill
 
 
 def test_images_and_sound_are_asked_of_models_that_take_them(whole: Services) -> None:
@@ -104,7 +104,7 @@ def test_images_and_sound_are_asked_of_models_that_take_them(whole: Services) ->
         images, sound = (dict(zip(page.OF_MEDIA, changed[-page.SET :], strict=False))[name] for name in ("images", "sound"))
         assert [boxes["images"], boxes["sound"]] == taken
         assert [value != 0 for value in (images, sound)] == taken
-    answers = [memory_tab.memory_markup(whole, "Qwen/Qwen2.5-VL-7B-Instruct", page_values.asked("memory", images=n)) for n in (0, 2)]
+    answers = [memory_tab.memory_markup(whole, "Qwen/Qwen2.5-VL-7B-Instruct", page_values.fill_form("memory", images=n)) for n in (0, 2)]
     assert "2, of 1,369 tokens each" in answers[1].explain
     assert "of 1,369 tokens" not in answers[0].explain
 
@@ -181,7 +181,7 @@ def test_each_number_is_checked_beside_its_field(services: Any) -> None:
 
 def test_every_question_reaches_the_service_by_name(services: Any) -> None:
     """The values arrive as the arguments of the public contract: platforms as a comma list, an emptied number as its default."""
-    values = page_values.asked("recommend", context=8192, requests=None, priority="cheapest", platforms=["spaces", "jobs"], ttft=2.5)
+    values = page_values.fill_form("recommend", context=8192, requests=None, priority="cheapest", platforms=["spaces", "jobs"], ttft=2.5)
     recommend_tab.recommend_markup(services, LLAMA, values)
     name, sent = services.asked[0]
     assert name == "recommend"
@@ -192,7 +192,7 @@ def test_every_question_reaches_the_service_by_name(services: Any) -> None:
 
 def test_no_platform_is_an_error_in_words(services: Any) -> None:
     """Unticking everything asks for a tick and asks the services nothing."""
-    shown = recommend_tab.recommend_markup(services, LLAMA, page_values.asked("recommend", platforms=[]))
+    shown = recommend_tab.recommend_markup(services, LLAMA, page_values.fill_form("recommend", platforms=[]))
     assert "Tick at least one" in shown.pick
     assert services.asked == []
 

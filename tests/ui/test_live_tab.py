@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from live_fake import FakeServices, beat, expected, measured, metrics, piece, row
+from live_fake import FakeServices, beat, make_measurement, make_prediction, metrics, piece, row
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -151,7 +151,7 @@ def measure(services: Any, ref: str = "Qwen/Qwen3-0.6B") -> list[events.RunScene
 
 def test_a_measurement_tells_its_stages_and_ends_with_a_card() -> None:
     """The model of the page is asked for, and the last card goes while a new one is made."""
-    services = FakeServices({"stage": "building"}, {"stage": "running"}, measured())
+    services = FakeServices({"stage": "building"}, {"stage": "running"}, make_measurement())
     first, building, running, done = measure(services)
     assert services.live.asked == [("Qwen/Qwen3-0.6B", 512, 64, "bf16")]
     assert (first.card, first.busy, building.busy) == ("", True, True)
@@ -187,13 +187,13 @@ def test_what_is_expected_stands_there_before_the_run() -> None:
     markup = live_boxes.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
     assert "Too much." in markup
     assert 'data-model="small/one">Try small/one instead' in markup
-    services.live.predict_measurement = lambda *_: expected() | {"limit_s": 0.1}
+    services.live.predict_measurement = lambda *_: make_prediction() | {"limit_s": 0.1}
     assert "Try small/one instead" in live_boxes.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
 
 
 def test_stopping_a_measurement_ends_it() -> None:
     """Closed in the middle: the run is over, and the device free for the next."""
-    services = FakeServices({"stage": "building"}, {"stage": "running"}, measured())
+    services = FakeServices({"stage": "building"}, {"stage": "running"}, make_measurement())
     scenes = live_boxes.measure_scenes(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
     assert [next(scenes).busy, next(scenes).busy] == [True, True]
     scenes.close()  # type: ignore[attr-defined]

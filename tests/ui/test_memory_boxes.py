@@ -19,7 +19,7 @@ LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 def _box(services: Services, model: str, **asked: object) -> str:
     return precision_html(
-        services, model, page_values.asked("memory", **asked), lambda ref, values: memory_question(services, ref, values).arguments
+        services, model, page_values.fill_form("memory", **asked), lambda ref, values: memory_question(services, ref, values).arguments
     )
 
 
@@ -49,7 +49,7 @@ def test_an_engine_is_offered_what_it_loads(engine: str) -> None:
     assert {name.startswith("gguf:") for name in formats} == {engine == "llama.cpp"}
 
 
-MEMORY = page_values.asked("memory")
+MEMORY = page_values.fill_form("memory")
 
 
 def test_the_box_answers_for_the_questions_of_the_tab(whole: Services) -> None:
@@ -62,9 +62,9 @@ def test_the_box_answers_for_the_questions_of_the_tab(whole: Services) -> None:
     assert all(way["effect"] in shown for way in answer["memory_savings"])
     long = whole.solve(LLAMA, "l4x1", context_tokens=4096, output_tokens=1000, **runs)
     assert f"at full length · {seconds(long['ttft_s'])} to the first token" in solve_html(
-        whole, LLAMA, ["spaces:l4x1", 0, 0], page_values.asked("memory", answer=1000)
+        whole, LLAMA, ["spaces:l4x1", 0, 0], page_values.fill_form("memory", answer=1000)
     )
     assert NOTES["name_model:solve"] in solve_html(whole, "", ["spaces:l4x1", 0, 0], MEMORY)
     assert "There is no hardware called" in solve_html(whole, LLAMA, ["nowhere", 0, 0], MEMORY)
     assert "RTX 4090" in solve_html(whole, LLAMA, ["RTX-4090", None, None], MEMORY)
-    assert NOTES["only_inference:solve"] in solve_html(whole, LLAMA, ["spaces:l4x1", 0, 0], page_values.asked("memory", mode="lora"))
+    assert NOTES["only_inference:solve"] in solve_html(whole, LLAMA, ["spaces:l4x1", 0, 0], page_values.fill_form("memory", mode="lora"))

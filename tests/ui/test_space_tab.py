@@ -25,7 +25,7 @@ from lib.ui.space_actions import Confirmation, SpaceRequest, action_scenes, revi
 TOKEN = "hf_visitor"  # noqa: S105  opens nothing
 SWITCH = SpaceRequest(space="ada/chat", action="switch", hardware="l4x1", sleep_time_s=3600)
 
-QUESTION = page_values.asked("space")
+QUESTION = page_values.fill_form("space")
 
 
 class FakeAccount:
@@ -124,7 +124,7 @@ def test_of_a_static_space_nothing_can_be_changed(services: Any, monkeypatch: py
 
 def test_the_right_size_is_asked_as_the_tab_says(services: Any) -> None:
     """The workload of the page by its names; an emptied number falls back to the default; the tier to move to is handed on."""
-    values = page_values.asked("space", concurrency=2, context=None, hours=12, priority="fastest", account="pro", hardware="jobs:l4x1")
+    values = page_values.fill_form("space", concurrency=2, context=None, hours=12, priority="fastest", account="pro", hardware="jobs:l4x1")
     found = space_tab.size_markup(services, "ada/chat", "7B", values, TOKEN)
     assert found.tier == "l4x1"
     (_, space, sent, token), *_ = services.account.asked

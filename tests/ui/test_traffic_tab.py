@@ -22,7 +22,7 @@ from lib.ui.traffic_tab import TrafficScene, latency_html, traffic_arguments, tr
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 NOTHING: list[Any] = [0, 0, 0, 0, 0, 0, 1, ""]
-asked = partial(page_values.asked, "traffic")
+asked = partial(page_values.fill_form, "traffic")
 DEFAULTS = asked()
 
 

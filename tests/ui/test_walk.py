@@ -39,7 +39,7 @@ def case(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 
 def _values(tab: str, named: dict[str, Any], hardware: str) -> list[Value]:
     of_tab = {field.name for field in page_values.fields_of(tab)}
-    return page_values.asked(tab, hardware=hardware, **{name: value for name, value in named.items() if name in of_tab})
+    return page_values.fill_form(tab, hardware=hardware, **{name: value for name, value in named.items() if name in of_tab})
 
 
 def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(whole: Services, case: tuple[str, dict[str, Any]]) -> None:
@@ -166,23 +166,23 @@ def test_without_named_hardware_every_tab_looks_at_the_pick(whole: Services, cas
 def test_own_hardware_is_the_same_on_every_tab(whole: Services, card: str, cards: int, name: str) -> None:
     """Recommend, Memory, Cost, the roofline and Traffic look at the cards that the visitor owns; none of them has a price."""
     named = {"hardware": card, "cards": cards}
-    question = workload.recommend_arguments(page_values.asked("recommend", **named))
+    question = workload.recommend_arguments(page_values.fill_form("recommend", **named))
     runs = whole.recommend(LLAMA, **question, own_hardware=name)["own"]["runs_as"]
     assert (runs["platform"], runs["hardware"]) == ("own", name)
     speed, need = tokens_per_s(runs["speed"]["decode_tokens_per_s"]), gib(runs["memory"]["per_device_bytes"])
-    shown = recommend_tab.recommend_markup(whole, LLAMA, page_values.asked("recommend", **named)).pick
+    shown = recommend_tab.recommend_markup(whole, LLAMA, page_values.fill_form("recommend", **named)).pick
     line = shown[: shown.index('class="card pick"')]
     assert f"On your {runs['name']}: fits, {speed}" in line
     assert "$" not in line
     assert f"tab=memory&amp;model=meta-llama%2FLlama-3.1-8B-Instruct&amp;hardware={card}" in line
-    memory = memory_tab.memory_markup(whole, LLAMA, page_values.asked("memory", **named))
+    memory = memory_tab.memory_markup(whole, LLAMA, page_values.fill_form("memory", **named))
     assert f'<span class="figure">{need}</span>' in memory.need
     assert memory.tiers.index(f"<code>{name}</code>") < memory.tiers.index("cpu-basic")
-    bill = cost_tab.cost_markup(whole, LLAMA, page_values.asked("cost", **named, beside=["spaces"])).bill
+    bill = cost_tab.cost_markup(whole, LLAMA, page_values.fill_form("cost", **named, beside=["spaces"])).bill
     assert f"Your {runs['name']}: nothing to rent." in bill
     assert speed in bill[: bill.index("What renting would cost instead")]
-    assert runs["name"] in recommend_tab.roofline_updates(whole, LLAMA, page_values.asked("recommend", **named))[0]
-    asked = traffic_tab.traffic_arguments(whole, LLAMA, page_values.asked("traffic", **named))
+    assert runs["name"] in recommend_tab.roofline_updates(whole, LLAMA, page_values.fill_form("recommend", **named))[0]
+    asked = traffic_tab.traffic_arguments(whole, LLAMA, page_values.fill_form("traffic", **named))
     assert asked["hardware"] == name
     assert asked["engine"] == ("llama.cpp" if card.startswith("M4") else "vllm")
     assert whole.simulate_batching(LLAMA, **{**asked, "duration_s": 30.0, "requests_per_s": 0.1})["usd_per_million_tokens"] is None
@@ -190,11 +190,11 @@ def test_own_hardware_is_the_same_on_every_tab(whole: Services, card: str, cards
 
 def test_own_hardware_that_does_not_run_it_says_what_would(whole: Services) -> None:
     """70B on one RTX 4090: how much is missing, two of them, and what to rent instead."""
-    shown = recommend_tab.recommend_markup(whole, "70B", page_values.asked("recommend", hardware="RTX-4090")).pick
+    shown = recommend_tab.recommend_markup(whole, "70B", page_values.fill_form("recommend", hardware="RTX-4090")).pick
     line = shown[: shown.index('class="card pick"')]
     assert "does not run. Too small" in line
     assert "2 × NVIDIA GeForce RTX 4090 would run it" in line
-    setup = recommend_tab.setup_html(whole, "70B", "pytorch", page_values.asked("recommend", hardware="RTX-4090"))
+    setup = recommend_tab.setup_html(whole, "70B", "pytorch", page_values.fill_form("recommend", hardware="RTX-4090"))
     assert "does not qualify" in setup
 
 
@@ -224,23 +224,23 @@ def test_a_length_is_asked_of_those_whose_answer_it_changes(whole: Services, mod
 def test_what_a_model_has_not_is_not_shown(whole: Services) -> None:
     """Pictures and vectors have no cache, pictures no length; with a cache its part stands in the card, the key, and the laws."""
     for model, cached in ((LLAMA, True), (SOUND, True), (PICTURES, False), (VECTORS, False)):
-        shown = memory_tab.memory_markup(whole, model, page_values.asked("memory"))
-        head = memory_tab.curve_updates(whole, model, 448, page_values.asked("memory"))[0]
-        pick = recommend_tab.recommend_markup(whole, model, page_values.asked("recommend")).pick
+        shown = memory_tab.memory_markup(whole, model, page_values.fill_form("memory"))
+        head = memory_tab.curve_updates(whole, model, 448, page_values.fill_form("memory"))[0]
+        pick = recommend_tab.recommend_markup(whole, model, page_values.fill_form("recommend")).pick
         for text in (shown.need, shown.explain, pick, *([head] if head else [])):
             assert (">Cache" in text) == cached
         assert (" cache, " in shown.need) == cached
         every = memory_boxes.precision_html(
-            whole, model, page_values.asked("memory"), lambda ref, values: memory_tab.memory_question(whole, ref, values).arguments
+            whole, model, page_values.fill_form("memory"), lambda ref, values: memory_tab.memory_question(whole, ref, values).arguments
         )
         assert ("Longest context" in shown.tiers) == ("Longest context" in every) == bool(head) == (model != PICTURES)
 
 
 def test_the_memory_of_a_pipeline_is_one_figure(whole: Services) -> None:
     """Card, row of that hardware, and *Recommend* say the same; cards whose runtime takes another amount are explained."""
-    values = page_values.asked("recommend", hardware="auto")
+    values = page_values.fill_form("recommend", hardware="auto")
     pick = whole.recommend(PICTURES, **workload.recommend_arguments(values))["pick"]
-    shown = memory_tab.memory_markup(whole, PICTURES, page_values.asked("memory"))
+    shown = memory_tab.memory_markup(whole, PICTURES, page_values.fill_form("memory"))
     need = gib(pick["memory"]["per_device_bytes"])
     assert f'<span class="figure">{need}</span>' in shown.need
     assert need.split()[0] + " of " + gib(pick["memory"]["capacity_bytes"]) in shown.tiers
@@ -254,7 +254,7 @@ def test_the_memory_of_a_pipeline_is_one_figure(whole: Services) -> None:
 )
 def test_the_chart_speaks_the_unit_of_the_card(whole: Services, model: str, unit: str, asked: str, concurrency: int) -> None:
     """Of one request the chart's point is the card's figure; of several it is that of all of them together."""
-    values = page_values.asked("recommend", concurrency=concurrency)
+    values = page_values.fill_form("recommend", concurrency=concurrency)
     answer = whole.recommend(model, **workload.recommend_arguments(values))
     front = speed_front(answer)
     assert (front.unit, asked in front.shape) == (unit, True)
@@ -271,26 +271,26 @@ def test_the_chart_speaks_the_unit_of_the_card(whole: Services, model: str, unit
 
 def test_a_pipeline_has_no_curve_and_no_simulation(whole: Services) -> None:
     """Its size is no length: no empty chart is shown, and the refusal of a simulation blames no engine that nobody chose."""
-    assert not memory_tab.memory_markup(whole, PICTURES, page_values.asked("memory")).has_curve
-    assert memory_tab.memory_markup(whole, LLAMA, page_values.asked("memory")).has_curve
+    assert not memory_tab.memory_markup(whole, PICTURES, page_values.fill_form("memory")).has_curve
+    assert memory_tab.memory_markup(whole, LLAMA, page_values.fill_form("memory")).has_curve
     with pytest.raises(AdvisorError, match="makes pictures"):
-        whole.simulate_batching(PICTURES, **traffic_tab.traffic_arguments(whole, PICTURES, page_values.asked("traffic")))
+        whole.simulate_batching(PICTURES, **traffic_tab.traffic_arguments(whole, PICTURES, page_values.fill_form("traffic")))
 
 
 def test_files_for_own_hardware(whole: Services) -> None:
     """A server starts for this machine alone; nothing of a Space is written, and for a Mac nothing."""
-    two = recommend_tab.setup_html(whole, LLAMA, "pytorch", page_values.asked("recommend", hardware="RTX-4090", cards=2))
+    two = recommend_tab.setup_html(whole, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", cards=2))
     assert "vllm serve meta-llama/Llama-3.1-8B-Instruct --host 127.0.0.1" in two
-    one = recommend_tab.setup_html(whole, LLAMA, "pytorch", page_values.asked("recommend", hardware="RTX-4090"))
+    one = recommend_tab.setup_html(whole, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090"))
     assert "transformers==" in one
     assert "suggested_hardware" not in one
-    mac = recommend_tab.setup_html(whole, LLAMA, "pytorch", page_values.asked("recommend", hardware="M4-16GB"))
+    mac = recommend_tab.setup_html(whole, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="M4-16GB"))
     assert "a card of NVIDIA" in mac
 
 
 def test_each_row_leads_to_its_own_figures(whole: Services) -> None:
     """The links of a row carry the question and name the row's hardware; only tiers of a Space can be switched to."""
-    values = page_values.asked("recommend", context=8192, platforms=["spaces", "jobs"])
+    values = page_values.fill_form("recommend", context=8192, platforms=["spaces", "jobs"])
     table = recommend_tab.recommend_markup(whole, LLAMA, values).ranked
     rows = re.findall(r'<span class="row-links">(.*?)</span></td>|<span class="row-links">(.*?)</a></span>', table)
     assert len(rows) >= 8
