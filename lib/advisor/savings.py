@@ -15,7 +15,7 @@ from typing import Literal
 from lib import precision as formats
 from lib.advisor.candidates import Candidate, Family, family_of, task_of
 from lib.advisor.fit import measure_headroom
-from lib.advisor.speed import Roofline, bound_speed, count_decode_parameters, find_roofline
+from lib.advisor.speed import Roofline, bound_speed, find_roofline
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import TokenPrice, Usage, bill_offer, bill_tokens
@@ -26,6 +26,7 @@ from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, 
 from lib.model.spec import ModelSpec
 from lib.provenance import Value
 from lib.speed import SpeedEstimate
+from lib.speed.model_work import count_multiplied
 from lib.workload import MemoryRequest
 
 Gain = Literal["compute", "bandwidth", "memory_only"]
@@ -147,7 +148,7 @@ def classify_gain(of: Deployment, after: MemoryRequest, offer: Offer) -> tuple[G
             weight_bytes=memory.weights_bytes,
             cache_bytes=memory.kv_cache_bytes // batch,
             bandwidth=on.bandwidth,
-            active_parameters=count_decode_parameters(of.spec),
+            active_parameters=count_multiplied(of.spec),
             batch=batch,
             peak=on.peak,
         )

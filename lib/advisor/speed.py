@@ -20,13 +20,13 @@ from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator, Cards
 from lib.laws.forward_pass import decode_floor, expert_share, prefill_floor
-from lib.laws.weights import is_tied
 from lib.memory import MemoryEstimate
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
 from lib.speed.batch import SpeedQuestion
-from lib.speed.model_work import count_head_parameters
+from lib.speed.hardware import HALVES
+from lib.speed.model_work import count_head_parameters, count_multiplied
 from lib.units import BytesPerSecond, FlopPerSecond
 from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload, prompt_and_output_tokens
 
@@ -148,10 +148,10 @@ class Roofline:
 def find_roofline(offer: Hardware, candidate: Candidate, precision: str, cpus: tuple[Accelerator, ...]) -> Roofline | None:
     """The offer as the roofline sees it; `None` for a CPU of which nothing is known."""
     if offer.silicon is None:
-        return _scale_cpu(offer.vcpu, cpus)
+        return _scale_cpu(offer.vcpu, precision, cpus)
     at_once = candidate.devices if candidate.engine in TENSOR_PARALLEL_ENGINES else 1
     share = offer.accelerator_fraction * at_once
-    peak = _peak_rate(offer.silicon, precision)
+    peak = _find_limit(offer.silicon, precision)
     return Roofline(
         bandwidth=BytesPerSecond(offer.silicon.bandwidth * share),
         peak=None if peak is None else FlopPerSecond(peak * share),
@@ -159,7 +159,7 @@ def find_roofline(offer: Hardware, candidate: Candidate, precision: str, cpus: t
     )
 
 
-def _scale_cpu(vcpu: int | None, cpus: tuple[Accelerator, ...]) -> Roofline | None:
+def _scale_cpu(vcpu: int | None, precision: str, cpus: tuple[Accelerator, ...]) -> Roofline | None:
     """A CPU from the largest class whose figures are known and that is not larger (else the smallest), in proportion to its virtual CPUs.
 
     Larger machines gain less than in proportion (48 cores of Sapphire Rapids read 230 GB/s, not 540), so this stays an upper bound.
@@ -168,7 +168,7 @@ def _scale_cpu(vcpu: int | None, cpus: tuple[Accelerator, ...]) -> Roofline | No
     if vcpu is None or not sized:
         return None
     size, host = max((pair for pair in sized if pair[0] <= vcpu), key=lambda pair: pair[0], default=sized[0])
-    peak = host.peak("fp32")
+    peak = _find_limit(host, precision)
     return Roofline(
         bandwidth=BytesPerSecond(host.bandwidth * vcpu / size),
         peak=None if peak is None else FlopPerSecond(peak * vcpu / size),
@@ -176,21 +176,10 @@ def _scale_cpu(vcpu: int | None, cpus: tuple[Accelerator, ...]) -> Roofline | No
     )
 
 
-def _peak_rate(silicon: Accelerator, precision: str) -> FlopPerSecond | None:
-    """The fastest rate that the weights of this precision can be multiplied at; storage formats multiply in half precision."""
+def _find_limit(silicon: Accelerator, precision: str) -> FlopPerSecond | None:
+    """A rate that weights of this precision are not multiplied faster than; storage formats multiply in half precision."""
     own = weight_format(precision).arithmetic
-    names = ("fp32", "tf32") if own == "fp32" else (own, "bf16", "fp16")
-    return silicon.fastest(*names)
-
-
-def count_decode_parameters(spec: ModelSpec) -> int:
-    """Parameters that a decode step multiplies by: the active ones without a separate input embedding, which is only looked up."""
-    return spec.parameters_active if is_tied(spec.tensors) else _count_multiplied(spec)
-
-
-def _count_multiplied(spec: ModelSpec) -> int:
-    """The active parameters without the embedding tables: each token of an encoder's pass is multiplied by them."""
-    return max(1, spec.parameters_active - sum(group.parameters for group in spec.tensors if group.kind == "embedding"))
+    return silicon.limit(*(("fp32", "tf32") if own == "fp32" else (own, *HALVES)))
 
 
 def bound_speed(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Roofline | None, concurrency: int) -> Speed:
@@ -200,10 +189,10 @@ def bound_speed(spec: ModelSpec, family: Family, memory: MemoryEstimate, on: Roo
     if family in {"image", "video"}:
         return Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=None, peak_flops_per_s=on.peak, basis="datasheet peak")
     if family == "encode":
-        passed = _count_multiplied(spec)
+        passed = count_multiplied(spec)
         whole = _prefill_floor_s(passed, PROMPT_TOKENS, memory.weights_bytes * passed // max(1, spec.parameters_total), on, concurrency)
         return Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=whole, peak_flops_per_s=on.peak, basis=on.basis)
-    prompt, read = SOUND_TOKENS if family == "speech" else PROMPT_TOKENS, count_decode_parameters(spec)
+    prompt, read = SOUND_TOKENS if family == "speech" else PROMPT_TOKENS, count_multiplied(spec)
     dense = read + spec.parameters_total - spec.parameters_active
     step = decode_floor(
         weight_bytes=memory.weights_bytes * dense // max(1, spec.parameters_total),

@@ -133,8 +133,15 @@ class Accelerator(Row):
         return self.peaks.get(dtype)
 
     def fastest(self, *dtypes: str) -> FlopPerSecond | None:
-        """The highest of the rates in these types, for bounds that have to hold whichever unit is used; `None` without any."""
+        """The highest of the rates in these types; `None` without any."""
         return max((rate for dtype in dtypes if (rate := self.peak(dtype)) is not None), default=None)
+
+    def limit(self, *dtypes: str) -> FlopPerSecond | None:
+        """A rate that no kernel exceeds: `fastest`, else that of any floating-point unit, which multiplies what others are converted to.
+
+        `lib.speed.hardware.find_peak` says at which rate kernels do multiply, without TF32 and with what emulation costs.
+        """
+        return self.fastest(*dtypes) or self.fastest("fp32", "tf32", "fp16", "bf16")
 
 
 UNKNOWN_CPU = Accelerator.model_construct(

@@ -126,10 +126,9 @@ def datasheet_roof(silicon: Accelerator, dtype: Dtype, *, tf32: bool = False) ->
     a floor. `tf32` says that float32 is multiplied in TF32, which torch leaves off unless told otherwise.
     """
     name = "tf32" if tf32 and dtype == "float32" else SHORT[dtype]
-    peak = silicon.peak(name) or silicon.fastest("fp32", "tf32", "fp16", "bf16")
     return DeviceRoof(
         bandwidth=silicon.bandwidth,
-        peak=peak,
+        peak=silicon.limit(name),
         cache_bytes=UNKNOWN_CACHE_BYTES if silicon.l2 is None and silicon.kind == "gpu" else silicon.l2 or 0,
         measured=False,
         sources=silicon.sources,

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, cast
 
-from lib.advisor.speed import count_decode_parameters
 from lib.answers.common import fill, source_entries
 from lib.answers.live import (
     DeviceEntry,
@@ -28,7 +27,6 @@ from lib.catalog import Catalog
 from lib.catalog.rules import ZeroGpuRules
 from lib.errors import AdvisorError, DoesNotFit, UnsupportedModel
 from lib.laws.forward_pass import decode_floor
-from lib.laws.weights import TOWERS
 from lib.live.device import Device, device_hardware
 from lib.live.device_queue import hardware_turn
 from lib.live.heartbeat import DTYPES, LIMIT_S, UNKNOWN_CACHE_BYTES, Dtype, HeartbeatRun, MatmulCase, MatmulProgress, datasheet_roof
@@ -42,6 +40,7 @@ from lib.service.arguments import Arguments, Model, argument, one_of, whole_numb
 from lib.service.endpoint import App
 from lib.service.runs import PreparedRun, Run, RunPrediction, prepare_run, relative_error
 from lib.service.speed import run_end
+from lib.speed.model_work import count_multiplied
 from lib.units import MIB
 
 if TYPE_CHECKING:
@@ -55,16 +54,16 @@ _NOT_ASKED = "dtype_unstated"  # a caveat of "auto", which a measurement does no
 def _floor_rate(case: PreparedRun, catalog: Catalog) -> float | None:
     """Tokens a second that the memory's datasheet bandwidth allows; None on a CPU, and where an encoder's share is not read again.
 
-    A bound that no honest clock beats: an input embedding of its own is only looked up, towers of pictures and sound are passed by, weights
+    A bound that no honest clock beats: tables are only looked up, towers of pictures and sound are passed by, weights
     that a cache on chip may keep are left out, and a part of a card may have the bandwidth of the whole.
     """
     on = device_hardware(case.run.device, catalog)
     silicon = None if on is None else on.silicon
-    spec, parts = case.run.spec, case.run.spec.parameters_by_component
-    if silicon is None or not silicon.bandwidth_is_peak or "encoder" in parts:
+    spec = case.run.spec
+    if silicon is None or not silicon.bandwidth_is_peak or "encoder" in spec.parameters_by_component:
         return None
     cache = datasheet_roof(silicon, "float32").cache_bytes
-    share = (count_decode_parameters(spec) - sum(parts.get(tower, 0) for tower in TOWERS)) / max(1, spec.parameters_total)
+    share = count_multiplied(spec) / max(1, spec.parameters_total)
     read = max(0, int(case.expected.weights_bytes * share) - cache)
     least = decode_floor(weight_bytes=read, cache_bytes=0, bandwidth=silicon.bandwidth, active_parameters=0)
     return 1 / least.seconds if least.seconds > 0 else None

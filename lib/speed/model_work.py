@@ -116,19 +116,14 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     terms = spec.cache_terms or ()
     parts = spec.parameters_by_component
     share = {name: stored.by_component.get(name, stored.total * parts[name] / max(1, spec.parameters_total)) for name in parts}
-    decodes = (bool(terms) or spec.unknown_cache or not spec.tensors) and spec.work != "embedding decoder"
-    apart = decodes and "decoder" in parts and "encoder" in parts
-    left = _unread_components(spec, decodes=decodes, apart=apart)
-    tables = [g for g in spec.tensors if decodes and g.kind == "embedding" and g.component not in {"embeddings", *left}]
-    tables = [g for g in tables if 2 * g.shape[0] > size.vocabulary]  # by token, for each layer; positions and distances are small
+    decodes, apart, left, tables = _find_passed(spec)
     by_group = stored.law is not GGUF_LAW  # which is taken as an average over a component's tensors
     in_tables = _bytes_of(tables, spec, stored) if by_group else sum(share[g.component] * g.parameters / parts[g.component] for g in tables)
     read = stored.total - sum(share[name] for name in left) - in_tables
-    active = spec.parameters_active - sum(parts[name] for name in left) - sum(g.parameters for g in tables)
     experts = [g for g in spec.tensors if g.kind == "expert"]
     expert_parameters = sum(g.parameters for g in experts)
     in_experts = _bytes_of(experts, spec, stored) if by_group else read * expert_parameters / max(1, spec.parameters_total)
-    stack = _stack(spec, size, read, in_experts, max(1.0, float(active)))
+    stack = _stack(spec, size, read, in_experts, float(count_multiplied(spec)))
     if spec.picture_pass is not None:
         stack = _over_picture(stack, spec.picture_pass)
     encoder = None
@@ -187,12 +182,42 @@ def _tower(spec: ModelSpec, share: dict[str, float], stack: LayerStack) -> Layer
     )
 
 
-def _unread_components(spec: ModelSpec, *, decodes: bool, apart: bool) -> set[str]:
-    """Components whose weights a pass over text does not read: tables that are only looked up, towers of pictures and sound."""
+class _Passed(NamedTuple):
+    """What text passes: whether it `decodes`, with an encoder `apart`; components and single tables that it is not multiplied with."""
+
+    decodes: bool
+    apart: bool
+    left: set[str]
+    tables: list[TensorGroup]
+
+
+def _find_passed(spec: ModelSpec, *, with_loss: bool = False) -> _Passed:
     parts = spec.parameters_by_component
-    tied = decodes and is_tied(spec.tensors)
-    looked_up = {"embeddings"} & set(parts) if not tied else set()
-    return looked_up | ({"encoder"} if apart else set()) | (TOWERS & set(parts) if decodes else set())
+    generates = (bool(spec.cache_terms) or spec.unknown_cache or not spec.tensors) and spec.work != "embedding decoder"
+    decodes = generates or with_loss
+    apart = generates and not with_loss and {"encoder", "decoder"} <= parts.keys()
+    left = set() if decodes and is_tied(spec.tensors) else {"embeddings"} & parts.keys()
+    left |= ({"encoder"} if apart else set()) | (TOWERS & parts.keys() if decodes else set())
+    tables = [g for g in spec.tensors if decodes and g.kind == "embedding" and g.component not in {"embeddings", *left}]
+    vocabulary = layer_sizes(spec).vocabulary
+    # by token, for each layer; positions and distances are small
+    return _Passed(decodes, apart, left, [g for g in tables if 2 * g.shape[0] > vocabulary])
+
+
+def count_multiplied(spec: ModelSpec, *, with_loss: bool = False) -> int:
+    """Parameters that a token of text is multiplied with, output projection included: of the decoder where the model writes.
+
+    Of the active ones those of tables that are looked up (Gemma 3n has one for each layer), of towers, and of an encoder before the decoder
+    are left out. A tied table counts as the head of what writes.
+
+    Args:
+        spec: the model.
+        with_loss: in training, whose loss is over all tokens: a tied table is the head of encoders too, and an encoder before the decoder
+            is passed as well.
+    """
+    _, _, left, tables = _find_passed(spec, with_loss=with_loss)
+    parts = spec.parameters_by_component
+    return max(1, spec.parameters_active - sum(parts[name] for name in left) - sum(g.parameters for g in tables))
 
 
 def count_head_parameters(spec: ModelSpec, active: float) -> float:

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from lib.catalog.silicon import OWN
 from lib.errors import AdvisorError
 from lib.laws.price import HOUR_S
-from lib.laws.weights import TOWERS, is_tied
 from lib.memory import usable_memory
 from lib.memory.resolve import layer_sizes
 from lib.memory.training import (
@@ -40,7 +39,8 @@ from lib.memory.training import (
     longest_sequence,
     step_traffic,
 )
-from lib.speed.hardware import card_class, find_link_rate
+from lib.speed.hardware import HALVES, card_class, find_link_rate
+from lib.speed.model_work import count_multiplied
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
     from lib.workload import TrainingRequest
 
-_LOOKED_UP = frozenset({"embeddings"})
 _HIDDEN_SHARE = 0.5
 
 
@@ -94,24 +93,9 @@ def load_speed() -> tuple[SpeedConstants, tuple[float, float]]:
     return SpeedConstants(**plain["constants"]), (low, high)
 
 
-def half_peak(card: Accelerator) -> float | None:
-    """The dense rate in 16 bits: in bf16, or fp16 where the card has no bf16 of its own; None where neither is published."""
-    for dtype in ("bf16", "fp16"):
-        if card.supports(dtype) and card.peak(dtype):
-            return float(card.peak(dtype) or 0)
-    return None
-
-
 def count_passes(request: TrainingRequest) -> int:
     """Forward, backward and recomputed passes over the layers."""
     return 1 + (2 if request.method == "full" else 1) + (request.checkpointing != "none")
-
-
-def multiplied_parameters(spec: ModelSpec) -> float:
-    """Parameters that a token is multiplied with: the active ones without tables that are looked up and towers; a tied head counts."""
-    parts = spec.parameters_by_component
-    left = sum(parts.get(name, 0) for name in (*TOWERS, *_LOOKED_UP))
-    return max(1.0, spec.parameters_active - left + (parts.get("embeddings", 0) if is_tied(spec.tensors) else 0))
 
 
 def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
@@ -119,7 +103,7 @@ def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
     tokens = request.micro_batch_tokens
     sizes = layer_sizes(spec)
     passes = count_passes(request)
-    each = 2 * multiplied_parameters(spec) + 2 * request.sequence_tokens * sizes.query_width * sizes.layers
+    each = 2 * count_multiplied(spec, with_loss=True) + 2 * request.sequence_tokens * sizes.query_width * sizes.layers
     traffic = step_traffic(spec, request)
     unpacked = 2 * sum(group.parameters for group in spec.tensors if group.convertible) if request.method == "qlora" else 0
     return StepWork(
@@ -142,7 +126,7 @@ class Rates(NamedTuple):
 
 def card_rates(card: Accelerator) -> Rates | None:
     """The ceilings of a GPU; None where it has no arithmetic in 16 bits of which a rate is published."""
-    peak = half_peak(card)
+    peak = card.fastest(*filter(card.supports, HALVES))
     return Rates(peak, float(card.bandwidth), card_class(card) == "gddr") if peak is not None and card.kind == "gpu" else None
 
 

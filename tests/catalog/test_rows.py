@@ -108,6 +108,15 @@ def test_what_old_cards_lack() -> None:
     assert cards["A10"].peak("fp16") == 125e12
 
 
+def test_a_limit_is_that_of_any_unit() -> None:
+    """A T4 may multiply bf16 weights in fp16, a TPU float32 in bf16, and a processor without bf16 in float32."""
+    cards = CATALOG.accelerators
+    assert cards["T4"].limit("bf16") == 65e12
+    assert cards["TPU-v5e"].limit("fp32", "tf32") == 197e12
+    assert cards["CPU-8vCPU"].limit("bf16", "fp16") == 0.3e12
+    assert cards["A100-SXM4-80GB"].limit("fp32") == 19.5e12
+
+
 @pytest.mark.parametrize(
     ("card", "dtype", "ridge"),
     [("T4", "fp16", 203), ("L4", "bf16", 403), ("A100-SXM4-80GB", "bf16", 153), ("H100-SXM", "bf16", 295), ("TPU-v6e", "bf16", 560)],

@@ -6,7 +6,7 @@ from lib.catalog import load
 from lib.model.bundled import find_spec
 from lib.model.spec import ModelSpec
 from lib.speed import SpeedRequest, predict_speed
-from lib.speed.model_work import derive_model_work
+from lib.speed.model_work import count_multiplied, derive_model_work
 
 EMBEDDING = "Qwen/Qwen3-Embedding-0.6B"
 
@@ -41,6 +41,15 @@ def test_a_table_for_each_layer_is_looked_up() -> None:
     work = derive_model_work(bundled("google/gemma-3n-E2B-it"), "bf16", "bf16", "auto", recorded=False)
     assert work.decoder is not None
     assert work.decoder.active_parameters == 5_418_464_192 - 983_281_504 - 262_144 * 7_680
+    assert count_multiplied(bundled("google/gemma-3n-E2B-it"), with_loss=True) == work.decoder.active_parameters
+
+
+def test_a_loss_is_over_all_tokens() -> None:
+    """In training a tied table is an encoder's head too (BERT fills masks), and a token of T5 passes encoder or decoder."""
+    bert, t5 = bundled("google-bert/bert-base-uncased"), bundled("google-t5/t5-small")
+    table = bert.parameters_by_component["embeddings"]
+    assert count_multiplied(bert, with_loss=True) == count_multiplied(bert) + table == bert.parameters_active
+    assert count_multiplied(t5, with_loss=True) == count_multiplied(t5) + t5.parameters_by_component["encoder"] == t5.parameters_active
 
 
 def test_the_head_of_a_small_model_may_be_most_of_it() -> None:
