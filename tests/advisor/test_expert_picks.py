@@ -265,7 +265,7 @@ def answer(model: str, **asked: Any) -> Recommendation:
     return recommend(spec, replace(Workload(), **asked), CATALOG)
 
 
-def picked(model: str, **asked: Any) -> Entry:
+def pick_entry(model: str, **asked: Any) -> Entry:
     """The pick."""
     found = answer(model, **asked).pick
     assert found is not None
@@ -275,7 +275,7 @@ def picked(model: str, **asked: Any) -> Entry:
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_pick_is_an_experts(row: Row) -> None:
     """The pick is one that an engineer would sign, for the reason beside it."""
-    found = picked(row.model, **row.workload)
+    found = pick_entry(row.model, **row.workload)
     got = (found.offer.id, found.engine, found.precision, found.sdk)
     for value, wanted in zip(got, (row.pick.hardware, row.pick.engine, row.pick.form, row.pick.sdk), strict=True):
         assert not wanted or value in wanted.split(), f"{got}: {row.because}"
@@ -344,7 +344,7 @@ def test_what_is_slower_than_reading_is_not_comfortable() -> None:
 
 def test_whole_cards_carry_no_hidden_malus() -> None:
     """Issue 11: Qwen3 32B with a PRO account was sent to an A100 for 1,800 USD; xlarge holds it as stored for nothing, 75 requests each."""
-    found = picked(QWEN32, account="pro")
+    found = pick_entry(QWEN32, account="pro")
     quota = next(reason for reason in found.reasons if reason.code == "zerogpu_quota")
     assert found.cost.usd_per_month == 0
     assert int(quota.values["requests_per_visitor"]) >= 60
@@ -352,16 +352,16 @@ def test_whole_cards_carry_no_hidden_malus() -> None:
 
 def test_hours_are_billed_only_if_it_is_paused() -> None:
     """Issue 11: 3 hours a day on l4x1 are 576 USD a month (0.80 × 720) unless it is paused: paid hardware does not sleep by itself."""
-    found = picked(L8, platforms=("spaces",), hours_per_day=Decimal(3))
+    found = pick_entry(L8, platforms=("spaces",), hours_per_day=Decimal(3))
     said = next(reason for reason in found.reasons if reason.code == "paused_outside_hours")
     assert said.values["usd_per_month"] == Decimal(576)
     assert "$576" in sentence(said)
-    assert "paused_outside_hours" not in {reason.code for reason in picked(L8, platforms=("spaces",)).reasons}
+    assert "paused_outside_hours" not in {reason.code for reason in pick_entry(L8, platforms=("spaces",)).reasons}
 
 
 def test_zerogpu_names_its_conditions() -> None:
     """A free account may host two such Spaces (hub-docs spaces-zerogpu.md, 2026-07-21); users report eight runs a day."""
-    said = " ".join(sentence(reason) for reason in picked(L8).reasons)
+    said = " ".join(sentence(reason) for reason in pick_entry(L8).reasons)
     assert "may host 2 such Spaces" in said
     assert "8 a day" in said
 
@@ -369,10 +369,10 @@ def test_zerogpu_names_its_conditions() -> None:
 def test_zerogpu_is_judged_by_the_call() -> None:
     """Issue 11: 64 sequences were held on one slice; eight calls at a time take as much memory as one, and 64 are no light traffic."""
 
-    def used(at_once: int) -> Entry:
+    def find_zerogpu(at_once: int) -> Entry:
         return next(e for e in answer(L8, concurrency=at_once).ranked if e.offer.id == "zero-a10g")
 
-    assert used(8).free_bytes == used(1).free_bytes
+    assert find_zerogpu(8).free_bytes == find_zerogpu(1).free_bytes
     refused = next(r for r in answer(L8, concurrency=64).rejected if r.offer.id == "zero-a10g")
     assert refused.reason.code == "zerogpu_crowd"
 

@@ -37,7 +37,7 @@ def hosting(model: str = LLAMA, hardware: str = "l4x1", engine: Engine = "vllm",
     return resolve_setup(spec, CATALOG.resolve_hardware(hardware), CATALOG.accelerators, engine=engine, **asked)  # type: ignore[arg-type]
 
 
-def keeps(of: ServingSetup, targets: Targets) -> bool:
+def keeps_limits(of: ServingSetup, targets: Targets) -> bool:
     """Whether it fits and misses no limit."""
     return of.fit().fits and targets.missed_limit(of.predict()) is None
 
@@ -67,14 +67,14 @@ def test_the_answer_fits_and_one_more_does_not(
     assert most.value is not None
     assert batch.value is not None
     for value, one in ((longest.value, replace(of, context_tokens=longest.value)), (most.value, replace(of, requests=most.value))):
-        assert value == 0 or keeps(one, targets)
+        assert value == 0 or keeps_limits(one, targets)
     assert batch.value == 0 or replace(of, requests=batch.value).fit().fits
     if longest.limited_by != "model":
-        assert not keeps(replace(of, context_tokens=longest.value + 1), targets)
+        assert not keeps_limits(replace(of, context_tokens=longest.value + 1), targets)
     if most.limited_by == "engine":
         assert most.value == of.copies * traits_of(of.engine).max_num_seqs
     else:
-        assert not keeps(replace(of, requests=most.value + 1), targets)
+        assert not keeps_limits(replace(of, requests=most.value + 1), targets)
     assert not replace(of, requests=batch.value + 1).fit().fits
     assert most.value <= batch.value
 
@@ -85,7 +85,7 @@ def test_more_requests_than_are_looked_through_are_checked_too() -> None:
     most = find_most_requests(of, Targets(max_ttft_s=0.5, min_tokens_per_s=0.0))
     assert most.limited_by == "ttft"
     assert most.value is not None
-    assert keeps(replace(of, requests=most.value), Targets(max_ttft_s=0.5, min_tokens_per_s=0.0))
+    assert keeps_limits(replace(of, requests=most.value), Targets(max_ttft_s=0.5, min_tokens_per_s=0.0))
 
 
 def test_more_memory_never_answers_less() -> None:
@@ -106,8 +106,8 @@ def test_what_the_shortest_requests_miss_longer_ones_may_keep() -> None:
     longest = find_longest_context(of, targets)
     assert longest.value is not None
     assert longest.value >= 256
-    assert keeps(replace(of, context_tokens=longest.value), targets)
-    assert not keeps(replace(of, context_tokens=longest.value + 1), targets)
+    assert keeps_limits(replace(of, context_tokens=longest.value), targets)
+    assert not keeps_limits(replace(of, context_tokens=longest.value + 1), targets)
 
 
 @pytest.mark.parametrize("limit_s", [1e-6, 1e-300, 5e-324])

@@ -45,7 +45,7 @@ workloads = st.builds(
 World = tuple[Workload, Catalog]
 
 
-def on(offer: Offer, spec: ModelSpec, workload: Workload, catalog: Catalog = CATALOG) -> Recommendation:
+def recommend_offer(offer: Offer, spec: ModelSpec, workload: Workload, catalog: Catalog = CATALOG) -> Recommendation:
     """The recommendation for this offer alone."""
     return recommend(spec, replace(workload, platforms=(offer.platform,)), replace(catalog, offers=(offer,), aliases={}))
 
@@ -86,7 +86,7 @@ def test_an_obstacle_removed_makes_it_pass(name: str, offer: Offer, workload: Wo
     """Without all that is said to stand in the way the offer does it; with any one of it left it does not."""
     spec = bundled.find_spec(name)
     assert spec is not None
-    found = on(offer, spec, workload)
+    found = recommend_offer(offer, spec, workload)
     if not found.rejected:
         return
     rejection = found.rejected[0]
@@ -99,7 +99,7 @@ def test_an_obstacle_removed_makes_it_pass(name: str, offer: Offer, workload: Wo
             return
         state = without
     free, asked, catalog = state
-    after = on(free, spec, asked, catalog)
+    after = recommend_offer(free, spec, asked, catalog)
     left = {reason.code for one in after.rejected for reason in (one.reason, *one.also)}
     assert not left & {obstacle.code for obstacle in obstacles}
     assert left <= frozenset().union(*(NEWLY_JUDGED.get(obstacle.code, frozenset()) for obstacle in obstacles))
@@ -159,7 +159,7 @@ def test_what_would_fit_fits(name: str, offer: Offer, workload: Workload) -> Non
     """The context or the number of requests that a refusal names does fit."""
     spec = bundled.find_spec(name)
     assert spec is not None
-    for rejection in on(offer, spec, workload).rejected:
+    for rejection in recommend_offer(offer, spec, workload).rejected:
         for reason in (rejection.reason, *rejection.also):
             if reason.code != "too_small" or not reason.variant:
                 continue
@@ -168,7 +168,7 @@ def test_what_would_fit_fits(name: str, offer: Offer, workload: Workload) -> Non
                 smaller = replace(smaller, context_tokens=int(reason.values["fits_tokens"]))
             else:
                 smaller = replace(smaller, concurrency=int(reason.values["fits_at_once"]))
-            after = on(offer, spec, smaller)
+            after = recommend_offer(offer, spec, smaller)
             assert "too_small" not in {one.code for r in after.rejected for one in (r.reason, *r.also)}
 
 
@@ -179,7 +179,7 @@ def test_what_is_said_of_an_entry_is_true(name: str, offer: Offer, workload: Wor
     """Reasons of what does the work agree with its own figures."""
     spec = bundled.find_spec(name)
     assert spec is not None
-    for entry in on(offer, spec, workload).ranked:
+    for entry in recommend_offer(offer, spec, workload).ranked:
         for reason in entry.reasons:
             check_form(reason, entry, spec, workload)
             check_speed(reason, entry)

@@ -22,14 +22,14 @@ assert SPEC is not None
 PAID = recommend(SPEC, Workload(platforms=("spaces",), requests_per_day=1000), CATALOG)
 
 
-def on(found: Recommendation, tier: str) -> Entry:
+def find_entry(found: Recommendation, tier: str) -> Entry:
     """The entry of a tier."""
     return next(entry for entry in found.ranked if entry.offer.id == tier)
 
 
-def picking(tier: str, **other: object) -> Recommendation:
+def change_pick(tier: str, **other: object) -> Recommendation:
     """The same recommendation with another pick, changed as asked."""
-    return replace(PAID, pick=replace(on(PAID, tier), **other))  # type: ignore[arg-type]
+    return replace(PAID, pick=replace(find_entry(PAID, tier), **other))  # type: ignore[arg-type]
 
 
 def spaces(tier: str) -> Offer:
@@ -46,9 +46,9 @@ def codes(current: Offer | None, judged: Recommendation | None, found: Recommend
 
 def test_the_saving_is_the_difference_of_the_months() -> None:
     """a100-large 2.50 x 720 = 1800 and l4x1 0.80 x 720 = 576: 1224 less; the other way round 1224 more."""
-    down = right_size(spaces("a100-large"), PAID, picking("l4x1"), CATALOG.rules)
+    down = right_size(spaces("a100-large"), PAID, change_pick("l4x1"), CATALOG.rules)
     assert (down.decision, down.usd_per_month, down.saving_usd_per_month) == ("move", Decimal(1800), Decimal(1224))
-    up = right_size(spaces("l4x1"), PAID, picking("a100-large"), CATALOG.rules)
+    up = right_size(spaces("l4x1"), PAID, change_pick("a100-large"), CATALOG.rules)
     assert up.saving_usd_per_month == Decimal(-1224)
     assert "$1,224 a month more" in " ".join(sentence(reason) for reason in up.reasons)
 
@@ -70,37 +70,37 @@ def test_the_months_are_those_of_the_hours() -> None:
 )
 def test_what_a_dearer_pick_gives(changed: dict[str, object], code: str) -> None:
     """Against a current tier that does it tightly in eight bits; without a higher speed only the rank is left."""
-    current = replace(on(PAID, "l4x1"), step=1, verdict="tight")
+    current = replace(find_entry(PAID, "l4x1"), step=1, verdict="tight")
     judged = replace(PAID, ranked=tuple(current if entry.offer.id == "l4x1" else entry for entry in PAID.ranked))
     if "speed" in changed:
         changed = changed | {"speed": current.speed}
-    assert codes(spaces("l4x1"), judged, picking("a100-large", **changed)) == [code, "costs_more"]
+    assert codes(spaces("l4x1"), judged, change_pick("a100-large", **changed)) == [code, "costs_more"]
 
 
 def test_what_does_it_well_is_not_left_for_something_dearer() -> None:
     """An l4x1 with room to spare stays an l4x1, unless it is tight or speed comes first."""
-    current = replace(on(PAID, "l4x1"), step=1, verdict="comfortable")
+    current = replace(find_entry(PAID, "l4x1"), step=1, verdict="comfortable")
     judged = replace(PAID, ranked=tuple(current if entry.offer.id == "l4x1" else entry for entry in PAID.ranked))
-    dearer = picking("a100-large", step=0)
+    dearer = change_pick("a100-large", step=0)
     assert codes(spaces("l4x1"), judged, dearer) == ["stay_does_it", "pick_keeps_precision", "costs_more"]
     assert right_size(spaces("l4x1"), judged, dearer, CATALOG.rules).decision == "stay"
     fastest = replace(dearer, workload=replace(dearer.workload, priority="fastest"))
     assert right_size(spaces("l4x1"), judged, fastest, CATALOG.rules).decision == "move"
-    assert right_size(spaces("a100-large"), PAID, picking("l4x1"), CATALOG.rules).decision == "move"
+    assert right_size(spaces("a100-large"), PAID, change_pick("l4x1"), CATALOG.rules).decision == "move"
 
 
 def test_reasons_of_the_other_cases() -> None:
     """Stay; nothing anywhere; nothing but here; unknown tier; the same price; another size of ZeroGPU; another platform."""
-    assert codes(spaces("l4x1"), PAID, picking("l4x1")) == ["stay"]
+    assert codes(spaces("l4x1"), PAID, change_pick("l4x1")) == ["stay"]
     nothing = replace(PAID, pick=None)
     assert codes(spaces("l4x1"), PAID, nothing) == ["nothing_else_fits"]
     assert codes(None, None, nothing) == ["nothing_fits_here"]
-    assert codes(None, None, picking("l4x1")) == ["current_not_judged"]
-    same = picking("l4x1", offer=spaces("l4x1").model_copy(update={"id": "l4-twin"}))
+    assert codes(None, None, change_pick("l4x1")) == ["current_not_judged"]
+    same = change_pick("l4x1", offer=spaces("l4x1").model_copy(update={"id": "l4-twin"}))
     assert codes(spaces("l4x1"), PAID, same)[-1] == "costs_the_same"
-    xlarge = picking("l4x1", offer=CATALOG.offer("zero-a10g-xlarge", "zerogpu"))
+    xlarge = change_pick("l4x1", offer=CATALOG.offer("zero-a10g-xlarge", "zerogpu"))
     assert codes(CATALOG.offer("zero-a10g", "zerogpu"), None, xlarge) == ["stay", "stay_declare_size"]
-    elsewhere = picking("l4x1", offer=CATALOG.offer("l4x1", "jobs"))
+    elsewhere = change_pick("l4x1", offer=CATALOG.offer("l4x1", "jobs"))
     assert codes(spaces("a100-large"), PAID, elsewhere) == ["saves", "pick_elsewhere"]
 
 

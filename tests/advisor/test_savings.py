@@ -40,7 +40,7 @@ def way(found: SavingsReport, code: str) -> Saving:
     return next(one for one in found.savings if one.code == code)
 
 
-def other(found: SavingsReport, code: str) -> NoSaving:
+def find_no_saving(found: SavingsReport, code: str) -> NoSaving:
     """The way of this code among those that save nothing."""
     return next(one for one in found.no_savings if one.code == code)
 
@@ -69,8 +69,8 @@ def test_a_provider_instead_of_a_gpu() -> None:
     found = way(find_savings(case("8B", "l4x1", price=state_price("0.10", "0.40"))), "provider")
     assert (found.usd_per_month_before, found.usd_per_month) == (576, Decimal("0.8216"))
     silent = find_savings(case("8B", "l4x1", usage=Usage(), price=state_price("0.10", "0.40")))
-    assert other(silent, "provider").reason == "traffic_not_stated"
-    assert other(find_savings(case("8B", "l4x1")), "provider").reason == "price_unknown"
+    assert find_no_saving(silent, "provider").reason == "traffic_not_stated"
+    assert find_no_saving(find_savings(case("8B", "l4x1")), "provider").reason == "price_unknown"
 
 
 def test_zerogpu_by_account_and_size() -> None:
@@ -83,10 +83,12 @@ def test_zerogpu_by_account_and_size() -> None:
     large = way(find_savings(case("30B", "a100-large")), "zerogpu")
     assert large.offer is not None
     assert large.offer.id == "zero-a10g-xlarge"
-    assert other(find_savings(case("70B", "a100x4")), "zerogpu").reason == "does_not_fit"
+    assert find_no_saving(find_savings(case("70B", "a100x4")), "zerogpu").reason == "does_not_fit"
     nobody = find_savings(case("8B", "l4x1", usage=replace(BUSY, account="anonymous")))
-    assert other(nobody, "zerogpu").reason == "not_for_this_account"
-    assert other(find_savings(case("8B", "l4x1", usage=replace(BUSY, request_s=Decimal(300)))), "zerogpu").reason == "quota_too_small"
+    assert find_no_saving(nobody, "zerogpu").reason == "not_for_this_account"
+    assert (
+        find_no_saving(find_savings(case("8B", "l4x1", usage=replace(BUSY, request_s=Decimal(300)))), "zerogpu").reason == "quota_too_small"
+    )
 
 
 def test_formats_say_whether_speed_is_gained() -> None:
@@ -141,7 +143,10 @@ def test_sleep_is_the_law_run_again() -> None:
     assert found.usd_per_month == bill_offer(CATALOG.offer("l4x1", "spaces"), asleep, RULES).total_usd_per_month
     sooner = way(find_savings(case("8B", "l4x1", usage=asleep)), "sleep")
     assert sooner.values["sleep_after_s"] == 300
-    assert other(find_savings(case("8B", "l4x1", usage=replace(few, sleep_after_s=Decimal(300)))), "sleep").reason == "already_as_small"
+    assert (
+        find_no_saving(find_savings(case("8B", "l4x1", usage=replace(few, sleep_after_s=Decimal(300)))), "sleep").reason
+        == "already_as_small"
+    )
 
 
 def test_development_on_a_smaller_tier() -> None:

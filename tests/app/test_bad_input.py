@@ -60,7 +60,7 @@ def ask(url: str, endpoint: str, **arguments: Any) -> httpx.Response:
     return httpx.get(f"{url}/gradio_api/call/{endpoint}/{joined.json()['event_id']}", timeout=SECONDS)
 
 
-def refused(answer: httpx.Response) -> str:
+def read_refusal(answer: httpx.Response) -> str:
     """The sentence of a refusal, checked to be one."""
     if answer.status_code == 200:
         assert "event: error" in answer.text, answer.text[:500]
@@ -76,7 +76,7 @@ def refused(answer: httpx.Response) -> str:
     return sentence
 
 
-def alive(url: str) -> bool:
+def answers_well(url: str) -> bool:
     """The app still answers a good question."""
     answer = httpx.post(f"{url}/gradio_api/run/resolve_model", json={"data": [TINY_CONFIG]}, timeout=SECONDS)
     return bool(answer.json()["data"][0]["parameters_total"] == TINY_PARAMETERS)
@@ -119,13 +119,13 @@ def alive(url: str) -> bool:
 )
 def test_what_is_no_model(url: str, model: str, says: str) -> None:
     """The sentence repeats what was seen, shortened, and nothing else happens."""
-    assert says.casefold() in refused(ask(url, "resolve_model", model=model)).casefold()
+    assert says.casefold() in read_refusal(ask(url, "resolve_model", model=model)).casefold()
 
 
 @pytest.mark.parametrize("model", [None, 7, 7.5, True, [], {}, ["7B"], {"model_type": "llama"}, float("nan")])
 def test_a_model_is_text(url: str, model: Any) -> None:
     """Numbers, lists and objects are told to be written as text."""
-    assert "model" in refused(ask(url, "resolve_model", model=model))
+    assert "model" in read_refusal(ask(url, "resolve_model", model=model))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_model_is_text(url: str, model: Any) -> None:
 @pytest.mark.parametrize("argument", ["context_tokens", "batch_size", "devices"])
 def test_numbers_out_of_range_or_of_another_type(url: str, argument: str, value: Any) -> None:
     """The sentence names the argument and its range."""
-    sentence = refused(ask(url, "estimate_memory", model="7B", **{argument: value}))
+    sentence = read_refusal(ask(url, "estimate_memory", model="7B", **{argument: value}))
     assert sentence.startswith(f"{argument} was")
     assert "a whole number from 1 to" in sentence
 
@@ -165,18 +165,18 @@ def test_numbers_out_of_range_or_of_another_type(url: str, argument: str, value:
 )
 def test_unknown_choices(url: str, endpoint: str, arguments: dict[str, Any], says: str) -> None:
     """The sentence names the argument and what is accepted."""
-    assert says in refused(ask(url, endpoint, model="7B", **arguments))
+    assert says in read_refusal(ask(url, endpoint, model="7B", **arguments))
 
 
 @pytest.mark.parametrize(("platform", "says"), [("moon", "platform was 'moon'"), (7, "platform was '7'"), ("", "platform was ''")])
 def test_unknown_platforms(url: str, platform: Any, says: str) -> None:
     """The sentence names the platforms."""
-    assert says in refused(ask(url, "list_hardware", platform=platform))
+    assert says in read_refusal(ask(url, "list_hardware", platform=platform))
 
 
 def test_a_flag_is_not_text(url: str) -> None:
     """The text would be true in Python, whatever it says."""
-    assert "include_retired was 'false'. Accepted: true or false." in refused(ask(url, "list_hardware", include_retired="false"))
+    assert "include_retired was 'false'. Accepted: true or false." in read_refusal(ask(url, "list_hardware", include_retired="false"))
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ def test_sixty_big_configs_at_once_do_not_stop_the_app(url: str) -> None:
         listed = httpx.post(f"{url}/gradio_api/run/list_hardware", json={"data": []}, timeout=SECONDS)
         assert listed.status_code == 200
         assert 200 in {answer.result() for answer in answers}
-    assert alive(url)
+    assert answers_well(url)
 
 
 @pytest.mark.parametrize(
@@ -215,5 +215,5 @@ def test_sixty_big_configs_at_once_do_not_stop_the_app(url: str) -> None:
 )
 def test_a_hub_that_fails(url: str, asked_early: dict[str, Future[httpx.Response]], model: str, says: str) -> None:
     """Told apart, within bounded time, and without repeating what the server said."""
-    assert says in refused(asked_early[model].result() if model in asked_early else ask(url, "resolve_model", model=model))
-    assert alive(url)
+    assert says in read_refusal(asked_early[model].result() if model in asked_early else ask(url, "resolve_model", model=model))
+    assert answers_well(url)

@@ -118,7 +118,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh(world: World) -> None:
+def _reset_spaces(world: World) -> None:
     """Spaces as new for each test."""
     world.hub.faults.clear()
     world.hub.spaces.clear()

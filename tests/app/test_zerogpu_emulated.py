@@ -40,7 +40,7 @@ def zero(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zero]:
 
 
 @pytest.fixture(autouse=True)
-def _granted(zero: Zero) -> None:
+def _grant_gpu(zero: Zero) -> None:
     """Every test begins with a scheduler that hands out a GPU at once."""
     zero.scheduler.reply = Reply()
 

@@ -127,7 +127,7 @@ def visit(url: str, ready: Event, over: Event, told: Queue[list[str]]) -> None:
 
 
 @contextmanager
-def visited(url: str) -> Iterator[Callable[[], list[str]]]:
+def send_visitors(url: str) -> Iterator[Callable[[], list[str]]]:
     """Visitors come while the block runs; afterwards the function tells how they fared."""
     spawn = get_context("spawn")
     ready, over, told = spawn.Event(), spawn.Event(), spawn.Queue()
@@ -159,7 +159,7 @@ def posts(url: str, path: str, body: bytes, times: int, at_once: int) -> Counter
         return Counter(pool.map(post, range(times)))
 
 
-def gets(url: str, path: str, times: int, at_once: int) -> Counter[str]:
+def get_many(url: str, path: str, times: int, at_once: int) -> Counter[str]:
     """The same address read many times."""
     with client_from(url, STRANGER) as client, ThreadPoolExecutor(at_once) as pool:
         return Counter(pool.map(lambda _: str(client.get(path).status_code), range(times)))
@@ -349,7 +349,7 @@ def attacks(url: str, hub: SpaceStandIn, calls: int, configs: int) -> dict[str, 
         "hub_call": lambda: hanging_hub(url, hub, "call"),
         "strangers": lambda: strangers(url, lambda _: STRANGER, 25),
         "crowd": lambda: strangers(url, lambda number: f"127.0.1.{number + 1}", 5),
-        "page": lambda: gets(url, "/", 400, 8),
+        "page": lambda: get_many(url, "/", 400, 8),
         "unseen": lambda: unseen_configs(url, configs),
         "simulations": lambda: simulations(url, 40),
         "slow_readers": lambda: slow_readers(url, 200, 20),
@@ -375,7 +375,7 @@ def main() -> None:
                 if options.only and name not in options.only.split(","):
                     continue
                 before = resident_mib(app)
-                with visited(url) as fared:
+                with send_visitors(url) as fared:
                     cpu, began = cpu_s(app), time.perf_counter()
                     answers = attack()
                     took, cpu = time.perf_counter() - began, cpu_s(app) - cpu

@@ -37,10 +37,10 @@ def main() -> None:
     """Measure, print, and fail where a promise is broken."""
     ours = services()
 
-    def unseen(turn: int) -> object:
+    def resolve_new(turn: int) -> object:
         return ours.resolve_model(json.dumps(CONFIG | {"vocab_size": 128_256 - turn - 1}))
 
-    unseen(10_000)  # imports torch and transformers, as the warm-up does
+    resolve_new(10_000)  # imports torch and transformers, as the warm-up does
     cases: list[tuple[str, Callable[[int], object], int, float]] = [
         (
             "estimate_memory, another context each time",
@@ -52,7 +52,7 @@ def main() -> None:
         ("recommend, all hardware", lambda turn: ours.recommend(CATALOG_MODEL, context_tokens=1024 + turn, platforms="all"), 50, 50),
         ("list_hardware, all", lambda _: ours.list_hardware("all", include_retired=True), 50, 5),
         ("resolve_model, catalog", lambda _: ours.resolve_model(CATALOG_MODEL), 200, 5),
-        ("resolve_model, an unseen config", unseen, 5, 1500),
+        ("resolve_model, an unseen config", resolve_new, 5, 1500),
     ]
     broken = False
     for name, call, times, promised in cases:

@@ -62,14 +62,14 @@ def _compare(rounds: int) -> None:
     api = HfApi(token=False)
     for name, size in MODELS.items():
 
-        def ours(name: str = name) -> None:
+        def read_here(name: str = name) -> None:
             clear_cache()
             read_model(name)
 
-        def theirs(name: str = name) -> None:
+        def read_there(name: str = name) -> None:
             api.get_safetensors_metadata(name)
 
-        print(f"{size:28} ours {median_ms(ours, rounds):7.1f} ms   huggingface_hub {median_ms(theirs, min(rounds, 3)):7.1f} ms")  # noqa: T201
+        print(f"{size:28} ours {median_ms(read_here, rounds):7.1f} ms   huggingface_hub {median_ms(read_there, min(rounds, 3)):7.1f} ms")  # noqa: T201
 
 
 if __name__ == "__main__":

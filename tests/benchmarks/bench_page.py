@@ -33,7 +33,7 @@ SIZES = {"desktop": (1440, 900), "phone": (390, 844)}
 QUIET_MS = 3_000
 
 
-def opened(browser: Browser, url: str, first: str, ready: str, size: tuple[int, int]) -> tuple[Page, dict[str, float]]:
+def open_page(browser: Browser, url: str, first: str, ready: str, size: tuple[int, int]) -> tuple[Page, dict[str, float]]:
     """The page with its answer, and what opening it took."""
     page = browser.new_context(viewport={"width": size[0], "height": size[1]}).new_page()
     page.add_init_script(SHIFTS)
@@ -80,7 +80,7 @@ def main() -> None:
         for _ in range(pairs + 1):  # the first of each fills caches of the machine
             for name, url, first, ready in (("empty", empty, "textarea", "textarea"), ("ours", ours, ".card", "html.answered")):
                 for size, window in SIZES.items():
-                    page, figures = opened(browser, url, first, ready, window)
+                    page, figures = open_page(browser, url, first, ready, window)
                     rows.setdefault(f"{name}, {size}", []).append(figures)
                     if name == "ours" and size == "desktop":
                         drags.append(drag_posts(page))

@@ -47,7 +47,7 @@ def process(*arguments: str) -> Callable[[], object]:
     return lambda: subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
 
 
-def refused(work: Callable[[], object]) -> Callable[[], object]:
+def expect_refusal(work: Callable[[], object]) -> Callable[[], object]:
     """A call that ends in a refusal."""
 
     def call() -> None:
@@ -74,8 +74,8 @@ def main() -> None:
     ]
     cases: list[tuple[str, float, Callable[[], object], int]] = [
         ("the catalog is read and checked", 0.1, lambda: load_from(DATA), 5),
-        ("a configuration that cannot be built is refused", 0.1, refused(lambda: parse_config(deep)), 20),
-        ("a header of 8 MB of empty lists is refused", 1.0, refused(lambda: parse_safetensors(lists, "x.safetensors", None)), 5),
+        ("a configuration that cannot be built is refused", 0.1, expect_refusal(lambda: parse_config(deep)), 20),
+        ("a header of 8 MB of empty lists is refused", 1.0, expect_refusal(lambda: parse_safetensors(lists, "x.safetensors", None)), 5),
         ("/estimate_speed, warm", 0.010, lambda: advisor.estimate_speed(MODEL, "l4x1", concurrency=4), 20),
         ("/estimate_memory, warm", 0.050, lambda: advisor.estimate_memory(MODEL), 20),
         ("/recommend, all hardware and engines, another budget", 0.050, lambda: recommend(budgets), 20),

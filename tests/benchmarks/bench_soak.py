@@ -87,9 +87,9 @@ class Client(threading.Thread):
     def run(self) -> None:
         """Ask until the time is over."""
         kinds = (
-            (self.recommend, 30), (self.memory, 20), (self.cheap, 15), (self.unseen, 5), (self.wrong, 8), (self.over_mcp, 8),
-            (self.queued, 4), (self.visit, 3), (self.space, 4), (self.page_event, 3), (self.compare, 5), (self.gpu_tpu, 4),
-            (self.traffic, 3), (self.diagnose, 5), (self.save, 3), (self.queued_recommendation, 3),
+            (self.recommend, 30), (self.memory, 20), (self.list_hardware, 15), (self.resolve_new, 5), (self.ask_wrong, 8),
+            (self.over_mcp, 8), (self.queue_call, 4), (self.visit, 3), (self.space, 4), (self.page_event, 3), (self.compare, 5),
+            (self.gpu_tpu, 4), (self.traffic, 3), (self.diagnose, 5), (self.save, 3), (self.queued_recommendation, 3),
         )  # fmt: skip
         asks, weights = zip(*kinds, strict=True)
         with httpx.Client(base_url=self.url, timeout=120) as client:
@@ -122,11 +122,11 @@ class Client(threading.Thread):
             client, "estimate_memory", self.random.choice(("Qwen/Qwen3-8B", "70B", "org/llama-8b")), self.random.randrange(1, 30_000)
         )
 
-    def cheap(self, client: httpx.Client) -> httpx.Response:
+    def list_hardware(self, client: httpx.Client) -> httpx.Response:
         """A list."""
         return self.call(client, "list_hardware")
 
-    def unseen(self, client: httpx.Client) -> httpx.Response:
+    def resolve_new(self, client: httpx.Client) -> httpx.Response:
         """A configuration that nobody asked for before."""
         config = LLAMA_8B_CONFIG | {
             "num_hidden_layers": self.random.randrange(1, 90),
@@ -134,7 +134,7 @@ class Client(threading.Thread):
         }
         return self.call(client, "resolve_model", json.dumps(config))
 
-    def wrong(self, client: httpx.Client) -> httpx.Response:
+    def ask_wrong(self, client: httpx.Client) -> httpx.Response:
         """Arguments that are refused."""
         return self.call(client, "estimate_speed", self.fuzz.value(), self.fuzz.value())
 
@@ -143,7 +143,7 @@ class Client(threading.Thread):
         sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_hardware", "arguments": {}}}
         return client.post("/gradio_api/mcp/", content=json.dumps(sent), headers=JSON)
 
-    def queued(self, client: httpx.Client) -> httpx.Response:
+    def queue_call(self, client: httpx.Client) -> httpx.Response:
         """A call of which the answer is read afterwards, or never."""
         joined = client.post("/gradio_api/call/estimate_memory", content=json.dumps({"data": ["7B"]}), headers=JSON)
         if joined.status_code == 200 and self.random.random() < 0.7:
@@ -181,18 +181,20 @@ class Client(threading.Thread):
             sent |= {"arrivals": "recorded", "trace": "\n".join(("time,prompt_tokens,output_tokens", *lines))}
         elif self.random.random() < 0.2:
             sent |= {"capacity": True, "max_ttft_s": 2.0}
-        return self.named(client, "simulate_batching", **sent)
+        return self.call_by_names(client, "simulate_batching", **sent)
 
     def diagnose(self, client: httpx.Client) -> httpx.Response:
         """Where a request's time goes."""
         measured = {"ttft_ms": self.random.randrange(50, 9_000), "tpot_ms": self.random.randrange(20, 500)}
-        return self.named(client, "diagnose_latency", model="Qwen/Qwen3-8B", hardware="l4x1", **measured)
+        return self.call_by_names(client, "diagnose_latency", model="Qwen/Qwen3-8B", hardware="l4x1", **measured)
 
     def save(self, client: httpx.Client) -> httpx.Response:
         """Ways to save."""
-        return self.named(client, "ways_to_save", model="Qwen/Qwen3-8B", hardware="l4x1", hours_per_day=self.random.randrange(1, 25))
+        return self.call_by_names(
+            client, "ways_to_save", model="Qwen/Qwen3-8B", hardware="l4x1", hours_per_day=self.random.randrange(1, 25)
+        )
 
-    def named(self, client: httpx.Client, name: str, **sent: object) -> httpx.Response:
+    def call_by_names(self, client: httpx.Client, name: str, **sent: object) -> httpx.Response:
         """A call by the names of its arguments, whose answer is read."""
         joined = client.post(f"/gradio_api/call/v2/{name}", content=json.dumps(sent), headers=JSON)
         return client.get(f"/gradio_api/call/{name}/{joined.json()['event_id']}") if joined.status_code == 200 else joined

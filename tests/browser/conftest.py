@@ -30,7 +30,7 @@ def open_page(browser: Browser, app_url: str) -> Iterator[Open]:
     home = urlsplit(app_url).netloc
     with ExitStack() as contexts:
 
-        def opened(query: str = "", *, width: int = 1280, scheme: str = "light", wait: str = ".card") -> Page:
+        def open_address(query: str = "", *, width: int = 1280, scheme: str = "light", wait: str = ".card") -> Page:
             context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
             contexts.callback(context.close)
             page = context.new_page()
@@ -49,6 +49,6 @@ def open_page(browser: Browser, app_url: str) -> Iterator[Open]:
             page.locator(f"{wait}:visible").first.wait_for()
             return page
 
-        yield opened
+        yield open_address
     assert errors == []
     assert strangers == []

@@ -52,7 +52,7 @@ BOXED = {f"q-{field.name}" for fields in BOX_FIELDS.values() for field in fields
 NUMBERS_IN_BOXES = {"memory": 2, "cost": 9, "traffic": 7, "live": 9}
 
 
-def _unfolded(page: Page) -> None:
+def _open_boxes(page: Page) -> None:
     """Open every box, those inside boxes too, and wait until their fields stay."""
     for _ in range(2):
         page.evaluate(OPEN_ALL)
@@ -63,9 +63,9 @@ def _unfolded(page: Page) -> None:
 def test_axe_finds_nothing(open_page: Open, tab: str) -> None:
     """WCAG 2.2 AA and best practices, heading order included: in light, in dark, on a phone in both, with every box open."""
     page = open_page(f"?tab={tab}", wait=FIRST_SHOWN.get(tab, ".answers .card"))
-    _unfolded(page)
+    _open_boxes(page)
     draw_charts(page)
-    _unfolded(page)  # what was answered meanwhile
+    _open_boxes(page)  # what was answered meanwhile
     page.evaluate(AXE)
     assert page.evaluate(FINDINGS, EVERY_RULE) == []
     page.locator('[data-tool="theme"]').click()
@@ -95,7 +95,7 @@ def test_minus_five_is_refused_beside_each_field(open_page: Open, tab: str) -> N
     """Each number of the tab and its boxes gets a sentence with its own name, nothing freezes, and what was there before is answered."""
     shown = FIRST_SHOWN.get(tab, ".answers .card")
     page = open_page(f"?tab={tab}", wait=shown)
-    _unfolded(page)
+    _open_boxes(page)
     ranged: list[tuple[str, bool]] = page.evaluate(RANGED)
     assert len({name for name, _ in ranged} & BOXED) == NUMBERS_IN_BOXES.get(tab, 0)
     fields = {name: page.locator(f"#{name} input[type=number]") for name, _ in ranged}

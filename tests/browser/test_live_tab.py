@@ -45,7 +45,7 @@ def say(page: Page, text: str) -> None:
     page.get_by_role("textbox", name="Message").press("Enter")
 
 
-def grown(page: Page, tokens: int) -> list[int]:
+def watch_growth(page: Page, tokens: int) -> list[int]:
     """How the next answer grew. Whole words are told, and of these random tokens one in a hundred ends a word: one answer may have none."""
     page.get_by_role("spinbutton", name="number input for Longest answer, tokens").fill(str(tokens))
     page.evaluate("window.grown.length = 0")
@@ -73,7 +73,7 @@ def test_a_chat_streams_stops_and_shows_its_figures(open_page: Open) -> None:
     expect(asked).to_contain_text('<\u2060img src="http://127.0.0.1:9/a">')
     expect(asked.locator("strong")).to_have_text("bold")
     expect(page.locator("#talk .katex")).to_have_count(0)
-    assert any(len(grown(page, number)) > 1 for number in range(200, 206))
+    assert any(len(watch_growth(page, number)) > 1 for number in range(200, 206))
     longest.fill("256")
     page.evaluate(STOP_AT_ONCE)
     say(page, "Again")

@@ -37,13 +37,13 @@ PATIENT_S = 60.0
 """For lists that do come: a busy machine takes longer than the five seconds that are usual, and a late list counts as a failure."""
 
 
-def fed(hub: PricesStandIn) -> tuple[PriceFeed, Catalog]:
+def refresh_feed(hub: PricesStandIn) -> tuple[PriceFeed, Catalog]:
     """A feed that has been refreshed once from the stand-in."""
     feed = PriceFeed(load(), endpoint=hub.url, limit_s=PATIENT_S)
     return feed, feed.refresh()
 
 
-def healthy(hub: PricesStandIn, **prices: str) -> None:
+def list_both(hub: PricesStandIn, **prices: str) -> None:
     """Both lists as bundled, with some prices of Spaces changed."""
     hub.lists(SPACES, as_listed("spaces", **prices))
     hub.lists(JOBS, as_listed("jobs"))
@@ -51,8 +51,8 @@ def healthy(hub: PricesStandIn, **prices: str) -> None:
 
 def test_lists_equal_to_the_bundled_rows_change_nothing_but_the_provenance(hub: PricesStandIn) -> None:
     """Every price survives the way through millionths per minute; basis, source and date become those of the list."""
-    healthy(hub)
-    feed, catalog = fed(hub)
+    list_both(hub)
+    feed, catalog = refresh_feed(hub)
     assert not feed.failures()
     for before, after in zip(load().offers, catalog.offers, strict=True):
         assert (before.id, before.usd_per_hour, before.ram_bytes, before.silicon) == (
@@ -72,16 +72,16 @@ def test_lists_equal_to_the_bundled_rows_change_nothing_but_the_provenance(hub: 
 def test_calls_are_anonymous(hub: PricesStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token of the server is not sent."""
     monkeypatch.setenv("HF_TOKEN", "hf_not_for_this")
-    healthy(hub)
-    fed(hub)
+    list_both(hub)
+    refresh_feed(hub)
     assert {SPACES, JOBS} <= {seen.path for seen in hub.requests}
     assert all("authorization" not in seen.headers for seen in hub.requests)
 
 
 def test_a_changed_price_is_taken_and_the_old_one_kept_as_history(hub: PricesStandIn) -> None:
     """0.80 → 0.95 USD per hour on Spaces; the same flavor on Jobs stays at 0.80."""
-    healthy(hub, l4x1="0.95")
-    _, catalog = fed(hub)
+    list_both(hub, l4x1="0.95")
+    _, catalog = refresh_feed(hub)
     offer = catalog.offer("l4x1")
     assert offer.usd_per_hour == Decimal("0.95")
     assert offer.price_history[-1].usd_per_hour == Decimal("0.80")
@@ -94,7 +94,7 @@ def test_a_new_flavor_that_is_understood_is_added(hub: PricesStandIn) -> None:
     """Two H200 on Spaces: silicon, count, usable memory and price are known, so it can be recommended."""
     hub.lists(SPACES, [*as_listed("spaces"), row("h200x2", "9.90", accelerator=("H200", 2, 282), cpu="46 vCPU", ram="512 GB")])
     hub.lists(JOBS, as_listed("jobs"))
-    _, catalog = fed(hub)
+    _, catalog = refresh_feed(hub)
     offer = catalog.resolve_offer("h200x2")
     assert (offer.platform, offer.accelerator, offer.accelerator_count) == ("spaces", "H200-SXM", 2)
     assert (offer.usd_per_hour, offer.vcpu, offer.ram_bytes) == (Decimal("9.90"), 46, 512 * 2**30)
@@ -110,7 +110,7 @@ def test_new_flavors_that_are_not_understood_are_told_and_left_out(hub: PricesSt
     ]
     hub.lists(SPACES, as_listed("spaces") + extra)
     hub.lists(JOBS, as_listed("jobs"))
-    _, catalog = fed(hub)
+    _, catalog = refresh_feed(hub)
     for added in extra:
         with pytest.raises(UnknownHardware):
             catalog.offer(added["name"])
@@ -121,7 +121,7 @@ def test_a_flavor_that_the_list_drops_is_retired_on_that_day(hub: PricesStandIn)
     """It keeps its last price, is not listed, and asking for it says so; Jobs still has it."""
     hub.lists(SPACES, [entry for entry in as_listed("spaces") if entry["name"] != "a100x8"])
     hub.lists(JOBS, as_listed("jobs"))
-    _, catalog = fed(hub)
+    _, catalog = refresh_feed(hub)
     gone = catalog.offer("a100x8", "spaces")
     assert (gone.status, gone.usd_per_hour, gone.last_usd_per_hour) == ("retired", None, Decimal("20.00"))
     assert gone.since == catalog.prices["spaces"].newest[:10]
@@ -134,7 +134,7 @@ def test_a_retired_flavor_that_comes_back_is_listed_again(hub: PricesStandIn) ->
     """h100 at 4.50: listed from the day of the fetch."""
     hub.lists(SPACES, [*as_listed("spaces"), row("h100", "4.50", accelerator=("H100", 1, 80))])
     hub.lists(JOBS, as_listed("jobs"))
-    _, catalog = fed(hub)
+    _, catalog = refresh_feed(hub)
     back = catalog.resolve_offer("h100")
     assert (back.platform, back.status, back.usd_per_hour) == ("spaces", "listed", Decimal("4.50"))
 
@@ -143,7 +143,7 @@ def test_zerogpu_stays_when_the_list_does_not_name_it(hub: PricesStandIn) -> Non
     """It has no price to be listed for, so its absence is told and nothing more."""
     hub.lists(SPACES, [entry for entry in as_listed("spaces") if entry["name"] != "zero-a10g"])
     hub.lists(JOBS, as_listed("jobs"))
-    _, catalog = fed(hub)
+    _, catalog = refresh_feed(hub)
     assert catalog.offer("zero-a10g").listed
     assert catalog.prices["zerogpu"].basis == "bundled"
 
@@ -151,8 +151,8 @@ def test_zerogpu_stays_when_the_list_does_not_name_it(hub: PricesStandIn) -> Non
 @pytest.mark.parametrize(("price", "why"), [("0", "free"), ("800", "instead of"), ("0.05", "instead of")])
 def test_a_price_that_cannot_be_is_not_taken(hub: PricesStandIn, price: str, why: str) -> None:
     """A paid card for nothing, for a thousand times as much, for a sixteenth: the bundled 0.80 stays and it is told."""
-    healthy(hub, l4x1=price)
-    _, catalog = fed(hub)
+    list_both(hub, l4x1=price)
+    _, catalog = refresh_feed(hub)
     assert catalog.offer("l4x1").usd_per_hour == Decimal("0.80")
     assert catalog.offer("l4x1").price_basis == "bundled"
     assert any("'l4x1'" in remark and why in remark for remark in catalog.prices["spaces"].remarks)
@@ -163,7 +163,7 @@ def test_another_card_under_the_same_name_is_taken_over(hub: PricesStandIn) -> N
     rows = [entry for entry in as_listed("spaces") if entry["name"] != "a10g-small"]
     hub.lists(SPACES, [*rows, row("a10g-small", "1.00", accelerator=("L40S", 1, 48))])
     hub.lists(JOBS, as_listed("jobs"))
-    _, catalog = fed(hub)
+    _, catalog = refresh_feed(hub)
     assert catalog.offer("a10g-small").accelerator == "L40S"
     assert catalog.offer("a10g-small").vram_bytes_per_accelerator == catalog.accelerator("L40S").memory_usable
 
@@ -195,7 +195,7 @@ def test_a_hostile_row_is_left_out_with_a_sentence_and_the_others_are_read(hub: 
     """One poisoned row beside good ones."""
     hub.lists(SPACES, [*as_listed("spaces", l4x1="0.95"), row("poison", "1.00", accelerator=("L4", 1, 24)) | harm])
     hub.lists(JOBS, as_listed("jobs"))
-    _, catalog = fed(hub)
+    _, catalog = refresh_feed(hub)
     assert catalog.offer("l4x1").usd_per_hour == Decimal("0.95")
     assert "poison" not in {offer.id for offer in catalog.offers}
     (remark,) = catalog.prices["spaces"].remarks
@@ -211,7 +211,7 @@ def test_an_unreadable_host_figure_leaves_the_bundled_one(hub: PricesStandIn, ha
     rows = [entry | harm if entry["name"] == "l4x1" else entry for entry in as_listed("spaces", l4x1="0.95")]
     hub.lists(SPACES, rows)
     hub.lists(JOBS, as_listed("jobs"))
-    _, catalog = fed(hub)
+    _, catalog = refresh_feed(hub)
     offer, bundled = catalog.offer("l4x1"), load().offer("l4x1")
     assert offer.usd_per_hour == Decimal("0.95")
     assert (offer.vcpu, offer.ram_bytes, offer.disk_bytes, offer.name) == (
@@ -227,7 +227,7 @@ def test_a_list_that_is_far_from_complete_is_not_believed(hub: PricesStandIn, ro
     """Nothing is retired and no price is taken from an empty list, a single row, or a list of strangers."""
     hub.lists(SPACES, rows)
     hub.lists(JOBS, rows)
-    _, catalog = fed(hub)
+    _, catalog = refresh_feed(hub)
     assert [(o.id, o.status, o.usd_per_hour) for o in catalog.offers] == [(o.id, o.status, o.usd_per_hour) for o in load().offers]
     assert catalog.prices["spaces"].basis == "bundled"
     assert "too few" in catalog.prices["spaces"].remarks[-1]
@@ -257,7 +257,7 @@ def test_a_list_that_fails_leaves_the_other_and_is_told(hub: PricesStandIn, repl
     """Spaces is broken in some way, Jobs is fine: Jobs is live, Spaces bundled, and the failure is one of our errors."""
     hub.replies[SPACES] = reply
     hub.lists(JOBS, as_listed("jobs"))
-    feed, catalog = fed(hub)
+    feed, catalog = refresh_feed(hub)
     assert (catalog.prices["spaces"].basis, catalog.prices["jobs"].basis) == ("bundled", "live")
     failure = feed.failures()["spaces"]
     assert type(failure) is kind
@@ -281,7 +281,7 @@ def test_a_packed_or_endless_list_and_one_elsewhere_are_not_read(hub: PricesStan
     """Nothing is unpacked, nothing beyond the limit is read, nobody else is asked."""
     hub.lists(JOBS, as_listed("jobs"))
     hub.faults[SPACES] = fault
-    feed, catalog = fed(hub)
+    feed, catalog = refresh_feed(hub)
     assert (catalog.prices["spaces"].basis, catalog.prices["jobs"].basis) == ("bundled", "live")
     assert "too long, packed, or points elsewhere" in str(feed.failures()["spaces"])
 
@@ -290,7 +290,7 @@ def test_a_list_of_very_many_rows_is_refused(hub: PricesStandIn) -> None:
     """501 rows."""
     hub.lists(SPACES, [row(f"x{n}", "1") for n in range(501)])
     hub.lists(JOBS, as_listed("jobs"))
-    feed, _ = fed(hub)
+    feed, _ = refresh_feed(hub)
     assert "501 rows" in str(feed.failures()["spaces"])
 
 
@@ -313,7 +313,7 @@ def test_a_hub_that_hangs_costs_the_limit_and_no_second_call(hub: PricesStandIn)
     assert len(feed.failures()) == 2
 
 
-def waited(condition: Callable[[], bool], limit_s: float = PATIENT_S) -> bool:
+def wait_for(condition: Callable[[], bool], limit_s: float = PATIENT_S) -> bool:
     """Whether the condition became true in time."""
     deadline = time.monotonic() + limit_s
     while not condition() and time.monotonic() < deadline:
@@ -323,31 +323,31 @@ def waited(condition: Callable[[], bool], limit_s: float = PATIENT_S) -> bool:
 
 def test_the_catalog_is_there_at_once_and_renewed_behind(hub: PricesStandIn) -> None:
     """The first call answers with bundled prices while the Hub is slow; later calls have the live ones."""
-    healthy(hub, l4x1="0.95")
+    list_both(hub, l4x1="0.95")
     for reply in hub.replies.values():
         reply.wait_s = 0.4
     feed = PriceFeed(load(), endpoint=hub.url, limit_s=PATIENT_S)
     assert feed.catalog().offer("l4x1").usd_per_hour == Decimal("0.80")
-    assert waited(lambda: feed.catalog().offer("l4x1").usd_per_hour == Decimal("0.95"))
+    assert wait_for(lambda: feed.catalog().offer("l4x1").usd_per_hour == Decimal("0.95"))
 
 
 def test_refreshes_keep_their_distance(hub: PricesStandIn) -> None:
     """With a clock of our own: none before the hour is over, one after it; after a failure the shorter pause."""
     now = [0.0]
-    healthy(hub)
+    list_both(hub)
     feed = PriceFeed(load(), endpoint=hub.url, limit_s=PATIENT_S, clock=lambda: now[0], ttl_s=3600, retry_s=300)
 
-    def asked() -> int:
+    def count_requests() -> int:
         return sum(seen.path == SPACES for seen in hub.requests)
 
-    def idle() -> bool:
+    def is_idle() -> bool:
         with feed._lock:  # with the end of a refresh goes the time of the next one, which must not be read off a clock set meanwhile
             return not feed._running
 
     def settle() -> int:
         feed.catalog()
-        assert waited(idle, 2 * PATIENT_S)
-        return asked()
+        assert wait_for(is_idle, 2 * PATIENT_S)
+        return count_requests()
 
     assert settle() == 1
     now[0] = 3599
@@ -364,7 +364,7 @@ def test_refreshes_keep_their_distance(hub: PricesStandIn) -> None:
 
 def test_hf_endpoint_is_honoured(hub: PricesStandIn) -> None:
     """Without an address of its own the feed asks where HF_ENDPOINT points, in a process that starts with it."""
-    healthy(hub, l4x1="0.95")
+    list_both(hub, l4x1="0.95")
     code = (
         "from lib.catalog import load; from lib.hub.prices import PriceFeed\n"
         f"print(PriceFeed(load(), limit_s={PATIENT_S}).refresh().offer('l4x1').usd_per_hour)"

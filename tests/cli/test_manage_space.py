@@ -50,7 +50,7 @@ def run(hub: SpaceStandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> R
     monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.setattr(space_status, "FIRST_S", 0.05)
 
-    def ran(*words: str, token: str | None = TOKEN, typed: str | None = None) -> Result:
+    def run_words(*words: str, token: str | None = TOKEN, typed: str | None = None) -> Result:
         for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
             monkeypatch.delenv(name, raising=False)
         if token is not None:
@@ -62,7 +62,7 @@ def run(hub: SpaceStandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> R
         assert "Traceback" not in result.output
         return result
 
-    return ran
+    return run_words
 
 
 def environment(hub_url: str, tmp_path: Path, **more: str) -> dict[str, str]:
@@ -423,7 +423,7 @@ PATIENCE_S = 120.0
 """The watching says something every 15 s, for ever."""
 
 
-def _until(terminal: int, seen: str, wanted: str) -> str:
+def _read_until(terminal: int, seen: str, wanted: str) -> str:
     """Read from a terminal until it shows this; where the script ends before, reading fails."""
     until = time.monotonic() + PATIENCE_S
     while wanted not in seen:
@@ -447,11 +447,11 @@ def test_ctrl_c_stops_the_watching_only(hub: SpaceStandIn, tmp_path: Path) -> No
     )
     os.close(theirs)
     try:
-        seen = _until(ours, "", "[y/N]")
+        seen = _read_until(ours, "", "[y/N]")
         os.write(ours, b"y\n")
-        seen = _until(ours, seen, "BUILDING")
+        seen = _read_until(ours, seen, "BUILDING")
         os.write(ours, b"\x03")
-        seen = _until(ours, seen, "No longer watching")
+        seen = _read_until(ours, seen, "No longer watching")
         assert script.wait() == outcome.INTERRUPTED
     finally:
         script.kill()

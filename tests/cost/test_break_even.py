@@ -126,13 +126,13 @@ def test_per_token_meets_the_space_where_both_bills_are_equal() -> None:
     (change,) = view.changes(view.lines())
     assert (change.before, change.after, change.at, change.ends) == (1, 0, Decimal(2110), False)
     assert change.usd_per_month == Decimal(576)
-    there, before = (price_option(view.options[1], _at(n), CATALOG.rules) for n in (2110, 2109))
+    there, before = (price_option(view.options[1], _make_usage(n), CATALOG.rules) for n in (2110, 2109))
     assert there is not None
     assert before is not None
     assert there > Decimal(576) >= before
 
 
-def _at(requests: int) -> Usage:
+def _make_usage(requests: int) -> Usage:
     return Usage(requests_per_day=Decimal(requests), prompt_tokens=512, output_tokens=91, account="anonymous")
 
 

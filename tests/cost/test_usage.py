@@ -18,7 +18,7 @@ from lib.speed import SpeedEstimate
 SPEED = stated_speed()  # 0.5 + 255 × 0.05 = 13.25 s a request
 
 
-def at(concurrency: int, *, ttft_s: float = 0.5, rate: float = 20.0, tpot_s: float | None = 0.05) -> SpeedEstimate:
+def speed_at(concurrency: int, *, ttft_s: float = 0.5, rate: float = 20.0, tpot_s: float | None = 0.05) -> SpeedEstimate:
     """A speed at so many requests at a time."""
     speed = stated_speed(ttft_s=ttft_s, tpot_s=tpot_s, throughput_tokens_per_s=rate)
     return replace(speed, request=replace(speed.request, concurrency=concurrency))
@@ -75,13 +75,13 @@ def test_the_replicas_that_are_named_serve_the_traffic_and_one_less_does_not(
 
 def test_the_best_load_is_the_cheapest_that_keeps_the_targets() -> None:
     """0.80 / (3600 · 80) · 10⁶ = 2.78 USD at eight; thirty-two are cheaper, but their first token takes 2.1 s, and 64 write too slowly."""
-    loads = (at(1), at(8, rate=80.0), at(32, rate=200.0, ttft_s=2.1), at(64, rate=300.0, tpot_s=0.21))
+    loads = (speed_at(1), speed_at(8, rate=80.0), speed_at(32, rate=200.0, ttft_s=2.1), speed_at(64, rate=300.0, tpot_s=0.21))
     best = find_best_load(Decimal("0.80"), loads)
     assert best is not None
     assert best.concurrency == 8
     assert round(best.usd_per_million_output_tokens, 4) == Decimal("2.7778")
-    assert find_best_load(Decimal("0.80"), (at(1, ttft_s=2.1), at(1, tpot_s=None))) is None
-    same = find_best_load(Decimal("0.80"), (at(16, rate=80.0), at(8, rate=80.0)))
+    assert find_best_load(Decimal("0.80"), (speed_at(1, ttft_s=2.1), speed_at(1, tpot_s=None))) is None
+    same = find_best_load(Decimal("0.80"), (speed_at(16, rate=80.0), speed_at(8, rate=80.0)))
     assert same is not None
     assert same.concurrency == 8
 
@@ -115,7 +115,7 @@ def test_at_no_hours_nothing_is_served() -> None:
 
 def test_break_even_states_the_share_of_the_hardware_at_its_best() -> None:
     """(576 + 0.10) / 30 / 0.0001536 = 125,021.7 requests of 13.25 s: at one at a time 19.2 times the day, at 32 in flight 0.599 of it."""
-    best = find_best_load(Decimal("0.80"), (at(32, rate=500.0),))
+    best = find_best_load(Decimal("0.80"), (speed_at(32, rate=500.0),))
     (point,) = find_break_even(L4, Usage(), RULES, price=state_price("0.10", "0.40"), speed=SPEED, best=best)
     assert point.within_capacity is False
     assert point.best_concurrency == 32

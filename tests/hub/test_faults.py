@@ -40,7 +40,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         yield stand_in
 
 
-def refused(token: str | None = None, name: str = "org/llama-8b") -> HubError:
+def catch_refusal(token: str | None = None, name: str = "org/llama-8b") -> HubError:
     """The error that reading the model ends with; it is a short sentence without a trace of the server."""
     with pytest.raises(HubError) as caught:
         read_model(name, token=token)
@@ -78,7 +78,7 @@ STATUSES: list[tuple[Fault, str | None, type[HubError], str]] = [
 def test_each_refusal_has_its_own_sentence(hub: StandIn, fault: Fault, token: str | None, kind: type[HubError], words: str) -> None:
     """Missing, gated, forbidden, limited and broken are told apart as far as the Hub tells."""
     hub.faults["/api/models/"] = fault
-    error = refused(token)
+    error = catch_refusal(token)
     assert type(error) is kind
     assert words in str(error)
 
@@ -87,10 +87,10 @@ def test_gated_private_and_missing_are_told_apart(hub: StandIn) -> None:
     """The stand-in's own rules: a gated model shows its card to anyone, a private one to its readers only."""
     hub.add(llama_8b("org/gated", gated="manual", readers=frozenset({"hf_reader"})))
     hub.add(llama_8b("org/private", private=True, readers=frozenset({"hf_reader"})))
-    assert type(refused(name="org/gated")) is RepoGated
-    assert type(refused(token=SENTINEL, name="org/gated")) is RepoGated
-    assert type(refused(name="org/private")) is RepoNotFound
-    assert type(refused(name="org/missing")) is RepoNotFound
+    assert type(catch_refusal(name="org/gated")) is RepoGated
+    assert type(catch_refusal(token=SENTINEL, name="org/gated")) is RepoGated
+    assert type(catch_refusal(name="org/private")) is RepoNotFound
+    assert type(catch_refusal(name="org/missing")) is RepoNotFound
     assert read_model("org/gated", token="hf_reader").gated == "manual"  # noqa: S106 - of the stand-in
     assert read_model("org/private", token="hf_reader").private is True  # noqa: S106 - of the stand-in
 
@@ -103,7 +103,7 @@ def test_a_hub_that_does_not_finish_is_left_in_time(hub: StandIn, monkeypatch: p
     """A hang or a byte every 0.1 s ends at the deadline of the whole read, wherever it happens."""
     monkeypatch.setattr(model_files, "SECONDS", 0.4)
     hub.faults[part] = fault
-    error = refused()
+    error = catch_refusal()
     assert type(error) is HubUnreachable
     assert "within 0.4 s" in str(error)
 
@@ -112,7 +112,7 @@ def test_the_reader_works_again_after_a_hang(hub: StandIn, monkeypatch: pytest.M
     """A read that was cut off leaves nothing behind that disturbs the next one."""
     monkeypatch.setattr(model_files, "SECONDS", 0.3)
     hub.faults["/resolve/"] = Fault(hang=True)
-    refused()
+    catch_refusal()
     hub.faults.clear()
     monkeypatch.setattr(model_files, "SECONDS", 20.0)
     assert read_model("org/llama-8b").total_bytes == 2 * 8_030_261_248
@@ -127,7 +127,7 @@ def test_a_port_where_nobody_listens_is_unreachable() -> None:
 def test_offline_is_a_state_and_not_a_fault(hub: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """HF_HUB_OFFLINE=1: nothing is sent, the model and the search say why."""
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    error = refused()
+    error = catch_refusal()
     assert type(error) is HubUnreachable
     assert "HF_HUB_OFFLINE=1" in str(error)
     assert "HF_HUB_OFFLINE=1" in suggest_models("llama").reason
@@ -157,14 +157,14 @@ def test_offline_is_a_state_and_not_a_fault(hub: StandIn, monkeypatch: pytest.Mo
 def test_garbage_is_called_garbage(hub: StandIn, part: str, body: bytes) -> None:
     """Whatever is not in the Hub's own format is refused, file names that lead elsewhere included."""
     hub.faults[part] = Fault(body=body)
-    assert type(refused()) is HubGarbage
+    assert type(catch_refusal()) is HubGarbage
     assert not any("whoami" in path or "secret" in path for path in hub.paths())
 
 
 def test_a_config_of_many_megabytes_is_not_read_to_its_end(hub: StandIn) -> None:
     """5 MB of config.json: refused at the limit of 4 MiB."""
     hub.repos["org/llama-8b"].files["config.json"] = b" " * 5_000_000
-    assert "longer than" in str(refused())
+    assert "longer than" in str(catch_refusal())
 
 
 @pytest.mark.parametrize(
@@ -177,31 +177,31 @@ def test_a_config_of_many_megabytes_is_not_read_to_its_end(hub: StandIn) -> None
 def test_an_answer_of_a_million_values_is_refused_before_it_is_parsed(hub: StandIn, part: str, body: bytes) -> None:
     """Every pair of bytes would become a list or a dict; none is built."""
     hub.faults[part] = Fault(body=body)
-    assert "values" in str(refused())
+    assert "values" in str(catch_refusal())
 
 
 def test_an_index_of_64_mib_is_not_read_to_its_end(hub: StandIn) -> None:
     """The largest real index has 9 MB."""
     hub.faults["index.json"] = Fault(body=b"[]," * (64 * 2**20 // 3))
-    assert "longer than 25,165,824 bytes" in str(refused())
+    assert "longer than 25,165,824 bytes" in str(catch_refusal())
 
 
 def test_an_answer_that_is_compressed_unasked_is_refused(hub: StandIn) -> None:
     """A small compressed body can unpack to gigabytes; none was asked for."""
     hub.faults["config.json"] = Fault(headers=(("Content-Encoding", "gzip"),), body=b"\x1f\x8b")
-    assert "compressed" in str(refused())
+    assert "compressed" in str(catch_refusal())
 
 
 def test_a_connection_that_breaks_off_is_told(hub: StandIn) -> None:
     """Half a body and then silence."""
     hub.faults["00001-of"] = Fault(cut=True)
-    assert type(refused()) is HubUnreachable
+    assert type(catch_refusal()) is HubUnreachable
 
 
 def test_a_file_that_is_listed_and_missing_is_told(hub: StandIn) -> None:
     """EntryNotFound for a listed file is not a missing model."""
     hub.faults["config.json"] = Fault(status=404, headers=(("X-Error-Code", "EntryNotFound"),))
-    assert type(refused()) is HubGarbage
+    assert type(catch_refusal()) is HubGarbage
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_no_other_host_is_asked(hub: StandIn) -> None:
     with StandIn() as foreign:
         for part in ("/api/models/", "config.json"):
             hub.faults = {part: Fault(status=302, headers=(("Location", f"{foreign.url}/org/x/resolve/main/config.json"),))}
-            error = refused(token=SENTINEL)
+            error = catch_refusal(token=SENTINEL)
             assert type(error) is HubGarbage
             assert "another host" in str(error)
         assert foreign.requests == []
@@ -237,7 +237,7 @@ def test_no_other_host_is_asked(hub: StandIn) -> None:
 def test_redirects_that_lead_nowhere_end(hub: StandIn, location: str) -> None:
     """A loop, a broken address, another scheme, a file server without TLS."""
     hub.faults["/api/models/"] = Fault(status=302, headers=(("Location", location),))
-    assert type(refused()) is HubGarbage
+    assert type(catch_refusal()) is HubGarbage
 
 
 def test_a_file_server_never_sees_the_token() -> None:
@@ -250,13 +250,13 @@ def test_a_file_server_never_sees_the_token() -> None:
             return httpx2.Response(302, headers={"location": "https://cas-bridge.xethub.hf.co/x?sig=1"}, stream=httpx2.ByteStream(b""))
         return httpx2.Response(206, headers={"content-range": "bytes 0-3/10"}, stream=httpx2.ByteStream(b"abcd"))
 
-    async def fetched() -> bytes:
+    async def fetch_bytes() -> bytes:
         here = Hub(endpoint="https://huggingface.co", token=SENTINEL)
         async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as client:
             url = here.file_url("org/x", "model.safetensors", "main")
             return (await here.fetch(client, url, what="org/x", limit=4, span=(0, 4))).body
 
-    assert asyncio.run(fetched()) == b"abcd"
+    assert asyncio.run(fetch_bytes()) == b"abcd"
     assert [(request.url.host, request.headers.get("authorization")) for request in asked] == [
         ("huggingface.co", f"Bearer {SENTINEL}"),
         ("cas-bridge.xethub.hf.co", None),
@@ -272,7 +272,7 @@ def test_the_token_is_in_no_message_and_no_log(
         monkeypatch.setattr(model_files, "SECONDS", 2)
     caplog.set_level(logging.DEBUG)
     hub.faults["config.json"] = fault
-    error = refused(token=SENTINEL)
+    error = catch_refusal(token=SENTINEL)
     assert hub.requests
     assert all(seen.headers["authorization"] == f"Bearer {SENTINEL}" for seen in hub.requests)
     assert not any(SENTINEL in path for path in hub.paths())
@@ -352,7 +352,7 @@ def test_a_header_that_is_not_json_is_refused(text: bytes) -> None:
 def test_a_header_that_claims_too_much_is_not_fetched(hub: StandIn, claim: int) -> None:
     """100 GB of header, or one byte more than the file: one request, then a sentence with the claim in it."""
     hub.add(Repo(id="org/liar", files={"config.json": b"{}", "model.safetensors": struct.pack("<Q", claim) + b"{" + b" " * 91}))
-    error = refused(name="org/liar")
+    error = catch_refusal(name="org/liar")
     assert type(error) is HubGarbage
     assert f"{claim:,}" in str(error)
     assert sum("model.safetensors" in path for path in hub.paths()) == 1
@@ -361,14 +361,14 @@ def test_a_header_that_claims_too_much_is_not_fetched(hub: StandIn, claim: int) 
 def test_a_hundred_gigabyte_file_of_zeros_is_read_by_its_start(hub: StandIn) -> None:
     """A length of zero and no header."""
     hub.add(Repo(id="org/zeros", files={"config.json": b"{}", "model.safetensors": Blob(head=b"", size=100 * 10**9)}))
-    assert type(refused(name="org/zeros")) is HubGarbage
+    assert type(catch_refusal(name="org/zeros")) is HubGarbage
 
 
 @pytest.mark.parametrize("size", [0, 3])
 def test_a_file_shorter_than_its_length_field_is_refused(hub: StandIn, size: int) -> None:
     """Not even eight bytes."""
     hub.add(Repo(id="org/short", files={"config.json": b"{}", "model.safetensors": b"\0" * size}))
-    assert type(refused(name="org/short")) is HubGarbage
+    assert type(catch_refusal(name="org/short")) is HubGarbage
 
 
 def test_spans_in_another_order_are_accepted() -> None:
@@ -406,7 +406,7 @@ def test_a_well_formed_header_is_read_to_the_byte(made: dict[str, tuple[str, tup
     assert sum(math.prod(tensor.shape) * BITS[tensor.dtype] for tensor in found.tensors.values()) == 8 * size
 
 
-def calmly(read: Callable[[], object]) -> None:
+def run_parser(read: Callable[[], object]) -> None:
     """Run a parser: it may succeed or refuse, nothing else."""
     try:
         read()
@@ -417,8 +417,8 @@ def calmly(read: Callable[[], object]) -> None:
 @given(st.binary(max_size=300), st.none() | st.integers(0, 2**64))
 def test_any_bytes_are_a_header_or_garbage(data: bytes, size: int | None) -> None:
     """No input ends in another exception."""
-    calmly(lambda: parse_safetensors(data, "x", size))
-    calmly(lambda: header_length(data[:8], "x", size))
+    run_parser(lambda: parse_safetensors(data, "x", size))
+    run_parser(lambda: header_length(data[:8], "x", size))
 
 
 @given(
@@ -430,7 +430,7 @@ def test_any_bytes_are_a_header_or_garbage(data: bytes, size: int | None) -> Non
 )
 def test_any_json_is_a_header_or_garbage(content: dict[str, Any]) -> None:
     """Wrong types anywhere end in our own refusal."""
-    calmly(lambda: parse_safetensors(json.dumps(content).encode(), "x", None))
+    run_parser(lambda: parse_safetensors(json.dumps(content).encode(), "x", None))
 
 
 @given(tensors.filter(bool), st.data())
@@ -454,8 +454,8 @@ def test_a_header_with_one_value_changed_never_yields_other_bytes(
 def test_any_bytes_behind_a_gguf_magic_are_calm(data: bytes, version: int, count: int, keys: int) -> None:
     """A GGUF header of any content is read, refused, or found to go on."""
     start = b"GGUF" + struct.pack("<IQQ", version, count, keys)
-    calmly(lambda: parse_gguf(start + data, "x.gguf"))
-    calmly(lambda: parse_gguf(data, "x.gguf"))
+    run_parser(lambda: parse_gguf(start + data, "x.gguf"))
+    run_parser(lambda: parse_gguf(data, "x.gguf"))
 
 
 def text(value: str) -> bytes:
@@ -488,7 +488,7 @@ def test_a_gguf_header_that_claims_too_much_is_refused(data: bytes) -> None:
 def test_a_gguf_file_that_ends_inside_its_header_is_refused(hub: StandIn) -> None:
     """The header says that it goes on, and the file does not."""
     hub.add(Repo(id="org/cut", files={"m.gguf": b"GGUF" + struct.pack("<IQQ", 3, 5, 0)}))
-    assert "ends inside its header" in str(refused(name="org/cut"))
+    assert "ends inside its header" in str(catch_refusal(name="org/cut"))
 
 
 def test_an_empty_gguf_header_is_read() -> None:

@@ -40,7 +40,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         yield stand_in
 
 
-def tiny(name: str = "org/tiny", **files: bytes | Blob) -> Repo:
+def make_repo(name: str = "org/tiny", **files: bytes | Blob) -> Repo:
     """A repository with the given files; `__` in a keyword stands for a dot and `___` for a slash."""
     return Repo(id=name, files={key.replace("___", "/").replace("__", "."): value for key, value in files.items()})
 
@@ -146,7 +146,7 @@ def test_headers_that_are_not_those_of_the_listing_are_not_believed(hub: StandIn
 def test_a_file_written_by_safetensors_is_read(hub: StandIn) -> None:
     """A real file, as the library writes it: bytes and shapes are those of its arrays."""
     arrays = {"w": np.zeros((3, 5), np.float16), "b": np.zeros((7,), np.float32), "n": np.zeros((), np.int64)}
-    hub.add(tiny(config__json=b"{}", model__safetensors=save(arrays)))
+    hub.add(make_repo(config__json=b"{}", model__safetensors=save(arrays)))
     model = read_model("org/tiny")
     assert model.bytes_by_dtype == {"F16": 30, "F32": 28, "I64": 8}
     assert {name: tensor.shape for name, tensor in model.tensors.items()} == {"w": (3, 5), "b": (7,), "n": ()}
@@ -154,8 +154,8 @@ def test_a_file_written_by_safetensors_is_read(hub: StandIn) -> None:
 
 def test_long_texts_and_many_names_count_as_memory(hub: StandIn) -> None:
     """What is remembered is bounded by it: 400 repositories of one tensor and 4 MiB of blanks would fill a small machine."""
-    hub.add(tiny("org/plain", config__json=b"{}"))
-    hub.add(tiny("org/long", config__json=b"{}" + b" " * 2**20))
+    hub.add(make_repo("org/plain", config__json=b"{}"))
+    hub.add(make_repo("org/long", config__json=b"{}" + b" " * 2**20))
     many = {f"{'folder' * 20}/{at}.txt": b"" for at in range(5_000)} | {"config.json": b"{}"}
     hub.add(Repo(id="org/many", files=dict(many)))
     plain = read_model("org/plain").weight
@@ -166,14 +166,14 @@ def test_long_texts_and_many_names_count_as_memory(hub: StandIn) -> None:
 def test_a_long_header_takes_a_second_request(hub: StandIn) -> None:
     """A single file has no index to foretell its header; the rest is asked for."""
     many = {f"layer.{at}.weight": ("F32", (1,)) for at in range(6000)}
-    hub.add(tiny(model__safetensors=safetensors(many), config__json=b"{}"))
+    hub.add(make_repo(model__safetensors=safetensors(many), config__json=b"{}"))
     assert read_model("org/tiny").bytes_by_dtype == {"F32": 24_000}
     assert sum("model.safetensors" in path for path in hub.paths()) == 2
 
 
 def test_a_server_that_ignores_ranges_is_cut_off(hub: StandIn) -> None:
     """Status 200 with the whole file: its start is read and the rest is left."""
-    hub.add(tiny(model__safetensors=safetensors(TINY), config__json=b"{}"))
+    hub.add(make_repo(model__safetensors=safetensors(TINY), config__json=b"{}"))
     hub.faults["model.safetensors"] = Fault(ignore_range=True)
     assert read_model("org/tiny").bytes_by_dtype == TINY_BYTES
 
@@ -204,7 +204,7 @@ def test_a_revision_is_asked_for_by_name(hub: StandIn) -> None:
 def test_a_pipeline_is_read_by_component(hub: StandIn) -> None:
     """Diffusers: each folder of model_index.json with its default copy; a fp16 copy beside it is not counted."""
     index = {"_class_name": "P", "unet": ["diffusers", "U"], "text_encoder": ["transformers", "T"], "safety_checker": [None, None]}
-    repo = tiny(
+    repo = make_repo(
         model_index__json=as_json(index),
         unet___config__json=b'{"_class_name": "U"}',
         unet___diffusion_pytorch_model__safetensors=safetensors(TINY),
@@ -228,7 +228,7 @@ def test_a_pipeline_is_read_by_component(hub: StandIn) -> None:
 def test_a_sentence_transformer_is_read_by_module(hub: StandIn) -> None:
     """The root holds the encoder, a further folder a dense layer; pooling has no weights."""
     modules = [{"path": path, "type": f"sentence_transformers.models.{path or 'Transformer'}"} for path in ("", "1_Pooling", "2_Dense")]
-    repo = tiny(
+    repo = make_repo(
         modules__json=as_json(modules),
         config__json=b'{"model_type": "bert"}',
         model__safetensors=safetensors(TINY),
@@ -249,7 +249,7 @@ def test_a_sentence_transformer_is_read_by_module(hub: StandIn) -> None:
 def test_an_adapter_names_its_base(hub: StandIn) -> None:
     """A LoRA repository: the adapter's own weights, and the model it belongs to."""
     config = as_json({"base_model_name_or_path": "org/base", "peft_type": "LORA"})
-    hub.add(tiny(adapter_config__json=config, adapter_model__safetensors=safetensors(TINY)))
+    hub.add(make_repo(adapter_config__json=config, adapter_model__safetensors=safetensors(TINY)))
     model = read_model("org/tiny")
     assert (model.kind, model.base_model, model.bytes_by_dtype) == ("adapter", "org/base", TINY_BYTES)
 
@@ -260,7 +260,7 @@ def test_pickles_are_weighed_and_never_opened(hub: StandIn) -> None:
         "metadata": {"total_size": 190},
         "weight_map": {"a": "pytorch_model-00001-of-00002.bin", "b": "pytorch_model-00002-of-00002.bin"},
     }
-    repo = tiny(config__json=b"{}", pytorch_model__bin__index__json=as_json(index))
+    repo = make_repo(config__json=b"{}", pytorch_model__bin__index__json=as_json(index))
     repo.files |= {f"pytorch_model-0000{at}-of-00002.bin": b"p" * 100 for at in (1, 2)}
     hub.add(repo)
     model = read_model("org/tiny")
@@ -287,7 +287,7 @@ def written_gguf(path: Path) -> bytes:
 def test_a_gguf_repository_is_read_as_llama_cpp_would(hub: StandIn, tmp_path: Path) -> None:
     """Of several quantizations Q4_K_M is taken; keys, shapes and bytes come from its header."""
     file = written_gguf(tmp_path / "m.gguf")
-    hub.add(tiny(**{"m-Q8_0__gguf": b"x" * 9, "m-Q4_K_M__gguf": file, "mmproj-Q4_K_M__gguf": b"x"}))
+    hub.add(make_repo(**{"m-Q8_0__gguf": b"x" * 9, "m-Q4_K_M__gguf": file, "mmproj-Q4_K_M__gguf": b"x"}))
     model = read_model("org/tiny")
     assert model.kind == "gguf"
     assert model.tensors["token_embd.weight"] == ("Q4_K", (2, 256), "m-Q4_K_M.gguf")
@@ -303,7 +303,7 @@ def test_a_split_gguf_is_read_in_all_its_parts(hub: StandIn, tmp_path: Path) -> 
     writer.add_tensor("blk.0.weight", np.zeros((4,), np.float16))
     for step in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
         step()
-    hub.add(tiny(**{"q-00001-of-00002__gguf": whole, "q-00002-of-00002__gguf": (tmp_path / "n.gguf").read_bytes()}))
+    hub.add(make_repo(**{"q-00001-of-00002__gguf": whole, "q-00002-of-00002__gguf": (tmp_path / "n.gguf").read_bytes()}))
     model = read_model("org/tiny")
     assert model.bytes_by_dtype == {"F32": 128, "Q4_K": 288, "F16": 8}
     assert model.other_weights == ()
@@ -311,7 +311,7 @@ def test_a_split_gguf_is_read_in_all_its_parts(hub: StandIn, tmp_path: Path) -> 
 
 def test_the_vendors_format_alone_is_read_with_a_caveat(hub: StandIn) -> None:
     """Mistral's consolidated.safetensors without a transformers copy."""
-    hub.add(tiny(params__json=b"{}", consolidated__safetensors=safetensors(TINY)))
+    hub.add(make_repo(params__json=b"{}", consolidated__safetensors=safetensors(TINY)))
     model = read_model("org/tiny")
     assert (model.kind, model.bytes_by_dtype, model.config_text) == ("weights", TINY_BYTES, None)
     assert [caveat.code for caveat in model.caveats] == ["weights_consolidated"]
@@ -319,7 +319,7 @@ def test_the_vendors_format_alone_is_read_with_a_caveat(hub: StandIn) -> None:
 
 def test_a_repository_without_weights_says_so(hub: StandIn) -> None:
     """A config alone is still a model; the caveat tells that no weights were seen."""
-    hub.add(tiny(config__json=b'{"model_type": "llama"}'))
+    hub.add(make_repo(config__json=b'{"model_type": "llama"}'))
     model = read_model("org/tiny")
     assert (model.total_bytes, [caveat.code for caveat in model.caveats]) == (0, ["no_weights"])
 

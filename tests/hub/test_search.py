@@ -27,7 +27,7 @@ def router() -> Iterator[StandIn]:
     clear_cache()
 
 
-def says(router: StandIn, answer: Any, **fault: Any) -> None:
+def set_answer(router: StandIn, answer: Any, **fault: Any) -> None:
     """Let the router answer this about the model."""
     router.faults[PATH] = Fault(body=answer if isinstance(answer, bytes) else json.dumps(answer).encode(), **fault)
 
@@ -40,7 +40,7 @@ def entry(name: Any, status: str = "live", **pricing: Any) -> dict[str, Any]:
 def test_prices_are_exact_and_sorted(router: StandIn) -> None:
     """Decimals as they are written, the cheapest answer first; who states no price is live all the same; who fails is not."""
     listed = [entry("b", input=1.69, output=3.38), entry("a", input=0.1, output=0.3), entry("c"), entry("d", "error", input=0, output=0)]
-    says(router, {"id": MODEL, "providers": listed})
+    set_answer(router, {"id": MODEL, "providers": listed})
     found = request_providers(MODEL, endpoint=router.url)
     assert (found.status, found.live) == ("live", ("b", "a", "c"))
     assert [(price.provider, price.usd_per_million_input, price.usd_per_million_output) for price in found.prices] == [
@@ -53,7 +53,7 @@ def test_prices_are_exact_and_sorted(router: StandIn) -> None:
 def test_asked_once_and_without_a_token(router: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second question is answered from memory; the server's own token never travels."""
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    says(router, {"providers": [entry("a", input=1, output=2)]})
+    set_answer(router, {"providers": [entry("a", input=1, output=2)]})
     assert request_providers(MODEL, endpoint=router.url) == request_providers(MODEL, endpoint=router.url)
     assert router.paths() == [PATH]
     assert "authorization" not in router.requests[0].headers
@@ -65,7 +65,7 @@ def test_nobody_serves_it(router: StandIn) -> None:
     assert request_providers(MODEL, endpoint=router.url).status == "none"
     clear_cache()
     router.faults.clear()
-    says(router, {"data": {"providers": [entry("a", "error")]}})
+    set_answer(router, {"data": {"providers": [entry("a", "error")]}})
     assert request_providers(MODEL, endpoint=router.url).status == "none"
 
 
@@ -75,7 +75,7 @@ def test_nobody_serves_it(router: StandIn) -> None:
 )
 def test_an_answer_that_cannot_be_read(router: StandIn, body: bytes) -> None:
     """Refused with a sentence that says what to do instead."""
-    says(router, body or b" ")
+    set_answer(router, body or b" ")
     with pytest.raises(HubGarbage, match="Enter your provider's price"):
         request_providers(MODEL, endpoint=router.url)
 
@@ -83,14 +83,14 @@ def test_an_answer_that_cannot_be_read(router: StandIn, body: bytes) -> None:
 @pytest.mark.parametrize("price", [True, "1", None, -1, 1e300, [1], {}])
 def test_a_price_that_cannot_be_one_is_left_out(router: StandIn, price: Any) -> None:
     """The provider stays, its price does not count."""
-    says(router, {"providers": [entry("a", input=price, output=1), entry(7, input=1, output=1), entry("x" * 99), 5]})
+    set_answer(router, {"providers": [entry("a", input=price, output=1), entry(7, input=1, output=1), entry("x" * 99), 5]})
     found = request_providers(MODEL, endpoint=router.url)
     assert (found.live, found.prices) == (("a",), ())
 
 
 def test_infinite_prices_are_left_out(router: StandIn) -> None:
     """JSON's own extension of NaN and Infinity reads as a float, which is no price here."""
-    says(router, b'{"providers": [{"provider": "a", "status": "live", "pricing": {"input": NaN, "output": Infinity}}]}')
+    set_answer(router, b'{"providers": [{"provider": "a", "status": "live", "pricing": {"input": NaN, "output": Infinity}}]}')
     assert request_providers(MODEL, endpoint=router.url).prices == ()
 
 
@@ -117,7 +117,7 @@ def test_a_router_that_hangs_costs_one_wait(router: StandIn) -> None:
 
 def test_too_long_an_answer_is_not_read(router: StandIn) -> None:
     """More than a mebibyte is refused."""
-    says(router, b'{"providers": []' + b" " * 2**20 + b"}")
+    set_answer(router, b'{"providers": []' + b" " * 2**20 + b"}")
     with pytest.raises(HubGarbage):
         request_providers(MODEL, endpoint=router.url)
 

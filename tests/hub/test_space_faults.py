@@ -63,7 +63,7 @@ def hub() -> Iterator[SpaceStandIn]:
         yield stand_in
 
 
-def refused(hub: SpaceStandIn, call: str | Callable[[Spaces], Any], token: str | None = ADA) -> AdvisorError:
+def catch_refusal(hub: SpaceStandIn, call: str | Callable[[Spaces], Any], token: str | None = ADA) -> AdvisorError:
     """The error that a call ends with; it is a sentence without a trace of the server's markup."""
     with pytest.raises(AdvisorError) as caught:
         (CALLS[call] if isinstance(call, str) else call)(Spaces(token, hub.url))
@@ -74,7 +74,7 @@ def refused(hub: SpaceStandIn, call: str | Callable[[Spaces], Any], token: str |
     return caught.value
 
 
-def said(status: int, text: str, **headers: str) -> Fault:
+def make_refusal(status: int, text: str, **headers: str) -> Fault:
     """A refusal of the Hub with a message."""
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     return Fault(status=status, body=json.dumps({"error": text}).encode(), headers=named)
@@ -83,7 +83,7 @@ def said(status: int, text: str, **headers: str) -> Fault:
 @pytest.mark.parametrize("call", ["hardware", "sleeptime", "restart"])
 def test_some_sign_ins_may_not_change_hardware_and_that_is_said(hub: SpaceStandIn, call: str) -> None:
     """401 "RepoNotFound" with a token: a matter of permission, never "not found", and a pasted token is offered; pause works."""
-    error = refused(hub, call, "hf_oauth")
+    error = catch_refusal(hub, call, "hf_oauth")
     assert type(error) is NotPermitted
     assert "a matter of permission and does not mean that the Space is missing" in str(error)
     assert f"Paste a fine-grained token with write access to this Space instead (made on {hub.url}/settings/tokens" in str(error)
@@ -94,7 +94,7 @@ def test_some_sign_ins_may_not_change_hardware_and_that_is_said(hub: SpaceStandI
 @pytest.mark.parametrize("call", list(CALLS))
 def test_a_wrong_token_is_called_wrong(hub: SpaceStandIn, call: str) -> None:
     """An expired or misspelt token, for every question and action."""
-    error = refused(hub, call, "hf_expired")
+    error = catch_refusal(hub, call, "hf_expired")
     assert type(error) is NotPermitted
     assert "it is wrong or has expired" in str(error)
     assert "hf_expired" not in str(error)
@@ -103,8 +103,8 @@ def test_a_wrong_token_is_called_wrong(hub: SpaceStandIn, call: str) -> None:
 @pytest.mark.parametrize("call", ["look", "runtime", "list", "pause"])
 def test_an_unexplained_401_with_a_token_is_a_matter_of_access(hub: SpaceStandIn, call: str) -> None:
     """The client would say "repository not found"; with a token that was sent, access is what is missing."""
-    hub.faults["/api/"] = said(401, "no", X_Error_Code="RepoNotFound")
-    error = refused(hub, call)
+    hub.faults["/api/"] = make_refusal(401, "no", X_Error_Code="RepoNotFound")
+    error = catch_refusal(hub, call)
     assert type(error) is NotPermitted
     assert f"lacks {'write' if call == 'pause' else 'read'} access" in str(error)
 
@@ -112,10 +112,10 @@ def test_an_unexplained_401_with_a_token_is_a_matter_of_access(hub: SpaceStandIn
 def test_strangers_are_told_that_it_may_be_private(hub: SpaceStandIn) -> None:
     """Missing and private look the same to a stranger; to an account, missing and not shared do."""
     for name in ("ada/missing", "ada/secret"):
-        error = refused(hub, lambda asked, at=name: asked.look(at), None)
+        error = catch_refusal(hub, lambda asked, at=name: asked.look(at), None)
         assert type(error) is RepoNotFound
         assert "does not exist, or it is private" in str(error)
-        error = refused(hub, lambda asked, at=name: asked.pause(at), "hf_bob")
+        error = catch_refusal(hub, lambda asked, at=name: asked.pause(at), "hf_bob")
         assert type(error) is RepoNotFound
         assert "that your account can see" in str(error)
 
@@ -124,7 +124,7 @@ def test_strangers_are_told_that_it_may_be_private(hub: SpaceStandIn) -> None:
 @pytest.mark.parametrize("token", ["hf_read", "hf_bob"])
 def test_only_those_with_write_access_may_act(hub: SpaceStandIn, call: str, token: str) -> None:
     """403 for a read token and for strangers; what the Hub says stands beside it; nothing changes."""
-    error = refused(hub, call, token)
+    error = catch_refusal(hub, call, token)
     assert type(error) is NotPermitted
     assert "The Hub says: 'You don't have the required permissions to perform this action'." in str(error)
     assert "the token itself needs write access" in str(error)
@@ -133,7 +133,7 @@ def test_only_those_with_write_access_may_act(hub: SpaceStandIn, call: str, toke
 
 def test_paid_hardware_needs_a_payment_method(hub: SpaceStandIn) -> None:
     """402 with the billing page; the free tiers go through."""
-    error = refused(hub, "hardware", "hf_poor")
+    error = catch_refusal(hub, "hardware", "hf_poor")
     assert type(error) is PaymentNeeded
     assert (
         f"The Hub says: 'Payment required: add a payment method to your account'. Add a payment method or prepaid credits on {hub.url}"
@@ -146,29 +146,29 @@ def test_paid_hardware_needs_a_payment_method(hub: SpaceStandIn) -> None:
 def test_a_busy_space_and_a_static_one_say_so(hub: SpaceStandIn, call: str) -> None:
     """409: wait until it has settled. 400: static Spaces have nothing to change."""
     hub.spaces["ada/chat"].busy = True
-    error = refused(hub, call)
+    error = catch_refusal(hub, call)
     assert type(error) is Conflict
     assert "Wait until it has settled" in str(error)
     hub.spaces["ada/chat"].busy = False
     hub.spaces["ada/chat"].sdk = "static"
-    error = refused(hub, call)
+    error = catch_refusal(hub, call)
     assert type(error) is AgainstRules
     assert "Static Spaces have no hardware" in str(error)
 
 
 STATUSES: list[tuple[Fault, str | None, tuple[str, ...], type[AdvisorError], str]] = [
-    (said(403, ""), None, ("look", "runtime", "list"), NotPermitted, "does not allow strangers to"),
-    (said(403, ""), ADA, ("look", "account"), NotPermitted, "does not allow this token to read"),
-    (said(404, ""), None, ("list",), RepoNotFound, "no user or organization 'ada'"),
-    (said(410, ""), ADA, ("look", "pause"), RepoNotFound, "that your account can see"),
-    (said(422, "sleepTimeSeconds must be positive"), ADA, ACTIONS, AgainstRules, "sleepTimeSeconds must be positive"),
-    (said(400, ""), ADA, ("look", "list"), HubGarbage, "status 400"),
-    (said(429, ""), None, ("look", "list"), RateLimited, "in some minutes, or sign in"),
-    (said(429, "", Retry_After="17"), ADA, tuple(CALLS), RateLimited, "again in 17 s."),
-    (said(429, "", Retry_After="99999999"), ADA, ("list", "pause"), RateLimited, "in some minutes."),
-    (said(429, "", RateLimit='"api";r=0;t=55'), ADA, ("list", "hardware"), RateLimited, "again in 55 s."),
-    (said(500, "oops"), ADA, ("look", "runtime", "list", "account"), HubUnreachable, "status 500) with"),
-    (said(503, "oops"), ADA, ACTIONS, HubUnreachable, UNSURE),
+    (make_refusal(403, ""), None, ("look", "runtime", "list"), NotPermitted, "does not allow strangers to"),
+    (make_refusal(403, ""), ADA, ("look", "account"), NotPermitted, "does not allow this token to read"),
+    (make_refusal(404, ""), None, ("list",), RepoNotFound, "no user or organization 'ada'"),
+    (make_refusal(410, ""), ADA, ("look", "pause"), RepoNotFound, "that your account can see"),
+    (make_refusal(422, "sleepTimeSeconds must be positive"), ADA, ACTIONS, AgainstRules, "sleepTimeSeconds must be positive"),
+    (make_refusal(400, ""), ADA, ("look", "list"), HubGarbage, "status 400"),
+    (make_refusal(429, ""), None, ("look", "list"), RateLimited, "in some minutes, or sign in"),
+    (make_refusal(429, "", Retry_After="17"), ADA, tuple(CALLS), RateLimited, "again in 17 s."),
+    (make_refusal(429, "", Retry_After="99999999"), ADA, ("list", "pause"), RateLimited, "in some minutes."),
+    (make_refusal(429, "", RateLimit='"api";r=0;t=55'), ADA, ("list", "hardware"), RateLimited, "again in 55 s."),
+    (make_refusal(500, "oops"), ADA, ("look", "runtime", "list", "account"), HubUnreachable, "status 500) with"),
+    (make_refusal(503, "oops"), ADA, ACTIONS, HubUnreachable, UNSURE),
     (Fault(status=500, body=b"[[[["), ADA, ACTIONS, HubUnreachable, "status 500"),
     (Fault(status=502, body=b"<html>" * 10_000), ADA, tuple(CALLS), HubUnreachable, "status 502"),
     (Fault(status=418, body=b"\xff\xfe"), ADA, tuple(CALLS), HubGarbage, "status 418"),
@@ -184,7 +184,7 @@ def test_each_status_has_its_own_sentence(
     """Refusals and failures are told apart; none is repeated by the client, whatever pause the Hub asks for."""
     hub.faults["/api/"] = fault
     for number, call in enumerate(calls, 1):
-        error = refused(hub, call, token)
+        error = catch_refusal(hub, call, token)
         assert type(error) is kind
         assert words in str(error)
         assert len(hub.requests) == number
@@ -195,8 +195,8 @@ def test_each_status_has_its_own_sentence(
 )
 def test_what_the_hub_says_is_quoted_without_markup(hub: SpaceStandIn, text: str) -> None:
     """Plain characters, one line, no addresses, at most 160 characters."""
-    hub.faults["/hardware"] = said(402, text)
-    quote = str(refused(hub, "hardware")).partition("The Hub says: '")[2].partition("'. Add")[0]
+    hub.faults["/hardware"] = make_refusal(402, text)
+    quote = str(catch_refusal(hub, "hardware")).partition("The Hub says: '")[2].partition("'. Add")[0]
     assert 0 < len(quote) <= 160
     assert not set(quote) & set("<>[]`\n\x1b#*_\\|")
     assert "://" not in quote
@@ -219,7 +219,7 @@ def test_a_hub_that_does_not_finish_is_left_in_time(hub: SpaceStandIn, monkeypat
     """The client itself would wait for ever; an action that was sent may have been done, and that is said. The next call works."""
     monkeypatch.setattr(spaces, "SECONDS", 0.3)
     hub.faults["/api/"] = fault
-    error = refused(hub, call)
+    error = catch_refusal(hub, call)
     assert type(error) is HubUnreachable
     assert "within 0.3 s" in str(error)
     assert (UNSURE in str(error)) is (call == "pause")
@@ -233,7 +233,7 @@ def test_a_refusal_whose_text_never_ends_is_told_by_its_status(hub: SpaceStandIn
     """The status is enough; the text is waited for only a moment."""
     monkeypatch.setattr(space_session, "_REFUSAL_S", 0.2)
     hub.faults["/api/"] = Fault(status=403, body=b'{"error": "slow"}', drip_s=0.1)
-    assert type(refused(hub, call)) is NotPermitted
+    assert type(catch_refusal(hub, call)) is NotPermitted
 
 
 @pytest.mark.parametrize("call", ["look", "list", "account", "pause"])
@@ -246,7 +246,7 @@ def test_a_hub_that_is_not_there_or_breaks_off(hub: SpaceStandIn, call: str) -> 
         CALLS[call](Spaces(ADA, url))
     assert UNSURE not in str(caught.value)
     hub.faults["/api/"] = Fault(cut=True)
-    error = refused(hub, call)
+    error = catch_refusal(hub, call)
     assert type(error) is HubUnreachable
     assert (UNSURE in str(error)) is (call == "pause")
 
@@ -281,7 +281,7 @@ def test_an_answer_that_is_no_answer_is_garbage(hub: SpaceStandIn, body: bytes) 
         if call == "list" and body == b"[]":
             assert Spaces(ADA, hub.url).zero_gpu_spaces("ada") == 0
             continue
-        error = refused(hub, call)
+        error = catch_refusal(hub, call)
         assert type(error) is HubGarbage
         assert (UNSURE in str(error) or "Look at it on the Hub" in str(error)) if call in ACTIONS else "cannot be used" in str(error)
 
@@ -314,7 +314,7 @@ FIELDS: list[dict[str, Any]] = [
 def test_a_field_of_a_wrong_type_or_range_is_garbage(hub: SpaceStandIn, wrong: dict[str, Any]) -> None:
     """Nothing is guessed: a runtime with such a field is not shown."""
     hub.faults["/runtime"] = Fault(body=json.dumps({"stage": "RUNNING"} | wrong).encode())
-    assert type(refused(hub, "runtime")) is HubGarbage
+    assert type(catch_refusal(hub, "runtime")) is HubGarbage
 
 
 def test_a_description_with_wrong_fields_is_garbage(hub: SpaceStandIn) -> None:
@@ -322,21 +322,21 @@ def test_a_description_with_wrong_fields_is_garbage(hub: SpaceStandIn) -> None:
     good = {"id": "ada/chat", "private": False, "sdk": "gradio", "runtime": {"stage": "RUNNING"}}
     for wrong in ({"id": "chat"}, {"id": "../x"}, {"private": "no"}, {"sdk": ["gradio"]}, {"cardData": {"self": 1}}):
         hub.faults["?expand"] = Fault(body=json.dumps(good | wrong).encode())
-        assert type(refused(hub, "look")) is HubGarbage
+        assert type(catch_refusal(hub, "look")) is HubGarbage
     for wrong in ({"orgs": {}}, {"orgs": ["x"]}, {"orgs": [{"name": "<b>"}]}, {"name": "a b"}):
         hub.faults["whoami"] = Fault(body=json.dumps({"name": "ada"} | wrong).encode())
-        assert type(refused(hub, "account")) is HubGarbage
+        assert type(catch_refusal(hub, "account")) is HubGarbage
 
 
 def test_an_answer_without_end_is_not_read_to_its_end(hub: SpaceStandIn) -> None:
     """More than 2 MiB, and compressed answers that nobody asked for, are given up."""
     for call in ("look", "list", "account", "pause"):
         hub.faults["/api/"] = Fault(body=b'{"stage": "' + b"R" * (2 * 2**20) + b'"}')
-        error = refused(hub, call)
+        error = catch_refusal(hub, call)
         assert type(error) is HubGarbage
         assert "longer than 2,097,152 bytes" in str(error)
         hub.faults["/api/"] = Fault(body=gzip.compress(b"0" * 10_000), headers=(("Content-Encoding", "gzip"),))
-        assert "compressed" in str(refused(hub, call))
+        assert "compressed" in str(catch_refusal(hub, call))
 
 
 def test_redirects_stay_with_the_hub(hub: SpaceStandIn) -> None:
@@ -345,12 +345,12 @@ def test_redirects_stay_with_the_hub(hub: SpaceStandIn) -> None:
         for target in (f"{foreign.url}/api/spaces/ada/chat", "/api/models/ada/chat", "//127.0.0.1:1/api/spaces/x", "http://[", "/login"):
             hub.faults["/ada/chat"] = Fault(status=307, headers=(("Location", target),))
             for call in ("look", "runtime"):
-                assert type(refused(hub, call)) is HubGarbage
+                assert type(catch_refusal(hub, call)) is HubGarbage
         assert len(hub.requests) == 10
         hub.faults.clear()
         hub.renamed["ada/chat"] = "ada/secret"
         for call in ACTIONS:
-            error = refused(hub, call)
+            error = catch_refusal(hub, call)
             assert type(error) is HubGarbage
             assert "nothing was changed" in str(error)
         assert foreign.requests == []
@@ -360,7 +360,7 @@ def test_redirects_stay_with_the_hub(hub: SpaceStandIn) -> None:
 def test_a_redirect_in_circles_ends(hub: SpaceStandIn) -> None:
     """Twelve requests, and no more."""
     hub.renamed["ada/chat"] = "ada/chat"
-    assert "more than 12 requests" in str(refused(hub, "look"))
+    assert "more than 12 requests" in str(catch_refusal(hub, "look"))
     assert len(hub.requests) == 12
 
 
@@ -368,10 +368,10 @@ def test_the_next_page_of_a_list_is_this_hubs_and_ends(hub: SpaceStandIn) -> Non
     """The client would send the token to whatever host the next page has; here it is not asked. Endless pages end."""
     with SpaceStandIn() as foreign:
         hub.faults["/api/spaces?"] = Fault(body=b"[]", headers=(("Link", f'<{foreign.url}/api/spaces?cursor=1>; rel="next"'),))
-        assert type(refused(hub, "list")) is HubGarbage
+        assert type(catch_refusal(hub, "list")) is HubGarbage
         assert foreign.requests == []
     hub.faults["/api/spaces?"] = Fault(body=b"[]", headers=(("Link", f'<{hub.url}/api/spaces?cursor=1>; rel="next"'),))
-    assert "more than 12 requests" in str(refused(hub, "list"))
+    assert "more than 12 requests" in str(catch_refusal(hub, "list"))
 
 
 def test_cookies_do_not_travel(hub: SpaceStandIn) -> None:

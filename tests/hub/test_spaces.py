@@ -267,7 +267,7 @@ class Everything(logging.Handler):
 
 
 @pytest.fixture
-def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Everything]:
+def log_handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Everything]:
     """All loggers at DEBUG, those that do not propagate too."""
     handler = Everything()
     loggers = [logging.getLogger(), *(one for one in logging.Logger.manager.loggerDict.values() if isinstance(one, logging.Logger))]
@@ -296,7 +296,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Everything]:
     ],
     ids=lambda fault: "fine" if fault is None else f"{fault.status} {(fault.body or b'')[:6]!r}",
 )
-def test_a_visitors_token_travels_in_one_header_and_nowhere_else(hub: SpaceStandIn, logged: Everything, fault: Fault | None) -> None:
+def test_a_visitors_token_travels_in_one_header_and_nowhere_else(hub: SpaceStandIn, log_handler: Everything, fault: Fault | None) -> None:
     """Not in an address, a body, a log line at DEBUG, a repr or an error with its whole chain, even where the Hub's answer repeats it."""
     if fault is not None:
         hub.faults["/api/"] = fault
@@ -311,12 +311,12 @@ def test_a_visitors_token_travels_in_one_header_and_nowhere_else(hub: SpaceStand
             texts += traceback.format_exception(error)
         else:
             texts.append(repr(result))
-    texts += [repr(spaces), str(spaces), *logged.lines]
+    texts += [repr(spaces), str(spaces), *log_handler.lines]
     for seen in hub.requests:
         assert seen.headers.pop("authorization") == f"Bearer {SENTINEL}"
         texts.append(repr(seen))
     assert len(hub.requests) >= 8
-    assert any("/api/spaces/ada/chat" in line for line in logged.lines)  # the capture works
+    assert any("/api/spaces/ada/chat" in line for line in log_handler.lines)  # the capture works
     assert not any(SENTINEL[3:] in text for text in texts)
 
 

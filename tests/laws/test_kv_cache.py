@@ -101,10 +101,10 @@ def test_quantized_elements_carry_their_scales() -> None:
 def test_longer_is_never_smaller(terms: list[CacheTerm], short: int, more: int, batch: int, width: float, encoder: int) -> None:
     """All growths but the open block are monotone in the length."""
 
-    def held(tokens: int) -> int:
+    def total_bytes(tokens: int) -> int:
         return cache_bytes(terms, tokens=tokens, batch=batch, element_bytes=width, encoder_tokens=encoder)
 
-    assert held(short) <= held(short + more)
+    assert total_bytes(short) <= total_bytes(short + more)
 
 
 @given(st.lists(steady_terms(), max_size=5), lengths, batches, lengths)

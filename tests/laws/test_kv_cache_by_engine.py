@@ -26,7 +26,7 @@ HYBRID = (
 )
 
 
-def held(engine: str, terms: tuple[CacheTerm, ...], tokens: int, **sizes: float) -> int:
+def total_bytes(engine: str, terms: tuple[CacheTerm, ...], tokens: int, **sizes: float) -> int:
     """Total of one sequence in 16 bits unless said otherwise."""
     given_sizes = {"batch": 1, "element_bytes": 2.0, "head_dim": 128, **sizes}
     return engine_cache(engine, CacheQuestion(tokens, terms=terms, **given_sizes)).bytes  # type: ignore[arg-type]
@@ -34,18 +34,18 @@ def held(engine: str, terms: tuple[CacheTerm, ...], tokens: int, **sizes: float)
 
 def test_vllm_rounds_up_to_blocks_of_sixteen() -> None:
     """1000 tokens are 63 blocks of 16: 32 layers · 63 · 16 · 2048 · 2 bytes."""
-    assert held("vllm", (LLAMA,), 1000) == 32 * 63 * 16 * 2048 * 2
+    assert total_bytes("vllm", (LLAMA,), 1000) == 32 * 63 * 16 * 2048 * 2
 
 
 def test_vllm_fills_up_groups_of_layers() -> None:
     """Gemma 3 27B: 52 sliding layers take 60 slots of 1024/16 + 1 = 65 blocks each; 10 full layers hold 500 blocks of 8000 tokens."""
-    assert held("vllm", GEMMA, 8000) == (10 * 500 + 60 * 65) * 16 * 4096 * 2
+    assert total_bytes("vllm", GEMMA, 8000) == (10 * 500 + 60 * 65) * 16 * 4096 * 2
 
 
 def test_vllm_keeps_latent_rows_in_blocks_of_64_and_index_rows_in_fp8() -> None:
     """DeepSeek V3.2 at 100 tokens: 2 blocks of 64; rows of 576 · 2 and of 128 + 4 bytes, whatever the cache dtype."""
-    assert held("vllm", (LATENT, INDEX), 100) == 61 * 128 * (576 * 2 + 132)
-    assert held("vllm", (LATENT, INDEX), 100, element_bytes=1.0) == 61 * 128 * (576 + 132)
+    assert total_bytes("vllm", (LATENT, INDEX), 100) == 61 * 128 * (576 * 2 + 132)
+    assert total_bytes("vllm", (LATENT, INDEX), 100, element_bytes=1.0) == 61 * 128 * (576 + 132)
 
 
 def test_vllm_grows_the_blocks_of_a_hybrid_to_the_size_of_a_state() -> None:
@@ -53,33 +53,33 @@ def test_vllm_grows_the_blocks_of_a_hybrid_to_the_size_of_a_state() -> None:
 
     A page is then 400 · 4096 = 1638400 bytes. 36 state layers are 9 groups of 4: no filling up. 1000 tokens are 3 blocks.
     """
-    assert held("vllm", HYBRID, 1000) == (4 * 3 + 36) * 1_638_400
+    assert total_bytes("vllm", HYBRID, 1000) == (4 * 3 + 36) * 1_638_400
 
 
 def test_llama_cpp_pads_cells_and_windows_to_256() -> None:
     """1000 tokens take 1024 cells; a window of 1024 and a micro-batch of 512 take 1536 of 8192."""
-    assert held("llama.cpp", (LLAMA,), 1000) == 32 * 1024 * 2048 * 2
-    assert held("llama.cpp", GEMMA, 8000) == (10 * 8192 + 52 * 1536) * 4096 * 2
-    assert held("llama.cpp", GEMMA, 100) == (10 + 52) * 256 * 4096 * 2
+    assert total_bytes("llama.cpp", (LLAMA,), 1000) == 32 * 1024 * 2048 * 2
+    assert total_bytes("llama.cpp", GEMMA, 8000) == (10 * 8192 + 52 * 1536) * 4096 * 2
+    assert total_bytes("llama.cpp", GEMMA, 100) == (10 + 52) * 256 * 4096 * 2
 
 
 def test_llama_cpp_drops_a_window_that_every_layer_has() -> None:
     """Mistral 7B v0.1 slides over 4096 tokens in all 32 layers; llama.cpp's `llama` graph knows no window: 16384 cells all the same."""
     mistral = (CacheTerm(kind="sliding window", holds="keys and values", layers=32, elements=2048, growth="window", span=4095),)
-    assert held("llama.cpp", mistral, 16_384) == 32 * 16_384 * 2048 * 2
-    assert held("vllm", mistral, 16_384) == 32 * (4096 + 16) * 2048 * 2
+    assert total_bytes("llama.cpp", mistral, 16_384) == 32 * 16_384 * 2048 * 2
+    assert total_bytes("vllm", mistral, 16_384) == 32 * (4096 + 16) * 2048 * 2
 
 
 def test_llama_cpp_keeps_states_in_float32() -> None:
     """36 layers · (13312 + 393216) · 4 bytes, and 256 cells of attention in q8_0."""
-    assert held("llama.cpp", HYBRID, 1, element_bytes=34 / 32) == 36 * (13_312 + 393_216) * 4 + 4 * 256 * 2048 * 34 // 32
+    assert total_bytes("llama.cpp", HYBRID, 1, element_bytes=34 / 32) == 36 * (13_312 + 393_216) * 4 + 4 * 256 * 2048 * 34 // 32
 
 
 def test_llama_cpp_matches_a_published_start_up_log() -> None:
     """Qwen3 4B, 36 layers of 8 heads of 128: the log of `-c 4096` says 576 MiB, of `-c 8192` 1152 MiB."""
     qwen = (CacheTerm(kind="full attention", holds="keys and values", layers=36, elements=2048, growth="tokens"),)
-    assert held("llama.cpp", qwen, 4096) == 576 * 2**20
-    assert held("llama.cpp", qwen, 8192) == 1152 * 2**20
+    assert total_bytes("llama.cpp", qwen, 4096) == 576 * 2**20
+    assert total_bytes("llama.cpp", qwen, 8192) == 1152 * 2**20
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_llama_cpp_matches_a_published_start_up_log() -> None:
 def test_tpu_rows_are_whole_registers(heads: int, width: int, element_bytes: float, row: int) -> None:
     """Heads of 96 take the room of 128; a head of 64 shares 128 lanes with its value, two heads a word; fp8 packs four."""
     term = CacheTerm(kind="full attention", holds="keys and values", layers=1, elements=2 * heads * width, growth="tokens")
-    assert held("vllm-tpu", (term,), 16_384, element_bytes=element_bytes, head_dim=width) == 16_384 * row * element_bytes
+    assert total_bytes("vllm-tpu", (term,), 16_384, element_bytes=element_bytes, head_dim=width) == 16_384 * row * element_bytes
 
 
 def test_tpu_pages() -> None:
     """Latent attention has pages of 1024 tokens and rows of 640; 1000 tokens of others have pages of 64."""
-    assert held("vllm-tpu", (LATENT,), 1025) == 61 * 2048 * 640 * 2
-    assert held("vllm-tpu", (LLAMA,), 1000) == 32 * 1024 * 2048 * 2
+    assert total_bytes("vllm-tpu", (LATENT,), 1025) == 61 * 2048 * 640 * 2
+    assert total_bytes("vllm-tpu", (LLAMA,), 1000) == 32 * 1024 * 2048 * 2
 
 
 HOLDING = [engine for engine in ENGINES if engine != "tei"]
@@ -104,26 +104,26 @@ HOLDING = [engine for engine in ENGINES if engine != "tei"]
 @given(st.sampled_from(HOLDING), st.sampled_from([(LLAMA,), (LATENT, INDEX), GEMMA, HYBRID]), st.integers(0, 10**6), st.integers(1, 64))
 def test_linear_in_the_batch_and_monotone(engine: str, terms: tuple[CacheTerm, ...], tokens: int, batch: int) -> None:
     """Sequences are held side by side; one more token never takes less (pages change at 8192 tokens, by less than a page)."""
-    one = held(engine, terms, tokens)
-    assert held(engine, terms, tokens, batch=batch) == batch * one
+    one = total_bytes(engine, terms, tokens)
+    assert total_bytes(engine, terms, tokens, batch=batch) == batch * one
     if engine != "vllm-tpu":
-        assert held(engine, terms, tokens + 1) >= one
+        assert total_bytes(engine, terms, tokens + 1) >= one
 
 
 @given(st.sampled_from(HOLDING), st.sampled_from([(LLAMA,), (LATENT,), GEMMA]), st.integers(1, 10**6))
 def test_engines_never_hold_less_than_is_needed(engine: str, terms: tuple[CacheTerm, ...], tokens: int) -> None:
     """Blocks, cells and pages are rounded up; with attention only nothing is below what transformers holds."""
-    assert held(engine, terms, tokens) >= cache_bytes(terms, tokens=tokens, batch=1, element_bytes=2)
+    assert total_bytes(engine, terms, tokens) >= cache_bytes(terms, tokens=tokens, batch=1, element_bytes=2)
 
 
 def test_blocks_of_sglang_tensorrt_and_tgi() -> None:
     """1000 tokens: 1000 of SGLang and TGI, 32 blocks of 32 tokens in TensorRT-LLM. TGI holds every layer of Gemma at full length."""
-    assert held("sglang", (LLAMA,), 1000) == held("tgi", (LLAMA,), 1000) == 32 * 1000 * 2048 * 2
-    assert held("tensorrt-llm", (LLAMA,), 1000) == 32 * 1024 * 2048 * 2
-    assert held("sglang", GEMMA, 8000) == (10 * 8000 + 52 * 1024) * 4096 * 2
-    assert held("tgi", GEMMA, 8000) == (10 + 52) * 8000 * 4096 * 2
-    assert held("tgi", GEMMA[1:], 8000) == 52 * 1024 * 4096 * 2
-    assert held("tei", (LLAMA,), 1000) == 0
+    assert total_bytes("sglang", (LLAMA,), 1000) == total_bytes("tgi", (LLAMA,), 1000) == 32 * 1000 * 2048 * 2
+    assert total_bytes("tensorrt-llm", (LLAMA,), 1000) == 32 * 1024 * 2048 * 2
+    assert total_bytes("sglang", GEMMA, 8000) == (10 * 8000 + 52 * 1024) * 4096 * 2
+    assert total_bytes("tgi", GEMMA, 8000) == (10 + 52) * 8000 * 4096 * 2
+    assert total_bytes("tgi", GEMMA[1:], 8000) == 52 * 1024 * 4096 * 2
+    assert total_bytes("tei", (LLAMA,), 1000) == 0
 
 
 def test_what_is_left_open_has_a_sentence() -> None:

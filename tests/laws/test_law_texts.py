@@ -17,7 +17,7 @@ ROOT = Path(lib.laws.__file__).parents[2]
 MODULES = [importlib.import_module(f"lib.laws.{found.name}") for found in pkgutil.iter_modules(lib.laws.__path__)]
 
 
-def stated(module: ModuleType) -> list[Law]:
+def list_laws(module: ModuleType) -> list[Law]:
     """The laws that a module exports as text, alone or in a table."""
     values = [value for value in vars(module).values() if isinstance(value, Law)]
     tables = [value for value in vars(module).values() if isinstance(value, dict)]
@@ -27,7 +27,7 @@ def stated(module: ModuleType) -> list[Law]:
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_files_that_a_source_names_exist(module: ModuleType) -> None:
     """A source that names a file of this repository names one that is there; the same holds for docstrings."""
-    texts = [law.source for law in stated(module)] + [Path(module.__file__ or "").read_text(encoding="utf-8")]
+    texts = [law.source for law in list_laws(module)] + [Path(module.__file__ or "").read_text(encoding="utf-8")]
     for name in re.findall(r"\b(?:lib|scripts)/[\w/]+\.(?:py|json)", " ".join(texts)):
         assert (ROOT / name).exists(), name
     for name in re.findall(r"`(lib(?:\.[a-z_]+)+)", " ".join(texts)):
@@ -47,7 +47,7 @@ def test_a_law_has_a_source_and_limits(module: ModuleType) -> None:
 
 def test_laws_are_typed_once() -> None:
     """No two modules state the same equation, and there are as many laws as answers show parts."""
-    equations = [(law.equation, module.__name__) for module in MODULES for law in set(stated(module)) if law.equation]
+    equations = [(law.equation, module.__name__) for module in MODULES for law in set(list_laws(module)) if law.equation]
     shown = {equation for equation, _ in equations}
     assert len(shown) >= 20
     for equation in shown:

@@ -163,7 +163,7 @@ def test_llama_3_2_keeps_pictures_beside_the_prompt() -> None:
 BY_SAMPLES = ("wav2vec2", "hubert", "data2vec-audio", "unispeech", "unispeech-sat")
 
 
-def built(kind: str) -> PreTrainedModel:
+def build_small(kind: str) -> PreTrainedModel:
     """A small model of this kind, without values; the convolutions are those of the published ones."""
     config = AutoConfig.for_model(kind, num_hidden_layers=1)
     with device("meta"):
@@ -177,7 +177,7 @@ def built(kind: str) -> PreTrainedModel:
 @given(samples=st.integers(400, 100 * SAMPLES_PER_S))
 def test_convolutions_make_as_many_positions_as_the_models_say(kind: str, samples: int) -> None:
     """`_get_feat_extract_output_lengths` of each model, for any number of samples; and back."""
-    model = MODELS.setdefault(kind, built(kind))
+    model = MODELS.setdefault(kind, build_small(kind))
     rules = describe_sound(model.config)
     assert rules is not None
     positions = count_sound(samples / SAMPLES_PER_S, rules).positions

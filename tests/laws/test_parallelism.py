@@ -26,7 +26,7 @@ counts = st.integers(1, 64)
 MODELS = [spec for name in list_ids() if (spec := find_spec(name)) is not None and spec.library != "diffusers"]
 
 
-def starts(spec: ModelSpec, devices: int) -> bool:
+def passes_checks(spec: ModelSpec, devices: int) -> bool:
     """Whether vLLM's own checks pass: heads, key/value heads, the MLP's width and the padded vocabulary."""
     of = spec.dimensions
     heads, kv_heads = of.attention_heads, of.kv_heads or of.attention_heads
@@ -59,7 +59,7 @@ def test_vllm_starts_with_it() -> None:
             for count in COUNTS:
                 degree = tensor_parallel_degree(spec, count)
                 assert 1 <= degree <= count
-                assert starts(spec, degree), (spec.id, count, degree)
+                assert passes_checks(spec, degree), (spec.id, count, degree)
 
 
 @pytest.mark.parametrize(

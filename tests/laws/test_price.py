@@ -124,12 +124,12 @@ def test_sleep_against_a_simulation(requests: int, window: int, request_s: int, 
         sleep_after_s=Decimal(sleep),
         startup_s=Decimal(startup),
     )
-    seconds, wakes = _simulated(requests / window, window, request_s + sleep, startup, days=3000)
+    seconds, wakes = _simulate_days(requests / window, window, request_s + sleep, startup, days=3000)
     assert float(expected.seconds_per_day) == pytest.approx(seconds, rel=0.02)
     assert float(expected.wakes_per_day) == pytest.approx(wakes, rel=0.03)
 
 
-def _simulated(rate: float, window: float, kept: float, startup: float, days: int) -> tuple[float, float]:
+def _simulate_days(rate: float, window: float, kept: float, startup: float, days: int) -> tuple[float, float]:
     """Mean seconds awake and wakes per day, request after request."""
     dice = random.Random(7)  # noqa: S311  a simulation, not a secret
     total, wakes, end, ready, moment = 0.0, 0, -1.0, 0.0, 0.0

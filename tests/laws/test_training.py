@@ -9,16 +9,16 @@ from lib.units import Bytes
 from lib.workload import Optimizer
 
 
-def trained(parameters: int, width: int) -> training.TrainedParameters:
+def make_matrices(parameters: int, width: int) -> training.TrainedParameters:
     """Matrices of 100 rows and columns in all."""
     return training.TrainedParameters(parameters, parameters, 100, parameters, width)
 
 
 def test_adam_in_mixed_precision() -> None:
     """ZeRO counts 16 bytes a parameter: 2 weight, 2 more of master, 4 gradient, 8 moments (2 + 2 + 12 where gradients stay in 16 bits)."""
-    states = training.optimizer_states("adamw", trained(1000, 4), foreach=False)
-    assert training.gradient_bytes(trained(1000, 4)) + states.resident == 12_000
-    assert training.optimizer_states("adamw", trained(1000, 2), foreach=True).temporary == 2000
+    states = training.optimizer_states("adamw", make_matrices(1000, 4), foreach=False)
+    assert training.gradient_bytes(make_matrices(1000, 4)) + states.resident == 12_000
+    assert training.optimizer_states("adamw", make_matrices(1000, 2), foreach=True).temporary == 2000
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_adam_in_mixed_precision() -> None:
 )
 def test_states_of_optimizers(optimizer: Optimizer, held: int, paged: int) -> None:
     """A thousand parameters in 16 bits."""
-    states = training.optimizer_states(optimizer, trained(1000, 2), foreach=False)
+    states = training.optimizer_states(optimizer, make_matrices(1000, 2), foreach=False)
     assert (states.resident, states.paged) == (held, paged)
 
 

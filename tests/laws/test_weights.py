@@ -44,7 +44,7 @@ BERT: dict[str, Any] = {
 }  # fmt: skip
 
 
-def held(model: torch.nn.Module) -> int:
+def parameter_bytes(model: torch.nn.Module) -> int:
     """Bytes of all parameters, each once."""
     return sum(p.numel() * p.element_size() for p in model.parameters())
 
@@ -62,7 +62,7 @@ def test_plain_bytes_equal_a_real_load(small: dict[str, Any], dtype: str, tmp_pa
     model.save_pretrained(tmp_path)
     loaded = kind.from_pretrained(tmp_path, dtype=getattr(torch, dtype))
     name = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}[dtype]
-    assert weight_bytes(group_parameters(built), weight_format(name)) == held(loaded)
+    assert weight_bytes(group_parameters(built), weight_format(name)) == parameter_bytes(loaded)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_fp8_bytes_equal_the_quantizer_run_on_the_meta_device(name: str, listed:
     with torch.device("meta"):
         quantizer._process_model_before_weight_loading(built.model)
     biases = sum(p.numel() * 2 for n, p in built.model.named_parameters() if n.endswith(".bias") and p.dtype is torch.float32)
-    assert law == held(built.model) - biases  # the empty replacements hold biases in torch's default until they are loaded
+    assert law == parameter_bytes(built.model) - biases  # the empty replacements hold biases in torch's default until they are loaded
 
 
 def test_mxfp4_bytes_equal_the_module_of_transformers() -> None:
@@ -100,10 +100,10 @@ def test_mxfp4_bytes_equal_the_module_of_transformers() -> None:
     with torch.device("meta"):
         module = Mxfp4GptOssExperts(built.config)
     scales = sum(p.numel() * 2 // 32 for n, p in module.named_parameters() if not n.endswith("bias"))
-    assert weight_bytes(experts, weight_format("mxfp4"), stored=True) == 24 * (held(module) + scales)
+    assert weight_bytes(experts, weight_format("mxfp4"), stored=True) == 24 * (parameter_bytes(module) + scales)
 
 
-def converted(name: str) -> tuple[list[TensorGroup], str]:
+def quantized_groups(name: str) -> tuple[list[TensorGroup], str]:
     """The matrices that a published checkpoint stores quantized, and the format."""
     lines = gzip.decompress(files("lib.data").joinpath("model_configs.jsonl.gz").read_bytes()).decode().splitlines()
     record = next(r for r in map(json.loads, lines) if r["hub_id"] == name)
@@ -117,7 +117,7 @@ def converted(name: str) -> tuple[list[TensorGroup], str]:
 
 def test_published_elements_of_fp8() -> None:
     """Qwen3-8B-FP8 stores 423,936 elements beside its weights: one scale per 128 × 128 block of every matrix."""
-    matrices, form = converted("Qwen/Qwen3-8B-FP8")
+    matrices, form = quantized_groups("Qwen/Qwen3-8B-FP8")
     assert form == "fp8-block"
     scales = sum(g.count * math.ceil(g.shape[0] / 128) * math.ceil(g.shape[1] / 128) for g in matrices)
     assert scales == facts()["Qwen/Qwen3-8B-FP8"]["published"]["difference"] == 423_936
@@ -125,7 +125,7 @@ def test_published_elements_of_fp8() -> None:
 
 def test_published_elements_of_mxfp4() -> None:
     """gpt-oss-20b stores 597,196,800 elements too many: a scale byte per 32 weights of its experts."""
-    matrices, _form = converted("openai/gpt-oss-20b")
+    matrices, _form = quantized_groups("openai/gpt-oss-20b")
     experts = sum(g.parameters for g in matrices if g.kind == "expert")
     assert experts // 32 == facts()["openai/gpt-oss-20b"]["published"]["difference"] == 597_196_800
 
@@ -136,7 +136,7 @@ def test_published_elements_of_nvfp4() -> None:
     Published 18,237,772,608 elements; the law gives them up to what the producer stores besides (0.01 %).
     """
     name = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4"
-    matrices, form = converted(name)
+    matrices, form = quantized_groups(name)
     quantized = sum(g.parameters for g in matrices)
     one_by_one = sum(g.count * (g.shape[0] if len(g.shape) == 3 else 1) for g in matrices)
     stored = facts()[name]["parameters"] - quantized + quantized // 2 + quantized // 16 + 2 * one_by_one
@@ -146,7 +146,7 @@ def test_published_elements_of_nvfp4() -> None:
 
 def test_published_elements_of_int4() -> None:
     """Kimi K2.5: 31.71 billion scales, one per 32 weights of its routed experts (0.01 % are three shape entries a matrix)."""
-    matrices, form = converted("moonshotai/Kimi-K2.5")
+    matrices, form = quantized_groups("moonshotai/Kimi-K2.5")
     experts = sum(g.parameters for g in matrices if g.kind == "expert")
     assert form == "int4-group"
     assert experts / 32 == pytest.approx(facts()["moonshotai/Kimi-K2.5"]["published"]["difference"], rel=1e-4)
