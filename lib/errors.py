@@ -328,7 +328,9 @@ class Fault:
         """The same error again; of the root's kind when the code is unknown."""
         kind = next((kind for kind in _kinds(AdvisorError) if kind.code == self.code), AdvisorError)
         error = kind.__new__(kind, self.sentence)  # past each kind's own __init__: the sentence is already written
-        Exception.__init__(error, self.sentence)
+        AdvisorError.__init__(error, self.sentence)
+        if isinstance(error, HubError):
+            error.sentence, error.near = str(error), ()
         return error
 
 

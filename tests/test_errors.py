@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.errors import BadConfig, InvalidInput, UnreadableJson, node_count, quote_value, read_json
+from lib.errors import BadConfig, Fault, HubError, InvalidInput, RepoGated, UnreadableJson, node_count, quote_value, read_json
 
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyz01234567"  # noqa: S105 - of nobody
 
@@ -24,6 +24,15 @@ def test_a_token_is_not_repeated(text: str) -> None:
     for sentence in (quote_value(text), str(InvalidInput(f"model was {text}.")), str(BadConfig(text))):
         assert TOKEN not in sentence
         assert "(what looks like a token)" in sentence
+
+
+def test_a_refusal_from_another_process_is_whole() -> None:
+    """Whoever shows a refusal of the Hub asks for its sentence and its near matches; a token in it is hidden here, too."""
+    error = Fault(code=RepoGated.code, sentence=f"Not with {TOKEN}.").error()
+    assert isinstance(error, HubError)
+    assert type(error) is RepoGated
+    assert (error.sentence, error.near) == (str(error), ())
+    assert TOKEN not in error.sentence
 
 
 @pytest.mark.parametrize("text", ["hf-internal-testing/tiny-random-gpt2", "hf_org/model", "hf_hub_download"])

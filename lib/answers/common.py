@@ -461,4 +461,5 @@ def _to_json(value: object) -> object:
         return float(value)
     if isinstance(value, tuple):
         return [_to_json(each) for each in value]
-    return {name: _to_json(each) for name, each in value.items()} if isinstance(value, Mapping) else value
+    # The event stream takes texts alone for keys: a member of a StrEnum, which is one by its class, ends it without an answer.
+    return {str(name): _to_json(each) for name, each in value.items()} if isinstance(value, Mapping) else value

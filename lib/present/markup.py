@@ -98,7 +98,7 @@ def suggestion_list(ids: Iterable[str]) -> str:
     return f'<datalist id="model-names">{options}</datalist>'
 
 
-_REPO = r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*"
+_REPO = r"[A-Za-z0-9][\w-]{0,95}/[A-Za-z0-9][\w.-]{0,95}"  # the Hub's longest; without an end, a long word takes minutes
 _PATH = r"[\w.+-]+(?:/[\w.+-]{1,100}){1,12}|[\w+-]+\.(?:md|mdx|csv|py|yml|json|ts)"
 _FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"https://[^\s<>\"')]+(?<![.,;:])", lambda m: m[0]),
@@ -163,7 +163,7 @@ TERMS: dict[str, str] = {
 
 _SILENT = frozenset({"a", "button", "summary", "code", "pre", "abbr", "label", "option", "script", "style", "svg", "h1", "h2", "h3"})
 """Elements whose text stays as it is: what can be pressed, code, and headings."""
-_TAG = re.compile(r"(<[^>]*>)")
+_TAG = re.compile(r"(<[^<>]*>)")
 _WORD = re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, TERMS), key=len, reverse=True))})\b", re.IGNORECASE)
 _BY_FOLDED = {term.lower(): term for term in TERMS}
 _EXACT = frozenset({"MoE"})
@@ -183,8 +183,8 @@ def bind_units(text: str) -> str:
 def explain_terms(markup: str) -> str:
     """The markup with the first mention of each term explained, and numbers that no line break parts from their units.
 
-    Inside links, buttons, code and headings no term is explained. Markup of this package writes no bare ">" in an attribute
-    (`lib.present.markup.escape`), so that every tag ends at its first one.
+    Inside links, buttons, code and headings no term is explained. Markup of this package writes no bare "<" or ">" in an attribute
+    (`lib.present.markup.escape`), so that every tag ends at its first ">".
     """
     mentions: set[str] = set()
     silent: list[str] = []

@@ -77,7 +77,7 @@ def too_large(memory_bytes: int) -> BadConfig:
 class _Sent(BaseModel):
     """What a child sends, and the bytes that it holds by then."""
 
-    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     resident_bytes: int
 
@@ -106,8 +106,12 @@ def _answers_of(function: Callable[..., object]) -> TypeAdapter[_Answer[Any] | _
     return TypeAdapter(_answer_type(function) | _Refused)
 
 
+_SIGNALS: Final = {each.value: each.name for each in signal.Signals}
+"""Those of real time between the first and the last have no name."""
+
+
 class _ChildGoneError(Exception):
-    """The child was dead before it got the question."""
+    """The child was dead, or not to be trusted, before it got the question."""
 
 
 class _Child:
@@ -151,7 +155,8 @@ class _Child:
         """The answer; `while_slow()` is called once when it takes long.
 
         Raises:
-            _ChildGoneError: the child was dead before the question reached it.
+            _ChildGoneError: the child was dead before the question reached it, or had sent what nobody asked for: the next answer that is
+                read would be that one.
             BadConfig: there is none, because time or memory ran out, it was given up or the process died. The child is then ended.
         """
         late, begun = threading.Event(), False
@@ -164,6 +169,8 @@ class _Child:
         timer.daemon = True
         timer.start()
         try:
+            if self._answers.poll():
+                raise _ChildGoneError
             self._questions.send_bytes(question)
             begun = self._answers.recv_bytes(len(BEGUN)) == BEGUN
             slow_at = time.monotonic() + min(SLOW_S, limit_s)
@@ -200,7 +207,7 @@ class _Child:
             return too_large(self._memory_bytes)
         if status is None:
             return BadConfig(f"Working this configuration out gave no answer that could be read. {_NEXT}")
-        how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        how = f"was ended by {_SIGNALS.get(-status, f'signal {-status}')}" if status < 0 else f"ended with status {status}"
         return BadConfig(f"The process that worked this configuration out {how}; the app was not touched. {_NEXT}")
 
     def _status(self) -> int | None:
@@ -362,6 +369,7 @@ def _answer(function: Callable[..., object], arguments: tuple[object, ...], memo
         with no_network():
             result = function(*arguments)
         answer: bytes = answer_type(result=result, resident_bytes=resident_bytes()).model_dump_json().encode()
+        _answers_of(function).validate_json(answer, strict=True)  # what the parent would not read, such as NaN, is refused with a sentence
     except AdvisorError as refusal:
         return _refuse(refusal)
     except MemoryError:

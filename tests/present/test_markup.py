@@ -236,6 +236,14 @@ def test_a_number_is_not_parted_from_its_unit(text: str) -> None:
         assert explain_terms(same) == same
 
 
+def test_a_long_text_costs_one_look() -> None:
+    """Where each letter was looked at as often as the text is long, a word of 100,000 letters took minutes."""
+    for text in ("a" * 100_000, "a-" * 50_000, "github:" + "a" * 100_000 + "/"):
+        assert link_source(text) == text
+    for text in ("<" * 100_000, "1 < 2 <code>TTFT</code>"):  # a tag begins at its own bracket, not at one that stands alone before it
+        assert explain_terms(text) == text
+
+
 def test_text_after_a_silent_element_is_explained() -> None:
     """The stack of open elements ends where they do."""
     assert explain_terms("<p><code>TTFT</code> TTFT</p>").count("data-term=") == 1

@@ -6,6 +6,7 @@ import builtins
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -161,6 +162,13 @@ def _answered(**changed: object) -> str:
     return json.dumps(sent)
 
 
+def _with_activation(constant: str) -> str:
+    """An answer whose activations have this number for their first constant, as it is written in JSON."""
+    sent = json.loads(_answered())
+    sent["result"]["activations"][0]["constant"] = "@"
+    return json.dumps(sent).replace('"@"', constant)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -169,6 +177,9 @@ def _answered(**changed: object) -> str:
         _answered(parameters_total=None),
         _answered(id={"$ref": "lib.errors.Fault"}),
         _answered(dimensions=[1, 2, 3]),
+        _answered(id="@").replace('"@"', '"\\ud800"'),  # half a character
+        _answered(stored="@").replace('"@"', '{"dtype": "x", "bytes_by_dtype": {"x": NaN}}'),
+        *(_with_activation(constant) for constant in ("NaN", "-Infinity", "1e999")),
         _answered(poison=1),  # a field that the class does not have
         _answered(__class__="x", __dict__={"id": "x"}),
         _answered(tensors=[{"name": "x", "__class__": "lib.model.spec.TensorGroup"}]),
@@ -215,6 +226,17 @@ def test_an_answer_that_fits_no_value_class_is_refused_and_its_child_ended(monke
         build.close()
 
 
+def test_an_answer_that_nobody_asked_for_is_read_by_nobody(build: BuildProcess) -> None:
+    """What lies in the pipe before a question is sent would be taken for its answer: that child is replaced."""
+    before = _run(build, "__import__('os').getpid()")
+    sent = [json.dumps({"result": result, "resident_bytes": 1}).encode() for result in ("first", "wrong")]
+    pieces = b"".join(struct.pack("!i", len(piece)) + piece for piece in (sent[0], module.BEGUN, sent[1]))  # as a Connection writes them
+    connections = "(c for c in __import__('gc').get_objects() if type(c).__name__ == 'Connection' and c.writable)"
+    assert _run(build, f"[__import__('os').write(c.fileno(), {pieces!r}) for c in {connections}]") == "first"
+    assert _run(build, "6 * 7") == 42
+    assert _run(build, "__import__('os').getpid()") != before
+
+
 def test_a_small_file_that_asks_for_gigabytes_takes_none_of_them_here(real: BuildProcess) -> None:
     """Without the limits on sizes, which come first: its cache is not run or it is refused, and this process does not grow."""
     models, before = Models(real), resident_bytes()
@@ -235,6 +257,9 @@ def test_a_small_file_that_asks_for_gigabytes_takes_none_of_them_here(real: Buil
         ("__import__('os').kill(__import__('os').getpid(), 11)", r"was ended by SIGSEGV; the app was not touched\. Check its sizes"),
         ("__import__('os')._exit(3)", r"ended with status 3; the app was not touched\."),
         ("object()", r"cannot be worked out \(ValidationError\)\. Check its sizes"),
+        ("__import__('os').kill(__import__('os').getpid(), 40)", r"was ended by signal 40; the app was not touched\."),
+        ("float('nan')", r"cannot be worked out \(ValidationError\)\. Check its sizes"),
+        ("10 ** 4400", r"cannot be worked out \((ValidationError|ValueError|PydanticSerializationError)\)\. Check its sizes"),
         ("'x' * (600 << 10)", r"takes 600 KiB; a model's takes some 40 KiB"),
     ],
 )

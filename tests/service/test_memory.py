@@ -6,13 +6,14 @@ import json
 import math
 from typing import Any
 
+import orjson
 import pytest
 from contract import EXAMPLE, check_fields
 
 from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
 from lib.service.endpoint import App, bind_arguments
-from lib.service.memory import MemoryArguments, solve
+from lib.service.memory import MemoryArguments, estimate_memory, solve
 from lib.service.models import Models
 from lib.service.recommend import recommend
 
@@ -63,6 +64,13 @@ def test_the_answer_keeps_the_contract() -> None:
     answer = ASK(**EXAMPLE["solve"])
     check_fields("solve", answer)
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+
+
+@pytest.mark.parametrize("mode", ["inference", "lora", "qlora", "full"])
+def test_the_memory_of_every_mode_can_be_sent(mode: str) -> None:
+    """The event stream's own writer takes it: its keys are plain texts."""
+    answer = bind_arguments(estimate_memory, APP)(LLAMA, mode=mode)
+    assert orjson.loads(orjson.dumps(answer)) == answer
 
 
 @pytest.mark.parametrize(
