@@ -29,6 +29,7 @@ from cachetools import TTLCache
 
 from lib.errors import HubError, HubGarbage, InvalidInput, RateLimited, UnknownModel, quote_value
 from lib.hub import refusals
+from lib.units import MIB
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient, Response
@@ -285,7 +286,7 @@ class Cache(Generic[K, V]):
 T = TypeVar("T")
 
 _GRACE_S = 2.0
-_LONG_BYTES = 2**20
+_LONG_BYTES = MIB
 MOST_BRIEF = 16
 """Each holds a thread of a visitor's question, 1.5 s where the Hub hangs."""
 

@@ -25,6 +25,7 @@ from lib.hub.client import Cache, Content, check_id, gather_results, open_hub, p
 from lib.hub.repository import HubModel, Kind, Listing, StoredPart, Weights, WeightsChoice, parse_object
 from lib.hub.weight_files import PART, Header, NeedMore, Tensor, header_length, list_gguf, parse_gguf, parse_safetensors
 from lib.provenance import Caveat
+from lib.units import KIB, MIB
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -177,17 +178,17 @@ def _base_model(listing: Listing, documents: dict[str, str]) -> str | None:
 
 
 MAX_SHARDS = 1000
-MAX_INDEX_BYTES = 24 * 2**20  # DeepSeek-V3 names 91,991 tensors in 8.9 MB
+MAX_INDEX_BYTES = 24 * MIB  # DeepSeek-V3 names 91,991 tensors in 8.9 MB
 _MAX_INDEX_NODES = 400_000  # two for each tensor
-MAX_DOCUMENT_BYTES = 4 * 2**20
+MAX_DOCUMENT_BYTES = 4 * MIB
 MAX_DOCUMENT_NODES = 100_000
-_MAX_HEADERS_BYTES = 128 * 2**20  # of all files of one model together
+_MAX_HEADERS_BYTES = 128 * MIB  # of all files of one model together
 _MAX_TOGETHER_NODES = 4_000_000  # twelve for each tensor; DeepSeek-V3 has 91,991
 _AT_ONCE = 16
-_FIRST_BYTES = 256 * 2**10  # a header of a file without an index; 97 % are shorter than 100 kB
+_FIRST_BYTES = 256 * KIB  # a header of a file without an index; 97 % are shorter than 100 kB
 _ENTRY_BYTES = 120  # of one tensor beside its name: {"dtype":"F8_E4M3","shape":[…],"data_offsets":[…,…]}
 _SLACK_BYTES = 4096
-_GGUF_FIRST_BYTES = 2**20
+_GGUF_FIRST_BYTES = MIB
 
 
 class RepositoryReader:

@@ -32,7 +32,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from lib.catalog.live_prices import CALLS, LiveFlavor, LiveList, apply_live_prices
 from lib.errors import BadQuantity, HubError, HubGarbage, HubUnreachable, RateLimited, UnreadableJson, quote_value, read_json
 from lib.hub.client import check_printable, open_hub, run_bounded
-from lib.units import Bytes, UsdPerHour, parse_bytes
+from lib.units import MIB, Bytes, UsdPerHour, parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -195,7 +195,7 @@ def parse_flavors(rows: Sequence[object]) -> tuple[tuple[LiveFlavor, ...], tuple
     return tuple(flavors.values()), tuple(remarks)
 
 
-MOST_BYTES = 2**20  # the lists of 2026 have 10 kB
+MOST_BYTES = MIB  # the lists of 2026 have 10 kB
 _MOST_NODES = 50_000
 LIMIT_S, LONGEST_S = 5.0, 60.0
 """Who asks for prices waits so long; the call itself goes on for longer, so that a slow answer is there for the next one."""

@@ -32,6 +32,7 @@ from lib.hub import refusals
 from lib.hub.client import check_id
 from lib.hub.weight_files import PART, Tensor, Value, choose_gguf
 from lib.provenance import Caveat
+from lib.units import MIB
 
 Kind = Literal["transformers", "diffusers", "sentence-transformers", "adapter", "gguf", "weights", "none"]
 Format = Literal["safetensors", "gguf", "pickle", "none"]
@@ -247,7 +248,7 @@ def group_other_weights(files: Mapping[str, int | None], used: Iterable[str]) ->
     return tuple(sorted(others, key=lambda group: (-group.total_bytes, group.pattern)))
 
 
-MAX_LISTING_BYTES = 16 * 2**20
+MAX_LISTING_BYTES = 16 * MIB
 MAX_NODES = 1_000_000  # the description of a model with 50,000 files has 700,000; 16 MiB of "[],[],…" would have 11 million
 _MAX_FILES = 50_000
 _MAX_NAME = 1024

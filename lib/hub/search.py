@@ -25,6 +25,7 @@ from lib.hub import refusals
 from lib.hub.client import Cache, check_id, check_printable, open_hub, run_briefly
 from lib.hub.repository import parse_json
 from lib.provenance import Source
+from lib.units import MIB
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from lib.hub.client import Hub
 
 SECONDS = 1.5
-_MAX_ANSWER_BYTES = 2 * 2**20
+_MAX_ANSWER_BYTES = 2 * MIB
 _MIN_WORDS, _MAX_WORDS, _MAX_FOUND = 2, 96, 20
 _WHAT = "a search"
 
@@ -134,7 +135,7 @@ def _is_id(name: object) -> bool:
 
 ROUTER = "https://router.huggingface.co"
 HUB = "https://huggingface.co"
-_MAX_PROVIDERS_BYTES = 2**20
+_MAX_PROVIDERS_BYTES = MIB
 _MAX_NODES = 50_000
 _MAX_PROVIDERS = 100
 _MAX_NAME = 60

@@ -33,6 +33,7 @@ from huggingface_hub import constants, errors, get_session, hf_raise_for_status,
 from lib.errors import node_count
 from lib.hub import refusals
 from lib.hub.client import AGENT, CONNECT_S, Hub, origin, run_bounded
+from lib.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from lib.hub.refusals import Act
 
-MAX_BYTES = 2 * 2**20
+MAX_BYTES = 2 * MIB
 _MAX_NODES = 400_000  # 2 MiB of "[],[],…" would have 1.4 million
 _MAX_REQUESTS = 12  # of one call: a list has pages, a renamed Space redirects
 _MAX_REFUSAL = 16_384

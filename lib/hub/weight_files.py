@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from lib.errors import HubGarbage, UnknownModel, UnreadableJson, quote_value, read_json
+from lib.units import MIB
 
 Value = str | int | float | bool | tuple[int, ...]
 _MAX_NAME = 1024
@@ -171,7 +172,7 @@ def _refuse(file: str, fault: str) -> NoReturn:
     raise _garbage(file, fault)
 
 
-MAX_GGUF_BYTES = 64 * 2**20
+MAX_GGUF_BYTES = 64 * MIB
 _MAX_KEYS, _MAX_TENSORS, _MAX_GGUF_RANK, _MAX_TEXT = 4096, 200_000, 8, 512
 _MAX_ELEMENTS = 2**50
 _MAX_ARRAY, _MAX_NUMBERS = 1024, 65_536  # one number for each layer; those of all arrays together

@@ -41,7 +41,7 @@ MEANWHILE_SENTENCE = "Measure and Heartbeat need no weights and work meanwhile."
 _SETTINGS = re.compile(r"[\w.-]+\.(json|jinja|txt|model)")
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
-_SPARE_BYTES = 1 << 30
+_SPARE_BYTES = GIB
 _LOOK_S = 10.0
 
 

@@ -35,6 +35,7 @@ from lib.laws.forward_pass import Floor, roofline
 from lib.live.limits import read_bandwidth
 from lib.live.zerogpu import gpu_task, release_memory, start_seconds
 from lib.provenance import Source
+from lib.units import GIB, MIB
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +49,7 @@ SHORT: dict[Dtype, str] = {name: precision.DTYPES[name] for name in DTYPES}
 ELEMENT_BYTES: dict[Dtype, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
-UNKNOWN_CACHE_BYTES = 256 * 2**20
+UNKNOWN_CACHE_BYTES = 256 * MIB
 """The last cache of a GPU whose data sheet states none: as large as any that is built (MI300X, 256 MiB), so the floor stays one."""
 
 
@@ -328,7 +329,7 @@ LIMIT_S = {"cpu": 60.0, "cuda": 30.0, "zerogpu": 15.0}
 _SHARE = {"cpu": 0.5, "cuda": 0.9, "zerogpu": 0.9}  # of what is free: on a CPU the app itself lives there too
 _MEASURED_AT_MOST = 3  # times that a bandwidth is measured
 _SLOWER = 10  # a half card that reaches a fifth of its peak
-_MOST_ON_CPU = 4 * 2**30  # making the matrices alone would take a CPU many seconds
+_MOST_ON_CPU = 4 * GIB  # making the matrices alone would take a CPU many seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,9 +357,9 @@ def check_memory(case: MatmulCase, device: Device) -> None:
         allowed = min(allowed, _MOST_ON_CPU)
     if case.moved_bytes > allowed:
         raise DoesNotFit(
-            f"The three matrices take {case.moved_bytes / 2**30:,.2f} GiB in {case.dtype} ({case.batch} × {case.hidden}, {case.hidden} × "
-            f"{case.intermediate}, {case.batch} × {case.intermediate}); this device has {device.free_bytes / 2**30:,.2f} GiB free, of "
-            f"which the heartbeat may use {allowed / 2**30:,.2f} GiB. Make batch, hidden or intermediate smaller, or choose a 16-bit dtype."
+            f"The three matrices take {case.moved_bytes / GIB:,.2f} GiB in {case.dtype} ({case.batch} × {case.hidden}, {case.hidden} × "
+            f"{case.intermediate}, {case.batch} × {case.intermediate}); this device has {device.free_bytes / GIB:,.2f} GiB free, of "
+            f"which the heartbeat may use {allowed / GIB:,.2f} GiB. Make batch, hidden or intermediate smaller, or choose a 16-bit dtype."
         )
 
 

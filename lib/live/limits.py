@@ -27,7 +27,7 @@ from lib.errors import DoesNotFit, TooLong
 from lib.live.device import last_cache_bytes
 from lib.precision import TORCH_DTYPES
 from lib.provenance import Caveat, Source
-from lib.units import GIB, BytesPerSecond, FlopPerSecond
+from lib.units import GIB, MIB, BytesPerSecond, FlopPerSecond
 
 if TYPE_CHECKING:
     import torch
@@ -118,7 +118,7 @@ def measure_rates(dtype: str, device: str, read_bytes: int = 0) -> DeviceRates:
     return DeviceRates(flop_per_s=2 * ROWS * SIDE * SIDE / rows_s, bytes_per_s=sum(matrix.nbytes for matrix in matrices) / row_s)
 
 
-SMALL_BYTES = 8 * 2**20
+SMALL_BYTES = 8 * MIB
 _PASSES, _ENOUGH_S, _LIMIT_S = 12, 0.15, 3.0  # at least so many passes, for so long; less only where the limit ends first
 _FLOAT = 4
 
@@ -205,7 +205,7 @@ def required_free_bytes(need: MemoryNeed, device: Device) -> int:
     return math.ceil(need.total_bytes / SHARE[device.kind]) + 1  # `usable_bytes` rounds down
 
 
-_LIBRARIES_BYTES = 1 << 30
+_LIBRARIES_BYTES = GIB
 _TIMES_PREDICTED = 2
 
 

@@ -30,6 +30,7 @@ from lib.live.device_queue import hardware_turn
 from lib.live.limits import OVERRUN, START_S, RunWork, check_time, estimate_duration, measure_rates
 from lib.live.zerogpu import gpu_task, start_seconds, translate_failure, unknown_failure
 from lib.precision import TORCH_DTYPES
+from lib.units import MIB
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +147,7 @@ Code = Literal["confirmed", "memory_off", "speed_off", "invalid"]
 
 MEMORY_WITHIN = 0.10
 """Of the measured peak: what the prediction of memory promises."""
-RESOLUTION = 16 * 2**20
+RESOLUTION = 16 * MIB
 """Bytes below which a resident set tells nothing: pages of libraries, Python's heap, kernels' scratch. Seen: 11 to 19 MiB on a CPU."""
 
 
@@ -215,7 +216,7 @@ def judge_prediction(
     if close:
         memory += f", inside the promised {MEMORY_WITHIN:.0%}"
     if unclear:
-        memory += f"; the {apart / 2**20:,.1f} MiB between them are below what can be told apart here ({resolution / 2**20:,.0f} MiB)"
+        memory += f"; the {apart / MIB:,.1f} MiB between them are below what can be told apart here ({resolution / MIB:,.0f} MiB)"
     rate_error = rate.predicted / rate.measured - 1 if rate.predicted and rate.measured else None
     off = [name for name, ratio in (("decoding", rate_error), ("the first token", first_token_error)) if _is_off(ratio)]
     code: Code = "memory_off" if not close and not unclear else "speed_off" if rate.inside is False or off else "confirmed"

@@ -39,6 +39,8 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
+from lib.units import MIB
+
 try:
     import fcntl
 except ImportError:  # another system than Linux or macOS: nothing is told from what is in use, and nothing is removed
@@ -113,7 +115,7 @@ _PASSED_ON = (
     "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG", "LC_ALL", "TZ", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES",
     "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "OMP_NUM_THREADS",
 )  # fmt: skip
-_BLOCK = 1 << 20
+_BLOCK = MIB
 _ROOT = Path(__file__).parents[2]
 _FIRST_TO_END = "1000"  # proc(5), oom_score_adj: any process may raise its own
 

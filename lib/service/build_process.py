@@ -43,6 +43,7 @@ from lib.live.process import (
     write_lines,
 )
 from lib.model.resolve import resolve_config
+from lib.units import GIB, KIB
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ RUN_S = 50.0  # a dry run: some 2 s on a quiet machine, 15 s where eighteen proc
 START_S = 120.0  # the imports take 4 s on a quiet machine
 MEMORY_BYTES = 2 << 30  # all bundled configurations one after another: 0.5 GiB of writable memory
 MAX_QUESTIONS = 500  # 300 configurations of ten families add nothing measurable to a child, each new family about 0.5 MiB
-GROWN_BYTES = 1 << 30  # twice the resident set after all bundled configurations
+GROWN_BYTES = GIB  # twice the resident set after all bundled configurations
 LOOK_S = 0.25  # between two looks whether a question was given up
 SLOW_S = 3.0
 """A question that takes longer may end at the deadline or in a death: the successor is started meanwhile."""
@@ -71,7 +72,7 @@ _NOT_STARTED = (
 
 def too_large(memory_bytes: int) -> BadConfig:
     """The refusal of a configuration that took more memory than a build may take."""
-    return BadConfig(f"Working this configuration out takes more than {memory_bytes / 2**30:g} GiB of memory and was stopped. {_NEXT}")
+    return BadConfig(f"Working this configuration out takes more than {memory_bytes / GIB:g} GiB of memory and was stopped. {_NEXT}")
 
 
 class _Sent(BaseModel):
@@ -384,10 +385,10 @@ def _answer(function: Callable[..., object], arguments: tuple[object, ...], memo
         )
     if len(answer) <= MAX_ANSWER_BYTES:
         return answer
-    seen = f"The description of this configuration takes {len(answer) / 2**10:,.0f} KiB; a model's takes some 40 KiB"
+    seen = f"The description of this configuration takes {len(answer) / KIB:,.0f} KiB; a model's takes some 40 KiB"
     return _refuse(
         BadConfig(
-            f"{seen}, and {MAX_ANSWER_BYTES / 2**10:,.0f} KiB are accepted. Check its counts, or give the parameter count instead "
+            f"{seen}, and {MAX_ANSWER_BYTES / KIB:,.0f} KiB are accepted. Check its counts, or give the parameter count instead "
             "(such as '7B')."
         )
     )

@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from lib.errors import Busy, InvalidInput, UnreadableJson, read_json
+from lib.units import KIB, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from starlette.types import Receive, Scope
 
-LARGE_BYTES = 2 * 2**20
+LARGE_BYTES = 2 * MIB
 """Of a body with a model or a conversation in it: a config.json of a million characters, escaped inside a JSON text."""
-SMALL_BYTES = 64 * 2**10
+SMALL_BYTES = 64 * KIB
 """Of every other body."""
 MOST_NODES = 10_000
 """Of a body's JSON (`lib.errors`). A pasted config.json is one text in it, whatever it holds."""
 RECEIVE_S = 20.0
-AT_ONCE_BYTES = 32 * 2**20
-OWN_AT_ONCE_BYTES = 8 * 2**20
+AT_ONCE_BYTES = 32 * MIB
+OWN_AT_ONCE_BYTES = 8 * MIB
 """Of one caller: four at a time of the longest."""
 _PARSERS = 2
 
@@ -128,5 +129,5 @@ class Bodies:
 
 def _too_large(limit: int) -> RefusedBody:
     if limit >= LARGE_BYTES:
-        return RefusedBody(413, f"The request is larger than {limit // 2**20} MiB. A config.json has a few kilobytes; send only that.")
-    return RefusedBody(413, f"The request is larger than {limit // 2**10} KiB, and nothing that is asked for here is. Send only that.")
+        return RefusedBody(413, f"The request is larger than {limit // MIB} MiB. A config.json has a few kilobytes; send only that.")
+    return RefusedBody(413, f"The request is larger than {limit // KIB} KiB, and nothing that is asked for here is. Send only that.")

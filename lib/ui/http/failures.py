@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 
 from lib.errors import InvalidInput
 from lib.ui.http.api import FAILED, error_body, error_response, log_failure
+from lib.units import KIB
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -28,7 +29,7 @@ _HOST_HEADERS = frozenset((b"host", b"x-forwarded-host"))
 _NODE_SERVER = b"x-gradio-server"  # of Gradio's own Node server, which is not used here
 _HOST = re.compile(rb"[A-Za-z0-9_.:\[\]-]{1,300}")
 _SERVER_ERROR = 500
-_MOST_BYTES = 64 * 2**10
+_MOST_BYTES = 64 * KIB
 
 
 class Failures:

@@ -64,6 +64,7 @@ from lib.ui.http.callers import ANSWER_S, no_answer
 from lib.ui.recommend_tab import recommend_markup
 from lib.ui.theme import ASSETS, style_sheet
 from lib.ui.workload import read_link
+from lib.units import MIB
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -240,7 +241,7 @@ def drop_api_components(html: bytes) -> bytes:
 
 # Questions.
 
-UNREAD_BYTES = 32 * 2**20
+UNREAD_BYTES = 32 * MIB
 """Of answers that nobody has read yet; the oldest make room."""
 
 
