@@ -206,8 +206,7 @@ def judge_quota(offer: Hardware, rules: ZeroGpuRules, workload: Workload, second
     each = quota_seconds(seconds=to_decimal(seconds), **factors)
     runs = rules.runs_per_day_reported.get(plan)
     calls = calls_per_day(daily_quota_s=daily, call_quota_s=each) if each > 0 else workload.requests_per_day
-    by_quota = visitors_needed(calls=workload.requests_per_day, calls_per_visitor=calls)
-    heavy = calls == 0 or by_quota > LIGHT_TRAFFIC_VISITORS
+    heavy = calls == 0 or workload.requests_per_day > most_requests(calls, None)
     carried = not heavy and workload.requests_per_day <= most_requests(calls, runs)
     variant, most = "", LIGHT_TRAFFIC_VISITORS
     if runs is not None and runs < calls and not heavy:

@@ -1,4 +1,4 @@
-"""The shapes of what a model is (`/resolve_model`, `/tensors`, `/dry_run`), what of it fits (`/solve`), and its training."""
+"""The shapes of what a model is (`/resolve_model`, `/tensors`, `/dry_run`), its memory, what of it fits (`/solve`), and its training."""
 
 from __future__ import annotations
 
@@ -108,6 +108,65 @@ class TensorsAnswer(Answer):
     parameters_total: int
     weights_bytes: int
     tensors: list[TensorEntry]
+
+
+class PartEntry(TypedDict):
+    """One number, opened: the law that gave it, what went in, and how it splits."""
+
+    name: str
+    bytes: int
+    law: str
+    inputs: dict[str, str]
+    source: str
+    details: dict[str, int]
+
+
+class FitEntry(TypedDict):
+    """Whether the configuration fits one piece of hardware, and how far it could be stretched there (null: no limit found)."""
+
+    hardware: str
+    platform: str
+    name: str
+    accelerator: str | None
+    accelerator_count: int
+    devices: int
+    usd_per_hour: float | None
+    fits: bool
+    capacity_bytes: int
+    free_bytes: int
+    max_context_tokens: int | None
+    max_batch_size: int | None
+
+
+class StageEntry(TypedDict):
+    """A stage of a pipeline (encode, denoise, decode) on one device: weights that lie there and temporary tensors."""
+
+    name: str
+    weights_bytes: int
+    activation_bytes: int
+    total_bytes: int
+
+
+class MemoryAnswer(Answer):
+    """What a configuration takes, and where it fits."""
+
+    model: str
+    precision: str
+    kv_precision: str
+    engine: str
+    weights_bytes: int
+    kv_cache_bytes: int
+    activation_bytes: int
+    runtime_bytes: int
+    total_bytes: int
+    low_bytes: int
+    high_bytes: int
+    per_device_bytes: int
+    host_bytes: int
+    rule_of_thumb_bytes: int
+    parts: list[PartEntry]
+    stages: list[StageEntry]
+    fits: list[FitEntry]
 
 
 class MaximumEntry(TypedDict):

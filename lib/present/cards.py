@@ -18,16 +18,14 @@ from lib.answers.common import (
     ConfiguredEntry,
     EntryMemory,
     EntrySpeed,
-    MemoryAnswer,
     OwnEntry,
-    PartEntry,
     PriceEntry,
     RankedEntry,
     ReasonEntry,
     RecommendationAnswer,
     SourceEntry,
 )
-from lib.answers.model import CheapestTierEntry, MaximumEntry, ModelAnswer, PrecisionTryEntry, SolveAnswer
+from lib.answers.model import CheapestTierEntry, MaximumEntry, MemoryAnswer, ModelAnswer, PartEntry, PrecisionTryEntry, SolveAnswer
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import count, deviation, gib, gib_figure, rate, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
 

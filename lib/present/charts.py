@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lib.answers.common import EntrySpeed, MemoryAnswer, PassEntry, RankedEntry, RecommendationAnswer, RooflineAnswer, SpeedEnd
-from lib.answers.model import TensorsAnswer
+from lib.answers.common import EntrySpeed, PassEntry, RankedEntry, RecommendationAnswer, RooflineAnswer, SpeedEnd
+from lib.answers.model import MemoryAnswer, TensorsAnswer
 from lib.present.cards import PART_COLOURS, PARTS, PLATFORM_COLOURS, PLATFORM_NAMES, REAL_TIME, Memory, part_bytes, request_words
 from lib.present.markup import escape, fold
 from lib.present.numbers import gib, rate, share, size_unit, usd_per_month

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from lib import precision
-from lib.answers.common import EntryCost, FitEntry, MemoryAnswer, OwnEntry, RankedEntry, RejectedEntry
+from lib.answers.common import EntryCost, OwnEntry, RankedEntry, RejectedEntry
+from lib.answers.model import FitEntry, MemoryAnswer
 from lib.catalog.silicon import OWN
 from lib.present.cards import (
     PLATFORM_NAMES,

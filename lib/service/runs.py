@@ -192,8 +192,9 @@ def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: C
     """
     _check_length(run)
     expected, need = _predict_need(run, config, catalog)
+    size = size_for(catalog, required_free_bytes(need, run.device) + placed_bytes)
     if run.device.kind == "zerogpu":
-        card = device(size_for(catalog, required_free_bytes(need, run.device) + placed_bytes))
+        card = device(size)
         run = replace(run, device=replace(card, free_bytes=max(0, card.free_bytes - placed_bytes)))
         expected, need = _predict_need(run, config, catalog)
     check_memory(need, run.device, sentence(_advice(run, config, need, catalog)))
@@ -205,7 +206,7 @@ def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: C
         device=run.device.torch_name,
         work=_work(run, expected),
         limit_s=_limit_s(run, expected),
-        size=size_for(catalog, required_free_bytes(need, run.device) + placed_bytes),
+        size=size,
         placed_bytes=placed_bytes,
         memory_limit_bytes=memory_limit_bytes(need, run.device),
     )

@@ -22,7 +22,7 @@ from lib.ui.workload import link_query
 from lib.workload import MEDIA_ARGUMENTS
 
 if TYPE_CHECKING:
-    from lib.answers.common import FitEntry
+    from lib.answers.model import FitEntry
     from lib.service.app import Services
 
 _SPAN = 1024  # the curve begins at the longest context over this
