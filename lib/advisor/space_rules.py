@@ -88,7 +88,7 @@ def _resolve_zerogpu(catalog: Catalog, size: Offer, name: str) -> SpaceTier:
 
 
 def _explain_renaming(name: str, current: str) -> tuple[Caveat, ...]:
-    if name.strip() == current:
+    if name.rpartition(":")[2].strip() == current:
         return ()
     return (Caveat("renamed", {"name": quote_value(name.strip()), "hardware": current}),)
 

@@ -102,6 +102,8 @@ class Catalog:
     def resolve_offer(self, text: object, platform: Platform | None = None) -> Offer:
         """The offer that a person's text means: an id, or an older or shorter name of one, in any case.
 
+        `jobs:l4x1` picks the platform of an id that several have; without a platform it is the first that has it, Spaces before others.
+
         Raises:
             UnknownHardware: no offer of today has this name; the message states near matches, or when the offer was withdrawn.
         """

@@ -351,21 +351,24 @@ def _silicon(names: Names, text: str) -> Cards | None:
     return Cards(silicon=card, count=count)
 
 
-def _check_text(names: Names, text: object, platform: Platform | None) -> str:
-    """The text without blanks at its ends; refuses what cannot be a name."""
+def _read_name(names: Names, text: object, platform: Platform | None) -> tuple[str, Platform | None]:
+    """The name without blanks at its ends, and the platform: as asked, else the one before a colon. Refuses what cannot be a name."""
     if not isinstance(text, str):
         raise UnknownHardware(names.unknown(text, platform))
     name = text.strip()
+    before, colon, behind = name.partition(":")
+    if colon and (of := before.strip().casefold()) in PLATFORMS and platform in {None, of}:
+        name, platform = behind.strip(), of
     if not name:
         raise UnknownHardware("The hardware is empty. Accepted: an id such as 'l4x1', or silicon such as 'H100-SXMx8'.")
     if len(name) > LONGEST:
         raise UnknownHardware(f"The hardware {quote_value(name)} has {len(name)} characters; no id has more than {LONGEST}.")
-    return name
+    return name, platform
 
 
 def find_offer(names: Names, text: object, platform: Platform | None) -> Offer:
-    """The offer of today that this text means."""
-    name = _check_text(names, text, platform)
+    """The offer of today that this text means; `jobs:l4x1` picks the platform of an id that several have."""
+    name, platform = _read_name(names, text, platform)
     row = _first_offer(names, name, platform)
     if row is None and _silicon(names, name) is not None:
         raise UnknownHardware(f"{quote_value(name)} is plain silicon, without a price.{names.advice(name, platform)}")
@@ -393,17 +396,19 @@ def find_cards(names: Names, text: object) -> Cards:
 
 
 def find_hardware(names: Names, text: object, platform: Platform | None) -> Offer | Cards:
-    """The offer or the plain silicon that this text means."""
-    name = _check_text(names, text, platform)
+    """The offer or the plain silicon that this text means; silicon belongs to no platform."""
+    name, platform = _read_name(names, text, platform)
+    if platform is not None:
+        return find_offer(names, name, platform)
     base, _, count = name.rpartition("x")
-    if platform is None and (name in names.silicon or (base in names.silicon and count.isdigit())):
+    if name in names.silicon or (base in names.silicon and count.isdigit()):
         cards = _silicon(names, name)
         if cards is not None:
             return cards
-    row = _first_offer(names, name, platform)
+    row = _first_offer(names, name, None)
     if row is not None and row.status != "retired":
         return row
-    cards = _silicon(names, name) if platform is None else None
+    cards = _silicon(names, name)
     if cards is not None:
         return cards
-    raise UnknownHardware(_withdrawn_sentence(row) if row is not None else names.unknown(name, platform))
+    raise UnknownHardware(_withdrawn_sentence(row) if row is not None else names.unknown(name, None))

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.annotated_handlers import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -28,9 +28,7 @@ from pydantic_core import CoreSchema, core_schema
 from lib import engines, workload
 from lib import precision as precisions
 from lib.advisor import TASKS
-from lib.catalog import Catalog
-from lib.catalog.offers import PLATFORMS, Offer, Platform
-from lib.catalog.silicon import Cards
+from lib.catalog.offers import PLATFORMS
 from lib.errors import BadArgument, NotSignedIn
 from lib.memory.resolve import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
 from lib.workload import ACCOUNTS, MODES, PRIORITIES
@@ -190,30 +188,6 @@ def _near(value: object, names: Sequence[str]) -> str:
         return _join_names(names)
     near = difflib.get_close_matches(value[:MAX_NAME].strip(), names, n=5, cutoff=0.5) if isinstance(value, str) else []
     return f"one of {len(names)} names, {'the nearest' if near else 'such as'}: {_join_names(near or names[:_LISTED])}"
-
-
-def check_offer(catalog: Catalog, hardware: object) -> Offer:
-    """The offer that is meant; `jobs:l4x1` picks the platform of an id that several have (alone it is the Space's).
-
-    Raises:
-        UnknownHardware: no offer of today is called so.
-    """
-    if isinstance(hardware, str) and len(hardware) <= MAX_HARDWARE and ":" in hardware:
-        platform, _, name = hardware.partition(":")
-        if platform.strip().casefold() in PLATFORMS:
-            return catalog.resolve_offer(name, cast("Platform", platform.strip().casefold()))
-    return catalog.resolve_offer(hardware)
-
-
-def check_hardware(catalog: Catalog, hardware: object) -> Offer | Cards:
-    """As `check_offer`, or plain silicon with a count.
-
-    Raises:
-        UnknownHardware: neither an offer nor silicon has this name.
-    """
-    if isinstance(hardware, str) and len(hardware) <= MAX_HARDWARE and ":" in hardware:
-        return check_offer(catalog, hardware)
-    return catalog.resolve_hardware(hardware)
 
 
 def check_platforms(name: str, value: object) -> tuple[str, ...]:

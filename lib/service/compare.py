@@ -42,7 +42,6 @@ from lib.service.arguments import (
     TokensOrNone,
     argument,
     check_decimal,
-    check_offer,
     check_whole,
     describe_value,
 )
@@ -179,7 +178,7 @@ def compare(app: App, arguments: CompareArguments) -> ComparisonAnswer:
 
 def _configure_side(app: App, catalog: Catalog, name: str, model: object, side: SideArguments, load: Load) -> ConfiguredSide:
     usage = load.usage
-    offer = _as_rented(check_offer(catalog, side.hardware))
+    offer = _as_rented(catalog.resolve_offer(side.hardware))
     request = SpeedRequest(
         precision=side.precision,
         engine=side.engine,

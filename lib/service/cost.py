@@ -58,7 +58,6 @@ from lib.service.arguments import (
     Tokens,
     TokensOrNone,
     argument,
-    check_offer,
     check_text,
 )
 from lib.service.endpoint import App, may_be_sold
@@ -124,7 +123,7 @@ def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
         The bill in parts, prices per request and token, and the break-even points.
     """
     catalog = app.catalog()
-    offer = check_offer(catalog, arguments.hardware)
+    offer = catalog.resolve_offer(arguments.hardware)
     usage, own_price = read_usage(arguments, catalog), read_own_price(arguments)
     if isinstance(arguments.model, str) and not arguments.model.strip():
         return cost_answer(offer, usage, catalog, own_price=own_price)
@@ -350,7 +349,7 @@ def ways_to_save(app: App, arguments: SavingArguments) -> WaysToSaveAnswer:
         Ways that save, the most first, with what each gives up, and those that save nothing, with the reason.
     """
     catalog = app.catalog()
-    offer = check_offer(catalog, arguments.hardware)
+    offer = catalog.resolve_offer(arguments.hardware)
     usage = read_usage(arguments, catalog)
     spec = app.models(arguments.model)
     price = read_own_price(arguments)

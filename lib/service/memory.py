@@ -26,8 +26,18 @@ from lib.advisor.limits import (
     try_precisions,
 )
 from lib.advisor.result import Entry
-from lib.answers.common import FitEntry, MemoryAnswer, PartEntry, StageEntry, fill, source_entries
-from lib.answers.model import CheapestTierEntry, MaximumEntry, MemorySavingEntry, PrecisionTryEntry, SolveAnswer
+from lib.answers.common import fill, source_entries
+from lib.answers.model import (
+    CheapestTierEntry,
+    FitEntry,
+    MaximumEntry,
+    MemoryAnswer,
+    MemorySavingEntry,
+    PartEntry,
+    PrecisionTryEntry,
+    SolveAnswer,
+    StageEntry,
+)
 from lib.catalog import Catalog
 from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.offers import Offer
@@ -68,7 +78,6 @@ from lib.service.arguments import (
     TokensOrNone,
     TokensPerSecond,
     argument,
-    check_hardware,
     whole_number,
 )
 from lib.service.endpoint import App
@@ -117,7 +126,7 @@ def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
         The estimate, its parts with their laws, and the hardware it fits.
     """
     catalog = app.catalog()
-    hardware = check_hardware(catalog, arguments.hardware) if arguments.hardware != "" else None
+    hardware = catalog.resolve_hardware(arguments.hardware) if arguments.hardware != "" else None
     spec = app.models(arguments.model)
     return memory_answer(spec, memory_request(spec, arguments), catalog, hardware)
 
@@ -228,7 +237,7 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         Each answer with what limits it: it fits and keeps the limits, and one more does not.
     """
     catalog, spec, targets = app.catalog(), app.models(arguments.model), arguments.targets
-    hardware = check_hardware(catalog, arguments.hardware)
+    hardware = catalog.resolve_hardware(arguments.hardware)
     longest, cut = limit_context(spec, arguments.context_tokens)
     of = resolve_setup(
         spec, hardware, catalog.accelerators,

@@ -22,7 +22,7 @@ from lib.errors import UnknownHardware
 from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence, way_change_sentence, way_configuration, way_label
 from lib.provenance import Caveat
-from lib.service.arguments import DaysPerMonth, Hardware, Model, argument, check_offer, one_of, some_of, whole_number
+from lib.service.arguments import DaysPerMonth, Hardware, Model, argument, one_of, some_of, whole_number
 from lib.service.cost import cost_answer, deploy, no_way_entry, way_entry
 from lib.service.endpoint import App, may_be_sold
 from lib.service.recommend import WorkloadArguments
@@ -186,7 +186,7 @@ def _choose_offer(arguments: OutlookArguments, spec: ModelSpec, judged: Recommen
         if pick is None:
             raise UnknownHardware("Nothing on the ticked platforms runs this model; the tab Recommend says why. Name hardware to price it.")
         return pick.offer, pick
-    offer = check_offer(catalog, arguments.hardware)
+    offer = catalog.resolve_offer(arguments.hardware)
     return offer, next((one for one in judged.ranked if one.offer == offer), None)
 
 

@@ -26,7 +26,6 @@ from lib.service.arguments import (
     Tokens,
     TokensOrNone,
     argument,
-    check_hardware,
     number,
     one_of,
     text_of,
@@ -215,7 +214,7 @@ def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
         The figures of one simulation, and with `capacity` the replicas and tiers that keep the targets.
     """
     spec, question = app.models(arguments.model), arguments.whole_question()
-    hardware = check_hardware(app.catalog(), arguments.hardware)
+    hardware = app.catalog().resolve_hardware(arguments.hardware)
     server = _server(app, spec, hardware, question, arguments)
     with _TURNS.turn(app.caller(), _WAIT_S, ManySimulations):
         simulation = run_all(start_simulation(server, question))
@@ -334,7 +333,7 @@ def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
     Raises:
         AdvisorError: an argument that is wrong, or hardware that does not hold the model.
     """
-    spec, hardware = app.models(arguments.model), check_hardware(app.catalog(), arguments.hardware)
+    spec, hardware = app.models(arguments.model), app.catalog().resolve_hardware(arguments.hardware)
     question = arguments.question("continuous")
     servers: dict[Policy, Server] = {policy: _server(app, spec, hardware, arguments.question(policy), arguments) for policy in POLICIES}
     server = servers["continuous"]
@@ -382,7 +381,7 @@ def stream_needs(app: App, arguments: BatchingArguments) -> Iterator[CapacityNee
         AdvisorError: an argument that is wrong, no target, or hardware that does not hold the model.
     """
     spec, question = app.models(arguments.model), arguments.whole_question()
-    server = _server(app, spec, check_hardware(app.catalog(), arguments.hardware), question, arguments)
+    server = _server(app, spec, app.catalog().resolve_hardware(arguments.hardware), question, arguments)
     needs: list[CapacityNeed] = []
     for need in _in_turns(app, _find_needs(app, spec, server, question, arguments)):
         if need is not None:

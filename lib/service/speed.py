@@ -30,7 +30,6 @@ from lib.service.arguments import (
     Precision,
     Tokens,
     argument,
-    check_hardware,
     number,
     text_of,
 )
@@ -160,7 +159,7 @@ def roofline(app: App, arguments: SpeedArguments) -> RooflineAnswer:
         UnsupportedModel: no work per token is known.
     """
     catalog = app.catalog()
-    offer = check_hardware(catalog, arguments.hardware)
+    offer = catalog.resolve_hardware(arguments.hardware)
     return roofline_answer(offer, predict_speeds([(app.models(arguments.model), offer, arguments.request)], catalog.accelerators))
 
 
@@ -253,7 +252,7 @@ def diagnose_latency(app: App, arguments: LatencyArguments) -> LatencyAnswer:
         The parts with their ranges and verdicts, reasons and next steps in sentences, and the effect of each smaller format.
     """
     catalog, spec, measured = app.catalog(), app.models(arguments.model), arguments.measured_times()
-    hardware = check_hardware(catalog, arguments.hardware)
+    hardware = catalog.resolve_hardware(arguments.hardware)
     request = SpeedRequest(
         precision=arguments.precision,
         engine=arguments.engine,

@@ -24,6 +24,7 @@ RULES = CATALOG.rules
     ("name", "tier"),
     [
         ("l4x1", "l4x1"),
+        ("spaces:l4x1", "l4x1"),
         ("l4", "l4x1"),
         ("L40S", "l40sx1"),
         ("a100", "a100-large"),
@@ -36,7 +37,7 @@ def test_ids_and_older_names(name: str, tier: str) -> None:
     """An older name is answered with today's id, and told; an id is not."""
     found = space_rules.resolve_tier(CATALOG, name)
     assert found.offer.id == tier
-    assert [caveat.code for caveat in found.caveats] == ([] if name == tier else ["renamed"])
+    assert [caveat.code for caveat in found.caveats] == ([] if name.removeprefix("spaces:") == tier else ["renamed"])
 
 
 def test_every_listed_tier_is_found_by_its_own_id() -> None:

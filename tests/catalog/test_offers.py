@@ -92,6 +92,13 @@ def test_a_platform_can_be_asked_for() -> None:
     assert str(CATALOG.offer("cpu-basic", "jobs").usd_per_hour) == "0.01"
     with pytest.raises(UnknownHardware, match="on spaces"):
         CATALOG.resolve_offer("h200", "spaces")
+    for resolve in (CATALOG.resolve_hardware, CATALOG.resolve_offer):
+        assert resolve("Jobs: l4x1") is CATALOG.offer("l4x1", "jobs")
+        with pytest.raises(UnknownHardware, match="on spaces"):
+            resolve("spaces:h200")
+    assert CATALOG.resolve_offer("spaces:l4x1", "spaces") is CATALOG.offer("l4x1", "spaces")
+    with pytest.raises(UnknownHardware, match="jobs:l4x1"):
+        CATALOG.resolve_offer("jobs:l4x1", "spaces")
 
 
 @pytest.mark.parametrize(
