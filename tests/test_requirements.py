@@ -20,7 +20,7 @@ PART_OF = {"pydantic_core": "pydantic"}
 """Modules whose package another one pins to the very version."""
 
 
-def normalized(name: str) -> str:
+def normalize_name(name: str) -> str:
     """A package's name as the index compares it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -30,10 +30,10 @@ def requirements(path: str) -> dict[str, str]:
     lines = [line.partition("#")[0].strip() for line in (ROOT / path).read_text(encoding="utf-8").splitlines()]
     found = [LINE.match(line) for line in lines if line]
     assert all(found)
-    return {normalized(match["name"]): match["bounds"] or "" for match in found if match}
+    return {normalize_name(match["name"]): match["bounds"] or "" for match in found if match}
 
 
-def imported(*sources: Path) -> set[str]:
+def find_imports(*sources: Path) -> set[str]:
     """Top-level modules from outside that these files import, anywhere in them."""
     names: set[str] = set()
     for source in sources:
@@ -51,8 +51,8 @@ PACKAGES = packages_distributions()
 
 def packages(*sources: Path) -> set[str]:
     """The packages that these files import from; where a module comes from several, those that are asked for."""
-    modules = {PART_OF.get(module, module) for module in imported(*sources)}
-    named = [{normalized(one) for one in PACKAGES[module]} for module in sorted(modules)]
+    modules = {PART_OF.get(module, module) for module in find_imports(*sources)}
+    named = [{normalize_name(one) for one in PACKAGES[module]} for module in sorted(modules)]
     return set().union(*(one & ASKED.keys() or one for one in named))
 
 

@@ -46,7 +46,7 @@ def question(folder: Path) -> LiveServices:
 
 
 @pytest.fixture(scope="module")
-def loaded(question: LiveServices) -> LoadedModel:
+def loaded_model(question: LiveServices) -> LoadedModel:
     """The model as loaded."""
     return question._app.demo.load(current_device(load()), lambda _: None)
 
@@ -90,13 +90,13 @@ def test_an_answer_streams_and_ends_with_its_metrics(question: LiveServices) -> 
     assert all(source["what"] and source["source"] for source in items[-1]["sources"])
 
 
-def test_the_prediction_is_for_exactly_this_run(question: LiveServices, loaded: LoadedModel) -> None:
+def test_the_prediction_is_for_exactly_this_run(question: LiveServices, loaded_model: LoadedModel) -> None:
     """Weights to the byte (frequencies are none), and the cache of all tokens but the last, which is never read."""
     last = list(question.chat("Hello", max_new_tokens=10, temperature=0))[-1]["metrics"]
     assert last is not None
     tokens = last["prompt_tokens"] + 10 - 1
     layers, key_value_heads, head, element = 4, 2, 16, 4
-    assert last["predicted"]["weights_bytes"] == sum(p.numel() for p in loaded.model.parameters()) * element
+    assert last["predicted"]["weights_bytes"] == sum(p.numel() for p in loaded_model.model.parameters()) * element
     assert last["predicted"]["kv_cache_bytes"] == 2 * layers * key_value_heads * head * element * tokens
     expected, measured = last["predicted"]["peak_bytes"], last["peak_bytes"]
     assert expected is not None
@@ -110,23 +110,23 @@ def test_the_most_likely_token_is_the_same_each_time(question: LiveServices) -> 
     assert len(texts) == 1
 
 
-def test_an_answer_that_ends_by_itself(loaded: LoadedModel) -> None:
+def test_an_answer_that_ends_by_itself(loaded_model: LoadedModel) -> None:
     """Every token an end of text: the first one ends the answer, and one token is no speed."""
-    ends = replace(loaded, end_ids=frozenset(range(258)))
-    kept, loaded.model.generation_config.eos_token_id = loaded.model.generation_config.eos_token_id, list(range(258))
+    ends = replace(loaded_model, end_ids=frozenset(range(258)))
+    kept, loaded_model.model.generation_config.eos_token_id = loaded_model.model.generation_config.eos_token_id, list(range(258))
     try:
         *_, last = stream_answer(ends, [10, 11], 20, 0.0, 30.0)
     finally:
-        loaded.model.generation_config.eos_token_id = kept
+        loaded_model.model.generation_config.eos_token_id = kept
     assert last.figures is not None
     assert (last.figures.stopped, last.figures.output_tokens, last.figures.decode_tokens_per_s) == ("end", 1, None)
 
 
-def test_closing_stops_the_model_within_a_token(loaded: LoadedModel) -> None:
+def test_closing_stops_the_model_within_a_token(loaded_model: LoadedModel) -> None:
     """After the close no further layer is run, and the thread has ended."""
     steps: list[int] = []
-    with each_layer(loaded, lambda: steps.append(len(steps))):
-        pieces = stream_answer(loaded, [10, 11, 12], 400, 1.0, 60.0)
+    with each_layer(loaded_model, lambda: steps.append(len(steps))):
+        pieces = stream_answer(loaded_model, [10, 11, 12], 400, 1.0, 60.0)
         while len(steps) < 8:
             next(pieces)
         pieces.close()
@@ -136,13 +136,13 @@ def test_closing_stops_the_model_within_a_token(loaded: LoadedModel) -> None:
         assert len(steps) == ran < 400
 
 
-def test_a_stopped_answer_that_is_still_ending_does_not_halt_the_next(loaded: LoadedModel) -> None:
+def test_a_stopped_answer_that_is_still_ending_does_not_halt_the_next(loaded_model: LoadedModel) -> None:
     """The layers call the hooks of both; only the thread of the stopped one is halted."""
     stopped = module._Run(seconds=60.0, thread=threading.get_ident() + 1)
     stopped.stop.set()
-    hooks = [layer.register_forward_pre_hook(stopped.halt) for layer in loaded.model.model.layers]
+    hooks = [layer.register_forward_pre_hook(stopped.halt) for layer in loaded_model.model.model.layers]
     try:
-        *_, last = stream_answer(loaded, [5, 6, 7], 4, 0.0, 60.0)
+        *_, last = stream_answer(loaded_model, [5, 6, 7], 4, 0.0, 60.0)
     finally:
         for hook in hooks:
             hook.remove()
@@ -150,19 +150,19 @@ def test_a_stopped_answer_that_is_still_ending_does_not_halt_the_next(loaded: Lo
     assert last.figures.output_tokens == 4
 
 
-def test_closing_while_the_prompt_is_read(loaded: LoadedModel) -> None:
+def test_closing_while_the_prompt_is_read(loaded_model: LoadedModel) -> None:
     """A slow prompt shows signs of life, and is left before its next layer."""
     entered, left = threading.Event(), threading.Event()
 
-    def slowly() -> None:
+    def wait_for_exit() -> None:
         entered.set()
         left.wait(30)
 
-    hook = loaded.model.model.layers[0].register_forward_pre_hook(lambda *_: slowly())
+    hook = loaded_model.model.model.layers[0].register_forward_pre_hook(lambda *_: wait_for_exit())
     reached: list[int] = []
     try:
-        with each_layer(loaded, lambda: reached.append(1)):
-            pieces = stream_answer(loaded, [10] * 50, 5, 0.0, 60.0)
+        with each_layer(loaded_model, lambda: reached.append(1)):
+            pieces = stream_answer(loaded_model, [10] * 50, 5, 0.0, 60.0)
             first = next(pieces)
             assert entered.wait(30)
             threading.Timer(0.3, left.set).start()
@@ -174,10 +174,10 @@ def test_closing_while_the_prompt_is_read(loaded: LoadedModel) -> None:
     assert at_work() == []
 
 
-def test_an_answer_whose_time_is_up(question: LiveServices, loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_whose_time_is_up(question: LiveServices, loaded_model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends with what is there, and says why."""
     monkeypatch.setattr("lib.service.chat.ANSWER_S", 0.3)
-    with each_layer(loaded, lambda: time.sleep(0.05)):
+    with each_layer(loaded_model, lambda: time.sleep(0.05)):
         *_, last = question.chat("Hello", max_new_tokens=200)
     assert last["metrics"] is not None
     assert last["metrics"]["stopped"] == "stopped"
@@ -189,7 +189,7 @@ def test_an_answer_whose_time_is_up(question: LiveServices, loaded: LoadedModel,
     ("failure", "kind"),
     [(ValueError("/secret/path"), LiveError), (RuntimeError("CUDA error: device-side assert"), LiveError), (MemoryError(), OutOfMemory)],
 )
-def test_a_failure_in_the_middle(question: LiveServices, loaded: LoadedModel, failure: Exception, kind: type[AdvisorError]) -> None:
+def test_a_failure_in_the_middle(question: LiveServices, loaded_model: LoadedModel, failure: Exception, kind: type[AdvisorError]) -> None:
     """It becomes a sentence without the failure's own words; nothing is left running, and the next message is answered."""
     count = 0
 
@@ -200,7 +200,7 @@ def test_a_failure_in_the_middle(question: LiveServices, loaded: LoadedModel, fa
             raise failure
 
     seen = []
-    with each_layer(loaded, fail), pytest.raises(kind) as told:
+    with each_layer(loaded_model, fail), pytest.raises(kind) as told:
         seen.extend(question.chat("Hello", max_new_tokens=50))
     assert "secret" not in str(told.value)
     assert "Next:" in str(told.value) or "try again" in str(told.value)
@@ -223,9 +223,9 @@ def test_items_do_not_come_faster_than_they_can_be_sent(monkeypatch: pytest.Monk
     assert [len(text) for text in module._texts(tokens())] == [*range(4, 101, 4), 100]
 
 
-def test_one_conversation_at_a_time(question: LiveServices, loaded: LoadedModel) -> None:
+def test_one_conversation_at_a_time(question: LiveServices, loaded_model: LoadedModel) -> None:
     """The second shows that it waits, and is answered when the first is closed."""
-    with each_layer(loaded, lambda: time.sleep(0.02)):
+    with each_layer(loaded_model, lambda: time.sleep(0.02)):
         first = question.chat("First", max_new_tokens=250)
         while next(first)["stage"] != "writing":
             pass
@@ -235,7 +235,7 @@ def test_one_conversation_at_a_time(question: LiveServices, loaded: LoadedModel)
         assert list(second)[-1]["metrics"] is not None
 
 
-@pytest.mark.usefixtures("loaded")
+@pytest.mark.usefixtures("loaded_model")
 def test_a_measurement_and_an_answer_take_turns(question: LiveServices) -> None:
     """While something is measured the chat waits; while it answers nothing is measured."""
     with hardware_turn():

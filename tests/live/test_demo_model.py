@@ -57,7 +57,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def at(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[At]:
+def model_places(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[At]:
     """The model on a Hub of this machine, an empty cache, and a token of the server's own that must not be sent."""
     with Shelf() as hub:
         held = {path.name: path.read_bytes() for path in files.iterdir()}
@@ -70,7 +70,7 @@ def at(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         yield At(files, hub, tmp_path / "cache")
 
 
-def silent(_: demo_model.Note) -> None:
+def ignore_note(_: demo_model.Note) -> None:
     """Nobody listens."""
 
 
@@ -104,7 +104,7 @@ def test_the_format_by_device(cpu: Device) -> None:
     ]
 
 
-def test_it_is_fetched_once_and_without_a_token(at: At, cpu: Device) -> None:
+def test_it_is_fetched_once_and_without_a_token(model_places: At, cpu: Device) -> None:
     """Settings, tokenizer and one copy of the weights come; afterwards the copy serves, without a question to the Hub, even offline."""
     told: list[str] = []
     model = DemoModel({"DEMO_MODEL": ID})
@@ -112,62 +112,62 @@ def test_it_is_fetched_once_and_without_a_token(at: At, cpu: Device) -> None:
     assert found.name == ID
     assert found.precision == "fp32"
     assert model.loaded_model is found
-    assert not any("authorization" in seen.headers for seen in at.hub.requests)
-    assert not any(file in path for path in at.hub.paths() for file in ("pytorch_model.bin", "onnx", "README"))
+    assert not any("authorization" in seen.headers for seen in model_places.hub.requests)
+    assert not any(file in path for path in model_places.hub.paths() for file in ("pytorch_model.bin", "onnx", "README"))
     assert told[0] == f"Asking the Hub for {ID}."
     assert told[1].startswith(f"Fetching {ID}: 0 of 1 MB")
-    asked = len(at.hub.requests)
+    asked = len(model_places.hub.requests)
     constants.HF_HUB_OFFLINE = True  # set back by the fixture
-    assert DemoModel({"DEMO_MODEL": ID}).load(cpu, silent).weights_bytes == found.weights_bytes
-    assert len(at.hub.requests) == asked
+    assert DemoModel({"DEMO_MODEL": ID}).load(cpu, ignore_note).weights_bytes == found.weights_bytes
+    assert len(model_places.hub.requests) == asked
 
 
-def test_a_folder_shows_its_name_only(at: At, cpu: Device) -> None:
+def test_a_folder_shows_its_name_only(model_places: At, cpu: Device) -> None:
     """The rest of its path is the server's own."""
-    assert DemoModel({"DEMO_MODEL": str(at.folder)}).load(cpu, silent).name == "tiny-instruct"
+    assert DemoModel({"DEMO_MODEL": str(model_places.folder)}).load(cpu, ignore_note).name == "tiny-instruct"
 
 
-def refused(wanted: str, device: Device) -> str:
+def read_refusal(wanted: str, device: Device) -> str:
     """The sentence."""
     with pytest.raises(ModelNotAtHand) as told:
-        DemoModel({"DEMO_MODEL": wanted}).load(device, silent)
+        DemoModel({"DEMO_MODEL": wanted}).load(device, ignore_note)
     return str(told.value)
 
 
-def test_why_it_is_not_at_hand(at: At, cpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_it_is_not_at_hand(model_places: At, cpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reason has its own sentence, a next step, and says what works without the model."""
-    weights = at.hub.repos[ID].files
-    at.hub.add(Repo(id="org/gated", files=weights, gated="manual"))
-    at.hub.add(Repo(id="org/pickled", files={"config.json": b"{}", "pytorch_model.bin": b"x"}))
+    weights = model_places.hub.repos[ID].files
+    model_places.hub.add(Repo(id="org/gated", files=weights, gated="manual"))
+    model_places.hub.add(Repo(id="org/pickled", files={"config.json": b"{}", "pytorch_model.bin": b"x"}))
     sentences = {
-        "the Hub has no such public model": refused("org/none", cpu),
-        "it is gated, and no token is sent": refused("org/gated", cpu),
-        "holds no safetensors weights": refused("org/pickled", cpu),
-        "neither a folder nor the id of a model": refused("../etc/../../x", cpu),
+        "the Hub has no such public model": read_refusal("org/none", cpu),
+        "it is gated, and no token is sent": read_refusal("org/gated", cpu),
+        "holds no safetensors weights": read_refusal("org/pickled", cpu),
+        "neither a folder nor the id of a model": read_refusal("../etc/../../x", cpu),
     }
-    at.hub.faults["/api/models/"] = Fault(status=503)
-    sentences["answered with status 503"] = refused(ID, cpu)
+    model_places.hub.faults["/api/models/"] = Fault(status=503)
+    sentences["answered with status 503"] = read_refusal(ID, cpu)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    sentences["could not be reached"] = refused(ID, cpu)
+    sentences["could not be reached"] = read_refusal(ID, cpu)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    sentences["runs offline (HF_HUB_OFFLINE=1)"] = refused(ID, cpu)
+    sentences["runs offline (HF_HUB_OFFLINE=1)"] = read_refusal(ID, cpu)
     for reason, sentence in sentences.items():
         assert reason in sentence
         assert "Next: " in sentence
         assert sentence.endswith(demo_model.MEANWHILE_SENTENCE)
-        assert str(at.cache) not in sentence
+        assert str(model_places.cache) not in sentence
 
 
-def test_a_disk_without_room(at: At, cpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_room(model_places: At, cpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is fetched that would fill it."""
     monkeypatch.setattr(demo_model.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))  # type: ignore[attr-defined]
-    assert "the disk has 0.0 GB free" in refused(ID, cpu)
-    assert not any("/resolve/" in path for path in at.hub.paths())
+    assert "the disk has 0.0 GB free" in read_refusal(ID, cpu)
+    assert not any("/resolve/" in path for path in model_places.hub.paths())
 
 
-def test_memory_without_room(at: At, cpu: Device) -> None:
+def test_memory_without_room(model_places: At, cpu: Device) -> None:
     """It is refused before the memory is full, with what it needs and what is free."""
-    assert "0.0 GiB free" in refused(str(at.folder), replace(cpu, free_bytes=100_000))
+    assert "0.0 GiB free" in read_refusal(str(model_places.folder), replace(cpu, free_bytes=100_000))
 
 
 def test_folders_that_cannot_be_used(files: Path, cpu: Device, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_folders_that_cannot_be_used(files: Path, cpu: Device, tmp_path: Path) -
         coded: "cannot be used for a chat",
         rubbish: "cannot be used for a chat",
     }.items():
-        sentence = refused(str(folder), cpu)
+        sentence = read_refusal(str(folder), cpu)
         assert reason in sentence
         assert str(tmp_path) not in sentence
 
@@ -220,15 +220,15 @@ def test_a_checkpoint_does_not_say_how_it_is_run(files: Path, cpu: Device, tmp_p
     assert (stated.num_beams, stated.max_time, stated.eos_token_id) == (None, None, [5, 7])
 
 
-def test_placing_is_for_zero_gpu_only(at: At) -> None:
+def test_placing_is_for_zero_gpu_only(model_places: At) -> None:
     """Elsewhere the start of the app neither loads nor asks."""
     model = DemoModel({"DEMO_MODEL": ID})
     model.place(load())
     assert model.loaded_model is None
-    assert at.hub.requests == []
+    assert model_places.hub.requests == []
 
 
-@pytest.mark.usefixtures("at")
+@pytest.mark.usefixtures("model_places")
 def test_a_model_that_was_not_placed(cpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """On ZeroGPU a start without the model is a start all the same; the chat then tells the reason and that a restart is needed."""
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
@@ -236,4 +236,4 @@ def test_a_model_that_was_not_placed(cpu: Device, monkeypatch: pytest.MonkeyPatc
     model = DemoModel({"DEMO_MODEL": ID})
     model.place(load())
     with pytest.raises(ModelNotAtHand, match=r"offline.*restarts the Space"):
-        model.load(cpu, silent)
+        model.load(cpu, ignore_note)

@@ -116,11 +116,11 @@ def test_card_whose_cache_is_not_stated_gets_the_largest_that_is_built() -> None
     assert seen.valid
     assert datasheet_roof(load().accelerator("TPU-v6e"), "bfloat16").cache_bytes == 0
 
-    def ran(*_: object) -> Iterator[HeartbeatEvent]:
+    def run_once(*_: object) -> Iterator[HeartbeatEvent]:
         yield HeartbeatRun(beat=seen, roof=datasheet_roof(ada, "float16"), done=5, emulated=False, in_tf32=False)
 
     on = replace(CARD, accelerator=ada.id, name=ada.name)
-    answer = asked_on(on, ran).heartbeat(128, 2048, 4096, 5, 0, "float16")
+    answer = asked_on(on, run_once).heartbeat(128, 2048, 4096, 5, 0, "float16")
     assert {"cache_unknown"} == {c["code"] for c in answer["caveats"]}
 
 
@@ -190,7 +190,7 @@ class Slow:
         return work(), self.seconds
 
 
-def _ran(case: MatmulCase = SMALL, **named: object) -> HeartbeatRun:
+def _run_case(case: MatmulCase = SMALL, **named: object) -> HeartbeatRun:
     *_, last = run_heartbeat(case, PROCESSORS, None, **named)  # type: ignore[arg-type]
     assert isinstance(last, HeartbeatRun)
     return last
@@ -198,7 +198,7 @@ def _ran(case: MatmulCase = SMALL, **named: object) -> HeartbeatRun:
 
 def test_it_runs_on_this_machine() -> None:
     """A small product: every count as asked for, valid, held against a bandwidth measured here."""
-    seen = _ran()
+    seen = _run_case()
     assert seen.done == SMALL.iterations
     assert seen.beat.valid
     assert seen.beat.efficiency is not None
@@ -211,7 +211,7 @@ def test_bandwidth_is_measured_again_before_a_time_is_called_impossible(monkeypa
     """The first look fell into a busy moment: 1 MB/s cannot be beaten by this product's own millisecond, 1 GB/s can."""
     seen = iter([1e6, 1e9])
     monkeypatch.setattr(heartbeat, "read_bandwidth", lambda *_: next(seen))
-    outcome = _ran(clock=Slow(1e-3))  # 17 kB in 1 ms: 17 MB/s
+    outcome = _run_case(clock=Slow(1e-3))  # 17 kB in 1 ms: 17 MB/s
     assert outcome.beat.valid
     assert outcome.roof.bandwidth == 1e9 * MARGIN
 
@@ -219,10 +219,10 @@ def test_bandwidth_is_measured_again_before_a_time_is_called_impossible(monkeypa
 def test_dispatch_alone_is_found_out() -> None:
     """The answer says that the time is impossible, with the arithmetic, and gives no efficiency."""
 
-    def asynchronous(case: MatmulCase, device: Device, *_: object) -> Iterator[heartbeat.MatmulProgress | str | HeartbeatRun]:
+    def run_without_waiting(case: MatmulCase, device: Device, *_: object) -> Iterator[heartbeat.MatmulProgress | str | HeartbeatRun]:
         return run_heartbeat(case, device, None, clock=Dispatch())  # type: ignore[return-value]
 
-    question = asked_on(PROCESSORS, asynchronous)
+    question = asked_on(PROCESSORS, run_without_waiting)
     answer = question.heartbeat(batch=8, hidden=512, intermediate=1024, iterations=5)
     assert answer["valid"] is False
     assert answer["efficiency"] is None
@@ -234,7 +234,7 @@ def test_dispatch_alone_is_found_out() -> None:
 def test_work_that_was_not_done_is_an_error() -> None:
     """The sums of the results have to be those of the inputs."""
     with pytest.raises(LiveError, match="results are wrong"):
-        _ran(clock=Lost())
+        _run_case(clock=Lost())
 
 
 def test_host_timer_counts_the_waiting() -> None:
@@ -251,7 +251,7 @@ def test_too_slow_a_device_is_refused_after_its_first_product() -> None:
     """30 s each: the four that a result needs take 120 s, a run may take 60 s."""
     slow = Slow(30.0)
     with pytest.raises(TooLong, match=r"takes 30\.00 s .* would take 120\.0 s, and a run may take 60 s"):
-        _ran(clock=slow)
+        _run_case(clock=slow)
     assert slow.calls == 1
 
 
@@ -260,7 +260,7 @@ def test_large_product_is_tried_on_a_corner_first(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(heartbeat._PROBE_FLOPS, "cpu", 2 * 64 * 64)
     slow = Slow(1.0)
     with pytest.raises(TooLong, match=r"takes 64\.00 s on this device \(by a corner of it"):
-        _ran(MatmulCase(batch=64, hidden=64, intermediate=64, iterations=5), clock=slow)
+        _run_case(MatmulCase(batch=64, hidden=64, intermediate=64, iterations=5), clock=slow)
     assert slow.calls == 2
 
 

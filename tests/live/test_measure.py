@@ -30,7 +30,7 @@ MEASURED = {
 }  # fmt: skip
 
 
-def _says(*lines: object, then: str = "") -> list[str]:
+def _fake_worker(*lines: object, then: str = "") -> list[str]:
     """A stand-in for the worker that reads the question, says these lines, and does something more."""
     said = "".join(f"print({json.dumps(line)!r}, flush=True);" for line in lines)
     return [sys.executable, "-c", f"import sys, os, signal, time; sys.stdin.readline(); {said} {then}"]
@@ -38,14 +38,14 @@ def _says(*lines: object, then: str = "") -> list[str]:
 
 def test_stages_then_figures() -> None:
     """What the worker says line by line; a stage is told again while it lasts."""
-    found = list(run_in_child(ASK, command=_says({"stage": "building"}, {"stage": "running"}, {"measured": MEASURED})))
+    found = list(run_in_child(ASK, command=_fake_worker({"stage": "building"}, {"stage": "running"}, {"measured": MEASURED})))
     assert list(dict.fromkeys(found)) == ["starting", "building", "running", MeasuredRun(**MEASURED)]  # type: ignore[arg-type]
 
 
 def test_a_refusal_keeps_its_kind_and_its_sentence() -> None:
     """The code names the class."""
     with pytest.raises(TooLong, match=r"^Too long by half\.$"):
-        list(run_in_child(ASK, command=_says({"code": "too_long", "sentence": "Too long by half."})))
+        list(run_in_child(ASK, command=_fake_worker({"code": "too_long", "sentence": "Too long by half."})))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_refusal_keeps_its_kind_and_its_sentence() -> None:
 def test_an_end_without_an_answer_is_explained(then: str, kind: type[LiveError], words: str) -> None:
     """Killed by the kernel, crashed, or simply gone; and the next measurement finds the device free."""
     with pytest.raises(kind, match=words):
-        list(run_in_child(ASK, command=_says({"stage": "running"}, then=then)))
+        list(run_in_child(ASK, command=_fake_worker({"stage": "running"}, then=then)))
     with hardware_turn(0):
         pass
 
@@ -67,27 +67,27 @@ def test_an_end_without_an_answer_is_explained(then: str, kind: type[LiveError],
 def test_what_takes_too_long_is_ended() -> None:
     """After the time that was given; nothing of it stays."""
     with pytest.raises(TaskAborted, match="more than 1 s"):
-        list(run_in_child(ASK, command=_says({"stage": "running"}, then="time.sleep(60)"), longest_s=1.0))
+        list(run_in_child(ASK, command=_fake_worker({"stage": "running"}, then="time.sleep(60)"), longest_s=1.0))
 
 
 def test_closing_ends_the_worker_and_what_it_started(tmp_path: Path) -> None:
     """The caller goes away in the middle: the whole process group is gone when `close` returns."""
     note = tmp_path / "child"
     child = f"import subprocess; open({str(note)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid))"
-    running = run_in_child(ASK, command=_says(then=f'{child}; print(\'{{"stage": "running"}}\', flush=True); time.sleep(60)'))
+    running = run_in_child(ASK, command=_fake_worker(then=f'{child}; print(\'{{"stage": "running"}}\', flush=True); time.sleep(60)'))
     assert next(running) == "starting"
     assert next(item for item in running if item != "starting") == "running"
     child_pid = int(note.read_text())
     running.close()  # type: ignore[attr-defined]
     until = time.monotonic() + 60
-    while _alive(child_pid) and time.monotonic() < until:
+    while _is_running(child_pid) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not _alive(child_pid)
+    assert not _is_running(child_pid)
     with hardware_turn(0):
         pass
 
 
-def _alive(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -106,7 +106,7 @@ def test_no_secret_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "secret-of-the-server")
     show = "import json; print(json.dumps({'code': 'live_error', 'sentence': json.dumps(dict(os.environ))}), flush=True)"
     with pytest.raises(LiveError) as told:
-        list(run_in_child(ASK, command=_says(then=show)))
+        list(run_in_child(ASK, command=_fake_worker(then=show)))
     seen = json.loads(str(told.value))
     assert "secret-of-the-server" not in str(told.value)
     assert seen["HF_HUB_OFFLINE"] == "1"
@@ -129,7 +129,7 @@ def test_a_real_worker_killed_in_the_middle() -> None:
 def test_a_long_silence_is_broken_by_signs_of_life() -> None:
     """Two seconds without a word: the stage is told again and again, so that whoever goes away is noticed within half a second."""
     found = list(
-        run_in_child(ASK, command=_says({"stage": "running"}, then=f"time.sleep(2); print({json.dumps({'measured': MEASURED})!r})"))
+        run_in_child(ASK, command=_fake_worker({"stage": "running"}, then=f"time.sleep(2); print({json.dumps({'measured': MEASURED})!r})"))
     )
     assert found.count("running") >= 3  # one line of the worker; told again after 0.5, 1.0 and 1.5 s
     assert isinstance(found[-1], MeasuredRun)

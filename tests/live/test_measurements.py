@@ -65,10 +65,10 @@ def test_rows_are_appended_for_the_scheduler() -> None:
 def test_off_unless_the_owner_asks() -> None:
     """Without the variable nothing is started."""
 
-    def never(*_: object) -> Stub:
+    def fail_to_start(*_: object) -> Stub:
         pytest.fail("started")
 
-    copying = DatasetPush(None, never)
+    copying = DatasetPush(None, fail_to_start)
     copying.add(ROW)
     copying.wait(1)
     assert "not copied" in copying.status()

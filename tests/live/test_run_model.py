@@ -65,7 +65,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }
 
 
-def _own(config: dict[str, Any]) -> Any:
+def _build_in_memory(config: dict[str, Any]) -> Any:
     """The same class, constructed in memory by its own constructor."""
     made = config_class(config).from_dict(dict(config))
     return model_class(made, config)[0](made).eval()
@@ -75,7 +75,7 @@ def _own(config: dict[str, Any]) -> Any:
 def test_the_same_values_give_the_same_logits(family: str) -> None:
     """Parameters are copied into a model built in memory; only what is computed (rotary frequencies, masks, windows) could differ."""
     config = FAMILIES[family]
-    made, own = give_memory(build_on_meta(config, "fp32"), "fp32", "cpu"), _own(config)
+    made, own = give_memory(build_on_meta(config, "fp32"), "fp32", "cpu"), _build_in_memory(config)
     own.load_state_dict(made.state_dict(), strict=True)
     prompt = torch.randint(0, 211, (1, 24), generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():

@@ -34,7 +34,7 @@ def kinds(of: type[AdvisorError] = AdvisorError) -> Iterator[type[AdvisorError]]
         yield from kinds(kind)
 
 
-def said(title: str, message: str) -> AdvisorError:
+def translate_refusal(title: str, message: str) -> AdvisorError:
     """What a refusal of ZeroGPU's client becomes."""
     found = translate_failure(gr.Error(message, title=title, print_exception=False))
     assert found is not None
@@ -99,7 +99,7 @@ REFUSALS = [
 @pytest.mark.parametrize(("title", "message", "kind", "holds"), REFUSALS)
 def test_what_zero_gpu_refuses(title: str, message: str, kind: type[AdvisorError], holds: list[str]) -> None:
     """Titles and words of spaces 0.51.3; each sentence says what to do next and holds no markup and no address."""
-    found = said(title, message)
+    found = translate_refusal(title, message)
     assert type(found) is kind
     for part in holds:
         assert part in str(found)
@@ -146,7 +146,7 @@ def test_every_error_survives_the_way_between_processes() -> None:
 def test_a_sentence_leaves_a_task_whole() -> None:
     """An error of ours keeps its words; a generator's items come before it."""
 
-    def fails() -> None:
+    def raise_error() -> None:
         raise BadArgument("x", 1, "2")
 
     def pieces() -> Iterator[int]:
@@ -154,7 +154,7 @@ def test_a_sentence_leaves_a_task_whole() -> None:
         raise MemoryError
 
     with pytest.raises(BadArgument, match=r"x was '1'. Accepted: 2."):
-        gpu_task(fails, duration=1)()
+        gpu_task(raise_error, duration=1)()
     seen = []
     with pytest.raises(errors.OutOfMemory):
         seen.extend(gpu_task(pieces, duration=1)())
@@ -182,13 +182,13 @@ def test_what_a_failure_held_is_dropped() -> None:
     """The frames of a translated failure no longer hold their tensors: nothing else would let the memory go."""
     held: list[weakref.ref[torch.Tensor]] = []
 
-    def fails() -> None:
+    def raise_error() -> None:
         big = torch.zeros(10)
         held.append(weakref.ref(big))
         raise MemoryError
 
     with pytest.raises(errors.OutOfMemory):
-        gpu_task(fails, duration=1)()
+        gpu_task(raise_error, duration=1)()
     assert held[0]() is None
 
 

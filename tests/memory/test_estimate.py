@@ -50,7 +50,7 @@ requests = st.builds(
 cards = st.sampled_from(["T4", "L4", "A100-SXM4-80GB", "H200-SXM", "TPU-v6e", "CPU-8vCPU"]).map(SILICON.__getitem__)
 
 
-def answered(name: str, request: MemoryRequest) -> bool:
+def accepts_request(name: str, request: MemoryRequest) -> bool:
     """Whether the engine runs the model, and loads the format."""
     with contextlib.suppress(BadArgument):
         resolve_request(spec(name), request, None)
@@ -58,7 +58,7 @@ def answered(name: str, request: MemoryRequest) -> bool:
     return False
 
 
-asked = st.tuples(models, requests).filter(lambda question: answered(*question))
+asked = st.tuples(models, requests).filter(lambda question: accepts_request(*question))
 
 
 def spec(name: str) -> ModelSpec:

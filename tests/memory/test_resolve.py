@@ -22,7 +22,7 @@ from lib.workload import MediaRequest, MemoryRequest
 QWEN, LLAMA = "Qwen/Qwen2.5-VL-7B-Instruct", "meta-llama/Llama-3.2-11B-Vision-Instruct"
 
 
-def bundled(name: str) -> ModelSpec:
+def read_spec(name: str) -> ModelSpec:
     """A spec that the app comes with."""
     spec = find_spec(name)
     assert spec is not None
@@ -36,35 +36,35 @@ def with_images(images: int, **values: object) -> MemoryRequest:
 
 def test_image_tokens_stand_in_the_cache_like_text() -> None:
     """Two pictures of 1,369 tokens: the same cache as with 2,738 more tokens of text."""
-    text = estimate_memory(bundled(QWEN), MemoryRequest(context_tokens=1024 + 2 * 1369))
-    assert estimate_memory(bundled(QWEN), with_images(2)).kv_cache_bytes == text.kv_cache_bytes
-    assert estimate_memory(bundled(QWEN), with_images(2)).kv_cache.details == text.kv_cache.details
+    text = estimate_memory(read_spec(QWEN), MemoryRequest(context_tokens=1024 + 2 * 1369))
+    assert estimate_memory(read_spec(QWEN), with_images(2)).kv_cache_bytes == text.kv_cache_bytes
+    assert estimate_memory(read_spec(QWEN), with_images(2)).kv_cache.details == text.kv_cache.details
 
 
 def test_the_length_of_the_law_holds_the_pictures() -> None:
     """T · 28 layers · 2 · 4 heads · 128 · 2 bytes is the cache that is shown, with T as it stands among the inputs."""
-    part = estimate_memory(bundled(QWEN), with_images(2)).kv_cache
+    part = estimate_memory(read_spec(QWEN), with_images(2)).kv_cache
     assert part.inputs["T"] == "3,762 tokens, 2,738 of them of pictures"
     assert part.bytes == 3762 * 28 * 2 * 4 * 128 * 2
-    assert estimate_memory(bundled("google/vit-base-patch16-224"), MemoryRequest()).activation.inputs["T"] == "197 positions"
+    assert estimate_memory(read_spec("google/vit-base-patch16-224"), MemoryRequest()).activation.inputs["T"] == "197 positions"
 
 
 def test_cross_attention_caches_positions_of_the_picture() -> None:
     """8 layers · 2 · 8 heads · 128 · 2 bytes · 6,404 positions for each picture, and the text's cache as before."""
-    without, one = (estimate_memory(bundled(LLAMA), with_images(n)).kv_cache_bytes for n in (0, 1))
+    without, one = (estimate_memory(read_spec(LLAMA), with_images(n)).kv_cache_bytes for n in (0, 1))
     assert one - without == 8 * 2 * 8 * 128 * 2 * 6404
 
 
 def test_a_tower_over_many_pictures_outgrows_the_prompt() -> None:
     """Gemma 3 makes 256 tokens of 4,096 patches: with many pictures the tower is the fullest moment, and by a law."""
-    few, many = (estimate_memory(bundled("google/gemma-3-4b-it"), with_images(n)) for n in (0, 16))
+    few, many = (estimate_memory(read_spec("google/gemma-3-4b-it"), with_images(n)) for n in (0, 16))
     assert many.activation_bytes > 8 * few.activation_bytes
     assert many.high_bytes - many.total_bytes >= int(0.15 * many.activation_bytes)
 
 
 def test_the_longest_context_leaves_room_for_the_pictures() -> None:
     """Nothing else changes: with unlimited memory, the limit of positions less those of four pictures."""
-    fits = [fit_memory(bundled(QWEN), with_images(n), 1000 * GIB).max_context_tokens for n in (0, 4)]
+    fits = [fit_memory(read_spec(QWEN), with_images(n), 1000 * GIB).max_context_tokens for n in (0, 4)]
     assert fits == [128_000, 128_000 - 4 * 1369]
 
 
@@ -80,18 +80,18 @@ def test_the_longest_context_leaves_room_for_the_pictures() -> None:
 def test_what_no_model_takes_is_refused(model: str, media: MediaRequest, why: str) -> None:
     """The sentence says what was seen and why."""
     with pytest.raises(BadArgument, match=why):
-        resolve_media(bundled(model), media)
+        resolve_media(read_spec(model), media)
 
 
-def hearing(name: str, seconds: float) -> MemoryEstimate:
+def sound_memory(name: str, seconds: float) -> MemoryEstimate:
     """The memory of so many seconds of sound in 16 bits."""
     media = MediaRequest(audio_seconds=seconds)
-    return estimate_memory(bundled(name), MemoryRequest(precision="fp16", context_tokens=448, media=media))
+    return estimate_memory(read_spec(name), MemoryRequest(precision="fp16", context_tokens=448, media=media))
 
 
 def test_whisper_keeps_one_window_of_sound_for_cross_attention() -> None:
     """32 layers · keys and values · 1,280 · 1,500 positions · 2 bytes, for ten seconds as for an hour; features of 119 windows wait."""
-    short, hour = (hearing("openai/whisper-large-v3", seconds) for seconds in (10, 3600))
+    short, hour = (sound_memory("openai/whisper-large-v3", seconds) for seconds in (10, 3600))
     assert short.kv_cache.details["cross attention"] == 32 * 2 * 1280 * 1500 * 2 == 245_760_000
     assert hour.kv_cache.details == short.kv_cache.details
     assert hour.activation_bytes - short.activation_bytes == 119 * 128 * 3000 * 2
@@ -108,13 +108,13 @@ def test_memory_of_samples_equals_the_executed_module(seconds: float) -> None:
         output = model(input_values=zeros(1, round(seconds * 16_000), dtype=bfloat16))
         del output
     peak = max(sum(moment.values()) for moment in recorder.moments(without=set()))
-    assert 0 <= hearing("facebook/wav2vec2-base-960h", seconds).activation_bytes - peak <= 131_712 + 640
+    assert 0 <= sound_memory("facebook/wav2vec2-base-960h", seconds).activation_bytes - peak <= 131_712 + 640
 
 
 def test_training_counts_text_alone() -> None:
     """Pictures in the rows are refused rather than left out."""
     with pytest.raises(BadArgument, match="text alone"):
-        estimate_memory(bundled(QWEN), with_images(1, mode="lora"))
+        estimate_memory(read_spec(QWEN), with_images(1, mode="lora"))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_training_counts_text_alone() -> None:
 )
 def test_the_law_of_the_tower_comes_near_its_forward_pass(model: str, values: Callable[[], dict[str, Tensor]]) -> None:
     """The tower executed without values: the law is at most 5 % below the peak of its temporary tensors and 30 % above."""
-    config, spec = find_config(model), bundled(model)
+    config, spec = find_config(model), read_spec(model)
     assert config is not None
     inner = build(config).model.model
     tower = getattr(inner, "vision_tower", None) or inner.vision_model

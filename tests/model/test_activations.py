@@ -75,7 +75,7 @@ MAMBA2 = {
 }
 
 
-def at(fits: tuple[ActivationFit, ...], kernel: str, size: int, tokens: int, batch: int) -> float:
+def traced_peak(fits: tuple[ActivationFit, ...], kernel: str, size: int, tokens: int, batch: int) -> float:
     """The traced peak: the largest form that holds."""
     held = [f for f in fits if f.kernel == kernel and f.element_bytes == size and f.from_tokens <= tokens]
     return max(
@@ -103,7 +103,7 @@ def prefill(built: BuiltModel, tokens: int, batch: int) -> Any:
     return out, out.logits[:, -1].to(dtype=torch.float32, copy=True)
 
 
-def executed(built: BuiltModel, tokens: int, batch: int) -> int:
+def run_peak(built: BuiltModel, tokens: int, batch: int) -> int:
     """Peak of live bytes beyond weights and cache, followed tensor by tensor on the CPU."""
     known = [*built.model.parameters(), *built.model.buffers()]
     with torch.no_grad(), StorageRecorder(known, Lengths(1, 1, 1), 100_000) as recorder:
@@ -121,7 +121,7 @@ def test_the_trace_foretells_a_real_prefill(kernel: str, tokens: int, batch: int
     The CPU's kernel keeps a float32 sum per row that the GPU's memory-efficient one, traced for float32, does not: within 1 %.
     """
     fits = trace_activations(build(SMALL))
-    assert executed(on_cpu(SMALL, kernel), tokens, batch) == pytest.approx(at(fits, kernel, 4, tokens, batch), rel=0.01)
+    assert run_peak(on_cpu(SMALL, kernel), tokens, batch) == pytest.approx(traced_peak(fits, kernel, 4, tokens, batch), rel=0.01)
 
 
 def test_recorded_storages_agree_with_torchs_own_profiler() -> None:
@@ -136,7 +136,7 @@ def test_recorded_storages_agree_with_torchs_own_profiler() -> None:
         if event.name() == "[memory]":
             live += event.nbytes()
             peak = max(peak, live)
-    assert peak == pytest.approx(executed(built, 256, 2) + cache, rel=0.02)
+    assert peak == pytest.approx(run_peak(built, 256, 2) + cache, rel=0.02)
 
 
 @pytest.mark.parametrize(("config", "within"), [(MAMBA2, 1e-9), (MAMBA, 0.02)])
@@ -150,7 +150,7 @@ def test_scans_of_state_space_models(config: dict[str, Any], within: float) -> N
         cached = {recorder.number_of(t) for _, t in tensors_of(cache_of(out))}
         moments = recorder.moments(without={entry for entry in cached if entry is not None})
     assert sampled.shape == (2, 500)
-    assert at(fits, fits[0].kernel, 4, 64, 2) == pytest.approx(max(m.get((0, 0, 0), 0) for m in moments), rel=within)
+    assert traced_peak(fits, fits[0].kernel, 4, 64, 2) == pytest.approx(max(m.get((0, 0, 0), 0) for m in moments), rel=within)
 
 
 def test_two_layers_stand_for_many() -> None:
@@ -180,8 +180,8 @@ def test_eager_attention_holds_scores_and_sdpa_does_not() -> None:
 def test_a_mixture_runs_its_experts() -> None:
     """The routed copies are held: per token two experts, each with input 128, gate and up 2 · 64, in bf16: at least 1024 bytes more."""
     dense = {**QWEN_MOE, "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "intermediate_size": 64}
-    mixture = at(trace_activations(build(QWEN_MOE)), "sdpa", 2, 4096, 1)
-    assert mixture - at(trace_activations(build(dense)), "sdpa", 2, 4096, 1) >= 1024 * 4096
+    mixture = traced_peak(trace_activations(build(QWEN_MOE)), "sdpa", 2, 4096, 1)
+    assert mixture - traced_peak(trace_activations(build(dense)), "sdpa", 2, 4096, 1) >= 1024 * 4096
 
 
 def test_past_its_window_a_model_holds_a_mask() -> None:
@@ -200,8 +200,8 @@ def test_a_long_prefill_pins_what_the_window_drops() -> None:
         out, _ = prefill(built, 512, 1)
     pinned = sum(t.untyped_storage().nbytes() - t.nbytes for layer in out.past_key_values.layers for t in (layer.keys, layer.values))
     assert pinned == 4 * 2 * 2 * 32 * 4 * (512 - 63)
-    with_four = at(trace_activations(build(SLIDING)), "sdpa", 4, 512, 1)
-    with_two = at(trace_activations(build({**SLIDING, "num_hidden_layers": 2})), "sdpa", 4, 512, 1)
+    with_four = traced_peak(trace_activations(build(SLIDING)), "sdpa", 4, 512, 1)
+    with_two = traced_peak(trace_activations(build({**SLIDING, "num_hidden_layers": 2})), "sdpa", 4, 512, 1)
     assert with_four - with_two == pinned / 2
 
 

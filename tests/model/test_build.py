@@ -159,12 +159,12 @@ def test_the_process_is_left_as_it_was() -> None:
     seen: list[tuple[torch.dtype, str]] = []
     stop = threading.Event()
 
-    def other() -> None:
+    def make_tensors() -> None:
         while not stop.is_set():
             made = torch.zeros(1)
             seen.append((made.dtype, made.device.type))
 
-    watcher = threading.Thread(target=other)
+    watcher = threading.Thread(target=make_tensors)
     watcher.start()
     build(LLAMA)
     stop.set()

@@ -64,7 +64,7 @@ def test_the_cache_dtype_is_told_apart() -> None:
     assert dtypes == {"convolution state": "model", "recurrent state": "float32", "keys and values": "model"}
 
 
-def forwards(built: BuiltModel) -> list[tuple[str, Any, Any]]:
+def snapshot_modules(built: BuiltModel) -> list[tuple[str, Any, Any]]:
     """Everything that a run could leave behind in the modules."""
     return [
         (name, dict(vars(module)), {key: (id(buffer), buffer.dtype) for key, buffer in module._buffers.items() if buffer is not None})
@@ -77,10 +77,10 @@ def forwards(built: BuiltModel) -> list[tuple[str, Any, Any]]:
 def test_the_model_is_left_as_it_was(case: str, dtype: str) -> None:
     """Forwards, buffers, parameter dtypes and attributes are the same objects after the runs, so that a trace can follow."""
     built = build(kv_truth.cases()[case]["config"], dtype)
-    before, parameters = forwards(built), [(id(p), p.dtype) for p in built.model.parameters()]
+    before, parameters = snapshot_modules(built), [(id(p), p.dtype) for p in built.model.parameters()]
     run_cache(built)
     assert [(id(p), p.dtype) for p in built.model.parameters()] == parameters
-    for (name, attributes, buffers), (_, attributes_now, buffers_now) in zip(before, forwards(built), strict=True):
+    for (name, attributes, buffers), (_, attributes_now, buffers_now) in zip(before, snapshot_modules(built), strict=True):
         assert attributes.keys() == attributes_now.keys(), name
         assert all(attributes[key] is attributes_now[key] for key in attributes), name
         assert buffers == buffers_now, name
@@ -129,7 +129,7 @@ def test_likeness_does_not_hide_a_layer_that_differs() -> None:
     assert sorted((term.layers, term.elements) for term in terms) == [(1, 2 * 4 * 16), (2, 2 * 2 * 16)]
 
 
-def tiny(model_type: str, architecture: str, **sizes: Any) -> dict[str, Any]:
+def make_config(model_type: str, architecture: str, **sizes: Any) -> dict[str, Any]:
     """A config of a family that is in no table of facts."""
     common = {"vocab_size": 128, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
               "num_attention_heads": 4,
@@ -141,22 +141,22 @@ def tiny(model_type: str, architecture: str, **sizes: Any) -> dict[str, Any]:
 _MOE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 _MLA = {"kv_lora_rank": 32, "q_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "num_key_value_heads": 4}
 UNSEEN = {
-    "cohere2": tiny("cohere2", "Cohere2ForCausalLM", sliding_window=16),
-    "helium": tiny("helium", "HeliumForCausalLM", head_dim=16),
-    "apertus": tiny("apertus", "ApertusForCausalLM"),
-    "ernie4_5_moe": tiny("ernie4_5_moe", "Ernie4_5_MoeForCausalLM", moe_num_experts=4, moe_k=2, moe_intermediate_size=32),
-    "qwen2_moe": tiny("qwen2_moe", "Qwen2MoeForCausalLM", **_MOE, shared_expert_intermediate_size=32),
-    "afmoe": tiny("afmoe", "AfmoeForCausalLM", **_MOE, sliding_window=16, head_dim=16),
-    "bamba": tiny("bamba", "BambaForCausalLM", attn_layer_indices=[1], mamba_n_heads=8, mamba_d_head=16, mamba_d_state=16),
-    "kimi_linear": tiny(
+    "cohere2": make_config("cohere2", "Cohere2ForCausalLM", sliding_window=16),
+    "helium": make_config("helium", "HeliumForCausalLM", head_dim=16),
+    "apertus": make_config("apertus", "ApertusForCausalLM"),
+    "ernie4_5_moe": make_config("ernie4_5_moe", "Ernie4_5_MoeForCausalLM", moe_num_experts=4, moe_k=2, moe_intermediate_size=32),
+    "qwen2_moe": make_config("qwen2_moe", "Qwen2MoeForCausalLM", **_MOE, shared_expert_intermediate_size=32),
+    "afmoe": make_config("afmoe", "AfmoeForCausalLM", **_MOE, sliding_window=16, head_dim=16),
+    "bamba": make_config("bamba", "BambaForCausalLM", attn_layer_indices=[1], mamba_n_heads=8, mamba_d_head=16, mamba_d_state=16),
+    "kimi_linear": make_config(
         "kimi_linear", "KimiLinearForCausalLM", **_MLA, num_local_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
         linear_num_heads=4, linear_head_dim=16, layer_types=["linear_attention", "linear_attention", "linear_attention", "full_attention"],
     ),
-    "longcat_flash": tiny(
+    "longcat_flash": make_config(
         "longcat_flash", "LongcatFlashForCausalLM", **_MLA, num_layers=2, n_routed_experts=4, moe_topk=2, expert_ffn_hidden_size=32,
         ffn_hidden_size=96, zero_expert_num=2, head_dim=8,
     ),
-    "phi3/longrope": tiny(
+    "phi3/longrope": make_config(
         "phi3", "Phi3ForCausalLM", original_max_position_embeddings=64,
         rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 8, "long_factor": [2.0] * 8},
     ),

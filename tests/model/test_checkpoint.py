@@ -104,7 +104,7 @@ class Entry:
 
 
 @pytest.fixture(scope="module")
-def tied() -> ModelSpec:
+def tied_spec() -> ModelSpec:
     """A small model whose head is its embedding."""
     return resolve_config(LLAMA | {"tie_word_embeddings": True})
 
@@ -114,10 +114,10 @@ def header(spec: ModelSpec) -> dict[str, Entry]:
     return {g.name.replace("*", str(i)): Entry("BF16", g.shape) for g in spec.tensors for i in range(g.count)}
 
 
-def test_a_plain_checkpoint_needs_no_words(tied: ModelSpec) -> None:
+def test_a_plain_checkpoint_needs_no_words(tied_spec: ModelSpec) -> None:
     """Elements equal parameters: nothing is told."""
-    assert reconcile(tied, header(tied)) == ()
-    assert reconcile(tied, {}) == ()
+    assert reconcile(tied_spec, header(tied_spec)) == ()
+    assert reconcile(tied_spec, {}) == ()
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_a_plain_checkpoint_needs_no_words(tied: ModelSpec) -> None:
         ({"something.else": Entry("BF16", (10, 10))}, "unexplained_difference", "100 of the difference"),
     ],
 )
-def test_each_reason_is_told_with_its_number(tied: ModelSpec, more: dict[str, Entry], code: str, number: str) -> None:
+def test_each_reason_is_told_with_its_number(tied_spec: ModelSpec, more: dict[str, Entry], code: str, number: str) -> None:
     """One extra kind of tensor gives one caveat, with how many elements it explains."""
-    told = reconcile(tied, header(tied) | more)
+    told = reconcile(tied_spec, header(tied_spec) | more)
     assert [c.code for c in told] == [code]
     assert number in sentence(told[0])
 
@@ -146,14 +146,14 @@ def test_a_missing_head_is_told() -> None:
     assert "32,768" in sentence(told[0])
 
 
-def test_packed_weights_are_told(tied: ModelSpec) -> None:
+def test_packed_weights_are_told(tied_spec: ModelSpec) -> None:
     """Half as many bytes as weights: packed four-bit values, and their scales."""
-    entries = header(tied)
+    entries = header(tied_spec)
     entries["model.layers.0.mlp.up_proj.weight"] = Entry("U8", (160, 32))
     entries["model.layers.0.mlp.up_proj.weight_scale"] = Entry("F8_E4M3", (160, 4))
-    assert [c.code for c in reconcile(tied, entries)] == ["scales_stored", "packed_weights"]
+    assert [c.code for c in reconcile(tied_spec, entries)] == ["scales_stored", "packed_weights"]
 
 
-def test_a_bare_count_is_not_compared(tied: ModelSpec) -> None:
+def test_a_bare_count_is_not_compared(tied_spec: ModelSpec) -> None:
     """A rule of thumb has no tensors to compare."""
-    assert reconcile(replace(tied, source="rule_of_thumb"), {"x": Entry("BF16", (3,))}) == ()
+    assert reconcile(replace(tied_spec, source="rule_of_thumb"), {"x": Entry("BF16", (3,))}) == ()

@@ -33,7 +33,7 @@ SMALL: tuple[dict[str, Any], ...] = (
 wild = st.sampled_from([None, True, -1, 0, 1, 3, 2**31, 0.5, "", "x", "4096", [], [1], {}, {"a": 1}, [None] * 3])
 
 
-def taken(changed: dict[str, Any]) -> None:
+def try_config(changed: dict[str, Any]) -> None:
     """Try it as the app does."""
     try:
         check_config(changed)
@@ -56,7 +56,7 @@ def test_small_models_with_changed_fields(base: dict[str, Any], data: st.DataObj
             changed.pop(key, None)
         else:
             changed[key] = data.draw(wild)
-    taken(changed)
+    try_config(changed)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_published_models_with_one_damaged_field(seed: int) -> None:
     place[key] = dice.choice([None, scaled, -1, [], {"a": 1}, "x", 0.5, True])
     if dice.random() < 0.3:
         del place[key]
-    taken(changed)
+    try_config(changed)
 
 
 @settings(max_examples=100, deadline=None)

@@ -10,15 +10,15 @@ from lib.model.resolve import resolve_config
 from lib.present.sentences import sentence
 
 
-def _told(config: dict[str, Any]) -> str:
+def _read_caveats(config: dict[str, Any]) -> str:
     return " ".join(sentence(c) for c in resolve_config(config).caveats if c.code == "class_defaults")
 
 
 def test_a_size_under_an_older_name_is_stated() -> None:
     """BLOOM's files call the width `n_embed`, which no attribute map names; without any name the default is told."""
     bloom = {"model_type": "bloom", "architectures": ["BloomForCausalLM"], "n_layer": 2, "num_attention_heads": 4, "vocab_size": 100}
-    assert _told({**bloom, "n_embed": 96}) == ""
-    assert "hidden_size = 64" in _told(bloom)
+    assert _read_caveats({**bloom, "n_embed": 96}) == ""
+    assert "hidden_size = 64" in _read_caveats(bloom)
 
 
 def test_a_file_read_as_a_llama_states_its_sizes() -> None:

@@ -56,7 +56,7 @@ T5 = {
 MODELS = {"llama": LLAMA, "qwen3": QWEN, "gemma3": GEMMA, "gpt2": GPT2, "gpt_neox": NEOX, "bert": BERT}
 
 
-def _real(config: dict[str, Any], *, checkpointing: bool | None = None) -> Any:
+def _build_with_values(config: dict[str, Any], *, checkpointing: bool | None = None) -> Any:
     """The model with values, in float32 on the CPU."""
     parsed = AutoConfig.for_model(**config)
     model = model_class(parsed, config)[0](parsed)
@@ -94,11 +94,11 @@ def _tracked_peak(model: Any, run: Callable[[], None]) -> int:
     return peak - sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
 
 
-def _same(one: DryRun, other: DryRun, within: float) -> None:
+def _assert_same(one: DryRun, other: DryRun, within: float) -> None:
     """Every count of two runs but the layers that were run."""
 
-    def flat(values: dict[str, Any]) -> dict[str, int]:
-        inner = {k: v for v in values.values() if isinstance(v, dict) for k, v in {**flat(v)}.items()}
+    def flatten(values: dict[str, Any]) -> dict[str, int]:
+        inner = {k: v for v in values.values() if isinstance(v, dict) for k, v in {**flatten(v)}.items()}
         return {k: v for k, v in values.items() if isinstance(v, int) and k != "layers_run"} | inner
 
     for name in ("inference", "training"):
@@ -113,7 +113,7 @@ def _same(one: DryRun, other: DryRun, within: float) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_prompt_takes_what_it_takes_with_values(name: str) -> None:
     """Within 3 % of what torch's allocator really held during a prefill of 2 · 300 tokens."""
-    model = _real(MODELS[name])
+    model = _build_with_values(MODELS[name])
     ids = torch.zeros(2, 300, dtype=torch.long)
     options = {} if name == "bert" else {"logits_to_keep": 1, "use_cache": True}
 
@@ -133,7 +133,7 @@ def test_a_prompt_takes_what_it_takes_with_values(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_training_step_takes_what_it_takes_with_values(name: str, checkpointing: bool) -> None:
     """Within 3 % of what torch's allocator really held during a step of 2 · 200 tokens with AdamW's states."""
-    model = _real(MODELS[name], checkpointing=checkpointing)
+    model = _build_with_values(MODELS[name], checkpointing=checkpointing)
     ids = torch.zeros(2, 200, dtype=torch.long)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
 
@@ -169,12 +169,12 @@ def test_few_layers_stand_for_all(config: dict[str, Any]) -> None:
     for options in asked:
         few, whole = (dry_run(config, batch=2, whole=whole, **options) for whole in (False, True))
         assert few.layers_run < whole.layers_run == whole.layers
-        _same(few, whole, 0.005)
+        _assert_same(few, whole, 0.005)
 
 
 def _count_flop_with_torch(tokens: int) -> int:
     """FLOP of a training step of the small Llama by torch's FlopCounterMode."""
-    model = _real(LLAMA, checkpointing=False)
+    model = _build_with_values(LLAMA, checkpointing=False)
     with FakeTensorMode(allow_non_fake_inputs=True):
         for module in model.modules():
             for name, parameter in list(module.named_parameters(recurse=False)):

@@ -30,19 +30,19 @@ BOUNDED = {
 """Expressions with an unbounded dot, and why they may keep it."""
 
 
-def unbounded(tree: Any) -> list[tuple[Any, bool]]:
+def find_unbounded(tree: Any) -> list[tuple[Any, bool]]:
     """The unbounded repetitions of an expression in order: what each repeats, and whether it holds another one."""
     found: list[tuple[Any, bool]] = []
     for kind, value in tree:
         if kind in REPEATS:
-            inner = unbounded(value[2])
+            inner = find_unbounded(value[2])
             if value[1] is sre.MAXREPEAT:
                 found.append((list(value[2]), bool(inner)))
             found += inner
         elif kind is sre.BRANCH:
-            found += [one for branch in value[1] for one in unbounded(branch)]
+            found += [one for branch in value[1] for one in find_unbounded(branch)]
         elif kind in {sre.SUBPATTERN, sre.ASSERT, sre.ASSERT_NOT}:
-            found += unbounded(value[-1])
+            found += find_unbounded(value[-1])
     return found
 
 
@@ -68,16 +68,16 @@ def test_no_expression_of_ours_goes_back_over_its_text() -> None:
     every = patterns()
     assert len(every) > 50
     dotted = {
-        place for place, pattern in every.items() if any(inner == [(sre.ANY, None)] for inner, _ in unbounded(parse(pattern.pattern)))
+        place for place, pattern in every.items() if any(inner == [(sre.ANY, None)] for inner, _ in find_unbounded(parse(pattern.pattern)))
     }
     assert dotted == set(BOUNDED)
-    assert [place for place, pattern in every.items() if any(nested for _, nested in unbounded(parse(pattern.pattern)))] == []
+    assert [place for place, pattern in every.items() if any(nested for _, nested in find_unbounded(parse(pattern.pattern)))] == []
 
 
 @pytest.mark.parametrize(("pattern", "dots", "nested"), [(".*a.*", 2, 0), ("(a+)+", 0, 1), ("(?:x|.+)", 1, 0), ("ab{2,9}", 0, 0)])
 def test_the_walk_sees_dots_and_nests(pattern: str, dots: int, nested: int) -> None:
     """What the test above relies on."""
-    found = unbounded(parse(pattern))
+    found = find_unbounded(parse(pattern))
     assert (sum(inner == [(sre.ANY, None)] for inner, _ in found), sum(holds for _, holds in found)) == (dots, nested)
 
 

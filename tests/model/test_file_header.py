@@ -32,16 +32,16 @@ KEYS = (
 )  # fmt: skip
 
 
-def resolved(file: Blob) -> ModelSpec:
+def resolve_file(file: Blob) -> ModelSpec:
     """The spec of a file that a test wrote."""
     header = parse_gguf(file.head, "x.gguf")
     return resolve_gguf(header.keys, header.tensors, Origin(id="org/x:Q8_0"))
 
 
-def small(architecture: str = "llama", layers: int = 4, **keys: Any) -> ModelSpec:
+def resolve_decoder(architecture: str = "llama", layers: int = 4, **keys: Any) -> ModelSpec:
     """A small decoder with other keys."""
     stated = decoder_keys(layers, 64, 4, 2, 32, 128, 2048, general__file_type=7, **keys)
-    return resolved(gguf_file(architecture, stated, decoder(layers, 64, 4, 2, 32, 128, 96)))
+    return resolve_file(gguf_file(architecture, stated, decoder(layers, 64, 4, 2, 32, 128, 96)))
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def small(architecture: str = "llama", layers: int = 4, **keys: Any) -> ModelSpe
 )
 def test_the_cache_is_the_one_that_llama_cpp_prints(file: Any, mib: int) -> None:
     """At 32,768 tokens with an f16 cache, in MiB, as llama.cpp's own log states it."""
-    estimate = estimate_memory(resolved(file()), MemoryRequest(context_tokens=32_768))
+    estimate = estimate_memory(resolve_file(file()), MemoryRequest(context_tokens=32_768))
     assert (estimate.engine, estimate.kv_precision, estimate.kv_cache.bytes / MIB) == ("llama.cpp", "fp16", mib)
 
 
 def test_weights_are_the_bytes_of_the_tensors() -> None:
     """Qwen3-8B in Q8_0 without its 9,216 norms of queries and keys: matrices in blocks of 34 bytes for 32 weights, norms 4 bytes each."""
-    spec = resolved(qwen3_8b())
+    spec = resolve_file(qwen3_8b())
     norms = (36 * 2 + 1) * 4096
     assert spec.parameters_total == 8_190_735_360 - 9216
     matrices = spec.parameters_total - norms
@@ -66,7 +66,7 @@ def test_weights_are_the_bytes_of_the_tensors() -> None:
 
 def test_experts_that_a_token_does_not_reach_are_not_active() -> None:
     """DeepSeek-V3 has 671 billion parameters, of which 37 work for a token."""
-    spec = resolved(deepseek_v3())
+    spec = resolve_file(deepseek_v3())
     assert (round(spec.parameters_total / 1e9), round(spec.parameters_active / 1e9, 1)) == (671, 37.6)
 
 
@@ -77,7 +77,7 @@ def kinds(spec: ModelSpec) -> set[tuple[str, int, int, str, int]]:
 
 def test_each_layer_has_its_own_heads() -> None:
     """Heads as a list: layers without any hold nothing, the others as many as they have; 64 elements for each head."""
-    spec = small(attention__head_count_kv=[2, 0, 1, 2])
+    spec = resolve_decoder(attention__head_count_kv=[2, 0, 1, 2])
     assert kinds(spec) == {("full attention", 2, 128, "tokens", 0), ("full attention", 1, 64, "tokens", 0)}
 
 
@@ -93,13 +93,13 @@ def test_each_layer_has_its_own_heads() -> None:
 )
 def test_windows_are_where_the_file_or_the_architecture_says(architecture: str, keys: dict[str, Any], sliding: int) -> None:
     """By a list, by a period, by the architecture's own period; else all tokens are kept."""
-    spec = small(architecture, attention__sliding_window=512, **keys)
+    spec = resolve_decoder(architecture, attention__sliding_window=512, **keys)
     assert sum(layers for kind, layers, _, _, span in kinds(spec) if kind == "sliding window" and span == 511) == sliding
 
 
 def test_layers_that_share_a_cache_hold_none() -> None:
     """Gemma 4's last layers read the cache of earlier ones; its sliding layers have narrower heads (2 * 2 * 16 against 2 * 2 * 32)."""
-    spec = small(
+    spec = resolve_decoder(
         "gemma4", attention__shared_kv_layers=1, attention__sliding_window=512, attention__key_length_swa=16,
         attention__value_length_swa=16, attention__sliding_window_pattern=[True, False, True, False],
     )  # fmt: skip
@@ -108,7 +108,7 @@ def test_layers_that_share_a_cache_hold_none() -> None:
 
 def test_layers_for_multi_token_prediction_are_not_loaded() -> None:
     """The last layer of four: neither its weights nor a cache."""
-    spec, whole = small(nextn_predict_layers=1), small()
+    spec, whole = resolve_decoder(nextn_predict_layers=1), resolve_decoder()
     assert spec.dimensions.layers == 3
     assert spec.parameters_total == whole.parameters_total - (64 * 2 + (4 + 2 + 2 + 4) * 32 * 64 + 3 * 64 * 128)
     assert kinds(spec) == {("full attention", 3, 128, "tokens", 0)}
@@ -125,7 +125,7 @@ def test_recurrent_layers_hold_states() -> None:
         "ssm.state_size": 16,
         "ssm.group_count": 1,
     }
-    spec = resolved(gguf_file("mamba2", keys, tensors))
+    spec = resolve_file(gguf_file("mamba2", keys, tensors))
     assert kinds(spec) == {
         ("state space (Mamba) state", 1, 480, "constant", 0),
         ("state space (Mamba) state", 1, 2048, "constant", 0),
@@ -135,7 +135,7 @@ def test_recurrent_layers_hold_states() -> None:
 
 def test_an_encoder_keeps_no_cache() -> None:
     """A BERT: attention that is not causal."""
-    spec = small("bert", attention__causal=False)
+    spec = resolve_decoder("bert", attention__causal=False)
     assert (spec.cache_terms, spec.task, spec.work) == (None, "feature-extraction", "text encoder")
 
 
@@ -154,19 +154,19 @@ def test_headers_that_lie_are_refused_with_what_was_seen(changes: dict[str, Any]
     """Keys and tensors that contradict each other, and numbers that no model has."""
     keys = decoder_keys(4, 64, 4, 2, 32, 128, 2048) | changes
     with pytest.raises(BadConfig, match=said) as refusal:
-        resolved(gguf_file("llama", keys, decoder(4, 64, 4, 2, 32, 128, 96)))
+        resolve_file(gguf_file("llama", keys, decoder(4, 64, 4, 2, 32, 128, 96)))
     assert "Choose another file" in str(refusal.value)
 
 
 def test_a_projector_is_no_model() -> None:
     """Files called mmproj are of the architecture clip."""
     with pytest.raises(UnsupportedModel, match="a projector for pictures"):
-        resolved(gguf_file("clip", {"block_count": 1}, {"v.blk.0.attn_q.weight": ("F16", (64, 64))}))
+        resolve_file(gguf_file("clip", {"block_count": 1}, {"v.blk.0.attn_q.weight": ("F16", (64, 64))}))
 
 
 def test_a_file_is_run_as_it_is_stored() -> None:
     """Another precision, or training, is refused with what to name instead."""
-    spec = small()
+    spec = resolve_decoder()
     with pytest.raises(BadArgument, match="auto or gguf:Q8_0, in which the GGUF file is stored"):
         estimate_memory(spec, MemoryRequest(precision="int4"))
     with pytest.raises(BadArgument, match="inference for a GGUF file"):

@@ -14,7 +14,7 @@ MARKS = {
 }  # fmt: skip
 
 
-def _light(colour: str) -> float:
+def _luminance(colour: str) -> float:
     channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -24,5 +24,5 @@ def _light(colour: str) -> float:
 @pytest.mark.parametrize("colour", sorted(MARKS))
 def test_a_mark_is_seen_on_both_themes(colour: str, panel: str) -> None:
     """WCAG 1.4.11: 3:1 against the panel behind it."""
-    bright, dark = sorted((_light(colour), _light(panel)), reverse=True)
+    bright, dark = sorted((_luminance(colour), _luminance(panel)), reverse=True)
     assert (bright + 0.05) / (dark + 0.05) >= 3

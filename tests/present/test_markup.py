@@ -55,7 +55,7 @@ class _Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def _checked(markup: str) -> _Tags:
+def _parse_tags(markup: str) -> _Tags:
     tags = _Tags()
     tags.feed(markup)
     tags.close()
@@ -63,12 +63,12 @@ def _checked(markup: str) -> _Tags:
     return tags
 
 
-def _poisoned(value: Any, text: str) -> Any:
+def _replace_texts(value: Any, text: str) -> Any:
     """The same answer with every text replaced."""
     if isinstance(value, dict):
-        return {key: _poisoned(inner, text) for key, inner in value.items()}
+        return {key: _replace_texts(inner, text) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_poisoned(inner, text) for inner in value]
+        return [_replace_texts(inner, text) for inner in value]
     return text if isinstance(value, str) else value
 
 
@@ -80,7 +80,7 @@ def test_no_text_from_outside_becomes_markup(text: str) -> None:
     model, memory = services.resolve_model(LLAMA), services.estimate_memory(LLAMA, **ASKED)
     answer = services.recommend(LLAMA, context_tokens=4096)
 
-    def drawn(m: Any, e: Any, a: Any) -> str:
+    def draw_all(m: Any, e: Any, a: Any) -> str:
         return "".join(
             [
                 cards.model_line(m | {"layer_kinds": {m["source"]: 3}}),
@@ -98,8 +98,8 @@ def test_no_text_from_outside_becomes_markup(text: str) -> None:
             ]
         )
 
-    plain = _checked(drawn(model, memory, answer))
-    hostile = _checked(drawn(*(_poisoned(part, text) for part in (model, memory, answer))))
+    plain = _parse_tags(draw_all(model, memory, answer))
+    hostile = _parse_tags(draw_all(*(_replace_texts(part, text) for part in (model, memory, answer))))
     assert hostile.seen <= plain.seen
     assert hostile.handlers == set()
 

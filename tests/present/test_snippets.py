@@ -43,7 +43,7 @@ ALL: tuple[Snippet, ...] = (
 )
 
 
-def named(snippet: Snippet) -> str:
+def snippet_name(snippet: Snippet) -> str:
     """A name for a parametrized test."""
     return snippet.title
 
@@ -56,7 +56,7 @@ def hf_lines(snippet: Snippet) -> Iterator[list[str]]:
         yield words[1:]
 
 
-@pytest.mark.parametrize("snippet", ALL, ids=named)
+@pytest.mark.parametrize("snippet", ALL, ids=snippet_name)
 def test_python_calls_exist(snippet: Snippet) -> None:
     """Every call of the Python form binds to the signature of the installed huggingface_hub."""
     calls = [node for node in ast.walk(ast.parse(snippet.python)) if isinstance(node, ast.Call)]
@@ -69,7 +69,7 @@ def test_python_calls_exist(snippet: Snippet) -> None:
     assert checked >= 1
 
 
-@pytest.mark.parametrize("snippet", ALL, ids=named)
+@pytest.mark.parametrize("snippet", ALL, ids=snippet_name)
 def test_python_reads_what_the_answer_has(snippet: Snippet) -> None:
     """What the Python form prints are fields of the runtime that the client answers with."""
     from huggingface_hub import SpaceRuntime  # noqa: PLC0415 - only here
@@ -83,7 +83,7 @@ def test_python_reads_what_the_answer_has(snippet: Snippet) -> None:
     assert read <= fields
 
 
-@pytest.mark.parametrize("snippet", ALL, ids=named)
+@pytest.mark.parametrize("snippet", ALL, ids=snippet_name)
 def test_hf_commands_exist(snippet: Snippet) -> None:
     """The installed client's own parser takes every `hf` command: no unknown command, option or value."""
     for words in hf_lines(snippet):
@@ -91,7 +91,7 @@ def test_hf_commands_exist(snippet: Snippet) -> None:
         assert "ada/chat" in read.values()
 
 
-@pytest.mark.parametrize("snippet", [one for one in ALL if one.cli], ids=named)
+@pytest.mark.parametrize("snippet", [one for one in ALL if one.cli], ids=snippet_name)
 def test_own_commands_exist(snippet: Snippet) -> None:
     """Our own command line takes every line that is offered for it."""
     assert snippet.cli is not None

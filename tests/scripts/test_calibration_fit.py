@@ -46,12 +46,12 @@ def vector() -> Array:
     return np.concatenate([getattr(constants, name) for name in SIZES])
 
 
-def off(error: Array) -> Array:
+def error_ratio(error: Array) -> Array:
     """|predicted / measured - 1|."""
     return np.abs(np.exp(error) - 1)
 
 
-def where(data: Data, **wanted: Any) -> Array:
+def select_points(data: Data, **wanted: Any) -> Array:
     """Which points have these values."""
     return np.array([all(getattr(p, name) == value for name, value in wanted.items()) for p in data.points])
 
@@ -60,10 +60,10 @@ def test_the_bundled_constants_still_fit() -> None:
     """In sample: public points within 18 % in the median and 75 % at the 90th percentile, 90 % of them within a factor of two."""
     data, _ = rows()
     error = predict(vector(), data) - data.log_value
-    public = where(data, source="public")
+    public = select_points(data, source="public")
     assert public.sum() > 200
-    assert np.median(off(error[public])) < 0.18
-    assert np.percentile(off(error[public]), 90) < 0.75
+    assert np.median(error_ratio(error[public])) < 0.18
+    assert np.percentile(error_ratio(error[public]), 90) < 0.75
     assert np.mean(np.abs(error[public]) < np.log(2)) > 0.90
 
 
@@ -71,19 +71,19 @@ def test_served_means_still_fit() -> None:
     """Dense models: time per token with a mean error below 18 % and a median below 12 %; all: first token within 35 % in the median."""
     data, _ = rows()
     error = predict(vector(), data) - data.log_value
-    dense = where(data, metric="served_between") & np.array([not p.case["experts"] for p in data.points])
+    dense = select_points(data, metric="served_between") & np.array([not p.case["experts"] for p in data.points])
     assert dense.sum() > 40
-    assert off(error[dense]).mean() < 0.18
-    assert np.median(off(error[dense])) < 0.12
-    assert np.median(off(error[where(data, metric="served_first")])) < 0.35
+    assert error_ratio(error[dense]).mean() < 0.18
+    assert np.median(error_ratio(error[dense])) < 0.12
+    assert np.median(error_ratio(error[select_points(data, metric="served_first")])) < 0.35
 
 
 def test_left_out_models_stay_within_the_targets() -> None:
     """As the calibration found them with each model left out in turn: 18 %, 75 %, 90 % within a factor of two."""
     data, left_out = rows()
-    public = where(data, source="public")
-    assert np.median(off(left_out[public])) < 0.18
-    assert np.percentile(off(left_out[public]), 90) < 0.75
+    public = select_points(data, source="public")
+    assert np.median(error_ratio(left_out[public])) < 0.18
+    assert np.percentile(error_ratio(left_out[public]), 90) < 0.75
     assert np.mean(np.abs(left_out[public]) < np.log(2)) > 0.90
 
 
@@ -100,12 +100,12 @@ def test_the_ranges_cover_what_was_left_out() -> None:
 def test_a_model_that_was_not_seen_is_predicted(model: str) -> None:
     """Calibration anew to the other rows alone (a quarter of the data): most points of the model within a factor of two."""
     data, _ = rows()
-    mine = where(data, model=model)
+    mine = select_points(data, model=model)
     assert mine.sum() >= 5
     x, _, _ = fit(columns([p for p, out in zip(data.points, mine, strict=True) if not out]), vector(), tolerance=1e-3)
     group = columns([p for p, take in zip(data.points, mine, strict=True) if take])
     error = predict(x, group) - group.log_value
-    assert np.median(off(error)) < 0.40
+    assert np.median(error_ratio(error)) < 0.40
     assert np.mean(np.abs(error) < np.log(2)) >= 0.8
 
 

@@ -21,7 +21,7 @@ json_values = st.recursive(
 )
 
 
-def taken(check: Callable[..., Any], *arguments_of_check: Any) -> Any:
+def run_check(check: Callable[..., Any], *arguments_of_check: Any) -> Any:
     """What the check lets through, or the sentence of its refusal."""
     try:
         return check(*arguments_of_check)
@@ -32,7 +32,7 @@ def taken(check: Callable[..., Any], *arguments_of_check: Any) -> Any:
 @given(json_values)
 def test_whole_numbers_are_in_range_or_refused_by_name(value: Any) -> None:
     """Whatever arrives, a whole number in range comes out or a BadArgument that names the argument and the range."""
-    outcome = taken(arguments.check_whole, "context_tokens", value, 1, 1000)
+    outcome = run_check(arguments.check_whole, "context_tokens", value, 1, 1000)
     if isinstance(outcome, str):
         assert "context_tokens" in outcome
         assert "1 to 1,000" in outcome
@@ -45,7 +45,7 @@ def test_whole_numbers_are_in_range_or_refused_by_name(value: Any) -> None:
 @given(json_values)
 def test_numbers_are_finite_or_refused(value: Any) -> None:
     """Whatever arrives, a finite float in range comes out or a BadArgument."""
-    outcome = taken(arguments.check_number, "x", value, 0, 24)
+    outcome = run_check(arguments.check_number, "x", value, 0, 24)
     if isinstance(outcome, str):
         assert "0 to 24" in outcome
     else:
@@ -56,7 +56,7 @@ def test_numbers_are_finite_or_refused(value: Any) -> None:
 @given(json_values)
 def test_choices_are_known_or_refused(value: Any) -> None:
     """Whatever arrives, a known choice comes out or a BadArgument that lists the choices."""
-    outcome = taken(arguments.check_choice, "mode", value, ("inference", "lora"))
+    outcome = run_check(arguments.check_choice, "mode", value, ("inference", "lora"))
     assert outcome in {"inference", "lora"} or "inference, lora" in outcome
 
 

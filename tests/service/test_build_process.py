@@ -44,7 +44,7 @@ worker.main()
 
 
 @pytest.fixture(scope="module")
-def real() -> Iterator[BuildProcess]:
+def build_process() -> Iterator[BuildProcess]:
     """One child with torch and transformers for all tests that build, with little memory, of a server that has a token."""
     process = BuildProcess(memory_bytes=1 << 30)
     with pytest.MonkeyPatch.context() as patch:
@@ -74,16 +74,16 @@ def _running(pid: int) -> bool:
         return False
 
 
-def _gone(pid: int) -> bool:
+def _wait_for_end(pid: int) -> bool:
     until = time.monotonic() + 60
     while _running(pid) and time.monotonic() < until:
         time.sleep(0.05)
     return not _running(pid)
 
 
-def test_a_spec_crosses_unchanged(real: BuildProcess) -> None:
+def test_a_spec_crosses_unchanged(build_process: BuildProcess) -> None:
     """Field by field what a build in this process gives."""
-    assert real(resolve_config, SMALLEST) == resolve_config(SMALLEST)
+    assert build_process(resolve_config, SMALLEST) == resolve_config(SMALLEST)
 
 
 @pytest.mark.parametrize(
@@ -95,22 +95,22 @@ def test_a_spec_crosses_unchanged(real: BuildProcess) -> None:
         {"model_type": "llama", "hidden_size": -1},
     ],
 )
-def test_a_refusal_crosses_with_its_class_and_its_sentence(real: BuildProcess, config: dict[str, Any]) -> None:
+def test_a_refusal_crosses_with_its_class_and_its_sentence(build_process: BuildProcess, config: dict[str, Any]) -> None:
     """As it is refused in this process."""
     with pytest.raises(AdvisorError) as here:
         resolve_config(config)
     with pytest.raises(AdvisorError) as there:
-        real(resolve_config, config)
+        build_process(resolve_config, config)
     assert (type(there.value), str(there.value)) == (type(here.value), str(here.value))
 
 
-def test_the_child_sees_no_secret_and_no_network(real: BuildProcess) -> None:
+def test_the_child_sees_no_secret_and_no_network(build_process: BuildProcess) -> None:
     """Its environment is written word by word; every connection is refused."""
-    seen = _run(real, "dict(__import__('os').environ)")
+    seen = _run(build_process, "dict(__import__('os').environ)")
     assert SECRET not in str(seen)
     assert seen["HOME"] != os.environ.get("HOME")
     with pytest.raises(UnsupportedModel, match="would have to be fetched"):
-        _run(real, "__import__('socket').create_connection(('127.0.0.1', 9))")
+        _run(build_process, "__import__('socket').create_connection(('127.0.0.1', 9))")
 
 
 def test_the_child_s_home_is_taken_away(build: BuildProcess) -> None:
@@ -155,7 +155,7 @@ def _read(answer: str) -> object:
     return module._answers_of(resolve_config).validate_json(answer, strict=True)
 
 
-def _answered(**changed: object) -> str:
+def _write_answer(**changed: object) -> str:
     """An answer of the child about a bundled model, with these fields of the model in place of its own."""
     sent = json.loads(module._answer_type(resolve_config)(result=bundled.find_spec("Qwen/Qwen3-0.6B"), resident_bytes=1).model_dump_json())
     sent["result"] |= changed
@@ -164,7 +164,7 @@ def _answered(**changed: object) -> str:
 
 def _with_activation(constant: str) -> str:
     """An answer whose activations have this number for their first constant, as it is written in JSON."""
-    sent = json.loads(_answered())
+    sent = json.loads(_write_answer())
     sent["result"]["activations"][0]["constant"] = "@"
     return json.dumps(sent).replace('"@"', constant)
 
@@ -172,24 +172,24 @@ def _with_activation(constant: str) -> str:
 @pytest.mark.parametrize(
     "answer",
     [
-        _answered(parameters_total="600000000"),  # a text where a number belongs
-        _answered(parameters_total=True),
-        _answered(parameters_total=None),
-        _answered(id={"$ref": "lib.errors.Fault"}),
-        _answered(dimensions=[1, 2, 3]),
-        _answered(id="@").replace('"@"', '"\\ud800"'),  # half a character
-        _answered(stored="@").replace('"@"', '{"dtype": "x", "bytes_by_dtype": {"x": NaN}}'),
+        _write_answer(parameters_total="600000000"),  # a text where a number belongs
+        _write_answer(parameters_total=True),
+        _write_answer(parameters_total=None),
+        _write_answer(id={"$ref": "lib.errors.Fault"}),
+        _write_answer(dimensions=[1, 2, 3]),
+        _write_answer(id="@").replace('"@"', '"\\ud800"'),  # half a character
+        _write_answer(stored="@").replace('"@"', '{"dtype": "x", "bytes_by_dtype": {"x": NaN}}'),
         *(_with_activation(constant) for constant in ("NaN", "-Infinity", "1e999")),
-        _answered(poison=1),  # a field that the class does not have
-        _answered(__class__="x", __dict__={"id": "x"}),
-        _answered(tensors=[{"name": "x", "__class__": "lib.model.spec.TensorGroup"}]),
-        _answered(caveats=[{"code": "x", "values": {"failure": {"nested": 1}}}]),
-        _answered(caveats=[{"code": "x", "values": {"failure": ["a list"]}}]),
+        _write_answer(poison=1),  # a field that the class does not have
+        _write_answer(__class__="x", __dict__={"id": "x"}),
+        _write_answer(tensors=[{"name": "x", "__class__": "lib.model.spec.TensorGroup"}]),
+        _write_answer(caveats=[{"code": "x", "values": {"failure": {"nested": 1}}}]),
+        _write_answer(caveats=[{"code": "x", "values": {"failure": ["a list"]}}]),
         '{"result": null, "resident_bytes": 1, "__class__": "x"}',  # a field that no answer has
         '{"result": null, "resident_bytes": 1}',
         '{"resident_bytes": 1}',  # neither a result nor a refusal
-        _answered()[:-1] + ', "refusal": {"code": "x", "sentence": "x"}}',  # both
-        _answered()[:-1] + ', "resident_bytes": "1"}',
+        _write_answer()[:-1] + ', "refusal": {"code": "x", "sentence": "x"}}',  # both
+        _write_answer()[:-1] + ', "resident_bytes": "1"}',
         '{"refusal": {"code": 1, "sentence": "x"}, "resident_bytes": 1}',
         '{"result": ' + "[" * 200_000 + "]" * 200_000 + ', "resident_bytes": 1}',
         '{"result": null, "resident_bytes": ' + "9" * 400_000 + "}",
@@ -237,11 +237,11 @@ def test_an_answer_that_nobody_asked_for_is_read_by_nobody(build: BuildProcess) 
     assert _run(build, "__import__('os').getpid()") != before
 
 
-def test_a_small_file_that_asks_for_gigabytes_takes_none_of_them_here(real: BuildProcess) -> None:
+def test_a_small_file_that_asks_for_gigabytes_takes_none_of_them_here(build_process: BuildProcess) -> None:
     """Without the limits on sizes, which come first: its cache is not run or it is refused, and this process does not grow."""
-    models, before = Models(real), resident_bytes()
+    models, before = Models(build_process), resident_bytes()
     try:
-        spec = real(_describe, MANY_STATES, None)
+        spec = build_process(_describe, MANY_STATES, None)
     except BadConfig as refusal:
         assert "Check its sizes" in str(refusal)  # noqa: PT017 either is right: the child's bound is reached here or there
     else:
@@ -274,7 +274,7 @@ def test_a_child_killed_between_two_questions_is_replaced(build: BuildProcess) -
     """The next question is nobody's fault."""
     pid = _run(build, "__import__('os').getpid()")
     os.kill(pid, signal.SIGKILL)
-    assert _gone(pid)
+    assert _wait_for_end(pid)
     assert _run(build, "6 * 7") == 42
 
 
@@ -341,4 +341,4 @@ def test_no_child_outlives_its_parent() -> None:
         child = int(parent.stdout.readline())
         assert _running(child)
         parent.kill()
-    assert _gone(child)
+    assert _wait_for_end(child)

@@ -31,13 +31,13 @@ def router(_: str) -> ProviderOffers:
     return ProviderOffers(status="live", live=("x", "y"), prices=(price,))
 
 
-def silent(_: str) -> ProviderOffers:
+def find_no_offers(_: str) -> ProviderOffers:
     """A router that cannot be reached."""
     return ProviderOffers(status="unknown", reason="The router could not be reached.")
 
 
-QUESTION = bind_arguments(estimate_cost, App(catalog=load, models=Models(), providers=silent))
-SAVE = bind_arguments(ways_to_save, App(catalog=load, models=Models(), providers=silent))
+QUESTION = bind_arguments(estimate_cost, App(catalog=load, models=Models(), providers=find_no_offers))
+SAVE = bind_arguments(ways_to_save, App(catalog=load, models=Models(), providers=find_no_offers))
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 TIMED = bind_arguments(
     estimate_cost, App(catalog=load, models=Models(), providers=router, predict=lambda *_: stated_speed(sources=(SOURCE,)))
@@ -179,10 +179,10 @@ def test_the_region_of_a_tpu() -> None:
 def test_hardware_whose_speed_cannot_be_told_still_has_a_bill() -> None:
     """The refusal of the estimate becomes a caveat."""
 
-    def refusing(*_: object) -> ExplainedSpeed:
+    def refuse_prediction(*_: object) -> ExplainedSpeed:
         raise UnsupportedModel("Nothing was measured on this silicon.")
 
-    question = bind_arguments(estimate_cost, App(catalog=load, models=Models(), providers=silent, predict=refusing))
+    question = bind_arguments(estimate_cost, App(catalog=load, models=Models(), providers=find_no_offers, predict=refuse_prediction))
     answer = question("aws-inf2-x1", model=CONFIG)
     assert (answer["total_usd_per_month"], answer["usd_per_million_output_tokens"]) == (540, None)
     assert any("Nothing was measured" in caveat["message"] for caveat in answer["caveats"])
@@ -190,7 +190,7 @@ def test_hardware_whose_speed_cannot_be_told_still_has_a_bill() -> None:
 
 def test_the_started_services_know_the_speed() -> None:
     """8B in bf16 on an L4 reads 16.06 GB at 300 GB/s per token: at least 53.5 ms, so at least 0.80 / 3600 × 0.0535 × 10⁶ = 11.9 USD."""
-    question = bind_arguments(estimate_cost, App(catalog=load, models=Models(), providers=silent))
+    question = bind_arguments(estimate_cost, App(catalog=load, models=Models(), providers=find_no_offers))
     answer = question("l4x1", model="8B", requests_per_day=100)
     assert answer["usd_per_million_output_tokens"] is not None
     assert answer["usd_per_million_output_tokens"] > 11.8

@@ -60,7 +60,9 @@ class Records:
         self.record = record or (lambda *_, **__: None)
 
 
-def _live(runs: Any = None, *, device: Any = None, record: Any = None, placed_bytes: int = 0, rates: Any = device_rates) -> LiveServices:
+def _serve_live(
+    runs: Any = None, *, device: Any = None, record: Any = None, placed_bytes: int = 0, rates: Any = device_rates
+) -> LiveServices:
     """What runs on a device; `placed_bytes` are the weights of the chat's model, placed by then."""
     demo: Any = SimpleNamespace(loaded_model=SimpleNamespace(weights_bytes=placed_bytes) if placed_bytes else None)
     ledger: Any = Records(record)
@@ -78,7 +80,7 @@ def _question(device: Device, runs: Runs | None = None, record: Any = None, rate
     def rates_of(device: Device, precision: str) -> DeviceRates | None:  # noqa: ARG001 the interface
         return rates if device.kind == "cpu" else None
 
-    return _live(runs or Runs(), device=lambda size="large": device, record=record, rates=rates_of)  # noqa: ARG005
+    return _serve_live(runs or Runs(), device=lambda size="large": device, record=record, rates=rates_of)  # noqa: ARG005
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ def test_zero_gpu_chooses_the_size_and_declares_its_seconds() -> None:
         return half if size == "large" else whole
 
     runs = Runs()
-    question = _live(runs, device=device)
+    question = _serve_live(runs, device=device)
     answer = question.measure("Qwen/Qwen2.5-32B-Instruct")
     assert sizes == ["large", "xlarge"]
     assert 10 < runs.asked[0].limit_s <= 60
@@ -198,7 +200,7 @@ def test_zero_gpu_chooses_the_size_and_declares_its_seconds() -> None:
     with pytest.raises(DoesNotFit):
         question.measure("meta-llama/Llama-3.1-70B-Instruct")
     sizes.clear()  # 16 GB of Llama beside 35 GB of another model: more than half a card, and 35 GB that take time to move there
-    beside = _live(runs, device=device, placed_bytes=35 * 10**9)
+    beside = _serve_live(runs, device=device, placed_bytes=35 * 10**9)
     beside.measure(LLAMA)
     assert sizes == ["large", "xlarge"]
     assert runs.asked[-1].placed_bytes == 35 * 10**9
@@ -212,7 +214,7 @@ def test_a_need_just_below_half_a_card_takes_the_whole() -> None:
     )
     whole = replace(half, memory_bytes=101_973_950_464, free_bytes=101_973_950_464)
     runs = Runs()
-    question = _live(runs, device=lambda size="large": half if size == "large" else whole, placed_bytes=33_800_000_000)
+    question = _serve_live(runs, device=lambda size="large": half if size == "large" else whole, placed_bytes=33_800_000_000)
     question.measure(LLAMA)
     assert runs.asked[0].size == "xlarge"
 

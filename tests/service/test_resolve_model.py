@@ -42,23 +42,23 @@ MODELS = (
 
 
 @pytest.fixture(scope="module")
-def whole() -> Services:
+def real_app() -> Services:
     """The services as the app has them, offline."""
     return Services(App(catalog=load, models=Models()))
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("precision", ["auto", "fp32", "int8", "bnb-nf4", "fp8", "gguf:Q4_K_M"])
-def test_bytes_are_the_estimates(whole: Services, model: str, precision: str) -> None:
+def test_bytes_are_the_estimates(real_app: Services, model: str, precision: str) -> None:
     """One rule gives both: the sum over the tensors is the weights of the estimate, in every precision."""
     asked = {"precision": precision, "engine": "llama.cpp" if precision.startswith("gguf") else "transformers"}
     try:
-        memory = whole.estimate_memory(model, **asked)
+        memory = real_app.estimate_memory(model, **asked)
     except BadArgument as refused:
         with pytest.raises(BadArgument, match=refused.name):
-            whole.tensors(model, **asked)
+            real_app.tensors(model, **asked)
         return
-    answer = whole.tensors(model, **asked)
+    answer = real_app.tensors(model, **asked)
     sizes = [tensor["bytes"] for tensor in answer["tensors"]]
     assert sum(sizes) == answer["weights_bytes"] == memory["weights_bytes"]
     assert sum(tensor["parameters"] for tensor in answer["tensors"]) == answer["parameters_total"]
@@ -72,31 +72,31 @@ def test_bytes_are_the_estimates(whole: Services, model: str, precision: str) ->
     assert by_component == memory_parts
 
 
-def test_a_denoiser_alone_is_quantized(whole: Services) -> None:
+def test_a_denoiser_alone_is_quantized(real_app: Services) -> None:
     """As in `/estimate_memory`, where text encoders can stay as they are."""
     asked = {"precision": "bnb-nf4", "quantized": "denoiser"}
-    answer = whole.tensors(MODELS[-1], **asked)
-    assert answer["weights_bytes"] == whole.estimate_memory(MODELS[-1], **asked)["weights_bytes"]
-    assert answer["weights_bytes"] > whole.tensors(MODELS[-1], precision="bnb-nf4")["weights_bytes"]
+    answer = real_app.tensors(MODELS[-1], **asked)
+    assert answer["weights_bytes"] == real_app.estimate_memory(MODELS[-1], **asked)["weights_bytes"]
+    assert answer["weights_bytes"] > real_app.tensors(MODELS[-1], precision="bnb-nf4")["weights_bytes"]
 
 
-def test_a_tensor_by_hand(whole: Services) -> None:
+def test_a_tensor_by_hand(real_app: Services) -> None:
     """Llama 3.1 8B: 32 matrices of 4096 × 14336 in two bytes each are 3.5 GiB."""
-    answer = whole.tensors(LLAMA)
+    answer = real_app.tensors(LLAMA)
     down = next(tensor for tensor in answer["tensors"] if tensor["name"].endswith("down_proj.weight"))
     assert down["bytes"] == 32 * 4096 * 14336 * 2
     assert (down["component"], down["block"], down["shape"], down["count"]) == ("language_model", "mlp", [4096, 14336], 32)
 
 
-def test_a_count_has_no_tensors(whole: Services) -> None:
+def test_a_count_has_no_tensors(real_app: Services) -> None:
     """The sentence says so, and what is accepted."""
     with pytest.raises(BadArgument, match="a parameter count alone has no tensors"):
-        whole.tensors("7B")
+        real_app.tensors("7B")
 
 
-def test_rows_and_picture(whole: Services) -> None:
+def test_rows_and_picture(real_app: Services) -> None:
     """Every tensor is a row of the table and of the CSV and a tile; a tile is as large as what it holds."""
-    answer = whole.tensors("google/gemma-3-4b-it")
+    answer = real_app.tensors("google/gemma-3-4b-it")
     rows = list(csv.DictReader(io.StringIO(tensors_csv(answer))))
     assert len(rows) == len(answer["tensors"]) == tensors_table(answer, "gemma").count('<tr role="row">') - 1
     assert [int(row["bytes"]) for row in rows] == [tensor["bytes"] for tensor in answer["tensors"]]
@@ -114,15 +114,15 @@ def test_rows_and_picture(whole: Services) -> None:
     assert "Routed experts" not in tensor_map_head(answer)
 
 
-def test_the_box(whole: Services) -> None:
+def test_the_box(real_app: Services) -> None:
     """It follows the estimate's precision; without a model, in training and for a count it is a sentence."""
-    head, figure, table = tensors_updates(whole, LLAMA, lambda *_: {"mode": "inference", "precision": "bnb-nf4"}, ())
+    head, figure, table = tensors_updates(real_app, LLAMA, lambda *_: {"mode": "inference", "precision": "bnb-nf4"}, ())
     assert figure is not None
     assert "Matrices" in head
     assert "bnb-nf4" in table
-    assert NOTES["name_model:tensors"] in tensors_updates(whole, "", lambda *_: {}, ())[0]
-    assert NOTES["only_inference:tensors"] in tensors_updates(whole, LLAMA, lambda *_: {"mode": "lora"}, ())[0]
-    assert "has no tensors" in tensors_updates(whole, "7B", lambda *_: {"mode": "inference"}, ())[0]
+    assert NOTES["name_model:tensors"] in tensors_updates(real_app, "", lambda *_: {}, ())[0]
+    assert NOTES["only_inference:tensors"] in tensors_updates(real_app, LLAMA, lambda *_: {"mode": "lora"}, ())[0]
+    assert "has no tensors" in tensors_updates(real_app, "7B", lambda *_: {"mode": "inference"}, ())[0]
 
 
 class Here:

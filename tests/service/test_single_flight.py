@@ -14,14 +14,14 @@ from lib.errors import Busy, UnknownModel
 from lib.service.single_flight import FairTurns, SingleFlight, nobody
 
 
-def fresh(*, waiting: int = 8, patience: float = 5.0, keep: int = 2, caller: Callable[[], object] = nobody) -> SingleFlight[str]:
+def make_flight(*, waiting: int = 8, patience: float = 5.0, keep: int = 2, caller: Callable[[], object] = nobody) -> SingleFlight[str]:
     """A memory for tests."""
     return SingleFlight(keep=keep, workers=1, waiting=waiting, patience=patience, name="test", caller=caller)
 
 
 def test_the_same_question_asked_by_many_is_worked_out_once() -> None:
     """Eight callers at the same time, one piece of work."""
-    once, calls, gate = fresh(), [], threading.Event()
+    once, calls, gate = make_flight(), [], threading.Event()
 
     def work() -> str:
         calls.append(1)
@@ -37,7 +37,7 @@ def test_the_same_question_asked_by_many_is_worked_out_once() -> None:
 
 def test_work_that_is_given_up_is_stopped_and_asked_anew_by_the_next() -> None:
     """What was stopped answers nobody who comes later."""
-    once, stopped, begun = fresh(), threading.Event(), threading.Event()
+    once, stopped, begun = make_flight(), threading.Event(), threading.Event()
 
     def work() -> str:
         begun.set()
@@ -52,14 +52,14 @@ def test_work_that_is_given_up_is_stopped_and_asked_anew_by_the_next() -> None:
 
 def test_what_is_known_is_not_worked_out_again() -> None:
     """The second call finds the result of the first."""
-    once = fresh()
+    once = make_flight()
     assert once("key", lambda: "first") == "first"
     assert once("key", lambda: "second") == "first"
 
 
 def test_the_least_recently_used_gives_way() -> None:
     """Room for two: a, b, a again, then c pushes b out."""
-    once = fresh(keep=2)
+    once = make_flight(keep=2)
     once("a", lambda: "a")
     once("b", lambda: "b")
     once("a", lambda: "again")
@@ -70,7 +70,7 @@ def test_the_least_recently_used_gives_way() -> None:
 
 def test_a_refusal_is_passed_on_and_not_remembered() -> None:
     """The next caller may have better luck (the Hub may be back)."""
-    once = fresh()
+    once = make_flight()
 
     def refuse() -> str:
         raise UnknownModel("no")
@@ -82,16 +82,16 @@ def test_a_refusal_is_passed_on_and_not_remembered() -> None:
 
 def test_more_callers_than_may_wait_are_refused_at_once_and_known_answers_still_come() -> None:
     """One caller holds the only place; another key is refused; what is known needs no place."""
-    once, gate, begun = fresh(waiting=1), threading.Event(), threading.Event()
+    once, gate, begun = make_flight(waiting=1), threading.Event(), threading.Event()
     once("known", lambda: "answer")
 
-    def slow() -> str:
+    def wait_for_gate() -> str:
         begun.set()
         gate.wait(5)
         return "slow"
 
     with ThreadPoolExecutor(1) as caller:
-        waiting = caller.submit(once, "slow", slow)
+        waiting = caller.submit(once, "slow", wait_for_gate)
         begun.wait(5)
         with pytest.raises(Busy):
             once("other", lambda: "other")
@@ -102,14 +102,14 @@ def test_more_callers_than_may_wait_are_refused_at_once_and_known_answers_still_
 
 def test_who_waited_too_long_is_refused_and_the_work_goes_on() -> None:
     """The caller gets a sentence after its patience; a later call finds the finished result."""
-    once, gate = fresh(patience=0.05), threading.Event()
+    once, gate = make_flight(patience=0.05), threading.Event()
 
-    def slow() -> str:
+    def wait_for_gate() -> str:
         gate.wait(5)
         return "slow"
 
     with pytest.raises(Busy):
-        once("key", slow)
+        once("key", wait_for_gate)
     gate.set()
     for _ in range(100):
         if once.find_result("key"):
@@ -124,7 +124,7 @@ class Crowd:
     def __init__(self, waiting: int) -> None:
         """Nobody waits yet; the worker is held."""
         self._who, self._threads, self.order = threading.local(), ThreadPoolExecutor(16), []  # type: ignore[var-annotated]
-        self.once = fresh(waiting=waiting, caller=lambda: self._who.name)
+        self.once = make_flight(waiting=waiting, caller=lambda: self._who.name)
         self._done, begun = threading.Event(), threading.Event()
         self.held = self.ask("stranger", "held", lambda: begun.set() or self._done.wait(5))  # type: ignore[func-returns-value]
         begun.wait(5)
@@ -137,11 +137,11 @@ class Crowd:
             self.order.append(key)
             return key
 
-        def asked() -> str:
+        def ask_as_caller() -> str:
             self._who.name = caller
             return self.once(key, work)
 
-        answer = self._threads.submit(asked)
+        answer = self._threads.submit(ask_as_caller)
         until = time.monotonic() + 5
         while key not in self.once._flights and not answer.done() and time.monotonic() < until:
             time.sleep(0.001)
@@ -177,7 +177,7 @@ def test_a_full_line_takes_a_place_from_whoever_has_the_most() -> None:
 
 def test_who_waited_too_long_is_told_the_place_and_is_not_worked_out() -> None:
     """Nobody waits for the answer any more, so the worker is spared it."""
-    once, done, begun = fresh(patience=0.2), threading.Event(), threading.Event()
+    once, done, begun = make_flight(patience=0.2), threading.Event(), threading.Event()
     with ThreadPoolExecutor(1) as other:
         held = other.submit(once, "held", lambda: str(begun.set() or done.wait(5)))
         begun.wait(5)

@@ -109,7 +109,7 @@ def test_no_prediction_beats_the_datasheet() -> None:
     assert (found.throughput_tokens_per_s.high <= most * np.maximum(copies, 1) * (1 + 1e-9)).all()
 
 
-def ordered() -> list[tuple[Accelerator, Accelerator]]:
+def list_ordered_pairs() -> list[tuple[Accelerator, Accelerator]]:
     """Pairs of GPUs of which the second has both ceilings at least as high in every type, units for each type of the first, and its memory.
 
     A card that the fit has not seen says nothing of cards of another class.
@@ -131,7 +131,7 @@ def ordered() -> list[tuple[Accelerator, Accelerator]]:
 @pytest.mark.parametrize("precision", ["auto", "int4", "fp8"])
 def test_a_faster_card_is_never_slower(engine: Engine, precision: str) -> None:
     """Both ceilings higher: first token, time between tokens and throughput are no worse, for one request and for eight."""
-    pairs = [(low, high) for low, high in ordered() if TRAITS[engine].runs_on(low) and TRAITS[engine].runs_on(high)]
+    pairs = [(low, high) for low, high in list_ordered_pairs() if TRAITS[engine].runs_on(low) and TRAITS[engine].runs_on(high)]
     assert len(pairs) > 100
     cards = {card.id: card for pair in pairs for card in pair}
     slower, faster = (np.array([list(cards).index(pair[side].id) for pair in pairs]) for side in (0, 1))

@@ -21,7 +21,7 @@ LLAMA = bundled.find_spec("meta-llama/Llama-3.1-8B-Instruct")
 REQUEST = SpeedRequest(engine="vllm", prompt_tokens=512, output_tokens=101)
 
 
-def diagnosed(measured: MeasuredTimes, hardware: str = "l4x1", request: SpeedRequest = REQUEST) -> Diagnosis:
+def diagnose_llama(measured: MeasuredTimes, hardware: str = "l4x1", request: SpeedRequest = REQUEST) -> Diagnosis:
     """For Llama-3.1-8B."""
     assert LLAMA is not None
     return diagnose_latency(LLAMA, CATALOG.resolve_hardware(hardware), request, measured, CATALOG.accelerators)
@@ -34,7 +34,7 @@ def steps(of: Diagnosis) -> list[str]:
 
 def test_parts_are_measured_and_expected() -> None:
     """Prefill is TTFT less the queue, decode 100 steps of TPOT; expected are the prediction's own figures, with its range."""
-    of = diagnosed(MeasuredTimes(queue_ms=50, ttft_ms=450, tpot_ms=60, transfer_ms=7))
+    of = diagnose_llama(MeasuredTimes(queue_ms=50, ttft_ms=450, tpot_ms=60, transfer_ms=7))
     parts = {part.name: part for part in of.parts}
     assert tuple(parts) == get_args(RequestPart)
     assert (parts["prefill"].measured_ms, parts["decode"].measured_ms) == (400, 6000)
@@ -65,7 +65,7 @@ def test_parts_are_measured_and_expected() -> None:
 )
 def test_the_dominant_part_and_what_to_do(measured: MeasuredTimes, dominant: str, step: str) -> None:
     """Optimise what is slower than the laws or outside the engine, scale out what only waits."""
-    of = diagnosed(measured)
+    of = diagnose_llama(measured)
     assert of.dominant is not None
     assert (of.dominant.name, steps(of)[0]) == (dominant, step)
     assert f"next_{dominant}" in steps(of)
@@ -73,7 +73,7 @@ def test_the_dominant_part_and_what_to_do(measured: MeasuredTimes, dominant: str
 
 def test_nothing_measured_is_said() -> None:
     """The table of what is expected stands alone."""
-    of = diagnosed(MeasuredTimes())
+    of = diagnose_llama(MeasuredTimes())
     assert of.dominant is None
     assert steps(of) == ["measure_first"]
     assert of.parts[4].expected is not None
@@ -81,7 +81,7 @@ def test_nothing_measured_is_said() -> None:
 
 def test_fewer_bits_cut_latency_below_the_ridge_point_and_memory_above_it() -> None:
     """Alone, four bits take a third of the time of sixteen at least; with thousands at a time they save no time."""
-    alone = diagnosed(MeasuredTimes(tpot_ms=60))
+    alone = diagnose_llama(MeasuredTimes(tpot_ms=60))
     four = next(one for one in alone.formats if one.precision == "awq-4")
     assert (four.effect, four.saved > 1 / 3) == ("latency", True)
     assert four.weights_bytes < 8_030_261_248
@@ -138,7 +138,7 @@ def test_metrics_of_servers_are_means_over_all_requests() -> None:
     read = read_metrics(TGI)
     assert (read.ttft_ms, read.tpot_ms, read.queue_ms, read.preprocess_ms) == pytest.approx((300, 50, 100, 5))
     assert (read.concurrency, read.origin) == (4, "tgi")
-    assert {caveat.code for caveat in diagnosed(read).caveats} >= {"means_since_start", "tgi_first_token"}
+    assert {caveat.code for caveat in diagnose_llama(read).caveats} >= {"means_since_start", "tgi_first_token"}
 
 
 def test_the_json_of_a_benchmark_is_read() -> None:
@@ -185,9 +185,9 @@ def test_zerogpu_serves_one_call_at_a_time_with_pytorch() -> None:
 def test_a_ridge_point_that_no_batch_reaches_is_said() -> None:
     """An 8B on an L4: 16 GB of weights leave some GB, so few requests of 16,000 tokens fit, and the ridge point takes over a hundred."""
     long = replace(REQUEST, prompt_tokens=15_000, output_tokens=1000)
-    assert "ridge_out_of_reach" in {reason.code for reason in diagnosed(MeasuredTimes(), "l4x1", long).reasons}
+    assert "ridge_out_of_reach" in {reason.code for reason in diagnose_llama(MeasuredTimes(), "l4x1", long).reasons}
     short = replace(REQUEST, prompt_tokens=64)
-    assert "ridge_out_of_reach" not in {reason.code for reason in diagnosed(MeasuredTimes(), "H200-SXM", short).reasons}
+    assert "ridge_out_of_reach" not in {reason.code for reason in diagnose_llama(MeasuredTimes(), "H200-SXM", short).reasons}
 
 
 @pytest.mark.parametrize(

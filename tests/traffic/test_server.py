@@ -47,7 +47,7 @@ def server_of(question: TrafficQuestion, hardware: str = "l4x1", name: str = LLA
     return resolve_server(spec_of(name), CATALOG.resolve_hardware(hardware), question, CATALOG.accelerators, engine=engine)
 
 
-def simulated(question: TrafficQuestion, server: Server) -> TrafficResult:
+def simulate_traffic(question: TrafficQuestion, server: Server) -> TrafficResult:
     """Its figures."""
     result = summarise(run_all(start_simulation(server, question)), duration_s=question.duration_s, target=question.target)
     assert result is not None
@@ -70,7 +70,7 @@ def test_a_long_run_at_low_load_is_the_speed_law(name: str, hardware: str, engin
     question = TrafficQuestion(shape=shape, plan=ServerPlan(policy=policy, max_batch_size=1))
     server = server_of(question, hardware, name, engine)
     rate = 1 / (200 * lone_request_s(server, shape))
-    result = simulated(replace(question, requests_per_s=rate, duration_s=300 / rate), server)
+    result = simulate_traffic(replace(question, requests_per_s=rate, duration_s=300 / rate), server)
     assert predicted.tpot_s is not None
     assert result.ttft.p50 == pytest.approx(predicted.ttft_s.value, rel=0.005)
     assert result.tpot is not None
@@ -85,7 +85,7 @@ def test_the_cache_stays_on_the_card(policy: Policy) -> None:
     shape = RequestShape(prompt_tokens=2000, output_tokens=500, lengths="lognormal")
     question = TrafficQuestion(shape=shape, plan=ServerPlan(policy=policy, max_batch_size=256), requests_per_s=4, duration_s=60)
     server = server_of(question)
-    result = simulated(question, server)
+    result = simulate_traffic(question, server)
     card = usable_memory(CATALOG.resolve_hardware("l4x1"))
     assert card is not None
     assert 0 < result.cache_peak_bytes <= result.cache_bytes < card - 2 * 8_030_261_248  # bytes of the weights
@@ -139,7 +139,7 @@ def test_the_most_that_is_served_is_close_to_what_is_simulated() -> None:
     question = TrafficQuestion()
     server = server_of(question, "a100-large")
     most = most_requests_per_s(server, question.shape)
-    result = simulated(replace(question, requests_per_s=2 * most, duration_s=500 / most), server)
+    result = simulate_traffic(replace(question, requests_per_s=2 * most, duration_s=500 / most), server)
     assert result.requests_per_s == pytest.approx(most, rel=0.1)
     assert "queue_grows" in {caveat.code for caveat in describe_caveats(server, question, result)}
 
@@ -155,7 +155,7 @@ def test_capacity_is_the_fewest_replicas_that_keep_the_target() -> None:
     assert need.result is not None
     assert keeps_target(need.result, target)
     assert need.replicas > 1
-    assert not keeps_target(simulated(question, server.with_replicas(need.replicas - 1)), target)
+    assert not keeps_target(simulate_traffic(question, server.with_replicas(need.replicas - 1)), target)
     tries = list(find_replicas(server, replace(question, target=Target(tpot_s=0.001))))
     none = tries[-1]
     assert none is not None
@@ -174,7 +174,7 @@ def test_capacity_holds_for_longer_than_it_was_tried() -> None:
     *_, need = find_replicas(server, question)
     assert need is not None
     assert need.replicas is not None
-    assert keeps_target(simulated(replace(question, duration_s=150), server.with_replicas(need.replicas)), target)
+    assert keeps_target(simulate_traffic(replace(question, duration_s=150), server.with_replicas(need.replicas)), target)
 
 
 def test_continuous_batching_waits_least_at_every_load() -> None:

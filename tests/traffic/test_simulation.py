@@ -19,7 +19,7 @@ from lib.traffic.simulation import Simulation, Target, TooManyEvents, TrafficRes
 STEPS, ROOM = EqualSteps(), OneByteATokenRoom()
 
 
-def served(arrivals: list[Arrival], plan: ServerPlan, steps: EqualSteps = STEPS, room: OneByteATokenRoom = ROOM) -> Simulation:
+def run_arrivals(arrivals: list[Arrival], plan: ServerPlan, steps: EqualSteps = STEPS, room: OneByteATokenRoom = ROOM) -> Simulation:
     """All of them, answered."""
     return run_all(Simulation(plan, steps, room, arrivals=arrivals))
 
@@ -44,12 +44,12 @@ def kiefer_wolfowitz(arrivals: list[Arrival], slots: int, token_s: float) -> lis
 def test_one_slot_and_equal_requests_wait_as_m_d_1_says() -> None:
     """A request is 1000 steps of 1 ms, one at a time: D = 1 s. At load 1/2 the mean wait is ρ·D / (2·(1 - ρ)) = 0.5 s."""
     arrivals = draw_arrivals(0.5, 60_000, RequestShape(prompt_tokens=1, output_tokens=1000), np.random.default_rng(1))
-    of = served(arrivals, ServerPlan(max_batch_size=1))
+    of = run_arrivals(arrivals, ServerPlan(max_batch_size=1))
     assert figures(of).wait.mean == pytest.approx(0.5, rel=0.02)
     assert figures(of).wait.mean == pytest.approx(np.mean(kiefer_wolfowitz(arrivals, 1, 0.001)), abs=1e-6)
 
 
-def exponential(count: int, seed: int) -> list[Arrival]:
+def draw_exponential(count: int, seed: int) -> list[Arrival]:
     """One request a second on average, of 2000 tokens on average: both exact in the sample, which halves the noise of the waits."""
     random = np.random.default_rng(seed)
     gaps, lengths = random.exponential(1.0, count), random.exponential(2000.0, count)
@@ -63,8 +63,8 @@ def test_two_replicas_and_exponential_requests_wait_as_m_m_c_says() -> None:
     With 60,000 requests the mean wait has a standard error of 1.6 %, so the simulation is also held to the same requests worked out
     without it.
     """
-    arrivals = exponential(60_000, 2)
-    of = served(arrivals, ServerPlan(replicas=2, max_batch_size=1), EqualSteps(each_s=0.0005))
+    arrivals = draw_exponential(60_000, 2)
+    of = run_arrivals(arrivals, ServerPlan(replicas=2, max_batch_size=1), EqualSteps(each_s=0.0005))
     mean = figures(of).wait.mean
     assert mean == pytest.approx(1 / 3, rel=0.02)
     assert np.mean([(job.started_s or 0) > job.arrival.at_s + 0.001 for job in of.jobs]) == pytest.approx(1 / 3, rel=0.02)
@@ -73,8 +73,8 @@ def test_two_replicas_and_exponential_requests_wait_as_m_m_c_says() -> None:
 
 def test_two_sequences_of_one_replica_wait_like_two_replicas() -> None:
     """Steps that take the same time for one as for two: each sequence is a server. Joining at a step's end rounds waits by 0.5 ms."""
-    arrivals = exponential(10_000, 3)
-    of = served(arrivals, ServerPlan(max_batch_size=2), EqualSteps(each_s=0.0005))
+    arrivals = draw_exponential(10_000, 3)
+    of = run_arrivals(arrivals, ServerPlan(max_batch_size=2), EqualSteps(each_s=0.0005))
     assert figures(of).wait.mean == pytest.approx(np.mean(kiefer_wolfowitz(arrivals, 2, 0.0005)), abs=0.0005)
 
 
@@ -115,7 +115,7 @@ def check_conserved(of: Simulation, expected: int) -> None:
 @given(arrivals=arrivals_lists, plan=plans, room=st.integers(64, 600))
 def test_every_request_is_answered_once_within_the_cache(arrivals: list[Arrival], plan: ServerPlan, room: int) -> None:
     """Whatever the policy, the cache and the limits; requests that would never fit are refused."""
-    of = served(arrivals, plan, room=OneByteATokenRoom(capacity_bytes=room))
+    of = run_arrivals(arrivals, plan, room=OneByteATokenRoom(capacity_bytes=room))
     check_conserved(of, len(arrivals))
 
 
@@ -132,7 +132,7 @@ def test_clients_in_a_closed_loop_are_all_answered(clients: int, plan: ServerPla
 @given(arrivals=arrivals_lists, room=st.integers(264, 400))
 def test_the_work_of_a_sequence_is_its_tokens(arrivals: list[Arrival], room: int) -> None:
     """One slot, no preemption: a request takes a step for its prompt (in its budget) and one for each further token."""
-    of = served(arrivals, ServerPlan(max_batch_size=1), room=OneByteATokenRoom(capacity_bytes=room))
+    of = run_arrivals(arrivals, ServerPlan(max_batch_size=1), room=OneByteATokenRoom(capacity_bytes=room))
     for job in of.jobs:
         assert job.done_s == pytest.approx((job.started_s or 0.0) + 0.001 * job.arrival.output_tokens)
     assert of.replicas[0].busy_s == pytest.approx(0.001 * sum(job.arrival.output_tokens for job in of.jobs))
@@ -140,7 +140,7 @@ def test_the_work_of_a_sequence_is_its_tokens(arrivals: list[Arrival], room: int
 
 def test_a_full_cache_preempts_the_newest_and_reads_it_again() -> None:
     """Two requests of 32 + 100 tokens in a cache of 160: both join, the second gives way, and ends after the first."""
-    of = served([Arrival(0.0, 32, 100), Arrival(0.0, 32, 100)], ServerPlan(), room=OneByteATokenRoom(capacity_bytes=160))
+    of = run_arrivals([Arrival(0.0, 32, 100), Arrival(0.0, 32, 100)], ServerPlan(), room=OneByteATokenRoom(capacity_bytes=160))
     first, second = of.jobs
     assert (first.preemptions, second.preemptions) == (0, 1)
     assert (second.done_s or 0) > (first.done_s or 0)
@@ -149,7 +149,7 @@ def test_a_full_cache_preempts_the_newest_and_reads_it_again() -> None:
 
 def test_chunks_of_prompts_share_steps_with_decoding() -> None:
     """Budget 100: a prompt of 250 beside one running sequence takes 99 + 99 + 52 tokens, so three steps, in which the other goes on."""
-    of = served([Arrival(0.0, 10, 50), Arrival(0.0101, 250, 1)], ServerPlan(token_budget=100))
+    of = run_arrivals([Arrival(0.0, 10, 50), Arrival(0.0101, 250, 1)], ServerPlan(token_budget=100))
     running, read = sorted(of.jobs, key=lambda job: job.arrival.at_s)
     assert (read.first_s or 0) - (read.started_s or 0) == pytest.approx(0.003)
     assert running.done_s == pytest.approx(0.05)
@@ -158,24 +158,24 @@ def test_chunks_of_prompts_share_steps_with_decoding() -> None:
 def test_static_waits_for_a_full_batch_and_dynamic_for_its_timeout() -> None:
     """Two requests 10 ms apart, batches of four: static starts when nobody else can come, dynamic 50 ms after the first."""
     arrivals = [Arrival(0.0, 1, 1), Arrival(0.01, 1, 1), Arrival(1.0, 1, 1)]
-    static = served(arrivals, ServerPlan(policy="static", max_batch_size=4))
+    static = run_arrivals(arrivals, ServerPlan(policy="static", max_batch_size=4))
     assert [job.started_s for job in static.jobs] == [1.0, 1.0, 1.0]
-    dynamic = served(arrivals, ServerPlan(policy="dynamic", max_batch_size=4))
+    dynamic = run_arrivals(arrivals, ServerPlan(policy="dynamic", max_batch_size=4))
     assert [job.started_s for job in dynamic.jobs] == pytest.approx([0.05, 0.05, 1.0])
-    full = served(arrivals, ServerPlan(policy="dynamic", max_batch_size=2))
+    full = run_arrivals(arrivals, ServerPlan(policy="dynamic", max_batch_size=2))
     assert [job.started_s for job in full.jobs] == pytest.approx([0.01, 0.01, 1.0])
 
 
 def test_a_batch_is_padded_and_ends_together() -> None:
     """Answers of 1 and 100 tokens in one batch: both are complete when the longer one is."""
-    of = served([Arrival(0.0, 5, 1), Arrival(0.0, 5, 100)], ServerPlan(policy="static", max_batch_size=2))
+    of = run_arrivals([Arrival(0.0, 5, 1), Arrival(0.0, 5, 100)], ServerPlan(policy="static", max_batch_size=2))
     assert [job.done_s for job in of.jobs] == pytest.approx([0.1, 0.1])
 
 
 def test_a_replica_that_sleeps_is_not_billed_and_takes_its_cold_start() -> None:
     """Asleep at first; awake from 10 s: 2 s of start, 0.01 s of work, 5 s until it sleeps again, and once more at 100 s, cut at 103 s."""
     plan = ServerPlan(cold_start_s=2.0, scale_to_zero_after_s=5.0)
-    of = served([Arrival(10.0, 1, 10), Arrival(100.0, 1, 10)], plan)
+    of = run_arrivals([Arrival(10.0, 1, 10), Arrival(100.0, 1, 10)], plan)
     assert [job.started_s for job in of.jobs] == pytest.approx([12.0, 102.0])
     result = figures(of, duration_s=103.0, usd_per_hour=Decimal("3.6"))
     assert result.cold_starts == 2
@@ -189,14 +189,14 @@ def test_rates_and_price_are_those_of_the_steady_part() -> None:
     The whole run of 109 s would say 1,000,000 / 109 = 9,174 a second, 9 % too dear; a run of 15 s has no steady part.
     """
     arrivals = [Arrival(float(second), 1, 10_000) for second in range(100)]
-    of = served(arrivals, ServerPlan(max_batch_size=20))
+    of = run_arrivals(arrivals, ServerPlan(max_batch_size=20))
     result = figures(of, duration_s=100.0, usd_per_hour=Decimal(36))
     assert (result.counted_from_s, result.counted_until_s, result.steady) == (pytest.approx(10.0, abs=0.02), 100.0, True)
     assert result.throughput_tokens_per_s == pytest.approx(10_000, rel=0.002)
     assert result.requests_per_s == pytest.approx(1.0, rel=0.02)
     assert float(result.usd_per_million_tokens or 0) == pytest.approx(0.01 * 1e6 / 10_000, rel=0.002)
     assert result.span_s == pytest.approx(109.0, abs=0.1)
-    short = figures(served(arrivals[:15], ServerPlan(max_batch_size=20)), duration_s=15.0, usd_per_hour=Decimal(36))
+    short = figures(run_arrivals(arrivals[:15], ServerPlan(max_batch_size=20)), duration_s=15.0, usd_per_hour=Decimal(36))
     assert (short.counted_from_s, short.counted_until_s, short.steady) == (0.0, short.span_s, False)
     assert short.throughput_tokens_per_s == pytest.approx(150_000 / short.span_s)
 
@@ -204,7 +204,7 @@ def test_rates_and_price_are_those_of_the_steady_part() -> None:
 @given(arrivals=arrivals_lists, plan=plans)
 def test_the_steady_part_never_counts_more_than_there_is(arrivals: list[Arrival], plan: ServerPlan) -> None:
     """No more tokens than were asked for, no more seconds than are billed, and a queue no longer than all requests."""
-    result = figures(served(arrivals, plan), duration_s=arrivals[-1].at_s, usd_per_hour=Decimal(1))
+    result = figures(run_arrivals(arrivals, plan), duration_s=arrivals[-1].at_s, usd_per_hour=Decimal(1))
     seconds = result.counted_until_s - result.counted_from_s
     assert 0 <= result.counted_from_s < result.counted_until_s <= result.span_s
     assert result.throughput_tokens_per_s * seconds <= result.output_tokens * (1 + 1e-9)
@@ -214,15 +214,15 @@ def test_the_steady_part_never_counts_more_than_there_is(arrivals: list[Arrival]
 
 def test_the_queue_of_a_space_lets_so_many_through() -> None:
     """`default_concurrency_limit` 1: one after another, however many the engine could take."""
-    of = served([Arrival(0.0, 1, 10)] * 3, ServerPlan(concurrency_limit=1))
+    of = run_arrivals([Arrival(0.0, 1, 10)] * 3, ServerPlan(concurrency_limit=1))
     assert [job.started_s for job in of.jobs] == pytest.approx([0.0, 0.01, 0.02])
-    assert served([Arrival(0.0, 1, 10)] * 3, ServerPlan()).env.now == pytest.approx(0.01)
+    assert run_arrivals([Arrival(0.0, 1, 10)] * 3, ServerPlan()).env.now == pytest.approx(0.01)
 
 
 def test_a_shared_prefix_is_read_and_held_once() -> None:
     """160 of 200 prompt tokens shared: the second request reads 40, and both hold 64 beside the prefix (40 and 10 tokens, in blocks)."""
     plan = ServerPlan(shared_prefix_tokens=10 * BLOCK_TOKENS, token_budget=40)
-    of = served([Arrival(0.0, 200, 10), Arrival(1.0, 200, 10)], plan)
+    of = run_arrivals([Arrival(0.0, 200, 10), Arrival(1.0, 200, 10)], plan)
     assert [(job.first_s or 0) - (job.started_s or 0) for job in of.jobs] == pytest.approx([0.005, 0.001])
     assert of.replicas[0].peak_bytes == 64
     assert figures(of).cache_peak_bytes == 64 + 160
@@ -230,7 +230,7 @@ def test_a_shared_prefix_is_read_and_held_once() -> None:
 
 def test_goodput_counts_requests_within_both_targets() -> None:
     """One slot, 100 ms each, together: first tokens after 1, 101 and 201 ms; two of three come within 150 ms."""
-    of = served([Arrival(0.0, 1, 100)] * 3, ServerPlan(max_batch_size=1))
+    of = run_arrivals([Arrival(0.0, 1, 100)] * 3, ServerPlan(max_batch_size=1))
     result = figures(of, target=Target(ttft_s=0.15))
     assert result.on_target == pytest.approx(2 / 3)
     assert result.goodput_per_s == pytest.approx(2 / 0.3)
@@ -247,6 +247,6 @@ def test_too_many_events_are_refused_with_the_arithmetic() -> None:
 def test_the_same_seed_gives_the_same_answer() -> None:
     """Figures can be repeated."""
     shape = RequestShape(lengths="lognormal")
-    runs = [figures(served(draw_arrivals(20, 5, shape, np.random.default_rng(seed)), ServerPlan())) for seed in (3, 3, 4)]
+    runs = [figures(run_arrivals(draw_arrivals(20, 5, shape, np.random.default_rng(seed)), ServerPlan())) for seed in (3, 3, 4)]
     assert runs[0] == runs[1] != runs[2]
     assert replace(runs[0], events=0) != replace(runs[2], events=0)

@@ -11,6 +11,6 @@ from lib.service.models import Models
 
 
 @pytest.fixture(scope="session")
-def whole() -> Services:
+def real_app() -> Services:
     """The services as the app has them, offline."""
     return Services(App(catalog=load, models=Models(), search=lambda _: (), providers=lambda _: pytest.fail("no provider is asked for")))

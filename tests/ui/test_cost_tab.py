@@ -29,8 +29,8 @@ from lib.service.models import Models
 from lib.ui import cost_tab, page, recommend_tab, workload
 from lib.ui import fields as ask
 
-asked = partial(page_values.fill_form, "cost")
-COST = asked()
+fill_form = partial(page_values.fill_form, "cost")
+COST = fill_form()
 UNASKED = ProviderOffers(status="unknown", reason="The router was not asked.")
 
 
@@ -48,7 +48,7 @@ def test_every_output_has_a_value(services: Services) -> None:
 
 def test_the_bill_of_named_hardware(services: Services) -> None:
     """An L4 that never sleeps: 0.80 × 24 × 30 = 576 USD a month, and its law is shown."""
-    shown = cost_tab.cost_markup(services, LLAMA, asked(hardware="spaces:l4x1", sleep="0"))
+    shown = cost_tab.cost_markup(services, LLAMA, fill_form(hardware="spaces:l4x1", sleep="0"))
     assert '<span class="figure">$576</span>' in shown.bill
     assert "USD/h · (hours · replicas + extra replica hours)" in shown.laws
     assert "Space l4x1, always on" in shown.ways
@@ -57,7 +57,7 @@ def test_the_bill_of_named_hardware(services: Services) -> None:
 
 def test_an_own_price_is_a_way(services: Services) -> None:
     """512 · 0.2 + 256 · 0.6 USD per million, 100 a day for 30 days: 0.77 USD, less the free account's credits of 0.10: 0.67."""
-    shown = cost_tab.cost_markup(services, LLAMA, asked(**{"in": 0.2, "out": 0.6}))
+    shown = cost_tab.cost_markup(services, LLAMA, fill_form(**{"in": 0.2, "out": 0.6}))
     assert "Per token, your own price" in shown.ways
     assert "<strong>$0.67</strong>" in shown.ways
     assert "your own price" not in cost_tab.cost_markup(services, LLAMA, COST).ways
@@ -65,7 +65,7 @@ def test_an_own_price_is_a_way(services: Services) -> None:
 
 def test_a_link_repeats_the_question(services: Services) -> None:
     """What the link says is read back as the same values."""
-    values = asked(hardware="jobs:l4x1", along="hours", hours=8.0, beside=["jobs", "zerogpu"], storage=250.0)
+    values = fill_form(hardware="jobs:l4x1", along="hours", hours=8.0, beside=["jobs", "zerogpu"], storage=250.0)
     shown = cost_tab.cost_markup(services, LLAMA, values)
     query = re.search(r'data-copy-link href="\?([^"]+)"', shown.bill)
     assert query is not None
@@ -100,7 +100,7 @@ def test_the_lines_hold_the_bill_that_is_stated(services: Services) -> None:
 
 def test_hardware_that_cannot_hold_the_model_is_priced_and_says_so(services: Services) -> None:
     """A T4 is too small for 70 billion parameters, whatever it costs."""
-    shown = cost_tab.cost_markup(services, "70B", asked(hardware="spaces:t4-small"))
+    shown = cost_tab.cost_markup(services, "70B", fill_form(hardware="spaces:t4-small"))
     assert "Does not qualify." in shown.bill
 
 
@@ -196,12 +196,12 @@ def test_measured_numbers_need_no_model(services: Services) -> None:
     1728 saved a month pay an effort of 3000 back in 1.7 months. 10⁶ / (3600 · 100) = 2.78 GPU-hours.
     """
     own = [3000, *side(rate=100, p50=1.5, p99=4), *side(rate=250, p50=0.5, p99=2)]
-    shown = cost_tab.comparison_html(services, "", asked(requests=135_000), own)
+    shown = cost_tab.comparison_html(services, "", fill_form(requests=135_000), own)
     assert '<span class="figure">Optimise</span>' in shown
     assert "$1,728 less" in shown
     assert "1.7 months" in shown
     assert "It saves $20,736 over 12 months, more than the effort of $3,000." in shown
-    assert "no effort is stated." in cost_tab.comparison_html(services, "", asked(requests=135_000), [0, *own[1:]])
+    assert "no effort is stated." in cost_tab.comparison_html(services, "", fill_form(requests=135_000), [0, *own[1:]])
     assert "<strong>$2,880</strong><small>5 replicas" in shown
     assert "<strong>$1,152</strong><small>2 replicas" in shown
     assert "2.78 GPU-hours" in shown
@@ -222,7 +222,7 @@ def test_measured_numbers_need_no_model(services: Services) -> None:
 )
 def test_every_other_verdict(services: Services, requests: int, after: int, effort: int, verdict: str) -> None:
     """The verdict of `lib.cost.compare` in words."""
-    shown = cost_tab.comparison_html(services, "", asked(requests=requests), [effort, *side(rate=100), *side(rate=after)])
+    shown = cost_tab.comparison_html(services, "", fill_form(requests=requests), [effort, *side(rate=100), *side(rate=after)])
     assert f'<span class="figure">{verdict}</span>' in shown
     assert "not measured" in shown
 
@@ -274,7 +274,7 @@ def test_the_wait_counts_the_slots_of_all_replicas(services: Services) -> None:
 )
 def test_a_refusal_is_a_sentence(services: Services, model: str, named: dict[str, Any], own: list[Any], sentence: str) -> None:
     """Whatever is wrong says so where the answer would stand, and as text."""
-    shown = cost_tab.comparison_html(services, model, asked(**named), own)
+    shown = cost_tab.comparison_html(services, model, fill_form(**named), own)
     assert 'role="alert"' in shown
     assert sentence in shown
     assert "<img" not in shown
@@ -311,7 +311,7 @@ def test_two_models_stand_side_by_side(services: Services) -> None:
 @pytest.mark.parametrize("along", ["requests", "hours"])
 def test_the_bills_mark_the_stated_use_and_stand_in_a_table(services: Services, along: str) -> None:
     """A ring at the bill of the chosen hardware, and the curve's numbers with the stated use among them."""
-    values = asked(hardware="spaces:l4x1", along=along, requests=250, beside=["spaces", "zerogpu"])
+    values = fill_form(hardware="spaces:l4x1", along=along, requests=250, beside=["spaces", "zerogpu"])
     shown = cost_tab.cost_markup(services, LLAMA, values)
     assert shown.chart is not None
     rings = [trace for trace in shown.chart.data if trace.marker.size == RING["size"]]

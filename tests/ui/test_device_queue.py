@@ -49,21 +49,21 @@ def _ways(device: Device) -> dict[str, Callable[[], object]]:
     """The question as the three interfaces ask it."""
     endpoint = Endpoint(question=device.heartbeat, queue=device_queue.DEVICE)
 
-    def beating() -> Iterator[Beat]:
+    def stream_beat() -> Iterator[Beat]:
         yield device.heartbeat()
 
-    def failed(words: str) -> Beat:
+    def raise_words(words: str) -> Beat:
         raise AssertionError(words)
 
     return {
         "API": api.gradio_function(endpoint),
         "MCP": mcp.tool_function(endpoint),
-        "page": lambda: list(events.scenes(beating, device_queue.DEVICE, failed)),
+        "page": lambda: list(events.scenes(stream_beat, device_queue.DEVICE, raise_words)),
     }
 
 
 @pytest.fixture
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def _reset_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slots that nobody has used."""
     monkeypatch.setattr(device_queue, "_queues", {})
 
@@ -74,7 +74,7 @@ def _at_once(ways: dict[str, Callable[[], object]], times: int) -> None:
             done.result(timeout=30)
 
 
-@pytest.mark.usefixtures("_fresh")
+@pytest.mark.usefixtures("_reset_slots")
 def test_one_device_has_one_caller() -> None:
     """Nine calls at the same time, three each way: never two at work."""
     device = Device()
@@ -82,7 +82,7 @@ def test_one_device_has_one_caller() -> None:
     assert device.most == 1
 
 
-@pytest.mark.usefixtures("_fresh")
+@pytest.mark.usefixtures("_reset_slots")
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_waits_for_the_device(way: str) -> None:
     """While somebody has the slot nothing begins; then it does."""
@@ -96,7 +96,7 @@ def test_every_way_waits_for_the_device(way: str) -> None:
     assert device.most == 1
 
 
-@pytest.mark.usefixtures("_fresh")
+@pytest.mark.usefixtures("_reset_slots")
 def test_on_zero_gpu_calls_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call gets a GPU of its own: six are at work together, and each of them waits for the other five; a ninth would wait."""
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")

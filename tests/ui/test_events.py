@@ -39,7 +39,7 @@ def page() -> gr.Blocks:
     return made
 
 
-def asked(page: gr.Blocks, values: list[Any]) -> Any:
+def run_event(page: gr.Blocks, values: list[Any]) -> Any:
     """The answer to the event."""
     return asyncio.run(page.process_api(page.fns[0], values))["data"]
 
@@ -95,24 +95,24 @@ def test_the_signature_of_a_component_is_read_once(monkeypatch: pytest.MonkeyPat
 
 def test_an_event_answers(page: gr.Blocks) -> None:
     """With the values of its fields."""
-    assert asked(page, [0, "a", ""]) == ["a"]
+    assert run_event(page, [0, "a", ""]) == ["a"]
 
 
 @pytest.mark.parametrize("values", [[], [0, "a"], ["many", "a", ""], [0, "c", ""], [{}, "a", ""]], ids=repr)
 def test_values_of_another_page_are_refused(page: gr.Blocks, values: list[Any]) -> None:
     """Too few, of another type, or no choice of the field; none of them is repeated."""
     with pytest.raises(gr.Error) as refused:
-        asked(page, values)
+        run_event(page, values)
     assert (refused.value.message, refused.value.title, refused.value.print_exception) == (NOTES["outdated"], "invalid_input", False)
 
 
 def test_a_refusal_keeps_its_words_and_a_failure_gets_ours(page: gr.Blocks, caplog: pytest.LogCaptureFixture) -> None:
     """What failed is logged without what the visitor typed."""
     with pytest.raises(gr.Error) as refused:
-        asked(page, [1, "a", SECRET])
+        run_event(page, [1, "a", SECRET])
     assert (refused.value.message, refused.value.title) == ("Nobody knows it. Accepted: 7B.", "unknown_model")
     with caplog.at_level(logging.INFO), pytest.raises(gr.Error) as failed:
-        asked(page, [2, "a", SECRET])
+        run_event(page, [2, "a", SECRET])
     assert (failed.value.message, failed.value.title) == (FAILED, "internal")
     assert "died of (what the caller sent)" in caplog.text
     assert SECRET not in caplog.text

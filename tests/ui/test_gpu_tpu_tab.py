@@ -16,19 +16,21 @@ from lib.ui.gpu_tpu_tab import asked_arguments, gpu_tpu_markup
 from lib.ui.space_actions import tpu_link
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
-asked = partial(page_values.fill_form, "tpu")
-DEFAULTS = asked()
+fill_form = partial(page_values.fill_form, "tpu")
+DEFAULTS = fill_form()
 
 
 @pytest.mark.parametrize("model", [LLAMA, "", "7B", "openai/whisper-large-v3", "{not a config"])
-def test_every_output_has_a_value(whole: Services, model: str) -> None:
+def test_every_output_has_a_value(real_app: Services, model: str) -> None:
     """With a model, without one, with one that no slice runs, and with nonsense."""
-    assert len(gpu_tpu_markup(whole, model, DEFAULTS).updates()) == 5
+    assert len(gpu_tpu_markup(real_app, model, DEFAULTS).updates()) == 5
 
 
 def test_the_form_becomes_the_flags_of_the_api() -> None:
     """Ticks are flags, shapes are one of three, an emptied number is its default."""
-    sent = asked_arguments(asked(places=["on_gcp", "regulated"], traits=["latency_sensitive"], shapes="buckets", chips=None, claim="yes"))
+    sent = asked_arguments(
+        fill_form(places=["on_gcp", "regulated"], traits=["latency_sensitive"], shapes="buckets", chips=None, claim="yes")
+    )
     flags = {"on_gcp", "regulated", "latency_sensitive", "shape_changes", "torchtpu_claim"}
     assert {name for name, value in sent.items() if value is True} == flags
     assert sent["chips_at_scale"] == 0
@@ -37,31 +39,31 @@ def test_the_form_becomes_the_flags_of_the_api() -> None:
 
 def test_the_workload_says_what_the_form_leaves_open() -> None:
     """Context, concurrency and precision are those of the page; a precision that the form states goes first."""
-    sent = asked_arguments(asked(context=9000, concurrency=3, precision="fp8"))
+    sent = asked_arguments(fill_form(context=9000, concurrency=3, precision="fp8"))
     assert (sent["context_tokens"], sent["concurrency"], sent["precision"]) == (9000, 3, "fp8")
-    assert asked_arguments(asked(precision="fp8", needs="fp64"))["precision"] == "fp64"
-    assert asked_arguments(asked(precision="gguf:Q4_K_M"))["precision"] == "auto"
+    assert asked_arguments(fill_form(precision="fp8", needs="fp64"))["precision"] == "fp64"
+    assert asked_arguments(fill_form(precision="gguf:Q4_K_M"))["precision"] == "auto"
 
 
 @pytest.mark.parametrize("field", [field for field in ask.GPU_TPU if field.choices], ids=lambda field: field.name)
-def test_every_choice_is_one_that_the_api_takes(whole: Services, field: ask.Field) -> None:
+def test_every_choice_is_one_that_the_api_takes(real_app: Services, field: ask.Field) -> None:
     """No word of the form is refused."""
     for choice in field.choices:
         value = [choice] if isinstance(field.default, list) else choice
-        whole.compare_gpu_tpu("", **asked_arguments(asked(**{field.name: value})))
+        real_app.compare_gpu_tpu("", **asked_arguments(fill_form(**{field.name: value})))
 
 
-def test_a_constraint_is_told_apart(whole: Services) -> None:
+def test_a_constraint_is_told_apart(real_app: Services) -> None:
     """In one's own data centre: a GPU, by a constraint, whatever else speaks for a TPU."""
-    shown = gpu_tpu_markup(whole, LLAMA, asked(places=["on_prem"], framework="jax", chips=512))
+    shown = gpu_tpu_markup(real_app, LLAMA, fill_form(places=["on_prem"], framework="jax", chips=512))
     assert "Choose a GPU" in shown.verdict
     assert "1 constraint that no TPU meets" in shown.verdict
     assert "<strong>constraint</strong>" in shown.verdict
 
 
-def test_options_regions_and_retired_tiers_are_there(whole: Services) -> None:
+def test_options_regions_and_retired_tiers_are_there(real_app: Services) -> None:
     """Slices beside GPU offers, prices by region, and the tiers that are gone with their last price and successor."""
-    shown = gpu_tpu_markup(whole, LLAMA, asked(commitment="spot", claim="yes"))
+    shown = gpu_tpu_markup(real_app, LLAMA, fill_form(commitment="spot", claim="yes"))
     for text in ("v6e-1", "TPU prices: us-central1, spot", "$0.54", "europe-west4", "what if:", "int8-channel with vllm-tpu"):
         assert text in shown.options
     for text in ("Chips needed", "v5e-2x2", "$1.375", "$5.50", "2025-04-02", "v5litepod-4", "gcp-tpu-2x4", "$9.50"):
@@ -69,18 +71,18 @@ def test_options_regions_and_retired_tiers_are_there(whole: Services) -> None:
     assert "vllm serve" in shown.recipes
 
 
-def test_what_comes_from_outside_is_escaped(whole: Services) -> None:
+def test_what_comes_from_outside_is_escaped(real_app: Services) -> None:
     """A model that is markup stays text."""
-    assert "<script>" not in "".join(gpu_tpu_markup(whole, "<script>alert(1)</script>/x", DEFAULTS).updates())
+    assert "<script>" not in "".join(gpu_tpu_markup(real_app, "<script>alert(1)</script>/x", DEFAULTS).updates())
 
 
-def test_a_link_repeats_the_question(whole: Services) -> None:
+def test_a_link_repeats_the_question(real_app: Services) -> None:
     """The page that a link opens has its values in the form, and the tab answers."""
-    values = asked(framework="jax", places=["on_gcp", "multi_cloud"], chips=256, region="europe-west4")
+    values = fill_form(framework="jax", places=["on_gcp", "multi_cloud"], chips=256, region="europe-west4")
     query = workload.link_query("tpu", LLAMA, page_values.fields_of("tpu"), values)
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1:]).items()}
-    opened = page.answer_link(whole, params)
+    opened = page.answer_link(real_app, params)
     every = dict(zip([field.name for field in ask.ALL_FIELDS], opened[2 : 2 + len(ask.ALL_FIELDS)], strict=True))
     assert [every[field.name] for field in page_values.fields_of("tpu")][1:] == values[1:]
     assert opened[0]["selected"] == "tpu"

@@ -20,7 +20,7 @@ RECOMMEND = page_values.fill_form("recommend")
 MEMORY = page_values.fill_form("memory")
 
 
-def _opened(services: Any, **params: str) -> dict[str, Any]:
+def _open_link(services: Any, **params: str) -> dict[str, Any]:
     """What opening a link fills in: the fields by their names in a link."""
     values = page.answer_link(services, params)
     return dict(zip([field.name for field in ask.ALL_FIELDS], values[2 : 2 + len(ask.ALL_FIELDS)], strict=True))
@@ -44,7 +44,7 @@ def test_a_link_sets_the_tab_and_every_field(services: Any) -> None:
     """A link carries the workload and the fields of the tab; another tab than the first asks when it is shown."""
     tab, model, *_ = page.answer_link(services, {"tab": "memory", "model": "openai-community/gpt2", "context": "8192"})
     assert (tab["selected"], model) == ("memory", "openai-community/gpt2")
-    opened = _opened(services, tab="memory", context="8192", concurrency="2", kv="fp8", hardware="spaces:l4x1")
+    opened = _open_link(services, tab="memory", context="8192", concurrency="2", kv="fp8", hardware="spaces:l4x1")
     assert opened["context"]["value"] == 8192
     assert (opened["concurrency"], opened["kv"], opened["hardware"]) == (2, "fp8", "spaces:l4x1")
     assert services.asked == []
@@ -63,48 +63,50 @@ def test_a_broken_link_says_what_was_not_used(services: Any) -> None:
     assert any("context, concurrency" in value for value in values if isinstance(value, str))
 
 
-def test_pictures_are_asked_for_sizes_and_text_for_a_context(whole: Services) -> None:
+def test_pictures_are_asked_for_sizes_and_text_for_a_context(real_app: Services) -> None:
     """Sizes and steps are shown for a pipeline, frames where it makes clips; another model sets them back, and a link cannot hide them."""
     sdxl, wan, text = "stabilityai/stable-diffusion-xl-base-1.0", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "Qwen/Qwen3-0.6B"
     for model, shown in ((sdxl, [True, True, False]), (wan, [True, True, True]), (text, [False, False, False])):
-        changed = page.model_changed(whole, model, "", 4096)
+        changed = page.model_changed(real_app, model, "", 4096)
         boxes = dict(zip(("offload", "kv", *ask.FIELDS_BY_MEDIUM), (row["visible"] for row in changed[3 : -page.SET]), strict=True))
         assert [boxes[name] for name in ("offload", "pictures", "clips")] == shown
         assert {boxes[name] for name in ("kv", "context", "prompt", "answer")} == {not shown[0]}
         of_media = dict(zip(page.OF_MEDIA, changed[-page.SET :], strict=False))
         assert (of_media["width"] == 0, of_media["guidance"] == "auto", of_media["frames"] == 0) == tuple(not one for one in shown)
     sizes = {"width": "512", "height": "512", "denoising": "20"}
-    assert [_opened(whole, model=sdxl, **sizes)[name] for name in sizes] == [512, 512, 20]
-    assert [_opened(whole, model=text, **sizes)[name] for name in sizes] == [0, 0, 0]
-    assert any("width, height, denoising" in value for value in page.answer_link(whole, {"model": text, **sizes}) if isinstance(value, str))
+    assert [_open_link(real_app, model=sdxl, **sizes)[name] for name in sizes] == [512, 512, 20]
+    assert [_open_link(real_app, model=text, **sizes)[name] for name in sizes] == [0, 0, 0]
+    assert any(
+        "width, height, denoising" in value for value in page.answer_link(real_app, {"model": text, **sizes}) if isinstance(value, str)
+    )
 
 
-def test_sizes_of_pictures_count_in_memory_cost_and_recommendation(whole: Services) -> None:
+def test_sizes_of_pictures_count_in_memory_cost_and_recommendation(real_app: Services) -> None:
     """A quarter of the pixels in 20 steps takes less memory, and a picture costs less."""
     model = "stabilityai/stable-diffusion-xl-base-1.0"
     small = {"width": 512, "height": 512, "denoising": 20}
     here = {"hardware": "spaces:l4x1", "beside": ["spaces"]}
     for answer in (
-        lambda **asked: memory_tab.memory_markup(whole, model, page_values.fill_form("memory", **asked)).need,
-        lambda **asked: cost_tab.cost_markup(whole, model, page_values.fill_form("cost", **here, **asked)).bill,
-        lambda **asked: recommend_tab.recommend_markup(whole, model, page_values.fill_form("recommend", **asked)).pick,
+        lambda **asked: memory_tab.memory_markup(real_app, model, page_values.fill_form("memory", **asked)).need,
+        lambda **asked: cost_tab.cost_markup(real_app, model, page_values.fill_form("cost", **here, **asked)).bill,
+        lambda **asked: recommend_tab.recommend_markup(real_app, model, page_values.fill_form("recommend", **asked)).pick,
     ):
         usual, less = answer(), answer(**small)
         assert 'role="alert"' not in usual + less
         assert usual != less
-    assert "Per picture or clip" in cost_tab.cost_markup(whole, model, page_values.fill_form("cost", **here, **small)).bill
+    assert "Per picture or clip" in cost_tab.cost_markup(real_app, model, page_values.fill_form("cost", **here, **small)).bill
 
 
-def test_images_and_sound_are_asked_of_models_that_take_them(whole: Services) -> None:
+def test_images_and_sound_are_asked_of_models_that_take_them(real_app: Services) -> None:
     """The row is shown for such a model alone; another one is asked without either, and the two pictures stand in the answer."""
     cases = (("Qwen/Qwen2.5-VL-7B-Instruct", [True, False]), ("openai/whisper-tiny", [False, True]), ("Qwen/Qwen3-0.6B", [False, False]))
     for model, taken in cases:
-        changed = page.model_changed(whole, model, "", 4096)
+        changed = page.model_changed(real_app, model, "", 4096)
         boxes = dict(zip(ask.FIELDS_BY_MEDIUM, (row["visible"] for row in changed[5 : -page.SET]), strict=True))
         images, sound = (dict(zip(page.OF_MEDIA, changed[-page.SET :], strict=False))[name] for name in ("images", "sound"))
         assert [boxes["images"], boxes["sound"]] == taken
         assert [value != 0 for value in (images, sound)] == taken
-    answers = [memory_tab.memory_markup(whole, "Qwen/Qwen2.5-VL-7B-Instruct", page_values.fill_form("memory", images=n)) for n in (0, 2)]
+    answers = [memory_tab.memory_markup(real_app, "Qwen/Qwen2.5-VL-7B-Instruct", page_values.fill_form("memory", images=n)) for n in (0, 2)]
     assert "2, of 1,369 tokens each" in answers[1].explain
     assert "of 1,369 tokens" not in answers[0].explain
 
@@ -152,7 +154,7 @@ def test_the_context_slider_holds_its_own_value(limit: int, value: int | None) -
 @pytest.mark.parametrize("context", ["100", "500000"])
 def test_a_link_to_a_refused_model_leaves_the_sliders_usable(services: Any, context: str) -> None:
     """The model can be corrected afterwards: the sliders hold what the link asked for."""
-    slider = _opened(services, model="", context=context)["context"]
+    slider = _open_link(services, model="", context=context)["context"]
     assert slider["minimum"] <= slider["value"] == int(context) <= slider["maximum"]
 
 
@@ -223,16 +225,16 @@ def test_suggestions_do_without_the_hub() -> None:
     assert model_field.suggestions(FakeServices(), '{"model_type"') == []
 
 
-def test_every_output_has_a_value(services: Any, whole: Services) -> None:
+def test_every_output_has_a_value(services: Any, real_app: Services) -> None:
     """Each event returns exactly one value for each component it fills."""
-    filled = {fn.api_name: len(fn.outputs) for fn in page.build_page(whole).fns.values()}
+    filled = {fn.api_name: len(fn.outputs) for fn in page.build_page(real_app).fns.values()}
     assert len(page.answer_link(services, {})) == len(page.answer_link(services, {"tab": "cost"})) == filled["page_opened"]
     for model in (LLAMA, "no/such", ""):
         assert len(page.model_changed(services, model, "", 4096)) == filled["model_changed"] == filled["model_named"]
     assert len(recommend_tab.recommend_markup(services, LLAMA, RECOMMEND).updates()) == filled["recommend_changed"]
-    assert len(recommend_tab.front_updates(whole, LLAMA, RECOMMEND)) == filled["front_drawn"]
-    assert len(memory_tab.memory_markup(whole, LLAMA, MEMORY).updates()) == filled["memory_changed"]
-    head, figure, table = memory_tab.curve_updates(whole, LLAMA, 131_072, MEMORY)
+    assert len(recommend_tab.front_updates(real_app, LLAMA, RECOMMEND)) == filled["front_drawn"]
+    assert len(memory_tab.memory_markup(real_app, LLAMA, MEMORY).updates()) == filled["memory_changed"]
+    head, figure, table = memory_tab.curve_updates(real_app, LLAMA, 131_072, MEMORY)
     assert figure is not None
     assert "4,096" in table
     assert "Cache" in head

@@ -119,7 +119,7 @@ def test_stop_ends_the_run() -> None:
 def test_every_output_has_a_value() -> None:
     """One value for each component, in every scene."""
     with gr.Blocks():
-        view = live_tab.build(real())
+        view = live_tab.build(make_services())
     assert {len(scene.updates()) for scene in talk(FakeServices(*ANSWER))} == {len(view.chat.outputs())}
     assert len(events.RunScene().updates()) == len(view.measure.outputs())
     assert len(events.RunScene().updates()) == len(view.heartbeat.outputs())
@@ -260,7 +260,7 @@ def test_where_it_runs_is_looked_at_when_it_is_asked(monkeypatch: pytest.MonkeyP
     assert "takes 1.5 s of your own daily quota" in live_tab.device_markup(load(), lambda _: device)
 
 
-def real() -> Services:
+def make_services() -> Services:
     """The services as the app has them; a router that says nothing."""
     unasked = ProviderOffers(status="unknown", reason="Not asked.")
     return Services(App(catalog=load, models=Models(), search=lambda _: (), providers=lambda _: unasked))
@@ -268,7 +268,7 @@ def real() -> Services:
 
 def test_runs_wait_with_the_public_endpoints() -> None:
     """One at a time: an event of the page and the endpoint of the same work share a slot, and no event is public."""
-    services = real()
+    services = make_services()
     events = {str(fn.api_name): fn for fn in build_page(services).fns.values()}
     asked = endpoints(services)
     for name, endpoint in (("chat_said", "chat"), ("measure_run", "measure"), ("heartbeat_run", "heartbeat")):

@@ -23,22 +23,22 @@ def _box(services: Services, model: str, **asked: object) -> str:
     )
 
 
-def test_each_row_is_an_answer_about_memory(whole: Services) -> None:
+def test_each_row_is_an_answer_about_memory(real_app: Services) -> None:
     """As many tiers hold a precision as /estimate_memory says, and the one in use is marked once."""
-    shown = _box(whole, LLAMA, engine="vllm", precision="bf16", hardware="spaces:l40sx1")
+    shown = _box(real_app, LLAMA, engine="vllm", precision="bf16", hardware="spaces:l40sx1")
     rows = re.findall(r'<tr role="row">(<th role="rowheader".*?)</tr>', shown)
     assert len(rows) == len(list_formats("vllm"))
     assert shown.count("in use") == 1
-    answer = whole.estimate_memory(LLAMA, precision="awq-4", engine="vllm")
+    answer = real_app.estimate_memory(LLAMA, precision="awq-4", engine="vllm")
     awq = next(row for row in rows if ">awq-4<" in row)
     assert f"{sum(fit['fits'] for fit in answer['fits'])} of {len(answer['fits'])}" in awq
     assert "precision=awq-4" in awq
 
 
-def test_what_cannot_be_asked_is_a_sentence(whole: Services) -> None:
+def test_what_cannot_be_asked_is_a_sentence(real_app: Services) -> None:
     """No model, and a model that nobody knows."""
-    assert NOTES["name_model:precisions"] in _box(whole, "")
-    assert "No estimates by precision." in _box(whole, "no such model")
+    assert NOTES["name_model:precisions"] in _box(real_app, "")
+    assert "No estimates by precision." in _box(real_app, "no such model")
 
 
 @pytest.mark.parametrize("engine", ["transformers", "vllm", "tgi", "llama.cpp"])
@@ -52,19 +52,19 @@ def test_an_engine_is_offered_what_it_loads(engine: str) -> None:
 MEMORY = page_values.fill_form("memory")
 
 
-def test_the_box_answers_for_the_questions_of_the_tab(whole: Services) -> None:
+def test_the_box_answers_for_the_questions_of_the_tab(real_app: Services) -> None:
     """The figures of /solve, with the context of the tab; a refusal and a missing model become sentences."""
-    ranked = whole.recommend(LLAMA)["ranked"]
+    ranked = real_app.recommend(LLAMA)["ranked"]
     runs = next({"engine": one["engine"], "precision": one["precision"]} for one in ranked if one["hardware"] == "l4x1")
-    answer = whole.solve(LLAMA, "l4x1", context_tokens=4096, max_ttft_s=2, **runs)
-    shown = solve_html(whole, LLAMA, ["spaces:l4x1", 2, 0], MEMORY)
+    answer = real_app.solve(LLAMA, "l4x1", context_tokens=4096, max_ttft_s=2, **runs)
+    shown = solve_html(real_app, LLAMA, ["spaces:l4x1", 2, 0], MEMORY)
     assert f"{answer['longest_context']['value']:,} tokens" in shown
     assert all(way["effect"] in shown for way in answer["memory_savings"])
-    long = whole.solve(LLAMA, "l4x1", context_tokens=4096, output_tokens=1000, **runs)
+    long = real_app.solve(LLAMA, "l4x1", context_tokens=4096, output_tokens=1000, **runs)
     assert f"at full length · {seconds(long['ttft_s'])} to the first token" in solve_html(
-        whole, LLAMA, ["spaces:l4x1", 0, 0], page_values.fill_form("memory", answer=1000)
+        real_app, LLAMA, ["spaces:l4x1", 0, 0], page_values.fill_form("memory", answer=1000)
     )
-    assert NOTES["name_model:solve"] in solve_html(whole, "", ["spaces:l4x1", 0, 0], MEMORY)
-    assert "There is no hardware called" in solve_html(whole, LLAMA, ["nowhere", 0, 0], MEMORY)
-    assert "RTX 4090" in solve_html(whole, LLAMA, ["RTX-4090", None, None], MEMORY)
-    assert NOTES["only_inference:solve"] in solve_html(whole, LLAMA, ["spaces:l4x1", 0, 0], page_values.fill_form("memory", mode="lora"))
+    assert NOTES["name_model:solve"] in solve_html(real_app, "", ["spaces:l4x1", 0, 0], MEMORY)
+    assert "There is no hardware called" in solve_html(real_app, LLAMA, ["nowhere", 0, 0], MEMORY)
+    assert "RTX 4090" in solve_html(real_app, LLAMA, ["RTX-4090", None, None], MEMORY)
+    assert NOTES["only_inference:solve"] in solve_html(real_app, LLAMA, ["spaces:l4x1", 0, 0], page_values.fill_form("memory", mode="lora"))

@@ -81,10 +81,10 @@ class FakeAccount:
 
 
 @pytest.fixture
-def services(whole: Services, monkeypatch: pytest.MonkeyPatch) -> Any:
+def services(real_app: Services, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Those with an account that is recorded."""
-    monkeypatch.setattr(whole, "account", FakeAccount())
-    return whole
+    monkeypatch.setattr(real_app, "account", FakeAccount())
+    return real_app
 
 
 def test_looking_needs_no_token(services: Any) -> None:
@@ -143,9 +143,9 @@ def test_only_a_tier_of_a_space_is_handed_on(services: Any, monkeypatch: pytest.
     assert space_tab.size_markup(services, "ada/chat", "", QUESTION, None).tier == tier
 
 
-def test_the_tiers_are_those_of_today(whole: Services) -> None:
+def test_the_tiers_are_those_of_today(real_app: Services) -> None:
     """Each once and priced, none that was withdrawn, and ZeroGPU as one."""
-    shown = space_tab.tier_choices(whole)
+    shown = space_tab.tier_choices(real_app)
     ids = [value for _, value in shown]
     assert len(ids) == len(set(ids))
     assert {"cpu-basic", "l4x1", "zero-a10g"} <= set(ids)
@@ -299,11 +299,11 @@ def test_the_button_stands_where_it_can_work(monkeypatch: pytest.MonkeyPatch, en
     assert account.can_sign_in() is there
 
 
-def test_the_page_builds_without_a_sign_in(whole: Services) -> None:
+def test_the_page_builds_without_a_sign_in(real_app: Services) -> None:
     """Offline there is only the field for a token: a password field with no value, and no event of the tab is public."""
     from lib.ui.page import build_page  # noqa: PLC0415
 
-    page = build_page(whole)
+    page = build_page(real_app)
     assert not any(isinstance(block, gr.LoginButton) for block in page.blocks.values())
     (field,) = (block for block in page.blocks.values() if getattr(block, "elem_id", None) == "token")
     assert (field.type, field.value) == ("password", None)
@@ -346,15 +346,15 @@ def test_where_actions_are_switched_off_the_page_hides_them() -> None:
     assert "Changing one is switched off" in json.dumps(page.config, default=str)
 
 
-def test_the_files_of_the_pick(whole: Services) -> None:
+def test_the_files_of_the_pick(real_app: Services) -> None:
     """Both files with a button each and dated sources; a framework that the pick's platform does not run is a sentence."""
     asked = QUESTION
-    code = recommend_tab.setup_html(whole, "Qwen/Qwen3-8B", "pytorch", asked)
+    code = recommend_tab.setup_html(real_app, "Qwen/Qwen3-8B", "pytorch", asked)
     assert code.count("data-copy=") == 3
     assert "app.py" in code
     assert "python_version" in code
     assert "<time>2026-" in code
-    assert NOTES["name_model:code"] in recommend_tab.setup_html(whole, "", "pytorch", asked)
-    refused = recommend_tab.setup_html(whole, "Qwen/Qwen3-8B", "nonsense", asked)
+    assert NOTES["name_model:code"] in recommend_tab.setup_html(real_app, "", "pytorch", asked)
+    refused = recommend_tab.setup_html(real_app, "Qwen/Qwen3-8B", "nonsense", asked)
     assert 'role="alert"' in refused
     assert "pytorch" in refused

@@ -22,77 +22,77 @@ from lib.ui.traffic_tab import TrafficScene, latency_html, traffic_arguments, tr
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 NOTHING: list[Any] = [0, 0, 0, 0, 0, 0, 1, ""]
-asked = partial(page_values.fill_form, "traffic")
-DEFAULTS = asked()
+fill_form = partial(page_values.fill_form, "traffic")
+DEFAULTS = fill_form()
 
 
-def last(scenes: list[TrafficScene], name: str) -> Any:
+def last_value(scenes: list[TrafficScene], name: str) -> Any:
     """What a field shows in the end."""
     return next(value for scene in reversed(scenes) if (value := getattr(scene, name)) is not None)
 
 
-def test_a_run_shows_the_simulation_then_loads_then_tiers(whole: Services) -> None:
+def test_a_run_shows_the_simulation_then_loads_then_tiers(real_app: Services) -> None:
     """Scene by scene, with progress, the chart growing; at the end nothing is busy any more."""
-    scenes = list(traffic_scenes(whole, LLAMA, asked(hardware="spaces:l4x1", duration=60.0), "ttft"))
+    scenes = list(traffic_scenes(real_app, LLAMA, fill_form(hardware="spaces:l4x1", duration=60.0), "ttft"))
     assert all(len(scene.updates()) == 10 for scene in scenes)
     assert [scene.busy for scene in scenes] == [True] * (len(scenes) - 1) + [False]
     drawn = [scene.loads["done"] for scene in scenes if scene.loads is not None]
     assert len(drawn) > 10
-    card = last(scenes, "card")
+    card = last_value(scenes, "card")
     assert "to the first token at p99" in card
     assert "continuous batching" in card
-    assert "Continuous" in last(scenes, "table")
-    assert "cheapest first" in last(scenes, "needs")
-    assert "steps_predicted" not in last(scenes, "notes")
+    assert "Continuous" in last_value(scenes, "table")
+    assert "cheapest first" in last_value(scenes, "needs")
+    assert "steps_predicted" not in last_value(scenes, "notes")
     rows = list(csv.DictReader(io.StringIO(unquote(re.search(r'href="data:text/csv[^,]*,([^"]+)"', card)[1].replace("&amp;", "&")))))  # type: ignore[index]
     assert {row["policy"] for row in rows} == set(POLICY_NAMES)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_every_measure_is_drawn_for_every_policy(whole: Services, measure: str) -> None:
+def test_every_measure_is_drawn_for_every_policy(real_app: Services, measure: str) -> None:
     """Three lines, each with all loads."""
-    *_, answer = whole.stream_loads(LLAMA, "l4x1", max_batch_size=8)
+    *_, answer = real_app.stream_loads(LLAMA, "l4x1", max_batch_size=8)
     figure = draw_loads(answer, measure, 0.5)
     assert [len(line.x) for line in figure.data] == [answer["total"] // 3] * 3
     assert len(figure.layout.shapes) == 1
 
 
-def test_points_without_a_steady_part_are_hollow_and_explained(whole: Services) -> None:
+def test_points_without_a_steady_part_are_hollow_and_explained(real_app: Services) -> None:
     """In the plot, in the table and in a sentence; with small batches there is nothing to say."""
-    *_, answer = whole.stream_loads(LLAMA, "a100-large", max_batch_size=512)
+    *_, answer = real_app.stream_loads(LLAMA, "a100-large", max_batch_size=512)
     static = draw_loads(answer, "price", 0.5).data[0]
     assert "circle-open" in static.marker.symbol
     assert static.marker.symbol[0] == "circle"
     shown = loads_table(answer)
     assert "count the whole run" in shown
     assert "<small>whole run</small>" in shown
-    *_, answer = whole.stream_loads(LLAMA, "a100-large", max_batch_size=8)
+    *_, answer = real_app.stream_loads(LLAMA, "a100-large", max_batch_size=8)
     assert "whole run" not in loads_table(answer)
 
 
-def test_what_is_refused_is_said_and_ends_the_run(whole: Services) -> None:
+def test_what_is_refused_is_said_and_ends_the_run(real_app: Services) -> None:
     """Hardware that is too small, too much work, no model."""
     for values, text in (
-        (asked(hardware="spaces:t4-small"), "leaves nothing"),
-        (asked(rate=9999.0, duration=9999.0), "too much to simulate"),
+        (fill_form(hardware="spaces:t4-small"), "leaves nothing"),
+        (fill_form(rate=9999.0, duration=9999.0), "too much to simulate"),
     ):
-        scene = list(traffic_scenes(whole, LLAMA, values, "ttft"))[-1]
+        scene = list(traffic_scenes(real_app, LLAMA, values, "ttft"))[-1]
         assert 'role="alert"' in scene.status
         assert text in scene.status
         assert not scene.busy
-    (only,) = traffic_scenes(whole, "", DEFAULTS, "ttft")
+    (only,) = traffic_scenes(real_app, "", DEFAULTS, "ttft")
     assert "Name a model" in only.status
 
 
-def test_the_form_becomes_arguments_of_the_api(whole: Services) -> None:
+def test_the_form_becomes_arguments_of_the_api(real_app: Services) -> None:
     """An emptied number is its default; clients and a trace only count where they are asked for; auto is a paid Space that holds it."""
-    sent = traffic_arguments(whole, LLAMA, asked(rate=None, clients=9, trace="1\n2"))
+    sent = traffic_arguments(real_app, LLAMA, fill_form(rate=None, clients=9, trace="1\n2"))
     assert (sent["requests_per_s"], sent["clients"], sent["trace"]) == (1.0, 0, "")
     assert (sent["engine"], sent["prompt_tokens"], sent["output_tokens"]) == ("vllm", 512, 256)
-    assert traffic_arguments(whole, LLAMA, asked(arrivals="closed", clients=9))["clients"] == 9
-    assert traffic_arguments(whole, LLAMA, asked(engine="transformers", hardware="jobs:l4x1"))["engine"] == "transformers"
+    assert traffic_arguments(real_app, LLAMA, fill_form(arrivals="closed", clients=9))["clients"] == 9
+    assert traffic_arguments(real_app, LLAMA, fill_form(engine="transformers", hardware="jobs:l4x1"))["engine"] == "transformers"
     assert sent["hardware"].startswith("spaces:")
-    whole.simulate_batching(LLAMA, **{**sent, "duration_s": 20})
+    real_app.simulate_batching(LLAMA, **{**sent, "duration_s": 20})
 
 
 def test_the_words_are_those_of_the_api() -> None:
@@ -102,25 +102,25 @@ def test_the_words_are_those_of_the_api() -> None:
     assert {value for _, value in ask.MEASURE_WORDS} == set(MEASURES)
 
 
-def test_where_the_latency_goes_follows_times_and_texts(whole: Services) -> None:
+def test_where_the_latency_goes_follows_times_and_texts(real_app: Services) -> None:
     """The dominant part as a headline, the parts as a table; a pasted text that cannot be read is refused in a sentence."""
-    shown = latency_html(whole, LLAMA, asked(hardware="spaces:l4x1"), [0, 0, 0, 400, 60, 0, 1, ""])
+    shown = latency_html(real_app, LLAMA, fill_form(hardware="spaces:l4x1"), [0, 0, 0, 400, 60, 0, 1, ""])
     assert "Decode, the other tokens takes the most" in shown
     assert "Smaller formats" in shown
-    assert "Nothing measured yet" in latency_html(whole, LLAMA, asked(hardware="spaces:l4x1"), NOTHING)
-    assert 'role="alert"' in latency_html(whole, LLAMA, DEFAULTS, [*NOTHING[:-1], "<script>alert(1)</script>"])
-    assert "<script>" not in latency_html(whole, LLAMA, DEFAULTS, [*NOTHING[:-1], "<script>alert(1)</script>"])
-    assert "Name a model" in latency_html(whole, "", DEFAULTS, NOTHING)
+    assert "Nothing measured yet" in latency_html(real_app, LLAMA, fill_form(hardware="spaces:l4x1"), NOTHING)
+    assert 'role="alert"' in latency_html(real_app, LLAMA, DEFAULTS, [*NOTHING[:-1], "<script>alert(1)</script>"])
+    assert "<script>" not in latency_html(real_app, LLAMA, DEFAULTS, [*NOTHING[:-1], "<script>alert(1)</script>"])
+    assert "Name a model" in latency_html(real_app, "", DEFAULTS, NOTHING)
 
 
-def test_a_link_repeats_the_question(whole: Services) -> None:
+def test_a_link_repeats_the_question(real_app: Services) -> None:
     """The page that a link opens has its values in the form, recorded arrivals are no part of a link."""
-    values = asked(hardware="spaces:a100-large", policy="dynamic", rate=4.5, lengths="lognormal", machines=2)
-    scenes = traffic_scenes(whole, LLAMA, values, "ttft")
+    values = fill_form(hardware="spaces:a100-large", policy="dynamic", rate=4.5, lengths="lognormal", machines=2)
+    scenes = traffic_scenes(real_app, LLAMA, values, "ttft")
     card = next(scene.card for scene in scenes if scene.card)
     query = re.search(r'data-copy-link href="\?([^"]+)"', card)
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1].replace("&amp;", "&")).items()}
-    opened = page.answer_link(whole, params)
+    opened = page.answer_link(real_app, params)
     every = dict(zip([field.name for field in ask.ALL_FIELDS], opened[2 : 2 + len(ask.ALL_FIELDS)], strict=True))
     assert [every[field.name] for field in page_values.fields_of("traffic")][1:] == values[1:]

@@ -17,61 +17,61 @@ LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 DEFAULTS: list[Any] = [field.default for field in ask.TRAIN]
 
 
-def asked(**named: Any) -> list[Any]:
+def fill_form(**named: Any) -> list[Any]:
     """The defaults with some questions answered, by the name in a link."""
     return [named.get(field.name, field.default) for field in ask.TRAIN]
 
 
 @pytest.mark.parametrize("model", [LLAMA, "", "7B", "openai/whisper-large-v3", "{not a config"])
-def test_every_output_has_a_value(whole: Services, model: str) -> None:
+def test_every_output_has_a_value(real_app: Services, model: str) -> None:
     """With a model, without one, with one that has no loss over tokens, and with nonsense."""
-    assert len(train_markup(whole, model, DEFAULTS).updates()) == 4
+    assert len(train_markup(real_app, model, DEFAULTS).updates()) == 4
 
 
-def test_the_card_names_what_holds_the_memory(whole: Services) -> None:
+def test_the_card_names_what_holds_the_memory(real_app: Services) -> None:
     """Optimizer, master weights and gradients in full tuning; adapters with LoRA; hours, dollars and the script."""
-    full = train_markup(whole, LLAMA, asked(method="full"))
+    full = train_markup(real_app, LLAMA, fill_form(method="full"))
     for text in ("Optimizer", "Master weights", "Gradients", "the allocator reserves"):
         assert text in full.need
-    lora = train_markup(whole, LLAMA, DEFAULTS)
+    lora = train_markup(real_app, LLAMA, DEFAULTS)
     assert "Adapters" in lora.need
     assert "Fits" in lora.options
     assert "Ways to need less memory" in lora.options
     assert "hf jobs uv run" in lora.recipe
 
 
-def test_refusals_are_sentences(whole: Services) -> None:
+def test_refusals_are_sentences(real_app: Services) -> None:
     """Modules that the model lacks, an optimizer that the stack lacks, a model without a loss; markup stays text."""
-    assert "q_proj" in train_markup(whole, LLAMA, asked(modules="<b>c_attn</b>")).need
-    assert "<b>" not in train_markup(whole, LLAMA, asked(modules="<b>c_attn</b>")).need
-    assert "Accepted" in train_markup(whole, LLAMA, asked(optimizer="muon")).need
-    assert "no loss over tokens" in train_markup(whole, "openai/whisper-large-v3", DEFAULTS).need
+    assert "q_proj" in train_markup(real_app, LLAMA, fill_form(modules="<b>c_attn</b>")).need
+    assert "<b>" not in train_markup(real_app, LLAMA, fill_form(modules="<b>c_attn</b>")).need
+    assert "Accepted" in train_markup(real_app, LLAMA, fill_form(optimizer="muon")).need
+    assert "no loss over tokens" in train_markup(real_app, "openai/whisper-large-v3", DEFAULTS).need
 
 
 def test_the_form_becomes_arguments() -> None:
     """Emptied fields are their defaults; sharding means two GPUs at least, none means one."""
-    assert asked_arguments(asked(sharding="zero3"))["devices"] == 2
-    assert asked_arguments(asked(devices=4))["devices"] == 1
-    sent = asked_arguments(asked(rank=None, where=[], packing="no"))
+    assert asked_arguments(fill_form(sharding="zero3"))["devices"] == 2
+    assert asked_arguments(fill_form(devices=4))["devices"] == 1
+    sent = asked_arguments(fill_form(rank=None, where=[], packing="no"))
     assert (sent["rank"], sent["platforms"], sent["packing"]) == (16, "spaces,jobs", False)
 
 
 @pytest.mark.parametrize("field", [field for field in ask.TRAIN if field.choices], ids=lambda field: field.name)
-def test_every_choice_is_one_that_the_api_takes(whole: Services, field: ask.Field) -> None:
+def test_every_choice_is_one_that_the_api_takes(real_app: Services, field: ask.Field) -> None:
     """No word of the form is refused, with a stack that has it."""
     for choice in field.choices:
         value = [choice] if isinstance(field.default, list) else choice
         stack = "axolotl" if choice == "muon" else "trl"
-        whole.estimate_training(LLAMA, **asked_arguments(asked(**{"stack": stack, field.name: value})))
+        real_app.estimate_training(LLAMA, **asked_arguments(fill_form(**{"stack": stack, field.name: value})))
 
 
-def test_a_link_repeats_the_question(whole: Services) -> None:
+def test_a_link_repeats_the_question(real_app: Services) -> None:
     """The page that a link opens has its values in the form, and the tab answers."""
-    values = asked(method="qlora", sequence=4096, rank=64, modules="q_proj,v_proj")
+    values = fill_form(method="qlora", sequence=4096, rank=64, modules="q_proj,v_proj")
     query = workload.link_query("train", LLAMA, ask.TRAIN, values)
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1:]).items()}
-    opened = page.answer_link(whole, params)
+    opened = page.answer_link(real_app, params)
     every = dict(zip([field.name for field in ask.ALL_FIELDS], opened[2 : 2 + len(ask.ALL_FIELDS)], strict=True))
     assert [every[field.name] for field in ask.TRAIN] == values
 

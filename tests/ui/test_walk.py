@@ -42,73 +42,75 @@ def _values(tab: str, named: dict[str, Any], hardware: str) -> list[Value]:
     return page_values.fill_form(tab, hardware=hardware, **{name: value for name, value in named.items() if name in of_tab})
 
 
-def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(whole: Services, case: tuple[str, dict[str, Any]]) -> None:
+def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(real_app: Services, case: tuple[str, dict[str, Any]]) -> None:
     """Every eighth offer that qualifies, and the pick: the bill, the memory of the fullest device, the configuration, tokens per second."""
     model, named = case
     question = workload.recommend_arguments(_values("recommend", named, "auto"))
-    answer = whole.recommend(model, **question)
+    answer = real_app.recommend(model, **question)
     for entry in [answer["pick"], *answer["ranked"][::8]]:
         hardware = workload.entry_name(entry)
-        bill = cost_tab.cost_markup(whole, model, _values("cost", named, hardware)).bill
+        bill = cost_tab.cost_markup(real_app, model, _values("cost", named, hardware)).bill
         assert f'<span class="figure">{usd_per_month(entry["cost"]["total_usd_per_month"])}</span>' in bill
         assert f"{entry['precision']} with {entry['engine']}" in bill
         assert f"<dt>Per hour while it runs</dt><dd>{usd_per_hour(entry['cost']['usd_per_hour'])}</dd>" in bill
-        need = memory_tab.memory_markup(whole, model, _values("memory", named, hardware)).need
+        need = memory_tab.memory_markup(real_app, model, _values("memory", named, hardware)).need
         assert f'<span class="figure">{gib(entry["memory"]["per_device_bytes"])}</span>' in need
-        asked = memory_tab.memory_question(whole, model, _values("memory", named, hardware)).arguments
-        assert whole.estimate_memory(model, **asked)["per_device_bytes"] == entry["memory"]["per_device_bytes"]
-        priced = whole.outlook(model, **question, hardware=hardware, beside="spaces")["bill"]
+        asked = memory_tab.memory_question(real_app, model, _values("memory", named, hardware)).arguments
+        assert real_app.estimate_memory(model, **asked)["per_device_bytes"] == entry["memory"]["per_device_bytes"]
+        priced = real_app.outlook(model, **question, hardware=hardware, beside="spaces")["bill"]
         assert priced["total_usd_per_month"] == pytest.approx(entry["cost"]["total_usd_per_month"])
         assert priced["usd_per_million_output_tokens"] == pytest.approx(entry["cost"]["usd_per_million_output_tokens"])
 
 
-def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(whole: Services, case: tuple[str, dict[str, Any]]) -> None:
+def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(
+    real_app: Services, case: tuple[str, dict[str, Any]]
+) -> None:
     """Every eighth offer and the pick: *Memory* (limits) and *Cost* (compare) say what *Recommend* says of the same requests."""
     model, named = case
     question = workload.recommend_arguments(_values("recommend", named, "auto"))
-    answer = whole.recommend(model, **question)
+    answer = real_app.recommend(model, **question)
     for entry in [answer["pick"], *answer["ranked"][::8]]:
         speed, hardware = entry["speed"], workload.entry_name(entry)
         shape = {"precision": entry["precision"], "engine": entry["engine"], "concurrency": speed["concurrency"]}
         prompt, output = speed["prompt_tokens"], speed["output_tokens"]
         if model == PICTURES:  # both boxes ask about tokens
             with pytest.raises(AdvisorError, match="makes pictures"):
-                whole.solve(model, hardware, **shape)
+                real_app.solve(model, hardware, **shape)
             with pytest.raises(AdvisorError, match=r"no output tokens|not rented by the hour"):
-                whole.compare(model, {"hardware": hardware, **shape}, {"hardware": hardware, **shape})
+                real_app.compare(model, {"hardware": hardware, **shape}, {"hardware": hardware, **shape})
             sizes = {name: value for name, value in question.items() if name in {"width", "height", "steps"}}
-            assert whole.estimate_speed(model, entry["hardware"], **shape, **sizes)["ttft_s"] == pytest.approx(speed["request_s"])
+            assert real_app.estimate_speed(model, entry["hardware"], **shape, **sizes)["ttft_s"] == pytest.approx(speed["request_s"])
             continue
-        limits = whole.solve(model, hardware, context_tokens=prompt + output, output_tokens=output, **shape)
+        limits = real_app.solve(model, hardware, context_tokens=prompt + output, output_tokens=output, **shape)
         assert (limits["tokens_per_s"], limits["ttft_s"]) == pytest.approx((speed["decode_tokens_per_s"], speed["ttft_s"]))
         if entry["platform"] == "zerogpu":  # it is not rented by the hour, and the box does not offer it
             continue
         side = {"hardware": hardware, **shape}
         traffic = {name: question[name] for name in cost_tab.TRAFFIC if name in question}
-        compared = whole.compare(model, side, side, prompt_tokens=prompt, output_tokens=output, **traffic)["before"]
+        compared = real_app.compare(model, side, side, prompt_tokens=prompt, output_tokens=output, **traffic)["before"]
         assert compared["latency_p50_s"] == pytest.approx(speed["request_s"])
         assert compared["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
 
 
 @pytest.mark.parametrize(("model", "named"), WORKLOADS, ids=str)
-def test_boxes_and_gpu_or_tpu_show_an_offer_as_it_is_recommended(whole: Services, model: str, named: dict[str, Any]) -> None:
+def test_boxes_and_gpu_or_tpu_show_an_offer_as_it_is_recommended(real_app: Services, model: str, named: dict[str, Any]) -> None:
     """*Limits* and *Traffic* take its precision and engine, the roofline its step, *GPU or TPU* says its speed, price and configuration."""
     values = _values("recommend", {**named, "platforms": ["spaces", "endpoints", "jobs", "tpu"]}, "auto")
-    ranked = whole.recommend(model, **workload.recommend_arguments(values))["ranked"]
+    ranked = real_app.recommend(model, **workload.recommend_arguments(values))["ranked"]
     for entry in ranked[::12]:
         hardware, speed = workload.entry_name(entry), entry["speed"]
         if model == PICTURES:
             continue
-        limits = memory_boxes.solve_html(whole, model, [hardware, 0, 0], _values("memory", named, "auto"))
+        limits = memory_boxes.solve_html(real_app, model, [hardware, 0, 0], _values("memory", named, "auto"))
         assert f"{entry['engine']}, {entry['precision']}" in limits
-        asked = traffic_tab.traffic_arguments(whole, model, _values("traffic", named, hardware))
+        asked = traffic_tab.traffic_arguments(real_app, model, _values("traffic", named, hardware))
         assert asked["precision"] == entry["precision"] or entry["engine"] not in {asked["engine"], "vllm-tpu"}
-        roof, _ = recommend_tab.roofline_updates(whole, model, _values("recommend", named, hardware))
+        roof, _ = recommend_tab.roofline_updates(real_app, model, _values("recommend", named, hardware))
         if speed["concurrency"] == 1:  # among others a token also waits for their prompts to be read
             assert f"({1000 * speed['inter_token_s']:,.1f} ms)" in roof
-    tab = gpu_tpu_tab.gpu_tpu_markup(whole, model, _values("tpu", named, "auto")).options
+    tab = gpu_tpu_tab.gpu_tpu_markup(real_app, model, _values("tpu", named, "auto")).options
     rows = {row["hardware"] + row["platform"]: row for row in ranked}
-    options = whole.compare_gpu_tpu(model, **gpu_tpu_tab.asked_arguments(_values("tpu", named, "auto")))["options"]
+    options = real_app.compare_gpu_tpu(model, **gpu_tpu_tab.asked_arguments(_values("tpu", named, "auto")))["options"]
     same = [(one, rows[one["hardware"] + one["platform"]]) for one in options if one["hardware"] + one["platform"] in rows]
     same = [(one, row) for one, row in same if (one["precision"], one["engine"]) == (row["precision"], row["engine"])]
     assert same
@@ -124,123 +126,126 @@ def test_boxes_and_gpu_or_tpu_show_an_offer_as_it_is_recommended(whole: Services
 
 @pytest.mark.parametrize("requests", [50, 100, 160, 161, 2000])
 @pytest.mark.parametrize("account", ["free", "pro"])
-def test_cost_carries_on_zerogpu_what_recommend_does(whole: Services, account: str, requests: int) -> None:
+def test_cost_carries_on_zerogpu_what_recommend_does(real_app: Services, account: str, requests: int) -> None:
     """One limit on the visitors' quota: where it qualifies the way is free, where it does not the table says so."""
     named = {"account": account, "requests": requests, "beside": ["spaces", "zerogpu"]}
-    answer = whole.recommend(LLAMA, **workload.recommend_arguments(_values("recommend", named, "auto")))
+    answer = real_app.recommend(LLAMA, **workload.recommend_arguments(_values("recommend", named, "auto")))
     qualifies = any(one["hardware"] == "zero-a10g" for one in answer["ranked"])
     assert qualifies == (account == "pro" or requests <= 160)
     for hardware in ("spaces:l4x1", "zerogpu:zero-a10g"):
-        shown = cost_tab.cost_markup(whole, LLAMA, _values("cost", named, hardware))
+        shown = cost_tab.cost_markup(real_app, LLAMA, _values("cost", named, hardware))
         assert ("not at this traffic" in shown.ways) == (not qualifies and hardware.startswith("zerogpu"))
         if hardware.startswith("zerogpu"):
             assert ("Does not qualify" in shown.bill) == (not qualifies)
 
 
 @pytest.mark.parametrize("named", [WORKLOADS[0][1], WORKLOADS[2][1], {"context": 8192}], ids=str)
-def test_traffic_of_one_client_is_served_as_predicted(whole: Services, named: dict[str, Any]) -> None:
+def test_traffic_of_one_client_is_served_as_predicted(real_app: Services, named: dict[str, Any]) -> None:
     """A request after the other, nothing waits: the medians of *Traffic* are the TTFT and the TPOT of *Recommend*."""
-    ranked = whole.recommend(LLAMA, **workload.recommend_arguments(_values("recommend", named, "auto")))["ranked"]
+    ranked = real_app.recommend(LLAMA, **workload.recommend_arguments(_values("recommend", named, "auto")))["ranked"]
     entry = next(one for one in ranked if one["engine"] == "vllm" and one["accelerator"])
     speed = entry["speed"]
     shape = {name: speed[name] for name in ("prompt_tokens", "output_tokens")} | {"engine": "vllm", "precision": entry["precision"]}
     one = {"arrivals": "closed", "clients": 1, "max_batch_size": 1, "duration_s": 60}
-    served = whole.simulate_batching(LLAMA, workload.entry_name(entry), **shape, **one)
+    served = real_app.simulate_batching(LLAMA, workload.entry_name(entry), **shape, **one)
     assert speed["concurrency"] == 1
     assert served["ttft_p50_s"] == pytest.approx(speed["ttft_s"], rel=1e-3)
     assert served["tpot_p50_s"] == pytest.approx(speed["inter_token_s"], rel=1e-3)
 
 
-def test_without_named_hardware_every_tab_looks_at_the_pick(whole: Services, case: tuple[str, dict[str, Any]]) -> None:
+def test_without_named_hardware_every_tab_looks_at_the_pick(real_app: Services, case: tuple[str, dict[str, Any]]) -> None:
     """Cost bills it, Memory measures it."""
     model, named = case
-    pick = whole.recommend(model, **workload.recommend_arguments(_values("recommend", named, "auto")))["pick"]
-    assert f"<code>{pick['hardware']}</code>" in cost_tab.cost_markup(whole, model, _values("cost", named, "auto")).bill
+    pick = real_app.recommend(model, **workload.recommend_arguments(_values("recommend", named, "auto")))["pick"]
+    assert f"<code>{pick['hardware']}</code>" in cost_tab.cost_markup(real_app, model, _values("cost", named, "auto")).bill
     assert (
         f"as recommended for {escape(pick['name'])} ({pick['hardware']})"
-        in memory_tab.memory_markup(whole, model, _values("memory", named, "auto")).need
+        in memory_tab.memory_markup(real_app, model, _values("memory", named, "auto")).need
     )
 
 
 @pytest.mark.parametrize(("card", "cards", "name"), [("RTX-4090", 1, "RTX-4090"), ("RTX-3090", 2, "RTX-3090x2"), ("M4-16GB", 2, "M4-16GB")])
-def test_own_hardware_is_the_same_on_every_tab(whole: Services, card: str, cards: int, name: str) -> None:
+def test_own_hardware_is_the_same_on_every_tab(real_app: Services, card: str, cards: int, name: str) -> None:
     """Recommend, Memory, Cost, the roofline and Traffic look at the cards that the visitor owns; none of them has a price."""
     named = {"hardware": card, "cards": cards}
     question = workload.recommend_arguments(page_values.fill_form("recommend", **named))
-    runs = whole.recommend(LLAMA, **question, own_hardware=name)["own"]["runs_as"]
+    runs = real_app.recommend(LLAMA, **question, own_hardware=name)["own"]["runs_as"]
     assert (runs["platform"], runs["hardware"]) == ("own", name)
     speed, need = tokens_per_s(runs["speed"]["decode_tokens_per_s"]), gib(runs["memory"]["per_device_bytes"])
-    shown = recommend_tab.recommend_markup(whole, LLAMA, page_values.fill_form("recommend", **named)).pick
+    shown = recommend_tab.recommend_markup(real_app, LLAMA, page_values.fill_form("recommend", **named)).pick
     line = shown[: shown.index('class="card pick"')]
     assert f"On your {runs['name']}: fits, {speed}" in line
     assert "$" not in line
     assert f"tab=memory&amp;model=meta-llama%2FLlama-3.1-8B-Instruct&amp;hardware={card}" in line
-    memory = memory_tab.memory_markup(whole, LLAMA, page_values.fill_form("memory", **named))
+    memory = memory_tab.memory_markup(real_app, LLAMA, page_values.fill_form("memory", **named))
     assert f'<span class="figure">{need}</span>' in memory.need
     assert memory.tiers.index(f"<code>{name}</code>") < memory.tiers.index("cpu-basic")
-    bill = cost_tab.cost_markup(whole, LLAMA, page_values.fill_form("cost", **named, beside=["spaces"])).bill
+    bill = cost_tab.cost_markup(real_app, LLAMA, page_values.fill_form("cost", **named, beside=["spaces"])).bill
     assert f"Your {runs['name']}: nothing to rent." in bill
     assert speed in bill[: bill.index("What renting would cost instead")]
-    assert runs["name"] in recommend_tab.roofline_updates(whole, LLAMA, page_values.fill_form("recommend", **named))[0]
-    asked = traffic_tab.traffic_arguments(whole, LLAMA, page_values.fill_form("traffic", **named))
+    assert runs["name"] in recommend_tab.roofline_updates(real_app, LLAMA, page_values.fill_form("recommend", **named))[0]
+    asked = traffic_tab.traffic_arguments(real_app, LLAMA, page_values.fill_form("traffic", **named))
     assert asked["hardware"] == name
     assert asked["engine"] == ("llama.cpp" if card.startswith("M4") else "vllm")
-    assert whole.simulate_batching(LLAMA, **{**asked, "duration_s": 30.0, "requests_per_s": 0.1})["usd_per_million_tokens"] is None
+    assert real_app.simulate_batching(LLAMA, **{**asked, "duration_s": 30.0, "requests_per_s": 0.1})["usd_per_million_tokens"] is None
 
 
-def test_own_hardware_that_does_not_run_it_says_what_would(whole: Services) -> None:
+def test_own_hardware_that_does_not_run_it_says_what_would(real_app: Services) -> None:
     """70B on one RTX 4090: how much is missing, two of them, and what to rent instead."""
-    shown = recommend_tab.recommend_markup(whole, "70B", page_values.fill_form("recommend", hardware="RTX-4090")).pick
+    shown = recommend_tab.recommend_markup(real_app, "70B", page_values.fill_form("recommend", hardware="RTX-4090")).pick
     line = shown[: shown.index('class="card pick"')]
     assert "does not run. Too small" in line
     assert "2 × NVIDIA GeForce RTX 4090 would run it" in line
-    setup = recommend_tab.setup_html(whole, "70B", "pytorch", page_values.fill_form("recommend", hardware="RTX-4090"))
+    setup = recommend_tab.setup_html(real_app, "70B", "pytorch", page_values.fill_form("recommend", hardware="RTX-4090"))
     assert "does not qualify" in setup
 
 
-def test_a_mac_is_told_from_cards_by_its_id(whole: Services) -> None:
+def test_a_mac_is_told_from_cards_by_its_id(real_app: Services) -> None:
     """The page's script shows the number of own cards for what can be several, and tells a Mac by its id."""
     told = re.compile(r"^M\d")
     assert f"/:|{told.pattern}/" in (theme.ASSETS / "page.js").read_text(encoding="utf-8")
-    owned = [card for card in whole.catalog().accelerators.values() if card.kind in OWNED_KINDS]
+    owned = [card for card in real_app.catalog().accelerators.values() if card.kind in OWNED_KINDS]
     assert {card.id for card in owned if told.match(card.id)} == {card.id for card in owned if card.kind == "apple"}
 
 
 @pytest.mark.parametrize("model", [LLAMA, PICTURES, SOUND, VECTORS])
-def test_a_length_is_asked_of_those_whose_answer_it_changes(whole: Services, model: str) -> None:
+def test_a_length_is_asked_of_those_whose_answer_it_changes(real_app: Services, model: str) -> None:
     """Prompt and output tokens: what is asked changes the speed or the memory of the pick, what is not asked changes neither."""
 
     def pick(**lengths: int) -> tuple[Any, ...]:
-        found = whole.recommend(model, context_tokens=400, **lengths)["pick"]
+        found = real_app.recommend(model, context_tokens=400, **lengths)["pick"]
         return found["speed"]["request_s"], found["memory"]["per_device_bytes"]
 
-    asked = model_field.resolve(whole, model, "").media
+    asked = model_field.resolve(real_app, model, "").media
     usual = pick()
     assert ("prompt" in asked) == (pick(prompt_tokens=40) != usual)
     assert ("answer" in asked) == (pick(output_tokens=40) != usual)
     assert ("context" in asked) == (model != PICTURES)
 
 
-def test_what_a_model_has_not_is_not_shown(whole: Services) -> None:
+def test_what_a_model_has_not_is_not_shown(real_app: Services) -> None:
     """Pictures and vectors have no cache, pictures no length; with a cache its part stands in the card, the key, and the laws."""
     for model, cached in ((LLAMA, True), (SOUND, True), (PICTURES, False), (VECTORS, False)):
-        shown = memory_tab.memory_markup(whole, model, page_values.fill_form("memory"))
-        head = memory_tab.curve_updates(whole, model, 448, page_values.fill_form("memory"))[0]
-        pick = recommend_tab.recommend_markup(whole, model, page_values.fill_form("recommend")).pick
+        shown = memory_tab.memory_markup(real_app, model, page_values.fill_form("memory"))
+        head = memory_tab.curve_updates(real_app, model, 448, page_values.fill_form("memory"))[0]
+        pick = recommend_tab.recommend_markup(real_app, model, page_values.fill_form("recommend")).pick
         for text in (shown.need, shown.explain, pick, *([head] if head else [])):
             assert (">Cache" in text) == cached
         assert (" cache, " in shown.need) == cached
         every = memory_boxes.precision_html(
-            whole, model, page_values.fill_form("memory"), lambda ref, values: memory_tab.memory_question(whole, ref, values).arguments
+            real_app,
+            model,
+            page_values.fill_form("memory"),
+            lambda ref, values: memory_tab.memory_question(real_app, ref, values).arguments,
         )
         assert ("Longest context" in shown.tiers) == ("Longest context" in every) == bool(head) == (model != PICTURES)
 
 
-def test_the_memory_of_a_pipeline_is_one_figure(whole: Services) -> None:
+def test_the_memory_of_a_pipeline_is_one_figure(real_app: Services) -> None:
     """Card, row of that hardware, and *Recommend* say the same; cards whose runtime takes another amount are explained."""
     values = page_values.fill_form("recommend", hardware="auto")
-    pick = whole.recommend(PICTURES, **workload.recommend_arguments(values))["pick"]
-    shown = memory_tab.memory_markup(whole, PICTURES, page_values.fill_form("memory"))
+    pick = real_app.recommend(PICTURES, **workload.recommend_arguments(values))["pick"]
+    shown = memory_tab.memory_markup(real_app, PICTURES, page_values.fill_form("memory"))
     need = gib(pick["memory"]["per_device_bytes"])
     assert f'<span class="figure">{need}</span>' in shown.need
     assert need.split()[0] + " of " + gib(pick["memory"]["capacity_bytes"]) in shown.tiers
@@ -252,10 +257,10 @@ def test_the_memory_of_a_pipeline_is_one_figure(whole: Services) -> None:
     ("model", "unit", "asked"),
     [(LLAMA, "tokens/s", "512 prompt and 256 output tokens"), (SOUND, "× real time", "30 s of sound"), (PICTURES, "requests/s", "picture")],
 )
-def test_the_chart_speaks_the_unit_of_the_card(whole: Services, model: str, unit: str, asked: str, concurrency: int) -> None:
+def test_the_chart_speaks_the_unit_of_the_card(real_app: Services, model: str, unit: str, asked: str, concurrency: int) -> None:
     """Of one request the chart's point is the card's figure; of several it is that of all of them together."""
     values = page_values.fill_form("recommend", concurrency=concurrency)
-    answer = whole.recommend(model, **workload.recommend_arguments(values))
+    answer = real_app.recommend(model, **workload.recommend_arguments(values))
     front = speed_front(answer)
     assert (front.unit, asked in front.shape) == (unit, True)
     for point, entry in zip(front.points, answer["ranked"], strict=True):
@@ -269,29 +274,29 @@ def test_the_chart_speaks_the_unit_of_the_card(whole: Services, model: str, unit
         assert point.value == pytest.approx(of_card)
 
 
-def test_a_pipeline_has_no_curve_and_no_simulation(whole: Services) -> None:
+def test_a_pipeline_has_no_curve_and_no_simulation(real_app: Services) -> None:
     """Its size is no length: no empty chart is shown, and the refusal of a simulation blames no engine that nobody chose."""
-    assert not memory_tab.memory_markup(whole, PICTURES, page_values.fill_form("memory")).has_curve
-    assert memory_tab.memory_markup(whole, LLAMA, page_values.fill_form("memory")).has_curve
+    assert not memory_tab.memory_markup(real_app, PICTURES, page_values.fill_form("memory")).has_curve
+    assert memory_tab.memory_markup(real_app, LLAMA, page_values.fill_form("memory")).has_curve
     with pytest.raises(AdvisorError, match="makes pictures"):
-        whole.simulate_batching(PICTURES, **traffic_tab.traffic_arguments(whole, PICTURES, page_values.fill_form("traffic")))
+        real_app.simulate_batching(PICTURES, **traffic_tab.traffic_arguments(real_app, PICTURES, page_values.fill_form("traffic")))
 
 
-def test_files_for_own_hardware(whole: Services) -> None:
+def test_files_for_own_hardware(real_app: Services) -> None:
     """A server starts for this machine alone; nothing of a Space is written, and for a Mac nothing."""
-    two = recommend_tab.setup_html(whole, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", cards=2))
+    two = recommend_tab.setup_html(real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", cards=2))
     assert "vllm serve meta-llama/Llama-3.1-8B-Instruct --host 127.0.0.1" in two
-    one = recommend_tab.setup_html(whole, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090"))
+    one = recommend_tab.setup_html(real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090"))
     assert "transformers==" in one
     assert "suggested_hardware" not in one
-    mac = recommend_tab.setup_html(whole, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="M4-16GB"))
+    mac = recommend_tab.setup_html(real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="M4-16GB"))
     assert "a card of NVIDIA" in mac
 
 
-def test_each_row_leads_to_its_own_figures(whole: Services) -> None:
+def test_each_row_leads_to_its_own_figures(real_app: Services) -> None:
     """The links of a row carry the question and name the row's hardware; only tiers of a Space can be switched to."""
     values = page_values.fill_form("recommend", context=8192, platforms=["spaces", "jobs"])
-    table = recommend_tab.recommend_markup(whole, LLAMA, values).ranked
+    table = recommend_tab.recommend_markup(real_app, LLAMA, values).ranked
     rows = re.findall(r'<span class="row-links">(.*?)</span></td>|<span class="row-links">(.*?)</a></span>', table)
     assert len(rows) >= 8
     assert "?tab=cost&amp;model=meta-llama%2FLlama-3.1-8B-Instruct&amp;context=8192&amp;hardware=spaces%3Al4x1" in table

@@ -102,7 +102,7 @@ def say(message: str) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def busy() -> Iterator[tuple[str, gr.Blocks]]:
+def busy_page() -> Iterator[tuple[str, gr.Blocks]]:
     """A page whose slot `chat` is taken until the test is over, behind the door, with two places before it; and its address."""
     done = threading.Event()
 
@@ -129,9 +129,9 @@ def join(url: str, number: object, session: str) -> httpx.Response:
     return httpx.post(f"{url}/gradio_api/queue/join", json={"data": ["x"], "fn_index": number, "session_hash": session}, timeout=20)
 
 
-def test_a_crowd_before_one_slot_is_told_at_once_and_the_rest_of_the_page_answers(busy: tuple[str, gr.Blocks]) -> None:
+def test_a_crowd_before_one_slot_is_told_at_once_and_the_rest_of_the_page_answers(busy_page: tuple[str, gr.Blocks]) -> None:
     """One event runs and two wait: the next one is refused by number and by name alike, while an event without a slot is taken."""
-    url, page = busy
+    url, page = busy_page
     assert join(url, 0, "first").status_code == 200
     waiting = page._queue.event_queue_per_concurrency_id["chat"]
     for _ in range(200):  # until the first one runs and so has left the queue
@@ -148,9 +148,9 @@ def test_a_crowd_before_one_slot_is_told_at_once_and_the_rest_of_the_page_answer
 
 
 @pytest.mark.parametrize("number", ["0", 0.0, True, [0]])
-def test_a_number_that_gradio_would_read_its_own_way_is_refused(busy: tuple[str, gr.Blocks], number: object) -> None:
+def test_a_number_that_gradio_would_read_its_own_way_is_refused(busy_page: tuple[str, gr.Blocks], number: object) -> None:
     """Otherwise "0" would be function 0 to Gradio, and none with a slot to the door."""
-    answer = join(busy[0], number, "odd")
+    answer = join(busy_page[0], number, "odd")
     assert (answer.status_code, "fn_index" in answer.text) == (422, True)
 
 
@@ -195,18 +195,18 @@ def test_a_wide_slot_has_places_too() -> None:
 
 
 @pytest.mark.parametrize("path", ["deep_link?session_hash=first", "dev/reload", "upload", "process_recording"])
-def test_what_the_page_does_not_use_is_closed(busy: tuple[str, gr.Blocks], path: str) -> None:
+def test_what_the_page_does_not_use_is_closed(busy_page: tuple[str, gr.Blocks], path: str) -> None:
     """Those routes write files for strangers, or hold a connection for nothing."""
     method = "POST" if path in ("upload", "process_recording") else "GET"
-    assert httpx.request(method, f"{busy[0]}/gradio_api/{path}", timeout=20).status_code == 404
+    assert httpx.request(method, f"{busy_page[0]}/gradio_api/{path}", timeout=20).status_code == 404
 
 
 FILE = {"path": "http://example.invalid/large", "meta": {"_type": "gradio.FileData"}}
 
 
-def test_a_file_in_a_call_is_refused_before_gradio_fetches_it(busy: tuple[str, gr.Blocks]) -> None:
+def test_a_file_in_a_call_is_refused_before_gradio_fetches_it(busy_page: tuple[str, gr.Blocks]) -> None:
     """Wherever it stands, and however the text is written; a message that only speaks of such a thing is text."""
-    url = f"{busy[0]}/gradio_api/queue/join"
+    url = f"{busy_page[0]}/gradio_api/queue/join"
     sent = {"data": [{"deep": [FILE]}], "fn_index": 1, "session_hash": "f"}
     escaped = json.dumps(sent).replace("meta", "\\u006deta")
     for body in (json.dumps(sent).encode(), escaped.encode()):
@@ -215,9 +215,9 @@ def test_a_file_in_a_call_is_refused_before_gradio_fetches_it(busy: tuple[str, g
     assert not holds_file({"data": [json.dumps(FILE), {"meta": "gradio.FileData"}, {"path": "x", "meta": {"_type": "other"}}]})
 
 
-def test_a_number_where_a_name_belongs_is_refused_as_unknown(busy: tuple[str, gr.Blocks]) -> None:
+def test_a_number_where_a_name_belongs_is_refused_as_unknown(busy_page: tuple[str, gr.Blocks]) -> None:
     """/call/predict is no endpoint; Gradio dies in it with a bare 500."""
-    answer = httpx.post(f"{busy[0]}/gradio_api/call/predict", json={"data": ["x"], "fn_index": 1}, timeout=20)
+    answer = httpx.post(f"{busy_page[0]}/gradio_api/call/predict", json={"data": ["x"], "fn_index": 1}, timeout=20)
     assert answer.status_code == 404
 
 
@@ -285,14 +285,14 @@ def test_an_anonymous_request_has_neither_cookies_nor_what_was_read_from_them() 
     assert "session" not in strip_login(origin_scope(cookie="a=b"))
 
 
-async def frameable(request: Request) -> Response:
+async def answer_page(request: Request) -> Response:
     """Stands where Gradio stands."""
     return JSONResponse({}) if request.url.path == "/data" else HTMLResponse("<p>page</p>")
 
 
 def test_only_the_hub_may_frame_the_page() -> None:
     """Pages carry the header, data does not need it."""
-    app = Starlette(routes=[Route("/{path:path}", frameable)], middleware=[Middleware(FrameAncestors)])
+    app = Starlette(routes=[Route("/{path:path}", answer_page)], middleware=[Middleware(FrameAncestors)])
     with TestClient(app) as client:
         said = client.get("/").headers["content-security-policy"]
         assert said == "frame-ancestors 'self' https://huggingface.co https://*.huggingface.co"

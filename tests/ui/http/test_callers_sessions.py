@@ -38,7 +38,7 @@ class App:
             text.submit(lambda _, n: (n + 1, n + 1), [text, state], [count, state], api_name="counted", api_visibility="private")
         self.page.queue(max_size=200, default_concurrency_limit=40, api_open=False)
         self.sessions = Sessions(self.page)
-        self.sessions._sweep_until_empty = self._never  # type: ignore[method-assign]
+        self.sessions._sweep_until_empty = self._skip_sweep  # type: ignore[method-assign]
         asked = {"length": Endpoint(question=length, queue=DEVICE)}  # one without a queue would not come to Gradio
         door = Middleware(ApiMiddleware, endpoints=asked, public=lambda: {0: "length"}, sessions=self.sessions)
         app_kwargs = {"middleware": [door]}
@@ -47,7 +47,7 @@ class App:
         )
         self.client = httpx.Client(base_url=f"{url.rstrip('/')}/gradio_api", timeout=60)
 
-    async def _never(self) -> None:
+    async def _skip_sweep(self) -> None:
         return
 
     def call(self, model: str) -> str:
@@ -66,12 +66,12 @@ class App:
         last = [json.loads(line.removeprefix("data: ")) for line in lines if "process_completed" in line][-1]
         return int(last["output"]["data"][0])
 
-    def ended(self) -> None:
+    def wait_for_calls(self) -> None:
         """Wait until no call runs."""
         while self.page._queue.event_ids_to_events:
             self.client.get("/info")
 
-    def held(self) -> tuple[int, int, int]:
+    def count_kept(self) -> tuple[int, int, int]:
         """How many sessions, answers and lists of unread answers Gradio keeps."""
         queue = self.page._queue
         return len(self.page.state_holder.session_data), len(queue.pending_messages_per_session), len(queue.pending_event_ids_session)
@@ -89,22 +89,22 @@ def app() -> Iterator[App]:
 def test_a_call_that_was_read_leaves_nothing(app: App) -> None:
     """The answer arrives as ever; the sweep after it empties every table."""
     assert '"characters": 2' in app.read(app.call("7B"))
-    app.ended()
-    assert app.held() == (1, 1, 1)
+    app.wait_for_calls()
+    assert app.count_kept() == (1, 1, 1)
     assert app.sessions.sweep(0.0) is False
-    assert app.held() == (0, 0, 0)
+    assert app.count_kept() == (0, 0, 0)
 
 
 def test_an_unread_answer_can_be_read_for_a_minute(app: App) -> None:
     """Its session is dropped at once, the answer stays until its time is up."""
     early, late = app.call("7B"), app.call("8B")
-    app.ended()
+    app.wait_for_calls()
     assert app.sessions.sweep(0.0) is True
-    assert app.held() == (0, 2, 2)
+    assert app.count_kept() == (0, 2, 2)
     assert app.sessions.sweep(ANSWER_S - 1) is True
     assert '"characters": 2' in app.read(early)
     assert app.sessions.sweep(ANSWER_S) is False
-    assert app.held() == (0, 0, 0)
+    assert app.count_kept() == (0, 0, 0)
     gone = app.client.get(f"/call/length/{late}")
     assert (gone.status_code, "Call again" in gone.json()["error"]) == (404, True)
 
@@ -112,11 +112,11 @@ def test_an_unread_answer_can_be_read_for_a_minute(app: App) -> None:
 def test_a_visitor_of_the_page_keeps_the_state_and_no_copy_of_what_was_sent(app: App) -> None:
     """The state counts on after sweeps; the text that came in is in no table."""
     assert app.count("visitor", "pasted " * 1000) == 1
-    app.ended()
+    app.wait_for_calls()
     state = app.page.state_holder.session_data["visitor"]
     assert "pasted" in str(state.config_values)
     app.sessions.sweep(0.0)
-    assert app.held() == (1, 0, 0)
+    assert app.count_kept() == (1, 0, 0)
     assert state.config_values == {}
     assert app.count("visitor") == 2
     assert app.count("other") == 1
@@ -141,11 +141,11 @@ def test_many_sessions_stay_within_the_capacity(app: App) -> None:
     app.count("visitor")
     for _ in range(CAPACITY // 10):
         app.call("7B")
-    app.ended()
-    assert app.held()[0] <= CAPACITY
+    app.wait_for_calls()
+    assert app.count_kept()[0] <= CAPACITY
     app.sessions.sweep(0.0)
     app.sessions.sweep(ANSWER_S)
-    assert app.held() == (1, 0, 0)
+    assert app.count_kept() == (1, 0, 0)
     for _ in range(CAPACITY + 20):
         app.sessions._of_the_page[uuid4().hex] = None
     app.count("late")
@@ -169,7 +169,7 @@ def test_hostile_bodies_leave_memory_flat(app: App) -> None:
         assert refused.status_code == 422
         assert "at most 10,000 values" in refused.json()["error"]
     assert resident_mib() - before < 100
-    assert app.held() == (0, 0, 0)
+    assert app.count_kept() == (0, 0, 0)
 
 
 def test_a_session_begins_without_the_settings_of_every_component(monkeypatch: pytest.MonkeyPatch) -> None:

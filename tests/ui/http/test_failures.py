@@ -29,7 +29,7 @@ async def as_gradio(request: Request) -> Response:
     return JSONResponse(told.get(request.path_params["how"], {"error": None}), status_code=500)
 
 
-async def dies(request: Request) -> Response:
+async def break_off(request: Request) -> Response:
     """Dies before its answer, or in the middle of it."""
     if request.path_params["when"] == "before":
         raise RuntimeError("a library speaks of hf_a_secret_token")
@@ -46,7 +46,7 @@ def client() -> TestClient:
     """A server that fails in many ways."""
     app = FastAPI(middleware=[Middleware(Failures)], exception_handlers=HANDLERS)
     app.add_route("/gradio/{how}", as_gradio)
-    app.add_route("/dies/{when}", dies)
+    app.add_route("/dies/{when}", break_off)
 
     @app.post("/form")
     async def form(sent: Form) -> int:

@@ -220,7 +220,7 @@ def test_other_calls_pass_unchanged(client: TestClient, path: str) -> None:
 def deliver(bodies: Bodies, pieces: list[bytes], limit: int = LARGE_BYTES) -> bytes:
     """Receive a body that stops coming after these pieces, while its sender stays."""
 
-    async def received() -> bytes:
+    async def read_pieces() -> bytes:
         left = list(pieces)
 
         async def receive() -> Message:
@@ -230,7 +230,7 @@ def deliver(bodies: Bodies, pieces: list[bytes], limit: int = LARGE_BYTES) -> by
 
         return await bodies.receive({"type": "http", "headers": []}, receive, limit)
 
-    return anyio.run(received)
+    return anyio.run(read_pieces)
 
 
 def test_a_body_that_stops_coming_ends_with_408() -> None:
@@ -287,7 +287,7 @@ def test_bodies_on_their_way_are_bounded_together_and_short_ones_find_room() -> 
 
             return await bodies.receive({"type": "http", "headers": []}, receive, LARGE_BYTES)
 
-        async def refused() -> None:
+        async def send_too_much() -> None:
             try:
                 await send(2**19)
             except (RefusedBody, Crowded) as refusal:
@@ -295,7 +295,7 @@ def test_bodies_on_their_way_are_bounded_together_and_short_ones_find_room() -> 
 
         async with anyio.create_task_group() as group:
             for _ in range(3):
-                group.start_soon(refused)
+                group.start_soon(send_too_much)
             await anyio.sleep(0.1)
             small = await send(SMALL_BYTES)
         return ends, small

@@ -55,7 +55,7 @@ class Piece(TypedDict):
     n: int
 
 
-def _whose(token: str | None) -> str:
+def _name_owner(token: str | None) -> str:
     return {CALLERS: "caller", BROWSERS: "browser", None: "nobody"}.get(token, "garbage")
 
 
@@ -69,7 +69,7 @@ def who(space_id: str, hours: int = 1, *, token: str | None = None) -> Who:
     """
     if space_id == "bug":
         raise RuntimeError(f"Illegal header value {token}")
-    return {"whose": f"{_whose(token)} {hours}"}
+    return {"whose": f"{_name_owner(token)} {hours}"}
 
 
 def count(to: int, pause_s: float = 0.02) -> Iterator[Piece]:
@@ -118,9 +118,9 @@ TABLE = {
 }
 
 
-def mine(token: gr.OAuthToken | None) -> str:
+def show_login(token: gr.OAuthToken | None) -> str:
     """What an event of the page sees of the browser's login."""
-    return _whose(token.token if token else None)
+    return _name_owner(token.token if token else None)
 
 
 def small_page(*, login: bool) -> gr.Blocks:
@@ -130,13 +130,13 @@ def small_page(*, login: bool) -> gr.Blocks:
         if login:
             gr.LoginButton()
         seen, button = gr.Textbox(), gr.Button()
-        button.click(mine, None, seen, api_name="mine", api_visibility="private")
-        button.click(mine, None, seen, api_name="mine_at_once", api_visibility="private", queue=False)
+        button.click(show_login, None, seen, api_name="mine", api_visibility="private")
+        button.click(show_login, None, seen, api_name="mine_at_once", api_visibility="private", queue=False)
         api.register(TABLE)
     return page
 
 
-def launched(page: gr.Blocks, monkeypatch: pytest.MonkeyPatch) -> str:
+def launch_page(page: gr.Blocks, monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of the page, served as the app serves its own."""
     monkeypatch.setattr(serve, "endpoints", lambda _services: TABLE)
     monkeypatch.setattr(serve, "FirstView", lambda _page, _services: None)  # this page has no pick to show
@@ -154,7 +154,7 @@ def url() -> Iterator[str]:
         patch.setattr(gradio.oauth, "_get_mocked_oauth_info", lambda: info)
         patch.setenv("GRADIO_ANALYTICS_ENABLED", "False")
         page = small_page(login=True)
-        yield launched(page, patch)
+        yield launch_page(page, patch)
         page.close(verbose=False)
 
 
@@ -172,7 +172,7 @@ def post(url: str, path: str, body: dict[str, Any], headers: dict[str, str] | No
     return httpx.post(f"{url}/gradio_api/{path}", json=body, headers=headers, timeout=20)
 
 
-def called(url: str, name: str, body: dict[str, Any], headers: dict[str, str] | None = None, *, how: str = "call") -> str:
+def call_by_name(url: str, name: str, body: dict[str, Any], headers: dict[str, str] | None = None, *, how: str = "call") -> str:
     """The stream of one call by name."""
     event = post(url, f"{how}/{name}", body, headers).json()["event_id"]
     return httpx.get(f"{url}/gradio_api/call/{name}/{event}", timeout=20).text
@@ -220,8 +220,8 @@ def test_the_token_of_the_call_reaches_the_question(url: str) -> None:
     """In the body of a direct call, of both kinds of queued calls, through gradio_client, and as a header over MCP."""
     sent = {"oauth_token": CALLERS}
     assert post(url, "run/who", {"data": ["a"], **sent}).json()["data"] == [{"whose": "caller 1"}]
-    assert '"caller 2"' in called(url, "who", {"data": ["a", 2], **sent})
-    assert '"caller 3"' in called(url, "who", {"space_id": "a", "hours": 3, **sent}, how="call/v2")
+    assert '"caller 2"' in call_by_name(url, "who", {"data": ["a", 2], **sent})
+    assert '"caller 3"' in call_by_name(url, "who", {"space_id": "a", "hours": 3, **sent}, how="call/v2")
     client = Client(url, oauth_token=CALLERS, verbose=False, analytics_enabled=False)
     assert client.predict("a", hours=4, api_name="/who") == {"whose": "caller 4"}
     assert tool(url, "who", {"space_id": "a"}, **{"x-hf-token": CALLERS})["structuredContent"] == {"whose": "caller 1"}
@@ -230,8 +230,8 @@ def test_the_token_of_the_call_reaches_the_question(url: str) -> None:
 def test_the_login_of_a_browser_does_not_act_over_the_api(url: str, login: dict[str, str]) -> None:
     """By name, by number and over MCP it is as if nobody were signed in."""
     assert post(url, "run/who", {"data": ["a"]}, login).json()["data"] == [{"whose": "nobody 1"}]
-    assert '"nobody 1"' in called(url, "who", {"data": ["a"]}, login)
-    assert '"nobody 1"' in called(url, "who", {"space_id": "a"}, login, how="call/v2")
+    assert '"nobody 1"' in call_by_name(url, "who", {"data": ["a"]}, login)
+    assert '"nobody 1"' in call_by_name(url, "who", {"space_id": "a"}, login, how="call/v2")
     assert by_number(url, "who", {"data": ["a", 1]}, login) == {"whose": "nobody 1"}
     assert at_once(url, "who", {"data": ["a", 1]}, login) == {"whose": "nobody 1"}
     assert tool(url, "who", {"space_id": "a"}, **login)["structuredContent"] == {"whose": "nobody 1"}
@@ -239,7 +239,7 @@ def test_the_login_of_a_browser_does_not_act_over_the_api(url: str, login: dict[
 
 def test_a_token_that_was_sent_counts_beside_a_login(url: str, login: dict[str, str]) -> None:
     """Gradio itself would prefer the cookie."""
-    assert '"caller 1"' in called(url, "who", {"data": ["a"], "oauth_token": CALLERS}, login)
+    assert '"caller 1"' in call_by_name(url, "who", {"data": ["a"], "oauth_token": CALLERS}, login)
     assert by_number(url, "who", {"data": ["a", 1], "oauth_token": CALLERS}, login) == {"whose": "caller 1"}
 
 
@@ -275,7 +275,7 @@ def test_the_token_is_in_no_error_and_in_no_log(url: str, caplog: pytest.LogCapt
     with caplog.at_level(logging.DEBUG):
         answers = [
             post(url, "run/who", {"data": ["bug"], "oauth_token": CALLERS}).text,
-            called(url, "who", {"data": ["bug"], "oauth_token": CALLERS}),
+            call_by_name(url, "who", {"data": ["bug"], "oauth_token": CALLERS}),
             json.dumps(tool(url, "who", {"space_id": "bug"}, **{"x-hf-token": CALLERS})),
             post(url, "run/who", {"data": ["a"], "oauth_token": [CALLERS]}).text,
         ]
@@ -291,14 +291,14 @@ def test_a_stream_comes_piece_by_piece(url: str) -> None:
     client = Client(url, verbose=False, analytics_enabled=False)
     assert list(client.submit(3, api_name="/count")) == [{"n": 1}, {"n": 2}, {"n": 3}]
     assert client.predict(2, api_name="/count") == {"n": 2}
-    events = called(url, "count", {"data": [2]})
+    events = call_by_name(url, "count", {"data": [2]})
     assert [line for line in events.splitlines() if line.startswith("event")] == ["event: generating"] * 2 + ["event: complete"]
     assert tool(url, "count", {"to": 4})["structuredContent"] == {"n": 4}
 
 
 def test_an_error_in_the_middle_of_a_stream_is_a_sentence(url: str) -> None:
     """After twelve pieces the question refuses."""
-    events = called(url, "count", {"data": [20, 0]})
+    events = call_by_name(url, "count", {"data": [20, 0]})
     assert '{"n": 12}' in events
     assert events.rstrip().splitlines()[-2] == "event: error"
     assert "Thirteen is too far. Ask for twelve." in events
@@ -345,7 +345,7 @@ def test_a_slot_is_shared_by_the_queue_and_mcp(url: str) -> None:
         seen.append(tool(url, "hold", {"seconds": 0.1}, **{"x-ip-token": "visitor"})["structuredContent"]["whose"])
 
     def over_http() -> None:
-        called(url, "hold", {"data": [0.1]})
+        call_by_name(url, "hold", {"data": [0.1]})
 
     threads = [threading.Thread(target=target) for target in (over_mcp, over_http, over_mcp, over_http)]
     for thread in threads:
@@ -366,10 +366,10 @@ def test_on_a_space_the_queue_is_open_by_name(monkeypatch: pytest.MonkeyPatch) -
     # There Gradio waits for edits of the code: it looks through every object of the process and sets a hook that stays in it.
     monkeypatch.setattr("gradio.http_server.watchfn_spaces", lambda reloader: reloader.stop_event.wait())
     page = small_page(login=False)
-    url = launched(page, monkeypatch)
+    url = launch_page(page, monkeypatch)
     try:
-        assert '{"n": 2}' in called(url, "count", {"data": [2]})
-        assert '"caller 1"' in called(url, "who", {"data": ["a"], "oauth_token": CALLERS})
+        assert '{"n": 2}' in call_by_name(url, "count", {"data": [2]})
+        assert '"caller 1"' in call_by_name(url, "who", {"data": ["a"], "oauth_token": CALLERS})
         assert post(url, "run/who", {"data": ["a"]}).status_code == 200
     finally:
         page.close(verbose=False)
@@ -378,7 +378,7 @@ def test_on_a_space_the_queue_is_open_by_name(monkeypatch: pytest.MonkeyPatch) -
 def test_a_connection_outlives_the_patience_of_common_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uvicorn alone would close each after 5 s, while a client is sending its next request. Garbage is collected again, too."""
     page = small_page(login=False)
-    url = launched(page, monkeypatch)
+    url = launch_page(page, monkeypatch)
     warmed = threading.Event()
     gc.disable()  # as app.py does while it starts
     try:

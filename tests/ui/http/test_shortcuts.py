@@ -55,7 +55,7 @@ def page() -> gr.Blocks:
 
 
 @pytest.fixture(scope="module")
-def served(page: gr.Blocks) -> Iterator[tuple[TestClient, TestClient, list[str]]]:
+def clients(page: gr.Blocks) -> Iterator[tuple[TestClient, TestClient, list[str]]]:
     """The page as Gradio serves it and as it is served here, and what Gradio was asked for the latter."""
     asked: list[str] = []
     once = [Middleware(RenderedOnce, page=page), Middleware(Asked, paths=asked)]
@@ -63,25 +63,25 @@ def served(page: gr.Blocks) -> Iterator[tuple[TestClient, TestClient, list[str]]
         yield plain, rendered, asked
 
 
-def _alike(text: str) -> str:
+def _drop_addresses(text: str) -> str:
     """Without what differs between two objects of the same function."""
     return re.sub("0x[0-9a-f]+", "", text)
 
 
 @pytest.mark.parametrize("headers", HOSTS)
 @pytest.mark.parametrize("path", ["/", "/config", "/?view=api&model=7B"])
-def test_it_is_what_gradio_serves(served: tuple[TestClient, TestClient, list[str]], headers: dict[str, str], path: str) -> None:
+def test_it_is_what_gradio_serves(clients: tuple[TestClient, TestClient, list[str]], headers: dict[str, str], path: str) -> None:
     """To the letter, whatever the address."""
-    plain, rendered, _ = served
+    plain, rendered, _ = clients
     ours, theirs = rendered.get(path, headers=headers), plain.get(path, headers=headers)
-    assert _alike(ours.text) == _alike(theirs.text)
+    assert _drop_addresses(ours.text) == _drop_addresses(theirs.text)
     assert (ours.status_code, ours.headers["content-type"]) == (200, theirs.headers["content-type"])
     assert "rendered.invalid" not in ours.text
 
 
-def test_gradio_is_asked_once_for_each_path(served: tuple[TestClient, TestClient, list[str]], page: gr.Blocks) -> None:
+def test_gradio_is_asked_once_for_each_path(clients: tuple[TestClient, TestClient, list[str]], page: gr.Blocks) -> None:
     """Visitors, addresses, logins and links do not matter; another configuration of the page does."""
-    _, rendered, asked = served
+    _, rendered, asked = clients
     page.config = {**page.config}
     asked.clear()
     for headers in HOSTS:
@@ -95,9 +95,9 @@ def test_gradio_is_asked_once_for_each_path(served: tuple[TestClient, TestClient
     assert asked.count("/") == 2
 
 
-def test_it_is_compressed_for_those_who_take_it(served: tuple[TestClient, TestClient, list[str]]) -> None:
+def test_it_is_compressed_for_those_who_take_it(clients: tuple[TestClient, TestClient, list[str]]) -> None:
     """And whole for the others; a HEAD has the length of the body that it does not carry."""
-    _, rendered, _ = served
+    _, rendered, _ = clients
     packed, whole = rendered.get("/", headers={"accept-encoding": "gzip"}), rendered.get("/", headers={"accept-encoding": "identity"})
     assert packed.text == whole.text
     assert int(packed.headers["content-length"]) < len(whole.content) == int(whole.headers["content-length"])
@@ -105,17 +105,17 @@ def test_it_is_compressed_for_those_who_take_it(served: tuple[TestClient, TestCl
     assert (head.content, head.headers["content-length"]) == (b"", whole.headers["content-length"])
 
 
-def test_other_addresses_are_passed_on(served: tuple[TestClient, TestClient, list[str]]) -> None:
+def test_other_addresses_are_passed_on(clients: tuple[TestClient, TestClient, list[str]]) -> None:
     """What is not there is refused by Gradio itself, and nothing is kept of it."""
-    _, rendered, asked = served
+    _, rendered, asked = clients
     asked.clear()
     assert [rendered.get("/nowhere").status_code, rendered.post("/").status_code] == [404, 405]
     assert asked == ["/nowhere", "/"]
 
 
-def test_a_browser_gets_no_components_of_the_api(served: tuple[TestClient, TestClient, list[str]]) -> None:
+def test_a_browser_gets_no_components_of_the_api(clients: tuple[TestClient, TestClient, list[str]]) -> None:
     """Those of `gr.api` show nothing: the HTML goes without them, everything else in it stays, and `/config` has them all."""
-    plain, _, _ = served
+    plain, _, _ = clients
     before, whole = plain.get("/").content, plain.get("/config").json()
     after = drop_api_components(before)
     configs = [json.loads(re.search(rb"window\.gradio_config = (\{.*?\});</script>", html, re.DOTALL)[1]) for html in (before, after)]  # type: ignore[index]
