@@ -26,8 +26,9 @@ from lib.present.cards import own_text
 from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_month
 from lib.present.setup_files import write_setup
 from lib.present.space_cards import KIND_WORDS, STOP_EFFECTS
+from lib.service.account_overview import check_resource_name
 from lib.service.app import AccountServices, Services
-from lib.service.endpoint import App, check_space_id
+from lib.service.endpoint import App
 from lib.service.models import Models
 
 
@@ -120,7 +121,7 @@ def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
     Raises:
         AdvisorError: refused by us, by the platform or by the person.
     """
-    name = check_space_id(name)
+    name = check_resource_name(name)
     token = require_login("stop what runs in your account")
     say(f"{KIND_WORDS[kind]} {name}. {STOP_EFFECTS[kind]}")
     _confirm("Stop it?", yes=yes)
@@ -298,9 +299,10 @@ def _place(entry: Answer) -> tuple[str, ...]:
 _PLACE = ("tier", "precision", "engine", "verdict", "per device", "speed", "USD/hour", "USD/month")
 
 
-def recommendation_text(answer: Answer) -> str:
-    """The pick with its reasons, the alternatives, and how many were rejected."""
-    lines = [f"{answer['model'] or 'No model'}: {answer['task']}"]
+def recommendation_text(answer: Answer, asked: str) -> str:
+    """The pick with its reasons, the alternatives, and how many were rejected; `asked` is the model as it was named."""
+    named = answer["model"] or ("Pasted config.json" if asked.lstrip().startswith("{") else asked.strip() or "No model")
+    lines = [f"{named}: {answer['task']}"]
     if answer["pick"] is None:
         lines.append("No hardware of these platforms does it.")
         lines += [f"  {row['hardware']}: {row['reason']}" for row in answer["rejected"]]

@@ -299,7 +299,7 @@ def recommend(*, model: str, files: str | None, as_json: bool, **arguments: Any)
 
     services = open_services()
     answer: Mapping[str, Any] = services.recommend(model, **arguments, token=login())
-    text = recommendation_text(answer)
+    text = recommendation_text(answer, model)
     if files and answer["pick"]:
         from lib.cli.act import files_entry, files_text  # noqa: PLC0415
 

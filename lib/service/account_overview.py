@@ -205,13 +205,23 @@ def _entry(of: Resource) -> ResourceEntry:
     )
 
 
+_NAMED = "owner/name, as /account_overview names it"
+
+
+def check_resource_name(name: object) -> str:
+    """The name of what is to be stopped, owner/name.
+
+    Raises:
+        BadArgument: the text cannot be one.
+    """
+    return check_space_id(name, "name", _NAMED)
+
+
 class StopArguments(Arguments):
     """Arguments of `/stop_resource`."""
 
     kind: Annotated[Kind, one_of(KINDS)] = argument(..., "space, endpoint or job")
-    name: Annotated[
-        str, Checked(lambda _, value: check_space_id(value), str), Field(description="owner/name, as /account_overview names it")
-    ]
+    name: Annotated[str, Checked(lambda _, value: check_resource_name(value), str), Field(description=_NAMED)]
 
 
 def stop_resource(app: App, arguments: StopArguments, *, token: Annotated[str, own_token("stop what runs in your account")]) -> StopAnswer:

@@ -220,7 +220,7 @@ def require_token(token: object, what: str) -> str:
         return token
     raise NotSignedIn(
         f"To {what}, your own Hugging Face token is needed, and none came with this request. "
-        "On the page sign in, or paste a fine-grained token with write access to the Space; "
+        "On the page sign in, or paste a fine-grained token that may do this; "
         'over the API send it as "oauth_token", over MCP in the X-HF-Token header.'
     )
 

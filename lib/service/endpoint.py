@@ -322,20 +322,20 @@ _SPACE_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _LONGEST_PAGE = 1_000
 
 
-def check_space_id(space_id: object) -> str:
-    """The id of the Space, owner/name.
+def check_space_id(space_id: object, argument: str = "space_id", accepted: str = ACCEPTED_SPACE) -> str:
+    """The id of the Space, owner/name, or of what else is named so; refusals call it `argument` and say what is `accepted`.
 
     Raises:
         BadArgument: the text cannot be one.
     """
     if not isinstance(space_id, str) or len(space_id) > _LONGEST_PAGE:
-        raise BadArgument("space_id", describe_value(space_id), ACCEPTED_SPACE)
+        raise BadArgument(argument, describe_value(space_id), accepted)
     text = space_id.strip()
     if is_token(text):  # not to be repeated
-        raise BadArgument("space_id", "what looks like a token", f"{ACCEPTED_SPACE}; a token has a place of its own")
+        raise BadArgument(argument, "what looks like a token", f"{accepted}; a token has a place of its own")
     name = _of_page(text) if "://" in text else text
     if len(name) > MAX_NAME or not _SPACE_ID.fullmatch(name) or ".." in name:
-        raise BadArgument("space_id", text, ACCEPTED_SPACE)
+        raise BadArgument(argument, text, accepted)
     return name
 
 

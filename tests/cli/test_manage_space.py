@@ -16,6 +16,7 @@ import click
 import huggingface_hub.constants
 import pytest
 from click.testing import CliRunner, Result
+from contract import TINY_CONFIG
 from hub_stand_in import Fault
 from space_stand_in import FakeSpace, Person, RunningJob, SpaceStandIn, demo
 
@@ -136,7 +137,7 @@ def test_an_account_is_listed_and_a_job_of_it_stopped(run: Run, hub: SpaceStandI
     assert re.search(r"^job +ada/687fb701 +a10g-small +RUNNING +ends +\$1\.00 +-$", listed.stdout, re.MULTILINE), listed.stdout
     nameless = run("stop", "job", "687fb701", typed="y\n")
     assert nameless.exit_code == outcome.REFUSED
-    assert "687fb701" in nameless.stderr
+    assert "name was '687fb701'" in nameless.stderr
     assert "Stop it?" not in nameless.stderr
     assert run("stop", "job", "ada/687fb701").exit_code == outcome.NOT_CONFIRMED
     assert run("stop", "job", "ada/687fb701", typed="n\n").exit_code == outcome.NOT_CONFIRMED
@@ -298,6 +299,8 @@ def test_recommend_writes_the_files(run: Run) -> None:
     assert run("recommend", "7B", "--files", "mxnet").exit_code == outcome.REFUSED
     assert run("recommend", "no such model").exit_code == outcome.REFUSED
     assert "No hardware of these platforms does it." in run("recommend", "9000B").stdout
+    assert run("recommend", "7B").stdout.startswith("7B: text-generation")
+    assert run("recommend", TINY_CONFIG).stdout.startswith("Pasted config.json: text-generation")
 
 
 @pytest.mark.parametrize(

@@ -146,5 +146,5 @@ def test_what_is_not_there(account: AccountServices) -> None:
         account.stop_resource("job", "ada/none", token=ADA)
     with pytest.raises(BadArgument, match="space, endpoint"):
         account.stop_resource("bucket", "ada/x", token=ADA)
-    with pytest.raises(BadArgument):
+    with pytest.raises(BadArgument, match=r"^name was '\.\./x'\. Accepted: owner/name, as /account_overview names it\."):
         account.stop_resource("job", "../x", token=ADA)
