@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.annotated_handlers import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -261,11 +261,16 @@ class Arguments(BaseModel):
     """The arguments of one endpoint, checked."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, arbitrary_types_allowed=True)
+    behind: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Pairs of an argument and the one that it stands behind, where the published order is not that of `list_fields`."""
 
     @classmethod
     def list_fields(cls) -> dict[str, FieldInfo]:
-        """The arguments in the order of the signature: those without a default, its own, those it shares."""
+        """The arguments in the order of the signature: those without a default, its own, those it shares, but for `behind`."""
         names = [name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in cls.model_fields]
+        for name, other in cls.behind:
+            names.remove(name)
+            names.insert(names.index(other) + 1, name)
         required = [name for name in cls.model_fields if cls.model_fields[name].is_required()]
         return {name: cls.model_fields[name] for name in (*required, *names)}
 
@@ -392,7 +397,16 @@ Quantized = Annotated[
 Flag = Annotated[bool, Checked(check_flag, bool)]
 
 
-class MediaArguments(Arguments):
+class PromptMediaArguments(Arguments):
+    """What a prompt holds beside text."""
+
+    images: ImageCount = 0
+    image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
+    image_height: ImageSide = argument(1024, "pixels, as image_width")
+    audio_seconds: SoundSeconds = 0
+
+
+class MediaArguments(PromptMediaArguments):
     """What a request takes or makes beside text, last among the arguments of `/estimate_speed` and of what a bill is asked with."""
 
     width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps")
@@ -400,7 +414,3 @@ class MediaArguments(Arguments):
     frames: Frames = argument(0, "frames of a clip")
     steps: Steps = argument(0, "steps of denoising")
     guidance: Guidance = "auto"
-    images: ImageCount = 0
-    image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
-    image_height: ImageSide = argument(1024, "pixels, as image_width")
-    audio_seconds: SoundSeconds = 0

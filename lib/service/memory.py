@@ -64,16 +64,14 @@ from lib.service.arguments import (
     GpuLayers,
     Guidance,
     Hardware,
-    ImageCount,
-    ImageSide,
     Mode,
     Model,
     Offload,
     Pixels,
     Platforms,
     Precision,
+    PromptMediaArguments,
     Quantized,
-    SoundSeconds,
     Tokens,
     TokensOrNone,
     TokensPerSecond,
@@ -89,8 +87,10 @@ MAX_MICRO_BATCH = 65_536
 MOST_BYTES = 10**18  # an exabyte: beyond every machine, and within the integers that JSON readers share
 
 
-class MemoryArguments(Arguments):
+class MemoryArguments(PromptMediaArguments):
     """Arguments of `/estimate_memory`."""
+
+    behind = (("hardware", "audio_seconds"),)
 
     model: Model
     precision: Precision = "auto"
@@ -112,10 +112,6 @@ class MemoryArguments(Arguments):
     vae_tiling: Flag = argument(False, "the VAE decodes a large picture by tiles")
     vae_slicing: Flag = argument(False, "the VAE decodes one picture of a batch at a time")
     quantized: Quantized = "all"
-    images: ImageCount = 0
-    image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
-    image_height: ImageSide = argument(1024, "pixels, as image_width")
-    audio_seconds: SoundSeconds = 0
     hardware: Hardware = argument("", "whose silicon is counted with, as in /solve; empty: a GPU of which nothing more is known")
 
 

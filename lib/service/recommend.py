@@ -44,21 +44,15 @@ from lib.service.arguments import (
     Concurrency,
     FirstTokenSeconds,
     Flag,
-    Frames,
-    Guidance,
     Hardware,
     HoursPerDay,
-    ImageCount,
-    ImageSide,
+    MediaArguments,
     Model,
     Offload,
-    Pixels,
     Platforms,
     Precision,
     Priority,
     RequestsPerDay,
-    SoundSeconds,
-    Steps,
     Task,
     Tokens,
     TokensOrNone,
@@ -75,8 +69,10 @@ from lib.workload import Workload, gather_media
 MAX_ENTRIES = 10_000
 
 
-class WorkloadArguments(Arguments):
+class WorkloadArguments(MediaArguments):
     """What a Space has to do: the arguments that `/recommend` and `/right_size` share."""
+
+    behind = (("offload", "guidance"), ("visitor_account", "audio_seconds"))
 
     task: Task = "auto"
     context_tokens: Tokens = argument(4096, "tokens per request, prompt and answer together")
@@ -94,16 +90,7 @@ class WorkloadArguments(Arguments):
     max_ttft_s: FirstTokenSeconds = argument(0, "longest time to the first token in seconds; 0 sets no limit")
     engine: AnyEngine = argument("auto", "what runs the model; auto tries vLLM before other servers; with fastest all compete")
     sdk: AnySdk = argument("auto", "what the Space is built with: gradio, docker, or auto for either")
-    width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps")
-    height: Pixels = argument(0, "pixels, as width")
-    frames: Frames = argument(0, "frames of a clip")
-    steps: Steps = argument(0, "steps of denoising")
-    guidance: Guidance = "auto"
     offload: Offload = "none"
-    images: ImageCount = 0
-    image_width: ImageSide = argument(1024, "pixels of each picture in a prompt")
-    image_height: ImageSide = argument(1024, "pixels, as image_width")
-    audio_seconds: SoundSeconds = 0
     visitor_account: VisitorAccount = "auto"
 
     @property

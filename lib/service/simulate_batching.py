@@ -140,17 +140,17 @@ class ServedArguments(Arguments):
 class BatchingArguments(ServedArguments):
     """Arguments of `/simulate_batching`."""
 
+    behind = (
+        ("prompt_tokens", "requests_per_s"), ("output_tokens", "prompt_tokens"), ("max_batch_size", "output_tokens"),
+        ("timeout_s", "max_batch_size"), ("precision", "seed"),
+    )  # fmt: skip
+
     policy: Annotated[Policy, one_of(POLICIES)] = argument("continuous", "static, dynamic or continuous batching")
     requests_per_s: Annotated[float, number(0.0001, MOST_RATE)] = argument(1, "requests that arrive per second, on average")
-    prompt_tokens: Tokens = argument(512, "tokens of a prompt, on average")
-    output_tokens: Tokens = argument(256, "tokens of an answer, on average")
-    max_batch_size: Annotated[int, whole_number(1, MOST_BATCH)] = argument(32, "sequences that a replica takes at a time (max_num_seqs)")
-    timeout_s: Annotated[float, number(0, 3_600)] = argument(0.05, "dynamic batching: seconds after which a batch starts unfilled")
     duration_s: Annotated[float, number(1, LONGEST_S)] = argument(
         300, "seconds in which requests arrive; all of them are answered. At most about 10,000 requests are simulated"
     )
     seed: Annotated[int, whole_number(0, 2**31)] = argument(0, "of the random numbers: the same seed gives the same requests")
-    precision: Precision = "auto"
     arrivals: Annotated[arriving.Arrivals, one_of(arriving.ARRIVALS)] = argument("poisson", "poisson, bursty, recorded or closed")
     burstiness: Annotated[float, number(0.01, 1)] = argument(0.25, "bursty: shape of the gamma distributed gaps; 1 is poisson")
     clients: Annotated[int, whole_number(0, MOST_CLIENTS)] = argument(0, "closed: clients that send the next request when one is answered")
