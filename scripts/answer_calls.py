@@ -225,23 +225,24 @@ def _memory() -> Iterator[Call]:
 
 
 def _speed(hardware: Sequence[str]) -> Iterator[Call]:
-    for model, where in itertools.product((LLAMA, FAMILIES[1]), (*hardware, *SILICON)):
-        engine = "vllm-tpu" if "tpu" in where.lower() else "vllm"
-        yield "estimate_speed", {"model": model, "hardware": where, "engine": engine, "concurrency": 4}
+    for model, hardware_name in itertools.product((LLAMA, FAMILIES[1]), (*hardware, *SILICON)):
+        engine = "vllm-tpu" if "tpu" in hardware_name.lower() else "vllm"
+        yield "estimate_speed", {"model": model, "hardware": hardware_name, "engine": engine, "concurrency": 4}
     for model, engine, precision in itertools.product(FAMILIES, ENGINES, PRECISIONS):
-        where = "v6e-8" if engine == "vllm-tpu" else "a100-large"
-        yield "estimate_speed", {"model": model, "hardware": where, "engine": engine, "precision": precision}
+        hardware_name = "v6e-8" if engine == "vllm-tpu" else "a100-large"
+        yield "estimate_speed", {"model": model, "hardware": hardware_name, "engine": engine, "precision": precision}
     for model, prompt, output, at_once in itertools.product(FAMILIES, (1, 512, 30_000), (1, 1024), (1, 32)):
         lengths = {"prompt_tokens": prompt, "output_tokens": output, "concurrency": at_once}
         yield "estimate_speed", {"model": model, "hardware": "l40sx4", "engine": "vllm", **lengths}
-    for where in ("l4", "l40s", "a100", "h100", "zero-a10g", "zero-a10g-xlarge", "L4X1", "v5litepod-4", "nvidia-l4"):
-        yield "estimate_speed", {"model": LLAMA, "hardware": where}
+    for hardware_name in ("l4", "l40s", "a100", "h100", "zero-a10g", "zero-a10g-xlarge", "L4X1", "v5litepod-4", "nvidia-l4"):
+        yield "estimate_speed", {"model": LLAMA, "hardware": hardware_name}
 
 
 def _cost(hardware: Sequence[str]) -> Iterator[Call]:
-    for where in hardware:
-        yield "estimate_cost", {"hardware": where}
-        yield "estimate_cost", {"hardware": where, "model": LLAMA, "requests_per_day": 5000, "sleep_after_s": 900, "hours_per_day": 12}
+    for hardware_name in hardware:
+        yield "estimate_cost", {"hardware": hardware_name}
+        traffic = {"requests_per_day": 5000, "sleep_after_s": 900, "hours_per_day": 12}
+        yield "estimate_cost", {"hardware": hardware_name, "model": LLAMA, **traffic}
     ways: Sequence[dict[str, Any]] = (
         {"hours_per_day": 8, "days_per_month": 22},
         {"replicas": 3, "requests_per_day": 100_000},
@@ -255,11 +256,11 @@ def _cost(hardware: Sequence[str]) -> Iterator[Call]:
         {"model": "7B", "requests_per_day": 1000, "prompt_tokens": 4000, "output_tokens": 0},
         {"model": "black-forest-labs/FLUX.1-schnell", "requests_per_day": 300},
     )
-    for where, way, account in itertools.product(
+    for hardware_name, way, account in itertools.product(
         ("l4x1", "zero-a10g", "aws-nvidia-l4-x1", "jobs:l4x1", "v6e-8", "cpu-basic"), ways, ACCOUNTS
     ):
-        yield "estimate_cost", {"hardware": where, "account": account, **way}
-        yield "ways_to_save", {"hardware": where, "account": account, "model": LLAMA, **way}
+        yield "estimate_cost", {"hardware": hardware_name, "account": account, **way}
+        yield "ways_to_save", {"hardware": hardware_name, "account": account, "model": LLAMA, **way}
 
 
 def _recommend() -> Iterator[Call]:
@@ -296,14 +297,14 @@ def _private(hardware: Sequence[str]) -> Iterator[Call]:
         )
         yield "outlook", {"model": model, "usd_per_million_input": 0.1, "usd_per_million_output": 0.4, "account": _nth(ACCOUNTS, index)}
         yield "outlook", {"model": model, "hardware": _nth(hardware, 11 * index), "replicas": 2, "storage_gb": 700}
-        for where, engine in (
+        for hardware_name, engine in (
             ("a100-large", "vllm"),
             ("spaces:l4x1", "transformers"),
             ("tpu:v6e-8", "vllm-tpu"),
             ("cpu-basic", "llama.cpp"),
         ):
             common = {"precision": "auto", "prompt_tokens": 512, "output_tokens": 256, "concurrency": 1 + 7 * (index % 3)}
-            yield "roofline", {"model": model, "hardware": where, "engine": engine, **common}
+            yield "roofline", {"model": model, "hardware": hardware_name, "engine": engine, **common}
     before = {"hardware": "spaces:l4x1"}
     after: Sequence[dict[str, Any]] = (
         {"hardware": "spaces:l4x1", "engine": "vllm", "concurrency": 8},

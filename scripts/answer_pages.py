@@ -148,14 +148,14 @@ def public(advisor: Any) -> Mapping[str, Any]:
     return endpoints(advisor)
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """The value as JSON: a figure as Plotly describes it, a component as its type, keys as text."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items() if key not in _VOLATILE}
+        return {str(key): to_plain(item) for key, item in value.items() if key not in _VOLATILE}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [to_plain(item) for item in value]
     if isinstance(value, set | frozenset):
-        return sorted(plain(item) for item in value)
+        return sorted(to_plain(item) for item in value)
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if hasattr(value, "to_plotly_json"):

@@ -87,11 +87,11 @@ def main() -> int:
     parser.add_argument("folder", type=Path, nargs="?", help="records to read; without it, the bundled ones again")
     parser.add_argument("--only", metavar="NAME", help="resolve only ids that contain this; the others are copied")
     arguments = parser.parse_args()
-    checked = datetime.now(UTC).date().isoformat()
+    check_date = datetime.now(UTC).date().isoformat()
     lines, configs = [], []
     for record in records(arguments.folder):
         try:
-            spec = _bundled_spec(record, arguments.only) or resolve(record, checked)
+            spec = _bundled_spec(record, arguments.only) or resolve(record, check_date)
         except AdvisorError as error:
             print(f"left out {record['hub_id']}: {error}", file=sys.stderr)
             continue

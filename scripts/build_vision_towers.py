@@ -34,13 +34,13 @@ def leaves(model: nn.Module) -> list[Leaf]:
     """Every module that owns a weight, in order; any other parameter becomes a leaf of its own."""
     leaves: list[Leaf] = []
     for path, module in model.named_modules():
-        owned = {name: tuple(p.shape) for name, p in module.named_parameters(recurse=False)}
-        weight = owned.pop("weight", None)
+        own_shapes = {name: tuple(p.shape) for name, p in module.named_parameters(recurse=False)}
+        weight = own_shapes.pop("weight", None)
         if weight is not None:
             kind = _kind(module, weight)
-            bias = kind != "other" and owned.pop("bias", None) is not None
+            bias = kind != "other" and own_shapes.pop("bias", None) is not None
             leaves.append((path, kind, list(weight), bias))
-        leaves.extend((f"{path}.{name}", "other", list(shape), False) for name, shape in owned.items())
+        leaves.extend((f"{path}.{name}", "other", list(shape), False) for name, shape in own_shapes.items())
     return leaves
 
 

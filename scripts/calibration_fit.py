@@ -240,23 +240,23 @@ def fit(data: Data, x: Array | None = None, *, tolerance: float = 1e-4) -> tuple
         RuntimeError: see `minimise`.
     """
     at, width = start()
-    free = width > 0
+    is_free = width > 0
 
-    def whole(part: Array) -> Array:
+    def insert_part(part: Array) -> Array:
         x = at.copy()
-        x[free] = part
+        x[is_free] = part
         return x
 
     def errors(part: Array) -> Array:
-        return (predict(whole(part), data) - data.log_value) * data.weight
+        return (predict(insert_part(part), data) - data.log_value) * data.weight
 
     def slopes(part: Array) -> Array:
-        x = whole(part)
-        return jacobian(x, data, predict(x, data), free)[:, free] * data.weight[:, None]
+        x = insert_part(part)
+        return jacobian(x, data, predict(x, data), is_free)[:, is_free] * data.weight[:, None]
 
-    first = None if x is None else x[free]
-    part, cost, evaluations = minimise(errors, at[free], RIDGE / width[free], first=first, jacobian=slopes, tolerance=tolerance)
-    return whole(part), cost, evaluations
+    first = None if x is None else x[is_free]
+    part, cost, evaluations = minimise(errors, at[is_free], RIDGE / width[is_free], first=first, jacobian=slopes, tolerance=tolerance)
+    return insert_part(part), cost, evaluations
 
 
 LARGE_GROUP = 100

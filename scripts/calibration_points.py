@@ -155,7 +155,7 @@ def public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, f
     engine = "host" if card.kind == "cpu" else ENGINE_OF[p["engine"]]
     experts, per_token = EXPERTS.get(p["model"], (m.get("experts", 0), m.get("top_k", 0)))
     kernel = kernel_of(engine, p["quant"], experts=experts > 0)
-    size, tied = _vocabulary(p["model"])
+    size, is_tied = _vocabulary(p["model"])
     table, total, active = float(size * m["hidden"]), p["params_b"] * 1e9, p["active_params_b"] * 1e9
     encoder = p["task"] == "encoder"
     if encoder:
@@ -163,7 +163,7 @@ def public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, f
         table = 0.0
     routed = min(total - 2 * table, (total - active) / (1 - per_token / experts)) if experts else 0.0
     bits = m["fixed_weight_gib"] * 2**33 / total if "fixed_weight_gib" in m else p["weight_bits"]
-    weights = read_bytes(parameters=total, table=table, tied=tied or encoder, bits=bits, kernel=kernel)
+    weights = read_bytes(parameters=total, table=table, tied=is_tied or encoder, bits=bits, kernel=kernel)
     expert_bytes = routed * bits / 8
     split, stages, copies = _layout(p, card, weights)
     half = 0.5 if "gpt-oss" in p["model"] else 0.0  # every other layer keeps a window of 128
@@ -175,7 +175,7 @@ def public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, f
     case = {
         "engine": ENGINES.index(engine), "kernel": KERNELS.index(kernel), "eager": engine in EAGER,
         "dense_bytes": weights - expert_bytes, "expert_bytes": expert_bytes, "experts": experts, "experts_per_token": per_token,
-        "active_parameters": active - (0.0 if tied or encoder else table),
+        "active_parameters": active - (0.0 if is_tied or encoder else table),
         "head_parameters": 0.0 if encoder or software.all_logits else table, "layers": m["n_layers"], "hidden": m["hidden"],
         "attention_width": m["heads"] * (160 if m.get("mla") else m["head_dim"]),
         "full_layers": m["n_layers"] * (1 - half), "windowed_layers": m["n_layers"] * half,

@@ -82,10 +82,10 @@ def _served_devices(row: Mapping[str, str], *, experts: bool) -> tuple[int, int,
     there twice, as 8 × 32 and as 64 × 4 requests), and with tp = dp = g, moe_ep = g² too. Requests are counted per copy of attention.
     """
 
-    def whole(key: str) -> int:
+    def read_count(key: str) -> int:
         return max(1, int(float(row[key]))) if row[key] else 1
 
-    split, copies, across, spread = (whole(key) for key in ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size"))
+    split, copies, across, spread = (read_count(key) for key in ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size"))
     both = across * spread if experts else 1
     devices = max(split, both)
     if both > 1 and across == spread and both in {split, copies}:
@@ -94,7 +94,7 @@ def _served_devices(row: Mapping[str, str], *, experts: bool) -> tuple[int, int,
         devices = split
     elif experts and not row["attention_dp_size"] and split < both:
         copies = both // split
-    return devices, whole("concurrency") * copies, copies > 1, spread > 1
+    return devices, read_count("concurrency") * copies, copies > 1, spread > 1
 
 
 def _schedules_late(row: Mapping[str, str]) -> bool:
@@ -158,12 +158,12 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
     if name.startswith("gpt-oss"):  # its experts are MXFP4 whatever the rest is called
         bits, kernel, arithmetic = 4.35, "fp4", "fp4"
     card = CARDS[SERVED_CARDS[row["accelerator"]]]
-    devices, requests, copied, spread = _served_devices(row, experts=m.experts > 0)
-    small = kernel in {"fp8", "fp4"} and m.kv_heads > 1  # servers keep the cache in fp8 with these, latent caches in 16 bits
+    devices, requests, is_copied, spread = _served_devices(row, experts=m.experts > 0)
+    is_fp8_cache = kernel in {"fp8", "fp4"} and m.kv_heads > 1  # servers keep the cache in fp8 with these, latent caches in 16 bits
     rate, bus = find_link_rate(card)
     table, routed = float(m.vocabulary * m.hidden), m.routed * BILLION
-    equal = (row["prompt_tokens"], row["output_tokens"]) not in DRAWN_SHAPES
-    prompt, output = (float(row[column]) * (1.0 if equal else DRAWN_MEAN) for column in ("prompt_tokens", "output_tokens"))
+    has_equal_shapes = (row["prompt_tokens"], row["output_tokens"]) not in DRAWN_SHAPES
+    prompt, output = (float(row[column]) * (1.0 if has_equal_shapes else DRAWN_MEAN) for column in ("prompt_tokens", "output_tokens"))
     weights = read_bytes(parameters=m.parameters * BILLION, table=table, tied=False, bits=bits, kernel=kernel)
     case: dict[str, float] = {
         "engine": ENGINES.index(engine), "kernel": KERNELS.index(kernel), "eager": False,
@@ -172,14 +172,16 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
         "active_parameters": m.active * BILLION - table, "head_parameters": table,
         "layers": m.layers, "hidden": m.hidden, "attention_width": m.width,
         "full_layers": m.layers * m.full, "windowed_layers": m.layers * m.full if m.windowed else 0,
-        "cache_constant": m.constant, "cache_per_token": m.cache * (1 if small else 2), "cache_windowed": m.windowed * (1 if small else 2),
-        "window": 128 if m.windowed else 0, "cache_shards": devices if copied else m.kv_heads,
+        "cache_constant": m.constant, "cache_per_token": m.cache * (1 if is_fp8_cache else 2),
+        "cache_windowed": m.windowed * (1 if is_fp8_cache else 2),
+        "window": 128 if m.windowed else 0, "cache_shards": devices if is_copied else m.kv_heads,
         "cache_copied": False, "cache_repeats": 1, "packed_parameters": 0, "fused_rows": ALL_ROWS, "emulated": False, "converted": False,
         "memory": float(card.memory_usable or 0), "link": rate, "over_pcie": bus,
         "tensor_parallel": devices, "pipeline_stages": 1, "replicas": 1,
         "row_split": False, "pipelined": False, "prompt_tokens": prompt, "output_tokens": output,
         "running_requests": requests, "static_cache_tokens": 0,
-        "held_steps": _held_steps(row, model, requests, copied=copied), "bunched_arrivals": equal and not _schedules_late(row),
+        "held_steps": _held_steps(row, model, requests, copied=is_copied),
+        "bunched_arrivals": has_equal_shapes and not _schedules_late(row),
     }  # fmt: skip
     key = (
         row["backend"],
@@ -190,7 +192,7 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
         case["output_tokens"],
         requests,
         devices,
-        copied,
+        is_copied,
         spread,
     )
     for metric, column in (("served_between", "mean_tpot_ms"), ("served_first", "mean_ttft_ms")):

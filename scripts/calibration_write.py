@@ -68,15 +68,15 @@ def kinds(points: list[Point]) -> dict[str, NDArray[np.bool_]]:
 def spread(points: list[Point], error: Array) -> dict[str, dict[str, float]]:
     """Half-widths in ln that 85 % of left-out points stay within, by quantity and engine, drawn toward the width of all engines."""
     widths: dict[str, dict[str, float]] = {}
-    off = np.abs(error)
+    abs_errors = np.abs(error)
     engines = np.array([p.engine for p in points])
     for quantity in QUANTITIES:
         mine = np.array([p.metric in OF_METRIC[quantity] and p.weight > 0 for p in points])
-        every = np.array([np.percentile(off[mine & (engines == e)], COVERED) for e in ENGINES if (mine & (engines == e)).any()])
+        every = np.array([np.percentile(abs_errors[mine & (engines == e)], COVERED) for e in ENGINES if (mine & (engines == e)).any()])
         common = float(np.median(every))
         widths[quantity] = {}
         for engine in ENGINES:
-            own = off[mine & (engines == engine)]
+            own = abs_errors[mine & (engines == engine)]
             width = float(np.percentile(own, COVERED)) if len(own) else common
             width = (len(own) * width + POOL * max(common, width)) / (len(own) + POOL)
             widths[quantity][engine] = round(width, 4)

@@ -104,7 +104,7 @@ def first_seen(note: str) -> str | None:
 def flavor(fact: dict[str, Any], platform: str) -> dict[str, Any]:
     """A row of Spaces or Jobs."""
     key, keys, notes = fact["id"], as_list(fact["source"]), [fact.get("status_note"), fact.get("note")]
-    retired = fact["status"] == "removed"
+    is_retired = fact["status"] == "removed"
     if platform == "spaces" and key.startswith("rtx"):
         keys = sorted(keys, key=lambda name: name != "hub-docs-jobs-pricing")
         notes.append("Price of the same flavor on Jobs; the Spaces price page that was read does not list it.")
@@ -114,7 +114,7 @@ def flavor(fact: dict[str, Any], platform: str) -> dict[str, Any]:
     if blog:
         keys, price = ["hf-blog-tpu", *keys], fact["seed_value"]["usd_per_hour"]
         notes.append("Last price known: the one of the announcement.")
-    demands = ["prepaid_credits"] if platform == "spaces" and not retired and price else []
+    demands = ["prepaid_credits"] if platform == "spaces" and not is_retired and price else []
     if platform == "spaces" and key == "cpu-basic":
         demands = ["paid_plan_to_create", "sleeps_after_48h"]
     return offer(
@@ -128,10 +128,10 @@ def flavor(fact: dict[str, Any], platform: str) -> dict[str, Any]:
         vcpu=fact.get("vcpu"),
         ram=text(fact.get("memory_gb"), "GiB"),
         disk=text(fact.get("disk_gb"), "GB"),
-        usd_per_hour=None if retired else money(price),
-        last_usd_per_hour=money(price) if retired else None,
+        usd_per_hour=None if is_retired else money(price),
+        last_usd_per_hour=money(price) if is_retired else None,
         price_verified=fact["usd_per_hour_verified"],
-        status="retired" if retired else "listed",
+        status="retired" if is_retired else "listed",
         since=fact.get("status_since") or first_seen(fact.get("first_in_client", "")),
         rules=demands,
         notes=" ".join(f"{note[0].upper()}{note[1:].rstrip('.')}." for note in notes if note),
@@ -166,10 +166,12 @@ def endpoint(fact: dict[str, Any]) -> dict[str, Any]:
     """A row of Inference Endpoints."""
     name = fact["architecture"].removeprefix("NVIDIA ").removeprefix("AWS ").removeprefix("Google ")
     status, _, since = fact["status"].partition(" since ")
-    retired, count = status == "removed", fact["accelerator_count"]
+    is_retired, count = status == "removed", fact["accelerator_count"]
     notes = ["The price page prints 256 GB per card, more than the card has."] if "vram_note" in fact else []
     notes += [A100_NOTE] if name == "A100" else []
-    history = [{"usd_per_hour": money(fact["usd_per_hour_first_listed"]), "since": fact["usd_per_hour_first_listed_on"]}] if retired else []
+    history = (
+        [{"usd_per_hour": money(fact["usd_per_hour_first_listed"]), "since": fact["usd_per_hour_first_listed_on"]}] if is_retired else []
+    )
     return offer(
         f"{fact['vendor']}-{fact['instance_type']}-{fact['instance_size']}",
         "endpoints",
@@ -180,12 +182,12 @@ def endpoint(fact: dict[str, Any]) -> dict[str, Any]:
         host_cpu=None if count else NAMED_CPU.get(fact["architecture"], HOST_CPU.get(fact.get("vcpu", 0))),
         vcpu=fact.get("vcpu"),
         ram=text(fact.get("memory_gb"), "GB"),
-        usd_per_hour=None if retired else money(fact["usd_per_hour"]),
-        last_usd_per_hour=money(fact["usd_per_hour"]) if retired else None,
+        usd_per_hour=None if is_retired else money(fact["usd_per_hour"]),
+        last_usd_per_hour=money(fact["usd_per_hour"]) if is_retired else None,
         price_history=history,
-        status="retired" if retired else status,
+        status="retired" if is_retired else status,
         since=fact.get("status_since") or since or None,
-        rules=[] if retired else ["subscription"],
+        rules=[] if is_retired else ["subscription"],
         endpoint={
             "vendor": fact["vendor"],
             "instance_type": fact["instance_type"],

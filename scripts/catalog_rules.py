@@ -81,7 +81,7 @@ def zerogpu(fact: dict[str, Any]) -> dict[str, Any]:
 
 def sleep(fact: dict[str, Any]) -> dict[str, Any]:
     """When a Space sleeps, and when it is billed."""
-    unbilled = [name for name in ("build", "sleeping", "paused") if not fact[f"{name}_billed"]]
+    unbilled_states = [name for name in ("build", "sleeping", "paused") if not fact[f"{name}_billed"]]
     return {
         "cpu_basic_after_s": fact["cpu_basic_sleep_after_hours"] * 3600,
         "cpu_basic_configurable": fact["cpu_basic_sleep_configurable"],
@@ -89,7 +89,7 @@ def sleep(fact: dict[str, Any]) -> dict[str, Any]:
         "never_value": fact["never_value"],
         "billing_step_s": 60,
         "billed_stages": fact["billed_stages"],
-        "unbilled": unbilled,
+        "unbilled": unbilled_states,
         "wakes_on_visit": fact["wakes_on_visit"],
         "idle_paid_billed": fact["idle_paid_space_billed"],
         "replicas_paid_only": fact["replicas"]["paid_hardware_only"],
@@ -116,17 +116,17 @@ def storage(fact: dict[str, Any]) -> dict[str, Any]:
     """Prices of buckets and volumes, and the tiers of the past."""
     price, old = fact["storage_prices"], fact["persistent_storage"]
     volume = [[int(step.removesuffix("TB+")), dollars(rate)] for step, rate in price["private_volume_tiers_usd_per_tb_month"].items()]
-    included = {key.removesuffix("_per_seat"): f"{size} GB" for key, size in price["free_private_gb"].items()}
-    until = old["removed_on_docs"].split(", ")[1].split()[0]
+    included_sizes = {key.removesuffix("_per_seat"): f"{size} GB" for key, size in price["free_private_gb"].items()}
+    last_day = old["removed_on_docs"].split(", ")[1].split()[0]
     return {
         "private_usd_per_tb_month": dollars(price["private_payg_usd_per_tb_month"]),
         "private_volume_rates": volume,
         "public_usd_per_tb_month": dollars(price["public_addon_usd_per_tb_month"]),
         "public_volume_rates": [[50, dollars(price["public_addon_50tb_usd_per_tb_month"])]],
-        "included_private": included,
+        "included_private": included_sizes,
         "ephemeral_disk": f"{fact['ephemeral_disk_gb_default']} GB",
         "retired_tiers": [
-            {"id": row["tier"], "size": f"{row['size_gb']} GB", "last_usd_per_month": dollars(row["usd_per_month"]), "until": until}
+            {"id": row["tier"], "size": f"{row['size_gb']} GB", "last_usd_per_month": dollars(row["usd_per_month"]), "until": last_day}
             for row in old["old_tiers"]
         ],
         "sources": [*price["source"], *old["source"]],

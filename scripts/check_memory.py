@@ -79,15 +79,15 @@ def estimate_bytes(spec: ModelSpec, point: dict[str, Any]) -> int:
         batch_size=point["batch"],
         devices=point["devices"],
     )
-    whole = estimate_memory(spec, request)
+    estimate = estimate_memory(spec, request)
     if point["source"] in AT_THE_END:
-        return whole.weights.bytes + whole.kv_cache.bytes
+        return estimate.weights.bytes + estimate.kv_cache.bytes
     prompt = point["prompt"] or point["tokens"]
     at_prompt = estimate_memory(spec, replace(request, context_tokens=prompt))
-    total = whole.weights.bytes + whole.kv_cache.bytes + at_prompt.activation.bytes
+    total = estimate.weights.bytes + estimate.kv_cache.bytes + at_prompt.activation.bytes
     if point["version"] in ALL_LOGITS:
         total += logits_bytes(rows=prompt, vocabulary=spec.dimensions.vocab_size, element_bytes=2)
-    return total + whole.runtime.bytes if point["source"] in WHOLE_PROCESS else total
+    return total + estimate.runtime.bytes if point["source"] in WHOLE_PROCESS else total
 
 
 def _training(spec: ModelSpec, point: dict[str, Any]) -> int:

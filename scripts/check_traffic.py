@@ -100,14 +100,14 @@ def simulate(inputs: LawInputs, constants: Constants, engine: str) -> TrafficRes
 def compare(points: list[Point], engine: str) -> Iterator[tuple[Point, float, float]]:
     """Each measured mean with the simulated one and with that of the closed form, all in milliseconds."""
     constants = load_calibration().constants
-    simulated: dict[str, tuple[TrafficResult, float, float]] = {}
+    results: dict[str, tuple[TrafficResult, float, float]] = {}
     for point in points:
         key = repr((point.case, point.card))
-        if key not in simulated:
+        if key not in results:
             inputs = law_inputs([point])
             times = time_serving(inputs, constants)
-            simulated[key] = simulate(inputs, constants, engine), float(times.first_token.total[0]), float(times.tpot_s[0])
-        result, ttft_s, tpot_s = simulated[key]
+            results[key] = simulate(inputs, constants, engine), float(times.first_token.total[0]), float(times.tpot_s[0])
+        result, ttft_s, tpot_s = results[key]
         if point.metric == "served_first":
             yield point, result.ttft.mean * 1e3, ttft_s * 1e3
         elif result.tpot is not None:

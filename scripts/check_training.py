@@ -95,14 +95,14 @@ def _shares(runs: Sequence[Run]) -> tuple[Floats, Floats]:
 def fit(every: Sequence[Run]) -> AllocatorConstants:
     """Typical share by the least weighted sum of relative errors; low and high are weighted quantiles of what single runs show."""
     runs = [run for run in every if run.request.packing]
-    shipped = load_constants().varying
+    shipped_shares = load_constants().varying
     shares, share_weights = _shares(runs)
     weights = np.asarray([1 / sum(other.source == run.source for other in runs) for run in runs])
     peaks = [step_peaks(run.spec, run.request) for run in runs]
 
     def loss(x: Floats) -> float:
         estimates = [
-            max(reserve_bytes(peak, run.request, abs(x[0]), shipped.typical) for peak in of) + FIXED.typical
+            max(reserve_bytes(peak, run.request, abs(x[0]), shipped_shares.typical) for peak in of) + FIXED.typical
             for run, of in zip(runs, peaks, strict=True)
         ]
         errors = np.log(np.asarray(estimates) / np.asarray([run.reserved_bytes for run in runs]))
@@ -113,7 +113,7 @@ def fit(every: Sequence[Run]) -> AllocatorConstants:
     order = np.argsort(shares)
     reached = np.cumsum(share_weights[order]) / share_weights.sum()
     high = float(shares[order][np.searchsorted(reached, 0.9)])
-    return AllocatorConstants(dynamic=ShareRange(0.0, share, max(share, round(high, 2))), varying=shipped, fixed=FIXED)
+    return AllocatorConstants(dynamic=ShareRange(0.0, share, max(share, round(high, 2))), varying=shipped_shares, fixed=FIXED)
 
 
 def judge(judged: Sequence[Run], others: Sequence[Run]) -> list[Judged]:
@@ -279,8 +279,8 @@ def main() -> int:
     wrong = check_counts(arguments.facts)
     if wrong:
         parser.error(f"not the printed number of parameters: {', '.join(wrong)}")
-    judged, others = list(single_device_runs(arguments.facts)), list(other_runs(arguments.facts))
-    results = judge(judged, others)
+    judged_runs, other_shapes = list(single_device_runs(arguments.facts)), list(other_runs(arguments.facts))
+    results = judge(judged_runs, other_shapes)
     if arguments.all:
         for one in sorted(results, key=lambda judged: abs(judged.error)):
             r = one.run.request
@@ -295,7 +295,7 @@ def main() -> int:
     _side_by_side(results)
     _print_failed_runs(arguments.facts)
     _on_smaller_cards(results)
-    allocator = fit([*judged, *others])
+    allocator = fit([*judged_runs, *other_shapes])
     print(f"constants of all stacks: share {allocator.dynamic}, fixed {allocator.fixed}")
     runs = timed_works(arguments.facts)
     by_model = judge_speed(runs)
@@ -306,7 +306,9 @@ def main() -> int:
     constants = fit_speed(runs)
     print(f"constants of all models: {constants}")
     if arguments.write:
-        content = _constants(allocator, [*judged, *others]) | {"speed": _speed(constants, errors, {one.run.source for one in runs})}
+        content = _constants(allocator, [*judged_runs, *other_shapes]) | {
+            "speed": _speed(constants, errors, {one.run.source for one in runs})
+        }
         OUTPUT.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0
 

@@ -39,23 +39,23 @@ LIBRARIES = ("auto", "torch_tpu", "torch_xla", "cpu")
 def floor(batch: int, hidden: int, intermediate: int, dtype: str, chip: str | None) -> dict[str, Any]:
     """What one product takes at least on the chip: max(bytes / bandwidth, FLOPs / peak); None for an unknown chip."""
     flops = 2 * batch * hidden * intermediate
-    moved = ELEMENT_BYTES[dtype] * (batch * hidden + hidden * intermediate + batch * intermediate)
+    moved_bytes = ELEMENT_BYTES[dtype] * (batch * hidden + hidden * intermediate + batch * intermediate)
     if chip is None:
-        return {"flops": flops, "moved_bytes": moved, "floor_s": None}
+        return {"flops": flops, "moved_bytes": moved_bytes, "floor_s": None}
     of = CHIPS[chip]
-    return {"flops": flops, "moved_bytes": moved, "floor_s": max(moved / of["bandwidth"], flops / of["peak"])}
+    return {"flops": flops, "moved_bytes": moved_bytes, "floor_s": max(moved_bytes / of["bandwidth"], flops / of["peak"])}
 
 
 def summary(cold_s: float, warm_s: list[float], least: dict[str, Any]) -> dict[str, Any]:
     """Mean, median, p95 (the nearest rank), efficiency, and whether the times can be believed."""
-    median, ordered = statistics.median(warm_s), sorted(warm_s)
+    median, ordered_s = statistics.median(warm_s), sorted(warm_s)
     floor_s = least["floor_s"]
     valid = floor_s is None or min(*warm_s, cold_s) >= floor_s
     return least | {
         "mean_s": statistics.fmean(warm_s),
         "median_s": median,
-        "p95_s": ordered[math.ceil(0.95 * len(ordered)) - 1],
-        "min_s": ordered[0],
+        "p95_s": ordered_s[math.ceil(0.95 * len(ordered_s)) - 1],
+        "min_s": ordered_s[0],
         "cold_first_s": cold_s,
         "achieved_flops_per_s": least["flops"] / median,
         "efficiency": floor_s / median if floor_s is not None and valid else None,
@@ -120,27 +120,27 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         w = torch.rand(arguments.hidden, arguments.intermediate, dtype=dtype, device=device)
         exact = float((x.sum(0, dtype=torch.float32) @ w.sum(1, dtype=torch.float32)).item())
         wait()
-        carried = torch.zeros((), dtype=dtype, device=device)
+        carry = torch.zeros((), dtype=dtype, device=device)
 
         def product() -> float:
-            nonlocal carried
-            total = torch.mm(x + carried, w).sum(dtype=torch.float32)
-            carried = (0.0 * total).to(dtype)  # the next product needs this one
+            nonlocal carry
+            total = torch.mm(x + carry, w).sum(dtype=torch.float32)
+            carry = (0.0 * total).to(dtype)  # the next product needs this one
             wait()
             total_on_host = float(total.item())  # on the host: the work is done
             if not abs(total_on_host - exact) <= TOLERANCE * abs(exact):
                 sys.exit(f"The product sums to {total_on_host:.6g} instead of {exact:.6g}: these times mean nothing.")
             return total_on_host
 
-        cold = next(times(product, 1))
+        cold_s = next(times(product, 1))
         list(times(product, arguments.warmup))
-        warm = list(times(product, arguments.iterations))
+        warm_s = list(times(product, arguments.iterations))
     least = floor(arguments.batch, arguments.hidden, arguments.intermediate, arguments.dtype, None if device == "cpu" else arguments.chip)
     shape = {name: getattr(arguments, name) for name in ("batch", "hidden", "intermediate", "dtype", "warmup")}
     return (
         {"device": f"TPU {arguments.chip}" if device != "cpu" else "cpu", "library": device, "torch": torch.__version__}
         | shape
-        | summary(cold, warm, least)
+        | summary(cold_s, warm_s, least)
     )
 
 

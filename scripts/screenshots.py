@@ -73,7 +73,7 @@ def _app() -> Iterator[str]:
         environment = os.environ | own | {"HF_ENDPOINT": hub, "HF_TOKEN": MACHINE}
         app = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=environment, start_new_session=True)
         try:
-            yield _ready(f"http://127.0.0.1:{port}")
+            yield _wait_for_answer(f"http://127.0.0.1:{port}")
         finally:
             os.killpg(app.pid, signal.SIGTERM)
             app.wait()
@@ -100,7 +100,7 @@ def _hub() -> Iterator[str]:
         yield str(hub.url)
 
 
-def _ready(address: str) -> str:
+def _wait_for_answer(address: str) -> str:
     until = time.monotonic() + START_S
     while time.monotonic() < until:
         try:

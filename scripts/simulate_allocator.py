@@ -124,13 +124,13 @@ class Sizes(NamedTuple):
 def _layer(to: Allocator, t: int, of: Sizes, *, keeps: bool) -> tuple[int, list[int]]:
     """One layer's forward pass in 16 bits: its output and what it keeps for the backward pass."""
     h, k, f = 2 * of.hidden * t, 2 * of.keys * t, 2 * of.mlp * t
-    saved: list[int] = []
+    saved_blocks: list[int] = []
 
     def norm() -> int:
         wide, square = to.allocate(2 * h), to.allocate(2 * h)
         to.release(square)
         normed = to.allocate(h)
-        saved.append(wide)
+        saved_blocks.append(wide)
         return normed
 
     normed = norm()
@@ -140,18 +140,18 @@ def _layer(to: Allocator, t: int, of: Sizes, *, keeps: bool) -> tuple[int, list[
     attended, projection = to.allocate(h), to.allocate(h)
     stream = to.allocate(h)
     to.release(projection)
-    saved += [*turned, value, attended, normed]
+    saved_blocks += [*turned, value, attended, normed]
     normed = norm()
     gate, active, up, product = (to.allocate(f) for _ in range(4))
-    saved += [gate, active, up, stream]
+    saved_blocks += [gate, active, up, stream]
     projection = to.allocate(h)
     to.release(product, normed)
     output = to.allocate(h)
     to.release(projection)
     if not keeps:
-        to.release(*saved)
-        saved = []
-    return output, saved
+        to.release(*saved_blocks)
+        saved_blocks = []
+    return output, saved_blocks
 
 
 def _loss(to: Allocator, t: int, of: Sizes) -> int:
@@ -177,14 +177,14 @@ def micro_batch(to: Allocator, t: int, of: Sizes) -> None:
     gradient = _loss(to, t, of)
     to.release(checkpoints.pop())
     for _ in range(of.layers):
-        again, saved = _layer(to, t, of, keeps=True)
+        again, saved_blocks = _layer(to, t, of, keeps=True)
         to.release(again)
         inner = [to.allocate(f) for _ in range(3)]
         lower = to.allocate(h)
         to.release(*inner)
         inner = [to.allocate(h), to.allocate(k), to.allocate(k)]
         through = to.allocate(h)
-        to.release(*inner, lower, gradient, *saved, checkpoints.pop())
+        to.release(*inner, lower, gradient, *saved_blocks, checkpoints.pop())
         gradient = through
     to.release(gradient)
 

@@ -40,8 +40,8 @@ Line = tuple[str, str, Any]
 
 
 def canonical(value: Any) -> str:
-    """JSON on one line with sorted keys; values that are not JSON are written by `answer_pages.plain`."""
-    return json.dumps(answer_pages.plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    """JSON on one line with sorted keys; values that are not JSON are written by `answer_pages.to_plain`."""
+    return json.dumps(answer_pages.to_plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def outcome(call: Callable[[], Any]) -> Any:

@@ -180,8 +180,8 @@ def test_confirmed_job_is_started_followed_and_merged(hub: JobsStandIn, tmp_path
     assert seen.exit_code == 0, seen.output
     assert _rows(tmp_path) == (ROW,)
     (job,) = hub.jobs.values()
-    assert (job.asked["flavor"], job.asked["timeoutSeconds"]) == ("l4x1", 1800)
-    assert job.asked["command"][:2] == ["uv", "run"]
+    assert (job.request["flavor"], job.request["timeoutSeconds"]) == ("l4x1", 1800)
+    assert job.request["command"][:2] == ["uv", "run"]
     again = _command(tmp_path, "--flavor", "l4x1", "--go", "--yes")
     assert "known already" in again.output
     assert _rows(tmp_path) == (ROW,)
@@ -193,7 +193,7 @@ def test_token_stays_here(hub: JobsStandIn, tmp_path: Path) -> None:
     seen = _command(tmp_path, "--flavor", "l4x1", "--go", "--yes")
     (job,) = hub.jobs.values()
     assert "hf_ada" not in seen.output
-    assert "hf_ada" not in json.dumps(job.asked)
+    assert "hf_ada" not in json.dumps(job.request)
     assert "hf_ada" not in job.script
     assert b"hf_ada" not in (tmp_path / "l.sqlite3").read_bytes()
     assert not any("hf_ada" in request.path for request in hub.requests)

@@ -47,7 +47,7 @@ class Report:
 
     def __init__(self, part: str) -> None:
         self.part, self.outcomes, self.faults = part, Counter[str](), list[str]()
-        self.asked: dict[str, Counter[str]] = {}
+        self.outcomes_by_question: dict[str, Counter[str]] = {}
         self.slowest: dict[str, tuple[float, str]] = {}
         self.began = time.perf_counter()
 
@@ -61,7 +61,7 @@ class Report:
     def count(self, question: str, outcome: str, cpu_s: float, case: str) -> None:
         """How a question ended, and the processor time of this thread that it took."""
         self.outcomes[outcome] += 1
-        self.asked.setdefault(question, Counter())[outcome] += 1
+        self.outcomes_by_question.setdefault(question, Counter())[outcome] += 1
         self.slowest[question] = max(self.slowest.get(question, (0.0, "")), (cpu_s, case))
 
     def show(self) -> bool:
@@ -69,7 +69,7 @@ class Report:
         total, took = self.outcomes.total(), time.perf_counter() - self.began
         counted = ", ".join(f"{name} {count:,}" for name, count in sorted(self.outcomes.items()))
         print(f"{self.part:8} {total:,} in {took:.0f} s: {counted}; load {os.getloadavg()[0]:.1f}", flush=True)  # noqa: T201
-        for question, outcomes in sorted(self.asked.items()):
+        for question, outcomes in sorted(self.outcomes_by_question.items()):
             cpu_s, case = self.slowest[question]
             print(f"    {question:20} {dict(outcomes)}; at most {cpu_s:.2f} s of CPU: {case:.240}", flush=True)  # noqa: T201
         return not self.faults

@@ -37,12 +37,12 @@ def gguf_file(architecture: str, keys: Mapping[str, Any], tensors: Shapes) -> Bl
             kind = GGMLQuantizationType[dtype]
             byte_shape = quant_shape_to_byte_shape(shape, kind) if dtype not in {"F32", "F16"} else shape
             size += int(np.prod(byte_shape)) * {"F32": 4, "F16": 2}.get(dtype, 1)
-            plain = np.dtype({"F32": np.float32, "F16": np.float16}.get(dtype, np.uint8))
+            storage_dtype = np.dtype({"F32": np.float32, "F16": np.float16}.get(dtype, np.uint8))
             writer.add_tensor_info(
                 name,
                 list(byte_shape),
-                plain,
-                int(np.prod(byte_shape)) * plain.itemsize,
+                storage_dtype,
+                int(np.prod(byte_shape)) * storage_dtype.itemsize,
                 raw_dtype=None if dtype in {"F32", "F16"} else kind,
             )
         writer.write_header_to_file()

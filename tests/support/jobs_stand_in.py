@@ -45,7 +45,7 @@ class FakeJob:
 
     id: str
     owner: str
-    asked: dict[str, Any]
+    request: dict[str, Any]
     outcome: Outcome
     script: str
     looks: int = 0
@@ -71,11 +71,11 @@ class FakeJob:
         return {
             "id": self.id,
             "createdAt": "2026-11-21T09:00:00.000Z",
-            "dockerImage": self.asked.get("dockerImage"),
-            "command": self.asked["command"],
+            "dockerImage": self.request.get("dockerImage"),
+            "command": self.request["command"],
             "arguments": [],
             "environment": {},
-            "flavor": self.asked["flavor"],
+            "flavor": self.request["flavor"],
             "status": status,
             "durations": {"schedulingSecs": 3, "runningSecs": 42, "totalSecs": 45},
             "owner": {"id": "1", "name": self.owner, "type": "user"},
@@ -198,7 +198,7 @@ class JobsStandIn(StandIn):
     def _start_job(self, owner: str, request: dict[str, Any]) -> Answer:
         name = f"{request['volumes'][0]['path']}/{request['command'][2].removeprefix('/data/')}"
         outcome = self.outcomes.get(request["flavor"], Outcome())
-        job = FakeJob(id=f"job{len(self.jobs)}", owner=owner, asked=request, outcome=outcome, script=self.scripts[name])
+        job = FakeJob(id=f"job{len(self.jobs)}", owner=owner, request=request, outcome=outcome, script=self.scripts[name])
         self.jobs[job.id] = job
         return _json(job.to_json())
 

@@ -141,14 +141,14 @@ class FakeLedger:
     """Rows that were put there."""
 
     def __init__(self, rows: list[Measurement]) -> None:
-        self.held = rows
+        self.measurements = rows
         self.refusal: AdvisorError | None = None
 
     def rows(self) -> list[Measurement]:
-        return self.held
+        return self.measurements
 
     def status(self) -> LedgerStatus:
-        count = len(self.held)
+        count = len(self.measurements)
         return LedgerStatus(place="a file", lasting=True, rows=count, own_rows=count, problem=None, copied="Rows are not copied.")
 
     def export(self, form: str) -> bytes:
@@ -158,11 +158,11 @@ class FakeLedger:
 
 
 class FakeLive:
-    """Plays what it was given: items are told, exceptions raised. `asked` records questions, `ended` counts runs that are over."""
+    """Plays what it was given: items are told, exceptions raised. `questions` records questions, `ended` counts runs that are over."""
 
     def __init__(self, *items: Any, rows: list[Measurement] | None = None) -> None:
         self.items = items
-        self.asked: list[tuple[Any, ...]] = []
+        self.questions: list[tuple[Any, ...]] = []
         self.ended = 0
         self.ledger = FakeLedger(rows or [])
         self.chat = self._play_items
@@ -172,7 +172,7 @@ class FakeLive:
         self.suggest_measurement = lambda *_: "small/one"
 
     def _play_items(self, *asked: Any, **named: Any) -> Iterator[Any]:
-        self.asked.append((*asked, *named.items()))
+        self.questions.append((*asked, *named.items()))
         try:
             for item in self.items:
                 if isinstance(item, Exception):

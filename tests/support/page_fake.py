@@ -28,12 +28,12 @@ def _fill_common() -> dict[str, Any]:
 
 
 class FakeServices:
-    """Answers for one model; anything else is refused. `asked` records every question."""
+    """Answers for one model; anything else is refused. `questions` records every question."""
 
     account_actions = True
 
     def __init__(self, *, hub: bool = True) -> None:
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.questions: list[tuple[str, dict[str, Any]]] = []
         self._hub = hub
 
     def catalog(self) -> Catalog:
@@ -76,7 +76,7 @@ class FakeServices:
         }
 
     def estimate_memory(self, model: str, **asked: Any) -> dict[str, Any]:
-        self.asked.append(("estimate_memory", asked))
+        self.questions.append(("estimate_memory", asked))
         # 32 layers x 2 x 8 heads x 128 x 2 bytes = 131 072 bytes for each token
         cache = 131_072 * int(asked["context_tokens"]) * int(asked["batch_size"])
         parts = {"weights_bytes": 16_060_522_496, "kv_cache_bytes": cache, "activation_bytes": 700_000_000, "runtime_bytes": 900_000_000}
@@ -171,7 +171,7 @@ class FakeServices:
         }
 
     def recommend(self, model: str, **asked: Any) -> dict[str, Any]:
-        self.asked.append(("recommend", asked))
+        self.questions.append(("recommend", asked))
         name = self._check_model(model)
         entries = [self._entry(card, asked, pareto=index < 2) for index, card in enumerate(_CARDS[1:])]
         return _fill_common() | {

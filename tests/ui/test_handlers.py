@@ -47,7 +47,7 @@ def test_a_link_sets_the_tab_and_every_field(services: Any) -> None:
     opened = _open_link(services, tab="memory", context="8192", concurrency="2", kv="fp8", hardware="spaces:l4x1")
     assert opened["context"]["value"] == 8192
     assert (opened["concurrency"], opened["kv"], opened["hardware"]) == (2, "fp8", "spaces:l4x1")
-    assert services.asked == []
+    assert services.questions == []
 
 
 def test_a_link_of_a_pasted_config_says_so(services: Any) -> None:
@@ -119,7 +119,7 @@ def test_a_refused_model_is_said_once_and_nothing_is_guessed(services: Any) -> N
     assert ref == ""
     assert NOTES["name_model:recommend"] in recommend_tab.recommend_markup(services, ref, RECOMMEND).pick
     assert NOTES["name_model:memory"] in memory_tab.memory_markup(services, ref, MEMORY).need
-    assert services.asked == []
+    assert services.questions == []
 
 
 def test_a_pasted_config_goes_before_the_name(services: Any) -> None:
@@ -185,7 +185,7 @@ def test_every_question_reaches_the_service_by_name(services: Any) -> None:
     """The values arrive as the arguments of the public contract: platforms as a comma list, an emptied number as its default."""
     values = page_values.fill_form("recommend", context=8192, requests=None, priority="cheapest", platforms=["spaces", "jobs"], ttft=2.5)
     recommend_tab.recommend_markup(services, LLAMA, values)
-    name, sent = services.asked[0]
+    name, sent = services.questions[0]
     assert name == "recommend"
     assert {field.argument for field in ask.QUESTION} - {"hardware", "cards"} | {"own_hardware"} == set(sent)
     assert (sent["context_tokens"], sent["requests_per_day"], sent["platforms"]) == (8192, 100, "spaces,jobs")
@@ -196,7 +196,7 @@ def test_no_platform_is_an_error_in_words(services: Any) -> None:
     """Unticking everything asks for a tick and asks the services nothing."""
     shown = recommend_tab.recommend_markup(services, LLAMA, page_values.fill_form("recommend", platforms=[]))
     assert "Tick at least one" in shown.pick
-    assert services.asked == []
+    assert services.questions == []
 
 
 def test_nothing_qualifying_is_said(services: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,14 +54,14 @@ def test_an_answer_grows_and_ends_with_its_figures() -> None:
     assert done.history == [user("Hi"), model("Hello!")]
     assert "25 % too pessimistic" in (done.card or "")
     assert "Download JSON" in (done.card or "")
-    assert services.live.asked == [("Hi", [], 256, 0.7)]
+    assert services.live.questions == [("Hi", [], 256, 0.7)]
 
 
 def test_the_conversation_goes_along() -> None:
     """Questions with their answers; what was stopped before an answer does not, for templates want both sides in turn."""
     services = FakeServices(*ANSWER)
     talk(services, "And?", [user("One"), user("Two"), model("2"), user("Three")])
-    assert services.live.asked[0][1] == [user("Two"), model("2")]
+    assert services.live.questions[0][1] == [user("Two"), model("2")]
     assert recent_history([user("a\x00b\n"), model("\x07c\td\x1f"), user("x"), model("\x00")]) == [user("ab\n"), model("c\td")]
     long = [one for number in range(200) for one in (user(f"{number}"), model("x" * 1000))]
     newest = recent_history(long)
@@ -74,7 +74,7 @@ def test_an_empty_message_asks_nothing() -> None:
     """A hint, and the model is left alone."""
     services = FakeServices(*ANSWER)
     assert "Write a message first" in talk(services, "  ")[-1].status
-    assert services.live.asked == []
+    assert services.live.questions == []
 
 
 def test_offline_the_chat_says_why_in_place() -> None:
@@ -153,7 +153,7 @@ def test_a_measurement_tells_its_stages_and_ends_with_a_card() -> None:
     """The model of the page is asked for, and the last card goes while a new one is made."""
     services = FakeServices({"stage": "building"}, {"stage": "running"}, make_measurement())
     first, building, running, done = measure(services)
-    assert services.live.asked == [("Qwen/Qwen3-0.6B", 512, 64, "bf16")]
+    assert services.live.questions == [("Qwen/Qwen3-0.6B", 512, 64, "bf16")]
     assert (first.card, first.busy, building.busy) == ("", True, True)
     assert running.status.count('class="done"') == 4
     assert (done.status, done.busy) == ("", False)
@@ -172,7 +172,7 @@ def test_without_a_model_nothing_is_measured() -> None:
     """Neither run nor foreseen."""
     services = FakeServices()
     assert [scene.status for scene in measure(services, "")] == [live_boxes.expected_html(services, "", 512, 64, "bf16")]  # type: ignore[arg-type]
-    assert services.live.asked == []
+    assert services.live.questions == []
 
 
 def test_what_is_expected_stands_there_before_the_run() -> None:
@@ -209,7 +209,7 @@ def test_a_heartbeat_tells_how_far_it_is() -> None:
     assert '<progress max="100" value="37"' in progress.status
     assert "23.1 ms" in progress.status
     assert "25.0 %" in (done.card or "")
-    named = dict(services.live.asked[0])
+    named = dict(services.live.questions[0])
     assert named == {"batch": 128, "hidden": 4096, "intermediate": 16384, "iterations": 100, "warmup": 5, "dtype": "float32"}
 
 

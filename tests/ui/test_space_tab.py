@@ -32,28 +32,28 @@ class FakeAccount:
     """Answers for one Space, and records what was asked with whose token."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Any, ...]] = []
+        self.questions: list[tuple[Any, ...]] = []
         self.price = 0.8
         self.refusal: Exception | None = None
         self.lost = False
 
     def space_status(self, space: str, *, token: str | None) -> dict[str, Any]:
-        self.asked.append(("status", space, token))
+        self.questions.append(("status", space, token))
         if space != "ada/chat":
             raise RepoNotFound(f"There is no Space <b>{space}</b>.")
         return status()
 
     def right_size(self, space: str, *, token: str | None, **asked: Any) -> dict[str, Any]:
-        self.asked.append(("size", space, asked, token))
+        self.questions.append(("size", space, asked, token))
         return size()
 
     def preview(self, space: str, action: str, hardware: str, sleep: int, factory: bool, *, token: str | None) -> dict[str, Any]:
-        self.asked.append(("preview", space, action, hardware, sleep, factory, token))
+        self.questions.append(("preview", space, action, hardware, sleep, factory, token))
         after = preview()["after"] | {"usd_per_hour": self.price, "sleep_time_s": sleep}
         return preview(action=action, after=after, confirm_usd_per_hour=self.price if action == "switch" else None)
 
     def switch_hardware(self, space: str, hardware: str, usd: float, sleep: int, *, token: str | None) -> dict[str, Any]:
-        self.asked.append(("switch", space, hardware, usd, sleep, token))
+        self.questions.append(("switch", space, hardware, usd, sleep, token))
         if self.refusal is not None:
             raise self.refusal
         if usd != self.price:
@@ -61,19 +61,19 @@ class FakeAccount:
         return status(caveats=[])
 
     def set_sleep_time(self, space: str, seconds: int, *, token: str | None) -> dict[str, Any]:
-        self.asked.append(("sleep", space, seconds, token))
+        self.questions.append(("sleep", space, seconds, token))
         return status(sleep_time_s=seconds)
 
     def pause_space(self, space: str, *, token: str | None) -> dict[str, Any]:
-        self.asked.append(("pause", space, token))
+        self.questions.append(("pause", space, token))
         return status(stage="PAUSED")
 
     def restart_space(self, space: str, factory: bool, *, token: str | None) -> dict[str, Any]:
-        self.asked.append(("restart", space, factory, token))
+        self.questions.append(("restart", space, factory, token))
         return status(stage="BUILDING")
 
     def watch(self, space: str, *, token: str | None, hardware: str) -> Iterator[dict[str, Any]]:
-        self.asked.append(("watch", space, hardware, token))
+        self.questions.append(("watch", space, hardware, token))
         yield progress(stage="BUILDING")
         if self.lost:
             raise HubUnreachable("The Hub could not be reached.")
@@ -93,7 +93,7 @@ def test_looking_needs_no_token(services: Any) -> None:
     assert (found.space, found.sleep_time_s) == ("ada/chat", 3600)
     assert "t4-small" in found.status
     assert "?tab=space&amp;space=ada%2Fchat" in found.status
-    assert services.account.asked == [("status", "ada/chat", None)]
+    assert services.account.questions == [("status", "ada/chat", None)]
 
 
 def test_a_private_space_gets_no_link(services: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_the_right_size_is_asked_as_the_tab_says(services: Any) -> None:
     values = page_values.fill_form("space", concurrency=2, context=None, hours=12, priority="fastest", account="pro", hardware="jobs:l4x1")
     found = space_tab.size_markup(services, "ada/chat", "7B", values, TOKEN)
     assert found.tier == "l4x1"
-    (_, space, sent, token), *_ = services.account.asked
+    (_, space, sent, token), *_ = services.account.questions
     assert (space, token) == ("ada/chat", TOKEN)
     stated = {"model": "7B", "concurrency": 2, "hours_per_day": 12, "priority": "fastest", "account": "pro", "context_tokens": 4096}
     assert sent.items() >= stated.items()
@@ -162,7 +162,7 @@ def test_the_review_holds_the_price_it_shows(services: Any) -> None:
     assert "$0.80" in seen.card
     assert seen.label == "Switch to l4x1 at $0.80/hour"
     assert seen.confirmation == Confirmation(request=SWITCH, usd_per_hour=0.8)
-    assert [name for name, *_ in services.account.asked] == ["preview"]
+    assert [name for name, *_ in services.account.questions] == ["preview"]
 
 
 def test_the_code_of_the_review_is_that_of_the_action(services: Any) -> None:
@@ -179,13 +179,13 @@ def test_without_a_tier_there_is_nothing_to_review(services: Any) -> None:
     """The sentence says what to choose."""
     seen = review_request(services, replace(SWITCH, hardware=""), None)
     assert (seen.label, seen.confirmation) == ("", None)
-    assert services.account.asked == []
+    assert services.account.questions == []
 
 
 def test_a_switch_sends_the_price_that_was_seen_and_is_watched(services: Any) -> None:
     """The confirmed price, the visitor's token, then every stage until it runs."""
     scenes = list(action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN))
-    assert services.account.asked == [("switch", "ada/chat", "l4x1", 0.8, 3600, TOKEN), ("watch", "ada/chat", "l4x1", TOKEN)]
+    assert services.account.questions == [("switch", "ada/chat", "l4x1", 0.8, 3600, TOKEN), ("watch", "ada/chat", "l4x1", TOKEN)]
     assert [scene.watching for scene in scenes] == [False, True, False]
     assert "It runs on l4x1" in scenes[-1].progress
 
@@ -198,7 +198,7 @@ def test_a_price_that_changed_meanwhile_is_reviewed_anew(services: Any) -> None:
     assert last.review is not None
     assert last.review.label == "Switch to l4x1 at $0.90/hour"
     assert last.review.confirmation == Confirmation(request=SWITCH, usd_per_hour=0.9)
-    assert "watch" not in [name for name, *_ in services.account.asked]
+    assert "watch" not in [name for name, *_ in services.account.questions]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_another_form_than_the_reviewed_one_is_refused(services: Any, changed: d
     """Whatever the page shows by then: what was not reviewed is not done."""
     (scene,) = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=0.8), replace(SWITCH, **changed), TOKEN)
     assert "Review it again" in scene.progress
-    assert services.account.asked == []
+    assert services.account.questions == []
     (unseen,) = action_scenes(services, None, SWITCH, TOKEN)
     assert "Review it again" in unseen.progress
 
@@ -245,7 +245,7 @@ def test_every_action_reaches_the_service(services: Any, action: space_actions.A
     seen = review_request(services, wanted, TOKEN)
     assert seen.confirmation is not None
     scenes = list(action_scenes(services, seen.confirmation, wanted, TOKEN))
-    assert services.account.asked[1] == called
+    assert services.account.questions[1] == called
     assert scenes[-1].status is not None
 
 
