@@ -211,15 +211,15 @@ def test_the_page_is_short_on_a_phone(open_page: Open) -> None:
     field = page.locator("#model input")
     assert field.evaluate("field => field.scrollWidth <= field.clientWidth")
     answers = {
-        "Recommend": "#pick",
-        "Memory": "#need",
-        "Fine-tune": "#training",
-        "Cost": "#bill",
-        "GPU or TPU": "#choice",
-        "Live demo": "#expected",
+        "Recommend": "#pick .card",
+        "Memory": "#need .card",
+        "Fine-tune": "#training .card",
+        "Cost": "#bill .card",
+        "GPU or TPU": "#choice .card",
+        "Live demo": "#expected :is(.card, .refusal)",  # whether the model fits depends on the machine
     }
     for name, answer in answers.items():
         _tab(page, name).click()
-        expect(page.locator(f"{answer} .card")).to_be_visible()
+        expect(page.locator(answer).first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollHeight") <= 4 * 844, name
         assert page.evaluate(PARTED) == [], name
