@@ -20,6 +20,7 @@ from typing import Any
 from unittest.mock import patch
 
 import httpx
+import orjson
 from fuzzing import TOKENS, Fuzzer, find_leaks
 from hub_repos import demo_repos, llama_8b
 from huggingface_hub import constants
@@ -118,6 +119,7 @@ def ask_question(report: Report, number: int, question: Callable[..., Any], argu
     report.count(question.__name__, "answered", time.thread_time() - began, case)
     try:
         text = json.dumps(answers, allow_nan=False, ensure_ascii=False).encode().decode()
+        orjson.dumps(answers)  # what the event stream writes with: it takes no keys but plain texts
     except (TypeError, ValueError) as error:
         report.fault(number, f"{case} is no JSON: {error!r}")
         return
