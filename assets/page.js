@@ -100,7 +100,7 @@
     // Cards are counted: an offer has a number of its own, and a Mac (M1-Pro-16GB) is one.
     document.documentElement.classList.toggle("owns", at.hardware !== "auto" && !/:|^M\d/.test(at.hardware));
     const tokens = document.querySelector("#q-context") ? `${digits(at.context)} tokens · ` : "";
-    if (folded) folded.textContent = `${tokens}${digits(at.concurrency)} concurrent · ${digits(at.requests)} a day · ${at.account}`;
+    if (folded) folded.textContent = `${tokens}${digits(at.concurrency)} concurrent · ${digits(at.requests)} a day · ${at.account === "pro" ? "PRO" : at.account}`;
   };
   const raise = (reference, typed, ...values) => {
     const before = tab;

@@ -396,7 +396,7 @@ def _rates(points: Sequence[FrontPoint]) -> list[float]:
 
 
 def _prices(free: float, most: float, *, some_free: bool) -> list[tuple[float, str]]:
-    marks = [(at, f"${at:,.10g}") for at in _scale(1.2 * free, most)]
+    marks = [(at, f"${at / 1000:,.10g}k" if at >= 1000 else f"${at:.10g}") for at in _scale(1.2 * free, most)]  # noqa: PLR2004 as axes say it
     return [(free, "free"), *marks] if some_free else marks
 
 

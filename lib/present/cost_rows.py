@@ -160,6 +160,7 @@ def cost_text(answer: OutlookAnswer, model: str) -> str:
 
 
 _HEADROOM = 1.15
+_FOOTROOM = 0.07  # of the height: a ring at USD 0 lies over no number of the axis
 _MOST_MARKS = 9
 _ROW_STEP = 5
 """Every fifth place of the axis stands in the table."""
@@ -189,7 +190,7 @@ def bills_foot(answer: OutlookAnswer) -> str:
     marks = f'<ol class="marks">{numbered}</ol>' if numbered else ""
     dotted = any(_full(line, answer["x"]) is not None for line in answer["lines"])
     at_once = answer["bill"]["concurrency"]
-    note = f'<p class="quiet">Dotted: more than the hardware serves, {at_once} at a time.</p>' if dotted else ""
+    note = f'<p class="quiet">Dotted: more requests than the hardware serves, {at_once} at a time.</p>' if dotted else ""
     return f'<div class="chart-foot">{marks}{note}{_bills_table(answer)}</div>'
 
 
@@ -236,7 +237,8 @@ def draw_bills(answer: OutlookAnswer) -> Figure:
         along = axis("Hours a day", range=[0, 24], dtick=4)
     else:
         along = axis("Requests a day", type="log", tickformat="~s", dtick=1)
-    lay_out(figure, along, axis("USD a month", range=[0, _top(answer["lines"])], tickformat=",~f"), hover="x unified")
+    top = _top(answer["lines"])
+    lay_out(figure, along, axis("USD a month", range=[-_FOOTROOM * top, top], tickformat=",~f"), hover="x unified")
     return figure
 
 

@@ -73,7 +73,7 @@ def options_table(answer: GpuTpuAnswer) -> str:
     first = answer["options"][0]
     terms = f"TPU prices: {first['region']}, {COMMITMENTS[first['commitment']]}"
     where = terms if first["kind"] == "tpu" else "No slice of TPU is among them"
-    heads = ("Hardware", "Memory per device, all at full length", "First token", "Tokens per second", "Price")
+    heads = ("Hardware", "Memory per device, all at full length", "First token", "Speed", "Price")
     return table_markup(f"Options, predicted. {where}", heads, [_option_row(option) for option in answer["options"]], "options")
 
 

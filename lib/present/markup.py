@@ -4,11 +4,8 @@ Those are the notes in place of an answer or beside a form (`NOTES`), what the f
 sentence on hover and focus), what this Space sends and keeps, and how scripts and agents call it: Markdown in the form of llms.txt
 (llmstxt.org), whose examples run as they stand, which a test does.
 
-Sources become links to the addresses that their text names, in the forms in which sources are written down here:
-
-    link_source("github:huggingface/hub-docs docs/hub/spaces-gpus.md @34ee0f00")
-
-leads to that file at that commit. What names no address (a measurement of our own) stays text.
+Sources become links to the addresses that their text names: "github:huggingface/hub-docs docs/hub/spaces-gpus.md @34ee0f00" leads to
+that file at that commit. What names no address (a measurement of our own) stays text.
 """
 
 from __future__ import annotations
@@ -170,18 +167,22 @@ _EXACT = frozenset({"MoE"})
 """Written in other letters these are other words."""
 
 
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i?B|[GTP]FLOP|tokens|ms|s|min|h|%|×|million|billion)(?!\w))")
+_BEFORE_UNIT = re.compile(
+    r"(?<=\d) (?=(?:[KMGT]i?B|[GTP]FLOP|tokens|ms|s|min|h|%|×|million|billion|days|GPUs|requests|visitors)(?!\w))"
+    r"|(?<=×) (?=\d)|(?<=\ban) (?=hour\b)|(?<=\ba) (?=(?:day|month)\b)|(?<=\bper) (?=hour\b)"
+)
+_DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 _COPIED = frozenset({"code", "pre", "script", "style"})
 """Elements whose text is copied character by character."""
 
 
 def bind_units(text: str) -> str:
-    """The text with numbers that no line break parts from their units."""
+    """The text with numbers that no line break parts from their units, nor a price from its hour."""
     return _BEFORE_UNIT.sub("\u00a0", text)
 
 
 def explain_terms(markup: str) -> str:
-    """The markup with the first mention of each term explained, and numbers that no line break parts from their units.
+    """The markup with the first mention of each term explained, and numbers and dates that no line break parts.
 
     Inside links, buttons, code and headings no term is explained. Markup of this package writes no bare "<" or ">" in an attribute
     (`lib.present.markup.escape`), so that every tag ends at its first ">".
@@ -195,7 +196,8 @@ def explain_terms(markup: str) -> str:
             pieces.append(piece)
         else:
             bound = piece if silent and silent[-1] in _COPIED else bind_units(piece)
-            pieces.append(bound if silent else _WORD.sub(lambda match: _explain(match[0], mentions), bound))
+            explained = bound if silent else _WORD.sub(lambda match: _explain(match[0], mentions), bound)
+            pieces.append(explained if silent else _DATE.sub(r'<span class="date">\g<0></span>', explained))
     return "".join(pieces)
 
 

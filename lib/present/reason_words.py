@@ -112,9 +112,9 @@ _ZEROGPU = {
     "zerogpu_gradio_only": "ZeroGPU takes Gradio Spaces only; this one is built with {sdk}.",
     "zerogpu_needs_account": "Hosting on ZeroGPU needs an account; a free one may host {free_spaces} such Spaces.",
     "zerogpu_quota": "Visitors spend their own quota ({account}: {quota_s} a day), about {request_quota_s} a request: "
-    "{requests_per_visitor} a day each, at least {visitors} of them for {requests_per_day} requests a day.",
+    "{requests_per_visitor} a day each, so {requests_per_day} requests a day take at least {visitors} visitors.",
     "zerogpu_quota:runs": "Visitors spend their own quota ({account}: {quota_s} a day), about {request_quota_s} a request, and have "
-    "{requests_per_visitor} runs a day by what users report: at least {visitors} of them for {requests_per_day} requests a day.",
+    "{requests_per_visitor} runs a day by what users report. So {requests_per_day} requests a day take at least {visitors} visitors.",
     "zerogpu_quota_unknown": "Visitors spend their own quota ({account}: {quota_s} a day); the time of a request is not known.",
     "zerogpu_crowd": "{concurrency} concurrent requests are at least as many visitors, each waiting for a slice of the shared GPUs. Up to "
     "{most_visitors} count as light traffic here.",
@@ -326,8 +326,8 @@ GPU_TPU_RULES = {
     "{three_years_usd} for three. The GPU offers here have none.",
     "engine_none_on_tpu": "No serving engine that this catalog knows runs {model} ({task}) on a TPU in this precision; you would have "
     "to write the serving code.",
-    "support_passing": "{package} {release} was tested with {model} on {tested!s} and passed ({checked}).",
-    "support_elsewhere": "{package} {release} was tested with {model} on {tested!s} and passed ({checked}), but not on "
+    "support_passing": "{package} {release} passed its tests with {model} on {tested!s} ({checked}).",
+    "support_elsewhere": "{package} {release} passed its tests with {model} on {tested!s} ({checked}), but not on "
     "{generation!s}, which has the lowest price per token here.",
     "support_untested": "{model} is untested on {package} {release} ({checked}): it may or may not run.",
     "fits_no_gpu_offer": "In this precision {model} fits TPU slices, but no GPU offer of this catalog.",

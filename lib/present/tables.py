@@ -201,7 +201,11 @@ def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     more = f"more, {sum(fit['fits'] for fit in fits)} of all {len(rows)} fit"
     tools = TableTools(keys=[_tier_keys(fit, memory) for fit in by_price], first=FIRST_ROWS, more=more, search="Search")
     several = len({gib_figure(fit["capacity_bytes"] - fit["free_bytes"]) for fit in fits}) > 1
-    note = '<p class="quiet">What the runtime and its kernels take differs from card to card, and with it the whole.</p>' if several else ""
+    note = (
+        '<p class="quiet">Runtime and kernels take more on some cards than on others, so totals differ from card to card.</p>'
+        if several
+        else ""
+    )
     return table_markup("Where it fits, cheapest first", heads, rows, "tiers", tools) + note
 
 

@@ -128,7 +128,8 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
         ("KV cache at its peak", f"{gib(answer['cache_peak_bytes'])} of {gib(answer['cache_bytes'])}"),
     ]
     if share is not None and answer["goodput_per_s"] is not None:
-        figures.append(("Goodput: answered within the targets", f"{per_s(answer['goodput_per_s'])}, {100 * share:.0f} % of the answers"))
+        answered = f"{per_s(answer['goodput_per_s'])} of {per_s(answer['requests_per_s'])}, {100 * share:.0f} %"
+        figures.append(("Goodput: answered within the targets", answered))
     if price is not None:
         figures.append(("Per million output tokens", usd(price)))
     if answer["cold_starts"]:
@@ -146,10 +147,13 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
 
 
 def _part_of_run(answer: BatchingAnswer) -> str:
-    """The part of the run that rates and price are of, where it is not the whole."""
-    if not answer["counted_from_s"]:
-        return ""
-    return f" (rates and price: from {seconds(answer['counted_from_s'])} to {seconds(answer['counted_until_s'])})"
+    """The part of the run that rates and price are of, where it is not the whole, and why its rate is not the one that was asked for."""
+    notes = []
+    if answer["counted_from_s"]:
+        notes.append(f"rates and price: from {seconds(answer['counted_from_s'])} to {seconds(answer['counted_until_s'])}")
+    if answer["arrivals"] in {"poisson", "bursty"}:
+        notes.append(f"arrivals are random: {per_s(answer['requests_per_s'])} were answered")
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def _percentiles(answer: BatchingAnswer) -> list[tuple[str, str]]:

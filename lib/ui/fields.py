@@ -161,9 +161,9 @@ def hardware_words(catalog: Catalog) -> list[tuple[str, str]]:
 
 
 def own_words(catalog: Catalog) -> list[tuple[str, str]]:
-    """Every card and Mac of the catalog, as hardware of the visitor's own; without the maker's words, for which the field has no room."""
+    """Every card and Mac of the catalog, as hardware of the visitor's own, with the maker's words: the field searches its labels."""
     owned = [card for card in catalog.accelerators.values() if card.kind in OWNED_KINDS]
-    return [(f"{card.name.removeprefix('NVIDIA ').removeprefix('GeForce ')} · {PLATFORM_NAMES[OWN]}", card.id) for card in owned]
+    return [(f"{card.name} · {PLATFORM_NAMES[OWN]}", card.id) for card in owned]
 
 
 WORKLOAD: tuple[Field, ...] = (

@@ -24,7 +24,7 @@ from lib.live.device import Device, current_device
 from lib.live.device_queue import CHAT
 from lib.live.zerogpu import quota_seconds
 from lib.present.live_cards import chat_card, chat_text, device_line, progress_line, stopped_line
-from lib.present.markup import NOTES, answer_actions, hint_note, refusal_note
+from lib.present.markup import NOTES, answer_actions, bind_units, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.service.chat import MOST_CHARACTERS, MOST_TEMPERATURE, MOST_TOKENS
 from lib.ui import live_boxes
@@ -282,7 +282,7 @@ def device_markup(catalog: Catalog, look: Callable[[Catalog], Device] = current_
     device = look(catalog)
     price = quota_seconds(catalog.rules.zerogpu, 10.0) / 10 if device.kind == "zerogpu" else 1.0
     chat = display_name(os.environ.get("DEMO_MODEL", "").strip() or (ON_CPU if device.kind == "cpu" else ON_GPU))
-    return device_line(device, on_space=bool(os.environ.get("SPACE_ID")), chat=chat, quota_per_s=price)
+    return bind_units(device_line(device, on_space=bool(os.environ.get("SPACE_ID")), chat=chat, quota_per_s=price))
 
 
 def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference, ticks: Ticks) -> None:

@@ -151,8 +151,9 @@ _SHARED = ("context_tokens", "precision", "kv_precision", "engine", "gpu_layers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveView:
-    """The questions of the box, and where the answer goes."""
+    """The box, its questions, and where the answer goes."""
 
+    box: gr.Accordion
     hardware: gr.Dropdown
     ttft: gr.Number
     rate: gr.Number
@@ -166,7 +167,7 @@ class SolveView:
 def build_solve(services: Services) -> SolveView:
     """The layout of the box."""
     title = "Limits of this hardware: longest context, most concurrent requests, cheapest tier, ways to save memory"
-    with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="solve"):
+    with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="solve") as box:
         with gr.Row():
             hardware = gr.Dropdown(
                 ask.hardware_words(services.catalog()), value="spaces:l4x1", label="On this hardware", allow_custom_value=True,
@@ -174,7 +175,7 @@ def build_solve(services: Services) -> SolveView:
             )  # fmt: skip
             ttft, rate = workload.number(SOLVE[0], "0 sets no limit.", step=0.1), workload.number(SOLVE[1], "0 sets no limit.")
         answer = gr.HTML(elem_id="solved")
-    return SolveView(hardware=hardware, ttft=ttft, rate=rate, answer=answer)
+    return SolveView(box=box, hardware=hardware, ttft=ttft, rate=rate, answer=answer)
 
 
 def solve_html(services: Services, model: str, own: Sequence[Value], memory: Sequence[Value]) -> str:

@@ -140,12 +140,11 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
         "kv_precision": of_tab["kv_precision"],
         "mode": of_tab["mode"],
         "devices": of_tab["devices"] or 1,
-        "gpu_layers": of_tab["gpu_layers"],
     }
     if makes_pictures(services, model):
         arguments |= {name: of_workload[name] for name in ("width", "height", "frames", "guidance")} | {"offload": of_tab["offload"]}
     else:
-        arguments |= {name: of_workload[name] for name in MEDIA_ARGUMENTS}
+        arguments |= {name: of_workload[name] for name in MEDIA_ARGUMENTS} | {"gpu_layers": of_tab["gpu_layers"]}
     if of_tab["mode"] != "inference":
         return MemoryQuestion(arguments=arguments)
     choice = workload.choose_hardware(services, model, values)

@@ -55,12 +55,15 @@ class ModelView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedModel:
-    """What the model field holds: markup, the reference to ask with ("" when refused), the longest context, and its media."""
+    """What the model field holds: markup, the reference to ask with ("" when refused), the longest context, and its media.
+
+    "tokens" among them tells that it is no pipeline: layers and a context can be asked about.
+    """
 
     facts: str
     reference: str
     context_limit: int
-    media: tuple[str, ...] = lengths_of("generate")
+    media: tuple[str, ...] = ("tokens", *lengths_of("generate"))
 
 
 EXAMPLES = (
@@ -144,7 +147,7 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
         return ResolvedModel(facts=facts, reference="", context_limit=LONGEST_CONTEXT)
     makes = answer["library"] == "diffusers"
     task = own_task(answer["task"], generates=bool(answer["cache"]) or answer["source"] == "rule_of_thumb")
-    made = (*(["pictures"] if makes else []), *(["clips"] if makes and answer["task"].endswith("-to-video") else []))
+    made = ("pictures" if makes else "tokens", *(["clips"] if makes and answer["task"].endswith("-to-video") else []))
     limit = answer["context_limit_tokens"] or LONGEST_CONTEXT
     return ResolvedModel(
         facts=model_line(answer),

@@ -90,7 +90,8 @@ class PageView:
 
     def model_outputs(self) -> list[Any]:
         """What another model fills in, in the order of `model_changed`."""
-        boxes = [self.memory.inputs["offload"], self.memory.inputs["kv"], *self.media]
+        of_tokens = [self.memory.inputs["ngl"], self.memory.solve.box]
+        boxes = [self.memory.inputs["offload"], self.memory.inputs["kv"], *of_tokens, *self.media]
         of_media = [self.workload[name] for name in OF_MEDIA]
         return [self.model.facts, self.model.reference.text, self.model.limit, *boxes, *of_media, self.workload["context"]]
 
@@ -229,7 +230,7 @@ def model_changed(
     if context == before < resolved.context_limit:
         context = max(before, ask.FIELDS_BY_NAME["context"].default)
     slider = model_field.context_slider(resolved.context_limit, context)
-    shown = [gr.update(visible=medium in resolved.media) for medium in ("pictures", "answer", *ask.FIELDS_BY_MEDIUM)]
+    shown = [gr.update(visible=medium in resolved.media) for medium in ("pictures", "answer", "tokens", "tokens", *ask.FIELDS_BY_MEDIUM)]
     if not resolved.reference:
         return [resolved.facts, "", resolved.context_limit, *shown, *[gr.skip()] * SET]
     unasked = context in {None, slider["value"], ask.FIELDS_BY_NAME["context"].default}

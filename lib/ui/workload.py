@@ -79,10 +79,10 @@ def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
                 q[name] = number(name, "0: automatic")
             length_columns.append(column)
         q |= {name: number(name) for name in ("concurrency", "requests", "hours")}
-        q["precision"] = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision", min_width=120)
-        q["engine"] = gr.Dropdown(list(ask.ENGINE_WORDS), value="auto", label="Engine", min_width=120)
-        q["account"] = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", min_width=120)
-        q["visitors"] = gr.Dropdown(list(ask.VISITOR_WORDS), value="auto", label="Visitors' account", min_width=120)
+        q["precision"] = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision", min_width=120, elem_id="q-precision")
+        q["engine"] = gr.Dropdown(list(ask.ENGINE_WORDS), value="auto", label="Engine", min_width=120, elem_id="q-engine")
+        q["account"] = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", min_width=120, elem_id="q-account")
+        q["visitors"] = gr.Dropdown(list(ask.VISITOR_WORDS), value="auto", label="Visitors' account", min_width=120, elem_id="q-visitors")
         catalog = services.catalog()
         choices = [("Best for this workload", "auto"), *ask.hardware_words(catalog), *ask.own_words(catalog)]
         q["hardware"] = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120, elem_id="q-hardware")

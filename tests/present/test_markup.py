@@ -227,7 +227,9 @@ def test_what_stays_as_it_is(markup: str) -> None:
     assert explain_terms(markup) == markup
 
 
-@pytest.mark.parametrize("text", ["9.32 GiB", "45 MiB", "34 tokens/s", "4,096 tokens", "91 %", "12 ms", "4.1 × real time", "8.03 billion"])
+@pytest.mark.parametrize(
+    "text", ["9.32 GiB", "45 MiB", "34 tokens/s", "4,096 tokens", "91 %", "12 ms", "4.1 × real time", "8.03 billion", "8 GPUs", "30 days"]
+)
 def test_a_number_is_not_parted_from_its_unit(text: str) -> None:
     """In text and headings, but not where it is copied from, in attributes, and before words that only begin so."""
     number, _, unit = text.partition(" ")
@@ -242,6 +244,13 @@ def test_a_long_text_costs_one_look() -> None:
         assert link_source(text) == text
     for text in ("<" * 100_000, "1 < 2 <code>TTFT</code>"):  # a tag begins at its own bracket, not at one that stands alone before it
         assert explain_terms(text) == text
+
+
+def test_a_price_and_a_date_stay_in_one_line() -> None:
+    """A price keeps its hour and a factor its sign; a date is in an element that does not wrap, but not in what is copied."""
+    shown = explain_terms("<p>$2.70 an hour, 100 requests a day, bytes × 1.2, 2026-08-22</p><pre>2026-08-22</pre>")
+    assert shown.startswith("<p>$2.70 an\u00a0hour, 100\u00a0requests a\u00a0day, bytes ×\u00a01.2, ")
+    assert shown.endswith('<span class="date">2026-08-22</span></p><pre>2026-08-22</pre>')
 
 
 def test_text_after_a_silent_element_is_explained() -> None:

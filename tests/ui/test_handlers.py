@@ -68,9 +68,11 @@ def test_pictures_are_asked_for_sizes_and_text_for_a_context(real_app: Services)
     sdxl, wan, text = "stabilityai/stable-diffusion-xl-base-1.0", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "Qwen/Qwen3-0.6B"
     for model, shown in ((sdxl, [True, True, False]), (wan, [True, True, True]), (text, [False, False, False])):
         changed = page.model_changed(real_app, model, "", 4096)
-        boxes = dict(zip(("offload", "kv", *ask.FIELDS_BY_MEDIUM), (row["visible"] for row in changed[3 : -page.SET]), strict=True))
+        boxes = dict(
+            zip(("offload", "kv", "ngl", "solve", *ask.FIELDS_BY_MEDIUM), (row["visible"] for row in changed[3 : -page.SET]), strict=True)
+        )
         assert [boxes[name] for name in ("offload", "pictures", "clips")] == shown
-        assert {boxes[name] for name in ("kv", "context", "prompt", "answer")} == {not shown[0]}
+        assert {boxes[name] for name in ("kv", "ngl", "solve", "context", "prompt", "answer")} == {not shown[0]}
         of_media = dict(zip(page.OF_MEDIA, changed[-page.SET :], strict=False))
         assert (of_media["width"] == 0, of_media["guidance"] == "auto", of_media["frames"] == 0) == tuple(not one for one in shown)
     sizes = {"width": "512", "height": "512", "denoising": "20"}
@@ -102,7 +104,7 @@ def test_images_and_sound_are_asked_of_models_that_take_them(real_app: Services)
     cases = (("Qwen/Qwen2.5-VL-7B-Instruct", [True, False]), ("openai/whisper-tiny", [False, True]), ("Qwen/Qwen3-0.6B", [False, False]))
     for model, taken in cases:
         changed = page.model_changed(real_app, model, "", 4096)
-        boxes = dict(zip(ask.FIELDS_BY_MEDIUM, (row["visible"] for row in changed[5 : -page.SET]), strict=True))
+        boxes = dict(zip(ask.FIELDS_BY_MEDIUM, (row["visible"] for row in changed[7 : -page.SET]), strict=True))
         images, sound = (dict(zip(page.OF_MEDIA, changed[-page.SET :], strict=False))[name] for name in ("images", "sound"))
         assert [boxes["images"], boxes["sound"]] == taken
         assert [value != 0 for value in (images, sound)] == taken

@@ -257,7 +257,7 @@ def test_where_it_runs_is_looked_at_when_it_is_asked(monkeypatch: pytest.MonkeyP
     )  # fmt: skip
     monkeypatch.setenv("SPACE_ID", "ada/advisor")
     assert "This Space runs on" in live_tab.device_markup(load(), lambda _: device)
-    assert "takes 1.5 s of your own daily quota" in live_tab.device_markup(load(), lambda _: device)
+    assert "takes 1.5\u00a0s of your own daily quota" in live_tab.device_markup(load(), lambda _: device)
 
 
 def make_services() -> Services:

@@ -249,7 +249,7 @@ def test_the_memory_of_a_pipeline_is_one_figure(real_app: Services) -> None:
     need = gib(pick["memory"]["per_device_bytes"])
     assert f'<span class="figure">{need}</span>' in shown.need
     assert need.split()[0] + " of " + gib(pick["memory"]["capacity_bytes"]) in shown.tiers
-    assert "differs from card to card" in shown.tiers
+    assert "differ from card to card" in shown.tiers
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
