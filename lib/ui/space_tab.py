@@ -10,7 +10,7 @@ import gradio as gr
 
 from lib.catalog.offers import ZEROGPU_TIER
 from lib.errors import AdvisorError, NoLinkedModel
-from lib.present.markup import NOTES, hint_note, refusal_note
+from lib.present.markup import NOTES, explain_terms, hint_note, refusal_note
 from lib.present.space_cards import STATIC, size_card
 from lib.ui import account, space_actions, workload
 from lib.ui import fields as ask
@@ -157,7 +157,7 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
         markup = space_markup(services, space, account.token_of(typed_token, login_token))
         sleeps = markup.sleep_time_s if markup.sleep_time_s in {seconds for _, seconds in SLEEP_WORDS} else USUAL_SLEEP_S
         return {
-            view.status: markup.status,
+            view.status: explain_terms(markup.status),
             view.space_id: markup.space,
             view.sized: hint_note(NOTES["sizing"]) if markup.space else "",
             view.use: gr.update(visible=False),
@@ -171,7 +171,12 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
     def size(login_token: gr.OAuthToken | None, space: str, typed_token: str | None, model: str | None, *values: Any) -> dict[Any, Any]:
         markup = size_markup(services, space, model, values, account.token_of(typed_token, login_token))
         emptied = "" if typed_token else gr.skip()  # the last step of looking; a token that is pasted meanwhile stays
-        return {view.sized: markup.card, view.pick: markup.tier, view.use: gr.update(visible=bool(markup.tier)), token: emptied}
+        return {
+            view.sized: explain_terms(markup.card),
+            view.pick: markup.tier,
+            view.use: gr.update(visible=bool(markup.tier)),
+            token: emptied,
+        }
 
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "minimal"}
     outputs = [view.status, view.space_id, view.sized, view.use, form.box, form.tier, form.sleep, form.progress, *clear_review(form)]
