@@ -158,13 +158,12 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, confi
         where = f"{where if devices > 1 else 'on the GPU'}, {gib(memory['host_bytes'])} in the memory of the processor"
     as_on = f" · as recommended for {escape(configured)}" if configured else ""
     settings = escape(memory_settings(memory))
-    held = f" · for {memory['batch_size']:,} × {memory['context_tokens']:,} tokens" if memory["kv_cache_bytes"] else ""
     between = _between(memory) + (" in total" if devices > 1 and _between(memory) else "")
     return (
         '<section class="card memory-card" aria-label="Memory needed"><h2 class="sr">Memory needed</h2>'
         f'<p class="eyebrow">{escape(model)} needs, {what}</p>'
         f'<p class="headline"><span class="figure">{gib(memory["per_device_bytes"])}</span> {where}</p>'
-        f'<p class="quiet">{settings}{held}{as_on}{between}</p>{_stages(memory)}{memory_bar(memory)}{memory_legend(memory)}'
+        f'<p class="quiet">{settings}{as_on}{between}</p>{_stages(memory)}{memory_bar(memory)}{memory_legend(memory)}'
         f"{rule_of_thumb_line(memory)}</section>"
     )
 

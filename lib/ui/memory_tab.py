@@ -156,7 +156,8 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
     runs = {"precision": entry["precision"], "engine": entry["engine"], "devices": of_tab["devices"] or max(1, entry["devices"])}
     if of_tab["gpu_layers"] < 0:
         runs["gpu_layers"] = entry["gpu_layers"]
-    return MemoryQuestion(arguments=arguments | request | runs, configured=f"{entry['name']} ({entry['hardware']})")
+    held = "" if makes_pictures(services, model) else f", for {request['batch_size']:,} × {request['context_tokens']:,} tokens"
+    return MemoryQuestion(arguments=arguments | request | runs, configured=f"{entry['name']} ({entry['hardware']}){held}")
 
 
 def memory_markup(services: Services, model: str, values: Sequence[Value]) -> MemoryMarkup:
