@@ -1,8 +1,7 @@
 """Ways to save: each one worked out for the visitor's own deployment, with the real estimates, ranked by USD per month.
 
-Every way is an alternative to what runs today: it re-runs the estimate of memory and the bill with one thing changed, and none of them is
-a percentage of anything. Where a way needs other hardware, the cheapest tier with an accelerator on the same platform that holds the
-configuration with a comfortable headroom is taken.
+Every way is an alternative to what runs today: it runs the estimates again with one thing changed, and is never a percentage of anything.
+Other hardware is the cheapest tier with an accelerator on the same platform that holds the configuration with comfortable headroom.
 """
 
 from __future__ import annotations
