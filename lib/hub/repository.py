@@ -118,7 +118,8 @@ class HubModel(Listing):
         """Memory that it takes, in tensors of 400 bytes each: a repository of anybody's may hold long texts and many names instead."""
         names = [*self.files, *(copy.pattern for copy in self.other_weights), *self.gguf]
         texts = [*names, *self.documents.values(), *map(str, self.gguf.values()), *(part.config_text or "" for part in self.components)]
-        return 1000 + len(self.tensors) + sum(200 + len(text) for text in texts) // 400
+        tensors = sum(len(part.weights.tensors) for part in self.components)  # `self.tensors` would be built for it: 7 ms for 45,000
+        return 1000 + tensors + sum(200 + len(text) for text in texts) // 400
 
     @property
     def tensors(self) -> dict[str, Tensor]:
