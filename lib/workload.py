@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
 from lib.engines import MICRO_BATCH, Engine
+from lib.errors import BadArgument
 
 Mode = Literal["inference", "lora", "qlora", "full"]
 Account = Literal["anonymous", "free", "pro", "team", "enterprise"]
@@ -148,6 +149,7 @@ class MemoryRequest:
 
 
 ALL_LINEAR = "all-linear"
+_SHOWN_NAMES = 12
 MOST_RANK = 16_384
 
 
@@ -193,6 +195,40 @@ class TrainingRequest:
     def shards_weights(self) -> bool:
         """Whether each device keeps a part of the weights."""
         return self.sharding in {"zero3", "fsdp", "fsdp_offload"}
+
+
+def is_targeted(module: str, targets: Iterable[str]) -> bool:
+    """Whether one of the targets is `ALL_LINEAR` or the end of a module's name.
+
+    >>> is_targeted("layers.0.self_attn.q_proj", ("q_proj",)), is_targeted("layers.0.self_attn.q_proj", ("proj",))
+    (True, False)
+    """
+    return any(target in (ALL_LINEAR, module) or module.endswith(f".{target}") for target in targets)
+
+
+def check_targets(targets: Sequence[str], modules: Sequence[str]) -> None:
+    """Refuse a target that names none of the linear modules.
+
+    Raises:
+        BadArgument: with the names that are there.
+    """
+    for target in targets:
+        if not any(is_targeted(module, (target,)) for module in modules):
+            names = list(dict.fromkeys(module.rpartition(".")[2] for module in modules))[:_SHOWN_NAMES]
+            accepted = f"{ALL_LINEAR}, or the end of a linear module's name, among {', '.join(names) or 'none, for it has none'}"
+            raise BadArgument("target_modules", target, accepted)
+
+
+def check_rank(rank: int, module: str, rows: int, columns: int) -> None:
+    """Refuse a rank above the smaller side of a matrix; a gate with one output takes any.
+
+    Raises:
+        BadArgument: with the largest rank that it takes.
+    """
+    most = min(rows, columns)
+    if most > 1 and rank > most:
+        accepted = f"at most {most:,}, the smaller side of {module.rpartition('.')[2]} ({rows} × {columns})"
+        raise BadArgument("rank", rank, accepted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

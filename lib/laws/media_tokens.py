@@ -39,6 +39,8 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Literal, NamedTuple
 
+TOWERS = frozenset({"vision_tower", "audio_tower", "projector"})
+"""Components that pictures and sound pass, and text does not."""
 ImageRule = Literal["fixed", "area", "longest side", "budget", "split", "canvas", "any size", "nearest grid"]
 
 

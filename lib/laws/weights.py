@@ -46,6 +46,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from lib.laws import Law
+from lib.laws.media_tokens import TOWERS
 from lib.precision import WeightFormat
 from lib.units import Bytes
 
@@ -54,8 +55,6 @@ BY_COUNT = Law(equation="P · bits / 8", source="effective bits per weight of th
 
 STACK = frozenset({"language_model", "decoder", "encoder", "text_encoder", "transformer", "transformer_2", "unet"})
 """Components whose matrices post-training quantization converts: language and denoising models; towers, projector, head, VAE stay."""
-TOWERS = frozenset({"vision_tower", "audio_tower", "projector"})
-"""Components that pictures and sound pass, and text does not."""
 ENDS = frozenset({"embedding", "head"})
 """Kinds of tensors before the first layer and behind the last."""
 

@@ -24,16 +24,17 @@ from lib.catalog.rows import ById
 from lib.errors import BadArgument, UnsupportedModel
 from lib.laws import training as law
 from lib.laws.activation import FLOAT32, HALF, LayerTraining, LayerWidths, SavedBytes, save_for_backward
+from lib.laws.media_tokens import TOWERS
 from lib.laws.parallelism import ceil_divide
 from lib.laws.runtime import CUDA_CONTEXT, ByteRange
 from lib.laws.training import StepPart
 from lib.laws.weights import ENDS, is_tied
 from lib.memory.components import count_weight_bytes, traced_kernel
 from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
-from lib.model.spec import APART, TensorGroup, check_adapters, is_adapted
+from lib.model.spec import TensorGroup
 from lib.precision import QLORA, weight_format
 from lib.units import Bytes
-from lib.workload import Optimizer, Stack
+from lib.workload import Optimizer, Stack, check_rank, check_targets, is_targeted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +65,7 @@ class StackTraits:
 
 
 _MATRIX = 2  # axes
+_APART = TOWERS | {"embeddings", "head"}
 _TORCH: frozenset[Optimizer] = frozenset({"adamw", "adamw_foreach", "sgd"})
 _BNB: frozenset[Optimizer] = frozenset({"adamw_8bit", "paged_adamw", "paged_adamw_8bit"})
 _TRAINER: frozenset[Optimizer] = frozenset({*_TORCH, *_BNB, "adafactor"})
@@ -128,7 +130,24 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
     if request.method == "qlora" and spec.tensors and not any(group.convertible for group in spec.tensors):
         raise BadArgument("method", "qlora", "full, lora or dora: this model has no matrix that bitsandbytes would convert")
     if request.method != "full" and spec.tensors:
-        check_adapters(spec, request)
+        linear = [group for group in spec.tensors if _takes_adapter(group)]
+        check_targets(request.target_modules, [_module(group) for group in linear])
+        adapted = [group for group in linear if is_adapted(group, request)]
+        for group in sorted(adapted, key=lambda group: min(group.shape)):
+            check_rank(request.rank, _module(group), *group.shape)
+
+
+def _module(group: TensorGroup) -> str:
+    return group.name.removesuffix(".weight")
+
+
+def _takes_adapter(group: TensorGroup) -> bool:
+    return group.kind == "linear" and len(group.shape) == _MATRIX and group.component not in _APART and group.name.endswith("weight")
+
+
+def is_adapted(group: TensorGroup, request: TrainingRequest) -> bool:
+    """Whether a matrix gets an adapter; experts, tables, the head and towers get none."""
+    return request.method != "full" and _takes_adapter(group) and is_targeted(_module(group), request.target_modules)
 
 
 def count_trained(spec: ModelSpec, request: TrainingRequest) -> tuple[law.TrainedParameters, int]:
@@ -278,7 +297,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
                 (element - four_bits.effective_bits / 8)
                 * sum(g.parameters for g in spec.tensors if g.kind == "expert" and len(g.shape) > _MATRIX)
             )
-    tensors = [g for g in spec.tensors if g.component not in APART and g.kind not in ENDS] or list(typical_groups(spec))
+    tensors = [g for g in spec.tensors if g.component not in _APART and g.kind not in ENDS] or list(typical_groups(spec))
     sizes = layer_sizes(spec)
     decides = traced_kernel(spec, element) == "eager" or request.attention == "eager"
     _, cast_bytes = adapter_bytes(request)

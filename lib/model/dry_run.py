@@ -45,7 +45,7 @@ from lib.model.config import check_config
 from lib.model.layer_extrapolation import Depth, Layer, Reading, RunCounter, at_full_depth, layers_of
 from lib.model.meta_device import Lengths, MetaRun, has_argument, prefill_inputs, unchecked_distributions
 from lib.model.resolve import DryRun, InferenceRun, TrainingRun
-from lib.model.spec import check_rank, check_targets, is_targeted
+from lib.workload import check_rank, check_targets, is_targeted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -7,19 +7,13 @@ after that every question is arithmetic on this value. It holds no torch object 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from lib.engines import Work
-from lib.errors import BadArgument
 from lib.laws.media_tokens import ImageRules, SoundRules
-from lib.laws.weights import TOWERS
 from lib.provenance import Caveat, Source
-from lib.workload import ALL_LINEAR
-
-if TYPE_CHECKING:
-    from lib.workload import TrainingRequest
 
 TensorKind = Literal["linear", "expert", "embedding", "head", "norm", "conv", "other"]
 Growth = Literal["tokens", "window", "blocks", "remainder", "step", "constant", "encoder"]
@@ -382,68 +376,3 @@ def count_layer_kinds(terms: tuple[CacheTerm, ...] | None, layers: int) -> dict[
         by_tensor = layers_by_tensor.setdefault(term.kind, {})
         by_tensor[term.holds] = by_tensor.get(term.holds, 0) + term.layers
     return {kind: max(by_tensor.values()) for kind, by_tensor in layers_by_tensor.items()}
-
-
-_MATRIX = 2
-_SHOWN_NAMES = 12
-APART = TOWERS | {"embeddings", "head"}
-
-
-def is_targeted(module: str, targets: Iterable[str]) -> bool:
-    """Whether one of the targets is `ALL_LINEAR` or the end of a module's name.
-
-    >>> is_targeted("layers.0.self_attn.q_proj", ("q_proj",)), is_targeted("layers.0.self_attn.q_proj", ("proj",))
-    (True, False)
-    """
-    return any(target in (ALL_LINEAR, module) or module.endswith(f".{target}") for target in targets)
-
-
-def check_targets(targets: Sequence[str], modules: Sequence[str]) -> None:
-    """Refuse a target that names none of the linear modules.
-
-    Raises:
-        BadArgument: with the names that are there.
-    """
-    for target in targets:
-        if not any(is_targeted(module, (target,)) for module in modules):
-            names = list(dict.fromkeys(module.rpartition(".")[2] for module in modules))[:_SHOWN_NAMES]
-            accepted = f"{ALL_LINEAR}, or the end of a linear module's name, among {', '.join(names) or 'none, for it has none'}"
-            raise BadArgument("target_modules", target, accepted)
-
-
-def check_rank(rank: int, module: str, rows: int, columns: int) -> None:
-    """Refuse a rank above the smaller side of a matrix; a gate with one output takes any.
-
-    Raises:
-        BadArgument: with the largest rank that it takes.
-    """
-    most = min(rows, columns)
-    if most > 1 and rank > most:
-        accepted = f"at most {most:,}, the smaller side of {module.rpartition('.')[2]} ({rows} × {columns})"
-        raise BadArgument("rank", rank, accepted)
-
-
-def _module(group: TensorGroup) -> str:
-    return group.name.removesuffix(".weight")
-
-
-def _takes_adapter(group: TensorGroup) -> bool:
-    return group.kind == "linear" and len(group.shape) == _MATRIX and group.component not in APART and group.name.endswith("weight")
-
-
-def is_adapted(group: TensorGroup, request: TrainingRequest) -> bool:
-    """Whether a matrix gets an adapter; experts, tables, the head and towers get none."""
-    return request.method != "full" and _takes_adapter(group) and is_targeted(_module(group), request.target_modules)
-
-
-def check_adapters(spec: ModelSpec, request: TrainingRequest) -> None:
-    """Refuse targets and a rank that the tensors of a model do not take.
-
-    Raises:
-        BadArgument: see `check_targets` and `check_rank`.
-    """
-    linear = [group for group in spec.tensors if _takes_adapter(group)]
-    check_targets(request.target_modules, [_module(group) for group in linear])
-    for group in sorted(linear, key=lambda group: min(group.shape)):
-        if is_adapted(group, request):
-            check_rank(request.rank, _module(group), *group.shape)

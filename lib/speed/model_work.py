@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from lib.catalog.rows import ById
 from lib.laws.kv_cache import linear_cache
-from lib.laws.weights import GGUF_LAW, TOWERS, is_tied
+from lib.laws.media_tokens import TOWERS
+from lib.laws.weights import GGUF_LAW, is_tied
 from lib.memory.components import WeightBytes, count_weight_bytes
 from lib.memory.resolve import LayerSizes, layer_sizes
 from lib.model.spec import CacheTerm, ModelSpec, PicturePass, TensorGroup
