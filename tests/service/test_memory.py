@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from contract import EXAMPLE, check_fields
+from contract import ARGUMENTS, EXAMPLE, check_fields
 
 from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
@@ -20,18 +20,7 @@ from lib.service.recommend import recommend
 
 def change_defaults(**changed: object) -> dict[str, object]:
     """The defaults of the contract, with changes."""
-    defaults = {
-        "model": "7B",
-        "precision": "auto",
-        "engine": "transformers",
-        "context_tokens": 4096,
-        "batch_size": 1,
-        "kv_precision": "auto",
-        "mode": "inference",
-        "devices": 1,
-        "encoder_tokens": 0,
-    }
-    return defaults | changed
+    return {**ARGUMENTS["estimate_memory"], "model": "7B", **changed}
 
 
 @pytest.mark.parametrize(
