@@ -161,7 +161,8 @@ class TrainingRequest:
     `rank`. `precision` "bf16" trains and keeps everything in 16 bits, "mixed" multiplies in 16 bits and keeps what is trained, its
     gradients and states in 32, "fp32" does all in 32. `fused_loss` is None where the stack decides. A step takes `accumulation`
     micro-batches of `micro_batch` sequences of `sequence_tokens` each, on every one of `devices`; with `packing` all of them are full,
-    without it lengths vary below that. `double_quantization` holds the scales of QLoRA's blocks in 8 bits.
+    without it lengths vary below that, and `row_tokens` is their mean (0: not stated). `double_quantization` holds the scales of QLoRA's
+    blocks in 8 bits.
     """
 
     method: Method = "lora"
@@ -180,6 +181,7 @@ class TrainingRequest:
     devices: int = 1
     fused_loss: bool | None = None
     double_quantization: bool = True
+    row_tokens: float = 0
 
     @property
     def micro_batch_tokens(self) -> int:

@@ -264,7 +264,8 @@ class TrainingOptionEntry(TypedDict):
     """A training on one piece of hardware; `platform` is "own" for a card of one's own. Null where nothing is published to derive it from.
 
     `verdict` is "fits" where even the high value of what a device needs does, "risky" where the typical one does, "no" otherwise.
-    `usd` and `hours` are for all tokens. `mfu` is the share of the dense peak that the model's own FLOPs reach.
+    `usd` and `hours` are for all tokens. `mfu` is the share of the dense peak that the model's own FLOPs reach. `sharding` is "fsdp" where
+    one card of the offer is not enough and all its cards share the model.
     """
 
     hardware: str
@@ -284,6 +285,7 @@ class TrainingOptionEntry(TypedDict):
     hours: float | None
     usd_per_hour: float | None
     usd: float | None
+    sharding: str
 
 
 class TrainingChangeEntry(TypedDict):

@@ -190,14 +190,14 @@ STEADY = frozenset(
 """What lies in blocks that keep their place; the rest comes and goes, and the allocator cannot always use its blocks again."""
 
 
-def moving_bytes(peak: dict[str, int]) -> int:
-    """What comes and goes at a moment."""
+def temporary_bytes(peak: dict[str, int]) -> int:
+    """Bytes at a moment that are freed within the step: activations, logits, loss, passing gradients, copies."""
     return sum(size for name, size in peak.items() if name not in STEADY)
 
 
-def cycling_bytes(peak: dict[str, int], *, recomputes: bool) -> int:
-    """What comes and goes more than once in a micro-batch: logits and loss, recomputed layers, what passes through them."""
-    return moving_bytes(peak) - peak.get(StepPart.COPIES, 0) - (0 if recomputes else peak.get(StepPart.SAVED_ACTIVATIONS, 0))
+def recurring_bytes(peak: dict[str, int], *, recomputes: bool) -> int:
+    """The temporary bytes that are allocated more than once in a micro-batch: logits and loss, recomputed layers, passing gradients."""
+    return temporary_bytes(peak) - peak.get(StepPart.COPIES, 0) - (0 if recomputes else peak.get(StepPart.SAVED_ACTIVATIONS, 0))
 
 
 def find_peaks(of: StepTensors) -> StepPeaks:

@@ -11,14 +11,12 @@ adapter and their parameters.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from lib.catalog.rows import ById
 from lib.errors import BadArgument, UnsupportedModel
@@ -29,6 +27,7 @@ from lib.laws.parallelism import ceil_divide
 from lib.laws.runtime import CUDA_CONTEXT, ByteRange
 from lib.laws.training import StepPart
 from lib.laws.weights import ENDS, is_tied
+from lib.memory.allocator import AllocatorConstants, load_constants, longest_row, reserve_bytes
 from lib.memory.components import count_weight_bytes, traced_kernel
 from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
 from lib.model.spec import TensorGroup
@@ -51,7 +50,8 @@ class StackTraits:
     `fused_loss`: logits of all tokens are never held at once. `casts`: adapters are in float32 and cast what they read. `upcasts`: with
     QLoRA, what is not quantized is put into float32 (peft's `prepare_model_for_kbit_training`). `half_adapters`: with QLoRA, adapters are
     put into bf16 and cast nothing (TRL, trl/trainer/sft_trainer.py at f2cd57710, 2026-07-24, which does not call peft's function).
-    `quantizes_experts`: with QLoRA, fused experts too, which bitsandbytes by itself leaves as they are.
+    `experts_in_4_bits`: with QLoRA, fused experts too, which bitsandbytes by itself leaves in 16 bits; "stored" only where the checkpoint
+    stores them in 4 bits (Unsloth loads gpt-oss-20b in 12.98 GiB on a T4, and gemma-4-26B-A4B in 46.4 GiB: notebooks of 2026-08-18).
     """
 
     name: str
@@ -59,7 +59,7 @@ class StackTraits:
     casts: bool
     upcasts: bool
     half_adapters: bool
-    quantizes_experts: bool
+    experts_in_4_bits: Literal["never", "stored", "always"]
     optimizers: frozenset[Optimizer]
     shards: bool
 
@@ -72,18 +72,20 @@ _TRAINER: frozenset[Optimizer] = frozenset({*_TORCH, *_BNB, "adafactor"})
 _WITH_MUON: frozenset[Optimizer] = frozenset({*_TRAINER, "muon"})
 
 
-def _stack(name: str, optimizers: frozenset[Optimizer], **does: bool) -> StackTraits:
-    never = dict.fromkeys(("fused_loss", "casts", "upcasts", "half_adapters", "quantizes_experts", "shards"), False)
-    return StackTraits(name=name, optimizers=optimizers, **{**never, **does})
+def _stack(
+    name: str, optimizers: frozenset[Optimizer], *, experts_in_4_bits: Literal["never", "stored", "always"] = "never", **does: bool
+) -> StackTraits:
+    never = dict.fromkeys(("fused_loss", "casts", "upcasts", "half_adapters", "shards"), False)
+    return StackTraits(name=name, optimizers=optimizers, experts_in_4_bits=experts_in_4_bits, **{**never, **does})
 
 
 STACK_TRAITS: Mapping[Stack, StackTraits] = MappingProxyType(
     {
         "transformers": _stack("transformers Trainer", _TRAINER, casts=True, upcasts=True, shards=True),
         "trl": _stack("TRL with its fused loss", _TRAINER, fused_loss=True, casts=True, half_adapters=True, shards=True),
-        "unsloth": _stack("Unsloth", _TRAINER, fused_loss=True),
+        "unsloth": _stack("Unsloth", _TRAINER, fused_loss=True, experts_in_4_bits="stored"),
         "ms-swift": _stack("ms-swift", _WITH_MUON, casts=True, upcasts=True, shards=True),
-        "axolotl": _stack("axolotl", _WITH_MUON, fused_loss=True, casts=True, quantizes_experts=True, shards=True),
+        "axolotl": _stack("axolotl", _WITH_MUON, fused_loss=True, casts=True, experts_in_4_bits="always", shards=True),
         "torchtune": _stack("torchtune", _TORCH | _BNB, fused_loss=True, shards=True),
     }
 )
@@ -209,34 +211,6 @@ def select_adapted(spec: ModelSpec, request: TrainingRequest) -> Callable[[Tenso
     return lambda group: is_adapted(cast("TensorGroup", group), request)
 
 
-class ShareRange(NamedTuple):
-    """A share known as a range."""
-
-    low: float
-    typical: float
-    high: float
-
-
-class AllocatorConstants(NamedTuple):
-    """How much more than its tensors the allocator takes.
-
-    `dynamic`: as a share of what comes and goes, fitted. `varying`: where lengths vary, as a share of what comes and goes more than once in
-    a micro-batch, as `scripts/simulate_allocator.py` finds it. `fixed`: whatever is trained.
-    """
-
-    dynamic: ShareRange
-    varying: ShareRange
-    fixed: ByteRange
-
-
-@cache
-def load_constants() -> AllocatorConstants:
-    """The fitted constants that come with the app."""
-    plain = json.loads(files("lib.data").joinpath("training_constants.json").read_text(encoding="utf-8"))
-    of = plain["memory"]
-    return AllocatorConstants(ShareRange(*of["dynamic_share"]), ShareRange(*of["varying_share"]), ByteRange(*map(Bytes, of["fixed_bytes"])))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingMemory:
     """Memory of a step on the fullest device.
@@ -277,6 +251,12 @@ class _TrainedModel(NamedTuple):
     dora_step: int
 
 
+def _stores_4_bits(spec: ModelSpec) -> bool:
+    """Whether the checkpoint stores its quantized matrices in less than 8 bits."""
+    quantization = spec.stored.quantization
+    return quantization is not None and weight_format(quantization.format).effective_bits < 8  # noqa: PLR2004 bits
+
+
 @lru_cache(maxsize=512)
 def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
     """Everything that does not change with length and batch; both are 1 in the request."""
@@ -292,7 +272,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
         largest = element * of.largest_matrix
         if traits.upcasts and element == HALF:
             upcast = HALF * sum(g.parameters for g in spec.tensors if g.kind in {*ENDS, "norm"})
-        if traits.quantizes_experts:
+        if traits.experts_in_4_bits == "always" or (traits.experts_in_4_bits == "stored" and _stores_4_bits(spec)):
             weight_bytes -= round(
                 (element - four_bits.effective_bits / 8)
                 * sum(g.parameters for g in spec.tensors if g.kind == "expert" and len(g.shape) > _MATRIX)
@@ -395,7 +375,7 @@ def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
 
 def _at_once(request: TrainingRequest) -> TrainingRequest:
     """The request without what changes from one look to the next."""
-    return replace(request, sequence_tokens=1, micro_batch=1, accumulation=1)
+    return replace(request, sequence_tokens=1, row_tokens=0, micro_batch=1, accumulation=1)
 
 
 def step_peaks(spec: ModelSpec, request: TrainingRequest) -> law.StepPeaks:
@@ -403,28 +383,28 @@ def step_peaks(spec: ModelSpec, request: TrainingRequest) -> law.StepPeaks:
     return _peaks(spec, request)[0]
 
 
-def reserve_bytes(peak: dict[str, int], request: TrainingRequest, dynamic: float, varying: float) -> float:
-    """What the allocator has taken at a moment, without the fixed part."""
-    more = 0.0 if request.packing else varying * law.cycling_bytes(peak, recomputes=request.checkpointing != "none")
-    return sum(peak.values()) + dynamic * law.moving_bytes(peak) + more
-
-
 def estimate_training(spec: ModelSpec, request: TrainingRequest, constants: AllocatorConstants | None = None) -> TrainingMemory:
     """Memory of one step on the fullest device; what does not belong together is not refused here (`check_training`)."""
-    peaks, states, of = _peaks(spec, request)
+    # The rows that are there decide the typical peak, the limit on their length decides the high one.
+    usual = replace(request, sequence_tokens=min(request.sequence_tokens, longest_row(request)))
+    peaks, states, of = _peaks(spec, usual)
+    at_most = peaks if usual == request else step_peaks(spec, request)
     fitted = constants or load_constants()
-    shares = zip(fitted.dynamic, fitted.varying, fitted.fixed, strict=True)
+    shares = fitted.share(request)
     reserved = ByteRange(
-        *(Bytes(round(max(reserve_bytes(p, request, share, varying) for p in peaks) + fixed)) for share, varying, fixed in shares)
+        *(
+            Bytes(round(max(reserve_bytes(peak, request, share) for peak in moments) + fixed))
+            for moments, share, fixed in zip((peaks, peaks, at_most), shares, fitted.fixed, strict=True)
+        )
     )
     device = ByteRange(*(Bytes(size + context) for size, context in zip(reserved, CUDA_CONTEXT, strict=True)))
-    fullest = max(peaks, key=lambda peak: reserve_bytes(peak, request, fitted.dynamic.typical, fitted.varying.typical))
+    fullest = max(peaks, key=lambda peak: reserve_bytes(peak, request, shares.typical))
     parts = {name: size for name, size in fullest.items() if size}
     allocated = sum(parts.values())
     parts[StepPart.FRAGMENTATION] = reserved.typical - allocated
     parts[StepPart.CONTEXT] = CUDA_CONTEXT.typical
     offloaded = of.weights + of.upcast + states.resident if request.sharding == "fsdp_offload" else 0
-    offloaded_activations = request.micro_batch_tokens * of.width * of.hidden * of.layers if request.checkpointing == "offloaded" else 0
+    offloaded_activations = usual.micro_batch_tokens * of.width * of.hidden * of.layers if request.checkpointing == "offloaded" else 0
     return TrainingMemory(
         precision=of.precision,
         parts=parts,

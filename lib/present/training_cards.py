@@ -42,6 +42,10 @@ PARTS: dict[str, tuple[str, str]] = {
     "CUDA context": ("runtime", "CUDA context"),
 }
 """The colour's name and the label of each part, in the order of the bar."""
+SHARDING_WORDS = {
+    "none": "None: one GPU", "ddp": "DDP", "zero1": "ZeRO 1", "zero2": "ZeRO 2", "zero3": "ZeRO 3", "fsdp": "FSDP",
+    "fsdp_offload": "FSDP with offload",
+}  # fmt: skip
 METHODS = {"full": "Full fine-tuning", "lora": "LoRA", "dora": "DoRA", "qlora": "QLoRA"}
 VERDICTS = {"fits": "Fits", "risky": "Risky", "no": "Does not fit"}
 CHANGES: dict[str, str] = {
@@ -83,7 +87,7 @@ LABELS = {
 }  # fmt: skip
 _CSV = (
     "hardware", "platform", "devices", "verdict", "capacity_bytes", "needed_bytes", "longest_sequence_tokens", "largest_micro_batch",
-    "tokens_per_s", "hours", "usd_per_hour", "usd",
+    "tokens_per_s", "hours", "usd_per_hour", "usd", "sharding",
 )  # fmt: skip
 
 
@@ -135,7 +139,7 @@ def _row(option: TrainingOptionEntry) -> tuple[str, ...]:
     hourly = option["usd_per_hour"]
     price = "–" if option["usd"] is None else f"{usd(option['usd'])}<small>{usd_per_hour(hourly)} per hour</small>"
     name = hardware_name(option["name"], option["hardware"], "your own" if option["platform"] == "own" else option["platform"])
-    cards = f"<small>{option['devices']} GPUs</small>" if option["devices"] > 1 else ""
+    cards = f"<small>{option['devices']} GPUs, {SHARDING_WORDS[option['sharding']]}</small>" if option["devices"] > 1 else ""
     return (
         name + cards,
         f"<strong>{VERDICTS[option['verdict']]}</strong>",

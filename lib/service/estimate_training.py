@@ -115,6 +115,7 @@ class TrainingArguments(Arguments):
             devices=self.devices,
             double_quantization=self.double_quantization,
             fused_loss=None if self.fused_loss == "auto" else self.fused_loss == "yes",
+            row_tokens=0 if self.packing else self.tokens_per_row,
         )
 
     def total_tokens(self) -> int:
@@ -197,8 +198,8 @@ def _recipe(
     spec: ModelSpec, request: TrainingRequest, options: list[TrainingOption], arguments: TrainingArguments
 ) -> tuple[str | None, str | None]:
     """The command for the cheapest flavor of Jobs that holds it, and its script; for models of the Hub that one device trains."""
-    flavor = next((option for option in options if option.platform == "jobs" and option.verdict != "no"), None)
-    if flavor is None or "/" not in spec.id or request.sharding != "none" or spec.work == "text encoder":
+    flavor = next((o for o in options if o.platform == "jobs" and o.verdict != "no" and o.sharding == "none"), None)
+    if flavor is None or "/" not in spec.id or spec.work == "text encoder":
         return None, None
     return job_command(flavor.hardware, flavor.hours or 1), training_script(
         spec.id, request, fused=fuses_loss(request), epochs=arguments.epochs

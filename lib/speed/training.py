@@ -31,6 +31,7 @@ from lib.laws.price import HOUR_S
 from lib.memory import usable_memory
 from lib.memory.resolve import layer_sizes
 from lib.memory.training import (
+    STACK_TRAITS,
     TrainingMemory,
     check_training,
     estimate_training,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from lib.catalog.offers import Offer
     from lib.catalog.silicon import Accelerator
     from lib.model.spec import ModelSpec
-    from lib.workload import TrainingRequest
+    from lib.workload import Sharding, TrainingRequest
 
 _HIDDEN_SHARE = 0.5
 
@@ -179,6 +180,7 @@ class TrainingOption:
     name: str
     accelerator: str
     devices: int
+    sharding: Sharding
     verdict: Verdict
     capacity_bytes: int
     needed_bytes: int
@@ -214,7 +216,8 @@ def rank_hardware(
 ) -> list[TrainingOption]:
     """Hardware with NVIDIA or AMD cards: what fits first, then by price of the whole training, then by its speed.
 
-    Without sharding one card of an offer trains; with sharding all of them, and single cards are left out.
+    Without sharding one card of an offer trains. Where one card is not enough, the same offer is listed with all its cards and FSDP, if the
+    stack shards. With sharding all cards train, and offers of one card are left out.
     """
     options = list(_options(spec, request, catalog, platforms, total_tokens))
     return sorted(options, key=lambda o: (_ORDER[o.verdict], o.usd is None, o.usd or 0, o.hours or 0, o.needed_bytes - o.capacity_bytes))
@@ -224,18 +227,24 @@ def _options(
     spec: ModelSpec, request: TrainingRequest, catalog: Catalog, platforms: Sequence[str], total_tokens: int
 ) -> Iterator[TrainingOption]:
     sizes: dict[tuple[int, int], tuple[TrainingMemory, int, int]] = {}
-    for hardware in _hardware(catalog, platforms):
-        silicon, count, capacity, offer = hardware
+
+    def size_on(asked: TrainingRequest, capacity: int) -> tuple[TrainingMemory, int, int]:
+        key = (asked.devices, capacity)
+        if key not in sizes:
+            memory = estimate_training(spec, asked)
+            sizes[key] = (memory, longest_sequence(spec, asked, capacity), largest_micro_batch(spec, asked, capacity))
+        return sizes[key]
+
+    for silicon, count, capacity, offer in _hardware(catalog, platforms):
         if request.sharding != "none" and offer is not None and count == 1:
             continue
-        devices = 1 if request.sharding == "none" else count if offer is not None else request.devices
-        device_request = replace(request, devices=devices)
-        key = (devices, capacity)
-        if key not in sizes:
-            memory = estimate_training(spec, device_request)
-            sizes[key] = (memory, longest_sequence(spec, device_request, capacity), largest_micro_batch(spec, device_request, capacity))
-        memory, longest, largest = sizes[key]
-        speed = predict_step(spec, device_request, silicon)
+        alone = request.sharding == "none"
+        asked = replace(request, devices=1 if alone else count if offer is not None else request.devices)
+        memory, longest, largest = size_on(asked, capacity)
+        if alone and count > 1 and spec.tensors and judge_fit(memory, capacity) != "fits" and STACK_TRAITS[request.stack].shards:
+            asked = replace(request, devices=count, sharding="fsdp")
+            memory, longest, largest = size_on(asked, capacity)
+        speed = predict_step(spec, asked, silicon)
         hours = total_tokens / speed.tokens_per_s / HOUR_S if speed is not None else None
         price = offer.usd_per_hour if offer is not None else None
         yield TrainingOption(
@@ -243,7 +252,8 @@ def _options(
             platform=offer.platform if offer is not None else OWN,
             name=offer.name if offer is not None else silicon.name,
             accelerator=silicon.id,
-            devices=devices,
+            devices=asked.devices,
+            sharding=asked.sharding,
             verdict=judge_fit(memory, capacity),
             capacity_bytes=capacity,
             needed_bytes=memory.device.typical,

@@ -15,6 +15,7 @@ from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.engines import ENGINES
 from lib.memory.pipeline import LONGEST_SIDE, MOST_FRAMES
 from lib.memory.resolve import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
+from lib.present import training_cards
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import refusal_note
 from lib.present.numbers import usd_per_hour
@@ -361,10 +362,7 @@ STACK_WORDS: tuple[tuple[str, str], ...] = (
     ("TRL, fused loss", "trl"), ("transformers Trainer", "transformers"), ("Unsloth", "unsloth"), ("ms-swift", "ms-swift"),
     ("axolotl", "axolotl"), ("torchtune", "torchtune"),
 )  # fmt: skip
-SHARDING_WORDS: tuple[tuple[str, str], ...] = (
-    ("None: one GPU", "none"), ("DDP", "ddp"), ("ZeRO 1", "zero1"), ("ZeRO 2", "zero2"), ("ZeRO 3", "zero3"), ("FSDP", "fsdp"),
-    ("FSDP with offload", "fsdp_offload"),
-)  # fmt: skip
+SHARDING_WORDS = tuple((label, name) for name, label in training_cards.SHARDING_WORDS.items())
 ATTENTION_WORDS: tuple[tuple[str, str], ...] = (("sdpa", "sdpa"), ("FlashAttention", "flash"), ("eager", "eager"))
 TRAINING_PLACES: tuple[tuple[str, str], ...] = (
     ("Spaces", "spaces"), ("Jobs", "jobs"), ("Inference Endpoints", "endpoints"), ("My own GPU", "own"),

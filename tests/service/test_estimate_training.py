@@ -59,11 +59,14 @@ def test_the_answer_is_plain_json_with_the_fields_of_the_contract() -> None:
 
 
 def test_hardware_that_fits_comes_first_and_by_price() -> None:
-    """A LoRA of 8 billion parameters fits some card of Jobs and not the smallest; full tuning in mixed precision fits none for sure."""
+    """A LoRA of 8B parameters fits some cards of Jobs and not the smallest; full tuning needs several cards, and names them."""
     verdicts = [option["verdict"] for option in ASK(LLAMA, platforms="jobs")["options"]]
     assert verdicts == sorted(verdicts, key=list(VERDICTS).index)
     assert {"fits", "no"} <= set(verdicts)
-    assert "fits" not in {option["verdict"] for option in ASK(LLAMA, method="full", platforms="jobs")["options"]}
+    full = ASK(LLAMA, method="full", platforms="jobs")["options"]
+    assert full[0]["verdict"] == "fits"
+    assert all(option["devices"] > 1 and option["sharding"] == "fsdp" for option in full if option["verdict"] == "fits")
+    assert all(option["devices"] == 1 for option in ASK(LLAMA, method="full", stack="unsloth", platforms="jobs")["options"])
     sharded = ASK(LLAMA, method="full", platforms="jobs", sharding="zero3", devices=8)["options"]
     assert sharded[0]["verdict"] == "fits"
     assert all(option["devices"] > 1 for option in sharded)
@@ -217,3 +220,36 @@ def test_every_stack_has_words_and_an_optimizer() -> None:
     assert STACK_TRAITS.keys() == set(get_args(Stack))
     assert all("adamw" in traits.optimizers for traits in STACK_TRAITS.values())
     assert METHODS.keys() == set(EVERY_METHOD)
+
+
+def test_the_high_value_decides_rightly_on_unpacked_lora() -> None:
+    """LoRA of Llama-3.2-3B on q and v, 4 × 768 tokens at most, no checkpoints, unpacked.
+
+    Eleven public runs of this set-up on an L40S (peft's method comparison, commit a893a58a) reserved 17.6 to 22.1 GB at p99 in LoRA; the
+    typical value was 37.4 GB and the high one 66.5 before the allocator's share was fitted with them.
+    """
+    request = TrainingRequest(
+        method="lora", rank=32, target_modules=("q_proj", "v_proj"), precision="bf16", checkpointing="none", packing=False,
+        sequence_tokens=768, micro_batch=4, stack="transformers",
+    )  # fmt: skip
+    memory = estimate_training(spec("meta-llama/Llama-3.2-3B"), request)
+    assert 17.6e9 < memory.reserved.typical < 23e9
+    assert 22.1e9 < memory.reserved.high < 33e9
+
+
+def test_short_rows_take_less_than_the_limit() -> None:
+    """Rows of 100 tokens seldom exceed 400, so a limit of 2,048 decides the high value alone; packed rows are as long as the limit."""
+    short, unstated = (estimate_training(spec(), TrainingRequest(packing=False, row_tokens=rows)) for rows in (100, 0))
+    assert short.reserved.typical < unstated.reserved.typical
+    assert short.reserved.high == unstated.reserved.high
+    packed = (estimate_training(spec(), TrainingRequest(row_tokens=rows)) for rows in (100, 0))
+    assert len({memory.reserved for memory in packed}) == 1
+
+
+def test_unsloth_holds_experts_as_the_checkpoint_does() -> None:
+    """Reserved after loading on public notebooks (2026-08-18): gpt-oss-20b, stored in MXFP4, 12.98 GiB on a T4; gemma-4-26B-A4B 46.42."""
+    for name, gib in (("openai/gpt-oss-20b", 12.98), ("google/gemma-4-26B-A4B-it", 46.42)):
+        request = TrainingRequest(method="qlora", stack="unsloth", rank=8, optimizer="adamw_8bit", sequence_tokens=512)
+        memory = estimate_training(spec(name), request)
+        loaded = memory.parts["weights"] + memory.parts["adapters"] + GIB / 2  # the allocator's fixed part
+        assert loaded / GIB == pytest.approx(gib, rel=0.08)

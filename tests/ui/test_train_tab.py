@@ -31,7 +31,7 @@ def test_every_output_has_a_value(real_app: Services, model: str) -> None:
 def test_the_card_names_what_holds_the_memory(real_app: Services) -> None:
     """Optimizer, master weights and gradients in full tuning; adapters with LoRA; hours, dollars and the script."""
     full = train_markup(real_app, LLAMA, fill_form(method="full"))
-    for text in ("Optimizer", "Master weights", "Gradients", "the allocator reserves"):
+    for text in ("Optimizer", "Master weights", "Gradients", "The allocator reserves"):
         assert text in full.need
     lora = train_markup(real_app, LLAMA, DEFAULTS)
     assert "Adapters" in lora.need

@@ -1,0 +1,82 @@
+"""What torch's caching allocator reserves of a device beyond the tensors of a training step.
+
+    reserved = tensors + share · fragmented + fixed
+
+The allocator keeps freed blocks. A block serves a later tensor only if it is large enough, so the share depends on the order in which
+tensors of different sizes are freed. Three cases have a share of their own (`AllocatorConstants`); each is fitted on published runs by
+`scripts/check_training.py`, which writes `lib/data/training_constants.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple
+
+from lib.laws import training as law
+from lib.laws.runtime import ByteRange
+from lib.units import Bytes
+
+if TYPE_CHECKING:
+    from lib.workload import TrainingRequest
+
+
+class ShareRange(NamedTuple):
+    """A share known as a range."""
+
+    low: float
+    typical: float
+    high: float
+
+
+class AllocatorConstants(NamedTuple):
+    """Bytes that torch's allocator reserves beyond the tensors.
+
+    A share is a range of published runs: 5 % of them stay below the low value, 95 % below the high one.
+    """
+
+    equal: ShareRange
+    """Share of the temporary bytes, where all micro-batches have the same length."""
+    varying: ShareRange
+    """Share of the recurring bytes, where lengths vary and layers are recomputed."""
+    varying_kept: ShareRange
+    """Share of the recurring bytes, where lengths vary and activations are kept: their freed blocks serve the logits."""
+    fixed: ByteRange
+    """Bytes for any step."""
+
+    def share(self, request: TrainingRequest) -> ShareRange:
+        """The share that applies to this step."""
+        if request.packing:
+            return self.equal
+        return self.varying if request.checkpointing != "none" else self.varying_kept
+
+
+@cache
+def load_constants() -> AllocatorConstants:
+    """The fitted constants that come with the app."""
+    memory = json.loads(files("lib.data").joinpath("training_constants.json").read_text(encoding="utf-8"))["memory"]
+    shares = (ShareRange(*memory[name]) for name in ("equal_share", "varying_share", "varying_kept_share"))
+    return AllocatorConstants(*shares, ByteRange(*map(Bytes, memory["fixed_bytes"])))
+
+
+_LONGEST_TO_MEAN = 4.0
+"""The 99 % quantile of row lengths over their mean: log-normal, with a deviation of 0.8 of the mean, as rows of text vary
+(`scripts/simulate_allocator.py`): exp(2.33 × 0.70 - 0.70² / 2)."""
+
+
+def longest_row(request: TrainingRequest) -> int:
+    """Tokens of a long row: the limit itself where rows are packed or their mean is not stated."""
+    if request.packing or not request.row_tokens:
+        return request.sequence_tokens
+    return max(1, round(_LONGEST_TO_MEAN * request.row_tokens))
+
+
+def fragmented_bytes(peak: dict[str, int], request: TrainingRequest) -> int:
+    """Bytes of a moment whose freed blocks the allocator cannot always use again; its shares are shares of these."""
+    return law.temporary_bytes(peak) if request.packing else law.recurring_bytes(peak, recomputes=request.checkpointing != "none")
+
+
+def reserve_bytes(peak: dict[str, int], request: TrainingRequest, share: float) -> float:
+    """Bytes that the allocator has reserved at a moment, without the fixed part."""
+    return sum(peak.values()) + share * fragmented_bytes(peak, request)
