@@ -28,13 +28,14 @@ from scipy.optimize import least_squares, minimize
 from lib import catalog
 from lib.errors import UnsupportedModel
 from lib.laws.runtime import CUDA_CONTEXT, ByteRange
+from lib.laws.training import StepPart
 from lib.memory.allocator import AllocatorConstants, ShareRange, fragmented_bytes
 from lib.memory.training import TrainingMemory, check_training, estimate_training, step_peaks
 from lib.model.spec import ModelSpec
 from lib.speed.training import Rates, SpeedConstants, StepWork, card_rates, judge_fit, step_work, time_step
 from lib.units import GIB, Bytes
 from lib.workload import TrainingRequest
-from scripts.training_points import Run, TimedRun, check_counts, failed_runs, other_runs, single_device_runs, timed_runs
+from scripts.training_points import Run, TimedRun, check_counts, failed_runs, notebook_runs, other_runs, single_device_runs, timed_runs
 
 OUTPUT = Path(__file__).resolve().parent.parent / "lib" / "data" / "training_constants.json"
 CHECKED = "2026-11-23"
@@ -105,18 +106,18 @@ def fit_quantile(runs: Sequence[RunSizes], quantile: float, fixed: float) -> Flo
 
     starts = ((0.3, 2.2, 0.5), (1.0, 3.0, 2.0), (0.1, 1.0, 0.1))
     best = min((minimize(loss, start, method="Nelder-Mead", options={"maxiter": 2000}) for start in starts), key=lambda one: one.fun)
-    return np.abs(best.x)
+    return np.asarray(np.abs(best.x))
 
 
 def fit(runs: Sequence[Run]) -> AllocatorConstants:
     """Shares of the allocator at three quantiles, fitted on all runs together; every run weighs the same."""
     sizes = [measure_run(run) for run in runs]
     low, typical, high = (fit_quantile(sizes, quantile, fixed) for quantile, fixed in zip((LOW, TYPICAL, HIGH), FIXED, strict=True))
-    shares = (
+    equal, varying, varying_kept = (
         ShareRange(*(round(float(x), 2) for x in (min(low[kind], typical[kind]), typical[kind], max(typical[kind], high[kind]))))
         for kind in range(len(KINDS))
     )
-    return AllocatorConstants(*shares, FIXED)
+    return AllocatorConstants(equal, varying, varying_kept, FIXED)
 
 
 def judge(runs: Sequence[Run]) -> list[Judged]:
@@ -240,6 +241,21 @@ def _print_failed_runs(facts: Path) -> None:
         print(f"  {len(verdicts)} {name}: {', '.join(f'{verdicts.count(v)} {v}' for v in dict.fromkeys(verdicts))}")
 
 
+def _print_notebooks(facts: Path) -> None:
+    """Bytes after loading and verdicts on a T4, of Unsloth's notebooks."""
+    runs = list(notebook_runs(facts))
+    static = (StepPart.WEIGHTS, StepPart.UPCAST, StepPart.MASTERS, StepPart.ADAPTERS)
+    errors = []
+    for run in runs:
+        if run.loaded_gib is not None:
+            parts = estimate_training(run.spec, run.request).parts
+            errors.append((sum(parts.get(part, 0) for part in static) + FIXED.typical) / GIB / run.loaded_gib - 1)
+    print(f"\nUnsloth, reserved after loading: {len(errors)} loads, median error {statistics.median(map(abs, errors)):.1%}")
+    usable = catalog.load().accelerator("T4").memory_usable or 0
+    verdicts = [judge_fit(estimate_training(run.spec, run.request), usable) for run in runs if run.ran_on == "T4"]
+    print(f"{len(verdicts)} that ran on a T4, at 512 tokens: {', '.join(f'{verdicts.count(v)} {v}' for v in dict.fromkeys(verdicts))}")
+
+
 def _on_smaller_cards(judged: Sequence[Judged]) -> None:
     """The judgement of published runs on every size of card: those with less than the run reserved, and those with enough."""
     sizes = sorted({card.memory_usable for card in catalog.load().accelerators.values() if card.kind == "gpu" and card.memory_usable})
@@ -306,6 +322,7 @@ def main() -> int:
     _side_by_side(results)
     _print_failed_runs(arguments.facts)
     _on_smaller_cards(results)
+    _print_notebooks(arguments.facts)
     print(f"constants of all stacks: {allocator}")
     timed = timed_works(arguments.facts)
     by_model = judge_speed(timed)

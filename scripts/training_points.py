@@ -239,6 +239,38 @@ def failed_runs(facts: Path) -> Iterator[FailedRun]:
             yield FailedRun(point["model"], spec, request, round(point["card_gib"] * GIB))
 
 
+class NotebookRun(NamedTuple):
+    """A public notebook of Unsloth: the request at 512 tokens, GiB reserved after loading, and the card it ran on ("" for a load alone)."""
+
+    model: str
+    spec: ModelSpec
+    request: TrainingRequest
+    loaded_gib: float | None
+    ran_on: str
+
+
+_NOTEBOOK_TOKENS = 512
+"""Tokens of a row at which the notebooks are judged: they print the limit, and no length of their rows."""
+
+
+def notebook_runs(facts: Path) -> Iterator[NotebookRun]:
+    """Loads and runs of Unsloth's notebooks on text and pictures, of models that are bundled."""
+    by_name = {name.rpartition("/")[2].lower(): name for name in bundled.list_ids()}
+    for point in _points(facts, "field_points.json"):
+        ran = point["metric"] == "peak_memory_gib"
+        if point["source"] != "unsloth-notebooks" or not (ran or point["metric"] == "loaded_memory_gib"):
+            continue
+        name = point["model_hf_id"].rpartition("/")[2].lower().removesuffix("-bnb-4bit").removesuffix("-unsloth")
+        spec = find_model(by_name.get(name, ""))
+        if spec is None or spec.work != "decoder" or point["task"] not in {"load", "llm-finetune", "vlm-finetune"}:
+            continue
+        request = TrainingRequest(
+            method=point["method"], rank=point.get("lora_rank") or 16, optimizer=OPTIMIZERS.get(point.get("optimizer", ""), "adamw_8bit"),
+            sequence_tokens=_NOTEBOOK_TOKENS, packing=False, micro_batch=point.get("batch") or 2, stack="unsloth",
+        )  # fmt: skip
+        yield NotebookRun(spec.id, spec, request, None if ran else point["value"], point["accelerator"] if ran else "")
+
+
 PADDED = 307
 """Tokens to which peft's batches of four are padded: 1.46 times the mean of 209.9, as the longest of four is whose lengths vary by 45 %.
 A judgement; the source prints the mean and the limit of 768 only, and counts no padding."""

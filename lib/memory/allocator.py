@@ -56,8 +56,8 @@ class AllocatorConstants(NamedTuple):
 def load_constants() -> AllocatorConstants:
     """The fitted constants that come with the app."""
     memory = json.loads(files("lib.data").joinpath("training_constants.json").read_text(encoding="utf-8"))["memory"]
-    shares = (ShareRange(*memory[name]) for name in ("equal_share", "varying_share", "varying_kept_share"))
-    return AllocatorConstants(*shares, ByteRange(*map(Bytes, memory["fixed_bytes"])))
+    equal, varying, varying_kept = (ShareRange(*memory[name]) for name in ("equal_share", "varying_share", "varying_kept_share"))
+    return AllocatorConstants(equal, varying, varying_kept, ByteRange(*map(Bytes, memory["fixed_bytes"])))
 
 
 _LONGEST_TO_MEAN = 4.0
