@@ -195,6 +195,7 @@ _OPTIMIZERS = {
     "adamw": "adamw_torch_fused", "adamw_foreach": "adamw_torch", "adamw_8bit": "adamw_8bit", "paged_adamw": "paged_adamw_32bit",
     "paged_adamw_8bit": "paged_adamw_8bit", "adafactor": "adafactor", "sgd": "sgd",
 }  # fmt: skip
+HALF_TYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
 _KERNELS = {"sdpa": "sdpa", "flash": "kernels-community/flash-attn2", "eager": "eager"}
 
 
@@ -213,8 +214,11 @@ def _packages(request: TrainingRequest) -> list[str]:
     return [f"{name}=={RELEASES.get(name) or versions[name]}" for name in names]
 
 
-def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs: float) -> str:
-    """A script that trains the model with TRL as the request says; the dataset is an example to replace."""
+def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs: float, half: str = "bf16") -> str:
+    """A script that trains the model with TRL as the request says; the dataset is an example to replace.
+
+    `half` is the 16-bit type that the card multiplies in: "fp16" before NVIDIA's Ampere.
+    """
     adapter, quantized = request.method != "full", request.method == "qlora"
     lines = ["# /// script", '# requires-python = ">=3.11"', "# dependencies = ["]
     lines += [f'#     "{package}",' for package in _packages(request)]
@@ -225,11 +229,11 @@ def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs
     if request.packing and request.attention != "flash":
         lines += ["# Packed rows are kept apart for certain by FlashAttention alone; with another kernel look at TRL's warning.", ""]
     lines += [f"MODEL = {python_literal(model)}", f'DATASET = "{DATASET}"  # replace by your own', ""]
-    dtype = "torch.float32" if request.precision == "fp32" or (request.precision == "mixed" and not adapter) else "torch.bfloat16"
+    dtype = "torch.float32" if request.precision == "fp32" or (request.precision == "mixed" and not adapter) else HALF_TYPES[half]
     options = [f'"dtype": {dtype}', f'"attn_implementation": "{_KERNELS[request.attention]}"']
     if quantized:
         lines += [
-            'four_bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16,',
+            f'four_bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype={HALF_TYPES[half]},',
             f"                               bnb_4bit_use_double_quant={request.double_quantization})",
         ]
         options.append('"quantization_config": four_bits')
@@ -237,7 +241,7 @@ def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs
         "output_dir": '"out"', "max_length": request.sequence_tokens, "packing": request.packing,
         "per_device_train_batch_size": request.micro_batch, "gradient_accumulation_steps": request.accumulation,
         "gradient_checkpointing": request.checkpointing != "none", "activation_offloading": request.checkpointing == "offloaded",
-        "optim": f'"{_OPTIMIZERS.get(request.optimizer, "adamw_torch_fused")}"', "bf16": request.precision != "fp32",
+        "optim": f'"{_OPTIMIZERS.get(request.optimizer, "adamw_torch_fused")}"', half: request.precision != "fp32",
         "loss_type": '"chunked_nll"' if fused else '"nll"', "num_train_epochs": f"{epochs:g}", "push_to_hub": True,
     }  # fmt: skip
     lines += ["arguments = SFTConfig(", *(f"    {name}={value}," for name, value in settings.items())]
@@ -250,8 +254,14 @@ def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs
             f'adapter = LoraConfig(r={request.rank}, lora_alpha={2 * request.rank}, target_modules={targets}{dora}, task_type="CAUSAL_LM")'
         )
     more = ", peft_config=adapter" if adapter else ""
+    lines.append(f'trainer = SFTTrainer(model=MODEL, args=arguments, train_dataset=load_dataset(DATASET, split="train"){more})')
+    if quantized and half == "fp16":
+        lines += [
+            "for parameter in trainer.model.parameters():  # TRL puts adapters into bf16; fp16's gradient scaler refuses it (trl#4901)",
+            "    if parameter.requires_grad:",
+            "        parameter.data = parameter.data.float()",
+        ]
     lines += [
-        f'trainer = SFTTrainer(model=MODEL, args=arguments, train_dataset=load_dataset(DATASET, split="train"){more})',
         "trainer.train()",
         'print(f"reserved {torch.cuda.max_memory_reserved() / 2**30:.2f} GiB")',
         "trainer.push_to_hub()",

@@ -9,6 +9,7 @@ from typing import Annotated
 from lib import workload
 from lib.answers.common import fill, source_entries
 from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingOptionEntry
+from lib.catalog import Catalog
 from lib.catalog.offers import PLATFORMS
 from lib.catalog.silicon import OWN
 from lib.errors import BadArgument
@@ -140,7 +141,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     places = [name for name in arguments.platforms if name in PLATFORMS or name == OWN]
     options = rank_hardware(spec, request, catalog, places, total_tokens=total)
     changes = find_changes(spec, request, catalog.accelerator(REFERENCE))
-    command, script = _recipe(spec, request, options, arguments)
+    command, script = _recipe(spec, request, options, arguments, catalog)
     return fill(
         TrainingAnswer,
         request,
@@ -179,6 +180,7 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
         "activation_typical": not spec.tensors,
         "training_scan": any("state" in kind and "convolution" not in kind for kind in spec.layer_kinds),
         "training_activation": request.checkpointing == "none" and not any("gate" in group.name for group in spec.tensors),
+        "training_without_bf16": request.precision == "bf16",
         "training_experts": request.method != "full" and any(group.kind == "expert" for group in spec.tensors),
     }
     accumulated = (Caveat("training_accumulates", {"accumulation": request.accumulation}),) if request.accumulation > 1 else ()
@@ -195,12 +197,13 @@ def _change(request: TrainingRequest, change: TrainingChange) -> TrainingChangeE
 
 
 def _recipe(
-    spec: ModelSpec, request: TrainingRequest, options: list[TrainingOption], arguments: TrainingArguments
+    spec: ModelSpec, request: TrainingRequest, options: list[TrainingOption], arguments: TrainingArguments, catalog: Catalog
 ) -> tuple[str | None, str | None]:
     """The command for the cheapest flavor of Jobs that holds it, and its script; for models of the Hub that one device trains."""
     flavor = next((o for o in options if o.platform == "jobs" and o.verdict != "no" and o.sharding == "none"), None)
     if flavor is None or "/" not in spec.id or spec.work == "text encoder":
         return None, None
+    half = "bf16" if catalog.accelerator(flavor.accelerator).supports("bf16") else "fp16"
     return job_command(flavor.hardware, flavor.hours or 1), training_script(
-        spec.id, request, fused=fuses_loss(request), epochs=arguments.epochs
+        spec.id, request, fused=fuses_loss(request), epochs=arguments.epochs, half=half
     )

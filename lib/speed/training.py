@@ -238,6 +238,8 @@ def _options(
     for silicon, count, capacity, offer in _hardware(catalog, platforms):
         if request.sharding != "none" and offer is not None and count == 1:
             continue
+        if request.precision == "bf16" and not silicon.supports("bf16"):
+            continue
         alone = request.sharding == "none"
         asked = replace(request, devices=1 if alone else count if offer is not None else request.devices)
         memory, longest, largest = size_on(asked, capacity)

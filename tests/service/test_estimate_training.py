@@ -175,6 +175,20 @@ def test_the_script_is_python_and_names_every_release() -> None:
         assert all("==" in line for line in packages)
 
 
+def test_a_card_without_bf16_trains_in_fp16() -> None:
+    """The cheapest flavor of a small QLoRA is a T4: its script has no bf16, and adapters in float32 (trl#4901). Pure bf16: no T4."""
+    answer = ASK("meta-llama/Llama-3.2-1B", method="qlora", sequence_tokens=512, platforms="jobs")
+    assert "--flavor t4-small" in answer["command"]
+    assert "bfloat16" not in answer["script"]
+    assert "fp16=True" in answer["script"]
+    assert "parameter.data.float()" in answer["script"]
+    ast.parse(answer["script"])
+    pure = ASK("meta-llama/Llama-3.2-1B", precision="bf16", sequence_tokens=512, platforms="jobs")
+    assert {"T4"} & {option["accelerator"] for option in answer["options"]}
+    assert not {"T4"} & {option["accelerator"] for option in pure["options"]}
+    assert "bf16=True" in pure["script"]
+
+
 def test_speed_of_a_step() -> None:
     """Recomputation costs, adapters are faster than all weights, a faster card is faster; shares of the peak are below one."""
     lora = TrainingRequest(micro_batch=4)
