@@ -97,12 +97,13 @@ def measure_run(run: Run) -> RunSizes:
     return RunSizes(tensors, fragmented, kind, run.reserved_bytes)
 
 
-def fit_quantile(runs: Sequence[RunSizes], quantile: float, fixed: float) -> Floats:
-    """The share of each kind of run, by the pinball loss of the logarithms of estimated over reserved bytes."""
+def fit_quantile(runs: Sequence[RunSizes], weights: Sequence[float], quantile: float, fixed: float) -> Floats:
+    """The share of each kind of run, by the weighted pinball loss of the logarithms of reserved over estimated bytes."""
+    each = np.asarray(weights)
 
     def loss(shares: Floats) -> float:
         errors = np.asarray([math.log(run.reserved / run.estimate(np.abs(shares), fixed)) for run in runs])
-        return float(np.sum(np.where(errors > 0, quantile * errors, (quantile - 1) * errors)))
+        return float(np.sum(each * np.where(errors > 0, quantile * errors, (quantile - 1) * errors)))
 
     starts = ((0.3, 2.2, 0.5), (1.0, 3.0, 2.0), (0.1, 1.0, 0.1))
     best = min((minimize(loss, start, method="Nelder-Mead", options={"maxiter": 2000}) for start in starts), key=lambda one: one.fun)
@@ -110,9 +111,14 @@ def fit_quantile(runs: Sequence[RunSizes], quantile: float, fixed: float) -> Flo
 
 
 def fit(runs: Sequence[Run]) -> AllocatorConstants:
-    """Shares of the allocator at three quantiles, fitted on all runs together; every run weighs the same."""
+    """Shares of the allocator at three quantiles. Every stack weighs the same, but for the high value, where every run does."""
     sizes = [measure_run(run) for run in runs]
-    low, typical, high = (fit_quantile(sizes, quantile, fixed) for quantile, fixed in zip((LOW, TYPICAL, HIGH), FIXED, strict=True))
+    by_stack = [1 / sum(other.source == run.source for other in runs) for run in runs]
+    alike = [1.0] * len(runs)
+    low, typical, high = (
+        fit_quantile(sizes, weights, quantile, fixed)
+        for weights, quantile, fixed in zip((by_stack, by_stack, alike), (LOW, TYPICAL, HIGH), FIXED, strict=True)
+    )
     equal, varying, varying_kept = (
         ShareRange(*(round(float(x), 2) for x in (min(low[kind], typical[kind]), typical[kind], max(typical[kind], high[kind]))))
         for kind in range(len(KINDS))

@@ -369,7 +369,17 @@ TIER = {"hardware", "platform", "replicas", "usd_per_hour", "ttft_p99_s", "tpot_
 OPTION = {"kind", "hardware", "ttft_s", "decode_tokens_per_s", "usd_per_hour", "usd_per_million_output_tokens"}
 CHANGE = {"code", "message", "saved_bytes", "device_bytes", "speed_ratio"}
 ENTRIES = {"ranked": ENTRY, "rejected": REJECTED, "ways": WAY, "break_even": CROSSING, "changes": CHANGE}
-TRAINING_OPTION = {"hardware", "platform", "verdict", "longest_sequence_tokens", "largest_micro_batch", "tokens_per_s", "hours", "usd"}
+TRAINING_OPTION = {
+    "hardware",
+    "platform",
+    "verdict",
+    "longest_sequence_tokens",
+    "largest_micro_batch",
+    "tokens_per_s",
+    "hours",
+    "usd",
+    "sharding",
+}
 HARDWARE = {
     "id", "platform", "name", "accelerator", "accelerator_count", "vram_bytes_per_accelerator", "vcpu", "ram_bytes", "disk_bytes",
     "usd_per_hour", "usd_per_hour_by_region", "regions", "status", "since", "source", "checked",
