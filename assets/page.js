@@ -131,8 +131,17 @@
     }));
   };
   const answersHere = () => !MAP.parts.some((part) => part.tab === tab && !part.box && !part.once)
-    || [...document.querySelectorAll(".answers :is(.card, .refusal)")].some((one) => one.checkVisibility());
-  setTimeout(reveal, 20_000);
+    || [...document.querySelectorAll("#facts .refusal, .answers :is(.card, .refusal)")].some((one) => one.checkVisibility());
+  setTimeout(reveal, 4_000); // where this script fails, first.html does the same by its style
+  // A tab that has no model to ask about gives the reason why the named one cannot be used, with what to do.
+  const repeatRefusal = () => {
+    const refused = document.querySelector("#facts .refusal");
+    if (!refused) return;
+    const reason = document.querySelector("#facts :has(> .refusal)").innerHTML.replaceAll('role="alert"', "");
+    for (const note of document.querySelectorAll(".hint[data-no-model]")) {
+      if (note.reason !== reason) note.innerHTML = note.reason = reason;
+    }
+  };
   window.advisor = {
     settle: (...values) => new Promise((done) => {
       const mine = ++calls;
@@ -354,6 +363,20 @@
     next.focus();
   });
 
+  // Gradio's choice list drops the focus when Enter takes a choice. It comes back to the field, without opening the list again.
+  let returning = false;
+  document.addEventListener("focus", (event) => { if (returning) event.stopImmediatePropagation(); }, true);
+  document.addEventListener("keydown", (event) => {
+    const field = event.target;
+    if (event.key !== "Enter" || !(field instanceof Element) || !field.matches('input[role="combobox"]') || field.closest("#model")) return;
+    setTimeout(() => {
+      if (document.activeElement !== document.body || !field.isConnected) return;
+      returning = true;
+      field.focus({ preventScroll: true });
+      returning = false;
+    });
+  }, true);
+
   // The model field suggests names as the browser does; Enter takes what was typed, a chosen name is answered at once.
   let choices = 0;
   const tie = () => {
@@ -384,7 +407,7 @@
       if (!typed && known) setTimeout(() => document.querySelector("#check").click(), 50);
     });
   };
-  new MutationObserver(() => { tie(); watch(); wordTools(); if (open && covered && answersHere()) reveal(); }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["name"] });
+  new MutationObserver(() => { tie(); watch(); wordTools(); repeatRefusal(); if (open && covered && answersHere()) reveal(); }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["name"] });
   tie();
 
   // Between two looks at a Space the time since goes on, worded as `space_steps.elapsed` words it.

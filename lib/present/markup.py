@@ -33,16 +33,21 @@ def download_link(label: str, name: str, media: str, content: str) -> str:
     return f'<a class="act" download="{escape(name)}" href="{escape(href)}">{escape(label)}</a>'
 
 
+PASTED = "pasted"
+"""The value of `config` in a link to an answer about a pasted config.json, which no link carries."""
+
+
 def answer_actions(*, text: str, query: str | None, files: tuple[tuple[str, str, str, str], ...]) -> str:
     """What can be done with an answer: copy it as text, link to it, save it. `assets/page.js` does the copying.
 
     Args:
         text: the answer in plain words.
-        query: the link's query, or `None` when the question is too long for one.
+        query: the link's query, None for no link. No link carries a pasted config.json, and the button says so.
         files: (label, file name, media type, content) of each download.
     """
     copy = f'<button type="button" class="act" data-copy="{escape(text)}">Copy as text</button>'
-    link = "" if query is None else f'<a class="act" data-copy-link href="{escape(query)}">Copy link</a>'
+    words = "Copy link, without the config.json" if f"config={PASTED}" in (query or "") else "Copy link"
+    link = "" if query is None else f'<a class="act" data-copy-link href="{escape(query)}">{words}</a>'
     downloads = "".join(download_link(*file) for file in files)
     status = '<span class="sr" role="status"></span>'
     return f'<div class="actions" role="group" aria-label="Copy, link, download">{copy}{link}{downloads}{status}</div>'
@@ -72,6 +77,11 @@ def refusal_note(sentence: str, outcome: str = "Not answered.") -> str:
 def hint_note(sentence: str) -> str:
     """A quiet sentence where nothing is to be shown yet."""
     return f'<p class="hint" role="status">{escape(sentence)}</p>'
+
+
+def no_model_note(place: str) -> str:
+    """What to do where no model is named. `assets/page.js` puts the reason here when the named model cannot be used."""
+    return f'<div class="hint" role="status" data-no-model><p>{escape(NOTES[f"name_model:{place}"])}</p></div>'
 
 
 def code_blocks(blocks: Sequence[tuple[str, str]]) -> str:

@@ -29,7 +29,7 @@ from lib.present.cost_rows import (
     ways_csv,
     ways_table,
 )
-from lib.present.markup import NOTES, answer_actions, hint_note
+from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
 from lib.service.arguments import MAX_CONCURRENCY, MAX_TOKENS_PER_S
 from lib.service.compare import MAX_EFFORT_USD, MAX_SECONDS
@@ -133,7 +133,7 @@ def comparison_html(services: Services, model: str, cost: Sequence[Value], own: 
     """The comparison under the traffic of the tab (`cost`, its values); a refusal becomes a sentence."""
     effort, before, after = own[0], _side_arguments(own[1 : 1 + PER_SIDE]), _side_arguments(own[1 + PER_SIDE :])
     if not all(model or side["model"] or side["tokens_per_s"] for side in (before, after)):
-        return hint_note(NOTES["name_model:compare"])
+        return no_model_note("compare")
     arguments = {**workload.recommend_arguments(cost), **workload.tab_arguments(cost, ask.COST)}
     usual = prompt_and_output_tokens(int(arguments["context_tokens"]))
     traffic = {name: arguments[name] for name in TRAFFIC}
@@ -200,7 +200,7 @@ def build(services: Services) -> CostView:
             workload.fold_button("Sleep, platforms, replicas", ".controls")
             inputs = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            bill = gr.HTML(hint_note(NOTES["name_model:cost"]), elem_id="bill")
+            bill = gr.HTML(no_model_note("cost"), elem_id="bill")
             with gr.Accordion("How each number is computed", open=False, visible=False, elem_classes="quiet-accordion") as laws_box:
                 laws = gr.HTML(elem_id="cost-laws")
             with gr.Column(elem_classes="chart", visible=False) as chart_box:
@@ -244,7 +244,7 @@ def _inputs() -> workload.Inputs:
 def cost_markup(services: Services, model: str, values: Sequence[Value]) -> CostMarkup:
     """Ask for the bills and word them; a refusal becomes a sentence."""
     if not model:
-        return CostMarkup(bill=hint_note(NOTES["name_model:cost"]))
+        return CostMarkup(bill=no_model_note("cost"))
     arguments = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.COST)}
     arguments |= {"beside": arguments["beside"] or "spaces", "sleep_after_s": int(arguments["sleep_after_s"])}
     hardware = values[[field.argument for field in ask.QUESTION].index("hardware")]

@@ -22,7 +22,7 @@ from lib.present.gpu_tpu_cards import (
     verdict_card,
     verdict_text,
 )
-from lib.present.markup import NOTES, answer_actions, hint_note
+from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json
 from lib.service.arguments import MediaArguments
 from lib.ui import fields as ask
@@ -147,7 +147,7 @@ def gpu_tpu_markup(services: Services, model: str, values: Sequence[Value]) -> G
         query=link_query("tpu", model, (*ask.QUESTION, *ask.GPU_TPU), values),
         files=(("Download JSON", "gpu-or-tpu.json", "application/json", answer_json(answer)),),
     )
-    without = "" if model else hint_note(NOTES["name_model:tpu"])
+    without = "" if model else no_model_note("tpu")
     return GpuTpuMarkup(
         verdict=verdict_card(answer, name) + acts + reasons_table(answer) + without,
         options=options_table(answer) + region_table(answer),

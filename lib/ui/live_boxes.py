@@ -45,7 +45,7 @@ from lib.present.live_measurements import (
     scatter_head,
     storage_line,
 )
-from lib.present.markup import NOTES, answer_actions, escape, hint_note, refusal_note
+from lib.present.markup import NOTES, answer_actions, escape, hint_note, no_model_note, refusal_note
 from lib.present.tables import answer_json
 from lib.service.measure import MAX_BATCH, MAX_ITERATIONS, MAX_OUTPUT, MAX_PROMPT, MAX_SIDE, MAX_WARMUP
 from lib.ui.events import AT_ONCE, RunScene, close_on_exit, queue_options, scene_updates, scenes
@@ -104,7 +104,7 @@ def build_measure() -> MeasureView:
                 run = gr.Button("Measure on this device", variant="primary", elem_id="measure-run")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="measure-stop")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            expected = gr.HTML(hint_note(NOTES["name_model:measure"]), elem_id="expected")
+            expected = gr.HTML(no_model_note("measure"), elem_id="expected")
             status = gr.HTML(elem_id="measure-status")
             card = gr.HTML(elem_id="measure-card")
     return MeasureView(prompt=prompt, answer=answer, precision=precision, run=run, stop=stop, expected=expected, status=status, card=card)
@@ -116,7 +116,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
     Where the device is too small or too slow for the run, a model that it takes is offered.
     """
     if not model:
-        return hint_note(NOTES["name_model:measure"])
+        return no_model_note("measure")
     try:
         expected = services.live.predict_measurement(model, prompt, answer, precision)
         markup, seconds = expected_card(expected, model) + OF_THIS_RUN, expected_s(expected)
@@ -134,7 +134,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
 def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[RunScene]:
     """Run it, show its stages, and the result; a refusal or failure stands in place of the result."""
     if not model:
-        yield RunScene(status=hint_note(NOTES["name_model:measure"]))
+        yield RunScene(status=no_model_note("measure"))
         return
 
     def run() -> Iterator[RunScene]:

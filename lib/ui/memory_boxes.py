@@ -17,7 +17,7 @@ from lib.precision import list_formats
 from lib.present.cards import model_name, solve_card
 from lib.present.charts import draw_tensors, tensor_map_head
 from lib.present.live_cards import progress_line, stopped_line
-from lib.present.markup import NOTES, hint_note
+from lib.present.markup import NOTES, hint_note, no_model_note
 from lib.present.tables import (
     dry_run_table,
     memory_savings_table,
@@ -58,7 +58,7 @@ def build_precisions() -> PrecisionView:
 def precision_html(services: Services, model: str, values: Sequence[Value], question: Ask) -> str:
     """The table for the questions of the tab; a refusal becomes a sentence."""
     if not model:
-        return hint_note(NOTES["name_model:precisions"])
+        return no_model_note("precisions")
     try:
         arguments = question(model, values)
         current = services.estimate_memory(model, **arguments)
@@ -117,7 +117,7 @@ def build_tensors() -> TensorsView:
 def tensors_updates(services: Services, model: str, question: Ask, values: Sequence[Value]) -> list[Any]:
     """Heading, picture and table in the precision of the estimate above; a refusal is a sentence."""
     if not model:
-        return [hint_note(NOTES["name_model:tensors"]), None, ""]
+        return [no_model_note("tensors"), None, ""]
     try:
         arguments = question(model, values)
         if arguments["mode"] != "inference":
@@ -181,7 +181,7 @@ def build_solve(services: Services) -> SolveView:
 def solve_html(services: Services, model: str, own: Sequence[Value], memory: Sequence[Value]) -> str:
     """The answer for the questions of the tab (`memory`, its values) and of the box; a refusal becomes a sentence."""
     if not model:
-        return hint_note(NOTES["name_model:solve"])
+        return no_model_note("solve")
     arguments = {**workload.recommend_arguments(memory), **workload.tab_arguments(memory, ask.MEMORY)}
     if arguments["mode"] != "inference":
         return hint_note(NOTES["only_inference:solve"])
@@ -241,7 +241,7 @@ def dry_run_markup(services: Services, model: str, values: Sequence[Value]) -> I
     Closed early it ends the run.
     """
     if not model:
-        yield hint_note(NOTES["name_model:dry_run"])
+        yield no_model_note("dry_run")
         return
     question = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.MEMORY)}
     mode, length = str(question["mode"]), int(question["context_tokens"])

@@ -11,7 +11,7 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.present.cards import memory_card, memory_explanation, model_name
 from lib.present.charts import draw_growth, growth_head, growth_table
-from lib.present.markup import NOTES, answer_actions, hint_note
+from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
 from lib.ui import fields as ask
 from lib.ui import memory_boxes, workload
@@ -163,7 +163,7 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
 def memory_markup(services: Services, model: str, values: Sequence[Value]) -> MemoryMarkup:
     """Ask for the memory and word it; a refusal becomes a sentence."""
     if not model:
-        return MemoryMarkup(need=hint_note(NOTES["name_model:memory"]))
+        return MemoryMarkup(need=no_model_note("memory"))
     try:
         question = memory_question(services, model, values)
         answer = services.estimate_memory(model, **question.arguments)

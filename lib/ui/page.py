@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.present.markup import NOTES, glossary_list, hint_note, privacy_note, refusal_note
+from lib.present.markup import NOTES, PASTED, glossary_list, hint_note, privacy_note, refusal_note
 from lib.ui import (
     account,
     cost_tab,
@@ -47,8 +47,6 @@ TITLE = "Spaces Hardware Advisor"
 OF_MEDIA = tuple(name for names in ask.FIELDS_BY_MEDIUM.values() for name in names)
 SET = len(OF_MEDIA) + 1
 """How many inputs another model sets: those about media that it neither makes nor takes, and the context."""
-PASTED = "pasted"
-"""What a link says in place of a config.json that was pasted: no link carries one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.present.cards import caveat_list, model_name, no_pick_card, own_card, pick_card, prices_line, recommendation_notes, source_list
 from lib.present.charts import draw_front, draw_roofline, front_foot, front_head, roofline_words, speed_front
-from lib.present.markup import NOTES, answer_actions, hint_note, refusal_note
+from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note, refusal_note
 from lib.present.setup_files import FRAMEWORKS, setup_code, write_setup
 from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table, row_links
 from lib.ui import fields as ask
@@ -58,7 +58,7 @@ def build_code() -> CodeView:
 def setup_html(services: Services, model: str, framework: str, values: Sequence[Value]) -> str:
     """The files for the pick, or for the hardware that is looked at; a refusal becomes a sentence."""
     if not model:
-        return hint_note(NOTES["name_model:code"])
+        return no_model_note("code")
     arguments = workload.recommend_arguments(values)
     try:
         entry = workload.choose_hardware(services, model, values).entry
@@ -112,7 +112,7 @@ def build_roofline() -> RooflineView:
 def roofline_updates(services: Services, model: str, values: Sequence[Value]) -> tuple[str, Figure | None]:
     """Words and picture for the configuration that is recommended, on its hardware or on the one looked at; a refusal is a sentence."""
     if not model:
-        return hint_note(NOTES["name_model:roofline"]), None
+        return no_model_note("roofline"), None
     arguments = workload.recommend_arguments(values)
     length, at_once = int(arguments["context_tokens"]), arguments["concurrency"]
     usual = prompt_and_output_tokens(length)
@@ -241,7 +241,7 @@ def _inputs() -> workload.Inputs:
 def recommend_markup(services: Services, model: str, values: Sequence[Value]) -> RecommendMarkup:
     """Ask for a recommendation and word it; a refusal becomes a sentence."""
     if not model:
-        return RecommendMarkup(pick=hint_note(NOTES["name_model:recommend"]))
+        return RecommendMarkup(pick=no_model_note("recommend"))
     if not arguments(ask.QUESTION, values)["platforms"]:
         return RecommendMarkup(pick=refusal_note(NOTES["no_platform"], "No recommendation."))
     try:

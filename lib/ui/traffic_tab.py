@@ -12,7 +12,7 @@ from lib.engines import ENGINES, TRAITS
 from lib.errors import AdvisorError, UnknownHardware
 from lib.present.cards import answer_details, model_name
 from lib.present.live_cards import progress_line, stopped_line
-from lib.present.markup import NOTES, answer_actions, hint_note
+from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
 from lib.present.traffic_rows import (
     batching_card,
@@ -146,7 +146,7 @@ def build() -> TrafficView:
                 run = gr.Button("Simulate", variant="primary", elem_id="simulate")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="simulate-stop")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            status = gr.HTML(hint_note(NOTES["name_model:traffic"]), elem_id="traffic-status")
+            status = gr.HTML(no_model_note("traffic"), elem_id="traffic-status")
             card = gr.HTML(elem_id="traffic")
             with gr.Column(elem_classes="chart", elem_id="loads-chart"):  # hidden by its style while it has no heading
                 head = gr.HTML()
@@ -259,7 +259,7 @@ def choose_server(services: Services, model: str, values: Sequence[Value]) -> tu
 def traffic_scenes(services: Services, model: str, values: Sequence[Value], measure: str) -> Iterator[TrafficScene]:
     """The stated traffic first, then the policies load by load, then what the targets need; a refusal becomes a sentence."""
     if not model:
-        yield TrafficScene(status=hint_note(NOTES["name_model:traffic"]), cleared=True)
+        yield TrafficScene(status=no_model_note("traffic"), cleared=True)
         return
     try:
         yield TrafficScene(status=progress_line("Simulating the requests.", 0, _STEPS), busy=True, cleared=True)
@@ -310,7 +310,7 @@ def _acts(answer: Any, loads: LoadsAnswer, name: str, model: str, values: Sequen
 def latency_html(services: Services, model: str, values: Sequence[Value], own: Sequence[Value]) -> str:
     """Where the latency goes, under the lengths and the hardware of the tab (`values`)."""
     if not model:
-        return hint_note(NOTES["name_model:traffic"])
+        return no_model_note("traffic")
     try:
         times = ask.arguments(LATENCY, own[:-1])
         settings = traffic_arguments(services, model, values)

@@ -10,7 +10,7 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.cards import caveat_list, model_name, source_list
-from lib.present.markup import NOTES, answer_actions, hint_note
+from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json
 from lib.present.training_cards import changes_table, options_csv, options_table, recipe, training_card, training_text
 from lib.ui import fields as ask
@@ -108,7 +108,7 @@ def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
 def train_markup(services: Services, model: str, values: Sequence[Value]) -> TrainMarkup:
     """Ask, and word the answer; a refusal becomes a sentence."""
     if not model:
-        return TrainMarkup(need=hint_note(NOTES["name_model:train"]))
+        return TrainMarkup(need=no_model_note("train"))
     try:
         answer = services.estimate_training(model, **asked_arguments(values))
     except AdvisorError as refused:

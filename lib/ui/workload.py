@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import gradio as gr
 
-from lib.present.markup import escape
+from lib.present.markup import PASTED, escape
 from lib.ui import fields as ask
 from lib.ui.fields import FIELDS_BY_NAME, MODEL_LENGTH, QUESTION, Field, Value, arguments
 
@@ -181,14 +181,14 @@ def link_text(value: Value) -> str:
     return ",".join(value) if isinstance(value, list) else str(value)
 
 
-def link_query(tab: str, model: str, fields: Sequence[Field], values: Sequence[Value]) -> str | None:
-    """The query of a link to this answer, defaults left out; `None` when the model is too long for one (a pasted config)."""
-    if len(model) > MODEL_LENGTH:
-        return None
+def link_query(tab: str, model: str, fields: Sequence[Field], values: Sequence[Value]) -> str:
+    """The query of a link to this answer, defaults left out. A pasted config.json is not in it: the link says that there was one."""
     query = {
         field.name: link_text(value) for field, value in zip(fields, values, strict=True) if value != field.default and value is not None
     }
-    return "?" + urlencode({"tab": tab, "model": model, **query})
+    pasted = model.lstrip().startswith("{") or len(model) > MODEL_LENGTH
+    asked = {"config": PASTED} if pasted else {"model": model}
+    return "?" + urlencode({"tab": tab, **asked, **query})
 
 
 def read_link(fields: Sequence[Field], params: Mapping[str, str]) -> tuple[list[Value], list[str]]:

@@ -199,3 +199,58 @@ def test_a_number_beyond_the_range_is_answered_as_what_the_box_then_shows(open_p
     box.press("Tab")
     expect(box).to_have_value("512")
     expect(card).to_contain_text("15.6 GiB")
+
+
+TABS = ("recommend", "memory", "train", "cost", "tpu", "traffic", "live", "space")
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_a_link_with_an_unusable_model_opens_and_gives_the_reason(open_page: Open, tab: str) -> None:
+    """Nothing covers the page until it gives up waiting (20 s before): the tab itself says what is wrong and what is accepted."""
+    page = open_page(f"?tab={tab}&model=%7B", wait=".refusal")
+    expect(page.locator("#facts .refusal")).to_contain_text("The config is not JSON")
+    if tab != "space":
+        expect(page.locator("[data-no-model]:visible").first).to_contain_text("The config is not JSON")
+    assert page.evaluate("performance.now()") < 15_000  # the page itself takes 3 s on a busy machine
+
+
+def test_the_page_shows_itself_where_its_script_fails(open_page: Open) -> None:
+    """Its style uncovers it: without the class that the script sets, the page is visible four seconds after it is there."""
+    page = open_page()
+    page.evaluate("document.documentElement.classList.remove('answered')")
+    expect(page.locator("#model")).to_be_hidden()
+    page.wait_for_function("getComputedStyle(document.querySelector('.gradio-container')).visibility === 'visible'", timeout=6_000)
+
+
+def test_no_link_carries_a_pasted_config(open_page: Open) -> None:
+    """Neither the address, nor the history, nor the button: it says that the config.json stays here."""
+    page = open_page()
+    open_box(page, "Paste a config.json")
+    page.get_by_role("textbox", name=re.compile("^config.json")).fill(json.dumps(llama_config()))
+    page.get_by_role("button", name="Find hardware").click()
+    link = page.get_by_role("link", name="Copy link, without the config.json")
+    expect(link.first).to_be_visible()
+    kept = page.evaluate("[location.href, localStorage.getItem('questions') ?? '', ...[...document.links].map(a => a.href)].join(' ')")
+    assert "hidden_size" not in kept
+    assert "config=pasted" in kept
+
+
+def test_a_choice_by_keyboard_keeps_the_focus(open_page: Open) -> None:
+    """Enter takes the choice, and the next Tab goes on from the field, not from the top of the page."""
+    page = open_page()
+    for name in ("Precision", "Hardware to look at"):
+        field = page.get_by_role("combobox", name=name, exact=True)
+        field.focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        expect(field).to_be_focused()
+        expect(page.get_by_role("listbox")).to_have_count(0)
+
+
+def test_opened_reasons_are_not_cut_off(open_page: Open) -> None:
+    """At 1440 px the table with all its reasons open is as wide as its place."""
+    page = open_page(width=1440)
+    page.evaluate("document.querySelectorAll('.scroll details:not([open]) > summary').forEach(e => e.checkVisibility() && e.click())")
+    wide = page.evaluate("[...document.querySelectorAll('main .scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length")
+    assert wide == 0

@@ -284,4 +284,6 @@ def test_the_page_shows_every_note_and_looks_up_no_other() -> None:
     """The keys in the code of the page are those of the table."""
     pages = [ast.parse(path.read_text(encoding="utf-8")) for path in (Path(__file__).parents[2] / "lib" / "ui").rglob("*.py")]
     lookups = [node for page in pages for node in ast.walk(page) if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "NOTES"]
-    assert {key for lookup in lookups for key in _keys(lookup.slice)} == set(NOTES)
+    places = [node for page in pages for node in ast.walk(page) if isinstance(node, ast.Call) and ast.unparse(node.func) == "no_model_note"]
+    named = {f"name_model:{key}" for place in places for key in _keys(place.args[0])}
+    assert {key for lookup in lookups for key in _keys(lookup.slice)} | named == set(NOTES)

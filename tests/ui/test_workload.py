@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lib.present.markup import answer_actions
 from lib.ui import fields as ask
 from lib.ui.fields import MODEL_LENGTH, Field
 from lib.ui.workload import FORMER_NAMES, link_query, read_link
@@ -59,9 +60,12 @@ def test_no_absurd_number_is_read(text: str) -> None:
     assert read_link(ask.WORKLOAD[:1], {"context": text}) == ([4096], ["context"])
 
 
-def test_a_pasted_config_makes_no_link() -> None:
-    """A config is too long for an address."""
-    assert link_query("memory", "{" + "x" * MODEL_LENGTH, ask.MEMORY, [field.default for field in MEMORY]) is None
+def test_no_link_carries_a_pasted_config() -> None:
+    """Neither a short one nor one that is too long for an address: the link says that there was one."""
+    for pasted in ('{"model_type": "llama"}', " {}", "x" * (MODEL_LENGTH + 1)):
+        link = link_query("memory", pasted, ask.MEMORY, [field.default for field in ask.MEMORY])
+        assert link == "?tab=memory&config=pasted"
+        assert "without the config.json" in answer_actions(text="", query=link, files=())
 
 
 @pytest.mark.parametrize(
