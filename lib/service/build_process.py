@@ -1,9 +1,8 @@
 """Unseen architectures are built in a child process: what a stranger's configuration takes there, the app never holds.
 
 One configuration of 91 bytes can ask for gigabytes, in Python objects that no limit on torch calls sees. So builds, traces and cache runs
-happen in a child (this module, run as a program) with a bound on its memory and a deadline for each question. It stays, warm, for the next
-question; it is replaced after some hundreds of them, when it has grown, and when it was ended. The successor is started as soon as it is
-foreseeable that one is needed, so that its imports (some 4 s) are over when a visitor asks.
+happen in a child (this module, run as a program) with a bound on its memory and a deadline for each question. It stays warm for the next
+question, and is replaced after some hundreds, when it has grown or was ended. Its successor is started early: imports take some 4 s.
 
 A question is a function of ours with its arguments and crosses as a pickle. The answer is what it returns or the refusal that it raises,
 and crosses as JSON: the child has read a stranger's file, so each field is checked by the type that the function says to return, no other
@@ -53,14 +52,16 @@ COMMAND: Final = (sys.executable, "-m", "lib.service.build_process")
 READY: Final = b"ready"
 BEGUN: Final = b"begun"
 """What a child says when its imports are over, and when it has a question."""
-BUILD_S = 20.0  # some fifty families of transformers took up to 3 s on two busy cores; a hostile one must not hold up the rest
+QUICK_S = 5.0  # 86 families of transformers take 0.6 s (median), at most 3.8 s, on two cores (2026-11-23)
+"""A question that takes longer is begun anew in `slow_process`."""
+BUILD_S = 20.0  # a slow question: 2,000 layers of Llama, which is more than any published model has, take 12 s
 RUN_S = 50.0  # a dry run: some 2 s on a quiet machine, 15 s where eighteen processes share two cores
 START_S = 120.0  # the imports take 4 s on a quiet machine
 MEMORY_BYTES = 2 << 30  # all bundled configurations one after another: 0.5 GiB of writable memory
 MAX_QUESTIONS = 500  # 300 configurations of ten families add nothing measurable to a child, each new family about 0.5 MiB
 GROWN_BYTES = GIB  # twice the resident set after all bundled configurations
 LOOK_S = 0.25  # between two looks whether a question was given up
-SLOW_S = 3.0
+SLOW_S = 2.0
 """A question that takes longer may end at the deadline or in a death: the successor is started meanwhile."""
 MAX_ANSWER_BYTES = 512 << 10  # the largest of a bundled model: 40 kB
 _NEXT = "Check its sizes and counts, or give the parameter count instead (such as '7B')."
@@ -109,6 +110,10 @@ def _answers_of(function: Callable[..., object]) -> TypeAdapter[_Answer[Any] | _
 
 _SIGNALS: Final = {each.value: each.name for each in signal.Signals}
 """Those of real time between the first and the last have no name."""
+
+
+class TooSlow(BadConfig):
+    """A question took longer than its deadline."""
 
 
 class _ChildGoneError(Exception):
@@ -201,7 +206,7 @@ class _Child:
     def _failure_to_answer(self, limit_s: float, *, late: bool) -> BadConfig:
         """Why there is no answer, from the clock and the exit status."""
         if late:
-            return BadConfig(f"Working this configuration out takes more than {limit_s:g} s and was stopped. {_NEXT}")
+            return TooSlow(f"Working this configuration out takes more than {limit_s:g} s and was stopped. {_NEXT}")
         status = self._status()
         self.end()
         if status == -signal.SIGKILL:
@@ -252,7 +257,8 @@ class BuildProcess:
 
         Raises:
             AdvisorError: whatever the function refuses with, of the same class and in the same words.
-            BadConfig: it took too long or too much memory, the child died of it, or it was given up.
+            TooSlow: it took too long.
+            BadConfig: it took too much memory, the child died of it, or it was given up.
             LiveError: no child could be started.
         """
         question = pickle.dumps((function, arguments))
@@ -343,8 +349,16 @@ class BuildProcess:
 
 @cache
 def build_process() -> BuildProcess:
-    """The one of this app: every `Models` of a process shares it, for each child holds 0.4 GiB of libraries."""
-    process = BuildProcess()
+    """The one of this app: every `Models` of a process shares it, because each child holds 0.4 GiB of libraries."""
+    process = BuildProcess(limit_s=QUICK_S)
+    atexit.register(process.close)
+    return process
+
+
+@cache
+def slow_process() -> BuildProcess:
+    """The one for questions that take longer than `QUICK_S`, so that no other question waits for them. Started by the first."""
+    process = BuildProcess(spare=False)
     atexit.register(process.close)
     return process
 
