@@ -51,9 +51,8 @@ Result = TypeVar("Result")
 COMMAND: Final = (sys.executable, "-m", "lib.service.build_process")
 READY: Final = b"ready"
 BEGUN: Final = b"begun"
-"""What a child says when its imports are over, and when it has a question."""
-QUICK_S = 5.0  # 86 families of transformers take 0.6 s (median), at most 3.8 s, on two cores (2026-11-23)
-"""A question that takes longer is begun anew in `slow_process`."""
+"""Sent by a child when its imports are over, and when it has a question."""
+QUICK_S = 5.0  # then begun anew in `slow_process`. 86 families take 0.6 s (median), at most 3.8 s, on two cores (2026-11-23)
 BUILD_S = 20.0  # a slow question: 2,000 layers of Llama, which is more than any published model has, take 12 s
 RUN_S = 50.0  # a dry run: some 2 s on a quiet machine, 15 s where eighteen processes share two cores
 START_S = 120.0  # the imports take 4 s on a quiet machine
@@ -61,8 +60,8 @@ MEMORY_BYTES = 2 << 30  # all bundled configurations one after another: 0.5 GiB 
 MAX_QUESTIONS = 500  # 300 configurations of ten families add nothing measurable to a child, each new family about 0.5 MiB
 GROWN_BYTES = GIB  # twice the resident set after all bundled configurations
 LOOK_S = 0.25  # between two looks whether a question was given up
-SLOW_S = 2.0
-"""A question that takes longer may end at the deadline or in a death: the successor is started meanwhile."""
+SLOW_S = 2.0  # then the question may end at the deadline or in a death: the successor is started meanwhile
+_NICE = 10
 MAX_ANSWER_BYTES = 512 << 10  # the largest of a bundled model: 40 kB
 _NEXT = "Check its sizes and counts, or give the parameter count instead (such as '7B')."
 _NOT_STARTED = (
@@ -123,10 +122,11 @@ class _ChildGoneError(Exception):
 class _Child:
     """One worker with its pipes. Whoever holds it ends it."""
 
-    def __init__(self, memory_bytes: int) -> None:
+    def __init__(self, memory_bytes: int, nice: int) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="build-", dir=scratch_folder(), ignore_cleanup_errors=True)
         variables = child_environment(self._home.name) | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
         self._process = start_child((*COMMAND, str(memory_bytes)), variables)
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, nice)
         assert self._process.stdin is not None, "asked for by start"  # noqa: S101 a fact for the type checker
         assert self._process.stdout is not None, "asked for by start"  # noqa: S101 as above
         self._questions = Connection(os.dup(self._process.stdin.fileno()), readable=False)
@@ -243,7 +243,7 @@ class BuildProcess:
     ) -> None:
         """Give each question `limit_s` seconds, the child `memory_bytes`, and replace it after `max_questions`.
 
-        Without `spare` no successor is started ahead: the question after a death waits for the imports.
+        Without `spare` no successor is started ahead, and quick questions and the app itself have the processor first.
         """
         self._limit_s, self._memory_bytes, self._max_questions, self._spare = limit_s, memory_bytes, max_questions, spare
         self._turn = threading.Lock()
@@ -336,7 +336,7 @@ class BuildProcess:
                 return successor
             successor.close()
         try:
-            return _Child(self._memory_bytes)
+            return _Child(self._memory_bytes, nice=0 if self._spare else _NICE)
         except OSError:
             raise LiveError(_NOT_STARTED) from None
 
