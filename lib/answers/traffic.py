@@ -70,12 +70,16 @@ class TierNeedEntry(TypedDict):
 
 
 class CapacityNeedEntry(TypedDict):
-    """What the traffic needs within the targets: replicas of the stated hardware, and each tier of its platform, cheapest first."""
+    """What the traffic needs within the targets: replicas of the stated hardware, and each tier of its platform, cheapest first.
+
+    `left_out` are tiers that were not tried, because the search is bounded.
+    """
 
     max_ttft_s: float
     max_tpot_s: float
     replicas: int | None
     tiers: list[TierNeedEntry]
+    left_out: list[str]
 
 
 class BatchingAnswer(Answer, TrafficFigures):

@@ -17,9 +17,8 @@ import asyncio
 import os
 import threading
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http.cookiejar import DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -221,39 +220,6 @@ def check_printable(text: str) -> str:
     return text
 
 
-class Places:
-    """Places for calls that may wait for the Hub as long as it likes, each on a thread: at most `most`, and `each` of one caller."""
-
-    def __init__(self, most: int, each: int, caller: Callable[[], Hashable] = lambda: None) -> None:
-        """`caller()` says who calls on the current thread."""
-        self._most, self._each, self._caller = most, each, caller
-        self._calls: Counter[Hashable] = Counter()
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        """A place while the block runs; nobody waits for one.
-
-        Raises:
-            RateLimited: all are taken, or all that this caller may have.
-        """
-        caller = self._caller()
-        with self._lock:
-            others, own = self._calls.total(), self._calls[caller]
-            if others >= self._most or own >= self._each:
-                raise RateLimited(
-                    f"{others} questions about Spaces and accounts wait for the Hub already, {own} of them from your account or network "
-                    "address. This one was not sent to the Hub. Try again in some seconds."
-                )
-            self._calls[caller] += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._calls[caller] -= 1
-                self._calls += Counter()  # without callers that have none
-
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -276,6 +242,14 @@ class Cache(Generic[K, V]):
             self._entries.pop(key, None)
             if self._entries.getsizeof(value) <= self._entries.maxsize:
                 self._entries[key] = value
+
+    def drop(self, value: V) -> K | None:
+        """Hold this value no longer; its key, None when it is not held."""
+        with self._lock:
+            key = next((key for key, held in self._entries.items() if held is value), None)
+            if key is not None:
+                self._entries.pop(key, None)
+            return key
 
     def clear(self) -> None:
         """Forget everything."""

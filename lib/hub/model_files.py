@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 SECONDS = 25.0
 _MAX_COMPONENTS = 40
-_cache: Cache[tuple[str, str, str | None, str], HubModel] = Cache(most=400_000, seconds=600, weight=lambda model: model.weight)
+_Key = tuple[str, str, str | None, str]
+_cache: Cache[_Key, HubModel] = Cache(most=400_000, seconds=600, weight=lambda model: model.weight)
+_refused: Cache[_Key, HubModel] = Cache(most=100_000, seconds=30, weight=lambda model: model.weight)
+"""Repositories that could not be worked out, such as those with a broken config.json: their owners may be mending them."""
 
 
 def read_model(
@@ -55,7 +58,7 @@ def read_model(
     """
     hub, repo_id = open_hub(token, endpoint), check_id(repo_id, revision)
     key = (hub.endpoint, repo_id, revision, file.casefold())
-    remembered = _cache.find(key) if token is None else None
+    remembered = (_cache.find(key) or _refused.find(key)) if token is None else None
     if remembered is not None:
         return remembered
     try:
@@ -67,9 +70,17 @@ def read_model(
     return model
 
 
+def forget_soon(model: HubModel) -> None:
+    """Read this repository again when it is asked for in 30 s or later: it could not be worked out."""
+    key = _cache.drop(model)
+    if key is not None:
+        _refused.keep(key, model)
+
+
 def clear_cache() -> None:
-    """Empty the cache."""
+    """Empty the caches."""
     _cache.clear()
+    _refused.clear()
 
 
 async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | None, file: str) -> HubModel:

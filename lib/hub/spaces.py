@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lib.catalog.offers import ZEROGPU_TIER
 from lib.errors import BadArgument, HubError, NotSignedIn
 from lib.hub import refusals
-from lib.hub.client import Places, open_hub
+from lib.hub.client import open_hub
 from lib.hub.space_answers import (
     FLAVOR,
     NAME,
@@ -36,6 +36,7 @@ from lib.hub.space_answers import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from huggingface_hub import HfApi
 
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from lib.hub.space_answers import InferenceEndpoint, Job, Runtime, Space, TokenOwner
 
 T = TypeVar("T")
-MOST_CALLS, OWN_CALLS = 12, 6
-"""Questions and actions that may wait for the Hub at a time, of all visitors and of one."""
 SECONDS = 15.0  # a whole question or action; the client itself would wait for ever
 NEVER = -1
 _MAX_SLEEP_S = 366 * 24 * 3600
@@ -57,10 +56,12 @@ _BILLABLE_JOBS = ("SCHEDULING", "RUNNING")  # the others are over
 class Spaces:
     """Spaces as one visitor sees them. Holds the token for as long as the request lasts; its repr does not show it."""
 
-    __slots__ = ("_hub", "_places")
+    __slots__ = ("_hub", "_turn")
 
-    def __init__(self, token: str | None, endpoint: str | None = None, *, places: Places | None = None) -> None:
-        """`endpoint` is the Hub's address, by default the client's own (`HF_ENDPOINT`); `places` bounds the calls of all visitors.
+    def __init__(
+        self, token: str | None, endpoint: str | None = None, *, turn: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        """`endpoint` is the Hub's address, by default the client's own (`HF_ENDPOINT`); each call runs within a `turn()`.
 
         Raises:
             HubUnreachable: this server runs offline.
@@ -70,7 +71,7 @@ class Spaces:
 
         if constants.is_offline_mode():
             raise refusals.space_offline()
-        self._hub, self._places = open_hub(token, endpoint), places
+        self._hub, self._turn = open_hub(token, endpoint), turn
 
     def look(self, space_id: str) -> Space:
         """A Space with everything that the Hub says about it. A renamed Space is returned under its new id.
@@ -219,7 +220,7 @@ class Spaces:
 
         call = BoundedCall(hub=self._hub, act=act, what=what, seconds=SECONDS)
         try:
-            with nullcontext() if self._places is None else self._places.place(), bound_requests(call):
+            with self._turn(), bound_requests(call):
                 return question(HfApi(endpoint=self._hub.endpoint, token=self._token()))
         except HfHubHTTPError as error:
             raise refusals.space_refusal(error.response, hub=self._hub, act=act, what=what) from error

@@ -188,7 +188,8 @@ def confine(limit_bytes: int) -> None:
     """In the child: bound its memory (0: no bound) and offer it to the kernel first, where the system has the means.
 
     The bound is RLIMIT_DATA, private memory that can be written. RLIMIT_AS counts mapped files as well, and the libraries of a torch with
-    CUDA are several gigabytes of those, so a bound low enough to protect the machine would forbid the import.
+    CUDA are several gigabytes of those, so a bound low enough to protect the machine would forbid the import. The hard limit is set too:
+    code in the child cannot raise it again, unless the whole app runs as root.
     """
     try:
         import resource  # noqa: PLC0415 not on every system
@@ -198,7 +199,7 @@ def confine(limit_bytes: int) -> None:
     if limit_bytes:
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         most = limit_bytes if hard == resource.RLIM_INFINITY else min(limit_bytes, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     try:
         Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_END, encoding="ascii")
     except OSError:

@@ -328,6 +328,8 @@ _LOAD = {
     "worse than on a server that goes on.",
     "needs_not_steady": "For {unsteady} of {total} hardware options the price per million tokens counts the whole run: requests take "
     "longer than half of the time that was tried. It is higher than on a server that goes on.",
+    "needs_left_out": "Not tried: {hardware}. The search stopped because its tries took too much work. Ask about one of these as hardware, "
+    "or for shorter answers.",
     "requests_preempted": "The cache was full: {preemptions} times a sequence gave its cache back and was read again.",
     "means_since_start": "Times of a metrics text are means since the server started, over all of its requests.",
     "tgi_first_token": "TGI states no time to first token: its prefill is the mean time of a prefill batch.",

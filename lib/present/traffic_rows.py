@@ -213,6 +213,9 @@ def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     heads = ("Hardware", "Replicas", "Total per hour", "TTFT p99", "TPOT p99", "USD per million")
     unsteady = sum(tier["replicas"] is not None and not tier["steady"] for tier in need["tiers"])
     note = sentence(Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(need["tiers"])})) if unsteady else ""
+    if need["left_out"]:
+        left_out = Caveat("needs_left_out", {"hardware": ", ".join(need["left_out"])})
+        note = " ".join(filter(None, (note, sentence(left_out))))
     tools = TableTools(keys=[_tier_keys(tier) for tier in need["tiers"]], first=FIRST_ROWS, more="more, dearer")
     return table_markup(caption, heads, [_tier_row(tier) for tier in need["tiers"]], "needs", tools) + (hint_note(note) if note else "")
 

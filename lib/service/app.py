@@ -12,11 +12,10 @@ from typing import TypedDict, TypeVar
 
 from lib.answers.common import PriceEntry, price_entry
 from lib.catalog import load
-from lib.errors import SwitchedOff
-from lib.hub.client import Places
+from lib.errors import RateLimited, SwitchedOff
 from lib.hub.prices import PriceFeed
 from lib.hub.space_session import install_session
-from lib.hub.spaces import MOST_CALLS, OWN_CALLS, Spaces
+from lib.hub.spaces import Spaces
 from lib.live.device import device_kind
 from lib.live.measure import import_ahead
 from lib.service.account_overview import account_overview, stop_resource
@@ -34,7 +33,7 @@ from lib.service.outlook import outlook
 from lib.service.recommend import list_hardware, recommend
 from lib.service.resolve_model import dry_run, resolve_model, stream_dry_run, tensors
 from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
-from lib.service.single_flight import nobody
+from lib.service.single_flight import FairTurns, nobody
 from lib.service.space_actions import pause_space, preview, restart_space, set_sleep_time, switch_hardware
 from lib.service.space_status import right_size, space_status, watch
 from lib.service.speed import diagnose_latency, estimate_speed, roofline
@@ -172,14 +171,27 @@ class Services:
         import_ahead()
 
 
+HUB_CALLS, OWN_HUB_CALLS = 12, 6
+"""Questions about Spaces and accounts that are at the Hub at a time, of all visitors and of one; each may take 15 s."""
+HUB_WAITING, OWN_HUB_WAITING, HUB_WAIT_S = 24, 6, 3.0
+"""Questions that wait for one of these places, of all visitors and of one, each on a thread, and how long."""
+
+
+def _hub_is_busy() -> RateLimited:
+    return RateLimited(
+        f"{HUB_CALLS} questions about Spaces and accounts ({OWN_HUB_CALLS} from one account or network address) are at the Hub at a time, "
+        f"and none of them ended within {HUB_WAIT_S:g} s. This question was not sent to the Hub. Try again in some seconds."
+    )
+
+
 def services(caller: Callable[[], Hashable] = nobody) -> Services:
     """Ready to answer at once from bundled data; prices are refreshed in the background, and the Hub is asked when a visitor asks.
 
     `caller()` tells who asks on the current thread: callers share the places in every line.
     """
     install_session()  # before the first request: taking over the Hub client's session closes the one that was there
-    feed, places = PriceFeed(load()), Places(MOST_CALLS, OWN_CALLS, caller)
-    spaces = functools.partial(Spaces, places=places)
+    feed, turns = PriceFeed(load()), FairTurns(HUB_CALLS, own_width=OWN_HUB_CALLS, places=HUB_WAITING, own_places=OWN_HUB_WAITING)
+    spaces = functools.partial(Spaces, turn=lambda: turns.turn(caller(), HUB_WAIT_S, _hub_is_busy))
     acts = os.environ.get("ACCOUNT_ACTIONS") != "0"
     return Services(
         App(

@@ -1,9 +1,8 @@
 """Unseen architectures are built in a child process: what a stranger's configuration takes there, the app never holds.
 
 One configuration of 91 bytes can ask for gigabytes, in Python objects that no limit on torch calls sees. So builds, traces and cache runs
-happen in a child (this module, run as a program) with a bound on its memory and a deadline for each question. It stays, warm, for the next
-question; it is replaced after some hundreds of them, when it has grown, and when it was ended. The successor is started as soon as it is
-foreseeable that one is needed, so that its imports (some 4 s) are over when a visitor asks.
+happen in a child (this module, run as a program) with a bound on its memory and a deadline for each question. It stays warm for the next
+question, and is replaced after some hundreds, when it has grown or was ended. Its successor is started early: imports take some 4 s.
 
 A question is a function of ours with its arguments and crosses as a pickle. The answer is what it returns or the refusal that it raises,
 and crosses as JSON: the child has read a stranger's file, so each field is checked by the type that the function says to return, no other
@@ -52,16 +51,17 @@ Result = TypeVar("Result")
 COMMAND: Final = (sys.executable, "-m", "lib.service.build_process")
 READY: Final = b"ready"
 BEGUN: Final = b"begun"
-"""What a child says when its imports are over, and when it has a question."""
-BUILD_S = 20.0  # some fifty families of transformers took up to 3 s on two busy cores; a hostile one must not hold up the rest
+"""Sent by a child when its imports are over, and when it has a question."""
+QUICK_S = 5.0  # then begun anew in `slow_process`. 86 families take 0.6 s (median), at most 3.8 s, on two cores (2026-11-23)
+BUILD_S = 20.0  # a slow question: 2,000 layers of Llama, which is more than any published model has, take 12 s
 RUN_S = 50.0  # a dry run: some 2 s on a quiet machine, 15 s where eighteen processes share two cores
 START_S = 120.0  # the imports take 4 s on a quiet machine
 MEMORY_BYTES = 2 << 30  # all bundled configurations one after another: 0.5 GiB of writable memory
 MAX_QUESTIONS = 500  # 300 configurations of ten families add nothing measurable to a child, each new family about 0.5 MiB
 GROWN_BYTES = GIB  # twice the resident set after all bundled configurations
 LOOK_S = 0.25  # between two looks whether a question was given up
-SLOW_S = 3.0
-"""A question that takes longer may end at the deadline or in a death: the successor is started meanwhile."""
+SLOW_S = 2.0  # then the question may end at the deadline or in a death: the successor is started meanwhile
+_NICE = 10
 MAX_ANSWER_BYTES = 512 << 10  # the largest of a bundled model: 40 kB
 _NEXT = "Check its sizes and counts, or give the parameter count instead (such as '7B')."
 _NOT_STARTED = (
@@ -111,6 +111,10 @@ _SIGNALS: Final = {each.value: each.name for each in signal.Signals}
 """Those of real time between the first and the last have no name."""
 
 
+class TooSlow(BadConfig):
+    """A question took longer than its deadline."""
+
+
 class _ChildGoneError(Exception):
     """The child was dead, or not to be trusted, before it got the question."""
 
@@ -118,10 +122,11 @@ class _ChildGoneError(Exception):
 class _Child:
     """One worker with its pipes. Whoever holds it ends it."""
 
-    def __init__(self, memory_bytes: int) -> None:
+    def __init__(self, memory_bytes: int, nice: int) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="build-", dir=scratch_folder(), ignore_cleanup_errors=True)
         variables = child_environment(self._home.name) | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
         self._process = start_child((*COMMAND, str(memory_bytes)), variables)
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, nice)
         assert self._process.stdin is not None, "asked for by start"  # noqa: S101 a fact for the type checker
         assert self._process.stdout is not None, "asked for by start"  # noqa: S101 as above
         self._questions = Connection(os.dup(self._process.stdin.fileno()), readable=False)
@@ -201,7 +206,7 @@ class _Child:
     def _failure_to_answer(self, limit_s: float, *, late: bool) -> BadConfig:
         """Why there is no answer, from the clock and the exit status."""
         if late:
-            return BadConfig(f"Working this configuration out takes more than {limit_s:g} s and was stopped. {_NEXT}")
+            return TooSlow(f"Working this configuration out takes more than {limit_s:g} s and was stopped. {_NEXT}")
         status = self._status()
         self.end()
         if status == -signal.SIGKILL:
@@ -238,7 +243,7 @@ class BuildProcess:
     ) -> None:
         """Give each question `limit_s` seconds, the child `memory_bytes`, and replace it after `max_questions`.
 
-        Without `spare` no successor is started ahead: the question after a death waits for the imports.
+        Without `spare` no successor is started ahead, and quick questions and the app itself have the processor first.
         """
         self._limit_s, self._memory_bytes, self._max_questions, self._spare = limit_s, memory_bytes, max_questions, spare
         self._turn = threading.Lock()
@@ -252,7 +257,8 @@ class BuildProcess:
 
         Raises:
             AdvisorError: whatever the function refuses with, of the same class and in the same words.
-            BadConfig: it took too long or too much memory, the child died of it, or it was given up.
+            TooSlow: it took too long.
+            BadConfig: it took too much memory, the child died of it, or it was given up.
             LiveError: no child could be started.
         """
         question = pickle.dumps((function, arguments))
@@ -330,7 +336,7 @@ class BuildProcess:
                 return successor
             successor.close()
         try:
-            return _Child(self._memory_bytes)
+            return _Child(self._memory_bytes, nice=0 if self._spare else _NICE)
         except OSError:
             raise LiveError(_NOT_STARTED) from None
 
@@ -343,8 +349,16 @@ class BuildProcess:
 
 @cache
 def build_process() -> BuildProcess:
-    """The one of this app: every `Models` of a process shares it, for each child holds 0.4 GiB of libraries."""
-    process = BuildProcess()
+    """The one of this app: every `Models` of a process shares it, because each child holds 0.4 GiB of libraries."""
+    process = BuildProcess(limit_s=QUICK_S)
+    atexit.register(process.close)
+    return process
+
+
+@cache
+def slow_process() -> BuildProcess:
+    """The one for questions that take longer than `QUICK_S`, so that no other question waits for them. Started by the first."""
+    process = BuildProcess(spare=False)
     atexit.register(process.close)
     return process
 

@@ -16,7 +16,8 @@ import hashlib
 import json
 import secrets
 import threading
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -25,6 +26,7 @@ from lib.errors import (
     HubError,
     HubGarbage,
     HubUnreachable,
+    InvalidInput,
     NotPermitted,
     RateLimited,
     RepoGated,
@@ -36,7 +38,7 @@ from lib.errors import (
     read_json,
 )
 from lib.hub.client import Cache
-from lib.hub.model_files import MAX_DOCUMENT_NODES, read_model
+from lib.hub.model_files import MAX_DOCUMENT_NODES, forget_soon, read_model
 from lib.hub.repository import HubModel
 from lib.hub.weight_files import list_gguf
 from lib.model import bundled
@@ -47,9 +49,9 @@ from lib.model.file_header import is_timm, resolve_gguf, resolve_timm
 from lib.model.resolve import DryRun, execute, resolve_config, resolve_count
 from lib.model.spec import ModelSpec, Origin, TensorGroup
 from lib.provenance import Caveat, Source
-from lib.service.build_process import BuildProcess, build_process, run_process
+from lib.service.build_process import BuildProcess, TooSlow, build_process, run_process, slow_process
 from lib.service.endpoint import VISITOR_TOKEN, read_reference
-from lib.service.single_flight import SingleFlight, nobody
+from lib.service.single_flight import SecondsUsed, SingleFlight, nobody
 from lib.workload import TrainingRequest
 
 
@@ -228,27 +230,45 @@ _LISTED, _LISTED_COPIES = 12, 5
 _MOST_FILES = 500  # GGUF files that an answer lists, the smallest: a repository may hold 50,000, and each remembered model its list
 MAX_WAITING = 64  # with all that wait elsewhere fewer than the threads of `lib.ui.http` (`CALLS_AT_ONCE`): the rest answers meanwhile
 MAX_READING, MAX_WAITING_TO_READ = 12, 24
-MAX_WAITING_TO_RUN = 12
+MAX_WAITING_TO_RUN, MAX_WAITING_SLOWLY = 12, 12
 PATIENCE_S = 60.0
 LOOK_S = 0.5
+_MOST_SLOW = 4_096
+"""Questions that are known to take longer than `QUICK_S`."""
 _OWN_TENSORS, _OWN_S = 100_000, 600.0
 """Of repositories that were read with a visitor's token; the time is that of public ones (`lib.hub.model_files`)."""
 _CLOSED_TO_STRANGERS = (RepoGated, RepoNotFound, NotPermitted, RateLimited)
 """Refusals of the Hub that a token may change."""
 
 
+_Ask = Callable[..., ModelSpec]
+"""Calls a function with arguments in a child process."""
+
+
 class Models:
     """Every model that can be named."""
 
-    def __init__(self, build: BuildProcess | None = None, caller: Callable[[], Hashable] = nobody, run: BuildProcess | None = None) -> None:
-        """Build in `build` and execute dry runs in `run`: by default two child processes of this app; `build` alone does both.
+    def __init__(
+        self,
+        build: BuildProcess | None = None,
+        caller: Callable[[], Hashable] = nobody,
+        run: BuildProcess | None = None,
+        slow: BuildProcess | None = None,
+    ) -> None:
+        """Build in `build`, again in `slow` what takes too long there, and execute dry runs in `run`.
 
-        Callers, as `caller()` tells them apart, take turns.
+        By default these are three child processes of this app; `build` alone does all. Callers, as `caller()` tells them apart, take turns
+        by the seconds that their questions took.
         """
         self._build, self._run = build or build_process(), run or build or run_process()
+        self._build_slowly, used = slow or build or slow_process(), SecondsUsed()
         self._built: SingleFlight[ModelSpec] = SingleFlight(
-            keep=MAX_REMEMBERED, workers=1, waiting=MAX_WAITING, patience=PATIENCE_S, name="build", caller=caller
+            keep=MAX_REMEMBERED, workers=1, waiting=MAX_WAITING, patience=PATIENCE_S, name="build", caller=caller, used=used
         )
+        self._built_slowly: SingleFlight[ModelSpec] = SingleFlight(
+            keep=MAX_REMEMBERED, workers=1, waiting=MAX_WAITING_SLOWLY, patience=PATIENCE_S, name="slow build", caller=caller, used=used
+        )
+        self._slow: Cache[Hashable, bool] = Cache(most=_MOST_SLOW, seconds=_OWN_S, weight=lambda _: 1)
         self._executed: SingleFlight[DryRun] = SingleFlight(
             keep=MAX_REMEMBERED, workers=1, waiting=MAX_WAITING_TO_RUN, patience=PATIENCE_S, name="dry run", caller=caller
         )
@@ -294,7 +314,11 @@ class Models:
         if reference.kind == "config":
             return parse_config(reference.text)
         remembered = None if reference.file else bundled.find_config(reference.text)
-        return remembered or config_from_hub(self._read_hub(reference.text, reference.file)[0])
+        if remembered is not None:
+            return remembered
+        repository, _ = self._read_hub(reference.text, reference.file)
+        with self._forget_if_refused(repository):
+            return config_from_hub(repository)
 
     def execute(self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: TrainingRequest | None) -> DryRun:
         """A dry run of the architecture that a caller means, in a process of its own; the same one is run once.
@@ -347,12 +371,27 @@ class Models:
 
     def _from_config(self, text: str) -> ModelSpec:
         key = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
-        remembered = self._built.find_result(key)
+        remembered = self._built.find_result(key) or self._built_slowly.find_result(key)
         if remembered is not None:
             return remembered
         config = parse_config(text)
         resolve = resolve_pipeline if is_pipeline(config) else resolve_config
-        return self._built(key, lambda: self._build(resolve, config))
+        return self._work_out(key, lambda process: process(resolve, config))
+
+    def _work_out(self, key: Hashable, work: Callable[[_Ask], ModelSpec]) -> ModelSpec:
+        """The result of `work(process)`, in the process for quick questions and, if it takes too long there, in that for slow ones.
+
+        A caller who is gone leaves the line. A slow question that nobody waits for is stopped; a quick one ends soon, and to stop it
+        would cost the next question the imports of another process.
+        """
+        if not self._slow.find(key):
+            try:
+                return self._built(key, lambda: work(self._build))
+            except TooSlow:
+                self._slow.keep(key, True)
+        given_up = threading.Event()
+        slowly = functools.partial(self._build_slowly, given_up=given_up)
+        return self._built_slowly(key, lambda: work(slowly), given_up.set)
 
     def _reader(self) -> bytes | None:
         """What a visitor's token is known by while this process runs; None without one."""
@@ -379,9 +418,24 @@ class Models:
 
     def _from_hub(self, name: str, file: str) -> ModelSpec:
         repository, reader = self._read_hub(name, file)
-        build = spec_from_hub if repository.kind == "gguf" else functools.partial(self._build, spec_from_hub)  # a GGUF is not built
         key = (repository.id, repository.revision, repository.file, reader)
-        return self._built(key, lambda: replace(build(repository), read_with_token=reader is not None))
+
+        def work(process: _Ask) -> ModelSpec:
+            spec = spec_from_hub(repository) if repository.kind == "gguf" else process(spec_from_hub, repository)  # a GGUF is not built
+            return replace(spec, read_with_token=reader is not None)
+
+        with self._forget_if_refused(repository):
+            return self._work_out(key, work)
+
+    @contextmanager
+    def _forget_if_refused(self, repository: HubModel) -> Iterator[None]:
+        """A repository that cannot be worked out is read again soon: its owner may mend it."""
+        try:
+            yield
+        except (InvalidInput, UnsupportedModel, HubGarbage):
+            forget_soon(repository)
+            self._own.drop(repository)
+            raise
 
 
 def _with_near(refusal: HubError, name: str) -> HubError:

@@ -43,6 +43,7 @@ from lib.traffic.server import (
     Server,
     SweepPoint,
     TrafficQuestion,
+    WorkBudget,
     describe_caveats,
     describe_needs,
     describe_points,
@@ -55,7 +56,7 @@ from lib.traffic.server import (
     summarise_run,
     sweep_loads,
 )
-from lib.traffic.simulation import Simulation, Target, TrafficResult, run_all
+from lib.traffic.simulation import Simulation, Target, TooManyEvents, TrafficResult, run_all
 
 MOST_BATCH = 1_024
 MOST_REPLICAS = 64
@@ -93,7 +94,9 @@ class ServedArguments(Arguments):
     timeout_s: Annotated[float, number(0, 3_600)] = argument(0.05, "dynamic batching: seconds after which a batch starts unfilled")
     precision: Precision = "auto"
     engine: Engine = "vllm"
-    lengths: Annotated[arriving.Lengths, one_of(arriving.LENGTHS)] = argument("fixed", "fixed, uniform or lognormal around these means")
+    lengths: Annotated[arriving.Lengths, one_of(arriving.LENGTHS)] = argument(
+        "uniform", "uniform or lognormal around these means, or fixed: then all clients of a closed loop stay in lockstep"
+    )
     spread: Annotated[float, number(0, 3)] = argument(0.5, "uniform: share of the mean either way (at most 1); lognormal: its variation")
     replicas: Annotated[int, whole_number(1, MOST_REPLICAS)] = argument(1, "pieces of this hardware")
     cold_start_s: Annotated[float, number(0, 3_600)] = argument(120, "seconds that a replica takes to wake")
@@ -219,9 +222,9 @@ def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
     with _TURNS.turn(app.caller(), _WAIT_S, ManySimulations):
         simulation = run_all(start_simulation(server, question))
         result = summarise_answered(simulation, server, question)
-    needs = None
+    needs, budget = None, WorkBudget()
     if arguments.capacity:
-        needs = [step for step in _in_turns(app, _find_needs(app, spec, server, question, arguments)) if step is not None]
+        needs = [step for step in _in_turns(app, _find_needs(app, spec, server, question, arguments, budget)) if step is not None]
     alone, sources = _prediction(app, spec, server, arguments)
     return fill(
         BatchingAnswer,
@@ -236,8 +239,8 @@ def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
         max_batch_size=server.plan.max_batch_size,
         **traffic_figures(result),
         most_requests_per_s=most_requests_per_s(server, question.shape),
-        capacity=None if needs is None else _capacity(needs, question),
-        caveats=caveat_entries((*describe_caveats(server, question, result), *describe_needs(needs or ()), *alone)),
+        capacity=None if needs is None else _capacity(needs, question, budget),
+        caveats=caveat_entries((*describe_caveats(server, question, result), *describe_needs(needs or (), budget.left_out), *alone)),
         sources=source_entries(sources),
     )
 
@@ -285,30 +288,41 @@ def _server(app: App, spec: ModelSpec, hardware: Offer | Cards, question: Traffi
 
 
 def _find_needs(
-    app: App, spec: ModelSpec, server: Server, question: TrafficQuestion, arguments: ServedArguments
+    app: App, spec: ModelSpec, server: Server, question: TrafficQuestion, arguments: ServedArguments, budget: WorkBudget
 ) -> Iterator[CapacityNeed | None]:
-    """The need of the stated hardware, then that of each tier of its platform that holds the model; None at each try between."""
+    """The need of the stated hardware, then that of each tier of its platform that holds the model; None at each try between.
+
+    Raises:
+        TooManyEvents: the budget is spent before the need of the stated hardware is found. Tiers after that are left out.
+    """
     once = server.with_replicas(1)
-    yield from find_replicas(once, question)
+    yield from find_replicas(once, question, budget)
     if not isinstance(server.hardware, Offer):
         return
     catalog = app.catalog()
     for offer in catalog.on([server.hardware.platform]):
         if offer.id == server.hardware.id or offer.accelerator is None or not offer.usd_per_hour:
             continue
+        if not budget.left:
+            budget.left_out.append(offer.id)
+            continue
         try:
             other = _server(app, spec, offer, replace(question, plan=replace(question.plan, replicas=1)), arguments)
         except (InvalidInput, UnsupportedModel):  # does not hold the model, or the engine does not run there
             continue
-        yield from find_replicas(other, question)
+        try:
+            yield from find_replicas(other, question, budget)
+        except TooManyEvents:
+            budget.left_out.append(offer.id)
 
 
-def _capacity(needs: list[CapacityNeed], question: TrafficQuestion) -> CapacityNeedEntry:
+def _capacity(needs: list[CapacityNeed], question: TrafficQuestion, budget: WorkBudget) -> CapacityNeedEntry:
     return {
         "max_ttft_s": question.target.ttft_s,
         "max_tpot_s": question.target.tpot_s,
         "replicas": needs[0].replicas,
         "tiers": [_tier(need) for need in rank_needs(needs)],
+        "left_out": list(budget.left_out),
     }
 
 
@@ -382,8 +396,10 @@ def stream_needs(app: App, arguments: BatchingArguments) -> Iterator[CapacityNee
     """
     spec, question = app.models(arguments.model), arguments.whole_question()
     server = _server(app, spec, app.catalog().resolve_hardware(arguments.hardware), question, arguments)
-    needs: list[CapacityNeed] = []
-    for need in _in_turns(app, _find_needs(app, spec, server, question, arguments)):
+    needs, budget = list[CapacityNeed](), WorkBudget()
+    for need in _in_turns(app, _find_needs(app, spec, server, question, arguments, budget)):
         if need is not None:
             needs.append(need)
-            yield _capacity(needs, question)
+            yield _capacity(needs, question, budget)
+    if budget.left_out:
+        yield _capacity(needs, question, budget)

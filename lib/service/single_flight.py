@@ -5,39 +5,87 @@ already known must not notice them. So: the same question asked twice at the sam
 for a worker (one process builds, and it takes one question at a time: `lib.service.build_process`); at most `waiting` callers wait, each
 at most `patience` seconds, and the others are refused with a sentence.
 
-One stranger who asks without a pause must not take the line from everybody else. Callers take turns: of each the oldest question, in the
-order in which they were last served. Where the line is full, whoever has the most places in it loses the newest one to a caller with
-fewer (fair queueing with the longest queue dropped first; McKenney 1990, "Stochastic fairness queueing").
+Callers take turns (`FairLine`): of each the oldest question; first the caller whose work took the fewest seconds lately, then the one who
+was served least recently. So a caller with questions of 20 s goes behind callers with questions of 0.2 s. When the line is full, the
+caller with most entries loses the newest one to a caller with fewer (longest queue dropped first; McKenney 1990, "Stochastic fairness
+queueing").
 
-Turns at work that takes a processor (`FairTurns`) are few at a time. Who asks a hundred times waits behind whoever asks once: callers take
-turns in the order in which they were last served, one caller never has all of them, and has few places in the line. The line is bounded,
-for everybody in it holds one of the threads that answer requests.
+Turns (`FairTurns`) are few at a time: one caller never has all of them, and has few places in the line. The line is bounded, because each
+entry holds one of the threads that answer requests.
+
+A caller whose connection is closed waits no longer (`CALLER_GONE`): its question leaves the line, and work that can be stopped is stopped.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as WaitedTooLong
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 
 from lib.errors import AdvisorError, Busy
 
 Item = TypeVar("Item")
 
+CALLER_GONE: ContextVar[Callable[[], bool] | None] = ContextVar("CALLER_GONE", default=None)
+"""Whether the connection of the caller is closed; None where that cannot be known. Called about twice a second, on any thread."""
+_LOOK_S = 0.5
+_FORGOTTEN_S, _MOST_CALLERS = 600.0, 10_000
+_EQUAL_S = 1.0
+"""Callers whose seconds differ by less take turns."""
 
-class FairLine(Generic[Item]):
-    """Who waits, by caller: of each the oldest first, callers in the order in which they were last served. Its user holds a lock."""
+
+def _wait_for(is_ready: Callable[[float], bool], seconds: float) -> bool:
+    """Whether it was ready within so many seconds; `is_ready(t)` waits up to `t` seconds.
+
+    Raises:
+        Busy: the connection of the caller was closed.
+    """
+    until, gone = time.monotonic() + seconds, CALLER_GONE.get()
+    while not is_ready(max(0.0, min(_LOOK_S, until - time.monotonic()))):
+        if gone is not None and gone():
+            raise Busy("The connection was closed, so this question is not answered. Ask again.")
+        if time.monotonic() >= until:
+            return False
+    return True
+
+
+class SecondsUsed:
+    """Seconds that the work of each caller took, forgotten ten minutes after the latest. Several lines may share it."""
 
     def __init__(self) -> None:
-        """Nobody waits."""
+        """Every caller has used nothing."""
+        self._seconds: TTLCache[Hashable, float] = TTLCache(_MOST_CALLERS, _FORGOTTEN_S)
+        self._lock = threading.Lock()
+
+    def add(self, caller: Hashable, seconds: float) -> None:
+        """The work of this caller took so many seconds more."""
+        with self._lock:
+            self._seconds[caller] = self._seconds.get(caller, 0.0) + seconds
+
+    def rank(self, caller: Hashable) -> int:
+        """The lower, the earlier the turn."""
+        with self._lock:
+            return int(self._seconds.get(caller, 0.0) / _EQUAL_S)
+
+
+class FairLine(Generic[Item]):
+    """Items that wait, by caller: of each the oldest first; callers by the seconds they used, then the least recently served first.
+
+    Not thread-safe; callers must hold a lock.
+    """
+
+    def __init__(self, used: SecondsUsed | None = None) -> None:
+        """Nothing waits. Without `used`, callers take turns whatever their work takes."""
         self._lines: OrderedDict[Hashable, deque[Item]] = OrderedDict()
+        self._used = used or SecondsUsed()
 
     def __len__(self) -> int:
         """All who wait."""
@@ -59,8 +107,8 @@ class FairLine(Generic[Item]):
             del self._lines[caller]
 
     def take(self, may_serve: Callable[[Hashable], bool] = lambda _: True) -> tuple[Hashable, Item] | None:
-        """The oldest of the caller who was served least recently, among those who may be served; None where there is none."""
-        caller = next((caller for caller in self._lines if may_serve(caller)), _NOBODY)
+        """The oldest of the caller whose turn it is, among those who may be served; None where there is none."""
+        caller = min(filter(may_serve, self._lines), key=self._used.rank, default=_NOBODY)
         if caller is _NOBODY:
             return None
         line = self._lines.pop(caller)
@@ -71,24 +119,25 @@ class FairLine(Generic[Item]):
 
     def count_ahead(self, caller: Hashable, item: Item) -> int:
         """How many are taken before this one, if nobody else comes."""
-        callers, own = list(self._lines), self._lines[caller].index(item)
+        callers, own = sorted(self._lines, key=self._used.rank), self._lines[caller].index(item)
         turn = callers.index(caller)
         return own + sum(min(len(self._lines[of]), own + (at < turn)) for at, of in enumerate(callers) if at != turn)
 
 
-_NOBODY = object()
+_NOBODY: Final[Hashable] = object()
 """No caller; None is one."""
 
 
 class FairTurns:
     """At most `width` turns at a time, and a line before them."""
 
-    def __init__(self, width: int, *, places: int, own_places: int) -> None:
-        """Let `places` wait, `own_places` of one caller. Nobody has a turn yet."""
-        self._free, self._own_width = width, max(1, width - 1)
+    def __init__(self, width: int, *, places: int, own_places: int, own_width: int | None = None) -> None:
+        """Let `places` wait, `own_places` of one caller, who has at most `own_width` turns: by default all but one."""
+        self._free, self._own_width = width, own_width or max(1, width - 1)
         self._places, self._own_places = places, own_places
         self._running: Counter[Hashable] = Counter()
-        self._line = FairLine[threading.Event]()
+        self._used = SecondsUsed()
+        self._line = FairLine[threading.Event](self._used)
         self._lock = threading.Lock()
 
     @contextmanager
@@ -97,12 +146,17 @@ class FairTurns:
 
         Raises:
             AdvisorError: `refusal`, when the line is full, or no turn came within `wait_s` seconds.
+            Busy: the connection of the caller was closed.
         """
         granted = self._join(caller, refusal)
         try:
-            if not granted.wait(wait_s):
+            if not _wait_for(granted.wait, wait_s):
                 raise refusal()
-            yield
+            began = time.monotonic()
+            try:
+                yield
+            finally:
+                self._used.add(caller, time.monotonic() - began)
         finally:
             self._leave(caller, granted)
 
@@ -158,16 +212,26 @@ class SingleFlight(Generic[Result]):
     """A bounded, single-flight memory of slow results, least recently used out first; refusals are not remembered."""
 
     def __init__(
-        self, *, keep: int, workers: int, waiting: int, patience: float, name: str, caller: Callable[[], Hashable] = nobody
+        self,
+        *,
+        keep: int,
+        workers: int,
+        waiting: int,
+        patience: float,
+        name: str,
+        caller: Callable[[], Hashable] = nobody,
+        used: SecondsUsed | None = None,
     ) -> None:
         """Let `waiting` callers wait up to `patience` seconds for `workers` threads, and keep the last `keep` results.
 
-        With 0 kept, only those who ask at the same time share a result. `caller()` says who asks on the current thread.
+        With 0 kept, only those who ask at the same time share a result. `caller()` says who asks on the current thread. Seconds of work
+        are added to those that callers `used` elsewhere.
         """
+        self._used = used or SecondsUsed()
         self._patience, self._most, self._caller = patience, waiting, caller
         self._results: LRUCache[Hashable, Result] = LRUCache(keep)
         self._flights: dict[Hashable, _Flight[Result]] = {}
-        self._line = FairLine[_Flight[Result]]()
+        self._line = FairLine[_Flight[Result]](self._used)
         self._lock = threading.Lock()
         self._workers = ThreadPoolExecutor(max_workers=workers, thread_name_prefix=name)
 
@@ -176,18 +240,18 @@ class SingleFlight(Generic[Result]):
         with self._lock:
             return self._results.get(key)
 
-    def __call__(self, key: Hashable, work: Callable[[], Result]) -> Result:
-        """The result of `work()`, remembered under the key.
+    def __call__(self, key: Hashable, work: Callable[[], Result], stop: Callable[[], object] | None = None) -> Result:
+        """The result of `work()`, remembered under the key; `stop` as for `ask`.
 
         Raises:
-            Busy: too many wait already, or this caller waited too long (work that has begun goes on, and a later call finds its result).
+            Busy: too many wait already, the caller is gone, or it waited too long (work that has begun goes on, and a later call finds its
+                result).
             AdvisorError: whatever `work` refuses with.
         """
-        with self.ask(key, work) as answer:
-            try:
-                return answer.result(timeout=self._patience)
-            except WaitedTooLong:
-                raise self.late_refusal(key) from None
+        with self.ask(key, work, stop) as answer:
+            if not _wait_for(lambda seconds: bool(wait([answer], seconds).done), self._patience):
+                raise self.late_refusal(key)
+            return answer.result()
 
     @contextmanager
     def ask(self, key: Hashable, work: Callable[[], Result], stop: Callable[[], object] | None = None) -> Iterator[Future[Result]]:
@@ -214,9 +278,11 @@ class SingleFlight(Generic[Result]):
                     self._leave(flight, caller, answer)
 
     def late_refusal(self, key: Hashable) -> Busy:
-        """The refusal of one who waited for as long as anybody may."""
+        """The refusal of one who waited for as long as anybody may. Work that has begun is not stopped any more."""
         with self._lock:
             flight = self._flights.get(key)
+            if flight is not None:
+                flight.stop = None
             return Busy.for_long_wait(self._patience, self._ahead(flight) if flight else None)
 
     def _make_room(self, caller: Hashable) -> None:
@@ -252,7 +318,7 @@ class SingleFlight(Generic[Result]):
             flight.stop()
 
     def _next(self) -> _Flight[Result] | None:
-        """The oldest question of the caller who was served least recently; None when all that stood in line was given up."""
+        """The oldest question of the caller whose turn it is; None when all that stood in line was given up."""
         with self._lock:
             first = self._line.take()
             if first is None:
@@ -266,10 +332,12 @@ class SingleFlight(Generic[Result]):
         if flight is None:
             return
         done: Future[Result] = Future()
+        began = time.monotonic()
         try:
             done.set_result(flight.work())
         except BaseException as refused:  # noqa: BLE001  whatever it is, those who wait are told
             done.set_exception(refused)
+        self._used.add(flight.caller, time.monotonic() - began)
         self._land(flight, done)
 
     def _land(self, flight: _Flight[Result], done: Future[Result]) -> None:

@@ -42,6 +42,8 @@ from lib.workload import MemoryRequest
 
 MOST_EVENTS = 50_000
 """Steps, or runs of equal steps, of one simulation, a step of 64 sequences counted twice: about 4 s of processor time."""
+MOST_WORK = 2.0 * MOST_EVENTS
+"""The same for all tries of a search for capacity together: the searches of usual questions take 6,000 to 37,000 (2026-11-23)."""
 _EVENTS_EACH = 2  # a request joins and leaves; its prompt takes as many more as it has chunks
 _STATIC = frozenset({"static", "dynamic"})
 FEW = 100
@@ -149,6 +151,15 @@ def _longest(question: TrafficQuestion) -> tuple[int, int]:
     return longest, max(arrival.prompt_tokens for arrival in question.recording)
 
 
+def _mean_shape(question: TrafficQuestion) -> RequestShape:
+    """The mean lengths: those of the recording, where there is one."""
+    rows = question.recording
+    if not rows:
+        return question.shape
+    prompt, output = (math.ceil(sum(getattr(row, name) for row in rows) / len(rows)) for name in ("prompt_tokens", "output_tokens"))
+    return replace(question.shape, prompt_tokens=prompt, output_tokens=output)
+
+
 def _check_stays(hardware: Offer | Cards) -> None:
     if isinstance(hardware, Offer) and hardware.platform == "zerogpu":
         accepted = (
@@ -201,12 +212,13 @@ def summarise_run(simulation: Simulation, server: Server, question: TrafficQuest
 
 def _check_work(server: Server, question: TrafficQuestion, most_events: int) -> None:
     """Refuse before the work begins what would be too much of it; by Little's law so many sequences run at a time, with room for them."""
-    chunks = math.ceil(question.shape.prompt_tokens / server.plan.token_budget)
-    alone = lone_request_s(server, question.shape)
+    shape = _mean_shape(question)
+    chunks = math.ceil(shape.prompt_tokens / server.plan.token_budget)
+    alone = lone_request_s(server, shape)
     if question.arrivals == "recorded":
         requests, how = float(len(question.recording)), f"{len(question.recording):,} recorded requests"
     elif question.arrivals == "closed":
-        served = min(question.clients / alone, most_requests_per_s(server, question.shape))
+        served = min(question.clients / alone, most_requests_per_s(server, shape))
         requests = question.clients + served * question.duration_s
         how = f"{question.clients:,} clients, who are served at most {served:.2g} requests per second, for {question.duration_s:,.0f} s"
     else:
@@ -303,6 +315,14 @@ class CapacityNeed:
         return None if self.replicas is None or self.server.usd_per_hour is None else self.replicas * self.server.usd_per_hour
 
 
+@dataclass(slots=True, kw_only=True)
+class WorkBudget:
+    """What is left of the work of a whole search, and the hardware that was left out when nothing was left."""
+
+    left: float = MOST_WORK
+    left_out: list[str] = field(default_factory=list)
+
+
 def keeps_target(result: TrafficResult, target: Target) -> bool:
     """Whether the 99th percentiles are within the target, and no queue is left that grows on."""
     late = (target.ttft_s > 0 and result.ttft.p99 > target.ttft_s) or (
@@ -311,11 +331,12 @@ def keeps_target(result: TrafficResult, target: Target) -> bool:
     return not late and not result.refused and result.backlog <= WAITING_SHARE * result.requests
 
 
-def find_replicas(server: Server, question: TrafficQuestion) -> Iterator[CapacityNeed | None]:
+def find_replicas(server: Server, question: TrafficQuestion, budget: WorkBudget) -> Iterator[CapacityNeed | None]:
     """The fewest replicas of this hardware that keep `question.target`; None at each try on the way to the answer, which comes last.
 
     Raises:
         BadArgument: no target is stated, or the requests are not those of a rate.
+        TooManyEvents: the budget is spent.
     """
     if not question.target.is_stated or question.arrivals not in {"poisson", "bursty"}:
         raise BadArgument("capacity", "true", "true with max_ttft_s or max_tpot_s above 0, and poisson or bursty arrivals")
@@ -324,12 +345,12 @@ def find_replicas(server: Server, question: TrafficQuestion) -> Iterator[Capacit
     most_tried = server.plan.scale_to_zero_after_s > 0  # more replicas would sleep more often, and wake later
     while replicas <= MOST_REPLICAS:
         yield None
-        result = _try(server, replicas, question)
+        result = _try(server, replicas, question, budget)
         if result is not None and keeps_target(result, question.target):
             break
         if not most_tried:
             yield None
-            most_tried, best = True, _try(server, MOST_REPLICAS, question)
+            most_tried, best = True, _try(server, MOST_REPLICAS, question, budget)
             if best is None or not keeps_target(best, question.target):
                 yield CapacityNeed(server=server, replicas=None, result=best)
                 return
@@ -340,7 +361,7 @@ def find_replicas(server: Server, question: TrafficQuestion) -> Iterator[Capacit
     while replicas - too_few > 1:
         yield None
         between = (replicas + too_few) // 2
-        fewer = _try(server, between, question)
+        fewer = _try(server, between, question, budget)
         if fewer is not None and keeps_target(fewer, question.target):
             replicas, result = between, fewer
         else:
@@ -348,15 +369,33 @@ def find_replicas(server: Server, question: TrafficQuestion) -> Iterator[Capacit
     yield CapacityNeed(server=server, replicas=replicas, result=result)
 
 
-def _try(server: Server, replicas: int, question: TrafficQuestion) -> TrafficResult | None:
-    """The figures of `replicas` at this traffic, from a share of both; a limit of the Space's own queue is that of all replicas."""
+def _try(server: Server, replicas: int, question: TrafficQuestion, budget: WorkBudget) -> TrafficResult | None:
+    """The figures of `replicas` at this traffic, from a share of both; a limit of the Space's own queue is that of all replicas.
+
+    None where so few replicas would take more work than one simulation may: their requests take each other's cache without end.
+
+    Raises:
+        TooManyEvents: the budget of the whole search is spent.
+    """
     tried = replicas if server.plan.concurrency_limit else min(replicas, TRIED_REPLICAS)
     rate = question.requests_per_s * tried / replicas
     share = replace(question, requests_per_s=rate, duration_s=min(max(question.duration_s, LEAST_S), TRIED_REQUESTS / rate))
     try:
-        simulation = run_all(start_simulation(server.with_replicas(tried), share))
-    except TooManyEvents:  # so few replicas that requests take each other's cache without end
+        simulation = start_simulation(server.with_replicas(tried), share)
+    except TooManyEvents:
         return None
+    simulation.most_events = min(simulation.most_events, budget.left)
+    try:
+        run_all(simulation)
+    except TooManyEvents:
+        if simulation.work_done >= budget.left:
+            raise TooManyEvents(
+                f"The search for capacity was stopped: its tries together would take more than the work of {MOST_WORK:,.0f} events. Ask "
+                "without capacity, for shorter answers, or for a smaller max_batch_size."
+            ) from None
+        return None
+    finally:
+        budget.left = max(0.0, budget.left - simulation.work_done)
     return summarise_run(simulation, server, share)
 
 
@@ -365,10 +404,14 @@ def rank_needs(needs: Sequence[CapacityNeed]) -> list[CapacityNeed]:
     return sorted(needs, key=lambda need: (need.replicas is None, need.usd_per_hour or Decimal(0)))
 
 
-def describe_needs(needs: Sequence[CapacityNeed]) -> tuple[Caveat, ...]:
-    """That for some hardware no steady part of the tried run is left to count, so that its price is one of the whole run."""
+def describe_needs(needs: Sequence[CapacityNeed], left_out: Sequence[str]) -> tuple[Caveat, ...]:
+    """Hardware that was left out, and hardware whose price is one of the whole run: the tried one has no steady part."""
     unsteady = sum(need.replicas is not None and need.result is not None and not need.result.steady for need in needs)
-    return (Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(needs)}),) if unsteady else ()
+    caveats: Sequence[tuple[bool, Caveat]] = [
+        (unsteady > 0, Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(needs)})),
+        (len(left_out) > 0, Caveat("needs_left_out", {"hardware": ", ".join(left_out)})),
+    ]
+    return tuple(caveat for holds, caveat in caveats if holds)
 
 
 LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1)

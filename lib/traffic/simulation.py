@@ -72,7 +72,7 @@ class Simulation:
         clients: int = 0,
         lengths: Iterator[tuple[int, int]] | None = None,
         until_s: float = math.inf,
-        most_events: int = 10**9,
+        most_events: float = 10**9,
     ) -> None:
         """Open loop: `arrivals` in the order of their times. Closed loop: `clients` draw `lengths` and send none after `until_s`."""
         self.env, self.plan, self.steps = simpy.Environment(), plan, steps
@@ -81,7 +81,7 @@ class Simulation:
         self.in_service, self.longest_queue, self.backlog = 0, 0, 0
         self.jobs: list[ServedRequest] = []
         self.refused: list[Arrival] = []
-        self.events, self.most_events, self._work_done = 0, most_events, 0.0
+        self.events, self.most_events, self.work_done = 0, float(most_events), 0.0
         self._closed, self._sending = clients > 0, max(1, clients)
         self._over = self.env.event()
         copy = ContinuousReplica if plan.policy == "continuous" else PaddedReplica
@@ -110,10 +110,10 @@ class Simulation:
             TooManyEvents: there were too many.
         """
         self.events += 1
-        self._work_done += event_work(sequences)
-        if self._work_done > self.most_events:
+        self.work_done += event_work(sequences)
+        if self.work_done > self.most_events:
             raise TooManyEvents(
-                f"The simulation was stopped after {self.most_events:,} steps of the engine, at {self.env.now:,.0f} s of simulated time "
+                f"The simulation was stopped after {self.most_events:,.0f} steps of the engine, at {self.env.now:,.0f} s of simulated time "
                 f"with {len(self.jobs):,} requests answered. Ask for a shorter time, fewer requests or "
                 "more room for the cache: requests that take each other's cache are read again and again."
             )

@@ -324,7 +324,7 @@ TRAFFIC: tuple[Field, ...] = (
     Field(argument="burstiness", name="bursts", default=0.25, low=0.01, high=1, label="Burstiness"),
     Field(argument="clients", name="clients", default=8, low=1, high=4_096, label="Clients (closed loop)"),
     Field(argument="trace", name="trace", default="", choices=("",)),
-    Field(argument="lengths", name="lengths", default="fixed", choices=_values(LENGTH_WORDS), label="Lengths"),
+    Field(argument="lengths", name="lengths", default="uniform", choices=_values(LENGTH_WORDS), label="Lengths"),
     Field(argument="spread", name="spread", default=0.5, low=0, high=3, label="Spread"),
     Field(argument="seed", name="seed", default=0, low=0, high=2**31, label="Seed"),
     Field(argument="max_batch_size", name="slots", default=32, low=1, high=1_024, label="Largest batch"),

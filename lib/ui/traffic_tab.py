@@ -175,7 +175,7 @@ def _inputs() -> workload.Inputs:
         info = "A time in each line; prompt_tokens, output_tokens."
         q["trace"] = gr.Textbox("", label="Recorded arrivals, CSV", info=info, lines=3, max_lines=6)
         with gr.Row(elem_classes="pair"):
-            q["lengths"] = gr.Dropdown(list(ask.LENGTH_WORDS), value="fixed", label="Lengths", min_width=130)
+            q["lengths"] = gr.Dropdown(list(ask.LENGTH_WORDS), value="uniform", label="Lengths", min_width=130)
             q["spread"] = workload.number("spread", step=0.1)
         q["seed"] = workload.number("seed")
     with gr.Accordion("Batches", open=False, elem_classes="quiet-accordion"):

@@ -6,6 +6,7 @@ import logging
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from huggingface_hub import HfApi, constants, get_session
 from space_stand_in import FakeSpace, Person, SpaceStandIn
 
 from lib.errors import AdvisorError, BadArgument, NotSignedIn, RateLimited
-from lib.hub.client import Places
 from lib.hub.space_answers import Runtime, TokenOwner, Volume
 from lib.hub.spaces import Spaces
 
@@ -356,21 +356,14 @@ def test_the_clients_telemetry_look_up_is_not_made(hub: SpaceStandIn, monkeypatc
     assert hub.paths() == ["/api/spaces/ada/chat/runtime"]
 
 
-def test_a_hub_that_hangs_keeps_few_threads_waiting_and_fewer_of_one_visitor() -> None:
-    """Three places, two of one visitor's: her third look is refused at once, another visitor's is not, and places come back."""
-    who = ["ada"]
-    places = Places(3, 2, lambda: who[0])
-    with places.place(), places.place():
-        with pytest.raises(RateLimited, match="2 questions about Spaces and accounts wait for the Hub already, 2 of them"), places.place():
-            pytest.fail("a third place was given")
-        who[0] = "bob"
-        with places.place(), pytest.raises(RateLimited, match="3 questions"), places.place():
-            pytest.fail("a fourth place was given")
-    assert not places._calls
+def test_a_look_takes_a_turn(hub: SpaceStandIn) -> None:
+    """Where none is granted the Hub is not asked."""
 
+    @contextmanager
+    def refuse() -> Iterator[None]:
+        raise RateLimited("no turn")
+        yield
 
-def test_a_look_takes_a_place(hub: SpaceStandIn) -> None:
-    """Without a free one the Hub is not asked."""
-    with pytest.raises(RateLimited):
-        Spaces(None, hub.url, places=Places(0, 0)).look("ada/chat")
+    with pytest.raises(RateLimited, match="no turn"):
+        Spaces(None, hub.url, turn=refuse).look("ada/chat")
     assert hub.requests == []

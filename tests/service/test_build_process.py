@@ -25,7 +25,7 @@ from lib.model import bundled
 from lib.model.build import SMALLEST
 from lib.model.resolve import _describe, resolve_config
 from lib.service import build_process as module
-from lib.service.build_process import BuildProcess
+from lib.service.build_process import BuildProcess, TooSlow
 from lib.service.models import Models
 
 MIB = 2**20
@@ -138,6 +138,20 @@ def test_more_memory_than_a_build_may_take_is_refused_and_the_app_holds_none_of_
         _run(build, "bytearray(2 << 30)")
     assert resident_bytes() - before < 100 * MIB
     assert _run(build, "__import__('os').getpid()") == pid
+
+
+def test_the_bound_on_memory_cannot_be_raised_from_inside(build: BuildProcess) -> None:
+    """The hard limit is the soft one."""
+    assert _run(build, "list(__import__('resource').getrlimit(__import__('resource').RLIMIT_DATA))") == [1 << 30, 1 << 30]
+
+
+def test_a_question_past_its_deadline_says_so_by_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked may ask again in a process with more time."""
+    monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", LIGHT))
+    process = BuildProcess(limit_s=0.2, memory_bytes=1 << 30, spare=False)
+    with pytest.raises(TooSlow, match=r"takes more than 0\.2 s and was stopped"):
+        _run(process, "__import__('time').sleep(60)")
+    process.close()
 
 
 def test_every_bundled_model_can_be_an_answer() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +18,15 @@ from gguf_files import qwen3_06b
 from hub_repos import LLAMA_8B, TINY, as_json, llama_8b, safetensors
 from hub_stand_in import Blob, Repo, StandIn
 
-from lib.errors import HubError, HubGarbage, RepoNotFound, UnknownModel, UnsupportedModel
+from lib.errors import BadConfig, Busy, HubError, HubGarbage, InvalidInput, RepoNotFound, UnknownModel, UnsupportedModel
 from lib.hub import model_files
+from lib.hub.client import Cache
 from lib.model.spec import Quantization
 from lib.service import models as module
+from lib.service.build_process import TooSlow
 from lib.service.endpoint import reading_as
 from lib.service.models import Models
+from lib.service.single_flight import CALLER_GONE
 
 
 @pytest.fixture
@@ -240,3 +246,67 @@ def test_a_pipelines_bytes_are_told_by_component(hub: StandIn) -> None:
     assert [caveat.values["others"] for caveat in spec.caveats if caveat.code == "other_copies"] == [
         "vae/diffusion_pytorch_model.fp16.safetensors (0.0 GB)"
     ]
+
+
+def test_a_broken_configuration_is_remembered_for_half_a_minute_at_most(hub: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner mends it: asked at once the Hub is not asked again, after 30 s it is, however often somebody asked meanwhile."""
+    now = [0.0]
+    for name in ("_cache", "_refused"):
+        cache = getattr(model_files, name)
+        seconds, most, weight = cache._entries.ttl, cache._entries.maxsize, cache._entries.getsizeof
+        monkeypatch.setattr(model_files, name, Cache(most=most, seconds=seconds, weight=weight, clock=lambda: now[0]))
+    hub.add(Repo(id="org/broken", files={"config.json": b'{"model_type": "llama", ', "model.safetensors": safetensors(TINY)}))
+    models = Models()
+    for now[0] in (0.0, 20.0):
+        with pytest.raises(InvalidInput):
+            models("org/broken")
+    asked = len(hub.requests)
+    hub.repos["org/broken"].files["config.json"] = TINY_CONFIG.encode()
+    now[0] = 31.0
+    assert models("org/broken").architecture
+    assert len(hub.requests) > asked
+    asked, now[0] = len(hub.requests), 500.0
+    models("org/broken")
+    assert len(hub.requests) == asked
+
+
+class FakeProcess:
+    """A process in which configurations of more than 1,000 layers take too long, or until they are given up."""
+
+    def __init__(self, *, slow: bool) -> None:
+        """`slow` waits for them."""
+        self._slow, self.begun, self.ended = slow, threading.Event(), threading.Event()
+
+    def __call__(self, _function: object, config: dict[str, Any], given_up: threading.Event | None = None) -> object:
+        """The number of layers, in place of a spec."""
+        if config["num_hidden_layers"] <= 1_000:
+            return config["num_hidden_layers"]
+        if not self._slow or given_up is None:
+            raise TooSlow("more than 5 s")
+        self.begun.set()
+        assert given_up.wait(60)
+        self.ended.set()
+        raise BadConfig("given up")
+
+
+def test_a_slow_question_keeps_no_quick_one_waiting_and_ends_with_its_connection() -> None:
+    """Five callers with one heavy configuration each: a visitor's is worked out meanwhile. They go away: the slow process is free."""
+    quick, slow, gone = FakeProcess(slow=False), FakeProcess(slow=True), threading.Event()
+    who = ContextVar("who", default="ada")
+    models = Models(quick, who.get, slow=slow)  # type: ignore[arg-type]  # they answer as it does
+
+    def ask(caller: int) -> None:
+        who.set(f"stranger {caller}")
+        CALLER_GONE.set(gone.is_set)
+        models(json.dumps({"model_type": "llama", "num_hidden_layers": 1_990 + caller}))
+
+    with ThreadPoolExecutor(5) as pool:
+        heavy = [pool.submit(ask, caller) for caller in range(5)]
+        assert slow.begun.wait(60)
+        assert models(json.dumps({"model_type": "llama", "num_hidden_layers": 2})) == 2
+        assert not any(one.done() for one in heavy)
+        gone.set()
+        for one in heavy:
+            with pytest.raises(Busy, match="connection was closed"):
+                one.result(60)
+    assert slow.ended.wait(60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -14,13 +15,17 @@ from hypothesis import strategies as st
 
 from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
+from lib.service import simulate_batching as module
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.service.simulate_batching import simulate_batching, stream_loads
+from lib.service.speed import estimate_speed
+from lib.traffic.server import WorkBudget
 from lib.traffic.simulation import TooManyEvents
 
 APP = App(catalog=load, models=Models())
 QUESTION, LOADS = bind_arguments(simulate_batching, APP), bind_arguments(stream_loads, APP)
+SPEED = bind_arguments(estimate_speed, APP)
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 
@@ -68,7 +73,7 @@ def test_arrivals_of_every_kind() -> None:
     recorded = QUESTION(LLAMA, "l4x1", arrivals="recorded", trace="arrival_s,prompt_tokens,output_tokens\n0,100,10\n2,200,20\n")
     assert (recorded["completed"], recorded["throughput_tokens_per_s"] * recorded["span_s"]) == (2, pytest.approx(30))
     assert {"few_requests"} <= {caveat["code"] for caveat in recorded["caveats"]}
-    short = QUESTION(LLAMA, "l4x1", duration_s=15)
+    short = QUESTION(LLAMA, "l4x1", duration_s=15, lengths="fixed")
     assert "not_steady" in {caveat["code"] for caveat in short["caveats"]}
     assert short["throughput_tokens_per_s"] * short["span_s"] == pytest.approx(256 * short["completed"])
 
@@ -145,7 +150,7 @@ def test_the_loads_come_one_by_one() -> None:
 
 def test_loads_without_a_steady_part_say_so() -> None:
     """400 requests in batches of 512: a static batch takes most of the run, so the whole run is counted. Batches of 8 do not."""
-    *_, large = LOADS(LLAMA, "a100-large", max_batch_size=512)
+    *_, large = LOADS(LLAMA, "a100-large", max_batch_size=512, lengths="fixed")
     whole_run = [point for point in large["points"] if not point["steady"]]
     assert {point["policy"] for point in whole_run} == {"static"}
     assert all(point["counted_from_s"] == 0 for point in whole_run)
@@ -165,3 +170,41 @@ def test_tiers_without_a_steady_part_say_so() -> None:
     (caveat,) = [one for one in answer["caveats"] if one["code"] == "needs_not_steady"]
     unsteady = sum(not one for one in steady.values())
     assert caveat["message"].startswith(f"For {unsteady} of {len(answer['capacity']['tiers'])} hardware options")
+
+
+def test_a_search_for_capacity_is_bounded_and_names_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tries share one budget of work: tiers that it does not reach are named in a caveat, none is called too small."""
+    asked: dict[str, Any] = {"requests_per_s": 4, "duration_s": 60, "max_ttft_s": 2, "capacity": True}
+    whole = QUESTION(LLAMA, "l4x1", **asked)["capacity"]
+    assert whole["left_out"] == []
+    monkeypatch.setattr(module, "WorkBudget", functools.partial(WorkBudget, left=12_000))
+    answer = QUESTION(LLAMA, "l4x1", **asked)
+    need, (caveat,) = answer["capacity"], [one for one in answer["caveats"] if one["code"] == "needs_left_out"]
+    assert need["tiers"]
+    assert all(tier in whole["tiers"] for tier in need["tiers"])
+    assert all(name in caveat["message"] for name in need["left_out"])
+    assert {tier["hardware"] for tier in whole["tiers"]} <= {tier["hardware"] for tier in need["tiers"]} | set(need["left_out"])
+    monkeypatch.setattr(module, "WorkBudget", functools.partial(WorkBudget, left=100))
+    with pytest.raises(TooManyEvents, match="search for capacity was stopped"):
+        QUESTION(LLAMA, "l4x1", **asked)
+
+
+def test_a_recording_is_judged_by_its_own_lengths() -> None:
+    """3,000 prompts of 5,000 tokens in steps of 64: refused beforehand, although the stated prompt has one token."""
+    trace = "\n".join(f"{at},5000,10" for at in range(3000))
+    with pytest.raises(TooManyEvents, match="too much to simulate: 3,000 recorded requests"):
+        QUESTION(LLAMA, "l4x1", arrivals="recorded", trace=trace, prompt_tokens=1, output_tokens=1, token_budget=64)
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware"), [("Qwen/Qwen3-8B", "a100-large"), (LLAMA, "a100x4"), ("Qwen/Qwen3-30B-A3B", "H100-SXM"), ("1B", "t4-small")]
+)
+@pytest.mark.parametrize("tokens", [(2000, 500), (512, 256), (1000, 1000)])
+def test_a_closed_loop_waits_about_as_long_as_the_laws_say(model: str, hardware: str, tokens: tuple[int, int]) -> None:
+    """The mean TTFT of 16 clients is within a factor of 1.5 of `/estimate_speed` at concurrency 16, by default lengths.
+
+    With lengths that are all equal, the clients stay in lockstep: up to five times as long.
+    """
+    asked: dict[str, Any] = {"prompt_tokens": tokens[0], "output_tokens": tokens[1], "engine": "vllm"}
+    simulated = QUESTION(model, hardware, arrivals="closed", clients=16, **asked)["ttft_mean_s"]
+    assert 1 / 1.5 < simulated / SPEED(model, hardware, concurrency=16, **asked)["ttft_s"] < 1.5

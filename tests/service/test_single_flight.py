@@ -11,12 +11,14 @@ from contextlib import ExitStack
 import pytest
 
 from lib.errors import Busy, UnknownModel
-from lib.service.single_flight import FairTurns, SingleFlight, nobody
+from lib.service.single_flight import CALLER_GONE, FairTurns, SecondsUsed, SingleFlight, nobody
 
 
-def make_flight(*, waiting: int = 8, patience: float = 5.0, keep: int = 2, caller: Callable[[], object] = nobody) -> SingleFlight[str]:
+def make_flight(
+    *, waiting: int = 8, patience: float = 5.0, keep: int = 2, caller: Callable[[], object] = nobody, used: SecondsUsed | None = None
+) -> SingleFlight[str]:
     """A memory for tests."""
-    return SingleFlight(keep=keep, workers=1, waiting=waiting, patience=patience, name="test", caller=caller)
+    return SingleFlight(keep=keep, workers=1, waiting=waiting, patience=patience, name="test", caller=caller, used=used)
 
 
 def test_the_same_question_asked_by_many_is_worked_out_once() -> None:
@@ -121,10 +123,10 @@ def test_who_waited_too_long_is_refused_and_the_work_goes_on() -> None:
 class Crowd:
     """Callers on threads before one worker, which is held until `done`; `order` is what was worked out, in that order."""
 
-    def __init__(self, waiting: int) -> None:
+    def __init__(self, waiting: int, used: SecondsUsed | None = None) -> None:
         """Nobody waits yet; the worker is held."""
         self._who, self._threads, self.order = threading.local(), ThreadPoolExecutor(16), []  # type: ignore[var-annotated]
-        self.once = make_flight(waiting=waiting, caller=lambda: self._who.name)
+        self.once = make_flight(waiting=waiting, caller=lambda: self._who.name, used=used)
         self._done, begun = threading.Event(), threading.Event()
         self.held = self.ask("stranger", "held", lambda: begun.set() or self._done.wait(5))  # type: ignore[func-returns-value]
         begun.wait(5)
@@ -160,6 +162,60 @@ def test_callers_take_turns_whoever_asked_more_often() -> None:
         crowd.ask(caller, key)
     crowd.release()
     assert crowd.order == ["held", "s1", "a1", "b1", "s2", "b2", "s3"]
+
+
+def test_a_caller_whose_questions_took_long_goes_behind_the_others() -> None:
+    """Five callers with heavy questions stand first in line; a visitor who used 0.4 s comes before all of them."""
+    used = SecondsUsed()
+    for number in range(5):
+        used.add(f"s{number}", 20.0)
+    used.add("ada", 0.4)
+    crowd = Crowd(waiting=16, used=used)
+    for number in range(5):
+        crowd.ask(f"s{number}", f"heavy {number}")
+    crowd.ask("ada", "small")
+    crowd.release()
+    assert crowd.order == ["held", "small", *(f"heavy {number}" for number in range(5))]
+
+
+def test_seconds_of_work_count_for_whoever_asked() -> None:
+    """They are known to every line that shares them."""
+    used = SecondsUsed()
+    used.add("ada", 0.9)
+    assert used.rank("ada") == used.rank("bob") == 0
+    once, began = make_flight(used=used), time.monotonic()
+    once("key", lambda: str(threading.Event().wait(0.05)))
+    assert 0.05 <= used._seconds[None] <= time.monotonic() - began
+
+
+def test_a_closed_connection_leaves_the_line_and_stops_its_work() -> None:
+    """The one behind it in line is never begun; the one under way is told to stop; turns are left too."""
+    once, begun, stopped = make_flight(patience=60), threading.Event(), threading.Event()
+
+    def work() -> str:
+        begun.set()
+        assert stopped.wait(60)
+        return "late"
+
+    def ask(key: str) -> str:
+        CALLER_GONE.set(begun.is_set)
+        return once(key, work if key == "under way" else lambda: pytest.fail("begun for nobody"), stopped.set)
+
+    with ThreadPoolExecutor() as pool:
+        for answer in [pool.submit(ask, key) for key in ("under way", "behind")]:
+            with pytest.raises(Busy, match="connection was closed"):
+                answer.result(60)
+    turns = FairTurns(1, places=2, own_places=2)
+    with ThreadPoolExecutor() as pool, turns.turn("somebody", 0, _refusal):
+
+        def wait_for_turn() -> None:
+            CALLER_GONE.set(lambda: True)
+            with turns.turn("gone", 60, _refusal):
+                pytest.fail("a turn for nobody")
+
+        with pytest.raises(Busy, match="connection was closed"):
+            pool.submit(wait_for_turn).result(60)
+    assert not turns._line
 
 
 def test_a_full_line_takes_a_place_from_whoever_has_the_most() -> None:
@@ -200,6 +256,28 @@ def test_a_caller_who_asks_for_much_leaves_a_turn_to_others() -> None:
             pass
         with turns.turn(None, 0, _refusal):  # where nobody tells callers apart, they are one
             pass
+
+
+def test_two_callers_who_hold_all_turns_keep_a_third_waiting_for_a_moment_only() -> None:
+    """Two callers have three turns each, which is all that one may have; when one of them ends, the third caller is next."""
+    turns = FairTurns(6, places=9, own_places=3, own_width=3)
+    with ExitStack() as held, ThreadPoolExecutor() as pool:
+        first = held.enter_context(ExitStack())
+        for number in range(6):
+            (first if number == 0 else held).enter_context(turns.turn(f"stranger {number % 2}", 0, _refusal))
+
+        def ask(caller: str) -> str:
+            with turns.turn(caller, 60, _refusal):
+                return caller
+
+        asked = []
+        for caller in ("stranger 0", "ada"):
+            asked.append(pool.submit(ask, caller))
+            while len(turns._line) < len(asked):
+                threading.Event().wait(0.001)
+        first.close()
+        assert asked[1].result(60) == "ada"
+        held.close()
 
 
 def test_those_who_wait_are_served_caller_by_caller() -> None:

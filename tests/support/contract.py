@@ -200,7 +200,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "trace": "",
         "capacity": False,
         "engine": "vllm",
-        "lengths": "fixed",
+        "lengths": "uniform",
         "spread": 0.5,
         "replicas": 1,
         "cold_start_s": 120,
@@ -426,6 +426,7 @@ def check_fields(endpoint: str, answer: Any) -> None:
         assert not fields or all(entry.keys() >= fields for entry in answer.get(name, []))
     if endpoint == "simulate_batching":
         assert all(tier.keys() >= TIER for tier in answer["capacity"]["tiers"])
+        assert isinstance(answer["capacity"]["left_out"], list)
     if endpoint == "solve":
         assert all(
             answer[name].keys() >= {"value", "limited_by", "message"} for name in ("longest_context", "most_requests", "largest_batch")

@@ -20,6 +20,7 @@ from lib.traffic.server import (
     LOADS,
     Server,
     TrafficQuestion,
+    WorkBudget,
     describe_caveats,
     find_replicas,
     keeps_target,
@@ -149,21 +150,21 @@ def test_capacity_is_the_fewest_replicas_that_keep_the_target() -> None:
     target = Target(ttft_s=1.0, tpot_s=0.07)
     question = TrafficQuestion(requests_per_s=5, duration_s=120, target=target)
     server = server_of(question)
-    *_, need = find_replicas(server, question)
+    *_, need = find_replicas(server, question, WorkBudget())
     assert need is not None
     assert need.replicas is not None
     assert need.result is not None
     assert keeps_target(need.result, target)
     assert need.replicas > 1
     assert not keeps_target(simulate_traffic(question, server.with_replicas(need.replicas - 1)), target)
-    tries = list(find_replicas(server, replace(question, target=Target(tpot_s=0.001))))
+    tries = list(find_replicas(server, replace(question, target=Target(tpot_s=0.001)), WorkBudget()))
     none = tries[-1]
     assert none is not None
     assert none.replicas is None
     assert none.result is not None
     assert len(tries) == 3  # the fewest, the most, and the answer: nothing is searched between two that fail
     with pytest.raises(BadArgument, match="max_ttft_s"):
-        list(find_replicas(server, replace(question, target=Target())))
+        list(find_replicas(server, replace(question, target=Target()), WorkBudget()))
 
 
 def test_capacity_holds_for_longer_than_it_was_tried() -> None:
@@ -171,7 +172,7 @@ def test_capacity_holds_for_longer_than_it_was_tried() -> None:
     target = Target(ttft_s=1.0, tpot_s=0.1)
     question = TrafficQuestion(requests_per_s=20, target=target)
     server = server_of(question)
-    *_, need = find_replicas(server, question)
+    *_, need = find_replicas(server, question, WorkBudget())
     assert need is not None
     assert need.replicas is not None
     assert keeps_target(simulate_traffic(replace(question, duration_s=150), server.with_replicas(need.replicas)), target)

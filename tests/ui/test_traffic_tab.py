@@ -14,6 +14,7 @@ import pytest
 
 from lib.present.traffic_rows import MEASURES, POLICY_NAMES, draw_loads, loads_table
 from lib.service.app import Services
+from lib.service.simulate_batching import BatchingArguments
 from lib.traffic.arrivals import ARRIVALS, LENGTHS
 from lib.traffic.replica import POLICIES
 from lib.ui import fields as ask
@@ -100,6 +101,13 @@ def test_the_words_are_those_of_the_api() -> None:
     for words, names in ((ask.POLICY_WORDS, POLICIES), (ask.ARRIVAL_WORDS, ARRIVALS), (ask.LENGTH_WORDS, LENGTHS)):
         assert {value for _, value in words} == set(names)
     assert {value for _, value in ask.MEASURE_WORDS} == set(MEASURES)
+
+
+def test_the_form_begins_with_the_defaults_of_the_api(real_app: Services) -> None:
+    """Lengths are drawn on the page as they are for callers who state none."""
+    fields = ("lengths", "spread", "burstiness", "seed", "policy", "max_batch_size", "timeout_s")
+    sent, stated = traffic_arguments(real_app, LLAMA, DEFAULTS), BatchingArguments.list_fields()
+    assert {name: sent[name] for name in fields} == {name: stated[name].default for name in fields}
 
 
 def test_where_the_latency_goes_follows_times_and_texts(real_app: Services) -> None:
