@@ -228,7 +228,7 @@ def _today() -> str:
 MAX_REMEMBERED = 256
 _LISTED, _LISTED_COPIES = 12, 5
 _MOST_FILES = 500  # GGUF files that an answer lists, the smallest: a repository may hold 50,000, and each remembered model its list
-MAX_WAITING = 64  # with all that wait elsewhere fewer than the threads of `lib.ui.http` (`CALLS_AT_ONCE`): the rest answers meanwhile
+MAX_WAITING = 64  # with all that wait elsewhere fewer than the threads of `lib.ui.http` (`MOST_THREADS`): the rest answers meanwhile
 MAX_READING, MAX_WAITING_TO_READ = 12, 24
 MAX_WAITING_TO_RUN, MAX_WAITING_SLOWLY = 12, 12
 PATIENCE_S = 60.0

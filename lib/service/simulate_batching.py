@@ -63,10 +63,13 @@ MOST_REPLICAS = 64
 MOST_CLIENTS = 4_096
 LONGEST_S = arriving.MAX_SPAN_S
 MOST_RATE = 10_000
-_AT_ONCE, _WAIT_S = 2, 10.0
-MAX_SIMULATIONS_WAITING, _OWN_WAITING = 12, 3
+_AT_ONCE, _WAIT_S = 2, 30.0
+MAX_SIMULATIONS_WAITING, _OWN_WAITING = 16, 4
 _TURNS = FairTurns(_AT_ONCE, places=MAX_SIMULATIONS_WAITING, own_places=_OWN_WAITING)
-"""Simulations take a processor each while they run, so few run at a time and the others wait for a moment."""
+"""Simulations take a processor each while they run, so few run at a time and the others wait for a moment.
+
+At most 14 threads ask `/simulate_batching` (`lib.ui.http.fair_queue`) and two events of the page stream it, so each finds a place.
+"""
 
 
 class ManySimulations(Busy):
@@ -216,10 +219,11 @@ def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
     Returns:
         The figures of one simulation, and with `capacity` the replicas and tiers that keep the targets.
     """
-    spec, question = app.models(arguments.model), arguments.whole_question()
-    hardware = app.catalog().resolve_hardware(arguments.hardware)
-    server = _server(app, spec, hardware, question, arguments)
+    spec = app.models(arguments.model)  # may wait for a build or the Hub, so it has no turn
     with _TURNS.turn(app.caller(), _WAIT_S, ManySimulations):
+        question = arguments.whole_question()  # reads a recording of up to a million characters
+        hardware = app.catalog().resolve_hardware(arguments.hardware)
+        server = _server(app, spec, hardware, question, arguments)  # a grid of steps
         simulation = run_all(start_simulation(server, question))
         result = summarise_answered(simulation, server, question)
     needs, budget = None, WorkBudget()
@@ -349,9 +353,10 @@ def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
     """
     spec, hardware = app.models(arguments.model), app.catalog().resolve_hardware(arguments.hardware)
     question = arguments.question("continuous")
-    servers: dict[Policy, Server] = {policy: _server(app, spec, hardware, arguments.question(policy), arguments) for policy in POLICIES}
-    server = servers["continuous"]
-    caveats, sources = _prediction(app, spec, server, arguments)
+    with _TURNS.turn(app.caller(), _WAIT_S, ManySimulations):
+        servers: dict[Policy, Server] = {policy: _server(app, spec, hardware, arguments.question(policy), arguments) for policy in POLICIES}
+        server = servers["continuous"]
+        caveats, sources = _prediction(app, spec, server, arguments)
     answer: LoadsAnswer = {
         "schema": SCHEMA,
         "model": spec.id,
@@ -394,8 +399,10 @@ def stream_needs(app: App, arguments: BatchingArguments) -> Iterator[CapacityNee
     Raises:
         AdvisorError: an argument that is wrong, no target, or hardware that does not hold the model.
     """
-    spec, question = app.models(arguments.model), arguments.whole_question()
-    server = _server(app, spec, app.catalog().resolve_hardware(arguments.hardware), question, arguments)
+    spec = app.models(arguments.model)
+    with _TURNS.turn(app.caller(), _WAIT_S, ManySimulations):
+        question = arguments.whole_question()
+        server = _server(app, spec, app.catalog().resolve_hardware(arguments.hardware), question, arguments)
     needs, budget = list[CapacityNeed](), WorkBudget()
     for need in _in_turns(app, _find_needs(app, spec, server, question, arguments, budget)):
         if need is not None:

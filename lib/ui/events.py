@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import gradio as gr
 from gradio.blocks import Block
-from gradio.queueing import Queue
 
 from lib.errors import AdvisorError
 from lib.live.device_queue import turn, width
@@ -29,14 +28,16 @@ from lib.present.markup import NOTES, explain_terms
 from lib.present.numbers import SizeUnit, sizes_in
 from lib.service.endpoint import reading_as
 from lib.ui.http.api import FAILED, gradio_error, refusing
-from lib.ui.http.callers import visitor_token
+from lib.ui.http.callers import MOST_EVENTS, visitor_token
+from lib.ui.http.gradio_internals import CallerQueue
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
 
 
-# Gradio's own limits collapse under load: one call at a time per function, and on ZeroGPU one waiting call for the whole app.
-QUEUE: dict[str, Any] = {"max_size": 200, "default_concurrency_limit": 40, "status_update_rate": 5, "api_open": False}
+# Gradio's own limits collapse under load: one call at a time per function, and on ZeroGPU one waiting call for the whole app. Threads are
+# shared out by `lib.ui.http.fair_queue` instead, and places by `lib.ui.http.callers`.
+QUEUE: dict[str, Any] = {"max_size": MOST_EVENTS, "default_concurrency_limit": None, "status_update_rate": 5, "api_open": False}
 
 
 class Page(gr.Blocks):
@@ -46,7 +47,7 @@ class Page(gr.Blocks):
         """Set the queue up as `QUEUE` says. Gradio's own also builds a web app (90 ms), which is built again later."""
         options = QUEUE | options
         self.api_open = options["api_open"]
-        self._queue = Queue(
+        self._queue = CallerQueue(
             live_updates=False,
             concurrency_count=self.max_threads,
             update_intervals=options["status_update_rate"],

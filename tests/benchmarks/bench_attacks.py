@@ -1,9 +1,13 @@
 """What a stranger can do to the app, once each: its memory afterwards, and how long others wait meanwhile.
 
 python tests/benchmarks/bench_attacks.py [--calls 1000] [--configs 2000] [--only bodies,index]
+python tests/benchmarks/bench_attacks.py --beside [--only login,simulate]
 
 Starts the app of this checkout on the loopback with a Hub stand-in behind it, attacks nothing else, and ends both. Strangers come from
 127.0.0.2 (or one address each), the visitors from 127.0.0.1. `bench_load.py` measures how much the app can serve.
+
+`--beside` makes the attacks that a Gradio app with one field suffers as well on both apps, one after the other in the same run. The wait of
+others must stay within 100 ms or 1.5 times that at the empty app, and memory must come back to within 100 MiB.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import socket
 import statistics
 import sys
@@ -20,10 +25,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from tempfile import mkdtemp
 from urllib.parse import urlsplit
 
 import httpx
@@ -44,6 +51,7 @@ CHEAP = ("/gradio_api/run/list_hardware", {"data": []})
 CHEAP_EVENT = "traffic_stopped"
 HALF_OPEN, PATIENCE_S = 300, 45
 SHOWN_EVERY = 250
+LEAST_S = 6
 STRANGER = "127.0.0.2"
 
 
@@ -91,16 +99,22 @@ class Visitor:
                     self.failed += 1
                 self.waits.append(time.perf_counter() - began)
 
-    def __str__(self) -> str:
+    def waits_ms(self) -> list[int]:
+        """Median, 95th percentile and maximum."""
         waits = sorted(self.waits)
-        p95 = waits[int(0.95 * (len(waits) - 1))]
-        ms = [round(1000 * wait) for wait in (statistics.median(waits), p95, waits[-1])]
-        return f"{self.name} {len(waits)} calls, {self.failed} failed, p50 {ms[0]} p95 {ms[1]} max {ms[2]} ms"
+        return [round(1000 * wait) for wait in (statistics.median(waits), waits[int(0.95 * (len(waits) - 1))], waits[-1])]
+
+    def __str__(self) -> str:
+        ms = self.waits_ms()
+        return f"{self.name} {len(self.waits)} calls, {self.failed} failed, p50 {ms[0]} p95 {ms[1]} max {ms[2]} ms"
 
 
 def visitors(url: str) -> list[Visitor]:
     """Those who ask for something cheap: an endpoint, the page, an event of the page, a tool."""
     listed = httpx.get(f"{url}/config").json()["dependencies"]
+    page = Visitor(url, "page", lambda client: client.get("/"))
+    if [one["api_name"] for one in listed] == ["double"]:  # the empty app
+        return [Visitor(url, "endpoint", lambda client: client.post("/gradio_api/run/double", json={"data": [1]})), page]
     event = next((one["id"] for one in listed if one["api_name"] == CHEAP_EVENT), None)
     if event is None:
         raise SystemExit(f"The page has no event {CHEAP_EVENT} any more. Name another cheap one without inputs as CHEAP_EVENT.")
@@ -108,13 +122,13 @@ def visitors(url: str) -> list[Visitor]:
     kinds = {"accept": "application/json, text/event-stream"}
     return [
         Visitor(url, "endpoint", lambda client: client.post(CHEAP[0], json=CHEAP[1])),
-        Visitor(url, "page", lambda client: client.get("/")),
+        page,
         Visitor(url, "event", lambda client: client.post("/gradio_api/run/predict", json={"fn_index": event, "data": []})),
         Visitor(url, "tool", lambda client: client.post("/gradio_api/mcp/", json=message, headers=kinds)),
     ]
 
 
-def visit(url: str, ready: Event, over: Event, told: Queue[list[str]]) -> None:
+def visit(url: str, ready: Event, over: Event, told: Queue[list[tuple[str, list[int]]]]) -> None:
     """All visitors until it is over, in a process of their own: the attackers' threads would hold them up as much as the app does."""
     asking = visitors(url)
     threads = [threading.Thread(target=one.visit, args=(over,)) for one in asking]
@@ -123,11 +137,11 @@ def visit(url: str, ready: Event, over: Event, told: Queue[list[str]]) -> None:
     ready.set()
     for thread in threads:
         thread.join()
-    told.put([str(one) for one in asking])
+    told.put([(str(one), one.waits_ms()) for one in asking])
 
 
 @contextmanager
-def send_visitors(url: str) -> Iterator[Callable[[], list[str]]]:
+def send_visitors(url: str) -> Iterator[Callable[[], list[tuple[str, list[int]]]]]:
     """Visitors come while the block runs; afterwards the function tells how they fared."""
     spawn = get_context("spawn")
     ready, over, told = spawn.Event(), spawn.Event(), spawn.Queue()
@@ -358,13 +372,138 @@ def attacks(url: str, hub: SpaceStandIn, calls: int, configs: int) -> dict[str, 
     }
 
 
+def large_bodies(url: str, path: str, mib: int) -> Counter[str]:
+    """Two connections that send so much each; what they were answered, and how much was taken."""
+    taken: Counter[str] = Counter()
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(mib):
+            taken["MiB taken"] += 1
+            yield bytes(2**20)
+
+    def post(_: int) -> None:
+        with client_from(url, STRANGER) as client:
+            kind = {"content-type": "multipart/form-data; boundary=x"}
+            try:
+                taken[str(client.post(path, content=pieces(), headers=kind).status_code)] += 1
+            except httpx.HTTPError as error:
+                taken[type(error).__name__] += 1
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(post, range(2)))
+    return taken
+
+
+def open_calls(url: str, path: str, bodies: Iterator[object], times: int, addresses: Callable[[int], str]) -> Counter[str]:
+    """So many calls open at the same time."""
+
+    def post(number: int, body: object) -> str:
+        with client_from(url, addresses(number)) as client:
+            try:
+                return str(client.post(path, json=body).status_code)
+            except httpx.HTTPError as error:
+                return type(error).__name__
+
+    with ThreadPoolExecutor(times) as pool:
+        return Counter(pool.map(post, range(times), bodies))
+
+
+def idle_connections(url: str, count: int, seconds: int) -> Counter[str]:
+    """Connections that say nothing, more than the soft limit of open files that the app was started with."""
+    at = urlsplit(url)
+    with ExitStack() as held:
+        for _ in range(count):
+            held.enter_context(socket.create_connection((at.hostname or "", at.port or 0), PATIENCE_S, (STRANGER, 0)))
+        time.sleep(seconds)
+    return Counter({"connections": count})
+
+
+def attacks_beside(url: str, *, empty: bool) -> dict[str, Callable[[], Counter[str]]]:
+    """Attacks that mean the same to an empty app; where it has no such address, its own nearest one."""
+    run = "/gradio_api/run/"
+    doubled = (run + "double", lambda number: {"data": [number]})
+    simulate = doubled if empty else (run + "simulate_batching", lambda number: {"data": ["7B", "l4x1", "continuous", 1 + number % 7]})
+    recommend = doubled if empty else (run + "recommend", lambda number: {"data": ["7B", "auto", 1024 + number]})
+    tools = ("/gradio_api/info", b"") if empty else ("/gradio_api/mcp/", b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}')
+
+    def one_address(_: int) -> str:
+        return STRANGER
+
+    def own_address(number: int) -> str:
+        return f"127.0.{1 + number // 250}.{1 + number % 250}"
+
+    return {
+        "nobody": lambda: (time.sleep(10), Counter[str]())[1],
+        "login": lambda: large_bodies(url, "/login", 300),
+        "simulate": lambda: open_calls(url, simulate[0], map(simulate[1], count(1)), 300, one_address),
+        "honest_simulate": lambda: open_calls(url, simulate[0], map(simulate[1], count(1)), 300, own_address),
+        "agents": lambda: get_many(url, "/config" if empty else "/agents", 200, 20),
+        "openapi": lambda: get_many(url, "/gradio_api/openapi.json", 200, 20),
+        "tools": lambda: get_many(url, tools[0], 200, 20) if empty else posts_of_tools(url, *tools),
+        "recommend": lambda: open_calls(url, recommend[0], map(recommend[1], count(1)), 400, one_address),
+        "handles": lambda: idle_connections(url, 1_500, 15),
+    }
+
+
+def posts_of_tools(url: str, path: str, body: bytes) -> Counter[str]:
+    """The list of tools, 200 times."""
+    kinds = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    with client_from(url, STRANGER) as client, ThreadPoolExecutor(20) as pool:
+        return Counter(pool.map(lambda _: str(client.post(path, content=body, headers=kinds).status_code), range(200)))
+
+
+def compare_beside(only: str) -> None:
+    """Each attack on this app and then on the empty one, and whether others waited too long here."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, limits[1]))  # as a container's usual soft limit; the apps inherit it
+    folder = Path(mkdtemp())
+    with start_app(folder / "ours") as ours, start_app(folder / "empty", "tests/benchmarks/empty_gradio.py") as bare:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        posts(ours, "/gradio_api/run/recommend", b'{"data": ["7B"]}', 3, 1)
+        here, there = attacks_beside(ours, empty=False), attacks_beside(bare, empty=True)
+        for name in here:
+            if only and name not in only.split(","):
+                continue
+            waits, empty_waits = (attack_once(name, app, url, attack) for app, url, attack in (
+                ("ours", ours, here[name]), ("empty", bare, there[name])))  # fmt: skip
+            most = max(100, round(1.5 * empty_waits))
+            print(f"{name:16} others' p95 {waits} ms of at most {most}: {'kept' if waits <= most else 'MISSED'}", flush=True)  # noqa: T201
+        for log in folder.iterdir():
+            print(f"log of {log.name}: {log.stat().st_size / 2**20:.2f} MiB")  # noqa: T201 - a benchmark prints
+
+
+def attack_once(name: str, app: str, url: str, attack: Callable[[], Counter[str]]) -> int:
+    """Attack, print how others fared, and return the longest of their 95th percentiles in ms."""
+    process = process_of(url)
+    before, began = resident_mib(process), time.perf_counter()
+    with send_visitors(url) as fared:
+        answers = attack()
+        while time.perf_counter() - began < LEAST_S:  # one that is refused at once goes on
+            answers += attack()
+        took = time.perf_counter() - began
+    figures = fared()
+    time.sleep(3)
+    print(  # noqa: T201 - a benchmark prints
+        f"{name:16} {app:5} {took:5.1f} s, RSS {before} -> {resident_mib(process)} MiB, peak {resident_mib(process, 'VmHWM')},"
+        f" load {os.getloadavg()[0]:.1f}; {dict(answers)}",
+        *(told for told, _ in figures),
+        sep="\n    ",
+        flush=True,
+    )
+    return max(waits[1] for _, waits in figures)
+
+
 def main() -> None:
     """Start, warm up, attack, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--calls", type=int, default=1000)
     parser.add_argument("--configs", type=int, default=2000)
     parser.add_argument("--only", default="")
+    parser.add_argument("--beside", action="store_true")
     options = parser.parse_args()
+    if options.beside:
+        compare_beside(options.only)
+        return
     with SpaceStandIn() as hub:
         hub.add(nested_index())
         with start_app(HF_ENDPOINT=hub.url) as url:
@@ -383,7 +522,7 @@ def main() -> None:
                     f"{name:14} {took:6.1f} s, {cpu:.1f} s of CPU, RSS {before} -> {resident_mib(app)} MiB,"
                     f" peak {resident_mib(app, 'VmHWM')}, load {os.getloadavg()[0]:.1f};"
                     f" {dict(answers) if isinstance(answers, Counter) else ''}",
-                    *fared(),
+                    *(told for told, _ in fared()),
                     sep="\n    ",
                     flush=True,
                 )

@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import re
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from lib.errors import AdvisorError, BadArgument, UnsupportedModel
 from lib.service import simulate_batching as module
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
-from lib.service.simulate_batching import simulate_batching, stream_loads
+from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
 from lib.service.speed import estimate_speed
 from lib.traffic.server import WorkBudget
 from lib.traffic.simulation import TooManyEvents
@@ -26,6 +27,7 @@ from lib.traffic.simulation import TooManyEvents
 APP = App(catalog=load, models=Models())
 QUESTION, LOADS = bind_arguments(simulate_batching, APP), bind_arguments(stream_loads, APP)
 SPEED = bind_arguments(estimate_speed, APP)
+NEEDS = bind_arguments(stream_needs, APP)
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 
@@ -38,6 +40,33 @@ def test_the_answer_is_plain_json_with_the_fields_of_the_contract() -> None:
     assert 0 < answer["counted_from_s"] < answer["counted_until_s"] == 120
     assert answer["throughput_tokens_per_s"] * 120 < 256 * answer["completed"] * 1.1
     assert answer["completed"] == answer["requests"]
+
+
+@pytest.mark.parametrize("asked", ["question", "needs", "loads"])
+def test_reading_a_recording_and_the_grid_of_steps_wait_for_their_turn(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has no turn does no work: 300 calls of 140 bytes did theirs at once and held up everybody for 20 s."""
+    worked: list[str] = []
+    for name in ("read_recording", "resolve_server"):
+        make = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, name=name, make=make, **named: (worked.append(name), make(*given, **named))[1])
+    recorded = {"arrivals": "recorded", "trace": "time\n0\n1"} if asked == "question" else {}
+    target = {"max_ttft_s": 2, "duration_s": 20} if asked == "needs" else {}
+    monkeypatch.setattr(module, "_WAIT_S", 0.01)
+    ask = {"question": QUESTION, "needs": NEEDS, "loads": LOADS}[asked]
+
+    def answer() -> None:
+        result = ask("7B", "l4x1", **recorded, **target)
+        if asked != "question":
+            next(result)
+
+    with ExitStack() as taken:
+        for caller in ("ada", "bob"):
+            taken.enter_context(module._TURNS.turn(caller, 1, module.ManySimulations))
+        with pytest.raises(module.ManySimulations):
+            answer()
+        assert worked == []
+    answer()
+    assert "resolve_server" in worked
 
 
 def test_a_million_tokens_cost_the_billed_time() -> None:

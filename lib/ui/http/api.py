@@ -45,14 +45,16 @@ class Endpoint:
 
     `account`: it acts in the caller's name, so it takes a keyword-only `token: str | None`, as a question about a model may. `queue`: it
     needs the device, so it waits in the device queue of this name; None answers at once. `streams`: it is a generator, and every item is
-    an answer that is fuller than the one before. `writes`: it changes something that stays; `destroys`: what runs stops or is billed
-    otherwise; `repeatable`: asking twice does no more than asking once.
+    an answer that is fuller than the one before. `heavy`: it computes for more than about 30 ms, so few run at a time. `writes`: it
+    changes something that stays; `destroys`: what runs stops or is billed otherwise; `repeatable`: asking twice does no more than asking
+    once.
     """
 
     question: Question
     account: bool = False
     queue: str | None = None
     streams: bool = False
+    heavy: bool = False
     writes: bool = False
     destroys: bool = False
     repeatable: bool = True
@@ -89,10 +91,10 @@ def endpoints(services: Services) -> dict[str, Endpoint]:
         "estimate_cost": Endpoint(question=services.estimate_cost),
         "compare": Endpoint(question=services.compare),
         "ways_to_save": Endpoint(question=services.ways_to_save),
-        "compare_gpu_tpu": Endpoint(question=services.compare_gpu_tpu),
-        "estimate_training": Endpoint(question=services.estimate_training),
-        "simulate_batching": Endpoint(question=services.simulate_batching),
-        "solve": Endpoint(question=services.solve),
+        "compare_gpu_tpu": Endpoint(question=services.compare_gpu_tpu, heavy=True),
+        "estimate_training": Endpoint(question=services.estimate_training, heavy=True),
+        "simulate_batching": Endpoint(question=services.simulate_batching, heavy=True),
+        "solve": Endpoint(question=services.solve, heavy=True),
         "diagnose_latency": Endpoint(question=services.diagnose_latency),
         "chat": Endpoint(question=services.live.chat, queue=CHAT, streams=True, repeatable=False),
         "measure": Endpoint(question=services.live.measure, queue=DEVICE, writes=True, repeatable=False),
@@ -354,9 +356,6 @@ def _with_oauth_token(function: Callable[..., Any], *, streams: bool) -> Callabl
 
 # Refusals as responses.
 
-CALLS_AT_ONCE = 160
-"""Threads. Those that wait, for a build, the Hub, a simulation or the device, are at most 146 (`lib.service.models`, `lib.hub.spaces`,
-`lib.hub.client`, `lib.service.simulate_batching`, the device's queues), so some always answer what needs no waiting."""
 _STATUS = {
     "internal": 500,
     "bad_catalog": 500,

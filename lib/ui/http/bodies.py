@@ -17,7 +17,7 @@ from lib.units import KIB, MIB
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from starlette.types import Receive, Scope
+    from starlette.types import Message, Receive, Scope
 
 LARGE_BYTES = 2 * MIB
 """Of a body with a model or a conversation in it: a config.json of a million characters, escaped inside a JSON text."""
@@ -125,6 +125,18 @@ class Bodies:
                 f"The body is not a JSON object of at most {MOST_NODES:,} values, or it is nested too deeply to be read as one."
             )
         return value
+
+
+def replay(body: bytes, receive: Receive | None = None) -> Receive:
+    """The body once, then what the client sends later; without `receive` nothing comes."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_message() -> Message:
+        if not messages and receive is None:
+            await anyio.sleep_forever()
+        return messages.pop() if messages or receive is None else await receive()
+
+    return next_message
 
 
 def _too_large(limit: int) -> RefusedBody:

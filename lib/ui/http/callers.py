@@ -55,7 +55,7 @@ from gradio.context import LocalContext
 from gradio.state_holder import SessionState
 from starlette.datastructures import Headers, MutableHeaders
 
-from lib.live.device_queue import QUEUES, WAITING_PLACES, check_waiting_place
+from lib.live.device_queue import QUEUES, WAITING_PLACES, Occupied, check_waiting_place
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -75,6 +75,11 @@ def name_caller(scope: Scope) -> Scope:
     caller = caller_of(scope)
     _caller.set(caller)
     return {**scope, KEY: caller}
+
+
+def become_caller(caller: str | None) -> None:
+    """From now on this task, and the threads that it starts, ask in the name of `caller`."""
+    _caller.set(caller)
 
 
 def current_caller() -> str:
@@ -140,8 +145,12 @@ def _network(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     return str(ipaddress.ip_network((address.packed, 64), strict=False)) if address.version == 6 else str(address)  # noqa: PLR2004 IPv6
 
 
+MOST_EVENTS = 200
+"""Events of the page that wait in Gradio's queue or run; `WaitingPlaces` gives one caller half of the free places at most."""
+
+
 class WaitingPlaces:
-    """The waiting places before each device queue of a page. For the event loop that serves it, and no other thread."""
+    """The waiting places before each device queue of a page, and those of its other events. For the event loop that serves it alone."""
 
     def __init__(self, page: gr.Blocks, places: int = WAITING_PLACES) -> None:
         """`page` says which of its functions wait for the device, and which events wait in Gradio's queue."""
@@ -149,9 +158,9 @@ class WaitingPlaces:
         self._arriving: list[tuple[str, Hashable]] = []
 
     def queue_of(self, number: object) -> str | None:
-        """The device queue that the page's function of this number waits in; None where it waits in none."""
+        """The queue of Gradio's that the page's function of this number waits in; None where it waits in none."""
         fn = self._page.fns.get(number) if type(number) is int else None
-        return fn.concurrency_id if fn is not None and fn.queue and fn.concurrency_id in QUEUES else None
+        return fn.concurrency_id if fn is not None and fn.queue else None
 
     @contextmanager
     def place(self, queue: str | None, caller: Hashable = None) -> Iterator[None]:
@@ -163,8 +172,15 @@ class WaitingPlaces:
         if queue is None:
             yield
             return
-        coming = [of for name, of in self._arriving if name == queue]
-        check_waiting_place([*coming, *map(_caller_of_event, self._waiting(queue))], caller, self._places)
+        if queue in QUEUES:
+            coming = [of for name, of in self._arriving if name == queue]
+            check_waiting_place([*coming, *map(_caller_of_event, self._waiting(queue))], caller, self._places)
+        unfinished = self._page._queue.event_ids_to_events.values()  # noqa: SLF001  Gradio has no public name for it
+        callers = Counter([*(of for _, of in self._arriving), *map(_caller_of_event, unfinished)])
+        if callers[caller] * 2 >= MOST_EVENTS - callers.total():
+            raise Occupied(
+                f"{callers[caller]} of your events are not answered yet, of {callers.total()} in all. Wait for them, then try again."
+            )
         self._arriving.append((queue, caller))
         try:
             yield

@@ -1,8 +1,9 @@
-"""ASGI middleware in front of Gradio's own routes: which routes are closed, and which requests Gradio gets.
+"""ASGI middleware in front of Gradio's own routes: which requests are answered, and what Gradio gets of them.
 
-`ApiMiddleware` looks at every request below /gradio_api/:
+`ApiMiddleware` looks at every request:
 
-- Routes that neither the page nor `gradio_client` needs are closed. Nothing here takes a file: a value that says it is one would be
+- Only what `ALLOWED` lists is answered: what the page, `gradio_client`, scripts and agents need. Everything else is refused, and its body
+  is not read: Gradio's own `/login` would write a body of any size to the disk. Nothing here takes a file: a value that says it is one is
   fetched by Gradio from whatever address it names, into the server's disk, before any function of ours is asked; a "deep link" writes half
   a megabyte a session; a "proxy" fetches from other Spaces.
 - Bodies are received and parsed within bounds (`lib.ui.http.bodies`); sessions end when they are over (`lib.ui.http.callers`).
@@ -18,18 +19,21 @@ A call by name of a question that needs no queue goes to a route of our own (`li
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Container, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from starlette.datastructures import Headers, QueryParams
 
 from lib.errors import AdvisorError, InvalidInput, UnreadableJson, quote_value
 from lib.service.endpoint import check_arguments
+from lib.service.single_flight import CALLER_GONE
 from lib.ui.http.api import Endpoint, UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
-from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies
+from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, replay
 from lib.ui.http.callers import (
     KEY,
     MOST_STREAMS,
@@ -46,29 +50,62 @@ from lib.ui.http.callers import (
 from lib.ui.http.mcp import refuse_message
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.responses import JSONResponse
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 _SIGN_OUT = "A sign-out is taken from the page of this app only. Open it and press “Sign out” there."
 NO_FILES = "Files are not taken here. Paste the text of a config.json as the model instead."
-_FILE_ROUTES = ("/gradio_api/upload", "/gradio_api/process_recording")
-_OPEN = frozenset(
-    ("api", "app_id", "call", "cancel", "heartbeat", "info", "mcp", "openapi.json", "queue", "reset", "run", "startup-events", "theme.css")
-)
-"""What follows /gradio_api/ in addresses that are answered."""
 _NOTHING = "Nothing is offered at this address."
-_CLOSED_PAGES = ("/custom_component", "/file", "/monitoring", "/proxy", "/runs", "/vibe")
+_NO_BODY = "This address takes no body. Send the request without one."
 _FILE = "gradio.FileData"
+_FILE_ROUTES = ("/gradio_api/upload", "/gradio_api/process_recording")
+_API = "/gradio_api/"
+_READ = (
+    "/", "/agents", "/assets/", "/config", "/favicon.ico", "/healthz", "/ledger.csv", "/ledger.parquet", "/llms.txt", "/login/callback",
+    "/login/huggingface", "/logout", "/manifest.json", "/pwa_icon/", "/robots.txt", "/static/", "/svelte/", "/theme.css",
+    *(_API + name for name in ("app_id", "call/", "heartbeat/", "info", "mcp/", "openapi.json", "queue/data")),
+    "/gradio_api/startup-events", "/gradio_api/theme.css",
+)  # fmt: skip
+_CALLED = tuple(_API + name for name in ("api/", "call/", "cancel", "mcp/", "queue/join", "reset", "run/"))
+ALLOWED: dict[str, tuple[str, ...]] = {"GET": _READ, "HEAD": _READ, "POST": _CALLED, "DELETE": (_API + "mcp/",)}
+"""All that is answered: by method, addresses and, with a slash at the end, beginnings of addresses. Only a POST has a body."""
 
 
-def closed_route(path: str) -> str | None:
-    """The sentence for a route that is not offered here; None for all others."""
+def is_allowed(method: str, path: str) -> bool:
+    """Whether a request is answered. A closing slash changes nothing."""
+    whole = _closed(path)
+    return any(whole == _closed(one) or (one != "/" and one.endswith("/") and whole.startswith(one)) for one in ALLOWED.get(method, ()))
+
+
+def _closed(path: str) -> str:
+    return path.rstrip("/") + "/"
+
+
+def refuse_request(scope: Scope) -> JSONResponse | None:
+    """The refusal of a request that is not offered here; None for all others. The body of a refused request is not read."""
+    path, headers = str(scope["path"]), Headers(scope=scope)
     if path.startswith(_FILE_ROUTES):
-        return NO_FILES
-    if not path.isprintable():  # Gradio makes an address of it, in the middle of an answer
-        return _NOTHING
-    _, api, rest = path.partition("/gradio_api/")
-    is_closed = rest.partition("/")[0] not in _OPEN if api and path.startswith(api) else path.startswith(_CLOSED_PAGES)
-    return _NOTHING if is_closed else None
+        return _refusal(NO_FILES, 404)
+    if not path.isprintable() or not is_allowed(scope["method"], path):  # Gradio makes an address of it, in the middle of an answer
+        return _refusal(_NOTHING, 404)
+    if scope["method"] != "POST" and (headers.get("content-length", "0") != "0" or "transfer-encoding" in headers):
+        return _refusal(_NO_BODY, 413)
+    if path.startswith("/login/"):
+        query = QueryParams(scope["query_string"])
+        if not _REDIRECTS.fullmatch(query.get("_nb_redirects", "0")):
+            return _refusal("_nb_redirects is not a number of redirects. Open the app's page and sign in there.", 400)
+        if "error" in query:
+            return _refusal("The sign-in was not completed on huggingface.co. Open the app's page and sign in again.", 400)
+    return None
+
+
+_REDIRECTS = re.compile("[0-9]{1,3}")
+
+
+def _refusal(sentence: str, status: int) -> JSONResponse:
+    response = error_response(InvalidInput(sentence), status)
+    response.headers["connection"] = "close"  # else the server would read the body and throw it away
+    return response
 
 
 def holds_file(payload: Any) -> bool:
@@ -109,7 +146,7 @@ _SESSION_LENGTH = 100
 
 
 class ApiMiddleware:
-    """Checks closed routes and POST requests below /gradio_api/, and passes all others on unread."""
+    """Refuses what is not offered, checks POST requests, and passes all others on unread."""
 
     def __init__(
         self,
@@ -136,14 +173,17 @@ class ApiMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, mended or unchanged, or refuse it."""
         path = str(scope.get("path", ""))
-        sentence = (closed_route(path) or self._no_answer(scope, path)) if scope["type"] == "http" else None
-        if sentence is not None:
+        refusal = refuse_request(scope) if scope["type"] == "http" else None
+        sentence = self._no_answer(scope, path) if scope["type"] == "http" else None
+        if refusal is not None:
+            await refusal(scope, receive, send)
+        elif sentence is not None:
             await error_response(InvalidInput(sentence), 404)(scope, receive, send)
         elif scope["type"] == "http" and is_foreign_logout(scope):
             await error_response(InvalidInput(_SIGN_OUT), 403)(scope, receive, send)
         elif scope["type"] == "http" and scope["method"] == "GET" and path.rstrip("/") == _STREAM and self._sessions is not None:
             await self._stream(self._sessions, scope, receive, send)
-        elif scope["type"] != "http" or scope["method"] != "POST" or not path.startswith("/gradio_api/"):
+        elif scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
         else:
             try:
@@ -179,8 +219,13 @@ class ApiMiddleware:
         if payload and self._sessions is not None:
             self._sessions.watch(payload.get("session_hash"), of_the_page=page_event)
         place = nullcontext() if self._places is None else self._places.place(self._device_queue(path, call, payload), scope[KEY])
-        with place:
-            await self._app(_with_length(scope, len(body)), _replay(body, receive), send)
+        with place, anyio.CancelScope() as while_connected:
+            watch = asyncio.create_task(_cancel_when_gone(receive, while_connected))
+            CALLER_GONE.set(lambda: while_connected.cancel_called)  # threads that wait for a build read it
+            try:
+                await self._app(_with_length(scope, len(body)), replay(body), send)
+            finally:
+                watch.cancel()
 
     def _no_answer(self, scope: Scope, path: str) -> str | None:
         """The sentence for an answer that is asked for and not there; Gradio would break off in the middle of its own response."""
@@ -323,16 +368,13 @@ def _checked_call(payload: dict[str, Any]) -> dict[str, Any]:
     return payload
 
 
+async def _cancel_when_gone(receive: Receive, work: anyio.CancelScope) -> None:
+    """Cancel the work on a request whose client has gone: it leaves the queue. A thread that has begun ends by itself."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    work.cancel()
+
+
 def _with_length(scope: Scope, length: int) -> Scope:
     headers = [(name, value) for name, value in scope["headers"] if name not in {b"content-length", b"transfer-encoding"}]
     return {**scope, "headers": [*headers, (b"content-length", str(length).encode())]}
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body once, then what the client sends later (that it disconnects)."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def next_message() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return next_message

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import gc
 import logging
+import resource
 import sys
 import threading
 from collections.abc import Callable
@@ -18,9 +19,11 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from lib.ui import live_boxes
-from lib.ui.http.api import CALLS_AT_ONCE, endpoints
-from lib.ui.http.callers import CAPACITY, FrameAncestors, Sessions, WaitingPlaces, begin_without_settings
+from lib.ui.http.api import endpoints
+from lib.ui.http.callers import CAPACITY, MOST_EVENTS, FrameAncestors, Sessions, WaitingPlaces, begin_without_settings
 from lib.ui.http.failures import HANDLERS, Failures
+from lib.ui.http.fair_queue import Threads
+from lib.ui.http.gradio_internals import prevent_hot_reload, share_threads
 from lib.ui.http.mcp import agent_routes, routes
 from lib.ui.http.middleware import ApiMiddleware
 from lib.ui.http.shortcuts import FirstView, RenderedOnce, direct_routes
@@ -41,16 +44,30 @@ threads the process stood at 292 MiB by default and at 240 with two."""
 
 
 def share_process() -> None:
-    """Let threads that compute leave the interpreter to those that answer, and keep little freed memory. To call before threads start."""
+    """Let threads that compute leave the interpreter to those that answer, keep little freed memory, and open all files that are allowed.
+
+    To call before threads start.
+    """
     sys.setswitchinterval(SWITCH_S)
+    raise_file_limit()
     with contextlib.suppress(OSError, AttributeError):  # another C library than GNU's has no such call
         ctypes.CDLL("libc.so.6").mallopt(_M_ARENA_MAX, _ARENAS)
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the system lets this process have: each connection is one, and without one left none is accepted."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(OSError, ValueError):  # macOS says "unlimited" and takes less
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
     """Arguments for `page.launch`; host and port stay with the environment (GRADIO_SERVER_NAME, GRADIO_SERVER_PORT)."""
     public_endpoints = endpoints(services)
+    threads = Threads()
     begin_without_settings()
+    prevent_hot_reload()
+    share_threads(page, threads.queue)
     page.mcp_server = True  # the page's "Use via API" then shows how to connect; the server itself is ours (lib.ui.http.mcp)
 
     def public() -> dict[int, str]:
@@ -60,8 +77,8 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
         "_frontend": False,  # else Gradio asks for the page once, and on a busy machine ends the app if that takes more than 3 s
         "app_kwargs": {
             "routes": [
-                *direct_routes(public_endpoints),
-                *routes(public_endpoints),
+                *direct_routes(public_endpoints, threads),
+                *routes(public_endpoints, threads),
                 *agent_routes(public_endpoints),
                 *live_boxes.routes(services),
                 _health_route(services),
@@ -83,7 +100,7 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
         },
         "enable_monitoring": False,
         "max_file_size": "2mb",
-        "max_threads": CALLS_AT_ONCE,
+        "max_threads": MOST_EVENTS,
         "mcp_server": False,
         "run_history": False,
         "show_error": False,

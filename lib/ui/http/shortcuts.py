@@ -48,7 +48,6 @@ from lib.errors import AdvisorError, InvalidInput
 from lib.present.markup import bind_units
 from lib.ui import fields as ask
 from lib.ui.http.api import (
-    CALLS_AT_ONCE,
     Endpoint,
     RefusedQuestion,
     check_names,
@@ -61,6 +60,7 @@ from lib.ui.http.api import (
 )
 from lib.ui.http.bodies import Bodies
 from lib.ui.http.callers import ANSWER_S, no_answer
+from lib.ui.http.fair_queue import Threads
 from lib.ui.recommend_tab import recommend_markup
 from lib.ui.theme import ASSETS, style_sheet
 from lib.ui.workload import read_link
@@ -73,8 +73,8 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 
-PATHS = frozenset({"/", "/config", "/config/", "/gradio_api/info", "/gradio_api/info/"})
-"""What a visitor's browser, and every `gradio_client`, asks for first."""
+PATHS = frozenset({"/", "/config", "/config/", "/gradio_api/info", "/gradio_api/info/", "/gradio_api/openapi.json"})
+"""What a visitor's browser, and every `gradio_client`, asks for first, and another description that takes as long."""
 _ADDRESSES, _GZIP_LEVEL = 4, 4
 """Of how many addresses the compressed bodies are kept; a Space has two. Compressing one takes 10 ms."""
 _NOBODYS = "http://rendered.invalid"
@@ -245,9 +245,9 @@ UNREAD_BYTES = 32 * MIB
 """Of answers that nobody has read yet; the oldest make room."""
 
 
-def direct_routes(endpoints: Mapping[str, Endpoint]) -> list[BaseRoute]:
-    """The routes to put before Gradio's own: each question is answered on a thread of a bounded number."""
-    state = _CallState()
+def direct_routes(endpoints: Mapping[str, Endpoint], threads: Threads) -> list[BaseRoute]:
+    """The routes to put before Gradio's own: each question is answered on one of `threads`."""
+    state = _CallState(threads)
     routes: list[BaseRoute] = []
     for name, endpoint in endpoints.items():
         if endpoint.queue is not None:
@@ -265,9 +265,8 @@ def direct_routes(endpoints: Mapping[str, Endpoint]) -> list[BaseRoute]:
 class _CallState:
     """What all questions share: threads, the reading of bodies, and answers that wait to be read. For the event loop only."""
 
-    def __init__(self) -> None:
-        self.bodies = Bodies()
-        self.threads = functools.cache(lambda: anyio.CapacityLimiter(CALLS_AT_ONCE))
+    def __init__(self, threads: Threads) -> None:
+        self.bodies, self.threads = Bodies(), threads
         self._unread: TTLCache[str, str] = TTLCache(UNREAD_BYTES, ANSWER_S, time.monotonic, len)
 
     def keep(self, event: str, data: object) -> JSONResponse:
@@ -341,4 +340,4 @@ class _QuestionRoutes:
         if self._endpoint.takes_token:
             keywords["token"] = token
         work = functools.partial(self._answer, *values, **keywords)
-        return await anyio.to_thread.run_sync(lambda: json.dumps([work()], allow_nan=False), limiter=self._state.threads())
+        return await self._state.threads.run(lambda: json.dumps([work()], allow_nan=False), heavy=self._endpoint.heavy)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,7 @@ from lib.live.device_queue import OWN_PLACES, Occupied
 from lib.ui.http.api import Endpoint
 from lib.ui.http.callers import (
     KEY,
+    MOST_EVENTS,
     FrameAncestors,
     WaitingPlaces,
     caller_of,
@@ -190,8 +192,26 @@ def test_a_wide_slot_has_places_too() -> None:
     """On ZeroGPU several run at once (`lib.live.device_queue.width`), and the crowd before them is as bounded."""
     with gr.Blocks() as page:
         gr.api(say, api_name="say", concurrency_limit=8, concurrency_id="chat")
-        gr.api(say, api_name="other")
+        gr.api(say, api_name="other", queue=False)
     assert [WaitingPlaces(page).queue_of(number) for number in page.fns] == ["chat", None]
+
+
+def test_one_caller_never_has_all_of_the_events_of_the_page() -> None:
+    """A caller may have half of the free places, so a caller who has none still finds one."""
+    page = gr.Blocks()
+    places, running = WaitingPlaces(page), page._queue.event_ids_to_events
+
+    def send(caller: str) -> None:
+        for _ in range(MOST_EVENTS):
+            with places.place("7", caller):
+                running[f"event {len(running)}"] = Waiting("", caller)  # type: ignore[assignment]
+
+    for caller in ("stranger", "other", "third", "ada"):
+        with pytest.raises(Occupied, match="are not answered yet"):
+            send(caller)
+    shares = Counter(event.request.scope[KEY] for event in running.values())
+    assert shares["stranger"] < MOST_EVENTS / 2
+    assert shares["ada"] > MOST_EVENTS / 20
 
 
 @pytest.mark.parametrize("path", ["deep_link?session_hash=first", "dev/reload", "upload", "process_recording"])

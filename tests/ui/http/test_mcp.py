@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import jsonschema
 import pytest
 from contract import ARGUMENTS, ENGINES, REQUIRED
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from lib.service.app import services
+from lib.ui.http import mcp
 from lib.ui.http.api import endpoints, public_signature
+from lib.ui.http.fair_queue import Threads
 from lib.ui.http.mcp import description, input_schema, output_schema
 
 ASKED = {name: endpoint.question for name, endpoint in endpoints(services()).items()}
@@ -46,3 +51,48 @@ def test_the_arguments_of_the_questions_are_those_of_the_contract() -> None:
         parameters = public_signature(ASKED[name]).parameters.values()
         defaults = {p.name: REQUIRED if p.default is inspect.Parameter.empty else p.default for p in parameters}
         assert list(defaults.items()) == list(expected.items())
+
+
+def message_of(method: str, number: object, **params: object) -> dict[str, object]:
+    """One request of the protocol."""
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def test_descriptions_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/agents`, `/llms.txt`, the schema, `tools/list` and `initialize` are bytes from their second request on; the id is the caller's."""
+    table = {name: endpoint for name, endpoint in endpoints(services()).items() if name in {"list_hardware", "solve"}}
+    made: list[str] = []
+    for name in ("input_schema", "agents_text"):
+        make = getattr(mcp, name)
+        monkeypatch.setattr(mcp, name, lambda *given, name=name, make=make: (made.append(name), make(*given))[1])
+    passed_on: list[str] = []
+    pass_on = mcp.McpEndpoint._pass_on
+    monkeypatch.setattr(mcp.McpEndpoint, "_pass_on", lambda *given: (passed_on.append("library"), pass_on(*given))[1])
+    client = {"name": "test", "version": "1"}
+    kinds = {"accept": "application/json, text/event-stream"}
+    with TestClient(Starlette(routes=[*mcp.routes(table, Threads()), *mcp.agent_routes(table)])) as server:
+
+        def ask(number: object) -> list[dict[str, Any]]:
+            assert "http://testserver/gradio_api/mcp/" in server.get("/agents").text
+            assert server.get("/llms.txt", headers={"host": "other.example"}).text.count("http://other.example/gradio_api/mcp/")
+            assert len(server.get("/gradio_api/mcp/schema").json()) == 2
+            sent = [
+                message_of("tools/list", number),
+                message_of("initialize", number, protocolVersion="2025-06-18", capabilities={}, clientInfo=client),
+                message_of("initialize", number, protocolVersion="1999-01-01", capabilities={}, clientInfo=client),
+            ]
+            return [server.post("/gradio_api/mcp/", json=one, headers=kinds).json() for one in sent]
+
+        first, work = ask(1), (len(made), len(passed_on))
+        second = ask('"b"')
+        assert (len(made), len(passed_on)) == work
+        assert [answer["id"] for answer in second] == ['"b"'] * 3
+        assert [answer["result"] for answer in first] == [answer["result"] for answer in second]
+        assert [tool["name"] for tool in first[0]["result"]["tools"]] == ["list_hardware", "solve"]
+        assert first[1]["result"]["protocolVersion"] == "2025-06-18"
+        assert first[2]["result"]["protocolVersion"] > "2025-06-18"
+        assert server.post("/gradio_api/mcp/", json=message_of("ping", 5), headers=kinds).json() == {
+            "jsonrpc": "2.0",
+            "id": 5,
+            "result": {},
+        }

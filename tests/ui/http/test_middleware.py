@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
-from starlette.types import Message
+from starlette.types import Message, Receive, Scope, Send
 
 from lib.errors import HubUnreachable, UnknownModel
 from lib.live.device_queue import DEVICE
@@ -22,7 +22,8 @@ from lib.service.arguments import Arguments, argument, whole_number
 from lib.service.endpoint import App, bind_arguments
 from lib.ui.http.api import Endpoint
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, Crowded, RefusedBody
-from lib.ui.http.middleware import ApiMiddleware
+from lib.ui.http.fair_queue import Threads
+from lib.ui.http.middleware import ApiMiddleware, refuse_request
 from lib.ui.http.shortcuts import direct_routes
 
 
@@ -57,7 +58,7 @@ def client() -> Iterator[TestClient]:
     """A server that echoes, behind the door."""
     endpoints = {"ask": Endpoint(question=ask), "beat": Endpoint(question=bind_arguments(beat, cast("App", None)), queue=DEVICE)}
     door = Middleware(ApiMiddleware, endpoints=endpoints, public=lambda: {1: "ask", 2: "chat"}, events={1, 2, 3})
-    routes = [*direct_routes(endpoints), Route("/{path:path}", echo, methods=["POST"])]
+    routes = [*direct_routes(endpoints, Threads()), Route("/{path:path}", echo, methods=["POST"])]
     with TestClient(Starlette(routes=routes, middleware=[door])) as opened:
         yield opened
 
@@ -154,7 +155,7 @@ def test_a_refusal_that_waits_to_be_read(client: TestClient, model: str, code: s
 def test_answers_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest make room for new ones."""
     monkeypatch.setattr("lib.ui.http.shortcuts.UNREAD_BYTES", 200)
-    with TestClient(Starlette(routes=direct_routes({"ask": Endpoint(question=ask)}))) as small:
+    with TestClient(Starlette(routes=direct_routes({"ask": Endpoint(question=ask)}, Threads()))) as small:
         events = [small.post("/gradio_api/call/ask", json={"data": ["7B"]}).json()["event_id"] for _ in range(5)]
         assert [small.get(f"/gradio_api/call/ask/{event}").status_code for event in events] == [404, 404, 200, 200, 200]
 
@@ -210,11 +211,86 @@ def test_a_body_in_pieces_is_measured_too(client: TestClient) -> None:
     assert client.post("/gradio_api/run/ask", content=pieces).status_code == 413
 
 
-@pytest.mark.parametrize("path", ["/gradio_api/run/predict", "/gradio_api/run/chat", "/gradio_api/queue/join", "/elsewhere"])
+@pytest.mark.parametrize("path", ["/gradio_api/run/predict", "/gradio_api/run/chat", "/gradio_api/queue/join"])
 def test_other_calls_pass_unchanged(client: TestClient, path: str) -> None:
-    """The page's own calls by number, endpoints that check themselves, and everything outside."""
+    """The page's own calls by number, and endpoints that check themselves."""
     body = b'{"data": [1], "fn_index": 3}'
     assert client.post(path, content=body).json()["body"] == body.decode()
+
+
+async def refused(scope: Scope) -> tuple[int, int]:
+    """Status of the answer, and how many parts of the body were received."""
+    received, sent = [], list[Message]()
+
+    async def receive() -> Message:
+        received.append(True)
+        return {"type": "http.request", "body": b" " * 65_536, "more_body": True}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def pass_on(*_: object) -> None:
+        raise AssertionError("the request was passed on")
+
+    await ApiMiddleware(pass_on, {}, dict)({"type": "http", "query_string": b"", "headers": [], **scope}, receive, send)
+    return sent[0]["status"], len(received)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("POST", "/login", [], 404),
+        ("POST", "/login/", [(b"content-type", b"multipart/form-data; boundary=x")], 404),
+        ("POST", "/", [], 404),
+        ("POST", "/gradio_api/upload", [], 404),
+        ("POST", "/gradio_api/vibe-edit", [], 404),
+        ("PUT", "/gradio_api/run/ask", [], 404),
+        ("GET", "/gradio_api/dev/reload", [], 404),
+        ("GET", "/config", [(b"content-length", b"600000000")], 413),
+        ("GET", "/static/x", [(b"transfer-encoding", b"chunked")], 413),
+    ],
+)
+def test_the_body_of_what_is_not_offered_is_not_read(method: str, path: str, headers: list[tuple[bytes, bytes]], status: int) -> None:
+    """600 MB for `/login` went onto the disk. Only allowed POST requests have a body."""
+    assert anyio.run(refused, {"method": method, "path": path, "headers": headers}) == (status, 0)
+
+
+@pytest.mark.parametrize(("query", "status"), [(b"_nb_redirects=abc", 400), (b"_nb_redirects=%s" % (b"9" * 5_000), 400), (b"error=x", 400)])
+def test_a_damaged_address_of_the_sign_in_is_refused(query: bytes, status: int) -> None:
+    """Gradio would die of it with a bare 500."""
+    assert anyio.run(refused, {"method": "GET", "path": "/login/callback", "query_string": query}) == (status, 0)
+
+
+@pytest.mark.parametrize("path", ["/login/callback", "/", "/assets/index.js", "/theme.css", "/gradio_api/queue/data", "/gradio_api/mcp"])
+def test_what_the_page_and_clients_read_is_offered(path: str) -> None:
+    """With and without a body of zero bytes."""
+    scope = {"method": "GET", "path": path, "query_string": b"_nb_redirects=1", "headers": [(b"content-length", b"0")]}
+    assert refuse_request(scope) is None
+
+
+def test_a_call_whose_client_disconnects_ends() -> None:
+    """It waits no longer for a thread or a place."""
+    ended: list[bool] = []
+
+    async def wait(_scope: Scope, receive: Receive, _send: Send) -> None:
+        await receive()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append(True)
+
+    async def call() -> None:
+        parts: list[Message] = [{"type": "http.disconnect"}, {"type": "http.request", "body": b'{"data": []}', "more_body": False}]
+
+        async def receive() -> Message:
+            return parts.pop()
+
+        door = ApiMiddleware(wait, {"ask": Endpoint(question=ask)}, dict)
+        with anyio.fail_after(5):
+            await door({"type": "http", "method": "POST", "path": "/gradio_api/run/ask", "headers": []}, receive, cast("Send", None))
+
+    anyio.run(call)
+    assert ended == [True]
 
 
 def deliver(bodies: Bodies, pieces: list[bytes], limit: int = LARGE_BYTES) -> bytes:

@@ -8,6 +8,7 @@ import inspect
 import json
 import logging
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -22,12 +23,14 @@ from urllib.parse import urlsplit
 import gradio as gr
 import gradio.oauth
 import httpx
+import psutil
 import pytest
 from gradio.context import LocalContext
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 from itsdangerous import TimestampSigner
 from pydantic import create_model
+from running_app import ROOT
 from typing_extensions import TypedDict
 
 from lib.errors import TooLong
@@ -358,16 +361,22 @@ def test_a_slot_is_shared_by_the_queue_and_mcp(url: str) -> None:
     assert seen == ["visitor", "visitor"]
 
 
-def test_on_a_space_the_queue_is_open_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gradio closes its direct calls there (`api_open=False`), not those that wait."""
+def listening_ports() -> set[int]:
+    """The ports on which this process listens."""
+    return {one.laddr.port for one in psutil.Process().net_connections("tcp") if one.status == psutil.CONN_LISTEN}
+
+
+def test_on_a_space_the_queue_is_open_by_name_and_no_other_port_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradio closes its direct calls there (`api_open=False`), not those that wait. It opens no second server, which would write files."""
     monkeypatch.setenv("SYSTEM", "spaces")
     monkeypatch.setenv("SPACE_ID", "me/app")
     monkeypatch.setenv("GRADIO_ANALYTICS_ENABLED", "False")
-    # There Gradio waits for edits of the code: it looks through every object of the process and sets a hook that stays in it.
-    monkeypatch.setattr("gradio.http_server.watchfn_spaces", lambda reloader: reloader.stop_event.wait())
-    page = small_page(login=False)
+    before, page = listening_ports(), small_page(login=False)
     url = launch_page(page, monkeypatch)
     try:
+        page.server.watch_thread.join(10)
+        assert not page.server.watch_thread.is_alive()
+        assert listening_ports() - before == {urlsplit(url).port}
         assert '{"n": 2}' in call_by_name(url, "count", {"data": [2]})
         assert '"caller 1"' in call_by_name(url, "who", {"data": ["a"], "oauth_token": CALLERS})
         assert post(url, "run/who", {"data": ["a"]}).status_code == 200
@@ -408,6 +417,13 @@ def test_garbage_is_collected_again_where_nothing_answers_the_first_visit() -> N
         gc.unfreeze()
 
 
+def test_all_open_files_that_the_system_allows_are_allowed() -> None:
+    """Each connection is one. Started with a soft limit of 256, the app would be deaf at 250 connections."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 512)); from lib.ui.http.serve import raise_file_limit; "
+    code += "raise_file_limit(); print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout == "(512, 512)\n"
+
+
 def test_computing_threads_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads give the interpreter up sooner than by default, and the C library takes the limit of its arenas."""
     before, told = sys.getswitchinterval(), list[int]()
@@ -420,6 +436,7 @@ def test_computing_threads_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
             told.extend((setting, value, accept(setting, value)))
 
     monkeypatch.setattr(ctypes, "CDLL", lambda _: Library())
+    monkeypatch.setattr(serve, "raise_file_limit", lambda: None)  # the limit of this process stays
     try:
         share_process()
         assert sys.getswitchinterval() == pytest.approx(SWITCH_S)

@@ -1,0 +1,119 @@
+"""One queue in front of the threads that answer: callers take turns, and waiting costs no thread.
+
+Every call that needs a thread waits here on the event loop: plain HTTP calls, MCP tools, and the page's own events (Gradio takes its thread
+limiter from `lib.ui.http.gradio_internals`). Callers are served round-robin. One caller has at most `own_width` threads, so a caller with
+400 open calls delays another caller's first call by nothing. Up to `width` threads are shared in this way. The threads beyond them, up to
+`most`, are a reserve for callers that have few: calls that wait in a thread, for a model's build or the Hub, then never hold them all.
+
+The queue is bounded. A caller may have half of the free places at most, so the last places stay open to callers that have none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import nullcontext
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import anyio
+
+from lib.errors import Busy
+from lib.service.single_flight import FairLine
+from lib.ui.http.callers import current_caller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+Result = TypeVar("Result")
+
+THREADS, OWN_THREADS, MOST_THREADS = 32, 8, 160
+"""Calls that wait in a thread for a build, the Hub, a simulation or the device are at most 150 (`lib.service.models`, `lib.hub.spaces`,
+`lib.hub.client`, `lib.service.simulate_batching`, the device's queues), so a thread is always left for a call that needs no waiting."""
+HEAVY, OWN_HEAVY, MOST_HEAVY = 6, 2, 14
+"""The same for questions that compute for more than about 30 ms."""
+SPARE = 2
+"""Threads of one caller while `width` or more are in use; of heavy questions one."""
+QUEUE_SLOTS, WAIT_S = 400, 60.0
+
+_served: ContextVar[Hashable] = ContextVar("_served")
+
+
+class QueueFull(Busy):
+    """No place to wait, or no turn in time."""
+
+
+class FairQueue:
+    """Turns at threads. For one event loop. `async with queue:` is a turn of the current caller, so anyio takes it for a limiter."""
+
+    def __init__(self, width: int, own_width: int, most: int, *, queue_slots: int = QUEUE_SLOTS, wait_s: float = WAIT_S) -> None:
+        """Give `width` turns at a time, `own_width` to one caller, and up to `most` in all where callers have few."""
+        self._width, self._own_width, self._most = width, own_width, most
+        self._spare = min(SPARE, own_width - 1) or 1
+        self._queue_slots, self._wait_s = queue_slots, wait_s
+        self._running: Counter[Hashable] = Counter()
+        self._waiting = FairLine[anyio.Event]()
+
+    async def __aenter__(self) -> None:
+        """Wait for a turn.
+
+        Raises:
+            QueueFull: the caller has its share of the places already, or no turn came in time.
+        """
+        caller = current_caller()
+        _served.set(caller)
+        free = self._queue_slots - len(self._waiting)
+        if self._waiting.count(caller) * 2 >= free:
+            own = self._waiting.count(caller)
+            raise QueueFull(f"{own} of your calls wait already, of {len(self._waiting)} in all. Wait for their answers, then try again.")
+        granted = anyio.Event()
+        self._waiting.join(caller, granted)
+        self._grant()
+        try:
+            with anyio.fail_after(self._wait_s):
+                await granted.wait()
+        except BaseException as failure:
+            if granted.is_set():
+                self._give_back(caller)
+            else:
+                self._waiting.leave(caller, granted)
+            if isinstance(failure, TimeoutError):
+                raise QueueFull(f"The server is busy: no thread became free within {self._wait_s:g} s. Try again in a minute.") from None
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        """Give the turn back."""
+        self._give_back(_served.get())
+
+    def _may_run(self, caller: Hashable) -> bool:
+        own_width = self._own_width if self._running.total() < self._width else self._spare
+        return self._running[caller] < own_width
+
+    def _grant(self) -> None:
+        while self._running.total() < self._most and (first := self._waiting.take(self._may_run)) is not None:
+            caller, granted = first
+            self._running[caller] += 1
+            granted.set()
+
+    def _give_back(self, caller: Hashable) -> None:
+        self._running[caller] -= 1
+        if not self._running[caller]:
+            del self._running[caller]
+        self._grant()
+
+
+class Threads:
+    """The threads of one server, behind one queue; heavy questions wait in a narrower one first."""
+
+    def __init__(self) -> None:
+        """No thread is in use."""
+        self.queue = FairQueue(THREADS, OWN_THREADS, MOST_THREADS)
+        self._heavy = FairQueue(HEAVY, OWN_HEAVY, MOST_HEAVY)
+
+    async def run(self, work: Callable[[], Result], *, heavy: bool = False) -> Result:
+        """`work()` on a thread, when it is the current caller's turn.
+
+        Raises:
+            QueueFull: too many calls of this caller wait, or its turn did not come in time.
+        """
+        async with self._heavy if heavy else nullcontext():
+            return await anyio.to_thread.run_sync(work, limiter=cast("anyio.CapacityLimiter", self.queue))
