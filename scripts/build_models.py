@@ -42,6 +42,16 @@ _TASKS = {
 }
 
 
+# Longest contexts of models whose sizes were taken from the configuration of another one: `max_position_embeddings` of their own
+# config.json on the Hub (as stated by the maintainers on 2026-11-23). The other model's limit is not theirs.
+_LIMITS = {
+    **dict.fromkeys(("meta-llama/Llama-2-13b-hf", "meta-llama/Llama-2-13b-chat-hf", "lmsys/vicuna-13b-v1.5"), 4096),
+    **dict.fromkeys(("meta-llama/Llama-2-70b-hf", "meta-llama/Llama-2-70b-chat-hf"), 4096),
+    **dict.fromkeys((f"Qwen/Qwen2.5-{size}-Instruct" for size in ("1.5B", "14B", "32B", "72B")), 32_768),
+    "Qwen/Qwen2.5-7B": 131_072,
+}
+
+
 def records(folder: Path | None) -> Iterator[dict[str, Any]]:
     """Records of a folder, or those bundled, in the order of their ids."""
     if folder is not None:
@@ -49,7 +59,9 @@ def records(folder: Path | None) -> Iterator[dict[str, Any]]:
     else:
         packed = gzip.decompress((DATA / bundled.CONFIGS).read_bytes()).decode()
         records = [json.loads(line) for line in packed.split("\n") if line]
-    yield from sorted(records, key=lambda record: str(record["hub_id"]).lower())
+    for record in sorted(records, key=lambda record: str(record["hub_id"]).lower()):
+        limit = _LIMITS.get(record["hub_id"])
+        yield record if limit is None else record | {"config": record["config"] | {"max_position_embeddings": limit}}
 
 
 def _origin(record: Mapping[str, Any], checked: str) -> Source:
@@ -102,6 +114,8 @@ def main() -> int:
         return 1
     (DATA / bundled.SPECS).write_text("\n".join(lines) + "\n", encoding="utf-8")
     (DATA / bundled.CONFIGS).write_bytes(gzip.compress(("\n".join(configs) + "\n").encode(), mtime=0))
+    counts = {bundled.SPECS: len(lines), bundled.CONFIGS: len(configs)}
+    (DATA / bundled.COUNTS).write_text(json.dumps(counts) + "\n", encoding="utf-8")
     print(f"{len(lines)} models", file=sys.stderr)
     return 0
 

@@ -392,6 +392,8 @@ def find_obstacles(offer: Offer, requirements: Requirements) -> tuple[Reason, ..
     obstacles = list(forbid_hosting(offer, rules.zerogpu, workload))
     if "paid_plan_to_create" in offer.rules and not rules.accounts.may_create_cpu_basic(workload.account):
         obstacles.append(Reason("cpu_basic_needs_plan", {"account": workload.account}))
+    if "implausible_price" in offer.rules:
+        obstacles.append(Reason("implausible_price", {"usd_per_hour": offer.usd_per_hour or Decimal(0)}))
     return tuple(obstacles)
 
 

@@ -17,6 +17,7 @@ from lib.provenance import Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from decimal import Decimal
 
     from lib.catalog import Catalog
     from lib.catalog.offers import Platform, Rule
@@ -28,6 +29,9 @@ CALLS: dict[LiveListName, str] = {"spaces": "list_spaces_hardware", "jobs": "lis
 """The function of huggingface_hub that fetches each list."""
 CREDIBLE_FACTOR = 10  # a larger step than this is taken for a mistake of the list
 CREDIBLE_SHARE = 0.5  # a list that names fewer of the known flavors is taken for incomplete
+PRICE_BAND = 2
+"""A new tier costs between half and twice what its silicon costs per card in the catalog. Prices of one card differ by up to 1.9 times over
+platforms and counts (T4: 0.40 to 0.75 USD, bundled list of 2026-07-21)."""
 MEMORY_TOLERANCE = 0.1  # between the list's GB and the card's figure on the box
 _MODELS = {  # the list's names of cards; memory tells the forms of one name apart
     "t4": ("T4",),
@@ -173,14 +177,35 @@ def _retire_offer(offer: Offer, live: LiveList) -> tuple[Offer, str]:
     return retired, f"The live list of {live.platform} no longer names '{offer.id}'. It counts as withdrawn."
 
 
-def _add_offer(flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerator]) -> tuple[Offer | None, str]:
+def _unit_price(usd_per_hour: UsdPerHour, cards: int, vcpu: int | None) -> Decimal | None:
+    """USD per hour of one card, or of one virtual processor where there is no card."""
+    units = cards or vcpu
+    return usd_per_hour / units if units else None
+
+
+def _is_plausible(flavor: LiveFlavor, card: Accelerator | None, catalog: Catalog) -> bool:
+    """Whether a new flavor's price is near those of the same card (or of processors) in the catalog; False where there are none."""
+    price = _unit_price(flavor.usd_per_hour, flavor.accelerator_count, flavor.vcpu)
+    known = [
+        each
+        for offer in catalog.offers
+        if offer.silicon is card and offer.usd_per_hour
+        if (each := _unit_price(offer.usd_per_hour, offer.accelerator_count, offer.vcpu)) is not None
+    ]
+    return price is not None and bool(known) and min(known) / PRICE_BAND <= price <= max(known) * PRICE_BAND
+
+
+def _add_offer(flavor: LiveFlavor, live: LiveList, catalog: Catalog) -> tuple[Offer | None, str]:
     """A flavor that the catalog does not hold; added when its card is understood and its price is one."""
-    card, what = find_accelerator(flavor, cards), f"The live list of {live.platform} names '{flavor.id}', which is new."
+    card = find_accelerator(flavor, catalog.accelerators)
+    what = f"The live list of {live.platform} names '{flavor.id}', which is new."
     if flavor.accelerator_count and card is None:
         return None, f"{what} Its accelerator {flavor.accelerator_model} is not understood, so it is left out."
     if not flavor.usd_per_hour:
         return None, f"{what} It has no price, so it is left out."
     rules: frozenset[Rule] = frozenset({"prepaid_credits"}) if live.platform == "spaces" else frozenset()
+    plausible = _is_plausible(flavor, card, catalog)
+    rules = rules if plausible else rules | {"implausible_price"}
     offer = Offer(
         id=flavor.id,
         platform=live.platform,
@@ -194,7 +219,7 @@ def _add_offer(flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerat
         disk_bytes=flavor.disk_bytes,
         usd_per_hour=flavor.usd_per_hour,
         last_usd_per_hour=None,
-        price_verified=True,
+        price_verified=plausible,
         price_basis="live",
         price_history=(),
         status="listed",
@@ -207,6 +232,8 @@ def _add_offer(flavor: LiveFlavor, live: LiveList, cards: Mapping[str, Accelerat
         sources=(live.source,),
         checked=live.day,
     )
+    if not plausible:
+        return offer, f"{what} {flavor.usd_per_hour} USD per hour is far from what its hardware costs elsewhere, so it is never chosen."
     return offer, f"{what} It is added."
 
 
@@ -237,7 +264,7 @@ def _merge_list(catalog: Catalog, live: LiveList) -> Catalog:
             remarks.append(remark)
         offers.append(row)
     for key in [key for key in flavors if not any(_flavor_id(offer, live) == key for offer in catalog.offers)]:
-        added, remark = _add_offer(flavors[key], live, catalog.accelerators)
+        added, remark = _add_offer(flavors[key], live, catalog)
         remarks.append(remark)
         offers += [added] if added else []
     state = PriceState(basis="live", oldest=live.fetched_at, newest=live.fetched_at, remarks=tuple(remarks))

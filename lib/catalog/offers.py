@@ -33,6 +33,7 @@ Rule = Literal[
     "subscription",  # an active subscription and credits
     "cloud_account",  # an account at Google Cloud, outside Hugging Face
     "allowlist",  # the vendor admits customers one by one
+    "implausible_price",  # a live list adds it at a price far from that of its silicon elsewhere: shown, never chosen
 ]
 PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 ZeroGpuSizeName = Literal["large", "xlarge"]

@@ -47,7 +47,7 @@ from typing import Protocol
 
 from lib.laws import Law
 from lib.laws.media_tokens import TOWERS
-from lib.precision import WeightFormat
+from lib.precision import WeightFormat, weight_format
 from lib.units import Bytes
 
 LAW = Law(equation="Σ n·(payload + scales) over all tensors", source="tensor layouts of the quantizers named in lib/laws/weights.py")
@@ -80,6 +80,8 @@ class Tensors(Protocol):
     def skipped(self) -> bool: ...
     @property
     def convertible(self) -> bool: ...
+    @property
+    def stored_as(self) -> str: ...
     @property
     def experts(self) -> int: ...
     @property
@@ -136,6 +138,8 @@ def converts(tensor: Tensors, form: WeightFormat, *, stored: bool, mixture: bool
         stored: the checkpoint comes in this format: its own list of skipped modules decides.
         mixture: the model has routed experts.
     """
+    if stored and tensor.stored_as:
+        return len(tensor.shape) > 1 and not tensor.name.endswith("bias")  # the head too, where it is listed
     matrix, expert = tensor.kind == "linear", tensor.kind == "expert" and len(tensor.shape) > 1
     if not (matrix or expert) or (expert and _is_bias(tensor)):
         return False
@@ -185,8 +189,10 @@ def bytes_by_group(
     element = 4 if plain == "fp32" else 2
     for tensor in everything:
         if form.law != "plain" and converts(tensor, form, stored=stored, mixture=mixture):
+            own = weight_format(tensor.stored_as) if stored and tensor.stored_as else form
             stack, rows, columns = _matrices(tensor.shape)
-            yield tensor.count * stack * _MATRIX_BYTES[form.law](rows, columns, form.bits, _group(group or form.group, columns))
+            per_scale = own.group if own is not form else group or form.group
+            yield tensor.count * stack * _MATRIX_BYTES[own.law](rows, columns, own.bits, _group(per_scale, columns))
         elif form.law == "mxfp4" and _is_bias(tensor):
             yield tensor.count * math.prod(tensor.shape) * 4
         elif keeps_fp32:

@@ -33,6 +33,8 @@ from lib.provenance import Caveat, Source
 
 SPECS = "models.jsonl"
 CONFIGS = "model_configs.jsonl.gz"
+COUNTS = "model_counts.json"
+"""Rows of both files, written with them."""
 _START = '{"id":"'
 _ROWS = (("tensors", TensorGroup), ("cache_terms", CacheTerm), ("activations", ActivationFit), ("caveats", Caveat), ("sources", Source))
 
@@ -109,6 +111,17 @@ def from_json(plain: Mapping[str, Any]) -> ModelSpec:
         raise BadCatalog(f"A bundled model cannot be read ({type(error).__name__}). Run scripts/build_models.py again.") from None
 
 
+def _check_count(name: str, rows: int) -> None:
+    """Refuse a file that was cut: `model_counts.json` has the number of its rows.
+
+    Raises:
+        BadCatalog: more or fewer rows came.
+    """
+    stated = json.loads(files("lib.data").joinpath(COUNTS).read_text(encoding="utf-8"))[name]
+    if rows != stated:
+        raise BadCatalog(f"{name} has {rows} rows instead of {stated}: it was cut or changed. Run scripts/build_models.py again.")
+
+
 @cache
 def _lines() -> dict[str, str]:
     """Lines by lower-case id, unparsed."""
@@ -116,6 +129,7 @@ def _lines() -> dict[str, str]:
     lines = [line for line in text.split("\n") if line]
     if not all(line.startswith(_START) for line in lines):
         raise BadCatalog(f"{SPECS} holds a line that does not start with an id. Run scripts/build_models.py again.")
+    _check_count(SPECS, len(lines))
     return {line[len(_START) : line.index('"', len(_START))].lower(): line for line in lines}
 
 
@@ -139,7 +153,11 @@ def find_spec(model_id: str) -> ModelSpec | None:
 @cache
 def _configs() -> dict[str, dict[str, Any]]:
     packed = files("lib.data").joinpath(CONFIGS).read_bytes()
-    records = [json.loads(line) for line in gzip.decompress(packed).decode().split("\n") if line]
+    try:
+        records = [json.loads(line) for line in gzip.decompress(packed).decode().split("\n") if line]
+    except (EOFError, OSError, ValueError):
+        raise BadCatalog(f"{CONFIGS} cannot be unpacked: it was cut or changed. Run scripts/build_models.py again.") from None
+    _check_count(CONFIGS, len(records))
     return {record["hub_id"].lower(): record for record in records}
 
 

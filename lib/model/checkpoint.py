@@ -22,17 +22,20 @@ from fnmatch import translate
 from functools import cache
 from re import _constants as sre  # type: ignore[attr-defined] # the parser that `re` itself uses has no public name
 from re._parser import parse  # type: ignore[import-not-found]
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lib.errors import quote_value
 from lib.laws.weights import is_tied
 from lib.model.spec import ModelSpec, Quantization, StoredTensor
+from lib.precision import weight_format
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _MAX_PATTERNS = 20_000
+_MAX_NAME = 300
 _SKIP_KEYS = ("modules_to_not_convert", "llm_int8_skip_modules", "ignore", "exclude_modules", "ignored_layers", "modules_to_not_quantize")
 Format = tuple[str, int]
 """Name of the format (empty: not known here), weights per scale (0: the format's customary number, -1: a row)."""
@@ -90,11 +93,30 @@ def _read_compressed_tensors(statement: Mapping[str, Any]) -> Format:
     return (name if name in {"fp8-channel", "fp8-tensor", "fp8-block", "int8-channel"} else ""), 0
 
 
+_ALGORITHMS = {
+    "FP8": "fp8-tensor", "NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4", "FP8_PB_WO": "fp8-block", "W4A16_AWQ": "awq-4", "MXFP4": "mxfp4",
+}  # fmt: skip
+"""Formats by ModelOpt's `quant_algo`."""
+_MIXED = "MIXED_PRECISION"
+
+
 def _modelopt(statement: Mapping[str, Any]) -> Format:
-    algorithm = str(statement.get("quant_algo", "")).upper()
-    return {"FP8": "fp8-tensor", "NVFP4": "nvfp4", "FP8_PB_WO": "fp8-block", "W4A16_AWQ": "awq-4", "MXFP4": "mxfp4"}.get(
-        algorithm, ""
-    ), _whole(statement.get("group_size"))
+    return _ALGORITHMS.get(str(statement.get("quant_algo", "")).upper(), ""), _whole(statement.get("group_size"))
+
+
+def _layer_formats(statement: Mapping[str, Any]) -> dict[str, str]:
+    """The format of each listed module where ModelOpt mixed several ("": not known here); empty for every other checkpoint."""
+    listed = statement.get("quantized_layers")
+    if str(statement.get("quant_algo", "")).upper() != _MIXED or not isinstance(listed, Mapping):
+        return {}
+    names = [name for name in listed if isinstance(name, str) and len(name) <= _MAX_NAME][:_MAX_PATTERNS]
+    return {name: _modelopt(listed[name])[0] if isinstance(listed[name], Mapping) else "" for name in names}
+
+
+def _main_format(formats: Iterable[str]) -> str:
+    """The format with the fewest bits, in which most parameters are stored; "" where one of them is not known here."""
+    known = set(formats)
+    return "" if not known or "" in known else min(known, key=lambda name: weight_format(name).effective_bits)
 
 
 def _torchao(statement: Mapping[str, Any]) -> Format:
@@ -157,15 +179,25 @@ def read_quantization(config: Mapping[str, Any], beside: Mapping[str, Any] | Non
         method = "modelopt"
     name = str(method)[:60].lower().replace("intel/", "")
     form, group = _METHODS[name](statement) if name in _METHODS else ("", 0)
+    if layers := _layer_formats(statement):
+        form, group = _main_format(layers.values()), 0
     quantization = Quantization(method=name, format=form, group_size=group, skipped=_patterns(statement))
     if form:
         return quantization, ()
     return quantization, (Caveat("unknown_quantization", {"method": quote_value(name)}),)
 
 
+def read_layer_formats(config: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> Mapping[str, str]:
+    """The format of each module of a checkpoint that mixes several, by the module's published path; empty for every other checkpoint.
+
+    The arguments are those of `read_quantization`. Modules that ModelOpt does not list are not quantized.
+    """
+    statement = _first_statement(config, beside)
+    return {} if statement is None else _layer_formats(statement)
+
+
 Test = Callable[[str], bool]
 _BY_TRANSFORMERS = frozenset({"fp8", "fbgemm_fp8", "mxfp4", "bitsandbytes", "torchao", "eetq", "quanto"})
-_MAX_NAME = 300
 _BY_NUMBER = re.compile(r"\\[0-9uUxN]")
 _MAX_EXPRESSIONS = 500
 _MAX_PATH = 128
@@ -282,10 +314,19 @@ def _literal(names: set[str]) -> Test:
     return test
 
 
-def skip_test(quantization: Quantization | None, model: PreTrainedModel) -> Test:
+def format_test(layers: Mapping[str, str], model: PreTrainedModel) -> Callable[[str], str]:
+    """The format of the module at a path where a checkpoint states one for each (`layers`); "" where it states none."""
+    tests = {
+        form: _literal(_rename(model, tuple(name for name, of in layers.items() if of == form))) for form in sorted(set(layers.values()))
+    }
+    return cache(lambda path: next((form for form, test in tests.items() if test(path)), ""))
+
+
+def skip_test(quantization: Quantization | None, model: PreTrainedModel, layers: Mapping[str, str] = MappingProxyType({})) -> Test:
     """Whether the module at a path is left in its own dtype.
 
-    A method of `transformers` keeps float32 modules too and, without a list, the head and tied weights, as a load would.
+    A method of `transformers` keeps float32 modules too and, without a list, the head and tied weights, as a load would. Where `layers`
+    lists the quantized modules, ModelOpt leaves all others.
     """
     if quantization is None:
         return lambda _path: False
@@ -298,9 +339,14 @@ def skip_test(quantization: Quantization | None, model: PreTrainedModel) -> Test
     names = _rename(model, skipped)
     plain = {n for n in names if not n.startswith("re:") and not set(n) & set("*?[")}
     patterns, literal = _expressions(sorted(names - plain)), _literal(plain)
+    listed = _literal(_rename(model, tuple(layers))) if layers and quantization.method == "modelopt" else None
 
     def test(path: str) -> bool:
-        return literal(path) or (len(path) <= _MAX_PATH and any(p.match(path) is not None for p in patterns))
+        return (
+            (listed is not None and not listed(path))
+            or literal(path)
+            or (len(path) <= _MAX_PATH and any(p.match(path) is not None for p in patterns))
+        )
 
     return cache(test)
 

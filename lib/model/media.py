@@ -48,11 +48,17 @@ _IDEFICS2_PICTURES = 5  # with do_image_splitting: four quarters and the whole
 
 
 def describe_vision(config: Any) -> VisionInput | None:
-    """What a picture is to the model of a `transformers` configuration; None where it takes none or its rule is not known."""
+    """What a picture is to the model of a `transformers` configuration; None where it takes none or its rule is not known.
+
+    Raises:
+        AttributeError, TypeError, ValueError: the configuration leaves out or mistypes what its rule needs.
+    """
     vision = getattr(config, "vision_config", None)
     rules = None if vision is None else _rules(config, vision)
     if rules is None:
         return None
+    if not all(isinstance(value, int) for value in rules[1:-1]):
+        raise TypeError("a number of the picture's rules is not a number")
     tower, windowed, window = _tower(vision)
     kept_layers = tower.layers if config.model_type in _KEEP_EVERY_LAYER else 0
     return VisionInput(rules=rules, tower=tower, windowed_layers=windowed, window=window, kept_layers=kept_layers, cross=_cross(config))

@@ -189,12 +189,15 @@ def path_pattern(path: str) -> str:
     return _NUMBER.sub("*", path)
 
 
-def group_parameters(built: BuiltModel, skipped: Callable[[str], bool] = lambda _path: False) -> tuple[TensorGroup, ...]:
+def group_parameters(
+    built: BuiltModel, skipped: Callable[[str], bool] = lambda _path: False, stored_as: Callable[[str], str] = lambda _path: ""
+) -> tuple[TensorGroup, ...]:
     """The parameters of a model on the meta device, grouped.
 
     Args:
         built: from `lib.model.build.build`, in bfloat16.
         skipped: whether the checkpoint's quantization leaves the module at this path alone.
+        stored_as: the format of the module at this path where the checkpoint states one for each.
     """
     model, config = built.model, text_config(built.config)
     head, table = output_head(model), word_table(model)
@@ -216,6 +219,7 @@ def group_parameters(built: BuiltModel, skipped: Callable[[str], bool] = lambda 
             fp32_in_fp16=in_fp16 and not always,
             skipped=skipped(place.path.rpartition(".")[0]),
             convertible=place.tensor.ndim > 1 and converts(place),
+            stored_as=stored_as(place.path.rpartition(".")[0]),
         )
         counts[group] = counts.get(group, 0) + 1
     return tuple(replace(group, count=count) for group, count in counts.items())

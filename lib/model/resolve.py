@@ -22,13 +22,13 @@ the unit that eager PyTorch launches. Specs and figures are plain values, which 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lib.errors import AdvisorError, BadConfig, UnknownGrowth, UnknownModel, quote_value
-from lib.model.checkpoint import read_quantization, skip_test
+from lib.model.checkpoint import format_test, read_layer_formats, read_quantization, skip_test
 from lib.model.config import check_config
 from lib.model.spec import UNKNOWN_ORIGIN, CacheTerm, Dimensions, ModelSpec, Origin, StoredWeights, count_layer_kinds, parameters_active
 from lib.provenance import Caveat, Source
@@ -37,6 +37,7 @@ from lib.workload import TrainingRequest
 if TYPE_CHECKING:
     from lib.model.build import BuiltModel
 
+Described = TypeVar("Described")
 HEAD_DIM = 128
 KV_HEADS = 8
 LARGEST = 100 * 10**12
@@ -172,9 +173,13 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
     from lib.model.meta_device import describe_sound  # noqa: PLC0415
 
     quantization, quantization_caveats = read_quantization(config, beside)
+    layers = read_layer_formats(config, beside)
     built = build(config)
     try:
-        tensors = parameters.group_parameters(built, skip_test(quantization, built.model))
+        optional = _OptionalParts()
+        vision, sound = optional.describe("vision", describe_vision, built.config), optional.describe("sound", describe_sound, built.config)
+        tests = skip_test(quantization, built.model, layers), format_test(layers, built.model)
+        tensors = parameters.group_parameters(built, *tests)
         sizes = parameters.read_dimensions(built)
         terms, unknown, cache_caveats = _resolve_cache(built)
         executed = f"{built.architecture} of transformers {__version__}, executed on the meta device"
@@ -201,19 +206,35 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
                 *quantization_caveats,
                 *parameters.routing_caveats(built, tensors),
                 *cache_caveats,
+                *optional.caveats,
             ),
             sources=(Source(what="parameters, cache and activations", source=executed, checked=""),),
             buffer_bytes=parameters.count_buffer_bytes(built),
-            vision=describe_vision(built.config),
-            sound=describe_sound(built.config),
+            vision=vision,
+            sound=sound,
             caps_logits=bool(getattr(built.config.get_text_config(), "final_logit_softcapping", None)),
-            picture_pass=None if terms or unknown else run_picture_pass(built),
+            picture_pass=None if terms or unknown or optional.caveats else run_picture_pass(built),
         )
     except AdvisorError:
         raise
     except Exception as error:
         refusal = f"{built.architecture} can be built from this configuration but not be described ({type(error).__name__})"
         raise BadConfig(f"{refusal}. Check its sizes, or give the parameter count instead (such as '7B').") from error
+
+
+class _OptionalParts:
+    """Parts of a model that an answer can do without. One that cannot be described becomes a caveat, not a refusal of the model."""
+
+    def __init__(self) -> None:
+        self.caveats: list[Caveat] = []
+
+    def describe(self, part: str, describe: Callable[[Any], Described | None], config: Any) -> Described | None:
+        """The part, or None where the configuration leaves out what its description needs."""
+        try:
+            return describe(config)
+        except Exception as error:  # noqa: BLE001  a configuration from outside can lack or mistype any field
+            self.caveats.append(Caveat("part_not_described", {"error": type(error).__name__}, variant=part))
+            return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,8 @@ class TensorGroup:
     `fp32`: transformers keeps it in float32 when the model is loaded in half precision; `fp32_in_fp16`: only when that is float16.
     `skipped`: the checkpoint's own quantization leaves it as it is. `convertible`: a quantizer of `transformers` that works while
     loading would replace the module (plain matrices and fused experts, not the head, tied or float32 ones). `stored_bytes`: what the whole
-    group takes in a file whose types differ from tensor to tensor (GGUF), 0 where the format says it.
+    group takes in a file whose types differ from tensor to tensor (GGUF), 0 where the format says it. `stored_as`: its format where
+    the checkpoint mixes formats and states one for each module.
     """
 
     name: str
@@ -47,6 +48,7 @@ class TensorGroup:
     skipped: bool = False
     convertible: bool = False
     stored_bytes: int = 0
+    stored_as: str = ""
 
     @property
     def parameters(self) -> int:

@@ -77,6 +77,8 @@ _MEMORY = {
     "device_runtime": "Memory of compiled programs on this kind of accelerator is not published and not counted.",
     "device_runtime:apple": "On a Mac only the model and its request are counted: Metal's own buffers are not published, and the program "
     "itself lies outside the share of the memory that Metal gives it.",
+    "part_not_described:vision": "The configuration leaves out what is needed to count pictures ({error}), so only text is counted.",
+    "part_not_described:sound": "The configuration leaves out what is needed to count sound ({error}), so only text is counted.",
     "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
     "media_not_counted:images": "A text prompt is counted; pictures need more: state how many (images) and their size.",
     "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",

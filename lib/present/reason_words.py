@@ -94,6 +94,8 @@ _PLATFORM = {
     "{ports_usd_per_hour} an hour, which the month holds where requests come.",
     "cpu_basic_needs_plan": "New Gradio and Docker Spaces on the free CPU are for PRO, Team and Enterprise accounts; with this one "
     "({account}) the platform answers 402.",
+    "implausible_price": "The live list added it at {usd_per_hour} an hour, far from what its hardware costs elsewhere, "
+    "so it is never chosen.",
     "retired": "No longer offered.",
     "retired:since": "No longer offered since {since}.",
     "memory_unknown": "Its memory is not published, so nothing can be promised.",

@@ -305,7 +305,7 @@ def _find_needs(
         return
     catalog = app.catalog()
     for offer in catalog.on([server.hardware.platform]):
-        if offer.id == server.hardware.id or offer.accelerator is None or not offer.usd_per_hour:
+        if offer.id == server.hardware.id or offer.accelerator is None or not offer.usd_per_hour or "implausible_price" in offer.rules:
             continue
         if not budget.left:
             budget.left_out.append(offer.id)

@@ -273,7 +273,7 @@ def _hardware(catalog: Catalog, platforms: Sequence[str]) -> Iterator[tuple[Acce
     """Silicon, cards, usable bytes of one, and the offer (None for a card of one's own); no ZeroGPU, which ends calls after minutes."""
     for offer in catalog.on([name for name in platforms if name not in {OWN, "zerogpu"}]):
         capacity = usable_memory(offer)
-        if offer.silicon is not None and offer.silicon.kind == "gpu" and capacity is not None:
+        if offer.silicon is not None and offer.silicon.kind == "gpu" and capacity is not None and "implausible_price" not in offer.rules:
             yield offer.silicon, offer.accelerator_count, capacity, offer
     for card in catalog.accelerators.values() if OWN in platforms else ():
         if card.kind == "gpu" and card.memory_usable is not None:

@@ -17,10 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prices_stand_in import JOBS, SPACES, PricesStandIn, Reply, as_listed, row
 
+from lib.advisor.recommend import recommend
 from lib.catalog import Catalog, load
 from lib.catalog.live_prices import LiveList, apply_live_prices
 from lib.errors import BadArgument, HubGarbage, HubUnreachable, RateLimited, UnknownHardware
 from lib.hub.prices import PriceFeed, hourly_price
+from lib.model import bundled
+from lib.speed.training import rank_hardware
+from lib.workload import TrainingRequest, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,6 +103,32 @@ def test_a_new_flavor_that_is_understood_is_added(hub: PricesStandIn) -> None:
     assert (offer.platform, offer.accelerator, offer.accelerator_count) == ("spaces", "H200-SXM", 2)
     assert (offer.usd_per_hour, offer.vcpu, offer.ram_bytes) == (Decimal("9.90"), 46, 512 * 2**30)
     assert any("'h200x2'" in remark for remark in catalog.prices["spaces"].remarks)
+
+
+def test_a_new_flavor_at_an_implausible_price_is_listed_and_never_chosen(hub: PricesStandIn) -> None:
+    """Eight H200 for next to nothing were the pick for DeepSeek-V3; a processor for a hundredth of its price is no pick either."""
+    hub.lists(
+        SPACES,
+        [
+            *as_listed("spaces"),
+            row("h200x8-gift", "0.0006", accelerator=("H200", 8, 1128), cpu="192 vCPU", ram="1800 GB"),
+            row("cpu-gift", "0.0001", cpu="64 vCPU", ram="512 GB"),
+        ],
+    )
+    hub.lists(JOBS, as_listed("jobs"))
+    _, catalog = refresh_feed(hub)
+    for key in ("h200x8-gift", "cpu-gift"):
+        offer = catalog.resolve_offer(key)
+        assert (offer.price_verified, "implausible_price" in offer.rules) == (False, True)
+        assert any(f"'{key}'" in remark and "never chosen" in remark for remark in catalog.prices["spaces"].remarks)
+    large, small = bundled.find_spec("deepseek-ai/DeepSeek-V3"), bundled.find_spec("Qwen/Qwen3-8B")
+    assert large is not None
+    assert small is not None
+    found = recommend(large, Workload(platforms=("all",)), catalog)
+    assert "h200x8-gift" not in {entry.offer.id for entry in found.ranked}
+    assert {"implausible_price"} <= {one.code for r in found.rejected if r.offer.id == "h200x8-gift" for one in (r.reason, *r.also)}
+    options = rank_hardware(small, TrainingRequest(), catalog, ["spaces"], total_tokens=10**6)
+    assert "h200x8-gift" not in {option.hardware for option in options}
 
 
 def test_new_flavors_that_are_not_understood_are_told_and_left_out(hub: PricesStandIn) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from model_facts import config, facts, list_counted_ids, published_totals
 
 from lib.errors import BadCatalog
 from lib.memory import estimate_memory
+from lib.memory.components import count_weight_bytes
 from lib.model import bundled
 from lib.units import GIB
 from lib.workload import MemoryRequest
@@ -105,3 +108,55 @@ def test_listing_and_one_answer_import_no_torch() -> None:
 def test_an_answer_is_remembered() -> None:
     """The second look-up returns the very object of the first."""
     assert bundled.find_spec("google/gemma-3-27b-it") is bundled.find_spec("google/gemma-3-27b-it")
+
+
+@pytest.mark.parametrize(
+    ("name", "gib"),
+    [
+        ("nvidia/Qwen3.6-35B-A3B-NVFP4", 20.23),
+        ("nvidia/Qwen3.6-27B-NVFP4", 19.62),
+        ("nvidia/DeepSeek-V4-Flash-NVFP4", 158.74),
+        ("nvidia/DeepSeek-V4-Pro-NVFP4", 858.32),
+    ],
+)
+def test_mixed_precision_is_counted_module_by_module(name: str, gib: float) -> None:
+    """ModelOpt's `quantized_layers`; counted in 16 bits or FP8 as a whole they took 65.4, 51.0, 272 and 1,500 GiB.
+
+    Qwen3.6-27B by hand, in GiB: MLP 64 × 3 × 5120 × 17408 and the head 248320 × 5120 at 4.5 bits 9.63 (18.38e9 weights), attention in FP8
+    6.48 (6.96e9), the table of words 2.37 and the picture tower 0.86 in 16 bits, small rest 0.2.
+    """
+    spec = bundled.find_spec(name)
+    assert spec is not None
+    assert spec.stored.quantization is not None
+    assert spec.stored.quantization.format == "nvfp4"
+    weights = count_weight_bytes(spec, "nvfp4", "bf16", keeps_fp32=False)
+    assert weights.total / GIB == pytest.approx(gib, abs=0.01)
+
+
+def test_a_model_with_the_sizes_of_another_has_its_own_context() -> None:
+    """Longest contexts of the published configurations."""
+    limits = {
+        "meta-llama/Llama-2-13b-hf": 4096, "meta-llama/Llama-2-70b-chat-hf": 4096, "lmsys/vicuna-13b-v1.5": 4096,
+        "Qwen/Qwen2.5-1.5B-Instruct": 32_768, "Qwen/Qwen2.5-72B-Instruct": 32_768, "Qwen/Qwen2.5-7B": 131_072,
+    }  # fmt: skip
+    for name, limit in limits.items():
+        spec = bundled.find_spec(name)
+        assert spec is not None
+        assert (spec.context_limit, (bundled.find_config(name) or {})["max_position_embeddings"]) == (limit, limit)
+
+
+def test_bundled_rows_that_are_cut_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the rows are valid rows: the number of rows is kept beside them."""
+    read = Path.read_text
+
+    def read_half(path: Path, *args: Any, **named: Any) -> str:
+        text = read(path, *args, **named)
+        return text[: text.index("\n", len(text) // 2) + 1] if path.name == bundled.SPECS else text
+
+    monkeypatch.setattr(Path, "read_text", read_half)
+    bundled._lines.cache_clear()
+    try:
+        with pytest.raises(BadCatalog, match=r"models.jsonl has .* rows instead of"):
+            bundled.find_spec("Qwen/Qwen3-8B")
+    finally:
+        bundled._lines.cache_clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 from typing import Any
 
@@ -10,8 +11,10 @@ import transformers
 from torch import Tensor, bfloat16, device, long, no_grad, zeros
 from torch.utils.flop_counter import FlopCounterMode
 
+from lib.errors import InvalidInput
 from lib.memory import estimate_memory
 from lib.memory.resolve import resolve_media
+from lib.model import bundled
 from lib.model.allocations import GpuKernels, StorageRecorder
 from lib.model.build import build
 from lib.model.meta_device import Lengths, MetaRun
@@ -108,3 +111,34 @@ def test_a_model_of_pictures_and_texts_is_run_with_both() -> None:
     assert of is not None
     assert of.positions == 7**2 + 1
     assert of.flop + of.attention_flop == counter.get_total_flops()
+
+
+def _refusal(config: dict[str, Any]) -> str:
+    """The sentence with which a configuration is refused; "" for one that is answered."""
+    try:
+        resolve_config(config)
+    except InvalidInput as refused:
+        return str(refused)
+    return ""
+
+
+@pytest.mark.parametrize("name", ["google/gemma-4-E2B-it", "llava-hf/llava-1.5-7b-hf"])
+def test_a_missing_optional_key_is_a_caveat(name: str) -> None:
+    """Keys of the picture's and the sound's part left out, one at a time: an answer, or a refusal that names no internal failure."""
+    config = bundled.find_config(name) or {}
+    parts = [(part, key) for part in ("vision_config", "audio_config") for key in sorted(config.get(part) or {})]
+    places = [*(("", key) for key in config if "vision" in key or "image" in key or "audio" in key), *parts]
+    for part, key in places[:: max(1, len(places) // 6)]:
+        cut = copy.deepcopy(config)
+        del (cut[part] if part else cut)[key]
+        assert "not be described" not in _refusal(cut), (part, key)
+
+
+@pytest.mark.parametrize("value", [None, "many"])
+def test_gemma_4_without_the_tokens_of_a_picture_is_answered(value: object) -> None:
+    """The rules of pictures cannot be read, which refused the whole model before."""
+    config = dict(bundled.find_config("google/gemma-4-E2B-it") or {})
+    spec = resolve_config(config | {"vision_soft_tokens_per_image": value})
+    assert spec.vision is None
+    assert [(caveat.code, caveat.variant) for caveat in spec.caveats] == [("part_not_described", "vision")]
+    assert spec.parameters_total > 10**9
