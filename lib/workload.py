@@ -239,7 +239,7 @@ class Workload:
 
     `context_tokens` is the longest request, `prompt_tokens` and `output_tokens` the usual one (0: `prompt_and_output_tokens` of the
     context). `engine` and `sdk` are names of `ENGINES` and `SDKS`, or "auto". `account` hosts, `visitor_account` is what visitors have
-    (`visitors_plan`).
+    (`visitors_plan`), and `visitors_per_day` how many share the day's requests (0: not stated).
     """
 
     task: str = "auto"
@@ -259,5 +259,6 @@ class Workload:
     engine: Engine | Literal["auto"] = "auto"
     sdk: Sdk | Literal["auto"] = "auto"
     visitor_account: VisitorAccount = "auto"
+    visitors_per_day: int = 0
     pictures: PipelineRequest = AS_THE_PIPELINE
     media: MediaRequest = TEXT_ONLY

@@ -340,6 +340,7 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
         requests_per_day=Decimal(workload.requests_per_day) if workload.hours_per_day else Decimal(0),
         account=workload.account,
         visitor_account=workload.visitor_account,
+        visitors_per_day=workload.visitors_per_day,
         concurrency=workload.concurrency if predicted is None else predicted.request.concurrency,
         prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.request.prompt_tokens,
         output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,

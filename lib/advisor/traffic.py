@@ -7,10 +7,10 @@ With a static batch the requests at the same time are those that were stated. A 
 of them stays quick enough, and fewer where it does not: the load that takes the fewest machines. ZeroGPU is judged by its quota instead.
 
 ZeroGPU: who may host, and whether the visitors' daily quota carries the traffic. Quota belongs to the visitor and is counted in GPU
-seconds a day (`lib.laws.price`), by the plan of the visitors, or else of the host. How many visitors share a day's requests is not
-known, so the fewest that could carry them are judged: a visitor waits for one call before the next, so that there are at least as many as
-requests at the same time. Every call has a slice of its own. The seconds of a request are predicted; for pipelines without a prediction
-they are the published ones of a common pipeline.
+seconds a day (`lib.laws.price`), by the plan of the visitors, or else of the host. Where the visitors of a day are stated, their quota has
+to carry the requests. Where they are not, the answer names how many it takes. Above a ceiling of GPU time a day (`MOST_GPU_S_PER_DAY`)
+calls would queue, and paid hardware is advised. Every call has a slice of its own. The seconds of a request are predicted; for pipelines
+without a prediction they are the published ones of a common pipeline.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from lib.catalog.offers import Hardware
 from lib.catalog.rules import ZeroGpuRules
 from lib.catalog.silicon import OWN
 from lib.cost.usage import (
+    LEAST_CALLS_PER_VISITOR,
     LIGHT_TRAFFIC_VISITORS,
     LOADS,
-    MOST_VISITORS_BY_RUNS,
+    MOST_GPU_S_PER_DAY,
     most_requests,
     reservation_values,
     to_decimal,
@@ -203,18 +204,25 @@ def judge_quota(offer: Hardware, rules: ZeroGpuRules, workload: Workload, second
     }
     if seconds is None:
         return Reason("zerogpu_quota_unknown", values), True
-    each = quota_seconds(seconds=to_decimal(seconds), **factors)
-    runs = rules.runs_per_day_reported.get(plan)
-    calls = calls_per_day(daily_quota_s=daily, call_quota_s=each) if each > 0 else workload.requests_per_day
-    heavy = calls == 0 or workload.requests_per_day > most_requests(calls, None)
-    carried = not heavy and workload.requests_per_day <= most_requests(calls, runs)
-    variant, most = "", LIGHT_TRAFFIC_VISITORS
-    if runs is not None and runs < calls and not heavy:
-        calls, variant, most = runs, "runs", MOST_VISITORS_BY_RUNS
-    visitors = visitors_needed(calls=workload.requests_per_day, calls_per_visitor=calls)
-    values |= {"request_quota_s": float(each), "requests_per_visitor": calls, "visitors": visitors, "most_visitors": most}
-    if not carried:
+    gpu_s, visitors = to_decimal(seconds), workload.visitors_per_day
+    each, runs = quota_seconds(seconds=gpu_s, **factors), rules.runs_per_day_reported.get(plan)
+    by_quota = calls_per_day(daily_quota_s=daily, call_quota_s=each) if each > 0 else workload.requests_per_day
+    calls = by_quota if runs is None else min(by_quota, runs)
+    values |= {
+        "request_quota_s": float(each),
+        "requests_per_visitor": calls,
+        "visitors": visitors_needed(calls=workload.requests_per_day, calls_per_visitor=calls),
+        "visitors_per_day": visitors,
+        "gpu_s": float(gpu_s * workload.requests_per_day),
+        "most_gpu_s": MOST_GPU_S_PER_DAY,
+    }
+    variant = "stated" if visitors else "runs" if calls < by_quota else ""
+    if calls == 0 or (visitors and workload.requests_per_day > calls * visitors):
         return Reason("quota_too_small", values, variant=variant), False
+    if not visitors and calls < LEAST_CALLS_PER_VISITOR and workload.requests_per_day > calls * LIGHT_TRAFFIC_VISITORS:
+        return Reason("quota_too_small", values | {"least": LEAST_CALLS_PER_VISITOR}, variant="few"), False
+    if each > 0 and workload.requests_per_day > most_requests(calls, gpu_s, visitors):
+        return Reason("zerogpu_busy", values), False
     if workload.concurrency > LIGHT_TRAFFIC_VISITORS:
         return Reason("zerogpu_crowd", {"concurrency": workload.concurrency, "most_visitors": LIGHT_TRAFFIC_VISITORS}), False
     return Reason("zerogpu_quota", values, variant=variant), True

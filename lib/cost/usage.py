@@ -29,20 +29,32 @@ from lib.speed import SpeedEstimate
 from lib.workload import Account, VisitorAccount, visitors_plan
 
 LIGHT_TRAFFIC_VISITORS = 10
-"""ZeroGPU is for demos: traffic that needs the whole daily quota of more visitors than this wants hardware of its own. A judgement."""
+"""Visitors who count as light traffic on ZeroGPU: so many may wait for a GPU at the same time, or spend their whole quota. A judgement."""
 
-MOST_VISITORS_BY_RUNS = 20
-"""The same where runs that users report are the limit, not the quota: visitors who spend little of it, of a figure that is less sure."""
+MOST_GPU_S_PER_DAY = 6 * 3600
+"""GPU time a day up to which a ZeroGPU Space is advised: a quarter of one GPU. Calls of one Space that come at random then wait for a third
+of a call on average (M/M/1: 0.25 / 0.75). How many GPUs serve one Space at a time is not published. A judgement."""
+
+LEAST_CALLS_PER_VISITOR = 8
+"""Calls a day that a visitor's quota has to allow for more than light traffic, where the visitors are not stated: the runs a day that users
+report of free accounts (`runs_per_day_reported`). A judgement."""
 
 
-def most_requests(calls: int, runs: int | None) -> int:
-    """Requests a day that visitors of a ZeroGPU Space are judged to carry: `calls` and `runs` a day of one, by quota and as reported.
+def most_requests(calls_per_visitor: int, seconds: Decimal, visitors_per_day: int) -> int:
+    """Requests a day that a ZeroGPU Space is advised for: by the quota of the stated visitors, and by GPU time.
 
-    >>> most_requests(27, 8), most_requests(10, 8), most_requests(200, None)
-    (160, 100, 2000)
+    Args:
+        calls_per_visitor: calls a day of one visitor, within the quota and the reported runs.
+        seconds: GPU time of a request.
+        visitors_per_day: visitors who share the requests; 0 if not stated: as many as it takes, where each one's calls are enough.
+
+    >>> most_requests(8, Decimal(16), 50), most_requests(8, Decimal(16), 0), most_requests(0, Decimal(16), 0)
+    (400, 1350, 0)
     """
-    by_quota = LIGHT_TRAFFIC_VISITORS * calls
-    return by_quota if runs is None or runs >= calls else min(by_quota, MOST_VISITORS_BY_RUNS * runs)
+    by_time = int(MOST_GPU_S_PER_DAY / seconds)
+    if not visitors_per_day and calls_per_visitor >= LEAST_CALLS_PER_VISITOR:
+        return by_time
+    return min(calls_per_visitor * (visitors_per_day or LIGHT_TRAFFIC_VISITORS), by_time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +62,7 @@ class ZeroGpuUse:
     """What the visitors of a ZeroGPU Space spend of their quota.
 
     `requests_in_quota` is how many requests a day one visitor of this account makes without paying, `visitors` the fewest who together
-    make the day's requests so (0 when a single request exceeds the quota), `most_requests` what all visitors are judged to make.
+    make the day's requests so (0 when a single request exceeds the quota), `most_requests` what the Space is advised for (`most_requests`).
     `usd_per_request_beyond` is what such a visitor pays for each
     further request, `None` where the account cannot; `usd_per_month_alone` what one visitor who makes all of them pays.
     """
@@ -111,6 +123,7 @@ class Usage:
     seats: int = 1
     account: Account = "free"
     visitor_account: VisitorAccount = "auto"
+    visitors_per_day: int = 0
     prompt_tokens: int = 512
     output_tokens: int = 256
     concurrency: int = 1
@@ -199,8 +212,7 @@ def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed:
         seconds = Decimal(rules.default_duration_s)
     each = quota_seconds(seconds=seconds, duration_factor=size.duration_factor, multiplier=size.quota_multiplier)
     daily = rules.daily_quota_s[plan]
-    by_quota, runs = calls_per_day(daily_quota_s=daily, call_quota_s=each), rules.runs_per_day_reported.get(plan)
-    carried = calls_per_day(daily_quota_s=daily, call_quota_s=each, runs=runs)
+    carried = calls_per_day(daily_quota_s=daily, call_quota_s=each, runs=rules.runs_per_day_reported.get(plan))
     pays = plan in rules.overquota_accounts
     price = rules.overquota_usd_per_gpu_hour
     alone = beyond_quota(quota_s=usage.requests_per_day * each - daily, usd_per_gpu_hour=price) * usage.days_per_month
@@ -211,7 +223,7 @@ def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed:
         daily_quota_s=daily,
         requests_in_quota=carried,
         visitors=visitors_needed(calls=usage.requests_per_day, calls_per_visitor=carried),
-        most_requests=most_requests(by_quota, runs),
+        most_requests=most_requests(carried, seconds, usage.visitors_per_day),
         usd_per_request_beyond=beyond_quota(quota_s=each, usd_per_gpu_hour=price) if pays else None,
         usd_per_month_alone=alone if pays else None,
     )

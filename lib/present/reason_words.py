@@ -113,10 +113,13 @@ ZEROGPU_RESERVATION = (
 _ZEROGPU = {
     "zerogpu_gradio_only": "ZeroGPU takes Gradio Spaces only; this one is built with {sdk}.",
     "zerogpu_needs_account": "Hosting on ZeroGPU needs an account; a free one may host {free_spaces} such Spaces.",
-    "zerogpu_quota": "Visitors spend their own quota ({account}: {quota_s} a day), about {request_quota_s} a request: "
-    "{requests_per_visitor} a day each, so {requests_per_day} requests a day take at least {visitors} visitors.",
-    "zerogpu_quota:runs": "Visitors spend their own quota ({account}: {quota_s} a day), about {request_quota_s} a request, and have "
-    "{requests_per_visitor} runs a day by what users report. So {requests_per_day} requests a day take at least {visitors} visitors.",
+    "zerogpu_quota": "Works if the {requests_per_day} requests a day come from {visitors} or more visitors: each has a quota of {quota_s} "
+    "a day ({account}), and a request takes about {request_quota_s} of it.",
+    "zerogpu_quota:runs": "Works if the {requests_per_day} requests a day come from {visitors} or more visitors: each gets about "
+    "{requests_per_visitor} runs a day (reported by users, not documented; {account}: {quota_s} of quota, about {request_quota_s} a "
+    "request).",
+    "zerogpu_quota:stated": "Your {visitors_per_day} visitors a day can make {requests_per_visitor} requests each, so their quota carries "
+    "{requests_per_day} requests ({account}: {quota_s} a day, about {request_quota_s} a request).",
     "zerogpu_quota_unknown": "Visitors spend their own quota ({account}: {quota_s} a day); the time of a request is not known.",
     "zerogpu_crowd": "{concurrency} concurrent requests are at least as many visitors, each waiting for a slice of the shared GPUs. Up to "
     "{most_visitors} count as light traffic here.",
@@ -127,10 +130,12 @@ _ZEROGPU = {
     "zerogpu_visitors_own_plan": "Visitors are counted as {account} accounts, as nothing else was stated. Those of a public Space mostly "
     "have a free account ({free_s} a day) or none ({anonymous_s} a day).",
     "zerogpu_no_quota_used": "A Space that never calls the GPU uses none of its visitors' quota.",
-    "quota_too_small": "{requests_per_day} requests a day, about {request_quota_s} of quota each, use up that of {visitors} visitors "
-    "({quota_s} a day, {account} account). Up to {most_visitors} counts as light traffic here.",
-    "quota_too_small:runs": "{requests_per_day} requests a day need at least {visitors} visitors: users report {requests_per_visitor} runs "
-    "a day for a visitor ({account}; not documented). Up to {most_visitors} counts as light traffic here.",
+    "quota_too_small:stated": "{requests_per_day} requests a day need {visitors} visitors, and you state {visitors_per_day}: each can "
+    "make {requests_per_visitor} a day ({account}: {quota_s} of quota, about {request_quota_s} a request).",
+    "quota_too_small:few": "A visitor could make only {requests_per_visitor} requests a day ({account}: {quota_s} of quota, about "
+    "{request_quota_s} a request), so {visitors} visitors would have to spend all of it.",
+    "zerogpu_busy": "{requests_per_day} requests take {gpu_s} of GPU time a day. Above {most_gpu_s} calls would wait in the queue of the "
+    "shared GPUs.",
     "quota_too_small:one": "One request takes about {request_quota_s} of quota; a visitor has {quota_s} a day ({account} account).",
     "zerogpu_xlarge": "Declare size={size}: a whole card, at {multiplier} times the quota.",
     "zerogpu_declare_size": "Declare size={size}: weights above {limit_bytes} otherwise make calls xlarge, at twice the quota.",

@@ -364,6 +364,11 @@ GpuLayers = Annotated[
 ]
 Concurrency = Annotated[int, whole_number(1, MAX_CONCURRENCY)]
 RequestsPerDay = Annotated[int, whole_number(0, MAX_REQUESTS_PER_DAY)]
+VisitorsPerDay = Annotated[
+    int,
+    whole_number(0, MAX_REQUESTS_PER_DAY),
+    Field(description="visitors who share the day's requests and bring a ZeroGPU quota each; 0 if not stated"),
+]
 HoursPerDay = Annotated[Decimal, decimal_number(0, 24)]
 DaysPerMonth = Annotated[Decimal, decimal_number(0, 31)]
 UsdPerMonth = Annotated[Decimal, decimal_number(0, MAX_USD_PER_MONTH)]

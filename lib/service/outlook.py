@@ -152,6 +152,7 @@ def _usage(arguments: OutlookArguments, judged: Recommendation, catalog: Catalog
         storage_gb=read_storage(arguments.storage_gb, catalog.rules.storage),
         account=arguments.account,
         visitor_account=arguments.visitor_account,
+        visitors_per_day=arguments.visitors_per_day,
         prompt_tokens=judged.usual.prompt_tokens,
         output_tokens=judged.usual.output_tokens,
         concurrency=arguments.concurrency,

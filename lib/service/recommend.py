@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from cachetools import LRUCache, cached
 
@@ -59,6 +59,7 @@ from lib.service.arguments import (
     TokensPerSecond,
     UsdPerMonth,
     VisitorAccount,
+    VisitorsPerDay,
     argument,
     whole_number,
 )
@@ -72,7 +73,11 @@ MAX_ENTRIES = 10_000
 class WorkloadArguments(MediaArguments):
     """What a Space has to do: the arguments that `/recommend` and `/right_size` share."""
 
-    behind = (("offload", "guidance"), ("visitor_account", "audio_seconds"))
+    behind: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("offload", "guidance"),
+        ("visitor_account", "audio_seconds"),
+        ("visitors_per_day", "visitor_account"),
+    )
 
     task: Task = "auto"
     context_tokens: Tokens = argument(4096, "tokens per request, prompt and answer together")
@@ -92,6 +97,7 @@ class WorkloadArguments(MediaArguments):
     sdk: AnySdk = argument("auto", "what the Space is built with: gradio, docker, or auto for either")
     offload: Offload = "none"
     visitor_account: VisitorAccount = "auto"
+    visitors_per_day: VisitorsPerDay = 0
 
     @property
     def workload(self) -> Workload:
@@ -113,6 +119,8 @@ class OwnArguments(Arguments):
 
 class RecommendArguments(WorkloadArguments, ListArguments, OwnArguments):
     """Arguments of `/recommend`."""
+
+    behind: ClassVar[tuple[tuple[str, str], ...]] = (*WorkloadArguments.behind, ("visitors_per_day", "own_hardware"))
 
     model: Model
 

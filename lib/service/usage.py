@@ -31,6 +31,7 @@ from lib.service.arguments import (
     Tokens,
     TokensOrNone,
     VisitorAccount,
+    VisitorsPerDay,
     check_decimal,
     decimal_number,
     look_up_later,
@@ -71,6 +72,7 @@ class UsageArguments(TrafficArguments):
     account: Account = "free"
     concurrency: Concurrency = 1
     visitor_account: VisitorAccount = "auto"
+    visitors_per_day: VisitorsPerDay = 0
 
 
 def state_price(provider: str, usd_per_million_input: Decimal, usd_per_million_output: Decimal) -> TokenPrice | None:
@@ -135,6 +137,7 @@ def usage_of(arguments: UsageArguments, prices: StoragePrices) -> Usage:
         storage_gb=read_storage(arguments.storage_gb, prices),
         account=arguments.account,
         visitor_account=arguments.visitor_account,
+        visitors_per_day=arguments.visitors_per_day,
         concurrency=arguments.concurrency,
     )
 

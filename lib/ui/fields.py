@@ -173,6 +173,7 @@ WORKLOAD: tuple[Field, ...] = (
     Field(argument="output_tokens", name="answer", default=0, low=0, high=LONGEST_CONTEXT, label="Output tokens"),
     Field(argument="concurrency", name="concurrency", default=1, low=1, high=MOST_AT_ONCE, label="Concurrent requests"),
     Field(argument="requests_per_day", name="requests", default=100, low=0, high=1_000_000_000, label="Requests a day"),
+    Field(argument="visitors_per_day", name="daily_visitors", default=0, low=0, high=1_000_000_000, label="Visitors a day"),
     Field(argument="hours_per_day", name="hours", default=24.0, low=1, high=24, label="Hours a day"),
     Field(argument="precision", name="precision", default="auto", choices=tuple(precisions.NAMES), label="Precision"),
     Field(argument="engine", name="engine", default=AUTO, choices=(AUTO, *ENGINES), label="Engine"),

@@ -78,7 +78,9 @@ def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
             with gr.Column(elem_classes="length") as column:
                 q[name] = number(name, "0: automatic")
             length_columns.append(column)
-        q |= {name: number(name) for name in ("concurrency", "requests", "hours")}
+        q |= {name: number(name) for name in ("concurrency", "requests")}
+        q["daily_visitors"] = number("daily_visitors", "0: not stated")
+        q["hours"] = number("hours")
         q["precision"] = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision", min_width=120, elem_id="q-precision")
         q["engine"] = gr.Dropdown(list(ask.ENGINE_WORDS), value="auto", label="Engine", min_width=120, elem_id="q-engine")
         q["account"] = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", min_width=120, elem_id="q-account")

@@ -87,10 +87,10 @@ LLM = (
         "34B",
         decoder(34e9, layers=60, heads=56),
         "a100-large",
-        ZERO,
+        "zero-a10g-xlarge",
         "l4x1",
-        "half a card computes fp8 and holds it in 33 GiB for nothing; in 16 bits the whole card takes more quota than ten free visitors "
-        "have; rented, as 30B",
+        "the whole card holds it in 16 bits for nothing, and a visitor's quota allows the eight runs a day that users report; rented, "
+        "as 30B",
     ),
     row(
         "70B",

@@ -13,7 +13,7 @@ from lib.advisor import Entry, Recommendation, Rejection, recommend
 from lib.advisor.candidates import engines_on, family_of, list_candidates, task_of
 from lib.catalog import Catalog, load
 from lib.catalog.offers import Offer
-from lib.cost.usage import LIGHT_TRAFFIC_VISITORS, MOST_VISITORS_BY_RUNS
+from lib.cost.usage import LIGHT_TRAFFIC_VISITORS
 from lib.engines import ENGINES
 from lib.memory import usable_memory
 from lib.model import bundled
@@ -75,6 +75,7 @@ def remove(reason: Reason, offer: Offer, workload: Workload, catalog: Catalog) -
         "zerogpu_needs_account": lambda: (offer.model_copy(update={"rules": offer.rules - {"hosting_limit"}}), workload, catalog),
         "zerogpu_gradio_only": lambda: (offer, replace(workload, sdk="gradio"), catalog),
         "quota_too_small": lambda: (offer, workload, plenty),
+        "zerogpu_busy": lambda: (offer, replace(workload, requests_per_day=1), catalog),
         "zerogpu_crowd": lambda: (offer, replace(workload, concurrency=LIGHT_TRAFFIC_VISITORS), catalog),
         "traffic_exceeds": lambda: (offer, replace(workload, requests_per_day=int(reason.values["served"]), concurrency=1), catalog),
     }
@@ -107,13 +108,14 @@ def test_an_obstacle_removed_makes_it_pass(name: str, offer: Offer, workload: Wo
 
 
 NEWLY_JUDGED = {
-    "too_small": frozenset({"too_slow", "first_token_late", "cpu_too_slow", "cpu_speed_unknown", "quota_too_small", "zerogpu_crowd",
+    "too_small": frozenset({"too_slow", "first_token_late", "cpu_too_slow", "cpu_speed_unknown", "quota_too_small", "zerogpu_busy", "zerogpu_crowd",
                             "traffic_exceeds", "disk_too_small", "over_budget"}),
-    "disk_too_small": frozenset({"too_slow", "first_token_late", "cpu_too_slow", "cpu_speed_unknown", "quota_too_small", "zerogpu_crowd",
+    "disk_too_small": frozenset({"too_slow", "first_token_late", "cpu_too_slow", "cpu_speed_unknown", "quota_too_small", "zerogpu_busy", "zerogpu_crowd",
                                  "traffic_exceeds", "over_budget"}),
     "too_slow": frozenset({"over_budget", "first_token_late", "below_reading"}),
     "first_token_late": frozenset({"over_budget", "too_slow"}),
-    "quota_too_small": frozenset({"zerogpu_crowd"}),
+    "quota_too_small": frozenset({"zerogpu_busy", "zerogpu_crowd"}),
+    "zerogpu_busy": frozenset({"zerogpu_crowd"}),
 }  # fmt: skip
 """What cannot be known before something is removed: the speed of what does not fit, the crowd where no call is carried,
 the machines that it takes when fewer of them may be quick enough."""
@@ -254,4 +256,6 @@ def check_use(reason: Reason, entry: Entry, workload: Workload) -> None:
             assert workload.hours_per_day < 24
         case "zerogpu_quota":
             visitors = -(-workload.requests_per_day // int(values["requests_per_visitor"]))
-            assert values["visitors"] == visitors <= (MOST_VISITORS_BY_RUNS if reason.variant else LIGHT_TRAFFIC_VISITORS)
+            assert values["visitors"] == visitors
+            assert reason.variant != "stated" or visitors <= values["visitors_per_day"]
+            assert values["gpu_s"] <= values["most_gpu_s"]

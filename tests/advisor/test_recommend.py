@@ -213,25 +213,27 @@ def test_quota_seconds_of_a_request() -> None:
 
 
 def test_heavy_traffic_outgrows_the_quota() -> None:
-    """100 000 requests of at least a second each need hundreds of free visitors a day: hardware of its own is picked."""
+    """100 000 requests take more than six hours of GPU time a day: hardware of its own is picked, however many visitors share them."""
     found = answer(SMALL, requests_per_day=100_000)
-    assert why_not(found, "zero-a10g").code == "quota_too_small"
+    assert why_not(found, "zero-a10g").code == "zerogpu_busy"
+    assert why_not(answer(SMALL, requests_per_day=100_000, visitors_per_day=10**6), "zero-a10g").code == "zerogpu_busy"
     assert found.pick is not None
     assert found.pick.offer.platform == "spaces"
 
 
 def test_quota_by_account() -> None:
-    """1000 requests to an 8B model outgrow free accounts (300 s a day) and not PRO ones (2400 s)."""
-    assert why_not(answer(requests_per_day=1000), "zero-a10g").code == "quota_too_small"
-    assert entry(answer(requests_per_day=1000, account="pro"), "zero-a10g").verdict == "comfortable"
+    """1000 requests of 20 visitors outgrow free accounts (300 s and 8 runs a day) and not PRO ones (2400 s)."""
+    assert why_not(answer(requests_per_day=1000, visitors_per_day=20), "zero-a10g").code == "quota_too_small"
+    assert entry(answer(requests_per_day=1000, visitors_per_day=20, account="pro"), "zero-a10g").verdict == "comfortable"
 
 
 def test_reported_runs_bound_the_visitors() -> None:
-    """Free: users report 8 runs a day, so that 100 requests take ⌈12.5⌉ = 13 visitors however short they are, and 161 more than 20."""
+    """Free: users report 8 runs a day, so that 100 requests take ⌈12.5⌉ = 13 visitors however short they are, and 161 take 21."""
     quota = next(r for r in entry(answer(SMALL, requests_per_day=100), "zero-a10g").reasons if r.code == "zerogpu_quota")
     assert (quota.variant, quota.values["requests_per_visitor"], quota.values["visitors"]) == ("runs", 8, 13)
-    refused = why_not(answer(SMALL, requests_per_day=161), "zero-a10g")
-    assert (refused.code, refused.variant, refused.values["visitors"]) == ("quota_too_small", "runs", 21)
+    refused = why_not(answer(SMALL, requests_per_day=161, visitors_per_day=20), "zero-a10g")
+    assert (refused.code, refused.variant, refused.values["visitors"]) == ("quota_too_small", "stated", 21)
+    assert entry(answer(SMALL, requests_per_day=161, visitors_per_day=21), "zero-a10g").verdict == "comfortable"
     assert "zerogpu_visitors_own_plan" in codes(entry(answer(SMALL, account="pro"), "zero-a10g"))
 
 
@@ -248,7 +250,7 @@ def test_visitors_have_a_plan_of_their_own() -> None:
     assert quota(visitor_account="pro") == ("pro", 2400, False)
     hosts = codes(entry(answer(SMALL, visitor_account="pro"), "zero-a10g"))
     assert "zerogpu_hosting" in hosts  # the host is still a free account
-    refused = why_not(answer(SMALL, account="pro", visitor_account="free", requests_per_day=1000), "zero-a10g")
+    refused = why_not(answer(SMALL, account="pro", visitor_account="free", requests_per_day=1000, visitors_per_day=10), "zero-a10g")
     assert refused.values["account"] == "free"
 
 

@@ -31,6 +31,7 @@ COST_ARGUMENTS: dict[str, Any] = {
     "region": "",
     **MEDIA,
     "visitor_account": "auto",
+    "visitors_per_day": 0,
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "resolve_model": {"model": REQUIRED},
@@ -96,6 +97,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "visitor_account": "auto",
         "limit": 0,
         "own_hardware": "",
+        "visitors_per_day": 0,
     },
     "list_hardware": {"platform": "spaces", "include_retired": False},
     "estimate_speed": {
@@ -272,6 +274,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "offload": "none",
         **PROMPT_MEDIA,
         "visitor_account": "auto",
+        "visitors_per_day": 0,
     },
     "account_overview": {"owner": ""},
     "switch_hardware": {"space_id": REQUIRED, "hardware": REQUIRED, "confirm_usd_per_hour": REQUIRED, "sleep_time_s": -1},
