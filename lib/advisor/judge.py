@@ -29,7 +29,7 @@ from typing import TypeVar
 
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, Family, list_candidates
 from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, most_at_once, place_candidate
-from lib.advisor.rank import order_configurations
+from lib.advisor.rank import NEARLY_AS_FAST, VERDICTS, order_configurations, total_rate, weigh
 from lib.advisor.result import (
     DAYS_PER_MONTH,
     Configuration,
@@ -199,9 +199,20 @@ def _start(offer: Hardware, requirements: Requirements, model: HostedModel) -> T
     if capacity is None:
         return Reason("memory_unknown")
     candidates = list_candidates(model.spec, requirements.family, offer, requirements.workload, tuple(model.published or ()))
-    together = requirements.workload.priority == "fastest"  # then the engines of a step compete
-    waves = [tuple(group) for _, group in groupby(candidates.tried, lambda of: of.step if together else (of.step, of.engine))]
+    waves = _waves(offer, candidates.tried, requirements)
     return Trial(offer, capacity, waves, candidates.refused, min((of.step for of in candidates.tried), default=AS_STORED))
+
+
+def _waves(offer: Hardware, tried: Sequence[Candidate], requirements: Requirements) -> list[tuple[Candidate, ...]]:
+    """The configurations in the order in which they are tried; those of one wave compete.
+
+    Rented hardware takes the first that does what is asked: less compressed weights first, and one engine after another unless speed has
+    priority. On cards of the visitor's own there is no price, so everything competes.
+    """
+    if not isinstance(offer, Offer):
+        return [tuple(tried)] if tried else []
+    together = requirements.workload.priority == "fastest"
+    return [tuple(group) for _, group in groupby(tried, lambda of: of.step if together else (of.step, of.engine))]
 
 
 def _time(placed: Sequence[tuple[Trial, Placement]], requirements: Requirements, model: HostedModel) -> None:
@@ -331,13 +342,24 @@ def _describe_lesser_steps(trial: Trial, step: int) -> LesserSteps:
 
 
 def _choose(hardware: Hardware, trial: Trial, requirements: Requirements) -> Configuration | None:
-    """The best configuration of those that pass; what has no price is ordered as what is free."""
+    """The best configuration of those that pass; on cards of the visitor's own the fastest."""
+    if not isinstance(hardware, Offer):
+        return _choose_fastest(trial.passing, requirements.family)
     workload, price = requirements.workload, hardware.usd_per_hour or Decimal(0)
     return min(
         trial.passing,
         key=lambda of: order_configurations(of, price * of.replicas, workload.priority, requirements.family),
         default=None,
     )
+
+
+def _choose_fastest(passing: Sequence[Configuration], family: Family) -> Configuration | None:
+    """The fastest of what is comfortable, else of the rest; of those within 5 % the least compressed, then the first that was tried."""
+    best = min((VERDICTS.index(of.verdict) for of in passing), default=0)
+    level = [of for of in passing if VERDICTS.index(of.verdict) == best]
+    least = (1 - NEARLY_AS_FAST / 2) * max((total_rate(of.speed, of.replicas) for of in level), default=0.0)
+    fast = [of for of in level if total_rate(of.speed, of.replicas) >= least]
+    return min(fast, key=lambda of: weigh(of.candidate.step, family), default=None)
 
 
 def _configure(

@@ -108,9 +108,11 @@ def test_an_obstacle_removed_makes_it_pass(name: str, offer: Offer, workload: Wo
 
 
 NEWLY_JUDGED = {
-    "too_small": frozenset({"too_slow", "first_token_late", "cpu_too_slow", "cpu_speed_unknown", "quota_too_small", "zerogpu_busy", "zerogpu_crowd",
+    "too_small": frozenset({"too_slow", "first_token_late", "cpu_too_slow", "cpu_speed_unknown", "quota_too_small",
+                            "zerogpu_busy", "zerogpu_crowd",
                             "traffic_exceeds", "disk_too_small", "over_budget"}),
-    "disk_too_small": frozenset({"too_slow", "first_token_late", "cpu_too_slow", "cpu_speed_unknown", "quota_too_small", "zerogpu_busy", "zerogpu_crowd",
+    "disk_too_small": frozenset({"too_slow", "first_token_late", "cpu_too_slow", "cpu_speed_unknown", "quota_too_small",
+                            "zerogpu_busy", "zerogpu_crowd",
                                  "traffic_exceeds", "over_budget"}),
     "too_slow": frozenset({"over_budget", "first_token_late", "below_reading"}),
     "first_token_late": frozenset({"over_budget", "too_slow"}),

@@ -193,11 +193,15 @@ def test_own_hardware_is_the_same_on_every_tab(real_app: Services, card: str, ca
 
 def test_own_hardware_that_does_not_run_it_says_what_would(real_app: Services) -> None:
     """70B on one RTX 4090: how much is missing, two of them, and what to rent instead."""
-    shown = recommend_tab.recommend_markup(real_app, "70B", page_values.fill_form("recommend", hardware="RTX-4090")).pick
+    shown = recommend_tab.recommend_markup(
+        real_app, "70B", page_values.fill_form("recommend", hardware="RTX-4090", engine="transformers")
+    ).pick
     line = shown[: shown.index('class="card pick"')]
     assert "does not run. Too small" in line
     assert "2 × NVIDIA GeForce RTX 4090 would run it" in line
-    setup = recommend_tab.setup_html(real_app, "70B", "pytorch", page_values.fill_form("recommend", hardware="RTX-4090"))
+    setup = recommend_tab.setup_html(
+        real_app, "70B", "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", engine="transformers")
+    )
     assert "does not qualify" in setup
 
 
@@ -285,9 +289,13 @@ def test_a_pipeline_has_no_curve_and_no_simulation(real_app: Services) -> None:
 
 def test_files_for_own_hardware(real_app: Services) -> None:
     """A server starts for this machine alone; nothing of a Space is written, and for a Mac nothing."""
-    two = recommend_tab.setup_html(real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", cards=2))
+    two = recommend_tab.setup_html(
+        real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", cards=2, engine="vllm")
+    )
     assert "vllm serve meta-llama/Llama-3.1-8B-Instruct --host 127.0.0.1" in two
-    one = recommend_tab.setup_html(real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090"))
+    one = recommend_tab.setup_html(
+        real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", engine="transformers")
+    )
     assert "transformers==" in one
     assert "suggested_hardware" not in one
     mac = recommend_tab.setup_html(real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="M4-16GB"))
