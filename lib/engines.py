@@ -66,8 +66,8 @@ class EngineTraits:
     """Runs on ZeroGPU, which lends its card to PyTorch in a Gradio Space."""
     in_process: bool = False
     """Runs inside the Python process of a Gradio Space, too; the others are servers of their own, for a Docker Space."""
-    tensor_parallel: bool = False
-    """Splits every layer over several devices; the others give each device whole layers in turn."""
+    split: Literal["tensor", "layers", "none"] = "layers"
+    """How it uses several devices (`lib.memory.spread`): every layer is split, each device holds some layers, or one device holds all."""
     pipelined: bool = False
     """Devices that hold layers in turn work on micro-batches of a prompt at the same time."""
     static_batch: bool = False
@@ -123,6 +123,11 @@ class EngineTraits:
         """Tokens of the run at start on a device of this many bytes; where they are not known, those of the largest, to be safe."""
         return next(tokens for gib, tokens in self.batched_tokens if memory is None or memory >= gib * GIB)
 
+    @property
+    def tensor_parallel(self) -> bool:
+        """Whether every layer is split over several devices."""
+        return self.split == "tensor"
+
     def runs_on(self, silicon: Silicon) -> bool:
         """Whether it runs on this silicon."""
         if silicon.kind != "gpu":
@@ -146,31 +151,31 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             cache="exact", start_up="forward pass", fp8="fp8-block", int8="bnb-int8", int4="bnb-nf4",
         ),
         "vllm": EngineTraits(
-            silicon=_ANYWHERE, least_capability=_VOLTA, works=_TEXT | {"speech"}, tensor_parallel=True, packed_kernels=True,
+            silicon=_ANYWHERE, least_capability=_VOLTA, works=_TEXT | {"speech"}, split="tensor", packed_kernels=True,
             claims="a share", memory_share=0.9, captured_graphs=True, cache="grouped blocks", block_tokens=16, start_up="profile run",
             batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4", small_cache="fp8",
         ),
         "sglang": EngineTraits(
-            silicon=_SERVER, least_capability=_T4, works=_TEXT, tensor_parallel=True, max_num_seqs=2048, packed_kernels=True,
+            silicon=_SERVER, least_capability=_T4, works=_TEXT, split="tensor", max_num_seqs=2048, packed_kernels=True,
             claims="weights and cache", captured_graphs=True, cache="blocks", block_tokens=1, start_up="profile run",
             batched_tokens=((160, 16_384), (60, 8192), (35, 4096), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
             small_cache="fp8",
         ),
         "tensorrt-llm": EngineTraits(
-            silicon=_GPU, least_capability=_AMPERE, nvidia_only=True, works=frozenset({"decoder"}), tensor_parallel=True, max_num_seqs=1024,
+            silicon=_GPU, least_capability=_AMPERE, nvidia_only=True, works=frozenset({"decoder"}), split="tensor", max_num_seqs=1024,
             packed_kernels=True, claims="a share of the rest", memory_share=0.9, captured_graphs=True, cache="blocks", block_tokens=32,
             start_up="profile run", fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
             cannot_load=frozenset({"gguf", "bnb8", "bnb4", "bnb4_double"}), small_cache="fp8",
         ),
         "tgi": EngineTraits(
-            silicon=_SERVER, least_capability=_T4, works=frozenset({"decoder", "encoder-decoder"}), tensor_parallel=True, max_num_seqs=128,
+            silicon=_SERVER, least_capability=_T4, works=frozenset({"decoder", "encoder-decoder"}), split="tensor", max_num_seqs=128,
             packed_kernels=True, claims="a share, graphs beside it", memory_share=0.9, captured_graphs=True, cache="even blocks",
             block_tokens=1, start_up="profile run", batched_tokens=((0, 4096),), fp8="fp8-tensor", int8="bnb-int8", int4="awq-4",
             cannot_load=frozenset({"gguf", "mxfp4", "nvfp4"}), small_cache="fp8",
         ),
         "tei": EngineTraits(
             silicon=_SERVER | {"apple"}, least_capability=_T4, nvidia_only=True, works=frozenset({"text encoder", "embedding decoder"}),
-            native=True, cache="none", start_up="profile run", batched_tokens=((0, 16_384),), timed_as="compiled",
+            native=True, split="none", cache="none", start_up="profile run", batched_tokens=((0, 16_384),), timed_as="compiled",
             not_in=frozenset({"bf16"}), cannot_load=frozenset({
                 "fp8_block", "fp8_block_e8m0", "scaled_rows", "scaled_tensor", "bnb8", "bnb4", "bnb4_double", "gptq", "awq", "int_groups",
                 "mxfp4", "nvfp4", "gguf",
@@ -182,7 +187,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             int4="gguf:Q4_K_M",
         ),
         "vllm-tpu": EngineTraits(
-            silicon=_TPU, works=_DECODERS, tensor_parallel=True, packed_kernels=True, claims="a share", memory_share=0.9, cache="pages",
+            silicon=_TPU, works=_DECODERS, split="tensor", packed_kernels=True, claims="a share", memory_share=0.9, cache="pages",
             start_up="profile run", batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-channel", int8="int8-channel", int4="int4-group",
             small_cache="fp8",
         ),

@@ -32,7 +32,7 @@ from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator
 from lib.engines import TRAITS, Engine
 from lib.errors import BadArgument
-from lib.memory import tensor_parallel_degree
+from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.precision import FAMILIES as FORMATS
 from lib.precision import NAMES, loads, weight_format
@@ -281,11 +281,9 @@ def _by_preference(engines: Sequence[tuple[Engine, Sdk | Literal[""]]], *, crowd
 
 
 def _device_counts(spec: ModelSpec, offer: Hardware, engine: Engine) -> tuple[int, ...]:
-    """Over how many devices the engine spreads the model: tensor parallelism over all that it can, layers over one or over all."""
-    count = offer.accelerator_count
-    if engine in TENSOR_PARALLEL_ENGINES:
-        return (tensor_parallel_degree(spec, count),)
-    return (1,) if count <= 1 else (1, count)
+    """Over how many devices the engine is tried: layers over one device or over all, everything else as the engine spreads it."""
+    most = spread(spec, engine, offer.accelerator_count).devices
+    return (most,) if most == 1 or TRAITS[engine].split == "tensor" else (1, most)
 
 
 Forms = tuple[tuple[str, int, str], ...]

@@ -41,10 +41,10 @@ from lib.memory import (
     fit_memory,
     host_memory,
     most_layers_on_card,
-    tensor_parallel_degree,
     usable_memory,
 )
 from lib.memory.resolve import choose_engine
+from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.provenance import Value
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
@@ -221,8 +221,7 @@ def _spread(
         if of.layout.engine != engine and of.layout.engine in TRAITS:  # on a TPU
             raise BadArgument("engine", engine, f"{of.layout.engine} on {hardware.name}")
         return silicon, of.layout.tensor_parallel * of.layout.pipeline_stages, of.layout.replicas
-    degree = tensor_parallel_degree(spec, count) if traits_of(engine).tensor_parallel else 1
-    return silicon, degree, count // degree
+    return silicon, *spread(spec, engine, count)
 
 
 def on_zerogpu(hardware: Offer | Cards) -> bool:

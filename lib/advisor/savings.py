@@ -21,7 +21,8 @@ from lib.cost import TokenPrice, Usage, bill_offer, bill_tokens
 from lib.cost.usage import LOADS, SLEEPS, estimate_zerogpu_use, find_best_load
 from lib.engines import Engine, traits_of
 from lib.laws.forward_pass import decode_floor
-from lib.memory import MemoryEstimate, estimate_memory, tensor_parallel_degree, usable_memory
+from lib.memory import MemoryEstimate, estimate_memory, usable_memory
+from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.provenance import Value
 from lib.speed import SpeedEstimate
@@ -91,9 +92,8 @@ def fit_tier(of: Deployment, offer: Offer, request: MemoryRequest) -> FittingTie
 
 
 def count_devices(of: Deployment, offer: Offer, request: MemoryRequest) -> int:
-    """As many cards as there are; tensor parallelism takes as many as it can split the model over."""
-    count = max(1, offer.accelerator_count)
-    return tensor_parallel_degree(of.spec, count) if traits_of(request.engine).tensor_parallel else count
+    """As many cards as the engine spreads a copy of the model over."""
+    return spread(of.spec, request.engine, offer.accelerator_count).devices
 
 
 def price_month(of: Deployment, offer: Offer, request: MemoryRequest) -> Decimal:
@@ -334,6 +334,9 @@ def _try_formats(of: Deployment, now: Decimal) -> Iterator[Attempt]:
         return
     today = of.estimate(of.offer, of.request)
     for code in FORMATS:
+        if not formats.loads(of.request.engine, code):
+            yield NoSaving(code=code, reason="engine_lacks_format")
+            continue
         smaller_request = replace(of.request, precision=code)
         smaller = of.estimate(of.offer, smaller_request)
         if smaller.weights.bytes >= today.weights.bytes:
@@ -393,7 +396,8 @@ def _try_sleep(of: Deployment, now: Decimal) -> Iterator[Attempt]:
 
 def _try_development(of: Deployment, _now: Decimal) -> Iterator[Attempt]:
     """While one works on it: four bits, one request, on the cheapest tier that holds that."""
-    precision, tokens = "auto" if of.spec.library == "gguf" else "int4", min(of.request.context_tokens, of.needed_tokens)
+    quantizes = of.spec.library != "gguf" and formats.loads(of.request.engine, "int4")
+    precision, tokens = "int4" if quantizes else "auto", min(of.request.context_tokens, of.needed_tokens)
     tier = find_cheapest_tier(of, replace(of.request, precision=precision, batch_size=1, context_tokens=tokens))
     price = of.offer.usd_per_hour
     if tier is None or price is None or tier.offer.usd_per_hour is None or tier.offer.usd_per_hour >= price:

@@ -285,6 +285,7 @@ NO_SAVING = {
     "quota_too_small": "one request takes more than a visitor's daily quota",
     "none_holds_it": "no cheaper tier holds the model",
     "no_cheaper_tier": "it opens no cheaper tier",
+    "engine_lacks_format": "the engine does not load this format",
     "already_as_small": "it is already that small",
     "stored_file": "a GGUF file is run as it is stored; name a smaller file of the repository instead",
     "costs_as_much": "it costs as much or more",

@@ -21,6 +21,7 @@ from lib.errors import BadArgument, InvalidInput, quote_value
 from lib.laws.price import HOUR_S, MILLION
 from lib.memory import fit_memory, usable_memory
 from lib.memory.resolve import choose_engine
+from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
 from lib.present.sentences import caveat_entries, comparison_arithmetic, reason_entries
@@ -246,7 +247,7 @@ def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest, usage: U
     capacity = usable_memory(offer)
     if capacity is None:
         return
-    needed = memory_request(usage, request.precision, request.engine, max(1, offer.accelerator_count))
+    needed = memory_request(usage, request.precision, request.engine, spread(spec, request.engine, offer.accelerator_count).devices)
     fit = fit_memory(spec, needed, capacity, offer.processor)
     if not fit.fits:
         raise InvalidInput(

@@ -40,6 +40,7 @@ from lib.laws.price import HOUR_S, answer_price
 from lib.memory import fit_memory, usable_memory
 from lib.memory.pipeline import check_media
 from lib.memory.resolve import choose_engine, context_caveats, split_caveats
+from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.present.sentences import SAVING_NAMES, break_even_sentence, caveat_entries, no_saving_sentence, saving_effect, saving_step
 from lib.provenance import Caveat, Value
@@ -113,7 +114,8 @@ class CostArguments(MediaArguments, UsageArguments):
         """
         brought = gather_media(self.model_dump(include={*PICTURE_ARGUMENTS, *MEDIA_ARGUMENTS}))
         check_media(spec, **brought)
-        return memory_request(usage, self.precision, choose_engine(spec, self.engine), max(1, offer.accelerator_count), **brought)
+        engine = choose_engine(spec, self.engine)
+        return memory_request(usage, self.precision, engine, spread(spec, engine, offer.accelerator_count).devices, **brought)
 
 
 def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:

@@ -47,6 +47,7 @@ from lib.errors import BadArgument
 from lib.memory import fit_memory, host_memory, usable_memory
 from lib.memory.pipeline import StageBytes, resolve_size
 from lib.memory.resolve import choose_engine, encoder_caveats, limit_context, picture_caveats, split_caveats
+from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.present.numbers import describe_speed_change
 from lib.present.sentences import caveat_entries, sentence
@@ -185,10 +186,10 @@ def _stage(stage: StageBytes) -> StageEntry:
     }
 
 
-def _devices(request: MemoryRequest, offer: AnyHardware) -> int:
-    """Cards of the offer that share the model: all of them, or as many as were asked for."""
-    count = max(1, offer.accelerator_count)
-    return count if request.devices == 1 else min(request.devices, count)
+def _devices(spec: ModelSpec, request: MemoryRequest, offer: AnyHardware) -> int:
+    """Cards of the offer that share the model: as many as the engine spreads it over, or as were asked for."""
+    most = spread(spec, choose_engine(spec, request.engine), offer.accelerator_count).devices
+    return most if request.devices == 1 else min(request.devices, max(1, offer.accelerator_count))
 
 
 def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]) -> Iterator[FitEntry]:
@@ -196,7 +197,7 @@ def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]
         capacity = usable_memory(offer)
         if capacity is None:
             continue
-        devices = _devices(request, offer)
+        devices = _devices(spec, request, offer)
         fit = fit_memory(spec, replace(request, devices=devices), capacity, offer.processor, host_bytes=host_memory(offer))
         traits = traits_of(choose_engine(spec, request.engine))
         if not traits.runs_on(offer.processor) or (offer.platform == "zerogpu" and not traits.on_zerogpu):

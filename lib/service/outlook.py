@@ -19,6 +19,7 @@ from lib.cost.bill import bill_storage
 from lib.cost.break_even import Axis, Kind, Option, Outlook, WayChange, price_option
 from lib.cost.usage import SLEEPS, measure_capacity
 from lib.errors import UnknownHardware
+from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence, way_change_sentence, way_configuration, way_label
 from lib.provenance import Caveat
@@ -106,7 +107,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
 
     def configure(offer: Offer, entry: Entry | None) -> _ConfiguredOffer:
         used = _use(usage, entry, arguments)
-        request = _request(offer, entry, used, arguments, own_file=spec.library == "gguf")
+        request = _request(spec, offer, entry, used, arguments)
         speed = predict_usage(app.predict, spec, offer, request, used, catalog.accelerators)
         return _ConfiguredOffer(offer=offer, request=request, usage=used, speed=speed)
 
@@ -168,16 +169,17 @@ def _use(usage: Usage, entry: Entry | None, arguments: OutlookArguments) -> Usag
     return replace(usage, concurrency=at_once, replicas=arguments.replicas or entry.replicas)
 
 
-def _request(offer: Offer, entry: Entry | None, usage: Usage, arguments: OutlookArguments, *, own_file: bool) -> MemoryRequest:
+def _request(spec: ModelSpec, offer: Offer, entry: Entry | None, usage: Usage, arguments: OutlookArguments) -> MemoryRequest:
     """The configuration as it was judged; of an offer that does not qualify, as asked."""
     brought: Any = {"pictures": arguments.workload.pictures, "media": arguments.workload.media}
     if entry is not None:
         context_tokens = arguments.context_tokens if entry.memory is None else entry.memory.tokens
         request = memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), context_tokens, **brought)
         return replace(request, gpu_layers=entry.gpu_layers)
-    usual = "vllm-tpu" if offer.platform == "tpu" else "llama.cpp" if own_file else "transformers"
+    usual = "vllm-tpu" if offer.platform == "tpu" else "llama.cpp" if spec.library == "gguf" else "transformers"
     engine = usual if arguments.engine == AUTO else arguments.engine
-    return memory_request(usage, arguments.precision, engine, max(1, offer.accelerator_count), arguments.context_tokens, **brought)
+    devices = spread(spec, engine, offer.accelerator_count).devices
+    return memory_request(usage, arguments.precision, engine, devices, arguments.context_tokens, **brought)
 
 
 def _choose_offer(arguments: OutlookArguments, spec: ModelSpec, judged: Recommendation, catalog: Catalog) -> tuple[Offer, Entry | None]:
