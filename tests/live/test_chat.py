@@ -93,7 +93,7 @@ def test_an_answer_streams_and_ends_with_its_metrics(question: LiveServices) -> 
 def test_the_prediction_is_for_exactly_this_run(question: LiveServices, loaded_model: LoadedModel) -> None:
     """Weights to the byte (frequencies are none), and the cache of all tokens but the last, which is never read.
 
-    On a CPU the measured peak is the weights and what the process grew by; it grows by less than the cache where freed pages are used again.
+    On a CPU the measured peak is the weights and the growth of the process, which is less than the cache where freed pages are used again.
     """
     last = list(question.chat("Hello", max_new_tokens=10, temperature=0))[-1]["metrics"]
     assert last is not None
