@@ -155,6 +155,8 @@
       if (tab === "recommend") answered.recommend = JSON.stringify([values[0], ...values.slice(2)]);
       const raised = raise(...values);
       if (answersHere()) reveal();
+      // On a busy machine Gradio may call this before the fields hold what the address says: look once more.
+      setTimeout(() => document.querySelector("#settle")?.click(), 500);
       return raised;
     },
     go: () => wanted.hardware,
