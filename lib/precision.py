@@ -277,6 +277,23 @@ def _loadable(stored: str, engine: str) -> str:
     return "gguf:Q8_0" if form.bits == 8 else "gguf:Q4_K_M"  # noqa: PLR2004 bits
 
 
+PUBLISHED_LAWS = frozenset({"gptq", "awq", "int_groups", "scaled_rows", "mxfp4", "nvfp4", "gguf"})
+"""Laws of formats that are made once, with data to calibrate or a converter, and published; the others are made while loading."""
+Loading = Literal["as stored", "quantized on load", "other checkpoint"]
+
+
+def find_loading(precision: str, spec: Spec) -> Loading:
+    """How the model's own checkpoint comes into this format, or that another checkpoint is needed.
+
+    A quantized checkpoint is loaded in its own format, or unpacked to a plain one.
+    """
+    stored = spec.stored.quantization
+    form = _BY_NAME.get(precision)
+    if form is None or form.law == "plain" or (stored is not None and stored.format == precision):
+        return "as stored"
+    return "other checkpoint" if stored is not None or form.law in PUBLISHED_LAWS else "quantized on load"
+
+
 def lacks_stored_format(spec: Spec) -> bool:
     """Whether nothing says what the checkpoint is stored in: neither its config nor the headers of its files."""
     return not spec.stored.dtype and spec.stored.quantization is None and not spec.stored.bytes_by_dtype

@@ -35,7 +35,7 @@ from lib.errors import BadArgument
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.precision import FAMILIES as FORMATS
-from lib.precision import NAMES, loads, weight_format
+from lib.precision import NAMES, PUBLISHED_LAWS, loads, weight_format
 from lib.provenance import Reason, Value
 from lib.workload import AUTO, Sdk, Workload
 
@@ -142,8 +142,6 @@ _HALF_BITS = 16
 _BITS = MappingProxyType({EIGHT_BITS: 8, FOUR_BITS: 4})
 _AMPERE = (8, 0)
 _ON_TPU = frozenset({"bf16", "fp8", "int8"})
-PUBLISHED_LAWS = frozenset({"gptq", "awq", "int_groups", "scaled_rows", "mxfp4", "nvfp4", "gguf"})
-"""Laws of formats that are made once, with data to calibrate or a converter, and published; the others are made while loading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

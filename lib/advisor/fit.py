@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from lib.advisor.candidates import PUBLISHED_LAWS, SERVERS, Candidate, Family
+from lib.advisor.candidates import SERVERS, Candidate, Family
 from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
 from lib.catalog.rules import PlatformRules
@@ -29,7 +29,7 @@ from lib.memory import (
     most_layers_on_card,
 )
 from lib.model.spec import ModelSpec
-from lib.precision import weight_format
+from lib.precision import PUBLISHED_LAWS, weight_format
 from lib.provenance import Reason, Value
 from lib.speed import SpeedRequest
 from lib.units import GIB

@@ -59,6 +59,7 @@ from lib.catalog.silicon import Cards
 from lib.cost.usage import LOADS
 from lib.laws.media_tokens import DEFAULT_S
 from lib.memory import usable_memory
+from lib.precision import find_loading
 from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
 
@@ -374,9 +375,12 @@ def _configure(
     """The hardware in its best configuration, with the reasons for it before any further ones."""
     less_compressed = [of for of in trial.passing if of.candidate.step < best.candidate.step]
     lesser = _describe_lesser_steps(trial, best.candidate.step)
+    precision = best.headroom.memory.precision
+    loading = find_loading(precision, model.spec)
     return kind(
         offer=hardware,
-        precision=best.headroom.memory.precision,
+        precision=precision,
+        loading=loading,
         engine=best.candidate.engine,
         sdk=best.candidate.sdk,
         devices=best.candidate.devices,
@@ -388,7 +392,7 @@ def _configure(
         free_bytes=best.headroom.free_bytes,
         speed=best.speed,
         verdict=best.verdict,
-        reasons=(*explain_configuration(hardware, best, less_compressed, model.published, lesser), *best.reasons, *reasons),
+        reasons=(*explain_configuration(hardware, best, less_compressed, model.published, loading, lesser), *best.reasons, *reasons),
         **cost,
     )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from lib.advisor.candidates import AS_STORED, EIGHT_BITS, PUBLISHED_LAWS, SERVERS, TENSOR_PARALLEL_ENGINES, Candidate
+from lib.advisor.candidates import AS_STORED, EIGHT_BITS, SERVERS, TENSOR_PARALLEL_ENGINES, Candidate
 from lib.advisor.fit import Headroom
 from lib.catalog.offers import Hardware, Offer, Rule
 from lib.catalog.rules import PlatformRules
@@ -21,7 +21,7 @@ from lib.engines import Engine
 from lib.errors import BadCatalog
 from lib.laws.price import DAY_H
 from lib.memory import MemoryEstimate
-from lib.precision import weight_format
+from lib.precision import Loading
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.speed import SpeedEstimate, SpeedRequest
 from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Sdk, Workload
@@ -116,11 +116,18 @@ class ConfiguredHardware:
     verdict: Verdict
     reasons: tuple[Reason, ...]
     gpu_layers: int | None = None
+    loading: Loading = "as stored"
 
     @property
     def free_share(self) -> float:
         """Free memory over capacity, 1 when nothing is held."""
         return 1.0 if self.capacity_bytes is None or self.free_bytes is None else self.free_bytes / self.capacity_bytes
+
+    @property
+    def repository(self) -> str | None:
+        """The Hub id of the checkpoint to load; "" for the model's own, `None` where another one is needed and none is known."""
+        needed = next((reason for reason in self.reasons if reason.code == "checkpoint"), None)
+        return "" if needed is None else str(needed.values["repository"]) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,16 +212,21 @@ LesserSteps = Literal["too_large", "refused", "untried"]
 
 
 def explain_configuration(
-    offer: Hardware, best: Configuration, whole: Sequence[Configuration], published: Mapping[str, str] | None, lesser: LesserSteps
+    offer: Hardware,
+    best: Configuration,
+    whole: Sequence[Configuration],
+    published: Mapping[str, str] | None,
+    loading: Loading,
+    lesser: LesserSteps,
 ) -> tuple[Reason, ...]:
     """The model that is placed, its precision, its number of devices and its speed.
 
     `whole` are the configurations with less compressed weights that pass here too, `lesser` says what became of
-    them where none does, `published` names the quantized checkpoints that the Hub lists.
+    them where none does, `published` names the quantized checkpoints that the Hub lists, `loading` says whether one of them is needed.
     """
     return (
         *_explain_memory(best.headroom),
-        *_explain_form(offer, best, published),
+        *_explain_form(offer, best, published, loading),
         *_explain_compression(best, whole, lesser),
         *_explain_devices(offer, best.candidate, best.headroom.memory.host_bytes),
         *_explain_speed(best.speed),
@@ -236,7 +248,7 @@ def _explain_memory(headroom: Headroom) -> list[Reason]:
     return reasons
 
 
-def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, str] | None) -> list[Reason]:
+def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, str] | None, loading: Loading) -> list[Reason]:
     """How the checkpoint comes into this precision, and what the Space has to be built with."""
     candidate, precision = best.candidate, best.headroom.memory.precision
     reasons = []
@@ -249,7 +261,7 @@ def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, 
         reasons.append(Reason("halved", {"precision": precision}))
     if offer.silicon is not None and not offer.silicon.supports("bf16") and precision == "fp16":
         reasons.append(Reason("no_bf16", {"silicon": offer.silicon.name}))
-    if (candidate.step or candidate.note == "converted") and weight_format(precision).law in PUBLISHED_LAWS:
+    if loading == "other checkpoint":
         repository = "" if published is None else published.get("gguf" if precision.startswith("gguf:") else precision, "")
         variant = "" if published is None else "found" if repository else "none"
         reasons.append(Reason("checkpoint", {"precision": precision, "repository": repository}, variant=variant))

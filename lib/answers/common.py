@@ -164,6 +164,8 @@ class ConfiguredEntry(TypedDict):
     `sdk` is what a Space has to be built with ("gradio" or "docker"), "" where the hardware is not that of a Space. `replicas` are the
     machines that the day's requests take, `gpu_layers` llama.cpp's `-ngl` where the cards do not hold all layers
     (-1: they do). `verdict`: "comfortable", "tight" (less than a tenth of a device stays free), or "slow".
+    `repository` is the Hub id of the checkpoint to load, "" for the model's own, null where another one is needed and none is known.
+    `loading`: "as stored", "quantized on load" (by the engine) or "other checkpoint" (somebody has to have made it).
     """
 
     hardware: str
@@ -181,6 +183,8 @@ class ConfiguredEntry(TypedDict):
     speed: EntrySpeed
     verdict: str
     reasons: list[ReasonEntry]
+    repository: str | None
+    loading: str
 
 
 class RankedEntry(ConfiguredEntry):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -31,7 +31,6 @@ from lib.precision import weight_format
 from lib.present.cards import source_list
 from lib.present.markup import bullet_list, code_blocks, escape, fold
 from lib.present.snippets import (
-    MADE_WHILE_LOADING,
     PORT,
     AppPlace,
     Instance,
@@ -200,15 +199,21 @@ def write_setup(
         raise BadArgument("hardware", entry["hardware"], "a card of NVIDIA, or hardware that is rented: only for these files are written")
     if _ID.fullmatch(str(entry["hardware"])) is None:
         raise BadArgument("hardware", entry["hardware"], "an id of /list_hardware, such as l4x1")
+    versions = load_versions()
+    # What the files load: the quantized checkpoint of this precision where one is needed.
+    repository = entry["repository"]
+    loaded = model if repository == "" else _SOME_MODEL if repository is None else repository
+    missing = (_missing_checkpoint(model, str(entry["precision"])),) if repository is None else ()
+    head = _front_matter(entry, repository or model, versions) if platform in _SPACES else None
     usable = next((name for name in list_frameworks(platform) if name == framework), None)
     if usable is None:
         raise BadArgument("framework", framework, f"{', '.join(list_frameworks(platform))} on {platform}")
-    versions = load_versions()
     is_server = entry["engine"] != "transformers" and (entry["sdk"] == "docker" or platform in {"jobs", "endpoints"})
     if is_server or (platform == OWN and entry["engine"] in SERVERS_OF_OWN):
         if usable != "pytorch":
             raise BadArgument("framework", framework, f"pytorch with {entry['engine']}, a server that brings its own")
-        return _server(entry, catalog, versions, model, context_tokens, sequences)
+        server = _server(entry, catalog, versions, loaded, context_tokens, sequences)
+        return replace(server, front_matter=head, notes=(*server.notes, *missing))
     lines = list(_requirements(entry, usable, versions, zerogpu))
     cards = zerogpu.sources[:1] if platform == "zerogpu" else ()
     metadata = (
@@ -218,11 +223,11 @@ def write_setup(
     )
     return Setup(
         framework=usable,
-        front_matter=_front_matter(entry, model, versions) if platform in _SPACES else None,
-        app=_app(entry, model, task) if platform in _SPACES and usable == "pytorch" else None,
+        front_matter=head,
+        app=_app(entry, loaded, task) if platform in _SPACES and usable == "pytorch" else None,
         requirements="\n".join(line for _, line in lines) + "\n",
         dockerfile=_PYTHON_DOCKERFILE.format(version=versions.python.version.rpartition(".")[0]) if entry["sdk"] == "docker" else None,
-        notes=_notes(platform),
+        notes=(*_notes(platform), *missing),
         sources=tuple(
             dict.fromkeys((*(versions[name].source for name, _ in lines if name), *cards, *(metadata if platform in _SPACES else ())))
         ),
@@ -233,11 +238,12 @@ def _app(entry: ConfiguredEntry, model: str, task: str) -> str | None:
     """The Space's app.py, where this model and engine have one."""
     if entry["engine"] != "transformers" or not _HUB_ID.fullmatch(model):
         return None
+    on_load = entry["loading"] == "quantized on load"
     if entry["platform"] == "zerogpu":
         size = next(name for name, offer in ZEROGPU_OFFERS.items() if offer == entry["hardware"])
-        return write_app(task, model, AppPlace(precision=entry["precision"], where="zerogpu", size=size))
+        return write_app(task, model, AppPlace(precision=entry["precision"], where="zerogpu", size=size, on_load=on_load))
     where: Literal["cpu", "gpu"] = "cpu" if entry["accelerator"] is None else "gpu"
-    return write_app(task, model, AppPlace(precision=entry["precision"], where=where, devices=entry["devices"]))
+    return write_app(task, model, AppPlace(precision=entry["precision"], where=where, devices=entry["devices"], on_load=on_load))
 
 
 GRADIO_PORT = 7860
@@ -291,10 +297,6 @@ def _server(entry: ConfiguredEntry, catalog: Catalog, versions: Versions, model:
     notes = [f"The server answers on port {PORT} at {answers}."]
     if ":" in name:
         notes.append("The command uses the GGUF file that you named.")
-    elif weight_format(precision).law == "gguf":
-        notes.append("-hf takes a repository of GGUF files: replace the model's repository by one that holds its GGUF files.")
-    elif weight_format(precision).law not in MADE_WHILE_LOADING:
-        notes.append(f"{precision} needs its own checkpoint: replace the model's repository by the one that holds it, if they differ.")
     where = {
         OWN: "For a gated model, set HF_TOKEN before you start it.",
         "jobs": "A Job is billed until it ends, at the latest at its timeout; the port is reached through the Jobs proxy with a token.",
@@ -304,13 +306,20 @@ def _server(entry: ConfiguredEntry, catalog: Catalog, versions: Versions, model:
     suggested = (versions.suggested_hardware.as_source("Values that suggested_hardware takes"),) if platform in _SPACES else ()
     return Setup(
         framework="pytorch",
-        front_matter=_front_matter(entry, model, versions) if platform in _SPACES else None,
+        front_matter=None,
         requirements=None,
         dockerfile=dockerfile(image.image, words) if platform in _SPACES else None,
         command=command,
         notes=tuple(notes),
         sources=(image.source, *suggested),
     )
+
+
+def _missing_checkpoint(model: str, precision: str) -> str:
+    """What to put in the place of the repository that nobody named."""
+    kind = "GGUF files" if weight_format(precision).law == "gguf" else f"weights in {precision}"
+    whose = model if _HUB_ID.fullmatch(model) else "the model"
+    return f"Replace {_SOME_MODEL} by a repository that holds {kind} of {whose}: its own weights are stored in another format."
 
 
 def _notes(platform: str) -> tuple[str, ...]:

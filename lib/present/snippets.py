@@ -150,8 +150,6 @@ _DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _TGI_FORMATS = {"awq-4": "awq", "gptq-4": "gptq", "gptq-8": "gptq", "bnb-int8": "bitsandbytes", "bnb-nf4": "bitsandbytes-nf4"}
 _MANAGED = {"vllm": "vllm", "sglang": "sglang", "tgi": "tgi", "tei": "tei", "llama.cpp": "llamacpp"}
 """Names under which Inference Endpoints run an engine themselves (`hf endpoints deploy --engine`)."""
-MADE_WHILE_LOADING = frozenset({"plain", "scaled_tensor", "bnb8", "bnb4", "bnb4_double"})
-"""Laws of formats that a server makes of a plain checkpoint; the others are checkpoints of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,8 +291,6 @@ def endpoint_command(engine: str, model: str, image: str, start: Start, at: Inst
 
 
 _ANSWER_TOKENS = 512
-_NEEDS_CARD = frozenset({"bnb8", "bnb4", "bnb4_double"})
-"""Laws of formats that are made on a card while the model loads; ZeroGPU lends none then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +301,8 @@ class AppPlace:
     where: Literal["cpu", "gpu", "zerogpu"]
     devices: int = 1
     size: str = ""
+    on_load: bool = False
+    """Whether the weights are quantized while they load, which takes a card: ZeroGPU lends none then."""
 
 
 def _loading(place: AppPlace) -> tuple[list[str], list[str]]:
@@ -314,6 +312,8 @@ def _loading(place: AppPlace) -> tuple[list[str], list[str]]:
     names: list[str] = []
     if place.precision in TORCH_DTYPES:
         arguments = [f"dtype=torch.{TORCH_DTYPES[place.precision]}"]
+    elif not place.on_load:
+        arguments = ['dtype="auto"']
     elif law in {"bnb4", "bnb4_double"}:
         names = ["BitsAndBytesConfig"]
         double = ", bnb_4bit_use_double_quant=True" if law == "bnb4_double" else ""
@@ -324,7 +324,8 @@ def _loading(place: AppPlace) -> tuple[list[str], list[str]]:
         names = ["BitsAndBytesConfig"]
         arguments = [f"dtype=torch.{half}", "quantization_config=BitsAndBytesConfig(load_in_8bit=True)"]
     else:
-        arguments = ['dtype="auto"']
+        names = ["FineGrainedFP8Config"]
+        arguments = [f"dtype=torch.{half}", "quantization_config=FineGrainedFP8Config()"]
     if place.where == "gpu":
         arguments.append('device_map="auto"' if place.devices > 1 else 'device_map="cuda"')
     return names, arguments
@@ -333,7 +334,7 @@ def _loading(place: AppPlace) -> tuple[list[str], list[str]]:
 def write_app(task: str, model: str, place: AppPlace) -> str | None:
     """The file, ending with a line break; `None` for a task or a file format that has no app here. `model` is a Hub id."""
     law = weight_format(place.precision).law
-    if task not in _KINDS or law == "gguf" or (place.where == "zerogpu" and law in _NEEDS_CARD):
+    if task not in _KINDS or law == "gguf" or (place.where == "zerogpu" and place.on_load):
         return None
     names, arguments = _loading(place)
     auto, body = _KINDS[task]

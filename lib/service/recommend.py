@@ -284,6 +284,8 @@ def configured_entry(entry: ConfiguredHardware) -> ConfiguredEntry:
         "speed": _speed(entry.speed),
         "verdict": entry.verdict,
         "reasons": reason_entries(entry.reasons),
+        "repository": entry.repository,
+        "loading": entry.loading,
     }
 
 

@@ -22,6 +22,9 @@ from lib.catalog.rows import read_rows
 from lib.engines import TRAITS
 from lib.errors import BadArgument, BadCatalog
 from lib.present.setup_files import FILE, FRAMEWORKS, Versions, list_frameworks, load_versions, write_setup
+from lib.service.endpoint import App, bind_arguments
+from lib.service.models import Models
+from lib.service.recommend import recommend
 
 
 def entry(
@@ -31,7 +34,7 @@ def entry(
     built = sdk or ("gradio" if platform in {"spaces", "zerogpu"} else "")
     return {
         "platform": platform, "hardware": hardware, "accelerator": accelerator, "engine": engine, "precision": precision, "sdk": built,
-        "devices": 1, "gpu_layers": -1, "replicas": 1,
+        "devices": 1, "gpu_layers": -1, "replicas": 1, "repository": "", "loading": "as stored",
     }  # fmt: skip
 
 
@@ -310,3 +313,29 @@ def test_bad_rows_are_refused(tmp_path: Path, spoil: dict[str, Any]) -> None:
     (tmp_path / FILE.name).write_text(json.dumps(data), encoding="utf-8")
     with pytest.raises(BadCatalog, match=r"frameworks\.json"):
         read_rows(Versions, tmp_path / FILE.name)
+
+
+HUB = {"awq-4": "org/Llama-70B-AWQ", "gguf": "org/Llama-70B-GGUF"}
+
+
+@pytest.mark.parametrize("published", [HUB, {}], ids=["found", "none known"])
+@pytest.mark.parametrize("precision", ["auto", "awq-4", "gguf:Q4_K_M", "fp8", "int4"])
+def test_a_quantized_entry_does_not_load_the_original(precision: str, published: dict[str, str]) -> None:
+    """70B in fewer bits: the repository that holds them, or how to quantize it while it loads, or a note that one is needed."""
+    original = "meta-llama/Llama-3.1-70B-Instruct"
+    answer = bind_arguments(recommend, App(catalog=load, models=Models(), quantized=lambda _: published))(
+        original, platforms="spaces,zerogpu", precision=precision
+    )
+    quantized = [of for of in answer["ranked"] if of["precision"] != "bf16"]
+    assert quantized
+    for of in quantized:
+        made = write_setup(of, CATALOG, model=original, task=answer["task"])
+        files = "\n".join(filter(None, (made.app, made.dockerfile)))
+        assert (f'{original}"' in files) == (of["loading"] == "quantized on load")
+        if of["loading"] == "quantized on load":
+            assert "quantization" in files
+        else:
+            assert (of["repository"] or "organization/model") in files
+            assert any("Replace organization/model" in note for note in made.notes) == (of["repository"] is None)
+    if published and answer["pick"]["loading"] == "other checkpoint":  # the Hub is asked for the pick
+        assert answer["pick"]["repository"] in published.values()

@@ -206,7 +206,7 @@ def test_the_chat_answers_and_goes_on(tmp_path: Path) -> None:
     "place",
     [
         AppPlace(precision="bf16", where="zerogpu", size="xlarge"),
-        *(AppPlace(precision=name, where="gpu", devices=2) for name in list_formats("vllm")),
+        *(AppPlace(precision=name, where="gpu", devices=2, on_load=name.startswith(("bnb", "fp8"))) for name in list_formats("vllm")),
     ],
     ids=lambda place: f"{place.where}-{place.precision}",
 )
@@ -228,4 +228,4 @@ def test_what_has_no_app() -> None:
     """Other tasks, GGUF files, and what has to be quantized on a card while the app starts on ZeroGPU."""
     assert write_app("text-to-image", "a/b", AppPlace(precision="bf16", where="gpu")) is None
     assert write_app("text-generation", "a/b", AppPlace(precision="gguf:Q8_0", where="cpu")) is None
-    assert write_app("text-generation", "a/b", AppPlace(precision="bnb-nf4", where="zerogpu")) is None
+    assert write_app("text-generation", "a/b", AppPlace(precision="bnb-nf4", where="zerogpu", on_load=True)) is None
