@@ -6,7 +6,7 @@ Every entry has reasons about its memory, precision and devices, its speed, its 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
@@ -16,7 +16,7 @@ from lib.catalog.offers import Hardware, Offer, Rule
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Cards
 from lib.cost import Usage, bill_offer
-from lib.cost.usage import SLEEPS
+from lib.cost.usage import ADVISED_SLEEP_S, SLEEPS, count_hours
 from lib.engines import Engine
 from lib.errors import BadCatalog
 from lib.laws.price import DAY_H
@@ -68,7 +68,9 @@ class Cost:
     """Price per hour of one machine, and per month of all `replicas`: `days_per_month` days of `hours_per_day` hours.
 
     `usd_per_request` divides the month by its requests (without stated traffic: the share of an hour that a request takes), the price of
-    a million tokens is that of full use.
+    a million tokens is that of full use. `usd_per_month_unpaused` is the month of one who never pauses it outside its hours, and
+    `usd_per_month_asleep` that of one who lets it fall asleep `sleep_after_s` after the last request; both None where that makes no
+    difference: the hardware does not sleep, is free, or its requests are not stated.
     """
 
     usd_per_hour: Decimal
@@ -78,6 +80,9 @@ class Cost:
     replicas: int = 1
     usd_per_million_output_tokens: Decimal | None = None
     usd_per_request: Decimal | None = None
+    usd_per_month_unpaused: Decimal | None = None
+    usd_per_month_asleep: Decimal | None = None
+    sleep_after_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,9 +327,12 @@ def explain_offer(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reaso
         values["replicas"] = cost.replicas
     gradio = "gradio_only" in offer.rules
     reasons = [Reason("free", values | {"gradio_only": gradio}) if cost.usd_per_hour == 0 else Reason("price", values)]
-    if cost.usd_per_month and cost.hours_per_day < DAY_H and offer.platform in SLEEPS:
-        always = cost.usd_per_month * DAY_H / cost.hours_per_day
-        reasons.append(Reason("paused_outside_hours", {"hours": cost.hours_per_day, "usd_per_month": always}, variant=offer.platform))
+    if cost.usd_per_month_unpaused is not None:
+        unpaused: dict[str, Value] = {"hours": cost.hours_per_day, "usd_per_month": cost.usd_per_month_unpaused}
+        reasons.append(Reason("paused_outside_hours", unpaused, variant=offer.platform))
+    if cost.usd_per_month_asleep is not None and cost.sleep_after_s is not None:
+        asleep: dict[str, Value] = {"sleep_after_s": cost.sleep_after_s, "usd_per_month": cost.usd_per_month_asleep}
+        reasons.append(Reason("price_asleep", asleep, variant=offer.platform))
     if offer.price_secondhand:
         reasons.append(Reason("price_unverified", {"checked": offer.checked}))
     reasons += [Reason(code) for rule, code in NEEDS.items() if rule in offer.rules and (rule != "gradio_only" or cost.usd_per_hour != 0)]
@@ -337,8 +345,8 @@ def explain_offer(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reaso
 def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicted: SpeedEstimate | None = None, replicas: int = 1) -> Cost:
     """Price per hour and month of all replicas by `lib.cost`, per request and token where the speed is predicted.
 
-    The port of a Job that answers requests is in it; sleep and storage are not, reasons state them. ZeroGPU and free hardware cost
-    nothing; a reason states the quota too.
+    The port of a Job that answers requests is in it; storage is not. The price with sleep stands beside the one without. ZeroGPU and free
+    hardware cost nothing; a reason states the quota too.
 
     Raises:
         BadCatalog: a listed offer has no price.
@@ -358,6 +366,14 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
         output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,
     )
     bill = bill_offer(offer, usage, rules, speed=predicted)
+    sleeps = offer.platform in SLEEPS and bill.total_usd_per_month > 0
+    unpaused = bill.total_usd_per_month * DAY_H / workload.hours_per_day if sleeps and workload.hours_per_day < DAY_H else None
+    # Asleep between requests: worth saying where it halves the bill.
+    asleep = None
+    if sleeps and usage.requests_per_day > 0:
+        hours = count_hours(offer, replace(usage, sleep_after_s=Decimal(ADVISED_SLEEP_S)), rules, predicted).per_day
+        asleep = bill.total_usd_per_month * hours / workload.hours_per_day
+        asleep = asleep if 2 * asleep <= bill.total_usd_per_month else None
     return Cost(
         usd_per_hour=bill.usd_per_hour,
         usd_per_month=bill.total_usd_per_month,
@@ -366,4 +382,7 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
         replicas=replicas,
         usd_per_million_output_tokens=bill.usd_per_million_output_tokens,
         usd_per_request=None if predicted is None else bill.usd_per_request,
+        usd_per_month_unpaused=unpaused,
+        usd_per_month_asleep=asleep,
+        sleep_after_s=None if asleep is None else ADVISED_SLEEP_S,
     )

@@ -18,7 +18,7 @@ from lib.advisor.speed import Roofline, bound_speed, find_roofline
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import TokenPrice, Usage, bill_offer, bill_tokens
-from lib.cost.usage import LOADS, SLEEPS, estimate_zerogpu_use, find_best_load
+from lib.cost.usage import ADVISED_SLEEP_S, LOADS, SLEEPS, estimate_zerogpu_use, find_best_load
 from lib.engines import Engine, traits_of
 from lib.laws.forward_pass import decode_floor
 from lib.memory import MemoryEstimate, estimate_memory, usable_memory
@@ -227,7 +227,7 @@ SETTINGS = {
     "sleep_after_s": "sleep_after_s",
 }
 """Values of a saving that are settings, and what they are called in a call."""
-SLEEP_S = (Decimal(900), Decimal(300))
+SLEEP_S = (Decimal(ADVISED_SLEEP_S), Decimal(300))
 """Sleep times that are tried: a quarter of an hour, and five minutes where it is set to less than that already."""
 BATCHING_ENGINE: Engine = "vllm"
 """The engine that is tried beside today's where one replica does not serve the traffic."""

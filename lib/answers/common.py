@@ -147,7 +147,9 @@ class EntryCost(TypedDict):
     """Price per hour of one machine, and per month of all replicas, `days_per_month` days of `hours_per_day` hours; without sleep.
 
     `usd_per_request` divides the month by its requests (without traffic: the share of an hour that one takes), the price of a million
-    tokens is that of full use at this concurrency; both null where the speed is not predicted.
+    tokens is that of full use at this concurrency; both null where the speed is not predicted. `usd_per_month_unpaused` is the month
+    of one who never pauses it outside its hours; `usd_per_month_asleep` that of one who lets it fall asleep `sleep_after_s` seconds after
+    the last request. Each is null where it makes no difference, the second also where it does not halve the bill.
     """
 
     usd_per_hour: float
@@ -156,6 +158,9 @@ class EntryCost(TypedDict):
     days_per_month: int
     usd_per_million_output_tokens: float | None
     usd_per_request: float | None
+    usd_per_month_unpaused: float | None
+    usd_per_month_asleep: float | None
+    sleep_after_s: int | None
 
 
 class ConfiguredEntry(TypedDict):

@@ -164,6 +164,8 @@ def request_seconds(usage: Usage, speed: SpeedEstimate | None) -> Decimal | None
 _STEP = Decimal("0.000001")  # hours; awake time is a mean, and money made of it should have an end
 SLEEPS = ("spaces", "endpoints")
 """Platforms on which hardware falls asleep by itself."""
+ADVISED_SLEEP_S = 900
+"""Seconds without requests after which it is advised to sleep: a quarter of an hour. A judgement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

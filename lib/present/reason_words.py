@@ -80,6 +80,10 @@ _PRICE = {
     "its {hours} hours a day or given a sleep time.",
     "paused_outside_hours:endpoints": "It costs {usd_per_month} a month unless it is paused or scaled to zero outside its {hours} hours a "
     "day.",
+    "price_asleep:spaces": "With a sleep time of {sleep_after_s:span} it costs about {usd_per_month} a month at this traffic; a request "
+    "that finds it asleep waits while it starts.",
+    "price_asleep:endpoints": "Scaled to zero after {sleep_after_s:span} without requests, it costs about {usd_per_month} a month at this "
+    "traffic; a request that finds it asleep waits while it starts.",
     "price_unverified": "This price was not read from the platform's own page (state of {checked}): check it before you rely on it.",
     "over_budget": "{usd_per_month} a month of {days} days is above the budget of {limit_usd}.",
 }

@@ -23,6 +23,7 @@ from lib.present.cards import (
     memory_bar,
     memory_settings,
     memory_words,
+    month_words,
     note_list,
     own_text,
     part_bytes,
@@ -288,8 +289,8 @@ def pick_text(pick: RankedEntry | None, model: str, own: OwnEntry | None = None)
     if pick is None:
         return f"No listed hardware runs {model} under these limits."
     cost = pick["cost"]
-    hourly, monthly = usd_per_hour(cost["usd_per_hour"]), usd_per_month(cost["total_usd_per_month"])
-    lines = [f"{model} on {pick['name']} ({pick['hardware']}): {hourly} per hour, {monthly} per month."]
+    hourly = usd_per_hour(cost["usd_per_hour"])
+    lines = [f"{model} on {pick['name']} ({pick['hardware']}): {hourly} per hour; per month {month_words(cost)}."]
     if pick["memory"]:
         lines.append(f"Memory {memory_words(pick['memory'])}{per_device_words(pick)}, {pick['precision']} with {pick['engine']}.")
     return "\n".join([*lines, *(reason["message"] for reason in pick["reasons"])])

@@ -7,16 +7,22 @@ from collections.abc import Iterator
 import pytest
 
 from lib.catalog import load
+from lib.engines import traits_of
 from lib.errors import AdvisorError
 from lib.memory.spread import spread
 from lib.model import bundled
-from lib.service.cost import ways_to_save
+from lib.present.cards import month_words
+from lib.present.numbers import usd_per_month
+from lib.service.cost import estimate_cost, ways_to_save
 from lib.service.endpoint import App, bind_arguments
 from lib.service.memory import estimate_memory, solve
 from lib.service.models import Models
+from lib.service.recommend import recommend
+from lib.service.speed import estimate_speed
 
-APP = App(catalog=load, models=Models())
+APP = App(catalog=load, models=Models(), quantized=lambda _: {})
 MEMORY, SOLVE, SAVE = (bind_arguments(question, APP) for question in (estimate_memory, solve, ways_to_save))
+RECOMMEND, SPEED, COST = (bind_arguments(question, APP) for question in (recommend, estimate_speed, estimate_cost))
 ENGINES = ("transformers", "vllm", "sglang", "tgi", "llama.cpp")
 SPECS = {name: spec for name in bundled.list_ids() if (spec := bundled.find_spec(name)) is not None}
 EMBEDDERS = tuple(name for name, spec in SPECS.items() if spec.work in {"text encoder", "embedding decoder"})
@@ -67,6 +73,67 @@ def test_memory_and_limits_agree_on_devices_and_fit() -> None:
 def test_memory_and_limits_agree_everywhere() -> None:
     """The same over at least 2,000 triples of model, engine and hardware."""
     assert compare(3) >= 2_000
+
+
+def compare_entries(step: int) -> int:
+    """Entries of `/recommend` that were compared with the memory, speed and price of the other endpoints for the same configuration."""
+    compared = 0
+    for at, (model, engine) in enumerate(questions(step)):
+        try:
+            entries = RECOMMEND(model, engine=engine, platforms="spaces,jobs,endpoints", limit=1_000)["ranked"]
+        except AdvisorError:  # the engine does not run this model
+            continue
+        # Layers that are left to the processor have bytes of their own; every third entry is enough.
+        for entry in [of for of in entries if of["memory"] is not None and of["gpu_layers"] < 0][at % 3 :: 3]:
+            memory, where = entry["memory"], (model, engine, entry["platform"], entry["hardware"])
+            of_engine = {"engine": entry["engine"], "precision": entry["precision"]}
+            held = {name: memory[name] for name in ("context_tokens", "batch_size")}
+            fits = {(of["platform"], of["hardware"]): of for of in MEMORY(model, **of_engine, **held)["fits"]}
+            fit = fits.get((entry["platform"], entry["hardware"]))  # it lists one region of an Endpoint
+            if fit is not None and entry["devices"] < fit["devices"]:
+                # Layers on several devices are not faster: the recommendation takes as few devices as hold the model.
+                assert traits_of(engine).split == "layers", where
+            elif fit is not None and fit["accelerator"] is not None:
+                assert (fit["devices"], fit["free_bytes"], fit["fits"]) == (entry["devices"], memory["free_bytes"], True), where
+            hardware = f"{entry['platform']}:{entry['hardware']}"
+            speed = SPEED(model, hardware, **of_engine)
+            rate = "decode_tokens_per_s"
+            assert (speed[rate] or 0) == pytest.approx(entry["speed"][rate] or 0, rel=1e-9), where
+            cost = COST(model=model, hardware=hardware, **of_engine)
+            price = "usd_per_million_output_tokens"
+            assert (cost[price] or 0) == pytest.approx(entry["cost"][price] or 0, rel=1e-9), where
+            compared += 1
+    return compared
+
+
+def test_recommended_entries_are_those_of_the_other_endpoints() -> None:
+    """`/recommend`, `/estimate_memory`, `/estimate_speed` and `/estimate_cost` over a sample: one configuration, one figure."""
+    assert compare_entries(80) >= 60
+
+
+@pytest.mark.slow
+def test_recommended_entries_agree_everywhere() -> None:
+    """The same over at least 2,000 triples of model, engine and hardware."""
+    assert compare_entries(6) >= 2_000
+
+
+@pytest.mark.parametrize("requests", [1, 3, 40])
+def test_the_price_asleep_is_that_of_the_bill(requests: int) -> None:
+    """An Endpoint that is scaled to zero: `/recommend` names the month that `/estimate_cost` counts, beside the one that never sleeps."""
+    model = "meta-llama/Llama-3.1-8B-Instruct"
+    pick = RECOMMEND(model, platforms="endpoints", requests_per_day=requests)["pick"]
+    asked = {name: pick[name] for name in ("hardware", "engine", "precision")}
+    asleep = COST(model=model, **asked, requests_per_day=requests, sleep_after_s=pick["cost"]["sleep_after_s"])["total_usd_per_month"]
+    assert asleep == pytest.approx(pick["cost"]["usd_per_month_asleep"])
+    assert 2 * asleep < pick["cost"]["total_usd_per_month"]
+    assert any(usd_per_month(asleep) in reason["message"] for reason in pick["reasons"])
+
+
+def test_hours_a_day_name_the_price_of_one_who_never_pauses_it() -> None:
+    """One hour a day: $21 in the headline stands beside the $504 of an Endpoint that nobody pauses."""
+    cost = RECOMMEND("meta-llama/Llama-3.1-8B-Instruct", platforms="endpoints", hours_per_day=1)["pick"]["cost"]
+    assert cost["usd_per_month_unpaused"] == pytest.approx(24 * cost["total_usd_per_month"])
+    assert month_words(cost).endswith("if never paused")
 
 
 @pytest.mark.parametrize("model", EMBEDDERS)
