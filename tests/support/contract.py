@@ -364,7 +364,7 @@ SPEED = {
     "decode_tokens_per_s_upper_bound", "request_s_lower_bound", "basis", "request_s", "real_time_factor",
 }  # fmt: skip
 WAY = {"code", "message", "saves_usd_per_month", "slower", "needs"}
-COST = {"usd_per_hour", "total_usd_per_month", "usd_per_million_output_tokens", "usd_per_request"}
+COST = {"usd_per_hour", "total_usd_per_month", "usd_per_million_output_tokens", "usd_per_request", "usd_per_month_asleep"}
 REJECTED = {"hardware", "reason_code", "reason", "also"}
 CROSSING = {"below", "above", "requests_per_day", "tokens_per_month", "usd_per_month", "best_concurrency", "best_utilisation", "message"}
 WEIGHED = {"code", "message", "favours", "weight"}

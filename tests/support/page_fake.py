@@ -161,7 +161,16 @@ class FakeServices:
                 "request_s_lower_bound": 5.0,
                 "basis": "512 in, 256 out",
             },
-            "cost": {"usd_per_hour": price, "total_usd_per_month": price * 720, "hours_per_day": 24, "days_per_month": 30},
+            "cost": {
+                "usd_per_hour": price,
+                "total_usd_per_month": price * 720,
+                "hours_per_day": 24,
+                "days_per_month": 30,
+                "usd_per_month_unpaused": None,
+                "usd_per_month_asleep": None,
+            },
+            "repository": "",
+            "loading": "as stored",
             "verdict": "comfortable",
             "pareto": pareto,
             "reasons": [

@@ -290,13 +290,15 @@ def test_a_pipeline_has_no_curve_and_no_simulation(real_app: Services) -> None:
 def test_files_for_own_hardware(real_app: Services) -> None:
     """A server starts for this machine alone; nothing of a Space is written, and for a Mac nothing."""
     two = recommend_tab.setup_html(
-        real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", cards=2, engine="vllm")
+        real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", cards=2, engine="vllm", precision="bf16")
     )
     assert "vllm serve meta-llama/Llama-3.1-8B-Instruct --host 127.0.0.1" in two
     one = recommend_tab.setup_html(
         real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", engine="transformers")
     )
     assert "transformers==" in one
+    fastest = recommend_tab.setup_html(real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", engine="vllm"))
+    assert "Replace organization/model by a repository that holds weights in awq-4" in fastest
     assert "suggested_hardware" not in one
     mac = recommend_tab.setup_html(real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="M4-16GB"))
     assert "a card of NVIDIA" in mac
