@@ -89,6 +89,7 @@ _PRICE = {
 }
 _PLATFORM = {
     "needs_credits": "Needs prepaid credits; billed by the minute while it runs, used or not.",
+    "why_not_free": "Why not {name}, which is free: {why}",
     "needs_subscription": "An Inference Endpoint: needs an active subscription or credits; it can scale to zero when idle.",
     "needs_cloud_account": "Rented from Google Cloud, outside Hugging Face: needs an account, quota and a set-up of your own.",
     "needs_allowlist": "Google admits customers to this hardware one by one.",

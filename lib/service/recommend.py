@@ -36,6 +36,7 @@ from lib.catalog.silicon import Cards
 from lib.memory.pipeline import check_media
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
+from lib.provenance import Reason
 from lib.service.arguments import (
     Account,
     AnyEngine,
@@ -195,6 +196,8 @@ def recommendation_answer(
     """A recommendation as JSON with `limit` entries of each list (0: all); `spec` is None where the Space only calls a provider."""
     first, own = slice(limit or None), recommendation.own
     ranked = [ranked_entry(entry) for entry in recommendation.ranked[first]]
+    if ranked:
+        ranked[0]["reasons"] += reason_entries(_explain_paid_pick(recommendation))
     answer: RecommendationAnswer = {
         "schema": SCHEMA,
         "model": "" if spec is None else spec.id,
@@ -213,6 +216,16 @@ def recommendation_answer(
     if own is not None:
         answer["own"] = _own(own)
     return answer
+
+
+def _explain_paid_pick(recommendation: Recommendation) -> list[Reason]:
+    """Why the free hardware does not do it, ZeroGPU first; nothing where the pick is free or no free hardware was refused."""
+    pick = recommendation.pick
+    free = [one for one in recommendation.rejected if one.offer.usd_per_hour == 0]
+    if pick is None or pick.cost.usd_per_hour == 0 or not free:
+        return []
+    nearest = min(free, key=lambda one: one.offer.silicon is None)
+    return [Reason("why_not_free", {"name": nearest.offer.name, "why": sentence(nearest.reason)})]
 
 
 def _own(own: OwnHardware) -> OwnEntry:

@@ -227,3 +227,22 @@ def recommend_own(model: str, card: str, engine: str, precision: str, ask: Calla
     except (InvalidInput, UnsupportedModel):
         return None
     return runs if runs is not None and runs["verdict"] == "comfortable" else None
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"requests_per_day": 20_000}, "calls would wait in the queue"),
+        ({"sdk": "docker"}, "Gradio Spaces only"),
+        ({"engine": "vllm"}, "vllm does not run this"),
+    ],
+)
+def test_a_paid_pick_says_why_not_the_free_one(asked: dict[str, Any], why: str) -> None:
+    """ZeroGPU's obstacle is the pick's last reason. A free pick has none."""
+    pick = question(Hub({}))(SMALL, **asked)["pick"]
+    assert pick["cost"]["usd_per_hour"] > 0
+    assert pick["reasons"][-1]["code"] == "why_not_free"
+    assert why in pick["reasons"][-1]["message"]
+    free = question(Hub({}))(SMALL)["pick"]
+    assert free["cost"]["usd_per_hour"] == 0
+    assert "why_not_free" not in {reason["code"] for reason in free["reasons"]}
