@@ -194,20 +194,20 @@ def rule_of_thumb_line(memory: MemoryAnswer) -> str:
     return f'<p class="thumb">Rule of thumb, parameters × bytes × 1.2: <strong>{gib(rule)}</strong>, {off}{compared}.</p>'
 
 
-def month_words(cost: EntryCost) -> str:
-    """The price per month, and beside it what it is for one who lets it sleep, or who never pauses it."""
-    words = usd_per_month(cost["total_usd_per_month"])
+def month_figures(cost: EntryCost) -> list[tuple[str, str]]:
+    """The price per month as stated, and what it is for one who never pauses the hardware, or lets it sleep between requests."""
+    figures = [("Price per month", usd_per_month(cost["total_usd_per_month"]))]
     if cost["usd_per_month_unpaused"] is not None:
-        words += f" for {cost['hours_per_day']:g} h a day, {usd_per_month(cost['usd_per_month_unpaused'])} if never paused"
+        figures.append(("Never paused", usd_per_month(cost["usd_per_month_unpaused"])))
     if cost["usd_per_month_asleep"] is not None:
-        words += f", {usd_per_month(cost['usd_per_month_asleep'])} asleep when idle"
-    return words
+        figures.append(("Asleep when idle", usd_per_month(cost["usd_per_month_asleep"])))
+    return figures
 
 
 def pick_card(pick: RankedEntry, model: str) -> str:
     """The hardware to take: price, memory, how it runs, why, and what to mind."""
     memory, cost = pick["memory"], pick["cost"]
-    figures = [("Price per hour", usd_per_hour(cost["usd_per_hour"])), ("Price per month", month_words(cost))]
+    figures = [("Price per hour", usd_per_hour(cost["usd_per_hour"])), *month_figures(cost)]
     if memory:
         figures.append((f"Memory used{per_device_words(pick)}", memory_words(memory)))
     pace = speed_figure(pick["speed"])

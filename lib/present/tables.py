@@ -23,7 +23,7 @@ from lib.present.cards import (
     memory_bar,
     memory_settings,
     memory_words,
-    month_words,
+    month_figures,
     note_list,
     own_text,
     part_bytes,
@@ -289,8 +289,9 @@ def pick_text(pick: RankedEntry | None, model: str, own: OwnEntry | None = None)
     if pick is None:
         return f"No listed hardware runs {model} under these limits."
     cost = pick["cost"]
-    hourly = usd_per_hour(cost["usd_per_hour"])
-    lines = [f"{model} on {pick['name']} ({pick['hardware']}): {hourly} per hour; per month {month_words(cost)}."]
+    (_, monthly), *others = month_figures(cost)
+    lines = [f"{model} on {pick['name']} ({pick['hardware']}): {usd_per_hour(cost['usd_per_hour'])} per hour, {monthly} per month."]
+    lines += [f"{title}: {figure}." for title, figure in others]
     if pick["memory"]:
         lines.append(f"Memory {memory_words(pick['memory'])}{per_device_words(pick)}, {pick['precision']} with {pick['engine']}.")
     return "\n".join([*lines, *(reason["message"] for reason in pick["reasons"])])
