@@ -58,6 +58,10 @@ class EngineTraits:
     """Kinds of silicon that it runs on, of "gpu", "apple", "cpu", "tpu" and "neuron"."""
     least_capability: tuple[int, int] = (0, 0)
     """CUDA's compute capability from which on it runs on a card of NVIDIA."""
+    sparse_capabilities: frozenset[int] | None = None
+    """First numbers of the compute capabilities on which it is known to run attention that an indexer makes sparse (DeepSeek-V3.2, GLM-5);
+    None where it asks nothing of the card. No published run of `transformers` on older cards is known. Sources, read 2026-11-24: vllm
+    issues 30644, 31936, 40851, 57144; sglang issue 35420; FlashMLA pull request 98 (Hopper); aiconfigurator pull request 383."""
     nvidia_only: bool = False
     """Runs on GPUs of NVIDIA only."""
     works: frozenset[Work]
@@ -128,8 +132,15 @@ class EngineTraits:
         """Whether every layer is split over several devices."""
         return self.split == "tensor"
 
-    def runs_on(self, silicon: Silicon) -> bool:
-        """Whether it runs on this silicon."""
+    def known_on(self, silicon: Silicon) -> bool:
+        """Whether runs of sparse attention are known with it on this silicon."""
+        capability = silicon.compute_capability
+        return self.sparse_capabilities is None or capability is None or capability[0] in self.sparse_capabilities
+
+    def runs_on(self, silicon: Silicon, *, sparse: bool = False) -> bool:
+        """Whether it runs on this silicon; `sparse` where an indexer makes the model's attention sparse, which kernels have to know."""
+        if sparse and self.packed_kernels and not self.known_on(silicon):
+            return False
         if silicon.kind != "gpu":
             return silicon.kind in self.silicon
         if silicon.vendor != "NVIDIA":
@@ -143,34 +154,40 @@ _ALSO_ON_MACS = _ANYWHERE | {"apple"}
 _DECODERS: frozenset[Work] = frozenset({"decoder", "embedding decoder"})
 _TEXT: frozenset[Work] = _DECODERS | {"text encoder"}
 _VOLTA, _T4, _AMPERE = (7, 0), (7, 5), (8, 0)
+_FLASH_MLA = frozenset({9, 10})  # Hopper and the Blackwell of data centres
 
 TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
     {
         "transformers": EngineTraits(
             silicon=_ALSO_ON_MACS, works=frozenset(get_args(Work)), on_zerogpu=True, in_process=True, static_batch=True, eager=True,
             cache="exact", start_up="forward pass", fp8="fp8-block", int8="bnb-int8", int4="bnb-nf4",
+            sparse_capabilities=_FLASH_MLA,
         ),
         "vllm": EngineTraits(
-            silicon=_ANYWHERE, least_capability=_VOLTA, works=_TEXT | {"speech"}, split="tensor", packed_kernels=True,
+            silicon=_ANYWHERE, least_capability=_VOLTA, sparse_capabilities=_FLASH_MLA, works=_TEXT | {"speech"}, split="tensor",
+            packed_kernels=True,
             claims="a share", memory_share=0.9, captured_graphs=True, cache="grouped blocks", block_tokens=16, start_up="profile run",
             batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4", small_cache="fp8",
         ),
         "sglang": EngineTraits(
-            silicon=_SERVER, least_capability=_T4, works=_TEXT, split="tensor", max_num_seqs=2048, packed_kernels=True,
+            silicon=_SERVER, least_capability=_T4, sparse_capabilities=_FLASH_MLA, works=_TEXT, split="tensor", max_num_seqs=2048,
+            packed_kernels=True,
             claims="weights and cache", captured_graphs=True, cache="blocks", block_tokens=1, start_up="profile run",
             batched_tokens=((160, 16_384), (60, 8192), (35, 4096), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
             small_cache="fp8",
         ),
         "tensorrt-llm": EngineTraits(
-            silicon=_GPU, least_capability=_AMPERE, nvidia_only=True, works=frozenset({"decoder"}), split="tensor", max_num_seqs=1024,
-            packed_kernels=True, claims="a share of the rest", memory_share=0.9, captured_graphs=True, cache="blocks", block_tokens=32,
+            silicon=_GPU, least_capability=_AMPERE, sparse_capabilities=_FLASH_MLA, nvidia_only=True, works=frozenset({"decoder"}),
+            split="tensor", max_num_seqs=1024, packed_kernels=True,
+            claims="a share of the rest", memory_share=0.9, captured_graphs=True, cache="blocks", block_tokens=32,
             start_up="profile run", fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
             cannot_load=frozenset({"gguf", "bnb8", "bnb4", "bnb4_double"}), small_cache="fp8",
         ),
         "tgi": EngineTraits(
-            silicon=_SERVER, least_capability=_T4, works=frozenset({"decoder", "encoder-decoder"}), split="tensor", max_num_seqs=128,
-            packed_kernels=True, claims="a share, graphs beside it", memory_share=0.9, captured_graphs=True, cache="even blocks",
-            block_tokens=1, start_up="profile run", batched_tokens=((0, 4096),), fp8="fp8-tensor", int8="bnb-int8", int4="awq-4",
+            silicon=_SERVER, least_capability=_T4, sparse_capabilities=frozenset(), works=frozenset({"decoder", "encoder-decoder"}),
+            split="tensor", max_num_seqs=128, packed_kernels=True, claims="a share, graphs beside it", memory_share=0.9,
+            captured_graphs=True, cache="even blocks", block_tokens=1, start_up="profile run", batched_tokens=((0, 4096),),
+            fp8="fp8-tensor", int8="bnb-int8", int4="awq-4",
             cannot_load=frozenset({"gguf", "mxfp4", "nvfp4"}), small_cache="fp8",
         ),
         "tei": EngineTraits(
@@ -182,8 +199,9 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             }),
         ),
         "llama.cpp": EngineTraits(
-            silicon=_ALSO_ON_MACS, works=_TEXT | {"encoder-decoder"}, in_process=True, pipelined=True, static_batch=True,
-            packed_kernels=True, own_files=True, native=True, cache="cells", start_up="compute buffer", fp8="gguf:Q8_0", int8="gguf:Q8_0",
+            # llama-server serves no encoder-decoder: llama.cpp issue 26565, read 2026-11-24
+            silicon=_ALSO_ON_MACS, works=_TEXT, in_process=True, pipelined=True, static_batch=True, packed_kernels=True,
+            own_files=True, native=True, cache="cells", start_up="compute buffer", fp8="gguf:Q8_0", int8="gguf:Q8_0",
             int4="gguf:Q4_K_M",
         ),
         "vllm-tpu": EngineTraits(

@@ -215,6 +215,8 @@ def engines_on(
         pairs.append(("llama.cpp", process if kind == "cpu" else server))
     work = spec.work
     runs = {name for name, row in TRAITS.items() if work in row.works and row.runs_on(offer.processor)}
+    if spec.sparse_attention:
+        runs = {name for name in runs if TRAITS[name].known_on(offer.processor)}
     runs -= set() if own_file or spec.model_type in LLAMA_CPP_MODELS else {"llama.cpp"}
     runs &= {"llama.cpp"} if own_file else runs
     return tuple(pair for pair in pairs if pair[0] in runs)
@@ -241,6 +243,8 @@ def _candidates_of(
     """The same for every length of a request, and for every number above one."""
     spec, offer = of.value, on.value
     possible = engines_on(offer, family, spec, sdk, requested)
+    if not possible and spec.sparse_attention:
+        return Candidates((), Reason("sparse_attention", {"silicon": offer.name}))
     if not possible:
         return Candidates((), Reason("no_engine", {"silicon": offer.name, "family": family}))
     engines = [pair for pair in possible if requested in {AUTO, pair[0]}]

@@ -213,8 +213,8 @@ def _spread(
 ) -> tuple[Accelerator, int, int]:
     """The silicon, over how many devices the engine spreads a copy of the model, and how many copies there are."""
     silicon, count = resolve_devices(hardware, accelerators).silicon, max(1, hardware.accelerator_count)
-    if not traits_of(engine).runs_on(silicon):
-        able = [name for name in list_engines(spec.work) if traits_of(name).runs_on(silicon)]
+    if not traits_of(engine).runs_on(silicon, sparse=spec.sparse_attention):
+        able = [name for name in list_engines(spec.work) if traits_of(name).runs_on(silicon, sparse=spec.sparse_attention)]
         raise BadArgument("engine", engine, f"{', '.join(able) or 'other hardware, for no engine runs this model'} on {hardware.name}")
     if not traits_of(engine).timed_as or on_zerogpu(hardware):
         of = resolve_engine_config((spec, hardware, SpeedRequest(precision=precision, engine=engine)), accelerators)

@@ -289,6 +289,11 @@ class ModelSpec:
     caps_logits: bool = False
 
     @property
+    def sparse_attention(self) -> bool:
+        """Whether an indexer chooses which tokens its attention reads (DeepSeek-V3.2, GLM-5)."""
+        return any(term.holds == "indexer keys" for term in self.cache_terms or ())
+
+    @property
     def work(self) -> Work:
         """What it does: by its library, its cache and its task; a bare parameter count is a decoder."""
         if self.library == "diffusers":

@@ -200,7 +200,7 @@ def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]
         devices = _devices(spec, request, offer)
         fit = fit_memory(spec, replace(request, devices=devices), capacity, offer.processor, host_bytes=host_memory(offer))
         traits = traits_of(choose_engine(spec, request.engine))
-        if not traits.runs_on(offer.processor) or (offer.platform == "zerogpu" and not traits.on_zerogpu):
+        if not traits.runs_on(offer.processor, sparse=spec.sparse_attention) or (offer.platform == "zerogpu" and not traits.on_zerogpu):
             fit = replace(fit, fits=False, max_context_tokens=0, max_batch_size=0)
         yield fill(FitEntry, offer, fit, hardware=offer.id, devices=devices)
 

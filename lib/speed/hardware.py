@@ -284,7 +284,7 @@ def lay_out(devices: Devices, engine: str, spec: ModelSpec) -> Layout:
     Raises:
         BadArgument: the engine needs other hardware.
     """
-    name, caveats = resolve_engine(devices, engine)
+    name, caveats = resolve_engine(devices, engine, sparse=spec.sparse_attention)
     if name == "host" or traits_of(engine).timed_as:
         return Layout(name, 1, 1, 1, False, caveats)
     if name == "neuron":
@@ -296,12 +296,12 @@ def lay_out(devices: Devices, engine: str, spec: ModelSpec) -> Layout:
     return Layout(name, degree, 1, devices.count // degree, False, caveats)
 
 
-def _able(silicon: Accelerator) -> str:
+def _able(silicon: Accelerator, *, sparse: bool) -> str:
     """The engines whose speed is predicted on this silicon."""
-    return f"{', '.join(name for name, row in TRAITS.items() if row.runs_on(silicon))} on {silicon.name}"
+    return f"{', '.join(name for name, row in TRAITS.items() if row.runs_on(silicon, sparse=sparse))} on {silicon.name}"
 
 
-def resolve_engine(devices: Devices, engine: str) -> tuple[str, tuple[Caveat, ...]]:
+def resolve_engine(devices: Devices, engine: str, *, sparse: bool = False) -> tuple[str, tuple[Caveat, ...]]:
     """The engine whose constants hold on this hardware, with a caveat where it is another than the one that was asked for.
 
     Raises:
@@ -314,7 +314,7 @@ def resolve_engine(devices: Devices, engine: str) -> tuple[str, tuple[Caveat, ..
             return "vllm-tpu", () if engine == "vllm-tpu" else (ON_TPU,)
         case "neuron":
             return "neuron", (ON_NEURON,)
-    if not traits_of(engine).runs_on(devices.silicon):
-        raise BadArgument("engine", engine, _able(devices.silicon))
+    if not traits_of(engine).runs_on(devices.silicon, sparse=sparse):
+        raise BadArgument("engine", engine, _able(devices.silicon, sparse=sparse))
     like = traits_of(engine).timed_as
     return (like, (Caveat("engine_replaced", variant=engine),)) if like else (engine, ())

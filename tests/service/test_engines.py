@@ -6,9 +6,15 @@ import re
 
 import pytest
 
+from lib.catalog import load
 from lib.engines import ENGINES, TRAITS, Engine
 from lib.errors import BadArgument
 from lib.service.app import services
+from lib.service.endpoint import App, bind_arguments
+from lib.service.memory import estimate_memory, solve
+from lib.service.models import Models
+from lib.service.recommend import recommend
+from lib.service.speed import estimate_speed
 
 LLAMA, BERT, EMBEDDER = "meta-llama/Llama-3.1-8B-Instruct", "BAAI/bge-small-en-v1.5", "Qwen/Qwen3-Embedding-0.6B"
 MEMORY, SPEED = services().estimate_memory, services().estimate_speed
@@ -38,7 +44,7 @@ def test_servers_run_as_many_as_fit(engine: Engine) -> None:
     ("model", "engine", "able"),
     [
         (LLAMA, "tei", "transformers, vllm, sglang, tensorrt-llm, tgi, llama.cpp, vllm-tpu for a model that makes text token by token"),
-        ("google-t5/t5-base", "vllm", "transformers, tgi, llama.cpp for a model that reads one text and writes another"),
+        ("google-t5/t5-base", "vllm", "transformers, tgi for a model that reads one text and writes another"),
         (BERT, "tgi", "transformers, vllm, sglang, tei, llama.cpp for a model that reads text in one pass"),
         (EMBEDDER, "tensorrt-llm", "transformers, vllm, sglang, tei, llama.cpp, vllm-tpu for a model that embeds or ranks text"),
         ("google/vit-base-patch16-224", "vllm", "transformers for a model that reads pictures, sound"),
@@ -90,3 +96,31 @@ def test_zerogpu_runs_pytorch_in_the_spaces_own_process() -> None:
     """A server does not fit ZeroGPU, however large its slice; transformers does."""
     held = {engine: {one["hardware"]: one["fits"] for one in MEMORY(LLAMA, engine=engine)["fits"]} for engine in ("vllm", "transformers")}
     assert (held["vllm"]["zero-a10g"], held["transformers"]["zero-a10g"]) == (False, True)
+
+
+@pytest.mark.parametrize("model", ["deepseek-ai/DeepSeek-V3.2", "zai-org/GLM-5"])
+def test_sparse_attention_is_not_advised_below_hopper(model: str) -> None:
+    """An indexer chooses what attention reads: no engine is known to start with it on an A100 (vllm issue 40851, sglang issue 35420)."""
+    app = App(catalog=load, models=Models(), quantized=lambda _: {})
+    answer = bind_arguments(recommend, app)(model, platforms="spaces,jobs,endpoints", limit=1_000)
+    assert answer["pick"] is not None
+    assert "H200" in answer["pick"]["accelerator"]
+    assert all("a100" not in entry["hardware"] for entry in answer["ranked"])
+    refused = next(row for row in answer["rejected"] if row["hardware"] == "a100x8")
+    assert refused["reason_code"] == "sparse_attention"
+    assert "Hopper" in refused["reason"]
+    fits = bind_arguments(estimate_memory, app)(model, engine="vllm", precision="awq-4")["fits"]
+    assert not any(row["fits"] for row in fits if "a100" in row["hardware"])
+    for question in (estimate_speed, solve):
+        with pytest.raises(BadArgument, match="engine was 'vllm'"):
+            bind_arguments(question, app)(model, "spaces:a100x8", engine="vllm", precision="awq-4")
+
+
+def test_an_encoder_decoder_is_not_served_by_llama_server() -> None:
+    """llama.cpp issue 26565: own cards and a CPU get another engine; asked for, it is refused with what does run it."""
+    app = App(catalog=load, models=Models(), quantized=lambda _: {})
+    own = bind_arguments(recommend, app)("google/flan-t5-xxl", own_hardware="RTX-4090")["own"]["runs_as"]
+    assert own["engine"] != "llama.cpp"
+    answer = bind_arguments(recommend, app)("google/flan-t5-xxl", engine="llama.cpp")
+    assert answer["pick"] is None
+    assert {row["reason_code"] for row in answer["rejected"]} <= {"engine_not_here", "cpu_basic_needs_plan"}

@@ -55,7 +55,7 @@ def engine_on(spec: ModelSpec, hardware: Offer | Cards) -> Engine:
     if silicon is None or silicon.kind not in {"gpu", "tpu"} or (isinstance(hardware, Offer) and hardware.platform == "zerogpu"):
         return "transformers"
     served: Engine = "vllm-tpu" if silicon.kind == "tpu" else "vllm"
-    return served if TRAITS[served].runs_on(silicon) and spec.work in TRAITS[served].works else "transformers"
+    return served if TRAITS[served].runs_on(silicon, sparse=spec.sparse_attention) and spec.work in TRAITS[served].works else "transformers"
 
 
 @cache
