@@ -30,7 +30,8 @@ def run_words(model: str, prompt_tokens: int, output_tokens: int, seconds: float
 
 def smaller_run_note(asked: str, run: str) -> str:
     """Said where the default run was made smaller; `run` is from `run_words`."""
-    return f'<p class="hint">{escape(asked)} with these lengths is too large or too slow for this device. Measure does a smaller run instead: {escape(run)}.</p>'
+    why = f"{escape(asked)} with these lengths is too large or too slow for this device."
+    return f'<p class="hint">{why} Measure does a smaller run instead: {escape(run)}.</p>'
 
 
 def possible_line(device: Device, run: str) -> str:

@@ -20,7 +20,6 @@ from starlette.routing import Route
 from lib.errors import AdvisorError, DoesNotFit, TooLong
 from lib.live.device_queue import DEVICE
 from lib.live.heartbeat import DTYPES, SHORT
-from lib.present.cards import model_name
 from lib.present.live_cards import (
     OF_THIS_RUN,
     explain_published_time,
@@ -154,7 +153,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
     if not model:
         return no_model_note("measure")
     if smaller and (other := _smaller_run(services, model, prompt, answer, precision)):
-        note = smaller_run_note(model_name(None, model), _words_of(other))
+        note = smaller_run_note("The pasted config" if model.lstrip().startswith("{") else model, _words_of(other))
         return note + expected_html(services, other.model, other.prompt_tokens, other.output_tokens, precision)
     try:
         expected = services.live.predict_measurement(model, prompt, answer, precision)
