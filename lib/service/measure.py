@@ -307,7 +307,7 @@ def default_measurement(app: App, arguments: MeasureArguments) -> DefaultRun | N
 
 def _default_run(case: PreparedRun, arguments: MeasureArguments, *, changed: bool) -> DefaultRun:
     return DefaultRun(
-        model=arguments.model,
+        model=cast("str", arguments.model),
         prompt_tokens=case.run.prompt_tokens,
         output_tokens=case.run.output_tokens,
         seconds=_run_seconds(case),

@@ -14,6 +14,7 @@ from llama import llama_config
 from lib.catalog import load
 from lib.catalog.offers import ZEROGPU_OFFERS, Offer
 from lib.errors import BadArgument, DoesNotFit, InvalidInput, TooLong, UnknownModel, UnsupportedModel
+from lib.live.demo_model import ON_CPU, ON_GPU, precision_for
 from lib.live.device import Device
 from lib.live.limits import DeviceRates, RunWork, device_rates, estimate_duration
 from lib.live.measure import MeasuredRun, MeasureRequest, RunStage, gpu_seconds, measure_run, run_measurement
@@ -362,6 +363,16 @@ def test_the_default_run_is_allowed_on_every_tier(offer: Offer, model: str) -> N
         assert run.changed
     if device.kind == "zerogpu":
         assert quota_seconds(load().rules.zerogpu, expected["limit_s"] + 8, "large") <= 120
+
+
+@pytest.mark.parametrize("offer", SPACES, ids=lambda offer: offer.id)
+def test_the_chat_model_fits_every_tier(offer: Offer) -> None:
+    """The chat's own model, in the number format that the chat gives it, is a run that the tier allows: the first line names it."""
+    device = _device_of(offer)
+    chat = ON_CPU if device.kind == "cpu" else ON_GPU
+    run = _question(device).default_measurement(chat, 512, 64, precision_for(device))
+    assert run is not None
+    assert (run.model, run.changed) == (chat, False)
 
 
 def test_a_run_is_shortened_where_no_model_can_do_its_length() -> None:
