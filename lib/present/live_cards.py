@@ -22,6 +22,25 @@ if TYPE_CHECKING:
     from lib.live.device import Device
 
 
+def run_words(model: str, prompt_tokens: int, output_tokens: int, seconds: float | None) -> str:
+    """A run and its predicted time, as plain words."""
+    time = "" if seconds is None else f" takes about {format_seconds(max(1.0, round(seconds)))}"
+    return f"a run of {whole(prompt_tokens)} prompt and {whole(output_tokens)} output tokens with {model}{time}"
+
+
+def smaller_run_note(asked: str, run: str) -> str:
+    """Said where the default run was made smaller; `run` is from `run_words`."""
+    why = f"{escape(asked)} with these lengths is too large or too slow for this device."
+    return f'<p class="hint">{why} Measure does a smaller run instead: {escape(run)}.</p>'
+
+
+def possible_line(device: Device, run: str) -> str:
+    """The first line of the tab: what a visitor can do on this device; `run` is from `run_words`, "" where nothing fits."""
+    where = count_words(device.cores, "CPU core") if device.kind == "cpu" else device.name
+    can = run or "no bundled model fits here for a measurement now"
+    return f'<p class="device"><strong>This page runs on {escape(where)}</strong>: {escape(can)}. Chat and heartbeat also work.</p>'
+
+
 def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: float = 1.0) -> str:
     """Where this app runs and what that means for a visitor; `chat` is who answers, `quota_per_s` ZeroGPU's price of a declared second."""
     who = "This Space" if on_space else "This app"

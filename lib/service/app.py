@@ -26,7 +26,15 @@ from lib.service.compare_gpu_tpu import compare_gpu_tpu
 from lib.service.cost import estimate_cost, ways_to_save
 from lib.service.endpoint import App, bind_arguments, is_token
 from lib.service.estimate_training import estimate_training
-from lib.service.measure import heartbeat, measure, predict_measurement, stream_heartbeat, stream_measurement, suggest_measurement
+from lib.service.measure import (
+    default_measurement,
+    heartbeat,
+    measure,
+    predict_measurement,
+    stream_heartbeat,
+    stream_measurement,
+    suggest_measurement,
+)
 from lib.service.memory import estimate_memory, solve
 from lib.service.models import Models
 from lib.service.outlook import outlook
@@ -65,6 +73,7 @@ class LiveServices:
         self.stream_measurement = bind_arguments(stream_measurement, app)
         self.predict_measurement = bind_arguments(predict_measurement, app)
         self.suggest_measurement = bind_arguments(suggest_measurement, app)
+        self.default_measurement = bind_arguments(default_measurement, app)
         self.heartbeat = bind_arguments(heartbeat, app)
         self.stream_heartbeat = bind_arguments(stream_heartbeat, app)
 

@@ -7,8 +7,10 @@ Before it, on the page: the prediction, and the memory that the run needs beside
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -25,15 +27,14 @@ from lib.answers.live import (
 )
 from lib.catalog import Catalog
 from lib.catalog.rules import ZeroGpuRules
-from lib.errors import AdvisorError, DoesNotFit, UnsupportedModel
+from lib.errors import AdvisorError, DoesNotFit, TooLong, UnsupportedModel
 from lib.laws.forward_pass import decode_floor
 from lib.live.device import Device, device_hardware
 from lib.live.device_queue import hardware_turn
 from lib.live.heartbeat import DTYPES, LIMIT_S, UNKNOWN_CACHE_BYTES, Dtype, HeartbeatRun, MatmulCase, MatmulProgress, datasheet_roof
-from lib.live.limits import usable_bytes
+from lib.live.limits import NOISE_BYTES_PER_S, estimate_duration, usable_bytes
 from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, gpu_seconds, judge_prediction
-from lib.live.zerogpu import quota_values
-from lib.present.live_measurements import expected_s
+from lib.live.zerogpu import quota_seconds, quota_values
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import Arguments, Model, argument, one_of, whole_number
@@ -220,14 +221,18 @@ def measurement_case(app: App, arguments: MeasureArguments) -> PreparedRun:
 
 def suggest_measurement(app: App, arguments: MeasureArguments) -> str:
     """The largest bundled text model of which the same run fits the device at hand, in memory and time; "" where none does."""
+    return _largest_that_fits(app, arguments, math.inf)
+
+
+def _largest_that_fits(app: App, arguments: MeasureArguments, most_s: float) -> str:
+    """The largest bundled text model whose run fits the memory, the time limit and `most_s`; "" without one."""
 
     def is_refused(spec: ModelSpec, *, for_memory: bool = False) -> bool:
         try:
-            expected = predict_measurement(app, arguments.model_copy(update={"model": spec.id}))
+            case = measurement_case(app, arguments.model_copy(update={"model": spec.id}))
         except AdvisorError as refused:
             return isinstance(refused, DoesNotFit) or not for_memory
-        seconds = expected_s(expected)
-        return not for_memory and (seconds is None or seconds > expected["limit_s"])
+        return not for_memory and not _ends_in_time(case, app.catalog(), most_s)
 
     specs = [app.models(name) for name in app.models.bundled]
     decoders = sorted(
@@ -236,6 +241,78 @@ def suggest_measurement(app: App, arguments: MeasureArguments) -> str:
     # Memory grows with the parameters. Time does not: of some models a token reads only a part of the embeddings or experts.
     held = decoders[: bisect_left(decoders, True, key=lambda one: is_refused(one, for_memory=True))]
     return next((one.id for one in reversed(held) if not is_refused(one)), "")
+
+
+def _run_seconds(case: PreparedRun) -> float | None:
+    """Seconds of making the weights, the prompt and the answer; None where no speed is predicted."""
+    ends = run_end(case.expected.speed, "value")
+    first, rate = ends["ttft_s"], ends["decode_tokens_per_s"]
+    if first is None:
+        return None
+    weights_s = case.ask.work.weights_bytes / NOISE_BYTES_PER_S[case.ask.device]
+    predicted = weights_s + first + (case.run.output_tokens / rate if rate else 0.0)
+    if case.run.rates is None:
+        return predicted
+    # The run itself is checked with these rates before it starts: the longer of the two estimates counts.
+    return max(predicted, estimate_duration(case.ask.work, case.run.rates, case.ask.device).total_s)
+
+
+def _ends_in_time(case: PreparedRun, catalog: Catalog, most_s: float) -> bool:
+    """Whether the run is predicted to end within its limit and `most_s`, and on ZeroGPU within an anonymous visitor's daily quota."""
+    seconds = _run_seconds(case)
+    if seconds is not None and seconds > min(case.ask.limit_s, most_s):
+        return False
+    if case.run.device.kind != "zerogpu":
+        return True
+    rules = catalog.rules.zerogpu
+    return quota_seconds(rules, gpu_seconds(case.ask), case.ask.size) <= rules.daily_quota_s["anonymous"]
+
+
+SHORT_S = 20.0
+"""Seconds that the run of a smaller model may be predicted to take. A choice: a visitor waits that long without leaving."""
+_SHORTER = ((128, 32), (32, 8))  # prompt and output tokens, tried in this order where no model can do the lengths that were asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultRun:
+    """A run that the device at hand allows. `changed` says whether it is smaller than the run that was asked."""
+
+    model: str
+    prompt_tokens: int
+    output_tokens: int
+    seconds: float | None
+    changed: bool
+
+
+def default_measurement(app: App, arguments: MeasureArguments) -> DefaultRun | None:
+    """The run itself where the device allows it; else the same of a smaller model, or a shorter run of one. None where nothing fits.
+
+    Raises:
+        AdvisorError: the model cannot be measured on any device, or an argument is wrong.
+    """
+    try:
+        case = measurement_case(app, arguments)
+        if _ends_in_time(case, app.catalog(), math.inf):
+            return _default_run(case, arguments, changed=False)
+    except (DoesNotFit, TooLong):
+        pass
+    asked = (arguments.prompt_tokens, arguments.output_tokens)
+    for prompt, output in (asked, *(pair for pair in _SHORTER if pair[0] <= asked[0] and pair[1] <= asked[1])):
+        shorter = arguments.model_copy(update={"prompt_tokens": prompt, "output_tokens": output})
+        if model := _largest_that_fits(app, shorter, SHORT_S):
+            smaller = shorter.model_copy(update={"model": model})
+            return _default_run(measurement_case(app, smaller), smaller, changed=True)
+    return None
+
+
+def _default_run(case: PreparedRun, arguments: MeasureArguments, *, changed: bool) -> DefaultRun:
+    return DefaultRun(
+        model=cast("str", arguments.model),
+        prompt_tokens=case.run.prompt_tokens,
+        output_tokens=case.run.output_tokens,
+        seconds=_run_seconds(case),
+        changed=changed,
+    )
 
 
 def predict_measurement(app: App, arguments: MeasureArguments) -> ExpectedAnswer:

@@ -26,8 +26,11 @@ from lib.present.live_cards import (
     heartbeat_card,
     heartbeat_text,
     phase_words,
+    possible_line,
     progress_line,
+    run_words,
     script_block,
+    smaller_run_note,
     stage_list,
     stopped_line,
 )
@@ -58,7 +61,9 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
     from starlette.requests import Request
 
+    from lib.live.device import Device
     from lib.service.app import Services
+    from lib.service.measure import DefaultRun
     from lib.service.runs import Format
 
 
@@ -67,6 +72,7 @@ MEASURE = (
     Field(argument="output_tokens", name="measure-answer", default=64, low=1, high=MAX_OUTPUT, label="Output tokens"),
 )
 """The numbers of Measure."""
+DEFAULT_PRECISION = "bf16"
 PRECISIONS = [("16-bit (bf16)", "bf16"), ("16-bit (fp16)", "fp16"), ("32-bit (fp32)", "fp32")]
 
 
@@ -77,6 +83,7 @@ class MeasureView:
     prompt: gr.Number
     answer: gr.Number
     precision: gr.Dropdown
+    smaller: gr.Checkbox
     run: gr.Button
     stop: gr.Button
     expected: gr.HTML
@@ -84,8 +91,8 @@ class MeasureView:
     card: gr.HTML
 
     def inputs(self) -> list[Any]:
-        """The questions beside the model, in the order of the service's arguments."""
-        return [self.prompt, self.answer, self.precision]
+        """The questions beside the model, in the order of the service's arguments, then whether a smaller run may replace this one."""
+        return [self.prompt, self.answer, self.precision, self.smaller]
 
     def outputs(self) -> list[Any]:
         """Where a scene goes, in the order of `RunScene.updates`."""
@@ -99,7 +106,8 @@ def build_measure() -> MeasureView:
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
             with gr.Row(elem_classes="pair"):
                 prompt, answer = (number(field) for field in MEASURE)
-            precision = gr.Dropdown(PRECISIONS, value="bf16", label="Number format of the weights")
+            precision = gr.Dropdown(PRECISIONS, value=DEFAULT_PRECISION, label="Number format of the weights")
+            smaller = gr.Checkbox(value=True, label="Run a smaller model if this one does not fit here", elem_id="measure-smaller")
             with gr.Row(elem_classes="act-row"):
                 run = gr.Button("Measure on this device", variant="primary", elem_id="measure-run")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="measure-stop")
@@ -107,16 +115,46 @@ def build_measure() -> MeasureView:
             expected = gr.HTML(no_model_note("measure"), elem_id="expected")
             status = gr.HTML(elem_id="measure-status")
             card = gr.HTML(elem_id="measure-card")
-    return MeasureView(prompt=prompt, answer=answer, precision=precision, run=run, stop=stop, expected=expected, status=status, card=card)
+    return MeasureView(
+        prompt=prompt, answer=answer, precision=precision, smaller=smaller, run=run, stop=stop, expected=expected, status=status, card=card
+    )
 
 
-def expected_html(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> str:
+def first_line(services: Services, device: Device, model: str) -> str:
+    """What a visitor can do on this device: the default run of `model` or of a smaller one, and its seconds."""
+    try:
+        run = services.live.default_measurement(model, *(field.default for field in MEASURE), DEFAULT_PRECISION)
+    except AdvisorError:  # such as a chat's model that no measurement takes: the line then names none
+        run = None
+    return possible_line(device, _words_of(run) if run else "")
+
+
+def _words_of(run: DefaultRun) -> str:
+    return run_words(run.model, run.prompt_tokens, run.output_tokens, run.seconds)
+
+
+def _smaller_run(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> DefaultRun | None:
+    """The run that takes the place of this one where the device does not allow it; None where it does, or where nothing fits.
+
+    An argument that is wrong is left to the run itself, which refuses it.
+    """
+    try:
+        run = services.live.default_measurement(model, prompt, answer, precision)
+    except AdvisorError:
+        return None
+    return run if run is not None and run.changed else None
+
+
+def expected_html(services: Services, model: str, prompt: Any, answer: Any, precision: Any, smaller: bool = False) -> str:
     """The prediction for the run, and whether it fits; a refusal is the same sentence that the run would get.
 
-    Where the device is too small or too slow for the run, a model that it takes is offered.
+    Where the device is too small or too slow for the run, a smaller one takes its place (`smaller`), or a model that fits is offered.
     """
     if not model:
         return no_model_note("measure")
+    if smaller and (other := _smaller_run(services, model, prompt, answer, precision)):
+        note = smaller_run_note("The pasted config" if model.lstrip().startswith("{") else model, _words_of(other))
+        return note + expected_html(services, other.model, other.prompt_tokens, other.output_tokens, precision)
     try:
         expected = services.live.predict_measurement(model, prompt, answer, precision)
         markup, seconds = expected_card(expected, model) + OF_THIS_RUN, expected_s(expected)
@@ -131,11 +169,13 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
     return markup + instead_link(services.live.suggest_measurement(model, prompt, answer, precision))
 
 
-def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> Iterator[RunScene]:
+def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any, smaller: bool = False) -> Iterator[RunScene]:
     """Run it, show its stages, and the result; a refusal or failure stands in place of the result."""
     if not model:
         yield RunScene(status=no_model_note("measure"))
         return
+    if smaller and (other := _smaller_run(services, model, prompt, answer, precision)):
+        model, prompt, answer = other.model, other.prompt_tokens, other.output_tokens
 
     def run() -> Iterator[RunScene]:
         yield RunScene(status=stage_list(STAGES, "starting"), card="", busy=True)
@@ -163,8 +203,8 @@ def _measure_scene(item: Any, model: str) -> RunScene:
 def wire_measure(view: MeasureView, services: Services, model: ModelReference) -> Dependency:
     """Running takes its turn with whatever else needs the device; Stop ends the run's process. Returns the run, for what follows it."""
 
-    def run(ref: str, prompt: Any, answer: Any, precision: Any) -> Iterator[list[Any]]:
-        yield from scene_updates(measure_scenes(services, ref, prompt, answer, precision))
+    def run(ref: str, *values: Any) -> Iterator[list[Any]]:
+        yield from scene_updates(measure_scenes(services, ref, *values))
 
     def stop() -> list[Any]:
         return RunScene(status=stopped_line(NOTES["stopped:measure"])).updates()

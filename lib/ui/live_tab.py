@@ -285,6 +285,14 @@ def device_markup(catalog: Catalog, look: Callable[[Catalog], Device] = current_
     return bind_units(device_line(device, on_space=bool(os.environ.get("SPACE_ID")), chat=chat, quota_per_s=price))
 
 
+def opening_markup(services: Services, look: Callable[[Catalog], Device] = current_device) -> str:
+    """The head of the tab: first what a visitor can do here, then the device in detail."""
+    catalog = services.catalog()
+    device = look(catalog)
+    line = live_boxes.first_line(services, device, ON_CPU if device.kind == "cpu" else ON_GPU)
+    return bind_units(line) + device_markup(catalog, lambda _: device)
+
+
 def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference, ticks: Ticks) -> None:
     """Opening the tab (by hand or by a link, which selects it) fills it; each run then fills its own part, and the ledger after it."""
     wire_chat(view.chat, services)
@@ -294,7 +302,7 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference,
     questions = [model.text, *view.measure.inputs()]
 
     def arrive() -> list[Any]:
-        return [True, device_markup(services.catalog())]
+        return [True, opening_markup(services)]
 
     def foresee(ref: str, *values: Any) -> list[Any]:
         return [live_boxes.expected_html(services, ref, *values)]

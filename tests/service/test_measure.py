@@ -12,14 +12,17 @@ import pytest
 from llama import llama_config
 
 from lib.catalog import load
+from lib.catalog.offers import ZEROGPU_OFFERS, Offer
 from lib.errors import BadArgument, DoesNotFit, InvalidInput, TooLong, UnknownModel, UnsupportedModel
+from lib.live.demo_model import ON_CPU, ON_GPU, precision_for
 from lib.live.device import Device
-from lib.live.limits import DeviceRates, RunWork, device_rates
+from lib.live.limits import DeviceRates, RunWork, device_rates, estimate_duration
 from lib.live.measure import MeasuredRun, MeasureRequest, RunStage, gpu_seconds, measure_run, run_measurement
+from lib.live.zerogpu import quota_seconds
 from lib.present.live_measurements import expected_s
 from lib.service.app import LiveServices
 from lib.service.endpoint import App
-from lib.service.measure import MeasureArguments, measurement_case
+from lib.service.measure import SHORT_S, MeasureArguments, measurement_case
 from lib.service.models import Models
 
 GIB = 2**30
@@ -312,11 +315,70 @@ def test_the_model_that_is_offered_instead_is_the_largest_in_memory_and_time(dev
     for larger in [one for one in decoders if one.parameters_total > MODELS(name).parameters_total]:
         try:
             refused = live.predict_measurement(larger.id, 512, 64, precision)
+            case = measurement_case(live._app, MeasureArguments(model=larger.id, precision=precision))
         except (DoesNotFit, TooLong):
             continue
-        assert (expected_s(refused) or 0) > refused["limit_s"], larger.id
+        needed = estimate_duration(case.ask.work, rates, case.ask.device)
+        by_rates = needed.total_s if device.kind == "cpu" else 0.0
+        assert max(by_rates, needed.weights_s + (expected_s(refused) or 0)) > refused["limit_s"], larger.id
 
 
 def test_nothing_is_offered_where_nothing_fits() -> None:
     """A prompt beyond every model's limit."""
     assert _question(CPU).suggest_measurement(LLAMA, 1_000_000, 64, "bf16") == ""
+
+
+SPACES = [
+    offer
+    for offer in load().offers
+    if offer.platform in {"spaces", "zerogpu"} and (offer.ram_bytes if offer.silicon is None else offer.vram_bytes_per_accelerator)
+]
+"""Tiers whose memory is known."""
+
+
+def _device_of(offer: Offer) -> Device:
+    """The device that a Space of this tier sees, with nothing else in its memory but the app itself (2 GiB on a CPU)."""
+    if offer.silicon is None:
+        ram = int(offer.ram_bytes or 0)
+        return replace(CPU, cores=int(offer.vcpu or 1), memory_bytes=ram, free_bytes=ram - 2 * GIB)
+    memory, kind = int(offer.vram_bytes_per_accelerator or 0), "zerogpu" if offer.id in ZEROGPU_OFFERS.values() else "cuda"
+    capability = offer.silicon.compute_capability
+    card = replace(CUDA, name=offer.silicon.name, accelerator=offer.silicon.id, memory_bytes=memory, free_bytes=memory)
+    return replace(card, kind=kind, capability=capability)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", ["HuggingFaceTB/SmolLM2-360M-Instruct", LLAMA, "meta-llama/Meta-Llama-3.1-405B"])
+@pytest.mark.parametrize("offer", SPACES, ids=lambda offer: offer.id)
+def test_the_default_run_is_allowed_on_every_tier(offer: Offer, model: str) -> None:
+    """It fits the memory, ends within the limit and, on ZeroGPU, within an anonymous visitor's quota; a smaller one ends in 20 s."""
+    device = _device_of(offer)
+    live = _question(device)
+    run = live.default_measurement(model, 512, 64, "bf16")
+    assert run is not None
+    expected = live.predict_measurement(run.model, run.prompt_tokens, run.output_tokens, "bf16")  # is not refused
+    assert run.seconds is not None
+    assert run.seconds <= (SHORT_S if run.changed else expected["limit_s"])
+    assert run.changed or run.model == model
+    if "405B" in model and device.memory_bytes < 400 * GIB:
+        assert run.changed
+    if device.kind == "zerogpu":
+        assert quota_seconds(load().rules.zerogpu, expected["limit_s"] + 8, "large") <= 120
+
+
+@pytest.mark.parametrize("offer", SPACES, ids=lambda offer: offer.id)
+def test_the_chat_model_fits_every_tier(offer: Offer) -> None:
+    """The chat's own model, in the number format that the chat gives it, is a run that the tier allows: the first line names it."""
+    device = _device_of(offer)
+    chat = ON_CPU if device.kind == "cpu" else ON_GPU
+    run = _question(device).default_measurement(chat, 512, 64, precision_for(device))
+    assert run is not None
+    assert (run.model, run.changed) == (chat, False)
+
+
+def test_a_run_is_shortened_where_no_model_can_do_its_length() -> None:
+    """A prompt beyond every model's time on a very slow processor becomes the shorter run; without memory there is none."""
+    slow = _question(CPU, rates=DeviceRates(flop_per_s=1e10, bytes_per_s=2e9))
+    run = slow.default_measurement("Qwen/Qwen3-0.6B", 8000, 64, "bf16")
+    assert run is not None
+    assert (run.changed, run.prompt_tokens, run.output_tokens) == (True, 128, 32)
+    assert _question(replace(CPU, free_bytes=GIB // 64)).default_measurement(LLAMA, 512, 64, "bf16") is None

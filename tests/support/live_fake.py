@@ -10,6 +10,7 @@ import measured_row
 from lib.errors import AdvisorError
 from lib.live.ledger import LedgerStatus
 from lib.live.measurements import Measurement
+from lib.service.measure import DefaultRun
 
 GIB = 2**30
 COMMON: dict[str, Any] = {
@@ -170,6 +171,9 @@ class FakeLive:
         self.stream_heartbeat = self._play_items
         self.predict_measurement: Callable[..., Any] = lambda *_: make_prediction()
         self.suggest_measurement = lambda *_: "small/one"
+        self.default_measurement: Callable[..., Any] = lambda *asked: DefaultRun(
+            model=asked[0], prompt_tokens=asked[1], output_tokens=asked[2], seconds=4.0, changed=False
+        )
 
     def _play_items(self, *asked: Any, **named: Any) -> Iterator[Any]:
         self.questions.append((*asked, *named.items()))

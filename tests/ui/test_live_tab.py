@@ -17,6 +17,7 @@ from lib.live.device import Device
 from lib.live.device_queue import CHAT, DEVICE, turn
 from lib.service.app import Services
 from lib.service.endpoint import App
+from lib.service.measure import DefaultRun
 from lib.service.models import Models
 from lib.ui import events, live_boxes, live_tab
 from lib.ui.events import scene_updates
@@ -189,6 +190,39 @@ def test_what_is_expected_stands_there_before_the_run() -> None:
     assert 'data-model="small/one">Try small/one instead' in markup
     services.live.predict_measurement = lambda *_: make_prediction() | {"limit_s": 0.1}
     assert "Try small/one instead" in live_boxes.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+
+
+def test_a_run_that_the_device_does_not_allow_is_made_smaller() -> None:
+    """The card names the model asked for (never a pasted text), the smaller run and its seconds; the button runs that one."""
+    services = FakeServices(make_measurement())
+    services.live.default_measurement = lambda *_: DefaultRun(
+        model="small/one", prompt_tokens=128, output_tokens=32, seconds=4.2, changed=True
+    )
+    big = "meta-llama/Meta-Llama-3.1-405B"
+    markup = live_boxes.expected_html(services, big, 512, 64, "bf16", True)  # type: ignore[arg-type]
+    assert f"{big} with these lengths is too large or too slow for this device" in markup
+    assert "a run of 128 prompt and 32 output tokens with small/one takes about 4" in markup
+    assert "model_type" not in live_boxes.expected_html(services, '{"model_type": "llama"}', 512, 64, "bf16", True)  # type: ignore[arg-type]
+    list(live_boxes.measure_scenes(services, big, 512, 64, "bf16", True))  # type: ignore[arg-type]
+    list(live_boxes.measure_scenes(services, big, 512, 64, "bf16", False))  # type: ignore[arg-type]
+    assert services.live.questions == [("small/one", 128, 32, "bf16"), (big, 512, 64, "bf16")]
+
+
+def test_the_first_line_says_what_one_can_do_here() -> None:
+    """The hardware, the default run and its seconds come before anything else; without a run that fits, the line says so."""
+    device = Device(
+        kind="cpu", name="Some Processor", accelerator=None, memory_bytes=16 * 2**30, free_bytes=12 * 2**30, capability=None, cores=2,
+        driver=None, torch="2.13.0", transformers="5.23.0",
+    )  # fmt: skip
+    services = FakeServices()
+    services.catalog = load  # type: ignore[attr-defined]
+    markup = live_tab.opening_markup(services, lambda _: device)  # type: ignore[arg-type]
+    first = markup.split("</p>", maxsplit=1)[0].replace("\u00a0", " ")
+    assert "<strong>This page runs on 2 CPU cores</strong>: a run of 512 prompt and 64 output tokens with HuggingFaceTB/SmolLM2" in first
+    assert "takes about 4" in first
+    services.live.default_measurement = lambda *_: None
+    none = live_tab.opening_markup(services, lambda _: device)  # type: ignore[arg-type]
+    assert "no bundled model fits here for a measurement now" in none
 
 
 def test_stopping_a_measurement_ends_it() -> None:
