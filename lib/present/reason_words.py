@@ -155,7 +155,7 @@ _REFUSALS = {
     "device, which has {capacity_bytes}. It fits with {fits_at_once} concurrent requests.",
     "engine_needs_docker": "{engine} is a server: in a Gradio Space on {offer} runs {others}. A Docker Space can run it.",
     "engine_not_here": "{engine} does not run this on {offer}; what does: {others}.",
-    "sparse_attention": "Its sparse attention is not known to run on {silicon}: vLLM and SGLang need cards of Hopper or data-centre Blackwell "
+    "sparse_attention": "Its sparse attention is not known to run on {silicon}: vLLM and SGLang need Hopper or data-centre Blackwell "
     "(H100, H200, B200).",
     "engine_form": "{engine} does not load {precision}.",
     "disk_too_small": "The download of {download_bytes} does not fit its disk of {disk_bytes}.",
