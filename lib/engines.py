@@ -59,9 +59,11 @@ class EngineTraits:
     least_capability: tuple[int, int] = (0, 0)
     """CUDA's compute capability from which on it runs on a card of NVIDIA."""
     sparse_capabilities: frozenset[int] | None = None
-    """First numbers of the compute capabilities on which it is known to run attention that an indexer makes sparse (DeepSeek-V3.2, GLM-5);
-    None where it asks nothing of the card. No published run of `transformers` on older cards is known. Sources, read 2026-11-24: vllm
-    issues 30644, 31936, 40851, 57144; sglang issue 35420; FlashMLA pull request 98 (Hopper); aiconfigurator pull request 383."""
+    """First numbers of the compute capabilities on which it is known to run attention that an indexer makes sparse (DeepSeek-V3.2 and -V4,
+    GLM-5); None where it asks nothing of the card. No published run of `transformers` on older cards is known.
+
+    Sources, read 2026-11-24: vllm issues 30644, 31936, 40851, 57144; sglang issue 35420; FlashMLA pull request 98 (Hopper);
+    aiconfigurator pull request 383."""
     nvidia_only: bool = False
     """Runs on GPUs of NVIDIA only."""
     works: frozenset[Work]

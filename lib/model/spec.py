@@ -290,8 +290,8 @@ class ModelSpec:
 
     @property
     def sparse_attention(self) -> bool:
-        """Whether an indexer chooses which tokens its attention reads (DeepSeek-V3.2, GLM-5)."""
-        return any(term.holds == "indexer keys" for term in self.cache_terms or ())
+        """Whether an indexer chooses which tokens its attention reads (DeepSeek-V3.2 and -V4, GLM-5)."""
+        return any(term.holds in {"indexer keys", "index entries"} for term in self.cache_terms or ())
 
     @property
     def work(self) -> Work:

@@ -131,6 +131,9 @@ def recompute(obstacle: Reason, rejection: Rejection, spec: ModelSpec, workload:
         case "dtype_missing":
             named = str(values["precision"])
             assert spec.stored.quantization is not None or workload.precision == named
+        case "sparse_attention":
+            assert spec.sparse_attention
+            assert engines_on(offer, family, spec, workload.sdk, workload.engine) == ()
         case "no_engine":
             assert engines_on(offer, family, spec, workload.sdk, workload.engine) == ()
         case "engine_not_here" | "engine_needs_docker":

@@ -98,7 +98,7 @@ def test_zerogpu_runs_pytorch_in_the_spaces_own_process() -> None:
     assert (held["vllm"]["zero-a10g"], held["transformers"]["zero-a10g"]) == (False, True)
 
 
-@pytest.mark.parametrize("model", ["deepseek-ai/DeepSeek-V3.2", "zai-org/GLM-5"])
+@pytest.mark.parametrize("model", ["deepseek-ai/DeepSeek-V3.2", "deepseek-ai/DeepSeek-V4-Flash", "zai-org/GLM-5"])
 def test_sparse_attention_is_not_advised_below_hopper(model: str) -> None:
     """An indexer chooses what attention reads: no engine is known to start with it on an A100 (vllm issue 40851, sglang issue 35420)."""
     app = App(catalog=load, models=Models(), quantized=lambda _: {})
