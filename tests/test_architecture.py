@@ -14,14 +14,13 @@ from typing import get_args
 
 import pytest
 
-from lib.catalog.offers import PLATFORMS
-from lib.catalog.silicon import OWN
 from lib.engines import ENGINES, TRAITS, CacheLayout
 from lib.laws import kv_cache, kv_cache_by_engine
 from lib.memory import estimate_memory
 from lib.model import bundled
 from lib.model.resolve import resolve_count
 from lib.model.spec import CacheTerm, Growth
+from lib.platforms import OWN, PLATFORMS
 from lib.precision import NAMES
 from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES
 from lib.present.caveat_words import CAVEATS

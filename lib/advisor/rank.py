@@ -26,7 +26,7 @@ from decimal import Decimal
 
 from lib.advisor.candidates import AS_STORED, EIGHT_BITS, FOUR_BITS, Family
 from lib.advisor.result import Configuration, Entry, Speed, Verdict
-from lib.catalog.offers import PLATFORMS
+from lib.platforms import PLATFORMS
 from lib.workload import Priority
 
 WEIGHTS = {AS_STORED: Decimal(1), EIGHT_BITS: Decimal(2), FOUR_BITS: Decimal("2.5")}

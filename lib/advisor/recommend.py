@@ -22,13 +22,14 @@ from lib.advisor.rank import NEARLY_AS_FAST, rank_entries
 from lib.advisor.result import DAYS_PER_MONTH, Entry, ProviderOption, Recommendation, Rejection, Speed, price_offer
 from lib.advisor.speed import shape_request
 from lib.catalog import Catalog
-from lib.catalog.offers import PLATFORMS, Offer, tier_of
+from lib.catalog.offers import Offer, tier_of
 from lib.catalog.rules import PlatformRules, ProviderCredits
 from lib.catalog.silicon import Accelerator, Cards
 from lib.errors import BadArgument
 from lib.memory import estimate_memory
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
+from lib.platforms import PLATFORMS
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.workload import MemoryRequest, Workload
 

@@ -17,10 +17,11 @@ from types import MappingProxyType
 from typing import Literal
 
 from lib.catalog import Catalog
-from lib.catalog.offers import ZEROGPU_TIER, Offer, Platform
+from lib.catalog.offers import ZEROGPU_TIER, Offer
 from lib.catalog.rules import PlatformRules
 from lib.errors import AgainstRules, PriceNotConfirmed, UnknownHardware, quote_value
 from lib.laws.price import HOUR_S
+from lib.platforms import Platform
 from lib.provenance import Caveat, Reason
 
 HOURS_PER_MONTH = 24 * 30

@@ -27,7 +27,6 @@ from lib.advisor.result import Speed
 from lib.advisor.speed import CLIP_S, PICTURE_S, attach_bounds, predict_placements
 from lib.catalog.offers import Hardware
 from lib.catalog.rules import ZeroGpuRules
-from lib.catalog.silicon import OWN
 from lib.cost.usage import (
     LEAST_CALLS_PER_VISITOR,
     LIGHT_TRAFFIC_VISITORS,
@@ -39,6 +38,7 @@ from lib.cost.usage import (
     zerogpu_caveats,
 )
 from lib.laws.price import FULL_UTILISATION, HOUR_S, calls_per_day, quota_seconds, visitors_needed
+from lib.platforms import OWN
 from lib.provenance import Reason, Value
 from lib.workload import AUTO, Workload, visitors_plan
 

@@ -17,17 +17,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lib.catalog.offers import PLATFORMS, Names, Offer, OffersFile, TpuGenerationsFile, find_cards, find_hardware, find_offer, index_names
+from lib.catalog.offers import Names, Offer, OffersFile, TpuGenerationsFile, find_cards, find_hardware, find_offer, index_names
 from lib.catalog.rows import DATA, References, read_rows
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import AcceleratorsFile, SourcesFile
 from lib.errors import BadArgument, BadCatalog, UnknownHardware, quote_value
+from lib.platforms import PLATFORMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lib.catalog.offers import Platform, PriceBasis
+    from lib.catalog.offers import PriceBasis
     from lib.catalog.silicon import Accelerator, Cards
+    from lib.platforms import Platform
     from lib.provenance import Source
 
 

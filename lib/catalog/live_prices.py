@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from lib.catalog import PriceState
-from lib.catalog.offers import ZEROGPU_TIER, Offer, PastPrice
+from lib.catalog.offers import Offer, PastPrice, tier_of
+from lib.platforms import PLATFORMS, TRAITS, Platform
 from lib.provenance import Source
 
 if TYPE_CHECKING:
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from lib.catalog import Catalog
-    from lib.catalog.offers import Platform, Rule
+    from lib.catalog.offers import Rule
     from lib.catalog.silicon import Accelerator
     from lib.units import Bytes, UsdPerHour
 
-LiveListName = Literal["spaces", "jobs"]
-CALLS: dict[LiveListName, str] = {"spaces": "list_spaces_hardware", "jobs": "list_jobs_hardware"}
-"""The function of huggingface_hub that fetches each list."""
+LIVE_LISTS: tuple[Platform, ...] = tuple(name for name in PLATFORMS if TRAITS[name].live_list)
+"""The platforms whose prices can be asked."""
 CREDIBLE_FACTOR = 10  # a larger step than this is taken for a mistake of the list
 CREDIBLE_SHARE = 0.5  # a list that names fewer of the known flavors is taken for incomplete
 PRICE_BAND = 2
@@ -65,7 +65,7 @@ class LiveFlavor:
 class LiveList:
     """A platform's list at the moment `fetched_at` (ISO 8601, UTC); `remarks` are sentences about rows that could not be read."""
 
-    platform: LiveListName
+    platform: Platform
     fetched_at: str
     flavors: tuple[LiveFlavor, ...]
     remarks: tuple[str, ...]
@@ -78,8 +78,12 @@ class LiveList:
     @property
     def source(self) -> Source:
         """The list as a source."""
-        what = "hardware and prices of Spaces" if self.platform == "spaces" else "hardware and prices of Jobs"
-        return Source(what=f"Live list: {what}", source=f"GET /api/{self.platform}/hardware ({CALLS[self.platform]})", checked=self.day)
+        traits = TRAITS[self.platform]
+        return Source(
+            what=f"Live list: hardware and prices of {traits.label}",
+            source=f"GET /api/{self.platform}/hardware ({traits.live_list})",
+            checked=self.day,
+        )
 
 
 def find_accelerator(flavor: LiveFlavor, cards: Mapping[str, Accelerator]) -> Accelerator | None:
@@ -154,7 +158,7 @@ def _update_offer(offer: Offer, flavor: LiveFlavor, live: LiveList, cards: Mappi
     if refused := _implausible(offer, flavor.usd_per_hour):
         return offer, [refused]
     priced = _take_price(offer, flavor, live)
-    if offer.platform == "zerogpu":  # the list describes the flavor, the catalog its two sizes
+    if offer.traits.listed_with:  # the list describes the flavor, the catalog its sizes
         return priced, []
     changed, remark = _card_changed(_host(priced, flavor), flavor, cards)
     return changed, [remark] if remark else []
@@ -162,8 +166,8 @@ def _update_offer(offer: Offer, flavor: LiveFlavor, live: LiveList, cards: Mappi
 
 def _retire_offer(offer: Offer, live: LiveList) -> tuple[Offer, str]:
     """A row of the catalog that the list no longer holds."""
-    if offer.platform == "zerogpu":
-        return offer, f"The live list of {live.platform} does not name '{offer.id}'. ZeroGPU is kept as bundled."
+    if offer.traits.listed_with:
+        return offer, f"The live list of {live.platform} does not name '{offer.id}'. {offer.traits.label} is kept as bundled."
     retired = offer.model_copy(
         update={
             "status": "retired",
@@ -203,7 +207,7 @@ def _add_offer(flavor: LiveFlavor, live: LiveList, catalog: Catalog) -> tuple[Of
         return None, f"{what} Its accelerator {flavor.accelerator_model} is not understood, so it is left out."
     if not flavor.usd_per_hour:
         return None, f"{what} It has no price, so it is left out."
-    rules: frozenset[Rule] = frozenset({"prepaid_credits"}) if live.platform == "spaces" else frozenset()
+    rules: frozenset[Rule] = frozenset({"prepaid_credits"}) if TRAITS[live.platform].prepaid else frozenset()
     plausible = _is_plausible(flavor, card, catalog)
     rules = rules if plausible else rules | {"implausible_price"}
     offer = Offer(
@@ -239,9 +243,7 @@ def _add_offer(flavor: LiveFlavor, live: LiveList, catalog: Catalog) -> tuple[Of
 
 def _flavor_id(offer: Offer, live: LiveList) -> str | None:
     """The flavor id under which the list would name this offer; `None` when the list is not about it."""
-    if live.platform == "spaces" and offer.platform == "zerogpu":
-        return ZEROGPU_TIER
-    return offer.id if offer.platform == live.platform else None
+    return tier_of(offer.id) if live.platform in {offer.platform, offer.traits.listed_with} else None
 
 
 def _merge_list(catalog: Catalog, live: LiveList) -> Catalog:
@@ -269,8 +271,8 @@ def _merge_list(catalog: Catalog, live: LiveList) -> Catalog:
         offers += [added] if added else []
     state = PriceState(basis="live", oldest=live.fetched_at, newest=live.fetched_at, remarks=tuple(remarks))
     fresh: dict[Platform, PriceState] = {live.platform: state}
-    if live.platform == "spaces" and ZEROGPU_TIER in flavors:
-        fresh["zerogpu"] = replace(state, remarks=())
+    for platform in {offer.platform for offer in catalog.offers if offer.traits.listed_with and _flavor_id(offer, live) in flavors}:
+        fresh[platform] = replace(state, remarks=())
     sources = {**catalog.sources, f"live-{live.platform}": live.source}
     return replace(catalog, offers=tuple(offers), sources=MappingProxyType(sources), prices=MappingProxyType({**catalog.prices, **fresh}))
 

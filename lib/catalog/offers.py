@@ -11,16 +11,16 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from lib.catalog.rows import ByteCount, Count, Day, DayOrMonth, Price, Row, Share, Size, Sources, Table, Text, reference, require_distinct
 from lib.catalog.silicon import OWNED_KINDS, UNKNOWN_CPU, Accelerator, Cards
 from lib.errors import UnknownHardware, quote_value
+from lib.platforms import PLATFORMS, TRAITS, Platform, PlatformTraits
 from lib.units import Bytes, UsdPerHour
 
-Platform = Literal["spaces", "zerogpu", "endpoints", "jobs", "tpu"]
 Status = Literal["listed", "deprecated", "retired"]
 PriceBasis = Literal["bundled", "live"]
 Rule = Literal[
@@ -35,7 +35,6 @@ Rule = Literal[
     "allowlist",  # the vendor admits customers one by one
     "implausible_price",  # a live list adds it at a price far from that of its silicon elsewhere: shown, never chosen
 ]
-PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 ZeroGpuSizeName = Literal["large", "xlarge"]
 FREE_CPU_TIER = "cpu-basic"
 ZEROGPU_TIER = "zero-a10g"
@@ -148,9 +147,9 @@ class Offer(Row):
     rules: frozenset[Rule]
     """The platform's rules that apply to a renter of this offer."""
     endpoint: EndpointInstance | None
-    """Only on platform `endpoints`."""
+    """Only where the platform describes its offers so."""
     tpu: TpuSlice | None
-    """Only on platform `tpu`."""
+    """Only where the platform describes its offers so."""
     notes: str
     """For people."""
     sources: Sources
@@ -167,13 +166,18 @@ class Offer(Row):
             raise ValueError(f"usd_per_hour is {self.usd_per_hour}. Accepted: null for a retired offer, an amount for any other.")
         if self.status != "listed" and self.since is None:
             raise ValueError("since is null. Accepted: the day or month from which the status holds.")
-        if (self.platform == "tpu") != (self.tpu is not None):
-            raise ValueError("tpu is wrong. Accepted: the slice of an offer on platform tpu, else null.")
-        if (self.platform == "endpoints") != (self.endpoint is not None):
-            raise ValueError("endpoint is wrong. Accepted: the instance of an offer on platform endpoints, else null.")
+        for name, details in (("tpu", self.tpu), ("endpoint", self.endpoint)):
+            if (self.traits.details == name) != (details is not None):
+                able = " or ".join(platform for platform in PLATFORMS if TRAITS[platform].details == name)
+                raise ValueError(f"{name} is wrong. Accepted: the details of an offer on platform {able}, else null.")
         if self.tpu and self.usd_per_hour != self.usd_per_hour_by_region.get("us-central1"):
             raise ValueError(f"usd_per_hour is {self.usd_per_hour}. Accepted: chips times the chip-hour of us-central1.")
         return self
+
+    @property
+    def traits(self) -> PlatformTraits:
+        """The properties of its platform."""
+        return TRAITS[self.platform]
 
     @property
     def accelerator(self) -> str | None:

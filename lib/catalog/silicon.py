@@ -12,11 +12,10 @@ from typing import Annotated, ClassVar, Literal, Self, get_args
 from pydantic import BeforeValidator, field_validator, model_validator
 
 from lib.catalog.rows import Bandwidth, ByteCount, Day, Rate, Row, Size, Sources, Table, Text, is_day, require_distinct
+from lib.platforms import OWN, TRAITS, PlatformTraits
 from lib.provenance import Source
 from lib.units import Bytes, FlopPerSecond
 
-OWN: Literal["own"] = "own"
-"""In the place of a platform: hardware that belongs to the visitor."""
 OWNED_KINDS = frozenset({"gpu", "apple"})
 """Kinds of silicon that people own as cards or Macs."""
 Vendor = Literal["NVIDIA", "AMD", "Apple", "Google", "AWS", "CPU"]
@@ -189,6 +188,7 @@ class Cards:
     usd_per_hour: ClassVar[None] = None
     disk_bytes: ClassVar[None] = None
     tpu: ClassVar[None] = None
+    traits: ClassVar[PlatformTraits] = TRAITS[OWN]
 
     @property
     def id(self) -> str:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from lib.catalog.live_prices import CALLS, LiveFlavor, LiveList, apply_live_prices
+from lib.catalog.live_prices import LIVE_LISTS, LiveFlavor, LiveList, apply_live_prices
 from lib.errors import BadQuantity, HubError, HubGarbage, HubUnreachable, RateLimited, UnreadableJson, quote_value, read_json
 from lib.hub.client import check_printable, open_hub, run_bounded
 from lib.units import MIB, Bytes, UsdPerHour, parse_bytes
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lib.catalog import Catalog
-    from lib.catalog.live_prices import LiveListName
+    from lib.platforms import Platform
 
 
 MAX_ROWS = 500
@@ -204,7 +204,7 @@ RETRY_S = 300.0
 TOO_MANY_REQUESTS = 429
 
 
-def _refusal(error: Exception, name: LiveListName) -> HubError:
+def _refusal(error: Exception, name: Platform) -> HubError:
     """The sentence about the list for what went wrong; nothing that the server wrote is repeated."""
     status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
     what, then = f"The live hardware list of {name}", "The prices known before stay; it is asked again later."
@@ -219,7 +219,7 @@ def _refusal(error: Exception, name: LiveListName) -> HubError:
     return HubGarbage(f"{what} has a format that is not understood. {then}")
 
 
-def fetch_flavors(name: LiveListName, endpoint: str | None = None) -> LiveList:
+def fetch_flavors(name: Platform, endpoint: str | None = None) -> LiveList:
     """Ask for a platform's list, anonymously, within `LONGEST_S`.
 
     Raises:
@@ -244,7 +244,7 @@ def fetch_flavors(name: LiveListName, endpoint: str | None = None) -> LiveList:
 class _Call(threading.Thread):
     """One list being fetched. `outcome` holds the list or the error once the thread has ended."""
 
-    def __init__(self, name: LiveListName, endpoint: str | None) -> None:
+    def __init__(self, name: Platform, endpoint: str | None) -> None:
         super().__init__(name=f"prices-{name}", daemon=True)
         self.list_name = name
         self.endpoint = endpoint
@@ -274,9 +274,9 @@ class PriceFeed:
         self._base = self._current = base
         self._endpoint, self._limit_s, self._ttl_s, self._retry_s, self._clock = endpoint, limit_s, ttl_s, retry_s, clock
         self._lock = threading.Lock()
-        self._lists: dict[LiveListName, LiveList] = {}
-        self._calls: dict[LiveListName, _Call] = {}
-        self._failures: dict[LiveListName, HubError] = {}
+        self._lists: dict[Platform, LiveList] = {}
+        self._calls: dict[Platform, _Call] = {}
+        self._failures: dict[Platform, HubError] = {}
         self._due = clock()
         self._running = False
 
@@ -290,7 +290,7 @@ class PriceFeed:
             threading.Thread(target=self._refresh, name="prices", daemon=True).start()
         return current
 
-    def failures(self) -> Mapping[LiveListName, HubError]:
+    def failures(self) -> Mapping[Platform, HubError]:
         """An error for each list that the last refresh did not get."""
         with self._lock:
             return MappingProxyType(dict(self._failures))
@@ -306,7 +306,7 @@ class PriceFeed:
 
     def _refresh(self) -> None:
         """Ask for all lists at once, take what came in time, and work it in; a list that came earlier stays until a newer one comes."""
-        failures: dict[LiveListName, HubError] = {}
+        failures: dict[Platform, HubError] = {}
         due = self._retry_s
         try:
             for name, outcome in self._ask().items():
@@ -323,14 +323,14 @@ class PriceFeed:
                 self._running = False
                 self._due = self._clock() + due
 
-    def _ask(self) -> dict[LiveListName, LiveList | HubError]:
+    def _ask(self) -> dict[Platform, LiveList | HubError]:
         deadline = time.monotonic() + self._limit_s
-        for name in CALLS:
+        for name in LIVE_LISTS:
             call = self._calls.get(name)
             if call is None or not call.is_alive():
                 self._calls[name] = _Call(name, self._endpoint)
                 self._calls[name].start()
-        outcomes: dict[LiveListName, LiveList | HubError] = {}
+        outcomes: dict[Platform, LiveList | HubError] = {}
         for name, call in self._calls.items():
             call.join(max(0.0, deadline - time.monotonic()))
             late = HubUnreachable(

@@ -21,12 +21,12 @@ from pydantic import Field, model_validator
 
 from lib.answers.common import ConfiguredEntry, source_entries
 from lib.catalog import Catalog
-from lib.catalog.offers import PLATFORMS, ZEROGPU_OFFERS, ZEROGPU_TIER
+from lib.catalog.offers import ZEROGPU_OFFERS, ZEROGPU_TIER
 from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
 from lib.catalog.rules import ZeroGpuRules
-from lib.catalog.silicon import OWN
 from lib.engines import TRAITS, Engine
 from lib.errors import BadArgument
+from lib.platforms import OWN, PLATFORMS
 from lib.precision import weight_format
 from lib.present.cards import source_list
 from lib.present.markup import bullet_list, code_blocks, escape, fold

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from lib import precision
 from lib.answers.common import EntryCost, OwnEntry, RankedEntry, RejectedEntry
 from lib.answers.model import FitEntry, MemoryAnswer
-from lib.catalog.silicon import OWN
+from lib.platforms import OWN
 from lib.present.cards import (
     PLATFORM_NAMES,
     caveat_list,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LatencyAnswer, LatencyPartEntry, LoadEntry, LoadsAnswer, TierNeedEntry
-from lib.catalog.silicon import OWN
+from lib.platforms import OWN
 from lib.present.cards import caveat_list, note_list
 from lib.present.charts import MARK, axis, chart_head, lay_out
 from lib.present.markup import definition_list, escape, fold, hint_note

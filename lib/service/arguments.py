@@ -28,9 +28,9 @@ from pydantic_core import CoreSchema, core_schema
 from lib import engines, workload
 from lib import precision as precisions
 from lib.advisor import TASKS
-from lib.catalog.offers import PLATFORMS
 from lib.errors import BadArgument, NotSignedIn
 from lib.memory.resolve import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
+from lib.platforms import PLATFORMS
 from lib.workload import ACCOUNTS, MODES, PRIORITIES
 
 Choice = TypeVar("Choice", bound=str)

@@ -10,13 +10,12 @@ from lib import workload
 from lib.answers.common import fill, source_entries
 from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingOptionEntry
 from lib.catalog import Catalog
-from lib.catalog.offers import PLATFORMS
-from lib.catalog.silicon import OWN
 from lib.errors import BadArgument
 from lib.laws import training as law
 from lib.memory.training import check_training, fuses_loss
 from lib.memory.training import estimate_training as estimate_step
 from lib.model.spec import ModelSpec
+from lib.platforms import OWN, PLATFORMS
 from lib.present.sentences import caveat_entries
 from lib.present.training_cards import change_sentence, job_command, training_script
 from lib.provenance import Caveat, Source

@@ -13,7 +13,7 @@ from lib.advisor.savings import SavingsReport, find_savings
 from lib.answers.common import SCHEMA, usd
 from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer
 from lib.catalog import Catalog
-from lib.catalog.offers import PLATFORMS, Offer
+from lib.catalog.offers import Offer
 from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
 from lib.cost.bill import bill_storage
 from lib.cost.break_even import Axis, Kind, Option, Outlook, WayChange, price_option
@@ -21,6 +21,7 @@ from lib.cost.usage import SLEEPS, measure_capacity
 from lib.errors import UnknownHardware
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
+from lib.platforms import PLATFORMS
 from lib.present.sentences import sentence, way_change_sentence, way_configuration, way_label
 from lib.provenance import Caveat
 from lib.service.arguments import DaysPerMonth, Hardware, Model, argument, one_of, some_of, whole_number

@@ -25,7 +25,6 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from lib.catalog.silicon import OWN
 from lib.errors import AdvisorError
 from lib.laws.price import HOUR_S
 from lib.memory import usable_memory
@@ -40,6 +39,7 @@ from lib.memory.training import (
     longest_sequence,
     step_traffic,
 )
+from lib.platforms import OWN
 from lib.speed.hardware import HALVES, card_class, find_link_rate
 from lib.speed.model_work import count_multiplied
 

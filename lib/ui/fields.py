@@ -9,12 +9,13 @@ from typing import Any
 
 from lib import precision as precisions
 from lib.catalog import Catalog
-from lib.catalog.offers import PLATFORMS, Offer
-from lib.catalog.silicon import OWN, OWNED_KINDS
+from lib.catalog.offers import Offer
+from lib.catalog.silicon import OWNED_KINDS
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.engines import ENGINES
 from lib.memory.pipeline import LONGEST_SIDE, MOST_FRAMES
 from lib.memory.resolve import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
+from lib.platforms import OWN, PLATFORMS
 from lib.present import training_cards
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import refusal_note

@@ -11,8 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from lib.catalog import load
-from lib.catalog.offers import PLATFORMS, Offer
+from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
+from lib.platforms import PLATFORMS
 
 FACTS = json.loads((Path(__file__).parents[1] / "data" / "platform_facts.json").read_text(encoding="utf-8"))
 CATALOG = load()
