@@ -84,6 +84,8 @@ class EngineTraits:
     """Sequences that it runs at once at most, where it is not eager."""
     packed_kernels: bool = False
     """Its kernels read packed weights; the others unpack them first and gain no speed from a smaller format."""
+    listed_only: bool = False
+    """Runs only the models of its own list (`lib.catalog.engine_models`); the others try the modelling code of transformers."""
     own_files: bool = False
     """Loads files of its own (GGUF) instead of the checkpoint."""
     native: bool = False
@@ -194,7 +196,8 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
         ),
         "tei": EngineTraits(
             silicon=_SERVER | {"apple"}, least_capability=_T4, nvidia_only=True, works=frozenset({"text encoder", "embedding decoder"}),
-            native=True, split="none", cache="none", start_up="profile run", batched_tokens=((0, 16_384),), timed_as="compiled",
+            native=True, listed_only=True, split="none", cache="none", start_up="profile run", batched_tokens=((0, 16_384),),
+            timed_as="compiled",
             not_in=frozenset({"bf16"}), cannot_load=frozenset({
                 "fp8_block", "fp8_block_e8m0", "scaled_rows", "scaled_tensor", "bnb8", "bnb4", "bnb4_double", "gptq", "awq", "int_groups",
                 "mxfp4", "nvfp4", "gguf",
@@ -203,7 +206,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
         "llama.cpp": EngineTraits(
             # llama-server serves no encoder-decoder: llama.cpp issue 26565, read 2026-11-24
             silicon=_ALSO_ON_MACS, works=_TEXT, in_process=True, pipelined=True, static_batch=True, packed_kernels=True,
-            own_files=True, native=True, cache="cells", start_up="compute buffer", fp8="gguf:Q8_0", int8="gguf:Q8_0",
+            own_files=True, native=True, listed_only=True, cache="cells", start_up="compute buffer", fp8="gguf:Q8_0", int8="gguf:Q8_0",
             int4="gguf:Q4_K_M",
         ),
         "vllm-tpu": EngineTraits(

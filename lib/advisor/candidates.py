@@ -27,6 +27,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
+from lib.catalog.engine_models import lists_model
 from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator
@@ -151,7 +152,8 @@ class Candidate:
     `note` says what the checkpoint needs for it: "unpacked" (its format has no unit here), "sibling" (nothing quantizes it again, so that
     the unquantized checkpoint has to be taken), "converted" (into files of the engine's own) or "halved" (float32 is loaded in 16 bits).
     `sdk` is what a Space has to be built with, "" where the offer is none. Where it `may_offload`, layers that the cards do not hold are
-    left to the processor; `gpu_layers` is then what llama.cpp is told to put on them (`-ngl`), None for everything.
+    left to the processor; `gpu_layers` is then what llama.cpp is told to put on them (`-ngl`), None for everything. `untested` is the
+    model's class where the engine does not list it, else "".
     """
 
     precision: str
@@ -162,6 +164,7 @@ class Candidate:
     sdk: Sdk | Literal[""] = ""
     may_offload: bool = False
     gpu_layers: int | None = None
+    untested: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,20 +173,6 @@ class Candidates:
 
     tried: tuple[Candidate, ...]
     refused: Reason | None = None
-
-
-LLAMA_CPP_MODELS = frozenset(
-    {
-        "", "llama", "llama4", "mistral", "mistral3", "mixtral", "qwen2", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe",
-        "qwen3_next", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "gemma", "gemma2", "gemma3", "gemma3_text",
-        "gemma3n", "gemma4", "phi", "phi3", "phimoe", "gpt2", "gpt_neox", "gpt_oss", "bloom", "falcon", "falcon_h1",
-        "starcoder2", "stablelm", "olmo", "olmo2", "olmo3", "olmoe", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "glm4",
-        "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "granite", "granitemoe", "granitemoehybrid", "internlm2", "exaone",
-        "exaone4", "smollm3", "lfm2", "lfm2_moe", "minicpm", "minicpm3", "minimax_m2", "mamba", "mamba2", "jamba", "nemotron",
-        "nemotron_h", "seed_oss", "hunyuan_v1_dense", "mimo_v2_flash", "ernie4_5", "dbrx", "mpt", "t5",
-    }
-)  # fmt: skip
-"""Model types whose architectures llama.cpp runs ("" is a bare parameter count): `MODEL_ARCH_NAMES` of package gguf 0.19.0."""
 
 
 def engines_on(
@@ -217,9 +206,17 @@ def engines_on(
     runs = {name for name, row in TRAITS.items() if work in row.works and row.runs_on(offer.processor)}
     if spec.sparse_attention:
         runs = {name for name in runs if TRAITS[name].known_on(offer.processor)}
-    runs -= set() if own_file or spec.model_type in LLAMA_CPP_MODELS else {"llama.cpp"}
-    runs &= {"llama.cpp"} if own_file else runs
+    if own_file:
+        runs &= {"llama.cpp"}
+    else:
+        runs = {name for name in runs if not TRAITS[name].listed_only or is_listed(spec, name, offer)}
     return tuple(pair for pair in pairs if pair[0] in runs)
+
+
+def is_listed(spec: ModelSpec, engine: Engine, hardware: Hardware) -> bool:
+    """Whether the engine's own list of models has this one; the others are untested with it."""
+    on_gpu = hardware.processor.kind == "gpu"
+    return lists_model(engine, architecture=spec.architecture, model_type=spec.model_type, on_gpu=on_gpu)
 
 
 def list_candidates(spec: ModelSpec, family: Family, offer: Hardware, workload: Workload, published: Sequence[str] = ()) -> Candidates:
@@ -254,7 +251,7 @@ def _candidates_of(
         return Candidates((), Reason("engine_needs_docker" if docker else "engine_not_here", values))
     tried: list[Candidate] = []
     refused: Reason | None = None
-    for engine, built_with in _by_preference(engines, crowd=crowd):
+    for engine, built_with in _by_preference(spec, offer, engines, crowd=crowd):
         for devices in _device_counts(spec, offer, engine):
             forms, left_out = list_forms(spec, family, offer.silicon, engine, precision, published)
             refused = refused or left_out
@@ -268,18 +265,26 @@ def _candidates_of(
                     note=note,
                     sdk=built_with,
                     may_offload=offloads and at == len(forms),
+                    untested="" if is_listed(spec, engine, offer) else spec.architecture,
                 )
                 for at, (name, step, note) in enumerate(forms, start=1)
             ]
     return Candidates(tuple(sorted(tried, key=lambda candidate: candidate.step)), refused)
 
 
-def _by_preference(engines: Sequence[tuple[Engine, Sdk | Literal[""]]], *, crowd: bool) -> list[tuple[Engine, Sdk | Literal[""]]]:
-    """Servers first where several requests come at a time, on several cards, or where the image is a server; else the own process.
+def _by_preference(
+    spec: ModelSpec, offer: Hardware, engines: Sequence[tuple[Engine, Sdk | Literal[""]]], *, crowd: bool
+) -> list[tuple[Engine, Sdk | Literal[""]]]:
+    """Engines that list the model first; then servers where several requests arrive at a time or several cards work, else the own process.
 
-    Of the servers those come first that stand first in `TRAITS`; what is timed as another program comes last.
+    Servers keep the order of `TRAITS`. An engine that uses the speed constants of another one comes last.
     """
-    return sorted(engines, key=lambda pair: (TRAITS[pair[0]].timed_as, pair[0] == "llama.cpp", (pair[0] in SERVERS) is not crowd))
+
+    def order(pair: tuple[Engine, Sdk | Literal[""]]) -> tuple[object, ...]:
+        engine = pair[0]
+        return (not is_listed(spec, engine, offer), TRAITS[engine].timed_as, engine == "llama.cpp", (engine in SERVERS) is not crowd)
+
+    return sorted(engines, key=order)
 
 
 def _device_counts(spec: ModelSpec, offer: Hardware, engine: Engine) -> tuple[int, ...]:

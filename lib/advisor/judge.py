@@ -29,7 +29,7 @@ from typing import TypeVar
 
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, Family, list_candidates
 from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, most_at_once, place_candidate
-from lib.advisor.rank import NEARLY_AS_FAST, VERDICTS, order_configurations, total_rate, weigh
+from lib.advisor.rank import NEARLY_AS_FAST, TESTED, VERDICTS, Level, order_configurations, total_rate, weigh
 from lib.advisor.result import (
     DAYS_PER_MONTH,
     Configuration,
@@ -101,8 +101,8 @@ class Trial:
 
     @property
     def is_open(self) -> bool:
-        """Whether something better may come: nothing yet does all that is asked on one machine."""
-        done = any(of.verdict == "comfortable" and of.replicas == 1 for of in self.passing)
+        """Whether something better may come: nothing yet does all that is asked on one machine with an engine that lists the model."""
+        done = any(of.replicas == 1 and _grade(of) == TESTED for of in self.passing)
         return bool(self.waves) and not done
 
     def take_wave(self, requirements: Requirements, model: HostedModel) -> list[Placement]:
@@ -354,10 +354,14 @@ def _choose(hardware: Hardware, trial: Trial, requirements: Requirements) -> Con
     )
 
 
+def _grade(configuration: Configuration) -> Level:
+    return (VERDICTS.index(configuration.verdict), bool(configuration.candidate.untested))
+
+
 def _choose_fastest(passing: Sequence[Configuration], family: Family) -> Configuration | None:
     """The fastest of what is comfortable, else of the rest; of those within 5 % the least compressed, then the first that was tried."""
-    best = min((VERDICTS.index(of.verdict) for of in passing), default=0)
-    level = [of for of in passing if VERDICTS.index(of.verdict) == best]
+    best = min(map(_grade, passing), default=TESTED)
+    level = [of for of in passing if _grade(of) == best]
     least = (1 - NEARLY_AS_FAST / 2) * max((total_rate(of.speed, of.replicas) for of in level), default=0.0)
     fast = [of for of in level if total_rate(of.speed, of.replicas) >= least]
     return min(fast, key=lambda of: weigh(of.candidate.step, family), default=None)

@@ -1,7 +1,8 @@
 """The order of what does the work, and which entries no other one beats.
 
 First comes what is comfortable, then what is tight (less than a tenth of a device stays free), then what is slow
-(`lib.advisor.judge`), last what spans several hosts. Among those, by priority:
+(`lib.advisor.judge`), last what spans several hosts; of each, engines that list the model come before those that do not. Among those, by
+priority:
 
     balanced    the price of the whole workload, weighed: weights in eight bits count double, in four bits two and a half times, so that
                 as stored is worth up to that (three and five times for what draws: smaller weights make it no faster, and the smaller
@@ -35,6 +36,9 @@ INCONVENIENT = Decimal("1.5")
 INCONVENIENCES = frozenset({"jobs_time_limit", "needs_allowlist"})
 VERDICTS: tuple[Verdict, ...] = ("comfortable", "tight", "slow")
 MANY_HOSTS = len(VERDICTS)
+Level = tuple[int, bool]
+"""The place of a verdict in `VERDICTS`, and whether the engine does not list the model: of equal verdicts the listed ones come first."""
+TESTED: Level = (0, False)
 NEARLY_AS_FAST = 0.1
 """Share below the fastest that counts as equally fast: half-widths of predicted speeds are several times that (`lib.speed`)."""
 
@@ -48,9 +52,9 @@ def weigh(step: int, family: Family) -> Decimal:
 
 def order_configurations(of: Configuration, usd_per_hour: Decimal, priority: Priority, family: Family) -> Key:
     """The key by which the configurations of one offer are ordered; `usd_per_hour` of all machines that it takes."""
-    level, weight = VERDICTS.index(of.verdict), weigh(of.candidate.step, family)
+    level, weight = (VERDICTS.index(of.verdict), bool(of.candidate.untested)), weigh(of.candidate.step, family)
     if priority == "fastest":
-        return (level > 0, -total_rate(of.speed, of.replicas), weight)
+        return (level > TESTED, -total_rate(of.speed, of.replicas), weight)
     several = INCONVENIENT if of.replicas > 1 and priority == "balanced" else 1
     return (level, usd_per_hour * weight * several, weight, of.replicas)
 
@@ -86,15 +90,16 @@ def _group_speeds(entries: Sequence[Entry]) -> dict[float, int]:
     """The group of each speed: a group is led by its fastest, and holds what is less than a tenth slower."""
     groups: dict[float, int] = {}
     number, leader = -1, math.inf
-    for rate in sorted({rate_speed(entry) for entry in entries if _level(entry) == 0}, reverse=True):
+    for rate in sorted({rate_speed(entry) for entry in entries if _level(entry) == TESTED}, reverse=True):
         if rate < (1 - NEARLY_AS_FAST) * leader:
             number, leader = number + 1, rate
         groups[rate] = number
     return groups
 
 
-def _level(entry: Entry) -> int:
-    return MANY_HOSTS if entry.offer.tpu is not None and entry.offer.tpu.hosts > 1 else VERDICTS.index(entry.verdict)
+def _level(entry: Entry) -> Level:
+    untested = any(reason.code == "engine_untested" for reason in entry.reasons)
+    return (MANY_HOSTS if entry.offer.tpu is not None and entry.offer.tpu.hosts > 1 else VERDICTS.index(entry.verdict), untested)
 
 
 def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None, groups: Mapping[float, int]) -> Callable[[Entry], Key]:
@@ -124,7 +129,7 @@ def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None, group
 
     def speed_key(entry: Entry) -> Key:
         group = groups.get(rate_speed(entry), len(groups))
-        return (_level(entry) > 0, group, entry.cost.usd_per_month, -rate_speed(entry), weight(entry), *last(entry))
+        return (_level(entry) > TESTED, group, entry.cost.usd_per_month, -rate_speed(entry), weight(entry), *last(entry))
 
     return {"balanced": balance_key, "cheapest": price_key, "fastest": speed_key}[priority]
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from lib.advisor.candidates import AS_STORED, EIGHT_BITS, SERVERS, TENSOR_PARALLEL_ENGINES, Candidate
 from lib.advisor.fit import Headroom
+from lib.catalog.engine_models import read_engine_models
 from lib.catalog.offers import Hardware, Offer, Rule
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Cards
@@ -260,6 +261,9 @@ def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, 
     of_its_own = candidate.engine in SERVERS or (candidate.engine == "llama.cpp" and offer.silicon is not None)
     if candidate.sdk == "docker" and of_its_own:
         reasons.append(Reason("needs_docker", {"engine": candidate.engine}))
+    if candidate.untested:
+        version = read_engine_models()[candidate.engine].version
+        reasons.append(Reason("engine_untested", {"engine": candidate.engine, "version": version, "architecture": candidate.untested}))
     if candidate.note == "unpacked":
         reasons.append(Reason("unpacked", {"precision": precision, "silicon": offer.name}))
     if candidate.note == "halved":

@@ -30,6 +30,7 @@ _HOLDS = {
     "checkpoint:none": "{precision} needs a checkpoint quantized that way; the Hub lists none for this model, so quantize it first.",
     "halved": "The 32-bit checkpoint is loaded in {precision}, which hardly changes its answers.",
     "needs_docker": "Needs a Docker Space: {engine} is a server of its own.",
+    "engine_untested": "Untested: {engine} {version} does not list {architecture}; it would try the modelling code of transformers.",
     "no_bf16": "{silicon} does not compute in bf16, so the model runs in fp16.",
     "tensor_parallel": "{engine} splits every matrix over {devices} devices.",
     "layer_split": "{engine} puts whole layers on each of {devices} devices: more memory, no more speed.",

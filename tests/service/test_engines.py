@@ -104,7 +104,7 @@ def test_sparse_attention_is_not_advised_below_hopper(model: str) -> None:
     app = App(catalog=load, models=Models(), quantized=lambda _: {})
     answer = bind_arguments(recommend, app)(model, platforms="spaces,jobs,endpoints", limit=1_000)
     assert answer["pick"] is not None
-    assert "H200" in answer["pick"]["accelerator"]
+    assert "H200" in answer["pick"]["accelerator"] or answer["pick"]["engine"] == "llama.cpp"
     assert {entry["engine"] for entry in answer["ranked"] if "a100" in entry["hardware"]} <= {"llama.cpp"}  # attends to all tokens
     for refused in (row for row in answer["rejected"] if row["hardware"] == "a100x8"):
         assert refused["reason_code"] == "sparse_attention"
@@ -114,6 +114,18 @@ def test_sparse_attention_is_not_advised_below_hopper(model: str) -> None:
     for question in (estimate_speed, solve):
         with pytest.raises(BadArgument, match="engine was 'vllm'"):
             bind_arguments(question, app)(model, "spaces:a100x8", engine="vllm", precision="awq-4")
+
+
+def test_an_engine_that_does_not_list_a_model_comes_last() -> None:
+    """Llama 3.2 Vision left vLLM after 0.10.2; SGLang lists it and is advised, and vLLM says that it is untested."""
+    model = "meta-llama/Llama-3.2-11B-Vision-Instruct"
+    app = App(catalog=load, models=Models(), quantized=lambda _: {})
+    ask = bind_arguments(recommend, app)
+    pick = ask(model, concurrency=8, platforms="endpoints")["pick"]
+    assert pick["engine"] == "sglang"
+    forced = ask(model, concurrency=8, platforms="endpoints", engine="vllm")["pick"]
+    assert "engine_untested" in {reason["code"] for reason in forced["reasons"]}
+    assert any("does not list MllamaForConditionalGeneration" in reason["message"] for reason in forced["reasons"])
 
 
 def test_an_encoder_decoder_is_not_served_by_llama_server() -> None:
