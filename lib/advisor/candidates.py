@@ -200,7 +200,9 @@ def engines_on(
     if not (space and sdk == "gradio"):
         fitting = (name for name, row in TRAITS.items() if not row.in_process and (kind == "gpu" or row.native))
         pairs += [(name, server) for name in fitting if served or name in {"tei", requested}]
-    if (own_file or (family == "generate" and spec.library != "diffusers")) and (kind == "cpu" or not (space and sdk == "gradio")):
+    # Pictures need a second file (mmproj), so llama.cpp is not tried by itself for models that see, except on a visitor's own cards.
+    of_text = served and (family == "generate" or offer.platform == "own" or requested == "llama.cpp")
+    if (own_file or of_text) and (kind == "cpu" or not (space and sdk == "gradio")):
         pairs.append(("llama.cpp", process if kind == "cpu" else server))
     work = spec.work
     runs = {name for name, row in TRAITS.items() if work in row.works and row.runs_on(offer.processor)}

@@ -181,6 +181,7 @@ def test_pictures_on_a_mac_fit_or_not_and_their_speed_is_not_made_up(pipeline: s
     [
         ("RTX-5090", "Qwen/Qwen3-32B", 57),
         ("RTX-3060", "meta-llama/Llama-3.1-8B-Instruct", 50),
+        ("RTX-3060", "google/gemma-3-12b-it", 30),  # sees pictures too: llama.cpp was left out, and transformers reached 18
         ("RTX-4090", "Qwen/Qwen3-30B-A3B", 140),
         ("M4-Max-64GB", "Qwen/Qwen3-14B", 33),
     ],
@@ -190,6 +191,14 @@ def test_own_cards_run_the_fastest_way(card: str, model: str, least: float) -> N
     runs = question(Hub(None))(model, own_hardware=card)["own"]["runs_as"]
     assert runs["speed"]["decode_tokens_per_s"] >= least
     assert runs["verdict"] == "comfortable"
+
+
+@pytest.mark.parametrize("where", [{"own_hardware": "RTX-3060"}, {"platforms": "spaces"}])
+def test_llama_cpp_runs_models_that_see_where_it_is_asked_for(where: dict[str, str]) -> None:
+    """`/recommend` answered that it does not run them, while `/estimate_memory` and `/estimate_speed` counted it."""
+    answer = question(Hub({}))("google/gemma-3-12b-it", engine="llama.cpp", **where)
+    entry = answer["own"]["runs_as"] if "own_hardware" in where else answer["pick"]
+    assert entry["engine"] == "llama.cpp"
 
 
 @pytest.mark.slow
