@@ -1,28 +1,36 @@
-"""What stands behind a figure: its source with a date, why it is so, and what it leaves open.
+"""The provenance of a figure: its source with a date, the reasons for it, and what it leaves open.
 
-Reasons and caveats are data: a stable code for programs and the values that the sentence needs. `lib.present.sentences` words them.
+Reasons and caveats are data: a stable code for programs and the values that the sentence needs. `lib.present.sentences` words them:
+in JSON each is {code, message}, with the sentence that the `word` of `lib.result.write_json` gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Annotated
 
+from pydantic import PlainSerializer, SerializationInfo
+
+from lib.result import Result
+
+SCHEMA = 1
 Value = str | int | float | Decimal | bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Where a figure comes from.
-
-    `what` names the figure, `source` is a URL, a repository with its commit, or the name and version of what was run;
-    `checked` is the ISO date on which it was read or run.
-    """
+class Source(Result):
+    """The origin of a figure."""
 
     what: str
+    """The figure."""
+
     source: str
+    """A URL, a repository with its commit, or the name and version of the program that was run."""
+
     checked: str
+    """The ISO date on which the source was read or the program was run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +58,54 @@ class Caveat(Statement):
     """What an answer leaves open."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementText(Result):
+    """A reason or a caveat as callers see it."""
+
+    code: str
+    """A stable code."""
+
+    message: str
+    """The sentence."""
+
+
+def _word(statement: Statement, info: SerializationInfo) -> StatementText:
+    word = info.context
+    if not callable(word):
+        raise TypeError("Reasons and caveats are written with their sentences: pass `word` to `write_json`.")
+    return StatementText(code=statement.code, message=word(statement))
+
+
+def _word_each(statements: Iterable[Statement], info: SerializationInfo) -> list[StatementText]:
+    return [_word(statement, info) for statement in statements]
+
+
+def _word_distinct(statements: Iterable[Statement], info: SerializationInfo) -> list[StatementText]:
+    return _word_each(dict.fromkeys(statements), info)
+
+
+def _list_distinct(sources: Iterable[Source]) -> list[Source]:
+    return list(dict.fromkeys(sources))
+
+
+WordedReason = Annotated[Reason, PlainSerializer(_word, return_type=StatementText)]
+Reasons = Annotated[tuple[Reason, ...], PlainSerializer(_word_each, return_type=list[StatementText])]
+Caveats = Annotated[tuple[Caveat, ...], PlainSerializer(_word_distinct, return_type=list[StatementText])]
+"""Each distinct caveat once, in the order met; so with sources."""
+Sources = Annotated[tuple[Source, ...], PlainSerializer(_list_distinct, return_type=list[Source])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Result):
+    """Base of every answer."""
+
+    schema: int = SCHEMA
+    """Version of the answer's format."""
+
+    caveats: Caveats = ()
+    """What the answer leaves open."""
+
+    sources: Sources = ()
+    """Where its figures come from."""

@@ -44,11 +44,11 @@ def canonical(value: Any) -> str:
     return json.dumps(answer_pages.to_plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def outcome(call: Callable[[], Any]) -> Any:
-    """The answer; of a refusal its code and sentence; of any other failure its type and text."""
+def outcome(call: Callable[[], Any], to_json: Callable[[object], Any]) -> Any:
+    """The answer as JSON; of a refusal its code and sentence; of any other failure its type and text."""
     try:
         answer = call()
-        return {"answer": list(answer) if inspect.isgenerator(answer) else answer}
+        return {"answer": [to_json(piece) for piece in answer] if inspect.isgenerator(answer) else to_json(answer)}
     except Exception as error:  # noqa: BLE001  whatever happens is what the caller sees
         code = getattr(error, "code", None)
         return {"refused": {"code": code, "sentence": str(error)}} if code else {"raised": type(error).__name__, "text": str(error)}
@@ -62,6 +62,8 @@ def _questions(advisor: Any) -> dict[str, Callable[..., Any]]:
 
 def lines() -> Iterator[Line]:
     """Every answer. The program is imported here, after the environment has been set."""
+    from lib.present.sentences import to_json  # noqa: PLC0415
+
     advisor, demo = answer_pages.program()
     questions = _questions(advisor)
     rows = advisor.list_hardware("all")["hardware"]
@@ -72,9 +74,9 @@ def lines() -> Iterator[Line]:
         if (endpoint, name) not in names:
             names.add((endpoint, name))
             values = answer_calls.paste_config(arguments)
-            yield endpoint, name, outcome(lambda endpoint=endpoint, values=values: questions[endpoint](**values))  # type: ignore[misc]
+            yield endpoint, name, outcome(lambda endpoint=endpoint, values=values: questions[endpoint](**values), to_json)  # type: ignore[misc]
     for file, name, call in answer_pages.calls(advisor, demo):
-        yield file, name, outcome(call)
+        yield file, name, outcome(call, to_json)
 
 
 def _mask(text: str, masks: dict[str, str]) -> str:

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from typing_extensions import TypedDict
 
-from lib.answers.common import Answer
+from lib.answers.common import Answer as AnswerShape
+from lib.model.spec import CacheTerm
+from lib.provenance import Answer
+from lib.result import Result
 
 
-class QuantizationEntry(TypedDict):
-    """How the checkpoint is stored, in its own words."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFormat(Result):
+    """The quantization of a checkpoint, in its own words."""
 
     method: str
+    """Quantization method, as the checkpoint calls it (gptq, awq, fp8 …)."""
+
     format: str
+    """Number format of the weights."""
+
     group_size: int
+    """Weights that share a scale; 0 if not stated."""
 
 
-class CacheEntry(TypedDict):
-    """What one kind of layer caches: layers × elements × n(T), with n by `growth` (see lib/model/spec.py)."""
-
-    kind: str
-    holds: str
-    layers: int
-    elements: int
-    growth: str
-    span: int
-    dtype: str
-
-
-class FileEntry(TypedDict):
-    """A GGUF file of the model's repository: how to name it, and its bytes (0: not told)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufFile(Result):
+    """A GGUF file of the model's repository."""
 
     model: str
+    """The name by which endpoints accept the file as their model."""
+
     bytes: int
+    """Size of the file; 0 if unknown."""
 
 
 class FigureEntry(TypedDict):
@@ -44,7 +48,7 @@ class FigureEntry(TypedDict):
     ratio: float | None
 
 
-class DryRunAnswer(Answer):
+class DryRunAnswer(AnswerShape):
     """What an execution without values took. `layers_run` of `layers` computed, the others were counted like them."""
 
     model: str
@@ -56,29 +60,69 @@ class DryRunAnswer(Answer):
     figures: list[FigureEntry]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswer(Answer):
-    """What a model is; `gguf_files` are files of its repository that can be named instead, the smallest first."""
+    """The model as it was understood."""
 
     id: str
+    """Id on the Hub, with the GGUF file after a colon; empty for a pasted config or a parameter count."""
+
     architecture: str
+    """Class that runs the model, such as LlamaForCausalLM."""
+
     model_type: str
+    """`model_type` of its config.json."""
+
     library: str
-    media: list[str]
+    """transformers, diffusers, timm, sentence-transformers or gguf."""
+
+    media: tuple[str, ...]
+    """What it reads besides text: images, sound."""
+
     task: str
+    """Task on the Hub, such as text-generation."""
+
     parameters_total: int
+    """All parameters."""
+
     parameters_active: int
-    parameters_by_component: dict[str, int]
+    """Parameters that a token uses; fewer than all in a mixture of experts."""
+
+    parameters_by_component: Mapping[str, int]
+    """Parameters of each part of the model."""
+
     weights_bytes: int
-    weights_bytes_by_dtype: dict[str, int]
-    weights_bytes_by_component: dict[str, int]
-    quantization: QuantizationEntry | None
+    """Bytes of the weights when the model is loaded as it is stored."""
+
+    weights_bytes_by_dtype: Mapping[str, int]
+    """Bytes of the weights by the dtype that they are stored in."""
+
+    weights_bytes_by_component: Mapping[str, int]
+    """Bytes of the weights of each part of the model."""
+
+    quantization: StoredFormat | None
+    """Quantization of the checkpoint; null if it is not quantized."""
+
     context_limit_tokens: int | None
-    layer_kinds: dict[str, int]
-    cache: list[CacheEntry]
+    """Longest context in tokens; null if there is no limit or none is known."""
+
+    layer_kinds: Mapping[str, int]
+    """Number of layers of each kind."""
+
+    cache: tuple[CacheTerm, ...]
+    """What each kind of layer caches."""
+
     license: str | None
+    """License as the repository states it."""
+
     gated: bool | None
+    """Whether the repository asks for access; null if unknown."""
+
     source: str
-    gguf_files: list[FileEntry]
+    """Where parameters and weights were read: safetensors, gguf, catalog, architecture or rule_of_thumb."""
+
+    gguf_files: tuple[GgufFile, ...]
+    """GGUF files of the repository that can be named instead, the smallest first."""
 
 
 class TensorEntry(TypedDict):
@@ -99,7 +143,7 @@ class TensorEntry(TypedDict):
     share: float
 
 
-class TensorsAnswer(Answer):
+class TensorsAnswer(AnswerShape):
     """Every tensor of a model, the largest first; their bytes add up to `weights_bytes`."""
 
     model: str
@@ -147,7 +191,7 @@ class StageEntry(TypedDict):
     total_bytes: int
 
 
-class MemoryAnswer(Answer):
+class MemoryAnswer(AnswerShape):
     """What a configuration takes, and where it fits."""
 
     model: str
@@ -220,7 +264,7 @@ class MemorySavingEntry(TypedDict):
     needs: dict[str, str | int]
 
 
-class SolveAnswer(Answer):
+class SolveAnswer(AnswerShape):
     """What hardware takes of a model at most, within limits on the first token and on speed.
 
     Bytes are those of the fullest device for what was asked, which `fits` and `meets_limits` judge; the engine runs `copies` of the model,
@@ -298,7 +342,7 @@ class TrainingChangeEntry(TypedDict):
     speed_ratio: float | None
 
 
-class TrainingAnswer(Answer):
+class TrainingAnswer(AnswerShape):
     """What a training step takes, by part, and where, how fast and for how much it runs.
 
     `parts` add up to `device_bytes`. Allocated is what tensors hold, reserved what the allocator takes for them, device reserved and the

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from lib.engines import Work
 from lib.laws.media_tokens import ImageRules, SoundRules
 from lib.provenance import Caveat, Source
+from lib.result import Result
 
 TensorKind = Literal["linear", "expert", "embedding", "head", "norm", "conv", "other"]
 Growth = Literal["tokens", "window", "blocks", "remainder", "step", "constant", "encoder"]
@@ -70,27 +71,35 @@ class TensorGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CacheTerm:
-    """What one kind of layer caches for one sequence, as a function of its length T (or of the encoder length E).
+class CacheTerm(Result):
+    """The cache of one kind of layer for one sequence, as a function of its length T (or of the encoder length E).
 
         elements(T) = layers · elements · n(T)
 
     with n(T) by `growth`:  tokens T · window min(T, span) · blocks ⌊T / span⌋ · remainder T mod span
     · step [T ≥ span] · constant 1 · encoder E (positions after the encoder; `span` mel frames or patches give one).
-
-    `kind` is the layer kind shown to people ("full attention", "sliding window", "latent attention (MLA)",
-    "linear attention state", "convolution state", "cross attention", …), `holds` the tensors ("keys and values",
-    "latent and rope key", "recurrent state", …). `layers` counts layers. `dtype` is "model" (the compute or cache
-    dtype chosen by the caller) or a fixed one such as "float32", which no choice of cache precision changes.
     """
 
     kind: str
+    """Kind of layer: full attention, sliding window, latent attention (MLA), linear attention state, cross attention …"""
+
     holds: str
+    """Cached tensors: keys and values, latent and rope key, recurrent state …"""
+
     layers: int
+    """Number of layers of this kind."""
+
     elements: int
+    """Elements that one layer caches for each n(T)."""
+
     growth: Growth
+    """How the cache grows with the length T."""
+
     span: int = 0
+    """Tokens of a window or block; 0 where the growth has none."""
+
     dtype: str = "model"
+    """"model" (the compute or cache dtype that the caller chose), or a fixed one such as "float32" that no choice changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

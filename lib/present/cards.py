@@ -12,8 +12,8 @@ from typing import Literal
 from urllib.parse import quote
 
 from lib.advisor.candidates import family_of
+from lib.answers.common import Answer as AnswerShape
 from lib.answers.common import (
-    Answer,
     CaveatEntry,
     ConfiguredEntry,
     EntryCost,
@@ -29,6 +29,8 @@ from lib.answers.common import (
 from lib.answers.model import CheapestTierEntry, MaximumEntry, MemoryAnswer, ModelAnswer, PartEntry, PrecisionTryEntry, SolveAnswer
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import count, deviation, gib, gib_figure, rate, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
+from lib.present.sentences import sentence
+from lib.provenance import Answer, Caveat, Source, Statement
 
 _SOURCES = {
     "catalog": "from the bundled catalog",
@@ -74,15 +76,15 @@ def part_bytes(memory: Memory) -> dict[str, int]:
 
 def model_line(model: ModelAnswer) -> str:
     """One line of what was understood: size, task, layers, limit, and where that comes from."""
-    total, active = model["parameters_total"], model["parameters_active"]
+    total, active = model.parameters_total, model.parameters_active
     facts = [f"<strong>{count(total)}</strong> parameters" + (f", {count(active)} of them active per token" if 0 < active < total else "")]
-    if model["task"]:
-        facts.append(escape(model["task"].replace("-", " ")))
-    if model["layer_kinds"]:
-        facts.append(", ".join(f"{number} × {escape(kind)}" for kind, number in model["layer_kinds"].items()))
-    if model["context_limit_tokens"]:
-        facts.append(f"context up to {whole(model['context_limit_tokens'])} tokens")
-    facts.append(_SOURCES.get(model["source"], escape(model["source"])))
+    if model.task:
+        facts.append(escape(model.task.replace("-", " ")))
+    if model.layer_kinds:
+        facts.append(", ".join(f"{number} × {escape(kind)}" for kind, number in model.layer_kinds.items()))
+    if model.context_limit_tokens:
+        facts.append(f"context up to {whole(model.context_limit_tokens)} tokens")
+    facts.append(_SOURCES.get(model.source, escape(model.source)))
     line = f'<p class="model-line" role="status" tabindex="0">{" <span aria-hidden=true>·</span> ".join(facts)}</p>'
     return line + _gguf_choice(model)
 
@@ -95,13 +97,13 @@ def model_choices(names: Sequence[str]) -> str:
 
 def _gguf_choice(model: ModelAnswer) -> str:
     """The GGUF files of the repository with their sizes, each a link that takes it as the model (`assets/page.js`)."""
-    files = model["gguf_files"]
+    files = model.gguf_files
     if not files:
         return ""
     links = [
-        f'<a href="?model={quote(file["model"])}" data-model="{escape(file["model"])}"'
-        f"{' aria-current=true' if file['model'] == model['id'] else ''}>{escape(file['model'].partition(':')[2])}</a>"
-        f"{' ' + gib(file['bytes']) if file['bytes'] else ''}"
+        f'<a href="?model={quote(file.model)}" data-model="{escape(file.model)}"'
+        f"{' aria-current=true' if file.model == model.id else ''}>{escape(file.model.partition(':')[2])}</a>"
+        f"{' ' + gib(file.bytes) if file.bytes else ''}"
         for file in files
     ]
     return f'<p class="model-line">GGUF files: {" <span aria-hidden=true>·</span> ".join(links)}</p>'
@@ -380,29 +382,35 @@ def _split(part: PartEntry) -> str:
     return f'<table class="split"><caption class="sr">{escape(part["name"])} by what holds it</caption><tbody>{rows}</tbody></table>'
 
 
-def note_list(entries: Iterable[CaveatEntry | ReasonEntry], *more: str) -> str:
+def note_list(entries: Iterable[CaveatEntry | ReasonEntry | Statement], *more: str) -> str:
     """The sentences of caveats or reasons as a quiet list; `more` is markup already."""
-    return bullet_list([*(escape(entry["message"]) for entry in entries), *more], "notes")
+    texts = (sentence(entry) if isinstance(entry, Statement) else entry["message"] for entry in entries)
+    return bullet_list([*map(escape, texts), *more], "notes")
 
 
-def caveat_list(entries: Sequence[CaveatEntry]) -> str:
+def caveat_list(entries: Sequence[CaveatEntry | Caveat]) -> str:
     """The caveats of an answer, one sentence each."""
     if not entries:
         return ""
-    return f'<section class="caveats"><h3>Assumptions</h3>{note_list(entries)}</section>'
+    distinct = [entry for i, entry in enumerate(entries) if entry not in entries[:i]]
+    return f'<section class="caveats"><h3>Assumptions</h3>{note_list(distinct)}</section>'
 
 
-def source_list(entries: Sequence[SourceEntry]) -> str:
+def source_list(entries: Sequence[SourceEntry | Source]) -> str:
     """Where the figures come from and when each was checked."""
     if not entries:
         return ""
-    items = [f"{link_source(entry['what'])}: {link_source(entry['source'])} <time>{escape(entry['checked'])}</time>" for entry in entries]
+    sources = dict.fromkeys(entry if isinstance(entry, Source) else Source(**entry) for entry in entries)
+    items = [f"{link_source(source.what)}: {link_source(source.source)} <time>{escape(source.checked)}</time>" for source in sources]
     return f'<section class="sources"><h3>Sources</h3>{bullet_list(items, "notes")}</section>'
 
 
-def answer_details(answer: Answer) -> str:
+def answer_details(answer: Answer | AnswerShape) -> str:
     """The caveats and sources of a result, folded behind a line."""
-    inner = caveat_list(answer["caveats"]) + source_list(answer["sources"])
+    if isinstance(answer, Answer):
+        inner = caveat_list(answer.caveats) + source_list(answer.sources)
+    else:
+        inner = caveat_list(answer["caveats"]) + source_list(answer["sources"])
     return fold("Assumptions and sources", inner, "behind") if inner else ""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
+from typing import Any
 
 from lib.advisor.savings import NoSaving, Saving
 from lib.answers.common import CaveatEntry, ReasonEntry
@@ -24,6 +25,7 @@ from lib.present.caveat_words import CAVEATS
 from lib.present.numbers import Number, gib, seconds, span, tokens_per_s, usd
 from lib.present.reason_words import REASONS
 from lib.provenance import Caveat, Reason, Statement, Value
+from lib.result import Result, write_json
 from lib.workload import MemoryRequest
 
 ACCOUNTS = {"anonymous": "signed out", "pro": "PRO", "team": "Team", "enterprise": "Enterprise"}
@@ -47,6 +49,11 @@ def sentence(statement: Statement) -> str:
     if isinstance(statement, Caveat):
         return fill(CAVEATS[_key(statement, statement.variant)], statement.values)
     return fill(REASONS[_key(statement, _variant(statement))], statement.values)
+
+
+def to_json(result: object) -> Any:
+    """A result as JSON values, its reasons and caveats as sentences; anything else as it is."""
+    return write_json(result, sentence) if isinstance(result, Result) else result
 
 
 def fill(template: str, values: Mapping[str, Value]) -> str:

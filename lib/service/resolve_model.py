@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from lib import memory
 from lib.answers.common import fill, source_entries
-from lib.answers.model import CacheEntry, DryRunAnswer, FigureEntry, ModelAnswer, QuantizationEntry, TensorEntry, TensorsAnswer
+from lib.answers.model import DryRunAnswer, FigureEntry, GgufFile, ModelAnswer, StoredFormat, TensorEntry, TensorsAnswer
 from lib.errors import BadArgument, UnsupportedModel
 from lib.laws.activation import FLOAT32, HALF, generation_peak_bytes
 from lib.laws.forward_pass import attention_flop, linear_flop
@@ -55,19 +55,30 @@ def model_answer(spec: ModelSpec) -> ModelAnswer:
     loaded = estimate_memory(spec, MemoryRequest(context_tokens=1))
     by_dtype = _by_dtype(spec, loaded.weights.bytes, loaded.precision)
     unstated = [caveat for caveat in loaded.caveats if caveat.code == "dtype_unstated"]
-    return fill(
-        ModelAnswer,
-        spec,
-        media=[*(["images"] if spec.vision else []), *(["sound"] if spec.sound else [])],
+    stored = spec.stored.quantization
+    return ModelAnswer(
+        id=spec.id,
+        architecture=spec.architecture,
+        model_type=spec.model_type,
+        library=spec.library,
+        media=tuple(name for name, read in (("images", spec.vision), ("sound", spec.sound)) if read),
+        task=spec.task,
+        parameters_total=spec.parameters_total,
+        parameters_active=spec.parameters_active,
+        parameters_by_component=spec.parameters_by_component,
         weights_bytes=loaded.weights.bytes,
         weights_bytes_by_dtype=by_dtype,
-        weights_bytes_by_component=dict(spec.stored.bytes_by_component or loaded.weights.details),
-        quantization=None if spec.stored.quantization is None else fill(QuantizationEntry, spec.stored.quantization),
+        weights_bytes_by_component=spec.stored.bytes_by_component or loaded.weights.details,
+        quantization=None if stored is None else StoredFormat(method=stored.method, format=stored.format, group_size=stored.group_size),
         context_limit_tokens=spec.context_limit,
-        cache=[fill(CacheEntry, term) for term in spec.cache_terms or ()],
-        gguf_files=[{"model": f"{spec.id.partition(':')[0]}:{label}", "bytes": size} for label, size in spec.gguf_files],
-        caveats=caveat_entries((*spec.caveats, *unstated, *_differs(sum(by_dtype.values()), loaded.weights.bytes))),
-        sources=source_entries(spec.sources),
+        layer_kinds=spec.layer_kinds,
+        cache=spec.cache_terms or (),
+        license=spec.license,
+        gated=spec.gated,
+        source=spec.source,
+        gguf_files=tuple(GgufFile(model=f"{spec.id.partition(':')[0]}:{label}", bytes=size) for label, size in spec.gguf_files),
+        caveats=(*spec.caveats, *unstated, *_differs(sum(by_dtype.values()), loaded.weights.bytes)),
+        sources=spec.sources,
     )
 
 

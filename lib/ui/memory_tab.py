@@ -114,7 +114,7 @@ def makes_pictures(services: Services, model: str) -> bool:
     Raises:
         AdvisorError: it cannot be resolved.
     """
-    return services.resolve_model(model)["library"] == "diffusers"
+    return services.resolve_model(model).library == "diffusers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,15 +145,15 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
         if isinstance(error, RepoGated | RepoNotFound | NotPermitted):
             facts = f"<div data-closed>{facts}</div>"
         return ResolvedModel(facts=facts, reference="", context_limit=LONGEST_CONTEXT)
-    makes = answer["library"] == "diffusers"
-    task = own_task(answer["task"], generates=bool(answer["cache"]) or answer["source"] == "rule_of_thumb")
-    made = ("pictures" if makes else "tokens", *(["clips"] if makes and answer["task"].endswith("-to-video") else []))
-    limit = answer["context_limit_tokens"] or LONGEST_CONTEXT
+    makes = answer.library == "diffusers"
+    task = own_task(answer.task, generates=bool(answer.cache) or answer.source == "rule_of_thumb")
+    made = ("pictures" if makes else "tokens", *(["clips"] if makes and answer.task.endswith("-to-video") else []))
+    limit = answer.context_limit_tokens or LONGEST_CONTEXT
     return ResolvedModel(
         facts=model_line(answer),
         reference=reference,
         context_limit=min(limit, LONGEST_CONTEXT),
-        media=(*answer["media"], *made, *lengths_of(family_of(task))),
+        media=(*answer.media, *made, *lengths_of(family_of(task))),
     )
 
 

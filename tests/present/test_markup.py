@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import is_dataclass, replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -31,6 +32,7 @@ from lib.present.markup import (
     privacy_note,
     refusal_note,
 )
+from lib.provenance import Statement
 
 HOSTILE = "<img src=x onerror=\"alert(1)\"><script>alert('2')</script>&{{x}}${y}"
 ASKED: dict[str, Any] = {"context_tokens": 4096, "batch_size": 1, "engine": "transformers", "devices": 1}
@@ -64,7 +66,13 @@ def _parse_tags(markup: str) -> _Tags:
 
 
 def _replace_texts(value: Any, text: str) -> Any:
-    """The same answer with every text replaced."""
+    """The same answer with every text replaced, but for the codes of reasons and caveats."""
+    if isinstance(value, Statement):
+        return value
+    if is_dataclass(value):
+        return replace(value, **{name: _replace_texts(getattr(value, name), text) for name in value.__dataclass_fields__})  # type: ignore[type-var]
+    if isinstance(value, tuple):
+        return tuple(_replace_texts(inner, text) for inner in value)
     if isinstance(value, dict):
         return {key: _replace_texts(inner, text) for key, inner in value.items()}
     if isinstance(value, list):
@@ -83,7 +91,7 @@ def test_no_text_from_outside_becomes_markup(text: str) -> None:
     def draw_all(m: Any, e: Any, a: Any) -> str:
         return "".join(
             [
-                cards.model_line(m | {"layer_kinds": {m["source"]: 3}}),
+                cards.model_line(replace(m, layer_kinds={m.source: 3})),
                 cards.memory_card(e, e["model"], 1, "inference"),
                 tables.tiers_table(e["fits"], e),
                 cards.memory_explanation(e),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fuzz_runs import services_behind_stand_in
+from written import written
 
 from lib.catalog import load
 from lib.errors import BadArgument, LiveError, SwitchedOff
@@ -60,7 +61,7 @@ def test_what_a_schema_requires_is_all_that_is_needed() -> None:
             needed = [key for key, parameter in parameters.items() if parameter.default is inspect.Parameter.empty]
             sent = {key: (common | REQUIRED.get(name, {}))[key] for key in needed} | ({"token": "hf_ada"} if endpoint.account else {})
             try:
-                answer = endpoint.question(**sent)
+                answer = written(endpoint.question)(**sent)
                 assert list(answer)
             except LiveError:
                 assert endpoint.queue is not None, name

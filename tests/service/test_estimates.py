@@ -46,7 +46,7 @@ def test_scores_of_a_whole_prompt_are_explained() -> None:
 def test_a_dtype_that_nobody_states_is_a_guess_and_said_to_be_one() -> None:
     """GPT-2's config names no dtype (its files are float32): 16 bits are a guess; with a precision asked for there is nothing to guess."""
     assert "dtype_unstated" in codes("openai-community/gpt2")
-    assert "dtype_unstated" in {entry["code"] for entry in model_answer(spec("openai-community/gpt2"))["caveats"]}
+    assert "dtype_unstated" in {caveat.code for caveat in model_answer(spec("openai-community/gpt2")).caveats}
     assert "dtype_unstated" not in codes("openai-community/gpt2", precision="fp32")
     assert "dtype_unstated" not in codes("Qwen/Qwen3-8B")
 

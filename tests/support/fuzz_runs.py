@@ -26,6 +26,7 @@ from hub_repos import demo_repos, llama_8b
 from huggingface_hub import constants
 from running_app import start_app
 from space_stand_in import SpaceStandIn, demo
+from written import written
 
 from lib.catalog import load
 from lib.errors import AdvisorError, LiveError
@@ -106,7 +107,8 @@ def ask_question(report: Report, number: int, question: Callable[..., Any], argu
     case, began = f"{question.__name__}({arguments!r:.500})", time.thread_time()
     try:
         check_names(question, {name: value for name, value in arguments.items() if name != "token"})
-        answers = list(question(**arguments)) if inspect.isgeneratorfunction(question) else [question(**arguments)]
+        asked = written(question)(**arguments)
+        answers = list(asked) if inspect.isgeneratorfunction(question) else [asked]
     except AdvisorError as refusal:
         report.count(question.__name__, "refused", time.thread_time() - began, case)
         sentence = str(refusal)

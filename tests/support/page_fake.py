@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from lib.answers.model import GgufFile, ModelAnswer
 from lib.catalog import Catalog, load
 from lib.errors import HubUnreachable, UnknownModel
+from lib.model.spec import CacheTerm
+from lib.provenance import Caveat, Source
 
 GIB = 2**30
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -17,6 +20,11 @@ _CARDS = (
     ("l40sx1", "1x Nvidia L40S", "L40S", 1, 44, 1.8),
     ("a100-large", "Nvidia A100 - large", "A100", 1, 79, 2.5),
 )
+
+COMMON: dict[str, Any] = {
+    "caveats": (Caveat("unknown_cache"),),
+    "sources": (Source(what="prices", source="https://huggingface.co/docs/hub/spaces-gpus", checked=CHECKED),),
+}
 
 
 def _fill_common() -> dict[str, Any]:
@@ -55,25 +63,30 @@ class FakeServices:
             return "" if model.startswith("{") else model
         raise UnknownModel(f"'{model}' is not a model. Accepted: a Hub id, a config.json, or a count such as 7B.")
 
-    def resolve_model(self, model: str) -> dict[str, Any]:
-        return _fill_common() | {
-            "id": self._check_model(model),
-            "architecture": "LlamaForCausalLM",
-            "library": "transformers",
-            "task": "text-generation",
-            "parameters_total": 8_030_261_248,
-            "parameters_active": 8_030_261_248,
-            "parameters_by_component": {"language_model": 8_030_261_248},
-            "weights_bytes": 16_060_522_496,
-            "weights_bytes_by_dtype": {"bfloat16": 16_060_522_496},
-            "weights_bytes_by_component": {"language_model": 16_060_522_496},
-            "context_limit_tokens": 131_072,
-            "layer_kinds": {"full attention": 32},
-            "cache": [{"kind": "full attention", "layers": 32}],
-            "source": "catalog",
-            "media": ["images"] if "VL" in model else [],
-            "gguf_files": [{"model": f"{model}:Q8_0", "bytes": 8_540_771_328}],
-        }
+    def resolve_model(self, model: str) -> ModelAnswer:
+        return ModelAnswer(
+            **COMMON,
+            id=self._check_model(model),
+            architecture="LlamaForCausalLM",
+            model_type="llama",
+            library="transformers",
+            task="text-generation",
+            parameters_total=8_030_261_248,
+            parameters_active=8_030_261_248,
+            parameters_by_component={"language_model": 8_030_261_248},
+            weights_bytes=16_060_522_496,
+            weights_bytes_by_dtype={"bfloat16": 16_060_522_496},
+            weights_bytes_by_component={"language_model": 16_060_522_496},
+            quantization=None,
+            context_limit_tokens=131_072,
+            layer_kinds={"full attention": 32},
+            cache=(CacheTerm(kind="full attention", holds="keys and values", layers=32, elements=2048, growth="tokens"),),
+            license="llama3.1",
+            gated=True,
+            source="catalog",
+            media=("images",) if "VL" in model else (),
+            gguf_files=(GgufFile(model=f"{model}:Q8_0", bytes=8_540_771_328),),
+        )
 
     def estimate_memory(self, model: str, **asked: Any) -> dict[str, Any]:
         self.questions.append(("estimate_memory", asked))

@@ -19,8 +19,8 @@ import logging
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -30,8 +30,11 @@ from starlette.responses import JSONResponse
 
 from lib.errors import AdvisorError, InvalidInput, quote_value
 from lib.live.device_queue import CHAT, DEVICE, turn, width
+from lib.present.sentences import to_json
+from lib.result import json_schema
 from lib.service.app import Services
 from lib.ui.http.bodies import RefusedBody
+from lib.ui.http.gradio_internals import describe_answer
 
 log = logging.getLogger(__name__)
 
@@ -219,19 +222,19 @@ def log_failure(doing: str, failure: BaseException, private: Iterable[object]) -
     log.error("%s failed\n%s", doing, "\n".join(lines))
 
 
-def wrap_question(question: AnswerFunction, refuse: Refuse, queue: str | None = None) -> AnswerFunction:
-    """The question, asked at its turn in the device queue, with every exception turned into `refuse(sentence, code)`."""
+def wrap_question(question: Question, refuse: Refuse, queue: str | None = None) -> AnswerFunction:
+    """The question, asked at its turn in the device queue, answered in JSON, with every exception as `refuse(sentence, code)`."""
 
     @functools.wraps(question)
-    def answer(*args: object, **named: object) -> Mapping[str, Any]:
+    def answer(*args: object, **named: object) -> Any:
         with refusing("endpoint", question.__name__, refuse, (*args, *named.values())), turn(queue):
-            return question(*args, **named)
+            return to_json(question(*args, **named))
 
     return _with_types(answer, question)
 
 
 def wrap_stream(
-    question: Callable[..., Iterator[Mapping[str, Any]]], refuse: Refuse, queue: str | None = None
+    question: Callable[..., Generator[object]], refuse: Refuse, queue: str | None = None
 ) -> Callable[..., Iterator[Mapping[str, Any]]]:
     """The same for a question that answers in pieces: who stops listening stops the question too.
 
@@ -240,8 +243,10 @@ def wrap_stream(
 
     @functools.wraps(question)
     def answer(*args: object, **named: object) -> Iterator[Mapping[str, Any]]:
-        with refusing("endpoint", question.__name__, refuse, (*args, *named.values())), turn(queue):
-            yield from question(*args, **named)
+        private = (*args, *named.values())
+        with refusing("endpoint", question.__name__, refuse, private), turn(queue), closing(question(*args, **named)) as pieces:
+            for piece in pieces:
+                yield to_json(piece)
 
     return _with_types(answer, question)
 
@@ -257,6 +262,11 @@ def last_piece(stream: Callable[..., Iterator[Mapping[str, Any]]]) -> AnswerFunc
         return newest[0]
 
     return answer
+
+
+def output_schema(question: Question) -> dict[str, Any]:
+    """The answer as a JSON schema; of a stream, any one of its items."""
+    return json_schema(piece_type(inspect.signature(question, eval_str=True).return_annotation))
 
 
 def piece_type(returned: Any) -> Any:
@@ -315,6 +325,7 @@ def register(endpoints: Mapping[str, Endpoint]) -> None:
         queue = endpoint.queue
         limits = {"concurrency_limit": None} if queue is None else {"concurrency_limit": width(queue), "concurrency_id": queue}
         api(gradio_function(endpoint), api_name=name, queue=queue is not None, **limits)
+        describe_answer(functools.partial(output_schema, endpoint.question))
 
 
 def gradio_function(endpoint: Endpoint) -> Callable[..., Any]:

@@ -4,14 +4,19 @@
   without a login. No setting turns it off. Without this touch, anybody in the same network may replace the app's code.
 - `CallerQueue`. Gradio's queue runs an event on a task that does not know who asked. Without this touch, all of the page's events would
   count as one caller.
+- `describe_answer`. Gradio derives the listing of an answer from its Python type, and knows no docstrings of fields. Without this touch,
+  "Use via API" says of every answer that it is an object.
 - `share_threads`. Gradio gives its threads to whoever comes first. Without this touch, one visitor's events may hold all of them.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gradio import http_server
+from gradio.context import get_blocks_context
 from gradio.queueing import Queue
 
 from lib.errors import Busy
@@ -38,6 +43,15 @@ class CallerQueue(Queue):
         """Run the events, on a task of their own."""
         become_caller(events[0].request.scope.get(KEY))
         await super().process_events(events, *arguments)
+
+
+def describe_answer(schema: Callable[[], dict[str, Any]]) -> None:
+    """List the answer of the endpoint that `gr.api` added last with this schema, made when the list is first asked for."""
+    page = get_blocks_context()
+    if page is None:
+        raise LookupError("describe_answer belongs after gr.api, within the page's Blocks")
+    answer = page.fns[max(page.fns)].outputs[0]
+    vars(answer)["api_info"] = functools.cache(schema)
 
 
 class _EventTurns:

@@ -26,8 +26,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import anyio
 import gradio as gr
 from gradio.context import LocalContext
-from pydantic import TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -36,13 +34,14 @@ from starlette.routing import BaseRoute, Route
 from lib.errors import Busy, InvalidInput, quote_value, read_json
 from lib.live.device_queue import check_waiting_place, width
 from lib.present.markup import EndpointText, agents_text
+from lib.result import SchemaWithoutTitles
 from lib.service.endpoint import check_arguments
 from lib.ui.http.api import (
     Endpoint,
     RefusedQuestion,
     check_names,
     last_piece,
-    piece_type,
+    output_schema,
     public_signature,
     wrap_question,
     wrap_stream,
@@ -68,24 +67,11 @@ def description(question: Question) -> str:
     return (inspect.getdoc(question) or "").split("\nArgs:", 1)[0].strip()
 
 
-class _WithoutTitles(GenerateJsonSchema):
-    """A field's title would repeat its name."""
-
-    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002
-        return False
-
-
 def input_schema(question: Question) -> dict[str, Any]:
     """The JSON schema of the model that checks the question's arguments, in the order of its signature."""
     model: type[Arguments] = question.arguments  # type: ignore[attr-defined]  # `bind_arguments` puts it there
-    schema = model.model_json_schema(schema_generator=_WithoutTitles)
+    schema = model.model_json_schema(schema_generator=SchemaWithoutTitles)
     return {"required": []} | schema | {"properties": {name: schema["properties"][name] for name in model.list_fields()}}
-
-
-def output_schema(question: Question) -> dict[str, Any]:
-    """The answer as a JSON schema; of a stream, any one of its items."""
-    answer = piece_type(inspect.signature(question, eval_str=True).return_annotation)
-    return TypeAdapter(answer).json_schema(schema_generator=_WithoutTitles)
 
 
 def tool_hints(name: str, endpoint: Endpoint) -> dict[str, str | bool]:

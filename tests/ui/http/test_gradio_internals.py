@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from lib.ui.events import Page
 from lib.ui.http.callers import current_caller
 from lib.ui.http.fair_queue import FairQueue
-from lib.ui.http.gradio_internals import share_threads
+from lib.ui.http.gradio_internals import describe_answer, share_threads
 from lib.ui.http.middleware import ApiMiddleware
 
 
@@ -27,6 +27,20 @@ class Recorded(FairQueue):
     async def __aenter__(self) -> None:
         self.callers.append(current_caller())
         await super().__aenter__()
+
+
+def test_an_endpoint_is_listed_with_the_schema_of_its_answer() -> None:
+    """In `/gradio_api/info`, from which "Use via API" and gradio_client read."""
+
+    def ask(number: int) -> dict[str, Any]:
+        return {"number": number}
+
+    schema = {"type": "object", "properties": {"number": {"type": "integer", "description": "The number."}}}
+    with gr.Blocks(analytics_enabled=False) as page:
+        gr.api(ask, api_name="ask")
+        describe_answer(lambda: schema)
+    (returned,) = page.get_api_info()["named_endpoints"]["/ask"]["returns"]
+    assert returned["type"] == schema
 
 
 @pytest.mark.parametrize("queued", [True, False])

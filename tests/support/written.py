@@ -1,0 +1,41 @@
+"""Services that answer with JSON, as callers of the API see it: most tests read that."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from lib.present.sentences import to_json
+from lib.service import app
+from lib.service.app import AccountServices, LiveServices, Services
+
+
+def written(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, or generator, with JSON in place of results; anything else that it returns stays."""
+
+    def call(*values: object, **named: object) -> Any:
+        answer = function(*values, **named)
+        return map(to_json, answer) if inspect.isgenerator(answer) else to_json(answer)
+
+    functools.update_wrapper(call, function)
+    return call
+
+
+class Written:
+    """Services whose methods are `written`; `results` are the services themselves, whose results the page draws."""
+
+    def __init__(self, results: Services | AccountServices | LiveServices) -> None:
+        self.results = results
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.results, name)
+        if isinstance(found, AccountServices | LiveServices):
+            return Written(found)
+        return written(found) if callable(found) and hasattr(found, "arguments") else found
+
+
+def services() -> Any:
+    """The app's own services."""
+    return Written(app.services())

@@ -1,0 +1,114 @@
+"""Results: their JSON, and the schema that describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated
+
+import orjson
+import pytest
+from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError
+
+from lib.provenance import Answer, Caveat, Reason, Reasons, Source, Statement
+from lib.result import ABSENT, HIDDEN, Result, Usd, json_schema, write_json
+
+
+class Size(StrEnum):
+    """Names that code gives to what it counts."""
+
+    LARGE = "large"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row(Result):
+    """A row."""
+
+    usd: Usd
+    """Dollars."""
+
+    sizes: Mapping[str, tuple[int, ...]]
+    """Numbers by size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table(Answer):
+    """A table."""
+
+    rows: tuple[Row, ...]
+    """Its rows."""
+
+    reasons: Reasons = ()
+    """Why it is so."""
+
+    own: Annotated[Row | None, ABSENT] = None
+    """A row of one's own."""
+
+    origin: Annotated[object, HIDDEN] = None
+    """The object that the table was made from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongTable(Table):
+    """A longer table."""
+
+    pages: int
+    """Pages."""
+
+
+ROW = Row(usd=Decimal("0.80"), sizes={Size.LARGE: (1, 2)})
+
+
+def word(statement: Statement) -> str:
+    """A sentence."""
+    return f"{statement.code} is told"
+
+
+def test_json_of_a_result() -> None:
+    """Money is a number, a tuple a list, an enum's member its text; caveats and sources come once, in order; codes get sentences."""
+    source = Source(what="a", source="b", checked="c")
+    table = Table(
+        rows=(ROW,), reasons=(Reason("r"), Reason("r")), caveats=(Caveat("y"), Caveat("x"), Caveat("y")), sources=(source, source)
+    )
+    written = write_json(table, word)
+    assert written == {
+        "schema": 1,
+        "caveats": [{"code": "y", "message": "y is told"}, {"code": "x", "message": "x is told"}],
+        "sources": [{"what": "a", "source": "b", "checked": "c"}],
+        "rows": [{"usd": 0.8, "sizes": {"large": [1, 2]}}],
+        "reasons": [{"code": "r", "message": "r is told"}] * 2,
+    }
+    assert [type(name) for name in written["rows"][0]["sizes"]] == [str]  # the event stream takes no keys but plain texts
+    assert orjson.loads(orjson.dumps(written)) == written
+    assert "own" in write_json(Table(rows=(), own=ROW), word)
+
+
+def test_a_reason_is_not_written_without_its_sentence() -> None:
+    """A code alone is for programs."""
+    with pytest.raises(PydanticSerializationError, match="sentences"):
+        write_json(Table(rows=(), caveats=(Caveat("x"),)))
+
+
+def test_a_model_keeps_the_values_of_its_caveats() -> None:
+    """Only the fields of results are worded: a caveat elsewhere travels between processes as it is."""
+    assert TypeAdapter(Caveat).dump_python(Caveat("x", {"tokens": 2}), mode="json") == {"code": "x", "values": {"tokens": 2}, "variant": ""}
+
+
+def test_the_schema_describes_every_field() -> None:
+    """By its docstring, inherited fields too; all that is always there is required, and nothing that is hidden is named."""
+    schema = json_schema(LongTable)
+    assert {name: field["description"] for name, field in schema["properties"].items()} == {
+        "schema": "Version of the answer's format.",
+        "caveats": "What the answer leaves open.",
+        "sources": "Where its figures come from.",
+        "rows": "Its rows.",
+        "reasons": "Why it is so.",
+        "own": "A row of one's own.",
+        "pages": "Pages.",
+    }
+    assert schema["description"] == "A longer table."
+    assert schema["required"] == ["schema", "caveats", "sources", "rows", "reasons", "pages"]
+    assert schema["$defs"]["Row"]["properties"]["usd"] == {"type": "number", "description": "Dollars."}
