@@ -15,7 +15,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from typing import Any
 
-from lib.advisor.savings import NoSaving, Saving
+from lib.advisor.alternatives import NoSaving, Saving
 from lib.answers.common import CaveatEntry, ReasonEntry
 from lib.cost import BreakEvenPoint
 from lib.cost.break_even import Axis, Option, Outlook, WayChange

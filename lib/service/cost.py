@@ -7,7 +7,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated
 
-from lib.advisor.savings import Deployment, NoSaving, Saving, find_savings
+from lib.advisor.alternatives import NoSaving, Saving, find_savings
+from lib.advisor.setup import CurrentSetup
 from lib.answers.common import fill, price_entry, source_entries
 from lib.answers.cost import (
     BestLoadEntry,
@@ -374,7 +375,7 @@ def ways_to_save(app: App, arguments: SavingArguments) -> WaysToSaveAnswer:
 
 def deploy(
     app: App, catalog: Catalog, spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage, price: TokenPrice | None
-) -> Deployment:
+) -> CurrentSetup:
     """What runs today, with each speed predicted once: ways to save try the same configurations over and over."""
     estimates: dict[tuple[object, ...], SpeedEstimate | None] = {}
 
@@ -388,7 +389,7 @@ def deploy(
             estimates[key] = estimate_or_none(predict_usage(app.predict, spec, offer, request, used, catalog.accelerators))
         return estimates[key]
 
-    return Deployment(spec=spec, offer=offer, request=request, usage=usage, catalog=catalog, price=price, speed=predict)
+    return CurrentSetup(spec=spec, offer=offer, request=request, usage=usage, catalog=catalog, price=price, speed=predict)
 
 
 def way_entry(saving: Saving) -> WayEntry:

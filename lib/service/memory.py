@@ -10,22 +10,11 @@ from dataclasses import replace
 from typing import Annotated
 
 from lib import advisor, memory
-from lib.advisor.limits import (
-    Maximum,
-    MemorySaving,
-    PrecisionTry,
-    ServingSetup,
-    Targets,
-    best_precision,
-    find_largest_batch,
-    find_longest_context,
-    find_memory_savings,
-    find_most_requests,
-    on_zerogpu,
-    resolve_setup,
-    try_precisions,
-)
+from lib.advisor import limits
+from lib.advisor.alternatives import MemorySaving, find_memory_savings
+from lib.advisor.limits import SLO, Limit, PrecisionTry
 from lib.advisor.result import Entry
+from lib.advisor.setup import ServingConfig, on_zerogpu, resolve_setup
 from lib.answers.common import fill, source_entries
 from lib.answers.model import (
     CheapestTierEntry,
@@ -222,9 +211,9 @@ class SolveArguments(Arguments):
     platforms: Platforms = argument("spaces", "where the cheapest tier is looked for: comma list of spaces, endpoints, jobs, tpu, all")
 
     @property
-    def targets(self) -> Targets:
+    def slo(self) -> SLO:
         """The limits."""
-        return Targets(max_ttft_s=self.max_ttft_s, min_tokens_per_s=self.min_tokens_per_s)
+        return SLO(max_ttft_s=self.max_ttft_s, min_tokens_per_s=self.min_tokens_per_s)
 
 
 def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
@@ -233,20 +222,20 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
     Returns:
         Each answer with what limits it: it fits and keeps the limits, and one more does not.
     """
-    catalog, spec, targets = app.catalog(), app.models(arguments.model), arguments.targets
+    catalog, spec, slo = app.catalog(), app.models(arguments.model), arguments.slo
     hardware = catalog.resolve_hardware(arguments.hardware)
     longest, cut = limit_context(spec, arguments.context_tokens)
-    of = resolve_setup(
+    config = resolve_setup(
         spec, hardware, catalog.accelerators,
         engine=arguments.engine, precision=arguments.precision, kv_precision=arguments.kv_precision,
         context_tokens=longest, output_tokens=arguments.output_tokens, requests=arguments.concurrency,
         gpu_layers=None if arguments.gpu_layers < 0 else arguments.gpu_layers,
     )  # fmt: skip
-    estimate, fit, speed = memory.estimate_memory(spec, of.memory_request, of.silicon), of.fit(), of.predict()
-    tries, ways = try_precisions(of, targets), find_memory_savings(of, catalog)
+    estimate, fit, speed = config.estimate(), config.fit(), config.predict()
+    tries, ways = limits.try_precisions(config, slo), find_memory_savings(config, catalog)
     open_points = (
         (True, Caveat("full_length")),
-        (speed is None and targets.any_set, Caveat("limits_not_checked")),
+        (speed is None and slo.any_set, Caveat("limits_not_checked")),
         (on_zerogpu(hardware) and arguments.concurrency > 1, Caveat("calls_not_shared", {"concurrency": arguments.concurrency})),
         (any(way.code == "offload" for way in ways), Caveat("offload_price")),
     )
@@ -254,21 +243,21 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         SolveAnswer,
         estimate,
         fit,
-        of,
+        config,
         model=spec.id,
         hardware=hardware.id,
         platform=hardware.platform if isinstance(hardware, Offer) else "",
         name=hardware.name,
-        concurrency=of.requests,
-        meets_limits=targets.missed_limit(speed) is None,
+        concurrency=config.requests,
+        meets_limits=slo.missed_limit(speed) is None,
         ttft_s=None if speed is None else speed.ttft_s.value,
         tokens_per_s=_rate(speed),
-        longest_context=_maximum(find_longest_context(of, targets), of, targets),
-        most_requests=_maximum(find_most_requests(of, targets), of, targets),
-        largest_batch=_maximum(find_largest_batch(of), of, targets),
-        best_precision=best_precision(tries),
+        longest_context=_maximum(limits.find_longest_context(config, slo), config, slo),
+        most_requests=_maximum(limits.find_most_requests(config, slo), config, slo),
+        largest_batch=_maximum(limits.find_largest_batch(config), config, slo),
+        best_precision=limits.best_precision(tries),
         precisions=[_precision(each) for each in tries],
-        cheapest=_find_cheapest(of, arguments, catalog),
+        cheapest=_find_cheapest(config, arguments, catalog),
         memory_savings=[_way(way) for way in ways],
         caveats=caveat_entries((*cut, *(caveat for holds, caveat in open_points if holds), *spec.caveats, *estimate.caveats)),
         sources=source_entries((*spec.sources, *estimate.sources)),
@@ -280,11 +269,11 @@ def _rate(speed: SpeedEstimate | None) -> float | None:
     return None if rate is None else rate.value
 
 
-def _maximum(most: Maximum, of: ServingSetup, targets: Targets) -> MaximumEntry:
+def _maximum(most: Limit, config: ServingConfig, slo: SLO) -> MaximumEntry:
     values: dict[str, Value] = {
-        "engine": of.engine,
-        "max_ttft_s": targets.max_ttft_s,
-        "min_tokens_per_s": targets.min_tokens_per_s,
+        "engine": config.engine,
+        "max_ttft_s": slo.max_ttft_s,
+        "min_tokens_per_s": slo.min_tokens_per_s,
     }
     variant = f"{most.limited_by}_none" if most.value == 0 else most.limited_by
     return {"value": most.value, "limited_by": most.limited_by, "message": sentence(Reason("limited", values, variant=variant))}
@@ -310,14 +299,14 @@ def _way(way: MemorySaving) -> MemorySavingEntry:
     )
 
 
-def _find_cheapest(of: ServingSetup, arguments: SolveArguments, catalog: Catalog) -> CheapestTierEntry | None:
+def _find_cheapest(config: ServingConfig, arguments: SolveArguments, catalog: Catalog) -> CheapestTierEntry | None:
     """The cheapest of the offers that the advisor lets pass: any engine, and fewer bits where nothing else does.
 
     ZeroGPU is left out, for its visitors pay with their quota.
     """
-    usual = of.speed_request
+    usual = config.speed_request
     work = Workload(
-        context_tokens=of.context_tokens,
+        context_tokens=config.context_tokens,
         concurrency=arguments.concurrency,
         precision=arguments.precision,
         platforms=tuple(platform for platform in arguments.platforms if platform != "zerogpu"),
@@ -329,7 +318,7 @@ def _find_cheapest(of: ServingSetup, arguments: SolveArguments, catalog: Catalog
     )
     if not work.platforms:
         return None
-    able = [entry for entry in advisor.recommend(of.spec, work, catalog).ranked if _meets_limits(entry, arguments.targets)]
+    able = [entry for entry in advisor.recommend(config.spec, work, catalog).ranked if _meets_limits(entry, arguments.slo)]
     if not able:
         return None
     best = min(able, key=lambda entry: entry.cost.usd_per_hour * entry.replicas)
@@ -338,7 +327,7 @@ def _find_cheapest(of: ServingSetup, arguments: SolveArguments, catalog: Catalog
     )
 
 
-def _meets_limits(entry: Entry, targets: Targets) -> bool:
+def _meets_limits(entry: Entry, slo: SLO) -> bool:
     """A limit is kept if the prediction keeps it; without a prediction it is not."""
     predicted = entry.speed.predicted
-    return not targets.any_set or (predicted is not None and targets.missed_limit(predicted) is None)
+    return not slo.any_set or (predicted is not None and slo.missed_limit(predicted) is None)

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Annotated, Any
 
 from lib.advisor import recommend
+from lib.advisor.alternatives import SavingsReport, find_savings
 from lib.advisor.result import Entry, Recommendation
-from lib.advisor.savings import SavingsReport, find_savings
 from lib.answers.common import SCHEMA, usd
 from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer
 from lib.catalog import Catalog

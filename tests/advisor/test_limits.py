@@ -8,36 +8,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.advisor.alternatives import find_memory_savings
 from lib.advisor.limits import (
-    ServingSetup,
-    Targets,
+    SLO,
     best_precision,
     find_largest_batch,
     find_longest_context,
-    find_memory_savings,
     find_most_requests,
-    resolve_setup,
     try_precisions,
 )
+from lib.advisor.setup import ServingConfig, resolve_setup
 from lib.catalog import load
 from lib.engines import Engine, traits_of
 from lib.errors import BadArgument
-from lib.memory import attention_scores, estimate_memory
+from lib.memory import attention_scores
 from lib.model import bundled
 
 CATALOG = load()
 LLAMA, SMALL = "meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-0.6B"
-NONE = Targets()
+NONE = SLO()
 
 
-def hosting(model: str = LLAMA, hardware: str = "l4x1", engine: Engine = "vllm", **asked: int | str) -> ServingSetup:
+def hosting(model: str = LLAMA, hardware: str = "l4x1", engine: Engine = "vllm", **asked: int | str) -> ServingConfig:
     """A bundled model on hardware."""
     spec = bundled.find_spec(model)
     assert spec is not None
     return resolve_setup(spec, CATALOG.resolve_hardware(hardware), CATALOG.accelerators, engine=engine, **asked)  # type: ignore[arg-type]
 
 
-def keeps_limits(of: ServingSetup, targets: Targets) -> bool:
+def keeps_limits(of: ServingConfig, targets: SLO) -> bool:
     """Whether it fits and misses no limit."""
     return of.fit().fits and targets.missed_limit(of.predict()) is None
 
@@ -61,7 +60,7 @@ def test_the_answer_fits_and_one_more_does_not(
         of = hosting(model, *where, context_tokens=context, requests=requests)
     except BadArgument:  # the engine does not load this model's format
         return
-    targets = Targets(max_ttft_s=first, min_tokens_per_s=rate)
+    targets = SLO(max_ttft_s=first, min_tokens_per_s=rate)
     longest, most, batch = find_longest_context(of, targets), find_most_requests(of, targets), find_largest_batch(of)
     assert longest.value is not None
     assert most.value is not None
@@ -82,10 +81,10 @@ def test_the_answer_fits_and_one_more_does_not(
 def test_more_requests_than_are_looked_through_are_checked_too() -> None:
     """A T4 holds 13,484 requests of one token; the limit was looked up at 4,096, so that all of them passed it."""
     of = hosting(SMALL, "t4-small", "transformers", context_tokens=1, requests=1)
-    most = find_most_requests(of, Targets(max_ttft_s=0.5, min_tokens_per_s=0.0))
+    most = find_most_requests(of, SLO(max_ttft_s=0.5, min_tokens_per_s=0.0))
     assert most.limited_by == "ttft"
     assert most.value is not None
-    assert keeps_limits(replace(of, requests=most.value), Targets(max_ttft_s=0.5, min_tokens_per_s=0.0))
+    assert keeps_limits(replace(of, requests=most.value), SLO(max_ttft_s=0.5, min_tokens_per_s=0.0))
 
 
 def test_more_memory_never_answers_less() -> None:
@@ -100,7 +99,7 @@ def test_more_memory_never_answers_less() -> None:
 
 def test_what_the_shortest_requests_miss_longer_ones_may_keep() -> None:
     """64 requests of 16 tokens wait for each other's prompts (0.76 s to the first token), of 256 tokens they do not (0.43 s)."""
-    of, targets = hosting(requests=64), Targets(max_ttft_s=0.5)
+    of, targets = hosting(requests=64), SLO(max_ttft_s=0.5)
     assert targets.missed_limit(replace(of, context_tokens=16).predict()) == "ttft"
     assert targets.missed_limit(replace(of, context_tokens=256).predict()) is None
     longest = find_longest_context(of, targets)
@@ -113,7 +112,7 @@ def test_what_the_shortest_requests_miss_longer_ones_may_keep() -> None:
 @pytest.mark.parametrize("limit_s", [1e-6, 1e-300, 5e-324])
 def test_a_limit_that_nothing_keeps_is_zero(limit_s: float) -> None:
     """A microsecond to the first token, or the smallest number that there is: not one token, not one request, and no precision."""
-    of, targets = hosting(), Targets(max_ttft_s=limit_s)
+    of, targets = hosting(), SLO(max_ttft_s=limit_s)
     assert (find_longest_context(of, targets).value, find_longest_context(of, targets).limited_by) == (0, "ttft")
     assert (find_most_requests(of, targets).value, find_largest_batch(of).value) == (0, find_largest_batch(of).value)
     assert best_precision(try_precisions(of, targets)) is None
@@ -154,7 +153,7 @@ def test_ways_save_what_the_estimate_says(hardware: str, engine: Engine) -> None
         settings_of = {names[name]: value for name, value in way.needs.items() if name in names}
         if settings_of:
             after = replace(of, **settings_of)  # type: ignore[arg-type]
-            assert after.per_device_bytes() == way.per_device_bytes == of.per_device_bytes() - way.saved_bytes
+            assert after.estimate().per_device_bytes == way.per_device_bytes == of.estimate().per_device_bytes - way.saved_bytes
             checked.add(way.code)
     assert {"precision", "shorter_context", "fewer_requests", "cache_precision"} <= checked
 
@@ -167,7 +166,7 @@ def test_offloaded_weights_cross_the_link_at_each_step() -> None:
     assert speed is not None
     assert speed.tpot_s is not None
     assert way.tpot_ratio is not None
-    weights = estimate_memory(of.spec, of.memory_request, of.silicon).weights.bytes
+    weights = of.estimate().weights.bytes
     assert way.saved_bytes == -(-weights // 4)
     assert (way.tpot_ratio - 1) * speed.tpot_s.value == pytest.approx(way.saved_bytes / 32e9)
 

@@ -7,15 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, family_of, list_candidates, task_of
-from lib.advisor.savings import Deployment, count_devices
 from lib.catalog import load
-from lib.cost import Usage
 from lib.laws.parallelism import head_share, layer_split_bytes, tensor_parallel_bytes
 from lib.memory import tensor_parallel_degree
+from lib.memory.spread import spread
 from lib.model.bundled import find_spec, list_ids
 from lib.model.spec import ModelSpec
 from lib.speed.hardware import lay_out, resolve_devices
-from lib.workload import MemoryRequest, Workload
+from lib.workload import Workload
 
 CATALOG = load()
 CARDS = CATALOG.offer("l40sx8")
@@ -35,19 +34,15 @@ def passes_checks(spec: ModelSpec, devices: int) -> bool:
 
 
 def test_all_who_ask_agree() -> None:
-    """For every bundled model on 1 to 16 devices: the advisor, the savings and the speed take the same number of devices."""
+    """For every bundled model on 1 to 16 devices: the advisor, the spread and the speed take the same number of devices."""
     for spec in MODELS:
         for count in COUNTS:
             degree = tensor_parallel_degree(spec, count)
             for offer, engine in ((CARDS, "vllm"), (CHIPS, "vllm-tpu")):
                 hardware = offer.model_copy(update={"accelerator_count": count})
-                request = MemoryRequest(engine=engine)  # type: ignore[arg-type]
                 tried = list_candidates(spec, family_of(task_of("auto", spec)), hardware, Workload()).tried
                 assert {c.devices for c in tried if c.engine in TENSOR_PARALLEL_ENGINES} <= {degree}, spec.id
-                assert (
-                    count_devices(Deployment(spec=spec, offer=hardware, request=request, usage=Usage(), catalog=CATALOG), hardware, request)
-                    == degree
-                )
+                assert spread(spec, engine, count).devices == degree
                 layout = lay_out(resolve_devices(hardware, CATALOG.accelerators), engine, spec)
                 assert (layout.tensor_parallel, layout.tensor_parallel * layout.replicas <= count) == (degree, True), spec.id
 

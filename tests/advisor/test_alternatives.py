@@ -10,8 +10,9 @@ from cost_examples import CATALOG, state_price
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.advisor.alternatives import NoSaving, Saving, SavingsReport, find_savings
 from lib.advisor.fit import COMFORT
-from lib.advisor.savings import Deployment, NoSaving, Saving, SavingsReport, find_savings
+from lib.advisor.setup import CurrentSetup
 from lib.catalog.offers import Offer
 from lib.cost import Usage, bill_offer, bill_tokens
 from lib.memory import estimate_memory, usable_memory
@@ -23,9 +24,9 @@ RULES = CATALOG.rules
 BUSY = Usage(requests_per_day=Decimal(200), request_s=Decimal(10))
 
 
-def case(model: str, hardware: str, request: MemoryRequest | None = None, usage: Usage = BUSY, **more: object) -> Deployment:
+def case(model: str, hardware: str, request: MemoryRequest | None = None, usage: Usage = BUSY, **more: object) -> CurrentSetup:
     """A model of so many parameters on a Spaces tier."""
-    return Deployment(
+    return CurrentSetup(
         spec=resolve_count(model),
         offer=CATALOG.offer(hardware, "spaces"),
         request=request or MemoryRequest(),
