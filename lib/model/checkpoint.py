@@ -6,7 +6,7 @@ so that bytes are taken from the files' headers or not at all.
 
 Each method matches the names of modules to skip its own way, and the names are those of the published files, which `transformers` may
 have renamed since: its own renaming rules are applied to the list. A list that names single experts leaves the fused module alone.
-Expressions in a list come from outside: those that could make the matcher try too many ways are ignored.
+Expressions in a list come from outside: one that takes too long ends with the process that builds the model, at its deadline.
 
 Stored elements differ from parameters for a few reasons only (`reconcile`), each recognised by the tensors' names, dtypes and places:
 layers for multi-token prediction that `transformers` does not load, a tied head stored twice, scales of quantized weights, weights packed
@@ -18,10 +18,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from fnmatch import translate
 from functools import cache
-from re import _constants as sre  # type: ignore[attr-defined] # the parser that `re` itself uses has no public name
-from re._parser import parse  # type: ignore[import-not-found]
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -198,18 +197,6 @@ def read_layer_formats(config: Mapping[str, Any], beside: Mapping[str, Any] | No
 
 Test = Callable[[str], bool]
 _BY_TRANSFORMERS = frozenset({"fp8", "fbgemm_fp8", "mxfp4", "bitsandbytes", "torchao", "eetq", "quanto"})
-_BY_NUMBER = re.compile(r"\\[0-9uUxN]")
-_MAX_EXPRESSIONS = 500
-_MAX_PATH = 128
-"""A path longer than this is not compared with expressions; the longest in `transformers` has some 100 characters."""
-_MAX_WAYS = 500_000
-"""Ways to match that all expressions of a list together may leave open on one path: some milliseconds."""
-_MOST_DIGITS = 8
-_FREE = 16
-_DIGITS = [(sre.IN, [(sre.CATEGORY, sre.CATEGORY_DIGIT)]), (sre.IN, [(sre.RANGE, (ord("0"), ord("9")))])]
-_REPEATS = frozenset({sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT})
-_PLAIN = frozenset({sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN, sre.AT})
-_UNBOUNDED_WAYS = (0, _MAX_WAYS + 1)
 
 
 def _rename(model: PreTrainedModel, names: tuple[str, ...]) -> set[str]:
@@ -226,75 +213,16 @@ def _rename(model: PreTrainedModel, names: tuple[str, ...]) -> set[str]:
     return renamed
 
 
-def _ways(tree: Any) -> tuple[int, int]:
-    """What a backtracking matcher may have to try: repetitions that share the text freely, and a factor for every other choice.
+def _compile_patterns(names: Iterable[str]) -> list[re.Pattern[str]]:
+    """The listed patterns without invalid ones: "re:" marks a regular expression, anything else has wildcards.
 
-    A repetition of something that itself leaves a choice, and what the matcher cannot bound (references back), count as too many.
+    A list comes from outside. What a pattern may take is bounded by the deadline of the process that builds the model.
     """
-    free, factor = 0, 1
-    for kind, value in tree:
-        if kind in _REPEATS:
-            more, times = _repetition(*value)
-        elif kind is sre.BRANCH:
-            parts = [_ways(branch) for branch in value[1]]
-            more, times = max(n for n, _ in parts), sum(f for _, f in parts)
-        elif kind in {sre.SUBPATTERN, sre.ASSERT, sre.ASSERT_NOT}:
-            more, times = _ways(value[-1])
-        else:
-            more, times = (0, 1) if kind in _PLAIN else _UNBOUNDED_WAYS
-        free, factor = free + more, factor * times
-    return free, factor
-
-
-def _repetition(least: int, most: Any, inner: Any) -> tuple[int, int]:
-    """The ways of one repetition. A run of digits is short in any path, so it leaves few choices."""
-    ways = _ways(inner)
-    if most <= 1:
-        return ways[0], ways[1] + 1
-    if ways != (0, 1) or inner.getwidth()[0] == 0:
-        return _UNBOUNDED_WAYS
-    choices = min(int(most), _MAX_PATH) - min(least, _MAX_PATH) + 1
-    if list(inner) in [[digits] for digits in _DIGITS]:
-        choices = min(choices, _MOST_DIGITS)
-    return (1, 1) if choices > _FREE else (0, choices)
-
-
-def _most_ways(pattern: str) -> int:
-    """An upper bound of what matching the start of a path with this regular expression may try.
-
-    Free repetitions divide the text among them: k of them in n letters have C(n+k, k) ways. One that ends the expression takes the rest
-    and is never gone back on.
-
-    Raises:
-        re.error: it is not a regular expression.
-    """
-    tree = list(parse(pattern))
-    if tree and tree[-1][0] is sre.MAX_REPEAT and list(tree[-1][1][2]) == [(sre.ANY, None)] and tree[-1][1][0] == 0:
-        tree.pop()
-    free, factor = _ways(tree)
-    return math.comb(_MAX_PATH + free, free) * factor
-
-
-def _expressions(names: Iterable[str]) -> list[re.Pattern[str]]:
-    """The listed patterns as expressions, without those that are invalid or built so that matching could take for ever.
-
-    A list comes from outside. "re:" marks a regular expression; anything else has wildcards, which are translated so that nothing is tried
-    twice. Escapes by number are left out with references back: a range over all of Unicode takes long to compile.
-    """
-    expressions: list[re.Pattern[str]] = []
-    left = _MAX_WAYS
+    patterns: list[re.Pattern[str]] = []
     for name in names:
-        pattern = name.removeprefix("re:")
-        if len(expressions) == _MAX_EXPRESSIONS or not name.isascii() or (name.startswith("re:") and _BY_NUMBER.search(pattern)):
-            continue
-        try:
-            ways = _most_ways(pattern) if name.startswith("re:") else 1
-            if ways <= left:
-                expressions.append(re.compile(pattern if name.startswith("re:") else translate(pattern)))
-                left -= ways
-        except (re.error, RecursionError, OverflowError):
-            continue
-    return expressions
+        with suppress(re.error, RecursionError, OverflowError):
+            patterns.append(re.compile(name.removeprefix("re:") if name.startswith("re:") else translate(name)))
+    return patterns
 
 
 def _ancestors(path: str) -> list[str]:
@@ -338,15 +266,11 @@ def skip_test(quantization: Quantization | None, model: PreTrainedModel, layers:
         skipped = tuple(HfQuantizer.get_modules_to_not_convert(model, list(skipped) or None, in_fp32))
     names = _rename(model, skipped)
     plain = {n for n in names if not n.startswith("re:") and not set(n) & set("*?[")}
-    patterns, literal = _expressions(sorted(names - plain)), _literal(plain)
+    patterns, literal = _compile_patterns(sorted(names - plain)), _literal(plain)
     listed = _literal(_rename(model, tuple(layers))) if layers and quantization.method == "modelopt" else None
 
     def test(path: str) -> bool:
-        return (
-            (listed is not None and not listed(path))
-            or literal(path)
-            or (len(path) <= _MAX_PATH and any(p.match(path) is not None for p in patterns))
-        )
+        return (listed is not None and not listed(path)) or literal(path) or any(pattern.match(path) for pattern in patterns)
 
     return cache(test)
 

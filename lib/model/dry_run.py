@@ -42,9 +42,9 @@ from lib.model.allocations import CudaOperators
 from lib.model.build import LOCK, BuiltModel, build, output_head
 from lib.model.cache_terms import cache_of
 from lib.model.config import check_config
+from lib.model.dry_run_figures import DryRun, InferenceRun, TrainingRun
 from lib.model.layer_extrapolation import Depth, Layer, Reading, RunCounter, at_full_depth, layers_of
 from lib.model.meta_device import Lengths, MetaRun, has_argument, prefill_inputs, unchecked_distributions
-from lib.model.resolve import DryRun, InferenceRun, TrainingRun
 from lib.workload import check_rank, check_targets, is_targeted
 
 if TYPE_CHECKING:

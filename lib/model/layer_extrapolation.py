@@ -24,8 +24,8 @@ from transformers.integrations import moe  # noqa: F401 it registers the product
 from transformers.pytorch_utils import Conv1D
 
 from lib.model.allocations import StorageCounter
+from lib.model.dry_run_figures import Phase
 from lib.model.layer_dedup import cache_positions, first_hidden_states, layer_settings, likeness, wrap_forwards
-from lib.model.resolve import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -45,8 +45,9 @@ from lib.model import bundled
 from lib.model.checkpoint import reconcile
 from lib.model.config import parse_config
 from lib.model.diffusion import is_pipeline, resolve_pipeline
+from lib.model.dry_run_figures import DryRun
 from lib.model.file_header import is_timm, resolve_gguf, resolve_timm
-from lib.model.resolve import DryRun, execute, resolve_config, resolve_count
+from lib.model.resolve import execute, resolve_config, resolve_count
 from lib.model.spec import ModelSpec, Origin, TensorGroup
 from lib.provenance import Caveat, Source
 from lib.service.build_process import BuildProcess, TooSlow, build_process, run_process, slow_process

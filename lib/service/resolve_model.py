@@ -21,7 +21,7 @@ from lib.laws.weights import weight_bytes
 from lib.memory import estimate_memory
 from lib.memory.resolve import layer_sizes
 from lib.memory.training import estimate_training, step_peaks
-from lib.model.resolve import DryRun, InferenceRun, TrainingRun
+from lib.model.dry_run_figures import DryRun, InferenceRun, TrainingRun
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.present.sentences import caveat_entries

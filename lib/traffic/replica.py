@@ -30,8 +30,7 @@ import simpy
 from lib.traffic.arrivals import Arrival
 
 if TYPE_CHECKING:
-    from lib.traffic.simulation import Simulation
-
+    from lib.speed.steps import StepTable
 
 Policy = Literal["static", "dynamic", "continuous"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
@@ -122,10 +121,28 @@ class PagedCache:
         return size
 
 
+class RequestSource(Protocol):
+    """The simulation as its replicas use it: where requests come from and go to."""
+
+    env: simpy.Environment
+    plan: ServerPlan
+    steps: StepTable
+    room: PagedCache
+
+    def count_event(self, sequences: int) -> None:
+        """One more step or run of steps."""
+
+    def take_batch(self) -> list[ServedRequest]:
+        """The next batch of a policy that pads; nothing if it has to wait."""
+
+    def finish(self, jobs: Sequence[ServedRequest], now_s: float) -> None:
+        """Requests that are answered."""
+
+
 class Replica(ABC):
     """One copy of the engine, as a process; a policy says how it goes through its requests (`_serve`)."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: RequestSource) -> None:
         self.simulation, self.env, self.plan, self.steps = simulation, simulation.env, simulation.plan, simulation.steps
         self.waiting: deque[ServedRequest] = deque()
         self.reading: list[ServedRequest] = []

@@ -20,7 +20,7 @@ from lib.errors import BadArgument, UnsupportedModel
 from lib.model.allocations import StorageCounter
 from lib.model.build import model_class
 from lib.model.dry_run import dry_run
-from lib.model.resolve import DryRun
+from lib.model.dry_run_figures import DryRun
 from lib.workload import TrainingRequest
 
 STEP = TrainingRequest(method="full", precision="bf16")

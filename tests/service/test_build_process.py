@@ -304,6 +304,16 @@ def test_the_deadline_ends_what_takes_too_long(build: BuildProcess, monkeypatch:
     assert _run(build, "6 * 7") == 42
 
 
+def test_a_listed_expression_that_never_ends_is_ended_at_the_deadline(build: BuildProcess) -> None:
+    """A matcher that goes back over a path for years cannot be interrupted; its process is ended."""
+    build._limit_s = 0.5
+    match = "__import__('lib.model.checkpoint', fromlist=['*'])._compile_patterns(['re:((.+)+)+X'])[0].match('model.layers.0.' * 5)"
+    with pytest.raises(BadConfig, match=r"takes more than 0\.5 s and was stopped"):
+        _run(build, match)
+    build._limit_s = 10.0
+    assert _run(build, "6 * 7") == 42
+
+
 def test_imports_take_none_of_a_question_s_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that imports for 2 s answers a question that may take 1 s."""
     monkeypatch.setattr(module, "COMMAND", (sys.executable, "-c", LIGHT.replace("lambda: None", "lambda: __import__('time').sleep(2)")))
