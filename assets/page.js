@@ -3,7 +3,7 @@
   const MAP = __PAGE__;
   const STILL_MS = 250; // the fields have to be unchanged for so long
   const ticks = MAP.parts.map(() => 0), answered = {}, seen = new Set();
-  let calls = 0, tab = null, open = false;
+  let calls = 0, tab = null, open = false, leaving = false;
 
   const tabShown = () => MAP.tabs[document.querySelector('button[role="tab"][aria-selected="true"]')?.textContent.trim()] ?? "recommend";
   const isSame = (a, b) => String(a) === String(b) || (a !== null && a !== "" && b !== "" && !isNaN(a) && !isNaN(b) && Number(a) === Number(b));
@@ -30,7 +30,7 @@
     return "?" + query.toString().replaceAll("%2F", "/").replaceAll("%3A", ":").replaceAll("%2C", ",");
   };
   const address = (query, moved) => {
-    if (query === (location.search || "?") || (!location.search && query === `?model=${MAP.example}`)) return;
+    if (leaving || query === (location.search || "?") || (!location.search && query === `?model=${MAP.example}`)) return;
     history[moved ? "pushState" : "replaceState"](null, "", query);
     keepQuestion(query);
     if (window.parent !== window) window.parent.postMessage({ queryString: query.slice(1) }, "https://huggingface.co");
@@ -155,8 +155,6 @@
       if (tab === "recommend") answered.recommend = JSON.stringify([values[0], ...values.slice(2)]);
       const raised = raise(...values);
       if (answersHere()) reveal();
-      // On a busy machine Gradio may call this before the fields hold what the address says: look once more.
-      setTimeout(() => document.querySelector("#settle")?.click(), 500);
       return raised;
     },
     go: () => wanted.hardware,
@@ -466,6 +464,13 @@
     const address = link.href + encodeURIComponent("/?" + query);
     if (window.self === window.top) location.assign(address); else window.open(address, "_blank", "noopener");
   });
+  // Gradio's button reads the address half a second after the press, so nothing else may write it from the press on.
+  document.addEventListener("click", (event) => {
+    if (!(event.target instanceof Element && event.target.closest("#login"))) return;
+    leaving = true;
+    window.advisor.remember(document.querySelector("#space :is(input, textarea)").value);
+  }, true);
+  window.addEventListener("pageshow", () => { leaving = false; }); // Back may show this page as it was left
   // A file of the model's repository becomes the model; without this script its link opens the page with it.
   document.addEventListener("click", (event) => {
     const file = event.target instanceof Element ? event.target.closest("[data-model]") : null;

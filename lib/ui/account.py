@@ -91,12 +91,6 @@ def token_field(element: str, label: str, info: str) -> gr.Textbox:
     )
 
 
-def wire_login(view: LoginView, space: gr.Textbox) -> None:
-    """Coming back from the sign-in, the tab stands open with the same Space."""
-    if view.button is not None:
-        view.button.click(None, space, None, js="(space) => advisor.remember(space)", api_name="login_remembered", api_visibility="private")
-
-
 def token_of(typed_token: str | None, login_token: gr.OAuthToken | None) -> str | None:
     """The visitor's own token: the pasted one first; never the server's."""
     if typed_token and typed_token.strip():

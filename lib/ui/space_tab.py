@@ -138,7 +138,6 @@ def build(services: Services) -> SpaceView:
 
 def wire(view: SpaceView, services: Services, question: Sequence[Any], ticks: Ticks) -> None:
     """Seeing first, then acting in two steps."""
-    account.wire_login(view.login, view.space)
     _wire_look(view, services, question, ticks)
     account.wire_account(view.account, view.login.token, services)
     space_actions.wire(
