@@ -4,8 +4,8 @@ python tests/benchmarks/bench_own_cards.py [--cards RTX-3060,RTX-4090] [--all]
 
 Three bests are printed:
 
-offered    all engines, and the formats that `/recommend` takes for any checkpoint (`OFFERED`), where a tenth of the card stays free, as a
-           comfortable fit asks
+offered    all engines, and the formats that `/recommend` takes for any checkpoint (`OFFERED`), where a tenth of the card stays free and the
+           upper estimate of memory fits, as `/recommend` asks of a comfortable fit
 tight      the same formats wherever they fit
 every      all formats of 4 bits or more wherever they fit, also NVFP4 and MXFP4, for which most models have no published checkpoint
 
@@ -43,7 +43,7 @@ MODELS = (
 LEAST_SHARE, FREE_SHARE = 0.9, 0.1
 OFFERED = frozenset({
     "auto", "fp16", "bf16", "fp8-channel", "fp8-tensor", "int8-channel", "bnb-int8", "bnb-nf4", "awq-4", "gptq-4", "gguf:F16", "gguf:BF16",
-    "gguf:Q8_0", "gguf:Q4_K_M", "gguf:MXFP4_MOE",
+    "gguf:Q8_0", "gguf:Q4_K_M",
 })  # fmt: skip
 STORED_IN_4_BITS = frozenset({"openai/gpt-oss-20b"})
 LESS_THAN_4_BITS = re.compile(r"gguf:I?Q[123]_")
@@ -94,14 +94,15 @@ def find_bests(model: str, card: str) -> dict[str, Way]:
     """The fastest way of each kind that fits the card, by kind."""
     bests: dict[str, Way] = {}
     for way in list_ways(model, card):
-        fit = MEMORY(model, engine=way.engine, precision=way.precision, hardware=card)["fits"][0]
+        memory = MEMORY(model, engine=way.engine, precision=way.precision, hardware=card)
+        fit = memory["fits"][0]
         if not fit["fits"] or is_refused(model, card, way):
             continue
         bests.setdefault("every", way)
         if way.precision not in OFFERED and model not in STORED_IN_4_BITS:
             continue
         bests.setdefault("tight", way)
-        if fit["free_bytes"] >= FREE_SHARE * fit["capacity_bytes"]:
+        if fit["free_bytes"] >= FREE_SHARE * fit["capacity_bytes"] and memory["high_bytes"] <= fit["capacity_bytes"]:
             bests["offered"] = way
             break
     return bests

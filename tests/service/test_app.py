@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import ExitStack
+from contextvars import ContextVar
 from datetime import date, timedelta
 from typing import Any
 
@@ -11,10 +13,12 @@ from fuzz_runs import services_behind_stand_in
 from written import written
 
 from lib.catalog import load
-from lib.errors import BadArgument, LiveError, SwitchedOff
+from lib.errors import BadArgument, LiveError, RateLimited, SwitchedOff
+from lib.service import app as module
 from lib.service.app import Services, services
 from lib.service.endpoint import App
 from lib.service.models import Models
+from lib.service.single_flight import CALLER_GONE
 from lib.ui.http.api import endpoints, public_signature
 
 ACTIONS = ("switch_hardware", "set_sleep_time", "pause_space", "restart_space", "stop_resource")
@@ -28,6 +32,24 @@ def test_health_says_how_old_the_prices_are() -> None:
     assert health["prices_age_days"] == 10
     assert (health["status"], health["prices"], health["prices_checked"]) == ("ok", "bundled", checked.isoformat())
     assert (health["catalog"], health["device"] in {"cpu", "cuda", "zerogpu"}) == (load().as_of, True)
+
+
+def test_two_addresses_that_hold_every_place_at_the_hub_deny_it_to_no_third_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One caller has half of the places. A caller who finds all taken waits, and is served when one becomes free."""
+    who = ContextVar("who", default="ada")
+    turn = services(who.get)._app.spaces.keywords["turn"]  # type: ignore[attr-defined]
+    with ExitStack() as first, ExitStack() as others:
+        for number in range(module.HUB_CALLS):
+            who.set(f"stranger {number % 2}")
+            (others if number else first).enter_context(turn())
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "HUB_WAIT_S", 0.0)
+            with pytest.raises(RateLimited, match="at the Hub at a time"):
+                others.enter_context(turn())
+        who.set("ada")
+        asked = CALLER_GONE.set(lambda: bool(first.close()))  # looked at while ada waits
+        others.enter_context(turn())
+        CALLER_GONE.reset(asked)
 
 
 @pytest.mark.parametrize("name", ACTIONS)

@@ -20,6 +20,7 @@ from lib.errors import HubUnreachable, UnknownModel
 from lib.live.device_queue import DEVICE
 from lib.service.arguments import Arguments, argument, whole_number
 from lib.service.endpoint import App, bind_arguments
+from lib.service.single_flight import CALLER_GONE
 from lib.ui.http.api import Endpoint
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, Crowded, RefusedBody
 from lib.ui.http.fair_queue import Threads
@@ -269,7 +270,7 @@ def test_what_the_page_and_clients_read_is_offered(path: str) -> None:
 
 
 def test_a_call_whose_client_disconnects_ends() -> None:
-    """It waits no longer for a thread or a place."""
+    """It waits no longer for a thread or a place, and threads that wait for it are told."""
     ended: list[bool] = []
 
     async def wait(_scope: Scope, receive: Receive, _send: Send) -> None:
@@ -277,7 +278,8 @@ def test_a_call_whose_client_disconnects_ends() -> None:
         try:
             await anyio.sleep_forever()
         finally:
-            ended.append(True)
+            is_gone = CALLER_GONE.get()
+            ended.append(is_gone is not None and is_gone())
 
     async def call() -> None:
         parts: list[Message] = [{"type": "http.disconnect"}, {"type": "http.request", "body": b'{"data": []}', "more_body": False}]

@@ -425,8 +425,8 @@ def test_all_open_files_that_the_system_allows_are_allowed() -> None:
 
 
 def test_computing_threads_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads give the interpreter up sooner than by default, and the C library takes the limit of its arenas."""
-    before, told = sys.getswitchinterval(), list[int]()
+    """Threads give the interpreter up sooner than by default, the C library takes the limit of its arenas, and files may be opened."""
+    before, told, raised = sys.getswitchinterval(), list[int](), list[str]()
     assert before > SWITCH_S
     libc = ctypes.CDLL("libc.so.6")
     accept = libc.mallopt
@@ -436,10 +436,11 @@ def test_computing_threads_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
             told.extend((setting, value, accept(setting, value)))
 
     monkeypatch.setattr(ctypes, "CDLL", lambda _: Library())
-    monkeypatch.setattr(serve, "raise_file_limit", lambda: None)  # the limit of this process stays
+    monkeypatch.setattr(serve, "raise_file_limit", lambda: raised.append("files"))  # the limit of this process stays
     try:
         share_process()
         assert sys.getswitchinterval() == pytest.approx(SWITCH_S)
         assert told == [-8, 2, 1]  # M_ARENA_MAX of malloc.h; 1 is mallopt's word for success
+        assert raised == ["files"]
     finally:
         sys.setswitchinterval(before)
