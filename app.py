@@ -28,7 +28,7 @@ from lib.ui.page import build_page, launch_options
 write_lines()
 share_process()
 advisor = services(current_caller)
-advisor.live.place()  # on ZeroGPU the chat's model has to be on "cuda" before the launch; elsewhere this does nothing
+advisor.place_demo_model()  # on ZeroGPU the chat's model has to be on "cuda" before the launch; elsewhere this does nothing
 demo = build_page(advisor)
 
 if __name__ == "__main__":

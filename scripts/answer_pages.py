@@ -10,9 +10,12 @@ import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scripts.answer_calls import COUNTS, FAMILIES, LLAMA
+
+if TYPE_CHECKING:
+    from lib.service.app import Services
 
 Case = tuple[str, str, Callable[[], Any]]
 """File, id of the call, the call."""
@@ -141,11 +144,9 @@ def program() -> tuple[Any, Any]:
     return advisor, demo
 
 
-def public(advisor: Any) -> Mapping[str, Any]:
+def public(advisor: Services) -> Mapping[str, Any]:
     """The public endpoints by name, each with its `question`."""
-    from lib.ui.http.api import endpoints  # noqa: PLC0415
-
-    return endpoints(advisor)
+    return advisor.endpoints()
 
 
 def to_plain(value: Any) -> Any:

@@ -27,9 +27,11 @@ from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_mo
 from lib.present.setup_files import write_setup
 from lib.present.space_cards import KIND_WORDS, STOP_EFFECTS
 from lib.service.account_overview import check_resource_name
-from lib.service.app import AccountServices, Services
+from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
+from lib.service.space_actions import preview as preview_action
+from lib.service.space_status import watch as watch_space
 
 
 def open_services() -> Services:
@@ -67,7 +69,7 @@ _WORDS = {
     "pause": "pause a Space",
     "restart": "restart a Space",
 }
-Act = Callable[[AccountServices, Mapping[str, Any], str], Mapping[str, Any]]
+Act = Callable[[Services, Mapping[str, Any], str], Mapping[str, Any]]
 
 
 def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], yes: bool, watch: bool, as_json: bool) -> None:
@@ -77,20 +79,20 @@ def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], 
         AdvisorError: refused by us, by the platform or by the person.
     """
     token = require_login(_WORDS[action])
-    account = open_services().account
-    preview = account.preview(space, action, **planned, token=token)
+    services = open_services()
+    preview = services[preview_action](space, action, **planned, token=token)
     for line in preview_lines(preview):
         say(line)
     price = preview["confirm_usd_per_hour"]
     _confirm(f"Do it, for {usd(price)} an hour and replica?" if price else "Do it?", yes=yes)
-    done = act(account, preview, token)
+    done = act(services, preview, token)
     say(f"Sent. {done['stage_message']}")
     in_preview = {(note["code"], note["message"]) for note in preview["caveats"]}
     for note in done["caveats"]:
         if (note["code"], note["message"]) not in in_preview:
             say(f"note: {note['message']}")
     last, status = (
-        watch_stages(account, done["space"], done["after"]["hardware"] if "after" in done else "", token) if watch else (None, DONE)
+        watch_stages(services, done["space"], done["after"]["hardware"] if "after" in done else "", token) if watch else (None, DONE)
     )
     print_answer({**done, "watched": last}, action_lines(done, last), as_json=as_json)
     end_command(status)
@@ -125,16 +127,16 @@ def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
     token = require_login("stop what runs in your account")
     say(f"{KIND_WORDS[kind]} {name}. {STOP_EFFECTS[kind]}")
     _confirm("Stop it?", yes=yes)
-    done = open_services().account.stop_resource(kind, name, token=token)
+    done = open_services().stop_resource(kind, name, token=token)
     print_answer(done, f"{name}: {done['stage']}. {done['stage_message']}", as_json=as_json)
 
 
-def watch_stages(account: AccountServices, space: str, hardware: str, token: str | None) -> tuple[Mapping[str, Any] | None, int]:
+def watch_stages(services: Services, space: str, hardware: str, token: str | None) -> tuple[Mapping[str, Any] | None, int]:
     """Show the stages until the Space rests; Ctrl-C ends the watching, and nothing else."""
     say("Watching. Ctrl-C stops the watching; what was asked for goes on.")
     last: Mapping[str, Any] | None = None
     try:
-        with closing(account.watch(space, token=token, hardware=hardware)) as stages:  # type: ignore[type-var]
+        with closing(services[watch_space](space, token=token, hardware=hardware)) as stages:  # type: ignore[type-var]
             for last in stages:
                 say(progress_line(last))
     except KeyboardInterrupt:

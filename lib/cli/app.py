@@ -117,7 +117,7 @@ def hardware(*, space: str, tier: str, sleep_time: int | None, yes: bool, no_wai
     carry_out(
         space,
         "switch",
-        lambda account, preview, token: account.switch_hardware(
+        lambda services, preview, token: services.switch_hardware(
             space, preview["after"]["hardware"], preview["confirm_usd_per_hour"], sleep_time, token=token
         ),
         planned={"hardware": tier, "sleep_time_s": sleep_time},
@@ -143,12 +143,12 @@ def status(*, space: str, watch: bool, as_json: bool) -> None:
         status_text,
     )
 
-    account, token, code = open_services().account, login(), DONE
+    services, token, code = open_services(), login(), DONE
     if watch:
         from lib.cli.act import watch_stages  # noqa: PLC0415
 
-        _, code = watch_stages(account, space, "", token)
-    answer = account.space_status(space, token=token)
+        _, code = watch_stages(services, space, "", token)
+    answer = services.space_status(space, token=token)
     print_answer(answer, status_text(answer), as_json=as_json)
     end_command(code)
 
@@ -165,7 +165,7 @@ def pause(*, space: str, yes: bool, as_json: bool) -> None:
     carry_out(
         space,
         "pause",
-        lambda account, _, token: account.pause_space(space, token=token),
+        lambda services, _, token: services.pause_space(space, token=token),
         planned={},
         yes=yes,
         watch=False,
@@ -187,7 +187,7 @@ def restart(*, space: str, factory: bool, yes: bool, no_wait: bool, as_json: boo
     carry_out(
         space,
         "restart",
-        lambda account, _, token: account.restart_space(space, factory, token=token),
+        lambda services, _, token: services.restart_space(space, factory, token=token),
         planned={"factory": factory},
         yes=yes,
         watch=not no_wait,
@@ -218,7 +218,7 @@ def sleep(*, space: str, seconds: int | None, sleep_time: int | None, yes: bool,
     carry_out(
         space,
         "sleep",
-        lambda account, _, token: account.set_sleep_time(space, given[0], token=token),
+        lambda services, _, token: services.set_sleep_time(space, given[0], token=token),
         planned={"sleep_time_s": given[0]},
         yes=yes,
         watch=False,
@@ -239,7 +239,7 @@ def account(*, as_json: bool, **arguments: Any) -> None:
     from lib.cli.act import account_text, open_services, require_login  # noqa: PLC0415
 
     token = require_login("list what runs in your account")
-    answer = open_services().account.account_overview(**arguments, token=token)
+    answer = open_services().account_overview(**arguments, token=token)
     print_answer(answer, account_text(answer), as_json=as_json)
 
 
@@ -328,5 +328,5 @@ def right_size(*, space_id: str, as_json: bool, **arguments: Any) -> None:
     )
 
     say(f"Looking at {space_id}, and at its models ...")  # one that is not bundled takes some seconds to build
-    answer = open_services().account.right_size(space_id, **arguments, token=login())
+    answer = open_services().right_size(space_id, **arguments, token=login())
     print_answer(answer, right_size_text(answer), as_json=as_json)

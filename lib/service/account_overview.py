@@ -30,7 +30,7 @@ from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Reason, Source
 from lib.service.arguments import MAX_NAME, Arguments, Checked, argument, check_text, one_of, own_token
-from lib.service.endpoint import App, check_space_id
+from lib.service.endpoint import App, check_space_id, endpoint
 from lib.service.space_status import free_cpu_caveats, per_month, price, tier_name
 
 Kind = Literal["space", "endpoint", "job"]
@@ -84,6 +84,7 @@ class OverviewArguments(Arguments):
     owner: Annotated[str, Checked(_owner, str)] = argument("", "one of your organizations; empty is your own account")
 
 
+@endpoint()
 def account_overview(
     app: App, arguments: OverviewArguments, *, token: Annotated[str, own_token("list what runs in your account")]
 ) -> AccountOverview:
@@ -224,6 +225,7 @@ class StopArguments(Arguments):
     name: Annotated[str, Checked(lambda _, value: check_resource_name(value), str), Field(description=_NAMED)]
 
 
+@endpoint(writes=True, destroys=True)
 def stop_resource(app: App, arguments: StopArguments, *, token: Annotated[str, own_token("stop what runs in your account")]) -> StopAnswer:
     """Stop one thing that is billed: pause a Space or an Inference Endpoint, or cancel a Job, with your own token.
 

@@ -6,9 +6,10 @@ import functools
 import os
 import tomllib
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from lib.answers.common import PriceEntry, price_entry
 from lib.catalog import load
@@ -18,33 +19,26 @@ from lib.hub.space_session import install_session
 from lib.hub.spaces import Spaces
 from lib.live.device import device_kind
 from lib.live.measure import import_ahead
-from lib.service.account_overview import account_overview, stop_resource
-from lib.service.arguments import check_text
-from lib.service.chat import chat
-from lib.service.compare import compare
-from lib.service.compare_gpu_tpu import compare_gpu_tpu
-from lib.service.cost import estimate_cost, ways_to_save
-from lib.service.endpoint import App, bind_arguments, is_token
-from lib.service.estimate_training import estimate_training
-from lib.service.measure import (
-    default_measurement,
-    heartbeat,
+from lib.service import (
+    account_overview,
+    chat,
+    compare,
+    compare_gpu_tpu,
+    cost,
+    estimate_training,
     measure,
-    predict_measurement,
-    stream_heartbeat,
-    stream_measurement,
-    suggest_measurement,
+    memory,
+    recommend,
+    resolve_model,
+    simulate_batching,
+    space_actions,
+    space_status,
+    speed,
 )
-from lib.service.memory import estimate_memory, solve
+from lib.service.arguments import check_text
+from lib.service.endpoint import ENDPOINTS, App, Endpoint, bind_arguments, is_token
 from lib.service.models import Models
-from lib.service.outlook import outlook
-from lib.service.recommend import list_hardware, recommend
-from lib.service.resolve_model import dry_run, resolve_model, stream_dry_run, tensors
-from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
 from lib.service.single_flight import FairTurns, nobody
-from lib.service.space_actions import pause_space, preview, restart_space, set_sleep_time, switch_hardware
-from lib.service.space_status import right_size, space_status, watch
-from lib.service.speed import diagnose_latency, estimate_speed, roofline
 
 Answer = TypeVar("Answer")
 VERSION: str = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
@@ -62,24 +56,11 @@ class Health(TypedDict):
     device: str
 
 
-class LiveServices:
-    """What the app answers by running it on the device at hand, and the ledger of what was measured."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self.ledger = app.ledger
-        self.chat = bind_arguments(chat, app)
-        self.measure = bind_arguments(measure, app)
-        self.stream_measurement = bind_arguments(stream_measurement, app)
-        self.predict_measurement = bind_arguments(predict_measurement, app)
-        self.suggest_measurement = bind_arguments(suggest_measurement, app)
-        self.default_measurement = bind_arguments(default_measurement, app)
-        self.heartbeat = bind_arguments(heartbeat, app)
-        self.stream_heartbeat = bind_arguments(stream_heartbeat, app)
-
-    def place(self) -> None:
-        """On ZeroGPU, put the demo model where the platform wants it while the app starts; elsewhere nothing."""
-        self._app.demo.place(self._app.catalog())
+_FILES = (
+    resolve_model, memory, recommend, speed, cost, compare, compare_gpu_tpu, estimate_training, simulate_batching, chat, measure,
+    space_status, space_actions, account_overview,
+)  # fmt: skip
+"""The files of the endpoints, in the order in which API and MCP list them."""
 
 
 def _bind_refusal(function: Callable[..., Answer], app: App) -> Callable[..., Answer]:
@@ -96,51 +77,46 @@ def _bind_refusal(function: Callable[..., Answer], app: App) -> Callable[..., An
     return refuse
 
 
-class AccountServices:
-    """What a visitor can ask about a Space and an account, and do there by a token of their own."""
-
-    def __init__(self, app: App) -> None:
-        act = bind_arguments if app.account_actions else _bind_refusal
-        self.space_status = bind_arguments(space_status, app)
-        self.right_size = bind_arguments(right_size, app)
-        self.account_overview = bind_arguments(account_overview, app)
-        self.switch_hardware = act(switch_hardware, app)
-        self.set_sleep_time = act(set_sleep_time, app)
-        self.pause_space = act(pause_space, app)
-        self.restart_space = act(restart_space, app)
-        self.stop_resource = act(stop_resource, app)
-        self.preview = bind_arguments(preview, app)
-        self.watch = bind_arguments(watch, app)
-
-
 class Services:
-    """What the app can answer: the endpoints of `app` as callers see them."""
+    """The functions of `lib.service` with the arguments that callers send: `services[recommend]("7B", limit=3)`.
+
+    An endpoint is also an attribute of its name.
+    """
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self._bound: dict[Callable[..., Any], Callable[..., Any]] = {}
         self.catalog = app.catalog
-        self.resolve_model = bind_arguments(resolve_model, app)
-        self.estimate_memory = bind_arguments(estimate_memory, app)
-        self.dry_run = bind_arguments(dry_run, app)
-        self.tensors = bind_arguments(tensors, app)
-        self.recommend = bind_arguments(recommend, app)
-        self.list_hardware = bind_arguments(list_hardware, app)
-        self.estimate_speed = bind_arguments(estimate_speed, app)
-        self.estimate_cost = bind_arguments(estimate_cost, app)
-        self.estimate_training = bind_arguments(estimate_training, app)
-        self.simulate_batching = bind_arguments(simulate_batching, app)
-        self.diagnose_latency = bind_arguments(diagnose_latency, app)
-        self.solve = bind_arguments(solve, app)
-        self.stream_dry_run = bind_arguments(stream_dry_run, app)
-        self.stream_loads = bind_arguments(stream_loads, app)
-        self.stream_needs = bind_arguments(stream_needs, app)
-        self.outlook = bind_arguments(outlook, app)
-        self.roofline = bind_arguments(roofline, app)
-        self.compare = bind_arguments(compare, app)
-        self.compare_gpu_tpu = bind_arguments(compare_gpu_tpu, app)
-        self.ways_to_save = bind_arguments(ways_to_save, app)
-        self.account = AccountServices(app)
-        self.live = LiveServices(app)
+        self.ledger = app.ledger
+
+    def __getitem__(self, function: Callable[..., Answer]) -> Callable[..., Answer]:
+        """The function as callers see it. Where actions are switched off, one that changes an account always refuses."""
+        if function not in self._bound:
+            endpoint = ENDPOINTS.get(function.__name__)
+            acts = endpoint is not None and endpoint.account and endpoint.writes
+            bind = _bind_refusal if acts and not self._app.account_actions else bind_arguments
+            self._bound[function] = bind(function, self._app)
+        return self._bound[function]
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """The endpoint of this name.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        if name not in ENDPOINTS:
+            raise AttributeError(name)
+        return self[ENDPOINTS[name].question]
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        """The public endpoints by name, as callers see them: these, and no others, are answered over the API and MCP."""
+        files = [file.__name__ for file in _FILES]
+        listed = sorted(ENDPOINTS.items(), key=lambda item: files.index(item[1].question.__module__))
+        return {name: replace(endpoint, question=self[endpoint.question]) for name, endpoint in listed}
+
+    def place_demo_model(self) -> None:
+        """On ZeroGPU, put the demo model where the platform wants it while the app starts; elsewhere nothing."""
+        self._app.demo.place(self._app.catalog())
 
     def bundled_models(self) -> Sequence[str]:
         """Ids that answer at once and offline."""

@@ -19,12 +19,13 @@ from lib.errors import AdvisorError, BadArgument
 from lib.live.chat import AnswerFigures, AnswerPiece, Message, build_prompt
 from lib.live.demo_model import LoadedModel
 from lib.live.device import Device
+from lib.live.device_queue import CHAT
 from lib.live.limits import DeviceRates
 from lib.live.zerogpu import quota_values
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.service.arguments import Arguments, Checked, argument, describe_value, number, whole_number
-from lib.service.endpoint import App
+from lib.service.endpoint import App, endpoint
 from lib.service.runs import Run, RunPrediction, predict_run, relative_error
 from lib.service.speed import run_end
 from lib.speed import End
@@ -119,6 +120,7 @@ class ChatArguments(Arguments):
     )
 
 
+@endpoint(queue=CHAT, repeatable=False)
 def chat(app: App, arguments: ChatArguments) -> Iterator[ChatPiece]:
     """Talk to a small model on the hardware of this Space; the answer streams, and ends with what it took beside the prediction.
 

@@ -46,7 +46,7 @@ from lib.service.arguments import (
     check_whole,
     describe_value,
 )
-from lib.service.endpoint import App
+from lib.service.endpoint import App, endpoint
 from lib.service.usage import TrafficArguments, memory_request, traffic_of
 from lib.speed import ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_speed
 
@@ -153,6 +153,7 @@ class ConfiguredSide:
     measured_latency: bool
 
 
+@endpoint()
 def compare(app: App, arguments: CompareArguments) -> ComparisonAnswer:
     """Two configurations, of one model or of two, under the same traffic: cost per request and million tokens, speed, replicas, verdict.
 

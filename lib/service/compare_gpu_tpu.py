@@ -65,7 +65,7 @@ from lib.service.arguments import (
     one_of,
     whole_number,
 )
-from lib.service.endpoint import App
+from lib.service.endpoint import App, endpoint
 from lib.service.recommend import ranked_entry
 from lib.workload import Workload, gather_media
 
@@ -151,6 +151,7 @@ class GpuTpuArguments(MediaArguments):
         )
 
 
+@endpoint(heavy=True)
 def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     """GPU or TPU: a verdict with weighted reasons, constraints apart from preferences; for a model the TPU slices and their prices.
 

@@ -62,7 +62,7 @@ from lib.service.arguments import (
     argument,
     check_text,
 )
-from lib.service.endpoint import App, may_be_sold
+from lib.service.endpoint import App, endpoint, may_be_sold
 from lib.service.usage import (
     OWN,
     Replicas,
@@ -119,6 +119,7 @@ class CostArguments(MediaArguments, UsageArguments):
         return memory_request(usage, self.precision, engine, spread(spec, engine, offer.accelerator_count).devices, **brought)
 
 
+@endpoint()
 def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
     """What hardware costs per hour, month, request and million tokens, and at which traffic another way is cheaper.
 
@@ -345,6 +346,7 @@ class SavingArguments(CostArguments):
     model: Model
 
 
+@endpoint()
 def ways_to_save(app: App, arguments: SavingArguments) -> WaysToSaveAnswer:
     """What would make a deployment cheaper: smaller formats, other tiers, sleep, ZeroGPU, a provider, more requests at a time.
 

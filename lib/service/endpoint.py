@@ -1,9 +1,11 @@
 """How an endpoint is written: a frozen model of its arguments, and one function that takes the app and those arguments and answers.
 
+`@endpoint(...)` makes the function public under its own name: API, MCP, `/agents` and plain HTTP read `ENDPOINTS`. A function without the
+decorator answers the page only.
+
 The model is the only description of the arguments: names, types, defaults, words, and the checks behind the types (see
-`lib.service.arguments`).
-`bind_arguments` makes of the function what the page, Gradio, MCP and the command line call: a function with those arguments as named
-parameters, whose signature and docstring are read as documentation by `lib.ui.http.api` and `lib.ui.http.mcp`.
+`lib.service.arguments`). `bind_arguments` makes of the function what the page, Gradio, MCP and the command line call: a function with those
+arguments as named parameters, whose signature and docstring are read as documentation by `lib.ui.http.api` and `lib.ui.http.mcp`.
 
 What an endpoint is about is read here too: the text of `model` (a config.json, a parameter count, or an id with perhaps a GGUF file) and
 of `space_id`, by their form alone. Whose token may look it up, where strangers are refused, is set by `reading_as`.
@@ -57,6 +59,70 @@ if TYPE_CHECKING:
 
 
 Answer = TypeVar("Answer")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A public function, and how it is called.
+
+    `queue`: it needs the device, so it waits in the device queue of this name; None answers at once. `heavy`: it computes for more than
+    about 30 ms, so few run at a time. `writes`: it changes something that stays; `destroys`: it stops something that runs, or changes its
+    bill; `repeatable`: asking twice does no more than asking once.
+    """
+
+    question: Callable[..., Any]
+    queue: str | None = None
+    heavy: bool = False
+    writes: bool = False
+    destroys: bool = False
+    repeatable: bool = True
+    account: bool = False
+    """Whether it acts in the caller's name, by a token that is not for reading a model."""
+
+    def __post_init__(self) -> None:
+        """Refuse a stream without a queue.
+
+        Raises:
+            TypeError: without a queue Gradio sends the first piece alone.
+        """
+        if self.streams and self.queue is None:
+            raise TypeError(f"{self.question.__name__}: only the queue can stream")
+
+    @property
+    def streams(self) -> bool:
+        """Whether it is a generator: every item is an answer that is fuller than the one before."""
+        return inspect.isgeneratorfunction(self.question)
+
+    @property
+    def takes_token(self) -> bool:
+        """Whether a caller may send a token of their own."""
+        token = inspect.signature(self.question).parameters.get("token")
+        return token is not None and token.kind is inspect.Parameter.KEYWORD_ONLY
+
+
+ENDPOINTS: dict[str, Endpoint] = {}
+"""Every public function by its name, as `@endpoint` registered it."""
+
+
+def endpoint(
+    *, queue: str | None = None, heavy: bool = False, writes: bool = False, destroys: bool = False, repeatable: bool = True
+) -> Callable[[Function], Function]:
+    """Make a function public under its own name; the options are those of `Endpoint`."""
+
+    def register(function: Function) -> Function:
+        ENDPOINTS[function.__name__] = Endpoint(
+            question=function,
+            queue=queue,
+            heavy=heavy,
+            writes=writes,
+            destroys=destroys,
+            repeatable=repeatable,
+            account="token" in inspect.signature(function).parameters,
+        )
+        return function
+
+    return register
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ from lib.service.arguments import (
     one_of,
     whole_number,
 )
-from lib.service.endpoint import App
+from lib.service.endpoint import App, endpoint
 from lib.speed.training import TrainingChange, TrainingOption, find_changes, rank_hardware
 from lib.workload import TrainingRequest
 
@@ -124,6 +124,7 @@ class TrainingArguments(Arguments):
         return max(1, round(self.rows * cut * self.epochs))
 
 
+@endpoint(heavy=True)
 def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     """What a training step takes in memory, part by part, which hardware runs it, in how many hours and for how much, and what to change.
 

@@ -30,7 +30,7 @@ from lib.catalog.rules import ZeroGpuRules
 from lib.errors import AdvisorError, DoesNotFit, TooLong, UnsupportedModel
 from lib.laws.forward_pass import decode_floor
 from lib.live.device import Device, device_hardware
-from lib.live.device_queue import hardware_turn
+from lib.live.device_queue import DEVICE, hardware_turn
 from lib.live.heartbeat import DTYPES, LIMIT_S, UNKNOWN_CACHE_BYTES, Dtype, HeartbeatRun, MatmulCase, MatmulProgress, datasheet_roof
 from lib.live.limits import NOISE_BYTES_PER_S, estimate_duration, usable_bytes
 from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, gpu_seconds, judge_prediction
@@ -38,7 +38,7 @@ from lib.live.zerogpu import quota_seconds, quota_values
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source, Value
 from lib.service.arguments import Arguments, Model, argument, one_of, whole_number
-from lib.service.endpoint import App
+from lib.service.endpoint import App, endpoint
 from lib.service.runs import PreparedRun, Run, RunPrediction, prepare_run, relative_error
 from lib.service.speed import run_end
 from lib.speed.model_work import count_multiplied
@@ -167,6 +167,7 @@ class MeasureArguments(Arguments):
     precision: Annotated[str, one_of(PRECISIONS)] = argument("bf16", "fp32, fp16 or bf16")
 
 
+@endpoint(queue=DEVICE, writes=True, repeatable=False)
 def measure(app: App, arguments: MeasureArguments) -> MeasureAnswer:
     """Run any architecture with random weights on this device: peak memory, first token, tokens per second, beside the prediction.
 
@@ -362,6 +363,7 @@ class HeartbeatArguments(Arguments):
     dtype: Annotated[Dtype, one_of(DTYPES, Dtype)] = argument("float32", "float32, float16 or bfloat16")
 
 
+@endpoint(queue=DEVICE, repeatable=False)
 def heartbeat(app: App, arguments: HeartbeatArguments) -> HeartbeatAnswer:
     """One matrix product, timed over and over on the device at hand, beside the time that it cannot beat.
 

@@ -68,7 +68,7 @@ from lib.service.arguments import (
     argument,
     whole_number,
 )
-from lib.service.endpoint import App
+from lib.service.endpoint import App, endpoint
 from lib.speed import SpeedEstimate
 from lib.workload import MemoryRequest, Workload, gather_media
 
@@ -105,6 +105,7 @@ class MemoryArguments(PromptMediaArguments):
     hardware: Hardware = argument("", "whose silicon is counted with, as in /solve; empty: a GPU of which nothing more is known")
 
 
+@endpoint()
 def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
     """What a model takes in memory, part by part, and which hardware holds it.
 
@@ -216,6 +217,7 @@ class SolveArguments(Arguments):
         return SLO(max_ttft_s=self.max_ttft_s, min_tokens_per_s=self.min_tokens_per_s)
 
 
+@endpoint(heavy=True)
 def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
     """Longest context, most requests, largest batch, best precision and cheapest tier within limits, and ways to take less memory.
 

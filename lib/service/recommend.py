@@ -64,7 +64,7 @@ from lib.service.arguments import (
     argument,
     whole_number,
 )
-from lib.service.endpoint import App, read_reference
+from lib.service.endpoint import App, endpoint, read_reference
 from lib.service.speed import speed_end
 from lib.workload import Workload, gather_media
 
@@ -126,6 +126,7 @@ class RecommendArguments(WorkloadArguments, ListArguments, OwnArguments):
     model: Model
 
 
+@endpoint()
 def recommend(app: App, arguments: RecommendArguments) -> RecommendationAnswer:
     """Which hardware to run a model on: the pick with reasons, the alternatives, and everything rejected with its reason.
 
@@ -324,6 +325,7 @@ class HardwareArguments(Arguments):
     include_retired: Flag = argument(False, "also what the platform no longer offers")
 
 
+@endpoint()
 def list_hardware(app: App, arguments: HardwareArguments) -> HardwareAnswer:
     """Hardware that can be rented, with memory, price, source and the day it was checked.
 

@@ -27,7 +27,7 @@ from lib.precision import weight_format
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.service.arguments import MAX_BATCH, MAX_TOKENS, Arguments, Engine, Flag, Mode, Model, Precision, Quantized, argument, whole_number
-from lib.service.endpoint import App
+from lib.service.endpoint import App, endpoint
 from lib.speed.model_work import derive_model_work
 from lib.workload import MOST_RANK, MemoryRequest, PipelineRequest, TrainingRequest
 
@@ -41,6 +41,7 @@ class ModelArguments(Arguments):
     model: Model
 
 
+@endpoint()
 def resolve_model(app: App, arguments: ModelArguments) -> ModelAnswer:
     """What a model is: parameters, weights as stored, layer kinds, what each kind caches, limits.
 
@@ -114,6 +115,7 @@ class TensorsArguments(Arguments):
     quantized: Quantized = "all"
 
 
+@endpoint()
 def tensors(app: App, arguments: TensorsArguments) -> TensorsAnswer:
     """Where the bytes of a model's weights are: its tensors by component, block and name, in the asked precision, on one device.
 
@@ -158,6 +160,7 @@ class DryRunArguments(Arguments):
     checkpointing: Flag = argument(True, "whether a training step recomputes its layers")
 
 
+@endpoint()
 def dry_run(app: App, arguments: DryRunArguments) -> DryRunAnswer:
     """Execute the real architecture without values and count: bytes, FLOP, operations, each beside the closed form.
 

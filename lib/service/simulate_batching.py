@@ -31,7 +31,7 @@ from lib.service.arguments import (
     text_of,
     whole_number,
 )
-from lib.service.endpoint import App
+from lib.service.endpoint import App, endpoint
 from lib.service.single_flight import FairTurns
 from lib.speed import SpeedRequest, predict_speed
 from lib.traffic import arrivals as arriving
@@ -213,6 +213,7 @@ def _in_turns(app: App, steps: Iterator[Step]) -> Iterator[Step]:
         yield cast("Step", step)
 
 
+@endpoint(heavy=True)
 def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
     """What requests that arrive together get: throughput, queue, percentiles of TTFT, TPOT and latency, cost of a million tokens.
 

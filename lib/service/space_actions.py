@@ -36,7 +36,7 @@ from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Reason, Value
 from lib.service.arguments import Checked, Flag, argument, check_text, check_whole, decimal_number, look_up_later, one_of, own_token
-from lib.service.endpoint import App
+from lib.service.endpoint import App, endpoint
 from lib.service.space_status import (
     SpaceArguments,
     action_answer,
@@ -84,6 +84,7 @@ class SwitchArguments(SpaceArguments):
     )
 
 
+@endpoint(writes=True, destroys=True)
 def switch_hardware(
     app: App, arguments: SwitchArguments, *, token: Annotated[str, own_token("switch the hardware of a Space")]
 ) -> SwitchAnswer:
@@ -110,6 +111,7 @@ class SleepArguments(SpaceArguments):
     seconds: SleepSeconds = argument(..., "seconds without a visit until it sleeps; -1 is never")
 
 
+@endpoint(writes=True)
 def set_sleep_time(
     app: App, arguments: SleepArguments, *, token: Annotated[str, own_token("set the sleep time of a Space")]
 ) -> ActionAnswer:
@@ -129,6 +131,7 @@ def _plan_sleep(space: Space, seconds: int, catalog: Catalog) -> SleepSetting:
     return plan_sleep_change(find_offer(catalog, space.requested_hardware or space.hardware), space.id, seconds, catalog.rules)
 
 
+@endpoint(writes=True, destroys=True)
 def pause_space(app: App, arguments: SpaceArguments, *, token: Annotated[str, own_token("pause a Space")]) -> ActionAnswer:
     """Pause a Space, with your own token: it stops, is not billed, and only its owner can restart it.
 
@@ -144,6 +147,7 @@ class RestartArguments(SpaceArguments):
     factory: Flag = argument(False, "build it from scratch, without what earlier builds left")
 
 
+@endpoint(writes=True, destroys=True, repeatable=False)
 def restart_space(app: App, arguments: RestartArguments, *, token: Annotated[str, own_token("restart a Space")]) -> ActionAnswer:
     """Restart a Space, with your own token; one that was paused is billed again at its tier's price.
 

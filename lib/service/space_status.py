@@ -36,7 +36,7 @@ from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.service.arguments import Arguments, Checked, argument, check_number, check_text, describe_value, look_up_later
-from lib.service.endpoint import ACCEPTED, App, SpaceId
+from lib.service.endpoint import ACCEPTED, App, SpaceId, endpoint
 from lib.service.recommend import WorkloadArguments, ranked_entry, recommendation_answer
 from lib.workload import MemoryRequest, Sdk, Workload
 
@@ -47,6 +47,7 @@ class SpaceArguments(Arguments):
     space_id: SpaceId
 
 
+@endpoint()
 def space_status(app: App, arguments: SpaceArguments, *, token: str | None = None) -> SpaceStatus:
     """What a Space is doing, on which hardware, and what that costs; public Spaces need no token.
 
@@ -299,6 +300,7 @@ class RightSizeArguments(WorkloadArguments, SpaceArguments):
     )
 
 
+@endpoint()
 def right_size(app: App, arguments: RightSizeArguments, *, token: str | None = None) -> RightSizeAnswer:
     """The recommendation beside a Space's current tier: what moving saves, or the reason to move up; public Spaces need no token.
 

@@ -33,7 +33,7 @@ from lib.service.arguments import (
     number,
     text_of,
 )
-from lib.service.endpoint import App
+from lib.service.endpoint import App, endpoint
 from lib.speed import (
     Band,
     End,
@@ -74,6 +74,7 @@ class SpeedArguments(MediaArguments):
         return SpeedRequest(**values)
 
 
+@endpoint()
 def estimate_speed(app: App, arguments: SpeedArguments) -> SpeedAnswer:
     """How fast hardware runs a model: first token, time between tokens, throughput of all requests, and what bounds it.
 
@@ -245,6 +246,7 @@ class LatencyArguments(Arguments):
         )
 
 
+@endpoint()
 def diagnose_latency(app: App, arguments: LatencyArguments) -> LatencyAnswer:
     """Where the time of a request goes: each part measured beside expected, the dominant one, what to do next, what formats would do.
 

@@ -21,6 +21,7 @@ from gradio.utils import get_space
 from lib.errors import AdvisorError, NotSignedIn
 from lib.present.markup import NOTES, hint_note, refusal_note
 from lib.present.space_cards import account_card, stop_button, stop_label, stop_review, stopped_note
+from lib.service.account_overview import account_overview, stop_resource
 
 if TYPE_CHECKING:
     from lib.answers.spaces import AccountOverview
@@ -152,7 +153,7 @@ def build_account(*, acts: bool) -> AccountView:
 def overview_updates(services: Services, owner: str | None, token: str | None) -> tuple[str, AccountOverview | None]:
     """The table as markup and the answer behind it; a refusal becomes a sentence."""
     try:
-        answer = services.account.account_overview(owner or "", token=token)
+        answer = services[account_overview](owner or "", token=token)
     except NotSignedIn:
         return refusal_note(NOTES["token_needed:account"], "Not listed."), None
     except AdvisorError as refused:
@@ -169,7 +170,7 @@ def stop_markup(services: Services, resource: str, token: str | None) -> tuple[s
     """Stop it; whether it was done."""
     kind, _, name = resource.partition(" ")
     try:
-        return stopped_note(services.account.stop_resource(kind, name, token=token)), True
+        return stopped_note(services[stop_resource](kind, name, token=token)), True
     except NotSignedIn:
         return refusal_note(f"{NOTES['token_needed:account']} Nothing was changed."), False
     except AdvisorError as refused:

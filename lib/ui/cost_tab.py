@@ -32,7 +32,9 @@ from lib.present.cost_rows import (
 from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
 from lib.service.arguments import MAX_CONCURRENCY, MAX_TOKENS_PER_S
-from lib.service.compare import MAX_EFFORT_USD, MAX_SECONDS
+from lib.service.compare import MAX_EFFORT_USD, MAX_SECONDS, compare
+from lib.service.outlook import outlook
+from lib.service.recommend import recommend
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Ticks, follow
@@ -139,7 +141,7 @@ def comparison_html(services: Services, model: str, cost: Sequence[Value], own: 
     traffic = {name: arguments[name] for name in TRAFFIC}
     traffic |= {"prompt_tokens": arguments["prompt_tokens"] or usual[0], "output_tokens": arguments["output_tokens"] or usual[1]}
     try:
-        answer = services.compare(model, before, after, **traffic, effort_usd=0 if effort is None else effort)
+        answer = services[compare](model, before, after, **traffic, effort_usd=0 if effort is None else effort)
     except AdvisorError as refused:
         return ask.word_refusal(refused, "No comparison.")
     return comparison_card(answer) + comparison_table(answer) + comparison_laws(answer)
@@ -251,9 +253,9 @@ def cost_markup(services: Services, model: str, values: Sequence[Value]) -> Cost
     of_own = ""
     try:
         if cards := workload.own_hardware(services, values):
-            own = services.recommend(model, **workload.recommend_arguments(values), own_hardware=cards).get("own")
+            own = services[recommend](model, **workload.recommend_arguments(values), own_hardware=cards).get("own")
             of_own, hardware = "" if own is None else own_bill_card(own), "auto"
-        answer = services.outlook(model, **arguments, hardware=hardware)
+        answer = services[outlook](model, **arguments, hardware=hardware)
     except AdvisorError as refused:
         return CostMarkup(bill=of_own + ask.word_refusal(refused, "No bill."))
     name = model_name(answer["model"], model)

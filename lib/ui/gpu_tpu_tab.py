@@ -25,6 +25,7 @@ from lib.present.gpu_tpu_cards import (
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json
 from lib.service.arguments import MediaArguments
+from lib.service.compare_gpu_tpu import compare_gpu_tpu
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Ticks, follow
@@ -138,7 +139,7 @@ def _words(value: Value) -> list[str]:
 def gpu_tpu_markup(services: Services, model: str, values: Sequence[Value]) -> GpuTpuMarkup:
     """Ask, and word the answer; a refusal becomes a sentence."""
     try:
-        answer = services.compare_gpu_tpu(model, **asked_arguments(values))
+        answer = services[compare_gpu_tpu](model, **asked_arguments(values))
     except AdvisorError as refused:
         return GpuTpuMarkup(verdict=ask.word_refusal(refused, "No comparison."))
     name = model_name(answer["model"], model) if model else ""

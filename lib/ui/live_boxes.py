@@ -50,7 +50,19 @@ from lib.present.live_measurements import (
 )
 from lib.present.markup import NOTES, answer_actions, escape, hint_note, no_model_note, refusal_note
 from lib.present.tables import answer_json
-from lib.service.measure import MAX_BATCH, MAX_ITERATIONS, MAX_OUTPUT, MAX_PROMPT, MAX_SIDE, MAX_WARMUP
+from lib.service.measure import (
+    MAX_BATCH,
+    MAX_ITERATIONS,
+    MAX_OUTPUT,
+    MAX_PROMPT,
+    MAX_SIDE,
+    MAX_WARMUP,
+    default_measurement,
+    predict_measurement,
+    stream_heartbeat,
+    stream_measurement,
+    suggest_measurement,
+)
 from lib.ui.events import AT_ONCE, RunScene, close_on_exit, queue_options, scene_updates, scenes
 from lib.ui.fields import Field, arguments, word_refusal
 from lib.ui.model_field import ModelReference
@@ -123,7 +135,7 @@ def build_measure() -> MeasureView:
 def first_line(services: Services, device: Device, model: str) -> str:
     """What a visitor can do on this device: the default run of `model` or of a smaller one, and its seconds."""
     try:
-        run = services.live.default_measurement(model, *(field.default for field in MEASURE), DEFAULT_PRECISION)
+        run = services[default_measurement](model, *(field.default for field in MEASURE), DEFAULT_PRECISION)
     except AdvisorError:  # such as a chat's model that no measurement takes: the line then names none
         run = None
     return possible_line(device, _words_of(run) if run else "")
@@ -139,7 +151,7 @@ def _smaller_run(services: Services, model: str, prompt: Any, answer: Any, preci
     An argument that is wrong is left to the run itself, which refuses it.
     """
     try:
-        run = services.live.default_measurement(model, prompt, answer, precision)
+        run = services[default_measurement](model, prompt, answer, precision)
     except AdvisorError:
         return None
     return run if run is not None and run.changed else None
@@ -156,7 +168,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
         note = smaller_run_note("The pasted config" if model.lstrip().startswith("{") else model, _words_of(other))
         return note + expected_html(services, other.model, other.prompt_tokens, other.output_tokens, precision)
     try:
-        expected = services.live.predict_measurement(model, prompt, answer, precision)
+        expected = services[predict_measurement](model, prompt, answer, precision)
         markup, seconds = expected_card(expected, model) + OF_THIS_RUN, expected_s(expected)
         if seconds is None or seconds <= expected["limit_s"]:
             return markup
@@ -166,7 +178,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
         markup = refusal_note(str(refused))
     except AdvisorError as refused:
         return word_refusal(refused, box=MEASURE)
-    return markup + instead_link(services.live.suggest_measurement(model, prompt, answer, precision))
+    return markup + instead_link(services[suggest_measurement](model, prompt, answer, precision))
 
 
 def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any, smaller: bool = False) -> Iterator[RunScene]:
@@ -179,7 +191,7 @@ def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, pre
 
     def run() -> Iterator[RunScene]:
         yield RunScene(status=stage_list(STAGES, "starting"), card="", busy=True)
-        with close_on_exit(services.live.stream_measurement(model, prompt, answer, precision)) as items:
+        with close_on_exit(services[stream_measurement](model, prompt, answer, precision)) as items:
             for item in items:
                 yield _measure_scene(item, model)
 
@@ -281,7 +293,7 @@ def heartbeat_scenes(services: Services, dtype: Any, sizes: Sequence[Any]) -> It
 
     def run() -> Iterator[RunScene]:
         yield RunScene(status=progress_line("Looking at the device."), card="", busy=True)
-        with close_on_exit(services.live.stream_heartbeat(**run_sizes, dtype=dtype)) as items:
+        with close_on_exit(services[stream_heartbeat](**run_sizes, dtype=dtype)) as items:
             for item in items:
                 yield _heartbeat_scene(item)
 
@@ -373,7 +385,7 @@ def build_ledger() -> LedgerView:
 def ledger_markup(services: Services, figure: str) -> LedgerMarkup:
     """The ledger's chart, table and status."""
     wanted = figure if figure in {value for _, value in FIGURES} else "peak_bytes"
-    ledger = services.live.ledger
+    ledger = services.ledger
     rows, storage = ledger.rows(), storage_line(ledger.status())
     if not rows:
         return LedgerMarkup(storage=storage)
@@ -405,7 +417,7 @@ def routes(services: Services) -> list[Route]:
     def answers(form: Format) -> Any:
         async def answer(_: Request) -> Response:
             try:
-                content = await run_in_threadpool(services.live.ledger.export, form)
+                content = await run_in_threadpool(services.ledger.export, form)
             except AdvisorError as refused:
                 return Response(str(refused), status_code=503, media_type="text/plain")
             return Response(content, media_type=MEDIA[form], headers={"Content-Disposition": f'attachment; filename="measurements.{form}"'})

@@ -26,7 +26,7 @@ from lib.live.zerogpu import quota_seconds
 from lib.present.live_cards import chat_card, chat_text, device_line, progress_line, stopped_line
 from lib.present.markup import NOTES, answer_actions, bind_units, hint_note, refusal_note
 from lib.present.tables import answer_json
-from lib.service.chat import MOST_CHARACTERS, MOST_TEMPERATURE, MOST_TOKENS
+from lib.service.chat import MOST_CHARACTERS, MOST_TEMPERATURE, MOST_TOKENS, chat
 from lib.ui import live_boxes
 from lib.ui.events import AT_ONCE, Ticks, close_on_exit, follow, queue_options, scene_updates, scenes
 from lib.ui.fields import Field
@@ -162,7 +162,7 @@ def chat_scenes(services: Services, message: str | None, history: History, longe
     def run() -> Iterator[ChatScene]:
         nonlocal answer_text
         yield ChatScene(history=talk, message="", status=progress_line(NOTES["chat_starts"]), busy=True)
-        with close_on_exit(services.live.chat(prompt, recent_history(history), _whole(longest), temperature)) as pieces:
+        with close_on_exit(services[chat](prompt, recent_history(history), _whole(longest), temperature)) as pieces:
             for piece in pieces:
                 answer_text = piece["text"]
                 yield _piece_scene(talk, piece)

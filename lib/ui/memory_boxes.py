@@ -24,6 +24,9 @@ from lib.present.tables import (
     precision_table,
     tensors_table,
 )
+from lib.service.memory import estimate_memory, solve
+from lib.service.recommend import recommend
+from lib.service.resolve_model import stream_dry_run, tensors
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import AT_ONCE, close_on_exit, follow
@@ -61,13 +64,13 @@ def precision_html(services: Services, model: str, values: Sequence[Value], ques
         return no_model_note("precisions")
     try:
         arguments = question(model, values)
-        current = services.estimate_memory(model, **arguments)
+        current = services[estimate_memory](model, **arguments)
     except AdvisorError as refused:
         return ask.word_refusal(refused, "No estimates by precision.")
     answers: dict[str, MemoryAnswer] = {current["precision"]: current}
     for name in list_formats(current["engine"]):
         try:
-            answer = services.estimate_memory(model, **{**arguments, "precision": name})
+            answer = services[estimate_memory](model, **{**arguments, "precision": name})
         except BadArgument:  # a GGUF file is stored in one format only
             continue
         answers.setdefault(answer["precision"], answer)
@@ -122,8 +125,8 @@ def tensors_updates(services: Services, model: str, question: Ask, values: Seque
         arguments = question(model, values)
         if arguments["mode"] != "inference":
             return [hint_note(NOTES["only_inference:tensors"]), None, ""]
-        memory = services.estimate_memory(model, **arguments)
-        answer = services.tensors(model, precision=memory["precision"], engine=memory["engine"])
+        memory = services[estimate_memory](model, **arguments)
+        answer = services[tensors](model, precision=memory["precision"], engine=memory["engine"])
     except AdvisorError as refused:
         return [word_refusal(refused, "No tensors."), None, ""]
     name = model_name(answer["model"], model)
@@ -191,13 +194,13 @@ def solve_html(services: Services, model: str, own: Sequence[Value], memory: Seq
         shared["output_tokens"] = arguments["output_tokens"]
     limits = {"max_ttft_s": ttft or 0, "min_tokens_per_s": rate or 0}
     try:
-        qualifying = services.recommend(model, **{**workload.recommend_arguments(memory), "platforms": "all"})
+        qualifying = services[recommend](model, **{**workload.recommend_arguments(memory), "platforms": "all"})
         entry = workload.find_entry(qualifying, str(hardware))
         if entry is not None:  # as every other tab says that it runs
             shared |= {"precision": entry["precision"], "engine": entry["engine"]}
         elif shared["engine"] == "auto":
             shared["engine"] = "transformers"
-        answer = services.solve(model, hardware or "", concurrency=arguments["concurrency"], **limits, **shared)
+        answer = services[solve](model, hardware or "", concurrency=arguments["concurrency"], **limits, **shared)
     except AdvisorError as refused:
         return ask.word_refusal(refused, "No solution.", SOLVE)
     return solve_card(answer, model_name(answer["model"], model)) + memory_savings_table(answer)
@@ -248,7 +251,9 @@ def dry_run_markup(services: Services, model: str, values: Sequence[Value]) -> I
     output = min(_ANSWER, max(1, length // 2))
     prompt = length if mode != "inference" else max(1, length - output)
     try:
-        streamed = services.stream_dry_run(model, prompt_tokens=prompt, output_tokens=output, batch_size=question["concurrency"], mode=mode)
+        streamed = services[stream_dry_run](
+            model, prompt_tokens=prompt, output_tokens=output, batch_size=question["concurrency"], mode=mode
+        )
         with close_on_exit(streamed) as answers:
             for answer in answers:
                 yield progress_line(NOTES["executing"]) if answer is None else dry_run_table(answer)

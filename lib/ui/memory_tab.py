@@ -13,6 +13,8 @@ from lib.present.cards import memory_card, memory_explanation, model_name
 from lib.present.charts import draw_growth, growth_head, growth_table
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
+from lib.service.memory import estimate_memory
+from lib.service.resolve_model import resolve_model
 from lib.ui import fields as ask
 from lib.ui import memory_boxes, workload
 from lib.ui.events import Ticks, follow
@@ -114,7 +116,7 @@ def makes_pictures(services: Services, model: str) -> bool:
     Raises:
         AdvisorError: it cannot be resolved.
     """
-    return services.resolve_model(model).library == "diffusers"
+    return services[resolve_model](model).library == "diffusers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +168,7 @@ def memory_markup(services: Services, model: str, values: Sequence[Value]) -> Me
         return MemoryMarkup(need=no_model_note("memory"))
     try:
         question = memory_question(services, model, values)
-        answer = services.estimate_memory(model, **question.arguments)
+        answer = services[estimate_memory](model, **question.arguments)
     except AdvisorError as refused:
         return MemoryMarkup(need=ask.word_refusal(refused, "No memory estimate."))
     name = model_name(answer["model"], model)
@@ -197,7 +199,8 @@ def curve_updates(services: Services, model: str, limit: int, values: Sequence[V
         question = memory_question(services, model, values).arguments
         context = question["context_tokens"]
         points = [
-            (length, services.estimate_memory(model, **{**question, "context_tokens": length})) for length in choose_lengths(context, limit)
+            (length, services[estimate_memory](model, **{**question, "context_tokens": length}))
+            for length in choose_lengths(context, limit)
         ]
     except AdvisorError:
         return nothing

@@ -16,6 +16,7 @@ from lib.errors import AdvisorError, HubError, NotPermitted, RepoGated, RepoNotF
 from lib.present.cards import model_choices, model_line
 from lib.present.markup import NOTES, escape, hint_note, refusal_note, suggestion_list
 from lib.present.numbers import whole
+from lib.service.resolve_model import resolve_model
 from lib.ui import account
 from lib.ui.fields import EXAMPLE, LONGEST_CONTEXT
 
@@ -138,7 +139,7 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
     """Resolve the model, or the config.json where there is one; a refusal becomes a sentence, and the inputs stay as they are."""
     reference = (config or "").strip() or (model or "").strip()
     try:
-        answer = services.resolve_model(reference)
+        answer = services[resolve_model](reference)
     except AdvisorError as error:
         sentence, near = (error.sentence, error.near) if isinstance(error, HubError) else (str(error), ())
         facts = refusal_note(sentence, "This model cannot be used.") + model_choices(near)

@@ -27,7 +27,6 @@ from lib.ui.cost_tab import CostView
 from lib.ui.events import AT_ONCE, Page, Ticks, build_ticks, changes, explain_markup
 from lib.ui.gpu_tpu_tab import GpuTpuView
 from lib.ui.http import api
-from lib.ui.http.api import endpoints
 from lib.ui.live_tab import LiveView
 from lib.ui.memory_tab import MemoryView
 from lib.ui.model_field import ModelView
@@ -107,7 +106,7 @@ def build_page(services: Services) -> gr.Blocks:
         gr.HTML(glossary_list(), elem_id="words-of-the-field")
         gr.HTML(privacy_note(account_actions=services.account_actions), elem_id="sends-and-keeps")
         _wire(page, view, services)
-        api.register(endpoints(services))
+        api.register(services.endpoints())
     account.close_status(page)
     return page
 

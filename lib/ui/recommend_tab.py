@@ -18,6 +18,8 @@ from lib.present.charts import draw_front, draw_roofline, front_foot, front_head
 from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note, refusal_note
 from lib.present.setup_files import FRAMEWORKS, setup_code, write_setup
 from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table, row_links
+from lib.service.recommend import recommend
+from lib.service.speed import roofline
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Ticks, follow
@@ -64,7 +66,7 @@ def setup_html(services: Services, model: str, framework: str, values: Sequence[
         entry = workload.choose_hardware(services, model, values).entry
         if entry is None:
             return hint_note(NOTES["nothing_to_set_up"])
-        answer = services.recommend(model, **arguments)
+        answer = services[recommend](model, **arguments)
         setup = write_setup(
             entry,
             services.catalog(),
@@ -126,7 +128,7 @@ def roofline_updates(services: Services, model: str, values: Sequence[Value]) ->
             precision, engine = "auto", _engine(choice.hardware)
         else:
             precision, engine, at_once = entry["precision"], entry["engine"], entry["speed"]["concurrency"] or at_once
-        picture = services.roofline(model, choice.hardware, precision, engine, prompt, answer, at_once)
+        picture = services[roofline](model, choice.hardware, precision, engine, prompt, answer, at_once)
     except AdvisorError as refused:
         return word_refusal(refused, "No roofline."), None
     return roofline_words(picture), draw_roofline(picture)
@@ -246,7 +248,7 @@ def recommend_markup(services: Services, model: str, values: Sequence[Value]) ->
         return RecommendMarkup(pick=refusal_note(NOTES["no_platform"], "No recommendation."))
     try:
         own_hardware = workload.own_hardware(services, values)
-        answer = services.recommend(model, **workload.recommend_arguments(values), own_hardware=own_hardware)
+        answer = services[recommend](model, **workload.recommend_arguments(values), own_hardware=own_hardware)
     except AdvisorError as refused:
         return RecommendMarkup(pick=ask.word_refusal(refused, "No recommendation."))
     pick, entries, own = answer["pick"], answer["ranked"], answer.get("own")
@@ -296,7 +298,7 @@ def own_links(model: str, values: Sequence[Value]) -> list[tuple[str, str]]:
 def front_updates(services: Services, model: str, values: Sequence[Value]) -> list[Any]:
     """Price against predicted speed; nothing where there is no answer (the card says why)."""
     try:
-        answer = services.recommend(model, **workload.recommend_arguments(values)) if model else None
+        answer = services[recommend](model, **workload.recommend_arguments(values)) if model else None
         front = speed_front(answer) if answer else None
     except AdvisorError:
         front = None

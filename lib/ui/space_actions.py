@@ -34,6 +34,9 @@ from lib.present.space_cards import (
     stopped_card,
 )
 from lib.present.tables import answer_json
+from lib.service.recommend import list_hardware
+from lib.service.space_actions import pause_space, preview, restart_space, set_sleep_time, switch_hardware
+from lib.service.space_status import space_status, watch
 from lib.ui import account
 
 if TYPE_CHECKING:
@@ -116,7 +119,7 @@ def review_request(services: Services, request: SpaceRequest, token: str | None)
     if request.action == "switch" and not request.hardware:
         return Review(card=refusal_note(NOTES["no_tier"]))
     try:
-        preview = services.account.preview(
+        seen = services[preview](
             request.space,
             "restart" if request.action == "factory" else request.action,
             request.hardware,
@@ -126,13 +129,13 @@ def review_request(services: Services, request: SpaceRequest, token: str | None)
         )
     except AdvisorError as refused:
         return Review(card=refusal_note(str(refused)))
-    tier = preview["after"]["hardware"] or request.hardware
+    tier = seen["after"]["hardware"] or request.hardware
     timed = None if tier in OWN_SLEEP else request.sleep_time_s
-    code = action_code(action_snippet(request.action, preview["space"], tier, timed))
+    code = action_code(action_snippet(request.action, seen["space"], tier, timed))
     return Review(
-        card=review_card(request.action, preview, code),
-        label=confirm_label(request.action, preview),
-        confirmation=Confirmation(request=request, usd_per_hour=preview["confirm_usd_per_hour"]),
+        card=review_card(request.action, seen, code),
+        label=confirm_label(request.action, seen),
+        confirmation=Confirmation(request=request, usd_per_hour=seen["confirm_usd_per_hour"]),
     )
 
 
@@ -162,24 +165,24 @@ def action_scenes(services: Services, confirmation: Confirmation | None, request
 
 
 def _act(services: Services, confirmation: Confirmation, token: str | None) -> ActionAnswer:
-    account, request = services.account, confirmation.request
+    request = confirmation.request
     match request.action:
         case "switch":
             price = confirmation.usd_per_hour
             if price is None:
                 raise PriceNotConfirmed(f"{request.hardware} has no list price today, so none can be confirmed. Choose another tier.")
-            return account.switch_hardware(request.space, request.hardware, price, request.sleep_time_s, token=token)
+            return services[switch_hardware](request.space, request.hardware, price, request.sleep_time_s, token=token)
         case "sleep":
-            return account.set_sleep_time(request.space, request.sleep_time_s, token=token)
+            return services[set_sleep_time](request.space, request.sleep_time_s, token=token)
         case "pause":
-            return account.pause_space(request.space, token=token)
+            return services[pause_space](request.space, token=token)
         case "restart" | "factory":
-            return account.restart_space(request.space, request.action == "factory", token=token)
+            return services[restart_space](request.space, request.action == "factory", token=token)
 
 
 def _watch_scenes(services: Services, request: SpaceRequest, token: str | None) -> Iterator[Scene]:
     try:
-        for progress in services.account.watch(request.space, token=token, hardware=request.hardware):
+        for progress in services[watch](request.space, token=token, hardware=request.hardware):
             yield Scene(
                 progress=progress_card(progress),
                 review=Review(card=""),
@@ -193,7 +196,7 @@ def _watch_scenes(services: Services, request: SpaceRequest, token: str | None) 
 
 def _status_now(services: Services, space: str, token: str | None) -> str:
     try:
-        return status_markup(services.account.space_status(space, token=token))
+        return status_markup(services[space_status](space, token=token))
     except AdvisorError as refused:
         return refusal_note(str(refused))
 
@@ -387,7 +390,7 @@ def tpu_link(status: SpaceStatus) -> str:
 
 def tier_choices(services: Services) -> list[tuple[str, str]]:
     """The tiers that a Space can have today, each with its price; ZeroGPU is one, its sizes are asked for by the app's functions."""
-    rows = services.list_hardware("spaces")["hardware"]
+    rows = services[list_hardware]("spaces")["hardware"]
     return [(_tier(row), row["id"]) for row in rows if row["platform"] == "spaces" or row["id"] == ZEROGPU_TIER]
 
 

@@ -12,6 +12,7 @@ from lib.catalog.offers import ZEROGPU_TIER
 from lib.errors import AdvisorError, NoLinkedModel
 from lib.present.markup import NOTES, explain_terms, hint_note, refusal_note
 from lib.present.space_cards import STATIC, size_card
+from lib.service.space_status import right_size, space_status
 from lib.ui import account, space_actions, workload
 from lib.ui import fields as ask
 from lib.ui.account import AccountView, LoginView
@@ -45,7 +46,7 @@ def space_markup(services: Services, space: str | None, token: str | None) -> Sp
     if not (space or "").strip():
         return SpaceMarkup(status=hint_note(NOTES["name_space"]))
     try:
-        status = services.account.space_status((space or "").strip(), token=token)
+        status = services[space_status]((space or "").strip(), token=token)
     except AdvisorError as refused:
         return SpaceMarkup(status=refusal_note(str(refused)))
     return SpaceMarkup(
@@ -58,7 +59,7 @@ def size_markup(services: Services, space: str, model: str | None, values: Seque
     if not space:
         return SizeMarkup(card="")
     try:
-        answer = services.account.right_size(space, model=model or "", **workload.recommend_arguments(values), token=token)
+        answer = services[right_size](space, model=model or "", **workload.recommend_arguments(values), token=token)
     except NoLinkedModel:
         return SizeMarkup(card=hint_note(NOTES["no_linked_model"]))
     except AdvisorError as refused:

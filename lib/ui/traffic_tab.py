@@ -26,6 +26,9 @@ from lib.present.traffic_rows import (
     needs_table,
 )
 from lib.service.arguments import MAX_CONCURRENCY
+from lib.service.recommend import recommend
+from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
+from lib.service.speed import diagnose_latency
 from lib.traffic.latency import LONGEST_MS
 from lib.ui import fields as ask
 from lib.ui import workload
@@ -249,7 +252,7 @@ def choose_server(services: Services, model: str, values: Sequence[Value]) -> tu
     entry = choice.entry
     if choice.by_visitor or (entry is not None and entry["platform"] != "zerogpu" and entry["accelerator"]):
         return choice.hardware, entry
-    judged = services.recommend(model, **workload.recommend_arguments(values))
+    judged = services[recommend](model, **workload.recommend_arguments(values))
     best = next((entry for entry in judged["ranked"] if entry["platform"] == "spaces" and entry["accelerator"]), None)
     if best is None:
         raise UnknownHardware("No GPU Space runs this model; the tab Recommend says why. Choose hardware to look at above.")
@@ -264,12 +267,12 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
     try:
         yield TrafficScene(status=progress_line("Simulating the requests.", 0, _STEPS), busy=True, cleared=True)
         arguments = traffic_arguments(services, model, values)
-        answer = services.simulate_batching(model, **arguments)
+        answer = services[simulate_batching](model, **arguments)
         name = model_name(answer["model"], model)
         of_loads = {argument: arguments[argument] for argument in OF_LOADS}
         step = 1
         card = ""
-        with close_on_exit(services.stream_loads(model, arguments["hardware"], **of_loads)) as loads:
+        with close_on_exit(services[stream_loads](model, arguments["hardware"], **of_loads)) as loads:
             for points in loads:
                 if not card:
                     card = batching_card(answer, name, points["name"]) + _acts(answer, points, name, model, values)
@@ -281,7 +284,7 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
         yield TrafficScene(status=_progress(step), card=card, table=loads_table(points), busy=True)
         needs = ""
         if arguments["arrivals"] in {"poisson", "bursty"} and (arguments["max_ttft_s"] or arguments["max_tpot_s"]):
-            with close_on_exit(services.stream_needs(model, **arguments)) as tiers:
+            with close_on_exit(services[stream_needs](model, **arguments)) as tiers:
                 for need in tiers:
                     needs = needs_table(need, float(arguments["requests_per_s"]))
                     yield TrafficScene(status=_progress(step), needs=needs, busy=True)
@@ -315,7 +318,7 @@ def latency_html(services: Services, model: str, values: Sequence[Value], own: S
         times = ask.arguments(LATENCY, own[:-1])
         settings = traffic_arguments(services, model, values)
         shape = {name: settings[name] for name in ("prompt_tokens", "output_tokens", "precision", "engine")}
-        answer = services.diagnose_latency(model, settings["hardware"], metrics_text=own[-1] or "", **times, **shape)
+        answer = services[diagnose_latency](model, settings["hardware"], metrics_text=own[-1] or "", **times, **shape)
     except AdvisorError as refused:
         return ask.word_refusal(refused, "No diagnosis.", LATENCY)
     return latency_card(answer) + latency_table(answer) + answer_details(answer)

@@ -13,6 +13,7 @@ from lib.present.cards import caveat_list, model_name, source_list
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json
 from lib.present.training_cards import changes_table, options_csv, options_table, recipe, training_card, training_text
+from lib.service.estimate_training import estimate_training
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Ticks, follow
@@ -110,7 +111,7 @@ def train_markup(services: Services, model: str, values: Sequence[Value]) -> Tra
     if not model:
         return TrainMarkup(need=no_model_note("train"))
     try:
-        answer = services.estimate_training(model, **asked_arguments(values))
+        answer = services[estimate_training](model, **asked_arguments(values))
     except AdvisorError as refused:
         return TrainMarkup(need=ask.word_refusal(refused, "No training estimate."))
     name = model_name(answer["model"], model)

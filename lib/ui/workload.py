@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 import gradio as gr
 
 from lib.present.markup import PASTED, escape
+from lib.service.recommend import recommend
 from lib.ui import fields as ask
 from lib.ui.fields import FIELDS_BY_NAME, MODEL_LENGTH, QUESTION, Field, Value, arguments
 
@@ -144,12 +145,12 @@ def choose_hardware(services: Services, model: str, values: Sequence[Value]) -> 
     """
     asked, hardware = recommend_arguments(values), str(arguments(QUESTION, values[: len(QUESTION)])["hardware"])
     if hardware == "auto":
-        pick = services.recommend(model, **asked)["pick"]
+        pick = services[recommend](model, **asked)["pick"]
         return HardwareChoice(hardware="" if pick is None else entry_name(pick), entry=pick, by_visitor=False)
     if cards := own_hardware(services, values):
-        own = services.recommend(model, **asked, own_hardware=cards).get("own")
+        own = services[recommend](model, **asked, own_hardware=cards).get("own")
         return HardwareChoice(hardware=cards, entry=None if own is None else own["runs_as"], by_visitor=True)
-    answer = services.recommend(model, **{**asked, "platforms": "all"})
+    answer = services[recommend](model, **{**asked, "platforms": "all"})
     return HardwareChoice(hardware=hardware, entry=find_entry(answer, hardware), by_visitor=True)
 
 

@@ -34,8 +34,9 @@ from lib.live.heartbeat import (
     run_matmuls,
 )
 from lib.service import measure
-from lib.service.app import LiveServices
+from lib.service.app import Services
 from lib.service.endpoint import App
+from lib.service.measure import stream_heartbeat
 from lib.service.models import Models
 
 if TYPE_CHECKING:
@@ -60,9 +61,9 @@ L4 = load().accelerator("L4")
 CARD = replace(PROCESSORS, kind="cuda", name="NVIDIA L4", accelerator="L4", capability=(8, 9))
 
 
-def asked_on(device: Device, run: Any = heartbeat.on_device) -> LiveServices:
+def asked_on(device: Device, run: Any = heartbeat.on_device) -> Services:
     """What runs on this device, as `run` does it."""
-    return LiveServices(App(catalog=load, models=Models(), find_device=lambda _="large": device, run_heartbeat=run))
+    return Services(App(catalog=load, models=Models(), find_device=lambda _="large": device, run_heartbeat=run))
 
 
 def _roof(bandwidth: float, peak: float | None = None, cache: int = 0) -> DeviceRoof:
@@ -308,7 +309,7 @@ def test_arguments_are_checked(named: dict[str, object], message: str) -> None:
 
 def test_page_sees_how_it_goes() -> None:
     """Progress first, the measuring of the bandwidth told, the answer last."""
-    *told, answer = asked_on(PROCESSORS).stream_heartbeat(4, 64, 32, 5, 1)
+    *told, answer = asked_on(PROCESSORS)[stream_heartbeat](4, 64, 32, 5, 1)
     phases = [item["phase"] for item in told]  # type: ignore[typeddict-item]
     assert phases[0] == "cold"
     assert phases[-1] == "bandwidth"
@@ -363,7 +364,7 @@ def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_visitor_who_leaves_gives_the_device_back() -> None:
     """Closing in the middle of a run frees it for the next."""
-    running = asked_on(PROCESSORS).stream_heartbeat(4, 64, 32, 1000, 1)
+    running = asked_on(PROCESSORS)[stream_heartbeat](4, 64, 32, 1000, 1)
     next(running)
     running.close()  # type: ignore[attr-defined]
     with device_queue.hardware_turn(0.05):

@@ -12,7 +12,7 @@ from hub_stand_in import Fault
 from space_stand_in import FakeEndpoint, FakeSpace, RunningJob, SpaceStandIn
 
 from lib.errors import BadArgument, NotPermitted, NotSignedIn, RepoNotFound
-from lib.service.app import AccountServices
+from lib.service.app import Services
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def hub() -> Iterator[SpaceStandIn]:
 
 
 @pytest.fixture
-def account(hub: SpaceStandIn) -> AccountServices:
+def account(hub: SpaceStandIn) -> Services:
     """The questions to it."""
     return build_account(hub, models=no_models)
 
@@ -38,7 +38,7 @@ def by_name(found: Any) -> dict[str, Any]:
     return {entry["name"]: entry for entry in found["resources"]}
 
 
-def test_everything_that_the_account_pays_for(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_everything_that_the_account_pays_for(hub: SpaceStandIn, account: Services) -> None:
     """Dearest first: A100 2.50, three T4 at 0.40 = 1.20, a Job's A10G 1.00, an Endpoint's L4 0.80; together 5.50 an hour.
 
     A month of 720 hours without the Job: (2.5 + 1.2 + 0.8) · 720 = 3240.
@@ -50,7 +50,7 @@ def test_everything_that_the_account_pays_for(hub: SpaceStandIn, account: Accoun
     assert {seen.headers["authorization"] for seen in hub.requests} == {f"Bearer {ADA}"}
 
 
-def test_what_idles(account: AccountServices) -> None:
+def test_what_idles(account: Services) -> None:
     """Each way to idle, with the sentence that the Space's own card has."""
     rows = by_name(account.account_overview(token=ADA))
     idling = {name: rows[f"ada/{name}"]["idling"] for name in ("large", "many", "paused", "chat", "zero", "page", "llama", "nightly")}
@@ -64,7 +64,7 @@ def test_what_idles(account: AccountServices) -> None:
     assert (rows["ada/687fb701"]["usd_per_month"], rows["ada/687fb701"]["since"]) == (None, "2026-11-21T09:00+00:00")
 
 
-def test_without_a_token_nothing_is_asked(hub: SpaceStandIn, account: AccountServices, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_token_nothing_is_asked(hub: SpaceStandIn, account: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's own token never stands in."""
     monkeypatch.setenv("HF_TOKEN", ADA)
     with pytest.raises(NotSignedIn, match="your own Hugging Face token"):
@@ -74,7 +74,7 @@ def test_without_a_token_nothing_is_asked(hub: SpaceStandIn, account: AccountSer
     assert hub.requests == []
 
 
-def test_what_a_token_may_not_list_is_named(account: AccountServices) -> None:
+def test_what_a_token_may_not_list_is_named(account: Services) -> None:
     """A sign-in has no scope for Endpoints and Jobs: the Spaces are there, and the sentence says which permission the others need."""
     found = account.account_overview(token=OAUTH)
     assert "ada/large" in by_name(found)
@@ -83,14 +83,14 @@ def test_what_a_token_may_not_list_is_named(account: AccountServices) -> None:
     assert OAUTH not in json.dumps(found)
 
 
-def test_an_organization_of_ones_own_only(account: AccountServices) -> None:
+def test_an_organization_of_ones_own_only(account: Services) -> None:
     """Another owner is refused with the names that are accepted."""
     assert account.account_overview("engines", token=ADA)["owner"] == "engines"
     with pytest.raises(BadArgument, match="ada, engines, friends"):
         account.account_overview("bob", token=ADA)
 
 
-def test_long_lists_are_cut(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_long_lists_are_cut(hub: SpaceStandIn, account: Services) -> None:
     """500 of 600 Spaces are listed, and the answer says so; a list in more pages than are read is named as not listed."""
     for number in range(600):
         hub.add_space(FakeSpace(id=f"engines/s{number}"))
@@ -100,7 +100,7 @@ def test_long_lists_are_cut(hub: SpaceStandIn, account: AccountServices) -> None
     assert account.account_overview("engines", token=ADA)["not_listed"][0]["code"] == "hub_garbage"
 
 
-def test_an_answer_that_cannot_be_read_is_named(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_an_answer_that_cannot_be_read_is_named(hub: SpaceStandIn, account: Services) -> None:
     """The other kinds stand."""
     hub.faults["/v2/endpoint"] = Fault(body=b'{"items": [{"name": 7}]}')
     found = account.account_overview(token=ADA)
@@ -108,7 +108,7 @@ def test_an_answer_that_cannot_be_read_is_named(hub: SpaceStandIn, account: Acco
     assert "ada/687fb701" in by_name(found)
 
 
-def test_a_state_that_nobody_knows_has_no_bill(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_a_state_that_nobody_knows_has_no_bill(hub: SpaceStandIn, account: Services) -> None:
     """Whether it is billed is not known, so the sums leave it out and say so."""
     hub.add_endpoint(FakeEndpoint(id="ada/odd", state="updateFailed"))
     found = account.account_overview(token=ADA)
@@ -126,7 +126,7 @@ def test_a_state_that_nobody_knows_has_no_bill(hub: SpaceStandIn, account: Accou
         ("job", "ada/687fb701", "CANCELED", "/api/jobs/ada/687fb701/cancel"),
     ],
 )
-def test_stopping(hub: SpaceStandIn, account: AccountServices, kind: str, name: str, stage: str, path: str) -> None:
+def test_stopping(hub: SpaceStandIn, account: Services, kind: str, name: str, stage: str, path: str) -> None:
     """One POST with the visitor's token; then it is not billed any more."""
     assert account.stop_resource(kind, name, token=ADA)["stage"] == stage
     assert [done for done, _ in hub.actions()] == [path]
@@ -134,13 +134,13 @@ def test_stopping(hub: SpaceStandIn, account: AccountServices, kind: str, name: 
 
 
 @pytest.mark.parametrize(("kind", "name"), [("space", "ada/large"), ("endpoint", "ada/llama"), ("job", "ada/687fb701")])
-def test_a_token_that_only_reads_stops_nothing(account: AccountServices, kind: str, name: str) -> None:
+def test_a_token_that_only_reads_stops_nothing(account: Services, kind: str, name: str) -> None:
     """The Hub's refusal comes with what the token lacks."""
     with pytest.raises(NotPermitted, match="may not"):
         account.stop_resource(kind, name, token=READER)
 
 
-def test_what_is_not_there(account: AccountServices) -> None:
+def test_what_is_not_there(account: Services) -> None:
     """Refused by the Hub, or before it is asked."""
     with pytest.raises(RepoNotFound, match="cancel 'ada/none'"):
         account.stop_resource("job", "ada/none", token=ADA)

@@ -19,7 +19,7 @@ from lib.service.app import Services, services
 from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.service.single_flight import CALLER_GONE
-from lib.ui.http.api import endpoints, public_signature
+from lib.ui.http.api import public_signature
 
 ACTIONS = ("switch_hardware", "set_sleep_time", "pause_space", "restart_space", "stop_resource")
 
@@ -55,7 +55,7 @@ def test_two_addresses_that_hold_every_place_at_the_hub_deny_it_to_no_third_one(
 @pytest.mark.parametrize("name", ACTIONS)
 def test_an_action_that_is_switched_off_refuses_whatever_it_is_asked(name: str) -> None:
     """With a token and without one, before anything of the call is looked at; callers are shown the same arguments."""
-    on, off = (Services(App(catalog=load, models=Models(), account_actions=acts)).account for acts in (True, False))
+    on, off = (Services(App(catalog=load, models=Models(), account_actions=acts)) for acts in (True, False))
     for arguments in ({}, {"space_id": "ada/chat", "token": "hf_ada"}, {"nonsense": 1}):
         with pytest.raises(SwitchedOff, match="ACCOUNT_ACTIONS=0"):
             getattr(off, name)(**arguments)
@@ -78,7 +78,7 @@ def test_what_a_schema_requires_is_all_that_is_needed() -> None:
     """Each endpoint with the arguments that have no default, on a machine where nothing runs: no refusal of another than the device's."""
     common = {"model": "Qwen/Qwen3-0.6B", "hardware": "l4x1", "space_id": "ada/chat"}
     with services_behind_stand_in() as made:
-        for name, endpoint in endpoints(made).items():
+        for name, endpoint in made.endpoints().items():
             parameters = public_signature(endpoint.question).parameters
             needed = [key for key, parameter in parameters.items() if parameter.default is inspect.Parameter.empty]
             sent = {key: (common | REQUIRED.get(name, {}))[key] for key in needed} | ({"token": "hf_ada"} if endpoint.account else {})
@@ -91,7 +91,7 @@ def test_what_a_schema_requires_is_all_that_is_needed() -> None:
 
 def test_looking_is_offered_all_the_same() -> None:
     """Only what changes something is switched off."""
-    off = Services(App(catalog=load, models=Models(), account_actions=False)).account
+    off = Services(App(catalog=load, models=Models(), account_actions=False))
     with pytest.raises(BadArgument):
         off.space_status("not a Space", token=None)
 

@@ -20,9 +20,17 @@ from lib.live.limits import DeviceRates, RunWork, device_rates, estimate_duratio
 from lib.live.measure import MeasuredRun, MeasureRequest, RunStage, gpu_seconds, measure_run, run_measurement
 from lib.live.zerogpu import quota_seconds
 from lib.present.live_measurements import expected_s
-from lib.service.app import LiveServices
+from lib.service.app import Services
 from lib.service.endpoint import App
-from lib.service.measure import SHORT_S, MeasureArguments, measurement_case
+from lib.service.measure import (
+    SHORT_S,
+    MeasureArguments,
+    default_measurement,
+    measurement_case,
+    predict_measurement,
+    stream_measurement,
+    suggest_measurement,
+)
 from lib.service.models import Models
 
 GIB = 2**30
@@ -63,13 +71,11 @@ class Records:
         self.record = record or (lambda *_, **__: None)
 
 
-def _serve_live(
-    runs: Any = None, *, device: Any = None, record: Any = None, placed_bytes: int = 0, rates: Any = device_rates
-) -> LiveServices:
+def _serve_live(runs: Any = None, *, device: Any = None, record: Any = None, placed_bytes: int = 0, rates: Any = device_rates) -> Services:
     """What runs on a device; `placed_bytes` are the weights of the chat's model, placed by then."""
     demo: Any = SimpleNamespace(loaded_model=SimpleNamespace(weights_bytes=placed_bytes) if placed_bytes else None)
     ledger: Any = Records(record)
-    return LiveServices(
+    return Services(
         App(catalog=load, models=MODELS, run_measurement=runs or run_measurement, find_device=device, ledger=ledger, demo=demo, rates=rates)
     )
 
@@ -77,7 +83,7 @@ def _serve_live(
 RATES = DeviceRates(flop_per_s=1e11, bytes_per_s=1e10)
 
 
-def _question(device: Device, runs: Runs | None = None, record: Any = None, rates: DeviceRates = RATES) -> LiveServices:
+def _question(device: Device, runs: Runs | None = None, record: Any = None, rates: DeviceRates = RATES) -> Services:
     """The device as stated, a processor with stated rates: no answer depends on the machine that runs the tests."""
 
     def rates_of(device: Device, precision: str) -> DeviceRates | None:  # noqa: ARG001 the interface
@@ -137,7 +143,7 @@ def test_a_card_is_held_against_its_own_prediction() -> None:
     def record(spec: Any, device: Any, figures: Any, **run: Any) -> None:
         written.append({"spec": spec.id, "device": device.name, "peak": figures["peak_bytes"], **run})
 
-    stages = list(_question(CUDA, Runs(), record).stream_measurement(LLAMA))
+    stages = list(_question(CUDA, Runs(), record)[stream_measurement](LLAMA))
     answer: Any = stages[-1]
     assert stages[:-1] == [{"stage": "weights"}, {"stage": "running"}]
     assert answer["predicted"]["weights_bytes"] == 16_060_522_496
@@ -305,8 +311,8 @@ def test_every_kind_of_architecture_runs(family: str) -> None:
 def test_the_model_that_is_offered_instead_is_the_largest_in_memory_and_time(device: Device, rates: DeviceRates, precision: str) -> None:
     """It fits in both; each larger one is refused for its memory or takes too long."""
     live = _question(device, rates=rates)
-    name = live.suggest_measurement(LLAMA, 512, 64, precision)
-    expected = live.predict_measurement(name, 512, 64, precision)
+    name = live[suggest_measurement](LLAMA, 512, 64, precision)
+    expected = live[predict_measurement](name, 512, 64, precision)
     seconds = expected_s(expected)
     assert expected["need_bytes"] <= expected["allowed_bytes"]
     assert seconds is not None
@@ -314,7 +320,7 @@ def test_the_model_that_is_offered_instead_is_the_largest_in_memory_and_time(dev
     decoders = [one for one in map(MODELS, MODELS.bundled) if one.library == "transformers" and one.work == "decoder"]
     for larger in [one for one in decoders if one.parameters_total > MODELS(name).parameters_total]:
         try:
-            refused = live.predict_measurement(larger.id, 512, 64, precision)
+            refused = live[predict_measurement](larger.id, 512, 64, precision)
             case = measurement_case(live._app, MeasureArguments(model=larger.id, precision=precision))
         except (DoesNotFit, TooLong):
             continue
@@ -325,7 +331,7 @@ def test_the_model_that_is_offered_instead_is_the_largest_in_memory_and_time(dev
 
 def test_nothing_is_offered_where_nothing_fits() -> None:
     """A prompt beyond every model's limit."""
-    assert _question(CPU).suggest_measurement(LLAMA, 1_000_000, 64, "bf16") == ""
+    assert _question(CPU)[suggest_measurement](LLAMA, 1_000_000, 64, "bf16") == ""
 
 
 SPACES = [
@@ -353,9 +359,9 @@ def test_the_default_run_is_allowed_on_every_tier(offer: Offer, model: str) -> N
     """It fits the memory, ends within the limit and, on ZeroGPU, within an anonymous visitor's quota; a smaller one ends in 20 s."""
     device = _device_of(offer)
     live = _question(device)
-    run = live.default_measurement(model, 512, 64, "bf16")
+    run = live[default_measurement](model, 512, 64, "bf16")
     assert run is not None
-    expected = live.predict_measurement(run.model, run.prompt_tokens, run.output_tokens, "bf16")  # is not refused
+    expected = live[predict_measurement](run.model, run.prompt_tokens, run.output_tokens, "bf16")  # is not refused
     assert run.seconds is not None
     assert run.seconds <= (SHORT_S if run.changed else expected["limit_s"])
     assert run.changed or run.model == model
@@ -370,7 +376,7 @@ def test_the_chat_model_fits_every_tier(offer: Offer) -> None:
     """The chat's own model, in the number format that the chat gives it, is a run that the tier allows: the first line names it."""
     device = _device_of(offer)
     chat = ON_CPU if device.kind == "cpu" else ON_GPU
-    run = _question(device).default_measurement(chat, 512, 64, precision_for(device))
+    run = _question(device)[default_measurement](chat, 512, 64, precision_for(device))
     assert run is not None
     assert (run.model, run.changed) == (chat, False)
 
@@ -378,7 +384,7 @@ def test_the_chat_model_fits_every_tier(offer: Offer) -> None:
 def test_a_run_is_shortened_where_no_model_can_do_its_length() -> None:
     """A prompt beyond every model's time on a very slow processor becomes the shorter run; without memory there is none."""
     slow = _question(CPU, rates=DeviceRates(flop_per_s=1e10, bytes_per_s=2e9))
-    run = slow.default_measurement("Qwen/Qwen3-0.6B", 8000, 64, "bf16")
+    run = slow[default_measurement]("Qwen/Qwen3-0.6B", 8000, 64, "bf16")
     assert run is not None
     assert (run.changed, run.prompt_tokens, run.output_tokens) == (True, 128, 32)
-    assert _question(replace(CPU, free_bytes=GIB // 64)).default_measurement(LLAMA, 512, 64, "bf16") is None
+    assert _question(replace(CPU, free_bytes=GIB // 64))[default_measurement](LLAMA, 512, 64, "bf16") is None

@@ -23,7 +23,7 @@ from lib.service.app import Services
 from lib.service.build_process import BuildProcess, build_process, run_process
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
-from lib.service.resolve_model import dry_run
+from lib.service.resolve_model import dry_run, stream_dry_run
 from lib.ui import fields
 from lib.ui.memory_boxes import dry_run_markup, tensors_updates
 
@@ -171,7 +171,7 @@ def test_stop_gives_the_run_up_unless_somebody_else_waits_for_it() -> None:
     """Gradio closes the stream of the visitor who presses Stop."""
     run = Held()
     services = Services(App(catalog=load, models=Models(cast("BuildProcess", Here()), run=cast("BuildProcess", run))))
-    own, others = (services.stream_dry_run(LLAMA_CONFIG, prompt_tokens=8) for _ in range(2))
+    own, others = (services[stream_dry_run](LLAMA_CONFIG, prompt_tokens=8) for _ in range(2))
     assert next(own) is None
     assert next(others) is None
     assert run.begun.wait(60)

@@ -27,7 +27,9 @@ from lib.errors import (
     UnknownHardware,
 )
 from lib.hub.prices import PriceFeed
-from lib.service.app import AccountServices
+from lib.service.app import Services
+from lib.service.space_actions import preview
+from lib.service.space_status import watch
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def hub() -> Iterator[SpaceStandIn]:
 
 
 @pytest.fixture
-def account(hub: SpaceStandIn) -> AccountServices:
+def account(hub: SpaceStandIn) -> Services:
     """The questions to it."""
     return build_account(hub, models=no_models)
 
@@ -54,7 +56,7 @@ ACTIONS: tuple[tuple[str, tuple[object, ...]], ...] = (
 @pytest.mark.parametrize(("action", "given"), ACTIONS)
 @pytest.mark.parametrize("token", [None, ""])
 def test_without_a_token_nothing_is_asked(
-    hub: SpaceStandIn, account: AccountServices, monkeypatch: pytest.MonkeyPatch, action: str, given: tuple[object, ...], token: str | None
+    hub: SpaceStandIn, account: Services, monkeypatch: pytest.MonkeyPatch, action: str, given: tuple[object, ...], token: str | None
 ) -> None:
     """Not even with the server's own token in the environment: the refusal comes before any request."""
     monkeypatch.setenv("HF_TOKEN", ADA)
@@ -63,19 +65,17 @@ def test_without_a_token_nothing_is_asked(
     assert hub.requests == []
 
 
-def test_looking_without_a_token_does_not_use_the_servers(
-    hub: SpaceStandIn, account: AccountServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_looking_without_a_token_does_not_use_the_servers(hub: SpaceStandIn, account: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     """Status, preview and watch of a public Space carry no token."""
     monkeypatch.setenv("HF_TOKEN", ADA)
     account.space_status("ada/chat")
-    account.preview("ada/chat", "switch", "l4x1")
-    next(account.watch("ada/chat"))
+    account[preview]("ada/chat", "switch", "l4x1")
+    next(account[watch]("ada/chat"))
     assert hub.requests
     assert all("authorization" not in request.headers for request in hub.requests)
 
 
-def test_a_switch(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_a_switch(hub: SpaceStandIn, account: Services) -> None:
     """One POST with flavor and sleep time; before and after with their prices, 0 and 0.80 an hour, 576 a month of 720 hours."""
     found = account.switch_hardware("ada/chat", "l4x1", 0.8, 3600, token=ADA)
     assert hub.actions() == [("/api/spaces/ada/chat/hardware", {"flavor": "l4x1", "sleepTimeSeconds": 3600})]
@@ -91,7 +91,7 @@ def test_a_switch(hub: SpaceStandIn, account: AccountServices) -> None:
     assert "needs_credits" in {caveat["code"] for caveat in found["caveats"]}
 
 
-def test_never_is_sent_as_minus_one_and_an_older_name_as_todays(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_never_is_sent_as_minus_one_and_an_older_name_as_todays(hub: SpaceStandIn, account: Services) -> None:
     """The default of sleep_time_s; `l4` is told to be `l4x1`."""
     found = account.switch_hardware("ada/chat", "l4", 0.80, token=ADA)
     assert hub.actions() == [("/api/spaces/ada/chat/hardware", {"flavor": "l4x1", "sleepTimeSeconds": -1})]
@@ -110,7 +110,7 @@ def test_never_is_sent_as_minus_one_and_an_older_name_as_todays(hub: SpaceStandI
     ],
 )
 def test_without_a_sleep_time_a_paid_space_keeps_its_own(
-    hub: SpaceStandIn, account: AccountServices, tier: str | None, sleep_s: int | None, target: str, usd: float, sent: dict[str, Any]
+    hub: SpaceStandIn, account: Services, tier: str | None, sleep_s: int | None, target: str, usd: float, sent: dict[str, Any]
 ) -> None:
     """`None` (null over the API, no --sleep-time on the command line)."""
     hub.add_space(FakeSpace(id="ada/moving", hardware=tier, requested=tier or "t4-small", sleep_s=sleep_s))
@@ -118,7 +118,7 @@ def test_without_a_sleep_time_a_paid_space_keeps_its_own(
     assert hub.actions() == [("/api/spaces/ada/moving/hardware", sent)]
 
 
-def test_back_to_the_free_cpu_sends_no_sleep_time(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_back_to_the_free_cpu_sends_no_sleep_time(hub: SpaceStandIn, account: Services) -> None:
     """Its 48 hours are fixed; free hardware is confirmed with 0."""
     found = account.switch_hardware("ada/large", "cpu-basic", 0, token=ADA)
     assert hub.actions() == [("/api/spaces/ada/large/hardware", {"flavor": "cpu-basic"})]
@@ -127,7 +127,7 @@ def test_back_to_the_free_cpu_sends_no_sleep_time(hub: SpaceStandIn, account: Ac
 
 
 @pytest.mark.parametrize("price", [0.4, 0.79, 0.81, 0, 1, 80, 576])
-def test_another_price_changes_nothing(hub: SpaceStandIn, account: AccountServices, price: float) -> None:
+def test_another_price_changes_nothing(hub: SpaceStandIn, account: Services, price: float) -> None:
     """Both prices are named, and where today's comes from."""
     with pytest.raises(PriceNotConfirmed, match=r"l4x1 costs 0\.80 USD per hour for each replica \(.+2026.+\)"):
         account.switch_hardware("ada/chat", "l4x1", price, token=ADA)
@@ -135,7 +135,7 @@ def test_another_price_changes_nothing(hub: SpaceStandIn, account: AccountServic
 
 
 @pytest.mark.parametrize("price", [True, False, None, "0.8", float("nan"), float("inf"), -0.8, [0.8], {"usd": 0.8}, 1e9])
-def test_what_is_no_price(hub: SpaceStandIn, account: AccountServices, price: Any) -> None:
+def test_what_is_no_price(hub: SpaceStandIn, account: Services, price: Any) -> None:
     """Refused before the Hub is asked."""
     with pytest.raises(BadArgument, match="confirm_usd_per_hour was"):
         account.switch_hardware("ada/chat", "l4x1", price, token=ADA)
@@ -150,7 +150,7 @@ def test_the_price_is_asked_for_again_before_it_is_confirmed(hub: SpaceStandIn) 
     account = build_account(hub, today=PriceFeed(load(), endpoint=hub.url, limit_s=60.0).refresh, models=no_models)
     with pytest.raises(PriceNotConfirmed, match=r"costs 0\.90 USD per hour for each replica \(GET /api/spaces/hardware"):
         account.switch_hardware("ada/chat", "l4x1", 0.8, token=ADA)
-    assert account.preview("ada/chat", "switch", "l4x1")["confirm_usd_per_hour"] == 0.9
+    assert account[preview]("ada/chat", "switch", "l4x1")["confirm_usd_per_hour"] == 0.9
     found = account.switch_hardware("ada/chat", "l4x1", 0.9, token=ADA)
     assert found["prices"]["basis"] == "live"
     assert "price_bundled" not in {caveat["code"] for caveat in found["caveats"]}
@@ -169,7 +169,7 @@ def test_the_price_is_asked_for_again_before_it_is_confirmed(hub: SpaceStandIn) 
         ("l4x1\n", None, ""),
     ],
 )
-def test_names_of_tiers(hub: SpaceStandIn, account: AccountServices, hardware: Any, error: type[AdvisorError] | None, says: str) -> None:
+def test_names_of_tiers(hub: SpaceStandIn, account: Services, hardware: Any, error: type[AdvisorError] | None, says: str) -> None:
     """What is no tier is refused before the Hub is asked; blanks around a name are forgiven."""
     if error is None:
         assert account.switch_hardware("ada/chat", hardware, 0.8, token=ADA)["after"]["hardware"] == "l4x1"
@@ -180,7 +180,7 @@ def test_names_of_tiers(hub: SpaceStandIn, account: AccountServices, hardware: A
 
 
 @pytest.mark.parametrize("seconds", [0, -2, 1.5, True, "3600", 10**9])
-def test_what_is_no_sleep_time(hub: SpaceStandIn, account: AccountServices, seconds: Any) -> None:
+def test_what_is_no_sleep_time(hub: SpaceStandIn, account: Services, seconds: Any) -> None:
     """0 could mean at once or never."""
     with pytest.raises(BadArgument, match=r"sleep_time_s was|seconds was"):
         account.switch_hardware("ada/chat", "l4x1", 0.8, seconds, token=ADA)
@@ -200,18 +200,18 @@ def test_what_is_no_sleep_time(hub: SpaceStandIn, account: AccountServices, seco
         ("ada/page", "l4x1", 0.8, "static Space"),
     ],
 )
-def test_rules_about_the_space(hub: SpaceStandIn, account: AccountServices, space: str, hardware: str, price: float, says: str) -> None:
+def test_rules_about_the_space(hub: SpaceStandIn, account: Services, space: str, hardware: str, price: float, says: str) -> None:
     """Found by looking; nothing is changed. The preview says the same."""
     for ask in (
         lambda: account.switch_hardware(space, hardware, price, token=ADA),
-        lambda: account.preview(space, "switch", hardware, token=ADA),
+        lambda: account[preview](space, "switch", hardware, token=ADA),
     ):
         with pytest.raises(AgainstRules, match=says):
             ask()
     assert hub.actions() == []
 
 
-def test_zerogpu_within_the_limit_of_the_plan(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_zerogpu_within_the_limit_of_the_plan(hub: SpaceStandIn, account: Services) -> None:
     """A PRO account hosts ten: ada has one, so nine more fit and the eleventh is refused."""
     found = account.switch_hardware("ada/chat", "zerogpu", 0, token=ADA)
     assert hub.actions() == [("/api/spaces/ada/chat/hardware", {"flavor": "zero-a10g"})]
@@ -223,7 +223,7 @@ def test_zerogpu_within_the_limit_of_the_plan(hub: SpaceStandIn, account: Accoun
     assert len(hub.actions()) == 1
 
 
-def test_zerogpu_of_an_organization(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_zerogpu_of_an_organization(hub: SpaceStandIn, account: Services) -> None:
     """The organization's plan counts; one without a known plan is left to the platform, and that is said."""
     hub.add_space(FakeSpace(id="engines/demo"))
     hub.add_space(FakeSpace(id="friends/demo"))
@@ -231,19 +231,19 @@ def test_zerogpu_of_an_organization(hub: SpaceStandIn, account: AccountServices)
     assert "hosting_not_checked" in codes(account.switch_hardware("friends/demo", "zero-a10g", 0, token=ADA))
 
 
-def test_a_free_account_is_told_the_conditions_of_zerogpu(account: AccountServices) -> None:
+def test_a_free_account_is_told_the_conditions_of_zerogpu(account: Services) -> None:
     """Two Spaces, a verified e-mail, an account older than 30 days."""
     found = account.switch_hardware("bob/app", "zero-a10g", 0, token=BOB)
     assert "hosting_conditions" in codes(found)
 
 
-def test_a_limit_that_cannot_be_checked_is_left_to_the_platform(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_a_limit_that_cannot_be_checked_is_left_to_the_platform(hub: SpaceStandIn, account: Services) -> None:
     """The list of Spaces fails; the switch is asked for, and says so."""
     hub.faults["/api/spaces?author"] = Fault(status=500)
     assert "hosting_not_checked" in codes(account.switch_hardware("ada/chat", "zero-a10g", 0, token=ADA))
 
 
-def test_what_a_switch_does_to_sleep_and_replicas_is_said(account: AccountServices) -> None:
+def test_what_a_switch_does_to_sleep_and_replicas_is_said(account: Services) -> None:
     """It slept after an hour and will never; three replicas are billed three times."""
     found = account.switch_hardware("ada/many", "l4x1", 0.8, token=ADA)
     assert {"sleep_changes", "replicas"} <= codes(found)
@@ -254,7 +254,7 @@ def test_what_a_switch_does_to_sleep_and_replicas_is_said(account: AccountServic
     [(402, PaymentNeeded), (403, NotPermitted), (409, Conflict), (429, RateLimited), (500, HubUnreachable), (503, HubUnreachable)],
 )
 def test_what_the_hub_says_is_passed_on_and_nothing_is_tried_twice(
-    hub: SpaceStandIn, account: AccountServices, status: int, error: type[AdvisorError]
+    hub: SpaceStandIn, account: Services, status: int, error: type[AdvisorError]
 ) -> None:
     """One POST, one refusal."""
     hub.faults["/ada/large/"] = Fault(status=status)
@@ -270,7 +270,7 @@ def test_what_the_hub_says_is_passed_on_and_nothing_is_tried_twice(
         assert len(hub.actions()) == number
 
 
-def test_tokens_that_may_less(account: AccountServices) -> None:
+def test_tokens_that_may_less(account: Services) -> None:
     """A reading token is not permitted, a sign-in gets the known 401 with advice, and who cannot pay is told."""
     with pytest.raises(NotPermitted, match="write access"):
         account.pause_space("ada/chat", token=READER)
@@ -281,7 +281,7 @@ def test_tokens_that_may_less(account: AccountServices) -> None:
         account.switch_hardware("bob/app", "l4x1", 0.8, token=BOB)
 
 
-def test_sleep_pause_restart(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_sleep_pause_restart(hub: SpaceStandIn, account: Services) -> None:
     """Each is one POST; the sleep time comes back, a restart of paid hardware names what it costs from then on."""
     assert account.set_sleep_time("ada/large", 3600, token=ADA)["sleep_time_s"] == 3600
     assert account.set_sleep_time("ada/large", -1, token=ADA)["sleep_time_s"] == -1
@@ -296,7 +296,7 @@ def test_sleep_pause_restart(hub: SpaceStandIn, account: AccountServices) -> Non
         account.restart_space("ada/large", 1, token=ADA)  # type: ignore[arg-type]
 
 
-def test_the_fixed_sleep_of_cpu_basic_is_not_touched(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_the_fixed_sleep_of_cpu_basic_is_not_touched(hub: SpaceStandIn, account: Services) -> None:
     """Neither alone nor with a switch."""
     with pytest.raises(AgainstRules, match="fixed at 48 hours"):
         account.set_sleep_time("ada/chat", 3600, token=ADA)
@@ -305,9 +305,9 @@ def test_the_fixed_sleep_of_cpu_basic_is_not_touched(hub: SpaceStandIn, account:
     assert hub.actions() == []
 
 
-def test_the_preview_names_the_price_and_changes_nothing(hub: SpaceStandIn, account: AccountServices) -> None:
+def test_the_preview_names_the_price_and_changes_nothing(hub: SpaceStandIn, account: Services) -> None:
     """Three replicas from 0.40 to 0.80: 1.20 more an hour, 864 more a month of 720 hours; its price is what confirms the switch."""
-    found = account.preview("ada/many", "switch", "l4x1", 3600, token=ADA)
+    found = account[preview]("ada/many", "switch", "l4x1", 3600, token=ADA)
     assert (found["confirm_usd_per_hour"], found["change_usd_per_hour"], found["change_usd_per_month"], found["replicas"]) == (
         0.8,
         1.2,
@@ -332,9 +332,9 @@ def test_the_preview_names_the_price_and_changes_nothing(hub: SpaceStandIn, acco
         ("ada/large", "sleep", 0.0),
     ],
 )
-def test_previews_of_the_other_actions(account: AccountServices, space: str, action: str, change: float | None) -> None:
+def test_previews_of_the_other_actions(account: Services, space: str, action: str, change: float | None) -> None:
     """What the action does to the bill per hour."""
-    found = account.preview(space, action, sleep_time_s=3600)
+    found = account[preview](space, action, sleep_time_s=3600)
     assert found["change_usd_per_hour"] == change
     assert found["effects"]
 

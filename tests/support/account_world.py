@@ -13,7 +13,7 @@ from lib.hub.spaces import Spaces
 from lib.model import bundled
 from lib.model.resolve import resolve_count
 from lib.model.spec import ModelSpec
-from lib.service.app import AccountServices
+from lib.service.app import Services
 from lib.service.endpoint import App, Time, read_reference
 
 ADA, READER, OAUTH, BOB = "hf_ada", "hf_ada_read", "hf_ada_oauth", "hf_bob"
@@ -80,9 +80,9 @@ def build_account(
     today: Callable[[], Catalog] | None = None,
     hand: Hand | None = None,
     models: Callable[[object], ModelSpec] = at_hand,
-) -> AccountServices:
+) -> Services:
     """The questions, with the bundled catalog and this Hub."""
-    return AccountServices(
+    return Services(
         App(
             catalog=load,
             models=models,  # type: ignore[arg-type]

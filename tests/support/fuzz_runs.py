@@ -33,8 +33,13 @@ from lib.errors import AdvisorError, LiveError
 from lib.hub.spaces import Spaces
 from lib.service.app import Services
 from lib.service.endpoint import App
+from lib.service.measure import predict_measurement
 from lib.service.models import Models
-from lib.ui.http.api import check_names, endpoints
+from lib.service.outlook import outlook
+from lib.service.simulate_batching import stream_loads, stream_needs
+from lib.service.space_actions import preview
+from lib.service.speed import roofline
+from lib.ui.http.api import check_names
 
 AT_ONCE = 4
 PROGRESS = 100
@@ -131,9 +136,9 @@ def ask_question(report: Report, number: int, question: Callable[..., Any], argu
 
 def questions_of(services: Services) -> dict[str, Callable[..., Any]]:
     """Every public question by its name, and those that only the page asks."""
-    own = (services.outlook, services.roofline, services.account.preview, services.stream_loads)
-    public = {name: endpoint.question for name, endpoint in endpoints(services).items()}
-    return public | {question.__name__: question for question in (*own, services.stream_needs, services.live.predict_measurement)}
+    own = (services[outlook], services[roofline], services[preview], services[stream_loads])
+    public = {name: endpoint.question for name, endpoint in services.endpoints().items()}
+    return public | {question.__name__: question for question in (*own, services[stream_needs], services[predict_measurement])}
 
 
 _WEIGHTS = {"chat": 1, "dry_run": 2, "simulate_batching": 4, "stream_loads": 0.2, "stream_needs": 0.2}

@@ -191,3 +191,8 @@ class FakeServices:
 
     def __init__(self, *items: Any, rows: list[Measurement] | None = None) -> None:
         self.live = FakeLive(*items, rows=rows)
+        self.ledger = self.live.ledger
+
+    def __getitem__(self, question: Callable[..., Any]) -> Callable[..., Any]:
+        asked: Callable[..., Any] = getattr(self.live, question.__name__)
+        return asked

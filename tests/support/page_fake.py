@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from lib.answers.model import GgufFile, ModelAnswer
@@ -43,6 +44,11 @@ class FakeServices:
     def __init__(self, *, hub: bool = True) -> None:
         self.questions: list[tuple[str, dict[str, Any]]] = []
         self._hub = hub
+
+    def __getitem__(self, question: Callable[..., Any]) -> Callable[..., Any]:
+        """The fixed answer to a question of `lib.service`."""
+        asked: Callable[..., Any] = getattr(self, question.__name__)
+        return asked
 
     def catalog(self) -> Catalog:
         return load()

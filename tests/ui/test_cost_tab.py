@@ -26,6 +26,8 @@ from lib.present.markup import NOTES
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
+from lib.service.outlook import outlook
+from lib.service.speed import roofline
 from lib.ui import cost_tab, page, recommend_tab, workload
 from lib.ui import fields as ask
 
@@ -76,7 +78,7 @@ def test_a_link_repeats_the_question(services: Services) -> None:
 
 def test_the_csv_holds_every_way(services: Services) -> None:
     """The rows of the file are the rows of the table."""
-    answer = services.outlook(LLAMA)
+    answer = services[outlook](LLAMA)
     rows = list(csv.DictReader(io.StringIO(cost_tab.ways_csv(answer["lines"]))))
     assert [row["label"] for row in rows] == [line["label"] for line in answer["lines"]]
     assert {"spaces", "zerogpu", "endpoints", "jobs"} <= {row["platform"] for row in rows}
@@ -84,7 +86,7 @@ def test_the_csv_holds_every_way(services: Services) -> None:
 
 def test_parts_add_up_to_the_month(services: Services) -> None:
     """Computing and storage are the whole bill of every way."""
-    answer = services.outlook(LLAMA, storage_gb=250)
+    answer = services[outlook](LLAMA, storage_gb=250)
     for line in answer["lines"]:
         if line["total_usd_per_month"] is not None and line["compute_usd_per_month"] is not None:
             assert line["compute_usd_per_month"] + line["storage_usd_per_month"] == pytest.approx(line["total_usd_per_month"])
@@ -92,7 +94,7 @@ def test_parts_add_up_to_the_month(services: Services) -> None:
 
 def test_the_lines_hold_the_bill_that_is_stated(services: Services) -> None:
     """At the stated traffic each line shows what the table says."""
-    answer = services.outlook(LLAMA, requests_per_day=200)
+    answer = services[outlook](LLAMA, requests_per_day=200)
     at = answer["x"].index(200.0)
     assert [line["usd"][at] for line in answer["lines"]] == [line["total_usd_per_month"] for line in answer["lines"]]
     assert len(draw_bills(answer).data) >= len(answer["lines"])
@@ -140,7 +142,7 @@ def test_the_scatter_marks_what_is_unbeaten() -> None:
 
 def test_no_pass_is_above_the_roof(services: Services) -> None:
     """Predictions stay below both ceilings, and decoding one request of Llama-3.1-8B is left of the L4's ridge."""
-    answer = services.roofline(LLAMA, "l4x1", "bf16", "vllm", 512, 256, 1)
+    answer = services[roofline](LLAMA, "l4x1", "bf16", "vllm", 512, 256, 1)
     for one in answer["passes"]:
         assert one["flop_per_s"] <= min(answer["peak_flop_per_s"], one["flop_per_byte"] * answer["bandwidth_bytes_per_s"])
     decoding, reading = answer["passes"]

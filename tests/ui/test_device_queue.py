@@ -12,9 +12,9 @@ from typing_extensions import TypedDict
 
 from lib.live import device_queue
 from lib.service.app import services
+from lib.service.endpoint import Endpoint
 from lib.ui import events
 from lib.ui.http import api, mcp
-from lib.ui.http.api import Endpoint, endpoints
 
 WAYS = ("API", "MCP", "page")
 
@@ -129,7 +129,7 @@ def test_measurements_on_zero_gpu_do_not_wait_for_each_other(monkeypatch: pytest
 
 def test_all_that_runs_on_the_device_takes_turns() -> None:
     """Measure and heartbeat share one slot, the chat has its own; all wait in the queue."""
-    asked = endpoints(services())
+    asked = services().endpoints()
     assert {name: asked[name].queue for name in ("measure", "heartbeat", "chat")} == {
         "measure": device_queue.DEVICE,
         "heartbeat": device_queue.DEVICE,

@@ -21,7 +21,7 @@ from lib.service.measure import DefaultRun
 from lib.service.models import Models
 from lib.ui import events, live_boxes, live_tab
 from lib.ui.events import scene_updates
-from lib.ui.http.api import FAILED, endpoints
+from lib.ui.http.api import FAILED
 from lib.ui.live_tab import chat_scenes, disarm_markdown, recent_history
 from lib.ui.page import build_page
 
@@ -304,7 +304,7 @@ def test_runs_wait_with_the_public_endpoints() -> None:
     """One at a time: an event of the page and the endpoint of the same work share a slot, and no event is public."""
     services = make_services()
     events = {str(fn.api_name): fn for fn in build_page(services).fns.values()}
-    asked = endpoints(services)
+    asked = services.endpoints()
     for name, endpoint in (("chat_said", "chat"), ("measure_run", "measure"), ("heartbeat_run", "heartbeat")):
         assert events[name].concurrency_id == events[endpoint].concurrency_id == asked[endpoint].queue
         assert events[name].concurrency_limit == 1

@@ -83,7 +83,9 @@ class FakeAccount:
 @pytest.fixture
 def services(real_app: Services, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Those with an account that is recorded."""
-    monkeypatch.setattr(real_app, "account", FakeAccount())
+    account, asked = FakeAccount(), Services.__getitem__
+    monkeypatch.setattr(real_app, "account", account, raising=False)
+    monkeypatch.setattr(Services, "__getitem__", lambda _, question: getattr(account, question.__name__, None) or asked(real_app, question))
     return real_app
 
 

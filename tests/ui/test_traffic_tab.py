@@ -14,7 +14,7 @@ import pytest
 
 from lib.present.traffic_rows import MEASURES, POLICY_NAMES, draw_loads, loads_table
 from lib.service.app import Services
-from lib.service.simulate_batching import BatchingArguments
+from lib.service.simulate_batching import BatchingArguments, stream_loads
 from lib.traffic.arrivals import ARRIVALS, LENGTHS
 from lib.traffic.replica import POLICIES
 from lib.ui import fields as ask
@@ -52,7 +52,7 @@ def test_a_run_shows_the_simulation_then_loads_then_tiers(real_app: Services) ->
 @pytest.mark.parametrize("measure", MEASURES)
 def test_every_measure_is_drawn_for_every_policy(real_app: Services, measure: str) -> None:
     """Three lines, each with all loads."""
-    *_, answer = real_app.stream_loads(LLAMA, "l4x1", max_batch_size=8)
+    *_, answer = real_app[stream_loads](LLAMA, "l4x1", max_batch_size=8)
     figure = draw_loads(answer, measure, 0.5)
     assert [len(line.x) for line in figure.data] == [answer["total"] // 3] * 3
     assert len(figure.layout.shapes) == 1
@@ -60,14 +60,14 @@ def test_every_measure_is_drawn_for_every_policy(real_app: Services, measure: st
 
 def test_points_without_a_steady_part_are_hollow_and_explained(real_app: Services) -> None:
     """In the plot, in the table and in a sentence; with small batches there is nothing to say."""
-    *_, answer = real_app.stream_loads(LLAMA, "a100-large", max_batch_size=512)
+    *_, answer = real_app[stream_loads](LLAMA, "a100-large", max_batch_size=512)
     static = draw_loads(answer, "price", 0.5).data[0]
     assert "circle-open" in static.marker.symbol
     assert static.marker.symbol[0] == "circle"
     shown = loads_table(answer)
     assert "count the whole run" in shown
     assert "<small>whole run</small>" in shown
-    *_, answer = real_app.stream_loads(LLAMA, "a100-large", max_batch_size=8)
+    *_, answer = real_app[stream_loads](LLAMA, "a100-large", max_batch_size=8)
     assert "whole run" not in loads_table(answer)
 
 

@@ -14,6 +14,7 @@ from lib.present.charts import speed_front
 from lib.present.markup import escape
 from lib.present.numbers import gib, seconds, tokens_per_s, usd_per_hour, usd_per_month
 from lib.service.app import Services
+from lib.service.outlook import outlook
 from lib.ui import cost_tab, gpu_tpu_tab, memory_boxes, memory_tab, model_field, recommend_tab, theme, traffic_tab, workload
 from lib.ui.fields import Value
 
@@ -57,7 +58,7 @@ def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(real_app: S
         assert f'<span class="figure">{gib(entry["memory"]["per_device_bytes"])}</span>' in need
         asked = memory_tab.memory_question(real_app, model, _values("memory", named, hardware)).arguments
         assert real_app.estimate_memory(model, **asked)["per_device_bytes"] == entry["memory"]["per_device_bytes"]
-        priced = real_app.outlook(model, **question, hardware=hardware, beside="spaces")["bill"]
+        priced = real_app[outlook](model, **question, hardware=hardware, beside="spaces")["bill"]
         assert priced["total_usd_per_month"] == pytest.approx(entry["cost"]["total_usd_per_month"])
         assert priced["usd_per_million_output_tokens"] == pytest.approx(entry["cost"]["usd_per_million_output_tokens"])
 

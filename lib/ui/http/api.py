@@ -1,9 +1,9 @@
-"""The public endpoints: one table of them, and how Gradio, plain HTTP and MCP call their questions.
+"""How Gradio, plain HTTP and MCP call the public endpoints (`lib.service.endpoint.ENDPOINTS`).
 
-A line in `endpoints` is all that a new endpoint needs: `register` gives it to Gradio (`gradio_client`, `POST /gradio_api/call/NAME` and the
-page's "Use via API" find it there), `lib.ui.http.shortcuts` answers it over plain HTTP, and `lib.ui.http.mcp` makes a tool of it. Arguments
-of a question that have no default, then those with one, are public; a keyword-only `token` is the caller's own and is in no list: it acts
-for an account, or reads a model that strangers may not read.
+`register` gives them to Gradio (`gradio_client`, `POST /gradio_api/call/NAME` and the page's "Use via API" find them there),
+`lib.ui.http.shortcuts` answers them over plain HTTP, and `lib.ui.http.mcp` makes tools of them. Arguments of a question that have no
+default, then those with one, are public; a keyword-only `token` is the caller's own and is in no list: it acts for an account, or reads a
+gated or private model.
 
 `wrap_question` and `wrap_stream` put a question into a device queue and turn every exception into the interface's own refusal. What was
 refused says so in its own words. Anything else is a mistake of ours: it is logged, and the caller gets a sentence without details, for they
@@ -29,10 +29,10 @@ from gradio.events import api
 from starlette.responses import JSONResponse
 
 from lib.errors import AdvisorError, InvalidInput, quote_value
-from lib.live.device_queue import CHAT, DEVICE, turn, width
+from lib.live.device_queue import turn, width
 from lib.present.sentences import to_json
 from lib.result import json_schema
-from lib.service.app import Services
+from lib.service.endpoint import Endpoint
 from lib.ui.http.bodies import RefusedBody
 from lib.ui.http.gradio_internals import describe_answer
 
@@ -40,77 +40,6 @@ log = logging.getLogger(__name__)
 
 Question = Callable[..., Any]
 AnswerFunction = Callable[..., Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """A public question, and how it is called.
-
-    `account`: it acts in the caller's name, so it takes a keyword-only `token: str | None`, as a question about a model may. `queue`: it
-    needs the device, so it waits in the device queue of this name; None answers at once. `streams`: it is a generator, and every item is
-    an answer that is fuller than the one before. `heavy`: it computes for more than about 30 ms, so few run at a time. `writes`: it
-    changes something that stays; `destroys`: what runs stops or is billed otherwise; `repeatable`: asking twice does no more than asking
-    once.
-    """
-
-    question: Question
-    account: bool = False
-    queue: str | None = None
-    streams: bool = False
-    heavy: bool = False
-    writes: bool = False
-    destroys: bool = False
-    repeatable: bool = True
-
-    def __post_init__(self) -> None:
-        """Hold the table to what the questions really are.
-
-        Raises:
-            TypeError: the question takes a token and does not say so, or the other way round; or it streams past the queue.
-        """
-        if self.account > self.takes_token or self.takes_token > (self.account or "model" in public_signature(self.question).parameters):
-            raise TypeError(f"{self.question.__name__}: `account` and a keyword-only `token` go together, where no model is read with it")
-        if self.streams and self.queue is None:
-            raise TypeError(f"{self.question.__name__}: only the queue can stream")
-
-    @property
-    def takes_token(self) -> bool:
-        """Whether a caller may send a token of their own."""
-        token = inspect.signature(self.question).parameters.get("token")
-        return token is not None and token.kind is inspect.Parameter.KEYWORD_ONLY
-
-
-def endpoints(services: Services) -> dict[str, Endpoint]:
-    """The endpoints by name: these, and no others, are answered over the API and MCP."""
-    account = services.account
-    return {
-        "resolve_model": Endpoint(question=services.resolve_model),
-        "estimate_memory": Endpoint(question=services.estimate_memory),
-        "tensors": Endpoint(question=services.tensors),
-        "dry_run": Endpoint(question=services.dry_run),
-        "recommend": Endpoint(question=services.recommend),
-        "list_hardware": Endpoint(question=services.list_hardware),
-        "estimate_speed": Endpoint(question=services.estimate_speed),
-        "estimate_cost": Endpoint(question=services.estimate_cost),
-        "compare": Endpoint(question=services.compare),
-        "ways_to_save": Endpoint(question=services.ways_to_save),
-        "compare_gpu_tpu": Endpoint(question=services.compare_gpu_tpu, heavy=True),
-        "estimate_training": Endpoint(question=services.estimate_training, heavy=True),
-        "simulate_batching": Endpoint(question=services.simulate_batching, heavy=True),
-        "solve": Endpoint(question=services.solve, heavy=True),
-        "diagnose_latency": Endpoint(question=services.diagnose_latency),
-        "chat": Endpoint(question=services.live.chat, queue=CHAT, streams=True, repeatable=False),
-        "measure": Endpoint(question=services.live.measure, queue=DEVICE, writes=True, repeatable=False),
-        "heartbeat": Endpoint(question=services.live.heartbeat, queue=DEVICE, repeatable=False),
-        "space_status": Endpoint(question=account.space_status, account=True),
-        "right_size": Endpoint(question=account.right_size, account=True),
-        "account_overview": Endpoint(question=account.account_overview, account=True),
-        "switch_hardware": Endpoint(question=account.switch_hardware, account=True, writes=True, destroys=True),
-        "set_sleep_time": Endpoint(question=account.set_sleep_time, account=True, writes=True),
-        "pause_space": Endpoint(question=account.pause_space, account=True, writes=True, destroys=True),
-        "restart_space": Endpoint(question=account.restart_space, account=True, writes=True, destroys=True, repeatable=False),
-        "stop_resource": Endpoint(question=account.stop_resource, account=True, writes=True, destroys=True),
-    }
 
 
 # Arguments, matched to the question's signature before anything else sees them.

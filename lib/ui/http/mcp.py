@@ -35,9 +35,8 @@ from lib.errors import Busy, InvalidInput, quote_value, read_json
 from lib.live.device_queue import check_waiting_place, width
 from lib.present.markup import EndpointText, agents_text
 from lib.result import SchemaWithoutTitles
-from lib.service.endpoint import check_arguments
+from lib.service.endpoint import Endpoint, check_arguments
 from lib.ui.http.api import (
-    Endpoint,
     RefusedQuestion,
     check_names,
     last_piece,

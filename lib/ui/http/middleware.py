@@ -30,9 +30,9 @@ import anyio
 from starlette.datastructures import Headers, QueryParams
 
 from lib.errors import AdvisorError, InvalidInput, UnreadableJson, quote_value
-from lib.service.endpoint import check_arguments
+from lib.service.endpoint import Endpoint, check_arguments
 from lib.service.single_flight import CALLER_GONE
-from lib.ui.http.api import Endpoint, UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
+from lib.ui.http.api import UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, replay
 from lib.ui.http.callers import (
     KEY,

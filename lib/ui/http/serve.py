@@ -19,7 +19,6 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from lib.ui import live_boxes
-from lib.ui.http.api import endpoints
 from lib.ui.http.callers import CAPACITY, MOST_EVENTS, FrameAncestors, Sessions, WaitingPlaces, begin_without_settings
 from lib.ui.http.failures import HANDLERS, Failures
 from lib.ui.http.fair_queue import Threads
@@ -63,7 +62,7 @@ def raise_file_limit() -> None:
 
 def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
     """Arguments for `page.launch`; host and port stay with the environment (GRADIO_SERVER_NAME, GRADIO_SERVER_PORT)."""
-    public_endpoints = endpoints(services)
+    public_endpoints = services.endpoints()
     threads = Threads()
     begin_without_settings()
     prevent_hot_reload()

@@ -46,9 +46,9 @@ from starlette.routing import BaseRoute, Route
 
 from lib.errors import AdvisorError, InvalidInput
 from lib.present.markup import bind_units
+from lib.service.endpoint import Endpoint
 from lib.ui import fields as ask
 from lib.ui.http.api import (
-    Endpoint,
     RefusedQuestion,
     check_names,
     error_body,

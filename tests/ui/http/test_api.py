@@ -13,11 +13,10 @@ from typing_extensions import TypedDict
 from lib.errors import InvalidInput, UnknownModel
 from lib.live.device_queue import Occupied, turn
 from lib.service.app import services
+from lib.service.endpoint import Endpoint
 from lib.ui.http.api import (
     FAILED,
-    Endpoint,
     check_names,
-    endpoints,
     fill_defaults,
     last_piece,
     piece_type,
@@ -67,25 +66,21 @@ def test_the_answer_of_a_stream_is_one_of_its_pieces() -> None:
     assert output_schema(stream)["properties"] == {"text": {"type": "string"}}
 
 
-def test_an_endpoint_says_whether_it_takes_a_token() -> None:
-    """A forgotten flag would leave the caller's token unread, or ask a question for a token that it does not take."""
-    with pytest.raises(TypeError, match="go together"):
-        Endpoint(question=act)
-    for name, endpoint in endpoints(services()).items():
+def test_an_endpoint_takes_a_token_to_read_a_model_or_to_act() -> None:
+    """A keyword-only `token` of the function, or the one that every question about a model takes."""
+    for name, endpoint in services().endpoints().items():
         assert endpoint.takes_token == (endpoint.account or "model" in public_signature(endpoint.question).parameters), name
-    with pytest.raises(TypeError, match="go together"):
-        Endpoint(question=stream, account=True, queue="device", streams=True)
 
 
 def test_only_the_queue_streams() -> None:
     """Without it, Gradio gives the first piece and drops the rest."""
     with pytest.raises(TypeError, match="only the queue can stream"):
-        Endpoint(question=stream, streams=True)
+        Endpoint(question=stream)
 
 
 def test_every_endpoint_can_be_shown_as_a_tool() -> None:
     """Every public argument has its words, and none of them is the token."""
-    for endpoint in endpoints(services()).values():
+    for endpoint in services().endpoints().values():
         schema = input_schema(endpoint.question)
         assert "token" not in schema["properties"]
         assert output_schema(endpoint.question)["type"] == "object"

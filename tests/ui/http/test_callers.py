@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from lib.live.device_queue import OWN_PLACES, Occupied
-from lib.ui.http.api import Endpoint
+from lib.service.endpoint import Endpoint
 from lib.ui.http.callers import (
     KEY,
     MOST_EVENTS,
@@ -118,7 +118,7 @@ def busy_page() -> Iterator[tuple[str, gr.Blocks]]:
         field.change(lambda text: text, field, field, api_name="free", api_visibility="private")
         gr.api(say, api_name="say", concurrency_limit=1, concurrency_id="chat")
     page.queue(max_size=200, api_open=False)
-    asked = {"say": Endpoint(question=say, queue="chat", streams=True)}
+    asked = {"say": Endpoint(question=say, queue="chat")}
     door = Middleware(ApiMiddleware, endpoints=asked, public=lambda: {2: "say"}, places=WaitingPlaces(page, FEW))
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, app_kwargs={"middleware": [door]}, ssr_mode=False)
     yield url.rstrip("/"), page

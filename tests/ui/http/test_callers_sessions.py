@@ -15,7 +15,7 @@ from gradio.state_holder import SessionState
 from starlette.middleware import Middleware
 
 from lib.live.device_queue import DEVICE
-from lib.ui.http.api import Endpoint
+from lib.service.endpoint import Endpoint
 from lib.ui.http.callers import ANSWER_S, CAPACITY, MOST_STREAMS, Sessions, begin_without_settings, crowded_stream
 from lib.ui.http.middleware import ApiMiddleware
 

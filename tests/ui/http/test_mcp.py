@@ -13,11 +13,11 @@ from starlette.testclient import TestClient
 
 from lib.service.app import services
 from lib.ui.http import mcp
-from lib.ui.http.api import endpoints, public_signature
+from lib.ui.http.api import public_signature
 from lib.ui.http.fair_queue import Threads
 from lib.ui.http.mcp import description, input_schema, output_schema
 
-ASKED = {name: endpoint.question for name, endpoint in endpoints(services()).items()}
+ASKED = {name: endpoint.question for name, endpoint in services().endpoints().items()}
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
@@ -60,7 +60,7 @@ def message_of(method: str, number: object, **params: object) -> dict[str, objec
 
 def test_descriptions_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """`/agents`, `/llms.txt`, the schema, `tools/list` and `initialize` are bytes from their second request on; the id is the caller's."""
-    table = {name: endpoint for name, endpoint in endpoints(services()).items() if name in {"list_hardware", "solve"}}
+    table = {name: endpoint for name, endpoint in services().endpoints().items() if name in {"list_hardware", "solve"}}
     made: list[str] = []
     for name in ("input_schema", "agents_text"):
         make = getattr(mcp, name)

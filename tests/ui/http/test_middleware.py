@@ -19,9 +19,8 @@ from starlette.types import Message, Receive, Scope, Send
 from lib.errors import HubUnreachable, UnknownModel
 from lib.live.device_queue import DEVICE
 from lib.service.arguments import Arguments, argument, whole_number
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App, Endpoint, bind_arguments
 from lib.service.single_flight import CALLER_GONE
-from lib.ui.http.api import Endpoint
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, Crowded, RefusedBody
 from lib.ui.http.fair_queue import Threads
 from lib.ui.http.middleware import ApiMiddleware, refuse_request

@@ -35,9 +35,10 @@ from typing_extensions import TypedDict
 
 from lib.errors import TooLong
 from lib.service.arguments import Arguments
+from lib.service.endpoint import Endpoint
 from lib.ui.events import Page
 from lib.ui.http import api, serve
-from lib.ui.http.api import FAILED, Endpoint
+from lib.ui.http.api import FAILED
 from lib.ui.http.serve import KEEP_ALIVE_S, SWITCH_S, after_launch, launch_arguments, share_process
 
 CALLERS = "hf_the_token_of_the_call"
@@ -116,7 +117,7 @@ for question in (who, count, hold):  # a model of its arguments, as `lib.service
 
 TABLE = {
     "who": Endpoint(question=who, account=True),
-    "count": Endpoint(question=count, queue="device", streams=True),
+    "count": Endpoint(question=count, queue="device"),
     "hold": Endpoint(question=hold, queue="device"),
 }
 
