@@ -219,9 +219,22 @@ def _call_event(demo: Any, event: str, model: str, values: Mapping[str, Any]) ->
     inputs = [_state(block.value) if type(block).__name__ == "State" else by_label.get(_label(block), block.value) for block in fn.inputs]
     injected = len([p for p in inspect.signature(fn.fn).parameters.values() if "OAuthToken" in str(p.annotation)])
     answer = fn.fn(*[None] * injected, *inputs)
-    if isinstance(answer, dict):  # updates by component
-        return [{"of": _label(block), "is": answer[block]} for block in fn.outputs if block in answer]
-    return list(answer) if inspect.isgenerator(answer) else answer
+    answers = list(answer) if inspect.isgenerator(answer) else [answer]
+    listed = [_in_order(one, fn.outputs) for one in answers]
+    return listed if inspect.isgenerator(answer) else listed[0]
+
+
+def _in_order(answer: Any, outputs: Any) -> Any:
+    """Updates by component in the order of the event's outputs, a single one by itself; any other answer as it is."""
+    if not isinstance(answer, dict) or not all(block in outputs for block in answer):
+        return answer
+    listed = [answer.get(block, {"__type__": "update"}) for block in outputs]
+    return listed if len(listed) > 1 else listed[0]
+
+
+def _open(demo: Any, request: Any) -> Any:
+    fn = _find_event(demo, "page_opened")
+    return {_label(block): value for block, value in fn.fn(request).items()}
 
 
 def _state(value: Any) -> Any:
@@ -232,12 +245,12 @@ def _state(value: Any) -> Any:
 def _events_called(demo: Any) -> Iterator[Case]:
     ways_of_event: dict[str, tuple[tuple[dict[str, Any], ...], tuple[str, ...]]] = {
         "recommend_changed": (_RECOMMEND, (*FAMILIES, *COUNTS[:2], "", "no/such-model")),
-        "roofline_opened": (_RECOMMEND[:4], (*FAMILIES[:4], FAMILIES[9], "7B", "")),
-        "code_opened": (({}, {"Framework": "jax"}, {"Framework": "tensorflow"}, *_RECOMMEND[3:6]), (*FAMILIES, "7B", "")),
+        "roofline_changed": (_RECOMMEND[:4], (*FAMILIES[:4], FAMILIES[9], "7B", "")),
+        "code_changed": (({}, {"Framework": "jax"}, {"Framework": "tensorflow"}, *_RECOMMEND[3:6]), (*FAMILIES, "7B", "")),
         "memory_changed": (_MEMORY, (*FAMILIES, "7B", "")),
         "curve_changed": (_MEMORY[:6], (*FAMILIES[:6], "7B", "")),
-        "cost_shown": (_COST, (LLAMA, FAMILIES[1], FAMILIES[9], "7B", "")),
-        "compare_opened": (_COMPARE, (LLAMA, FAMILIES[1], "7B", "")),
+        "cost_changed": (_COST, (LLAMA, FAMILIES[1], FAMILIES[9], "7B", "")),
+        "compare_changed": (_COMPARE, (LLAMA, FAMILIES[1], "7B", "")),
         "chat_said": (({"Message": ""},), ("",)),
         "chat_restarted": (({},), ("",)),
         "heartbeat_run": (({"Batch": -1}, {"Hidden": None}, {"Timed products": 10**9}), ("",)),
@@ -254,7 +267,7 @@ def _events_called(demo: Any) -> Iterator[Case]:
     for link in _LINKS:
         request = SimpleNamespace(query_params=link)
         name = f"page_opened {json.dumps(link, sort_keys=True)}"
-        yield "page", name, lambda request=request: _find_event(demo, "page_opened").fn(request)  # type: ignore[misc]
+        yield "page", name, lambda request=request: _open(demo, request)  # type: ignore[misc]
     models = ("7B", "", "no/such-model", "{}")
     for way in (*({"Model": model} for model in (*FAMILIES, *models)), {"config.json": '{"model_type": "nonsense"}'}):
         yield "page", f"model_changed {json.dumps(way)}", lambda way=way: _call_event(demo, "model_changed", "", way)  # type: ignore[misc]

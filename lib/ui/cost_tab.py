@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -37,15 +38,13 @@ from lib.service.outlook import outlook
 from lib.service.recommend import recommend
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Ticks, follow
+from lib.ui.events import Outputs, Ticks, Updates, follow
 from lib.ui.fields import Field, Value
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
 from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
-
     from lib.service.app import Services
 
 
@@ -73,16 +72,10 @@ COMPARE = (EFFORT, *BEFORE, *AFTER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareView:
-    """The questions of the box, and where the answer goes."""
+    """The questions of the box, the effort first, and the output."""
 
-    before: list[Any]
-    after: list[Any]
-    effort: gr.Number
-    answer: gr.HTML
-
-    def inputs(self) -> list[Any]:
-        """Every input, in order."""
-        return [self.effort, *self.before, *self.after]
+    inputs: list[Any]
+    outputs: Outputs
 
 
 def build_compare(services: Services) -> CompareView:
@@ -96,7 +89,7 @@ def build_compare(services: Services) -> CompareView:
             after = _side("After", rented, "vllm", AFTER)
         effort = workload.number(EFFORT, "What the change costs once.")
         answer = gr.HTML(elem_id="compared")
-    return CompareView(before=before, after=after, effort=effort, answer=answer)
+    return CompareView(inputs=[effort, *before, *after], outputs={"answer": answer})
 
 
 def _side(name: str, rented: list[tuple[str, str]], engine: str, numbers: Sequence[Field]) -> list[Any]:
@@ -131,11 +124,13 @@ def _side_arguments(values: Sequence[Value]) -> dict[str, object]:
     }
 
 
-def comparison_html(services: Services, model: str, cost: Sequence[Value], own: Sequence[Value]) -> str:
-    """The comparison under the traffic of the tab (`cost`, its values); a refusal becomes a sentence."""
+def comparison_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
+    """The comparison under the traffic of the tab, whose values come first, then those of the box; a refusal becomes a sentence."""
+    of_tab = len(ask.QUESTION) + len(ask.COST)
+    cost, own = values[:of_tab], values[of_tab:]
     effort, before, after = own[0], _side_arguments(own[1 : 1 + PER_SIDE]), _side_arguments(own[1 + PER_SIDE :])
     if not all(model or side["model"] or side["tokens_per_s"] for side in (before, after)):
-        return no_model_note("compare")
+        return {"answer": no_model_note("compare")}
     arguments = {**workload.recommend_arguments(cost), **workload.tab_arguments(cost, ask.COST)}
     usual = prompt_and_output_tokens(int(arguments["context_tokens"]))
     traffic = {name: arguments[name] for name in TRAFFIC}
@@ -143,56 +138,17 @@ def comparison_html(services: Services, model: str, cost: Sequence[Value], own: 
     try:
         answer = services[compare](model, before, after, **traffic, effort_usd=0 if effort is None else effort)
     except AdvisorError as refused:
-        return ask.word_refusal(refused, "No comparison.")
-    return comparison_card(answer) + comparison_table(answer) + comparison_laws(answer)
-
-
-def wire_compare(view: CompareView, services: Services, model: ModelReference, questions: Sequence[Any], tick: gr.Number) -> None:
-    """Opening answers; while the box is open the answer follows its questions, the traffic and the model."""
-
-    def answer(reference: str, *values: Value) -> list[Any]:
-        return [comparison_html(services, reference, values[: len(questions)], values[len(questions) :])]
-
-    follow(tick, answer, [model.text, *questions, *view.inputs()], [view.answer], "compare_changed")
+        return {"answer": ask.word_refusal(refused, "No comparison.")}
+    return {"answer": comparison_card(answer) + comparison_table(answer) + comparison_laws(answer)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostView:
-    """Inputs and outputs of the tab."""
+    """Inputs and outputs of the tab, and the box."""
 
     inputs: workload.Inputs
-    bill: gr.HTML
-    chart_box: gr.Column
-    head: gr.HTML
-    chart: gr.Plot
-    foot: gr.HTML
-    ways: gr.HTML
-    savings: gr.HTML
-    laws_box: gr.Accordion
-    laws: gr.HTML
+    outputs: Outputs
     compare: CompareView
-
-    def outputs(self) -> list[Any]:
-        """Where an answer goes, in the order of `CostMarkup.updates`."""
-        return [self.bill, self.chart_box, self.head, self.chart, self.foot, self.ways, self.savings, self.laws_box, self.laws]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostMarkup:
-    """An answer as markup and a figure; without a figure only the first is shown."""
-
-    bill: str
-    head: str = ""
-    chart: Figure | None = None
-    foot: str = ""
-    ways: str = ""
-    savings: str = ""
-    laws: str = ""
-
-    def updates(self) -> list[Any]:
-        """One value for each of `CostView.outputs`."""
-        visibility = gr.update(visible=self.chart is not None)
-        return [self.bill, visibility, self.head, self.chart, self.foot, self.ways, self.savings, visibility, self.laws]
 
 
 def build(services: Services) -> CostView:
@@ -212,19 +168,11 @@ def build(services: Services) -> CostView:
             ways = gr.HTML(elem_id="ways")
             savings = gr.HTML(elem_id="savings")
             compare = build_compare(services)
-    return CostView(
-        inputs=inputs,
-        bill=bill,
-        chart_box=chart_box,
-        head=head,
-        chart=chart,
-        foot=foot,
-        ways=ways,
-        savings=savings,
-        laws_box=laws_box,
-        laws=laws,
-        compare=compare,
-    )
+    outputs = {
+        "bill": bill, "chart_box": chart_box, "head": head, "chart": chart, "foot": foot, "ways": ways, "savings": savings,
+        "laws_box": laws_box, "laws": laws,
+    }  # fmt: skip
+    return CostView(inputs=inputs, outputs=outputs, compare=compare)
 
 
 def _inputs() -> workload.Inputs:
@@ -243,10 +191,10 @@ def _inputs() -> workload.Inputs:
     return workload.in_order(ask.COST, q)
 
 
-def cost_markup(services: Services, model: str, values: Sequence[Value]) -> CostMarkup:
+def cost_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
     """Ask for the bills and word them; a refusal becomes a sentence."""
     if not model:
-        return CostMarkup(bill=no_model_note("cost"))
+        return {"bill": no_model_note("cost")}
     arguments = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.COST)}
     arguments |= {"beside": arguments["beside"] or "spaces", "sleep_after_s": int(arguments["sleep_after_s"])}
     hardware = values[[field.argument for field in ask.QUESTION].index("hardware")]
@@ -257,7 +205,7 @@ def cost_markup(services: Services, model: str, values: Sequence[Value]) -> Cost
             of_own, hardware = "" if own is None else own_bill_card(own), "auto"
         answer = services[outlook](model, **arguments, hardware=hardware)
     except AdvisorError as refused:
-        return CostMarkup(bill=of_own + ask.word_refusal(refused, "No bill."))
+        return {"bill": of_own + ask.word_refusal(refused, "No bill.")}
     name = model_name(answer["model"], model)
     acts = answer_actions(
         text=cost_text(answer, name),
@@ -267,23 +215,22 @@ def cost_markup(services: Services, model: str, values: Sequence[Value]) -> Cost
             ("Download JSON", "cost.json", "application/json", answer_json(answer)),
         ),
     )
-    return CostMarkup(
-        bill=of_own + cost_card(answer, name) + acts + prices_line(answer["prices"]),
-        head=bills_head(answer),
-        chart=draw_bills(answer),
-        foot=bills_foot(answer),
-        ways=ways_table(answer),
-        savings=savings_table(answer),
-        laws=cost_laws(answer),
-    )
+    return {
+        "bill": of_own + cost_card(answer, name) + acts + prices_line(answer["prices"]),
+        "chart_box": gr.update(visible=True),
+        "head": bills_head(answer),
+        "chart": draw_bills(answer),
+        "foot": bills_foot(answer),
+        "ways": ways_table(answer),
+        "savings": savings_table(answer),
+        "laws_box": gr.update(visible=True),
+        "laws": cost_laws(answer),
+    }
 
 
 def wire(view: CostView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
     """The bills, which ask more than the other answers (a provider's price, every way to save), and the comparison in its box."""
-
-    def answer(ref: str, *values: Value) -> list[Any]:
-        return cost_markup(services, ref, values).updates()
-
-    inputs = [*question, *view.inputs.values()]
-    follow(ticks["cost"], answer, [model.text, *inputs], view.outputs(), "cost_changed")
-    wire_compare(view.compare, services, model, inputs, ticks["compare"])
+    inputs = [model.text, *question, *view.inputs.values()]
+    follow(ticks["cost"], partial(cost_updates, services), inputs, view.outputs, "cost_changed")
+    compared = [*inputs, *view.compare.inputs]
+    follow(ticks["compare"], partial(comparison_updates, services), compared, view.compare.outputs, "compare_changed")

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import gradio as gr
-from gradio.blocks import Block
+from gradio.blocks import Block, BlockContext
 
 from lib.errors import AdvisorError
 from lib.live.device_queue import turn, width
@@ -177,19 +177,46 @@ def build_ticks() -> Ticks:
     return {part.name: gr.Number(0, visible="hidden", label=part.name, container=False) for part in PARTS}
 
 
-def explain_markup(updates: Sequence[Any]) -> list[Any]:
-    """The updates with the field's words explained in those that are markup."""
-    return [explain_terms(one) if isinstance(one, str) and one.startswith("<") else one for one in updates]
+Outputs = Mapping[str, Any]
+"""The components that a handler fills, by the names that its updates have."""
+Updates = dict[str, Any]
+"""A handler's answer: values by the names of `Outputs`. An output without one is emptied, and a box hidden."""
 
 
-def follow(tick: gr.Number, answer: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], name: str) -> Dependency:
-    """Answer whenever the part's number is raised; the last time wins. `answer` gives one value for each output."""
+def fill_outputs(outputs: Outputs, updates: Updates) -> dict[Any, Any]:
+    """The updates by component, with the field's terms explained in markup.
 
-    def update(*values: Any) -> Any:
-        updates = explain_markup(answer(*values))
-        return updates if len(updates) > 1 else updates[0]
+    Raises:
+        KeyError: an update names no output.
+    """
+    if unknown := updates.keys() - outputs.keys():
+        raise KeyError(f"{sorted(unknown)} are not among the outputs {list(outputs)}")
+    return {component: explain_markup(updates[name]) if name in updates else _empty(component) for name, component in outputs.items()}
 
-    dependency: Dependency = tick.change(update, inputs, outputs, trigger_mode="always_last", api_name=name, **AT_ONCE)
+
+def explain_markup(value: Any) -> Any:
+    """Markup with the field's terms explained; any other value as it is."""
+    return explain_terms(value) if isinstance(value, str) and value.startswith("<") else value
+
+
+def _empty(component: Any) -> Any:
+    """The value of an output without an answer."""
+    if isinstance(component, BlockContext):
+        return gr.update(visible=False)
+    return "" if isinstance(component, gr.HTML) else None
+
+
+Answer = Callable[[str, Sequence[Any]], Updates]
+"""A handler of a part: the model, then the values of its other inputs."""
+
+
+def follow(tick: gr.Number, answer: Answer, inputs: Sequence[Any], outputs: Outputs, name: str) -> Dependency:
+    """Answer whenever the part's number is raised; the last time wins. The first input is the model."""
+
+    def update(model: str, *values: Any) -> dict[Any, Any]:
+        return fill_outputs(outputs, answer(model, values))
+
+    dependency: Dependency = tick.change(update, inputs, list(outputs.values()), trigger_mode="always_last", api_name=name, **AT_ONCE)
     return dependency
 
 

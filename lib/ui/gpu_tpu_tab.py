@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -28,7 +29,7 @@ from lib.service.arguments import MediaArguments
 from lib.service.compare_gpu_tpu import compare_gpu_tpu
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Ticks, follow
+from lib.ui.events import Outputs, Ticks, Updates, follow
 from lib.ui.fields import Value
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
@@ -45,30 +46,7 @@ class GpuTpuView:
     """Inputs and outputs of the tab."""
 
     inputs: workload.Inputs
-    verdict: gr.HTML
-    options: gr.HTML
-    table: gr.HTML
-    recipes: gr.HTML
-    sources: gr.HTML
-
-    def outputs(self) -> list[Any]:
-        """Where an answer goes, in the order of `GpuTpuMarkup.updates`."""
-        return [self.verdict, self.options, self.table, self.recipes, self.sources]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuTpuMarkup:
-    """An answer as markup."""
-
-    verdict: str
-    options: str = ""
-    table: str = ""
-    recipes: str = ""
-    sources: str = ""
-
-    def updates(self) -> list[Any]:
-        """One value for each of `GpuTpuView.outputs`."""
-        return [self.verdict, self.options, self.table, self.recipes, self.sources]
+    outputs: Outputs
 
 
 def build(services: Services) -> GpuTpuView:
@@ -91,7 +69,8 @@ def build(services: Services) -> GpuTpuView:
                 table = gr.HTML()
             with gr.Accordion("Open points and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()
-    return GpuTpuView(inputs=inputs, verdict=verdict, options=options, table=table, recipes=recipes, sources=sources)
+    outputs = {"verdict": verdict, "options": options, "table": table, "recipes": recipes, "sources": sources}
+    return GpuTpuView(inputs=inputs, outputs=outputs)
 
 
 def _inputs(services: Services) -> workload.Inputs:
@@ -136,12 +115,12 @@ def _words(value: Value) -> list[str]:
     return value if isinstance(value, list) else []
 
 
-def gpu_tpu_markup(services: Services, model: str, values: Sequence[Value]) -> GpuTpuMarkup:
+def gpu_tpu_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
     """Ask, and word the answer; a refusal becomes a sentence."""
     try:
         answer = services[compare_gpu_tpu](model, **asked_arguments(values))
     except AdvisorError as refused:
-        return GpuTpuMarkup(verdict=ask.word_refusal(refused, "No comparison."))
+        return {"verdict": ask.word_refusal(refused, "No comparison.")}
     name = model_name(answer["model"], model) if model else ""
     acts = answer_actions(
         text=verdict_text(answer, name),
@@ -149,19 +128,16 @@ def gpu_tpu_markup(services: Services, model: str, values: Sequence[Value]) -> G
         files=(("Download JSON", "gpu-or-tpu.json", "application/json", answer_json(answer)),),
     )
     without = "" if model else no_model_note("tpu")
-    return GpuTpuMarkup(
-        verdict=verdict_card(answer, name) + acts + reasons_table(answer) + without,
-        options=options_table(answer) + region_table(answer),
-        table=generations_table(answer) + options_notes(answer) + side_by_side_table(answer) + retired_table(answer),
-        recipes=recipe_boxes(answer),
-        sources=caveat_list(answer["caveats"]) + source_list(answer["sources"]),
-    )
+    return {
+        "verdict": verdict_card(answer, name) + acts + reasons_table(answer) + without,
+        "options": options_table(answer) + region_table(answer),
+        "table": generations_table(answer) + options_notes(answer) + side_by_side_table(answer) + retired_table(answer),
+        "recipes": recipe_boxes(answer),
+        "sources": caveat_list(answer["caveats"]) + source_list(answer["sources"]),
+    }
 
 
 def wire(view: GpuTpuView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
     """It answers while its tab is shown."""
-
-    def answer(ref: str, *values: Value) -> list[Any]:
-        return gpu_tpu_markup(services, ref, values).updates()
-
-    follow(ticks["tpu"], answer, [model.text, *question, *view.inputs.values()], view.outputs(), "gpu_tpu_changed")
+    inputs = [model.text, *question, *view.inputs.values()]
+    follow(ticks["tpu"], partial(gpu_tpu_updates, services), inputs, view.outputs, "gpu_tpu_changed")

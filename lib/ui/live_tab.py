@@ -28,7 +28,7 @@ from lib.present.markup import NOTES, answer_actions, bind_units, hint_note, ref
 from lib.present.tables import answer_json
 from lib.service.chat import MOST_CHARACTERS, MOST_TEMPERATURE, MOST_TOKENS, chat
 from lib.ui import live_boxes
-from lib.ui.events import AT_ONCE, Ticks, close_on_exit, follow, queue_options, scene_updates, scenes
+from lib.ui.events import AT_ONCE, Ticks, Updates, close_on_exit, follow, queue_options, scene_updates, scenes
 from lib.ui.fields import Field
 from lib.ui.live_boxes import HeartbeatView, LedgerView, MeasureView
 from lib.ui.model_field import ModelReference
@@ -304,8 +304,8 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference,
     def arrive() -> list[Any]:
         return [True, opening_markup(services)]
 
-    def foresee(ref: str, *values: Any) -> list[Any]:
-        return [live_boxes.expected_html(services, ref, *values)]
+    def foresee(ref: str, values: Sequence[Any]) -> Updates:
+        return {"expected": live_boxes.expected_html(services, ref, *values)}
 
     def refresh(was_opened: bool, figure: str) -> list[Any]:
         return live_boxes.ledger_markup(services, figure).updates() if was_opened else [gr.skip() for _ in view.ledger.outputs()]
@@ -314,4 +314,4 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference,
     coming = tab.select(arrive, None, [view.was_opened, view.device], api_name="live_opened", **AT_ONCE)
     coming.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_opened", **AT_ONCE)
     running.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_followed", **AT_ONCE)
-    follow(ticks["expected"], foresee, questions, [view.measure.expected], "measure_expected")
+    follow(ticks["expected"], foresee, questions, {"expected": view.measure.expected}, "measure_expected")

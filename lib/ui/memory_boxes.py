@@ -29,7 +29,7 @@ from lib.service.recommend import recommend
 from lib.service.resolve_model import stream_dry_run, tensors
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import AT_ONCE, close_on_exit, follow
+from lib.ui.events import AT_ONCE, Outputs, Updates, close_on_exit
 from lib.ui.fields import Value, word_refusal
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
@@ -43,30 +43,23 @@ Ask = Callable[[str, Sequence[Value]], dict[str, Any]]
 """The question of the tab *Memory* for a model and its values, as arguments of `estimate_memory`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrecisionView:
-    """Where the table goes."""
-
-    table: gr.HTML
-
-
-def build_precisions() -> PrecisionView:
-    """The layout of the box."""
+def build_precisions() -> Outputs:
+    """The layout of the box; its table."""
     title = "Every precision: memory, and the tiers that hold it"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="precisions"):
         table = gr.HTML(elem_id="precision-table")
-    return PrecisionView(table=table)
+    return {"table": table}
 
 
-def precision_html(services: Services, model: str, values: Sequence[Value], question: Ask) -> str:
+def precision_updates(services: Services, question: Ask, model: str, values: Sequence[Value]) -> Updates:
     """The table for the questions of the tab; a refusal becomes a sentence."""
     if not model:
-        return no_model_note("precisions")
+        return {"table": no_model_note("precisions")}
     try:
         arguments = question(model, values)
         current = services[estimate_memory](model, **arguments)
     except AdvisorError as refused:
-        return ask.word_refusal(refused, "No estimates by precision.")
+        return {"table": ask.word_refusal(refused, "No estimates by precision.")}
     answers: dict[str, MemoryAnswer] = {current["precision"]: current}
     for name in list_formats(current["engine"]):
         try:
@@ -80,68 +73,33 @@ def precision_html(services: Services, model: str, values: Sequence[Value], ques
     def link(name: str) -> str | None:
         return link_query("memory", model, fields, [*values[:at], name, *values[at + 1 :]])
 
-    return precision_table(list(answers.values()), current["precision"], link)
+    return {"table": precision_table(list(answers.values()), current["precision"], link)}
 
 
-def wire_precisions(
-    view: PrecisionView, services: Services, model: ModelReference, memory: Sequence[Any], tick: gr.Number, question: Ask
-) -> None:
-    """Opening answers; while the box is open the table follows the questions."""
-
-    def answer(reference: str, *values: Value) -> list[Any]:
-        return [precision_html(services, reference, values, question)]
-
-    follow(tick, answer, [model.text, *memory], [view.table], "precisions_changed")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorsView:
-    """Heading, picture and table."""
-
-    head: gr.HTML
-    chart: gr.Plot
-    table: gr.HTML
-
-    def outputs(self) -> list[Any]:
-        """Where the answer goes, in the order of `tensors_updates`."""
-        return [self.head, self.chart, self.table]
-
-
-def build_tensors() -> TensorsView:
-    """The layout of the box."""
+def build_tensors() -> Outputs:
+    """The layout of the box; heading, chart and table."""
     title = "The tensors: where the bytes of the weights are"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="tensors"), gr.Column(elem_classes="chart"):
         head = gr.HTML()
         chart = gr.Plot(label="Where the bytes of the weights are", show_label=False)
         table = gr.HTML()
-    return TensorsView(head=head, chart=chart, table=table)
+    return {"head": head, "chart": chart, "table": table}
 
 
-def tensors_updates(services: Services, model: str, question: Ask, values: Sequence[Value]) -> list[Any]:
+def tensors_updates(services: Services, question: Ask, model: str, values: Sequence[Value]) -> Updates:
     """Heading, picture and table in the precision of the estimate above; a refusal is a sentence."""
     if not model:
-        return [no_model_note("tensors"), None, ""]
+        return {"head": no_model_note("tensors")}
     try:
         arguments = question(model, values)
         if arguments["mode"] != "inference":
-            return [hint_note(NOTES["only_inference:tensors"]), None, ""]
+            return {"head": hint_note(NOTES["only_inference:tensors"])}
         memory = services[estimate_memory](model, **arguments)
         answer = services[tensors](model, precision=memory["precision"], engine=memory["engine"])
     except AdvisorError as refused:
-        return [word_refusal(refused, "No tensors."), None, ""]
+        return {"head": word_refusal(refused, "No tensors.")}
     name = model_name(answer["model"], model)
-    return [tensor_map_head(answer), draw_tensors(answer, name), tensors_table(answer, name)]
-
-
-def wire_tensors(
-    view: TensorsView, services: Services, model: ModelReference, inputs: Sequence[Any], tick: gr.Number, question: Ask
-) -> None:
-    """Opening draws; while the box is open the picture follows the model and its precision."""
-
-    def answer(reference: str, *values: Value) -> list[Any]:
-        return tensors_updates(services, reference, question, values)
-
-    follow(tick, answer, [model.text, *inputs], view.outputs(), "tensors_changed")
+    return {"head": tensor_map_head(answer), "chart": draw_tensors(answer, name), "table": tensors_table(answer, name)}
 
 
 SOLVE = (
@@ -154,17 +112,11 @@ _SHARED = ("context_tokens", "precision", "kv_precision", "engine", "gpu_layers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveView:
-    """The box, its questions, and where the answer goes."""
+    """The box, its questions (hardware, TTFT, tokens per second), and the output."""
 
     box: gr.Accordion
-    hardware: gr.Dropdown
-    ttft: gr.Number
-    rate: gr.Number
-    answer: gr.HTML
-
-    def inputs(self) -> list[Any]:
-        """Its own questions, in the order of `solve_html`."""
-        return [self.hardware, self.ttft, self.rate]
+    inputs: list[Any]
+    outputs: Outputs
 
 
 def build_solve(services: Services) -> SolveView:
@@ -178,17 +130,17 @@ def build_solve(services: Services) -> SolveView:
             )  # fmt: skip
             ttft, rate = workload.number(SOLVE[0], "0 sets no limit.", step=0.1), workload.number(SOLVE[1], "0 sets no limit.")
         answer = gr.HTML(elem_id="solved")
-    return SolveView(box=box, hardware=hardware, ttft=ttft, rate=rate, answer=answer)
+    return SolveView(box=box, inputs=[hardware, ttft, rate], outputs={"answer": answer})
 
 
-def solve_html(services: Services, model: str, own: Sequence[Value], memory: Sequence[Value]) -> str:
-    """The answer for the questions of the tab (`memory`, its values) and of the box; a refusal becomes a sentence."""
+def solve_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
+    """The answer for the questions of the box, whose values come first, and of the tab; a refusal becomes a sentence."""
+    hardware, ttft, rate, *memory = values
     if not model:
-        return no_model_note("solve")
+        return {"answer": no_model_note("solve")}
     arguments = {**workload.recommend_arguments(memory), **workload.tab_arguments(memory, ask.MEMORY)}
     if arguments["mode"] != "inference":
-        return hint_note(NOTES["only_inference:solve"])
-    hardware, ttft, rate = own
+        return {"answer": hint_note(NOTES["only_inference:solve"])}
     shared = {name: arguments[name] for name in _SHARED}
     if arguments["output_tokens"]:
         shared["output_tokens"] = arguments["output_tokens"]
@@ -202,18 +154,8 @@ def solve_html(services: Services, model: str, own: Sequence[Value], memory: Seq
             shared["engine"] = "transformers"
         answer = services[solve](model, hardware or "", concurrency=arguments["concurrency"], **limits, **shared)
     except AdvisorError as refused:
-        return ask.word_refusal(refused, "No solution.", SOLVE)
-    return solve_card(answer, model_name(answer["model"], model)) + memory_savings_table(answer)
-
-
-def wire_solve(view: SolveView, services: Services, model: ModelReference, memory: Sequence[Any], tick: gr.Number) -> None:
-    """Opening answers; while the box is open the answer follows its questions, those of the tab and the model."""
-    inputs = [*view.inputs(), *memory]
-
-    def answer(reference: str, *values: Value) -> list[Any]:
-        return [solve_html(services, reference, values[: len(view.inputs())], values[len(view.inputs()) :])]
-
-    follow(tick, answer, [model.text, *inputs], [view.answer], "solve_changed")
+        return {"answer": ask.word_refusal(refused, "No solution.", SOLVE)}
+    return {"answer": solve_card(answer, model_name(answer["model"], model)) + memory_savings_table(answer)}
 
 
 _ANSWER = 64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -17,7 +18,7 @@ from lib.service.memory import estimate_memory
 from lib.service.resolve_model import resolve_model
 from lib.ui import fields as ask
 from lib.ui import memory_boxes, workload
-from lib.ui.events import Ticks, follow
+from lib.ui.events import Outputs, Ticks, Updates, follow
 from lib.ui.fields import Value
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
@@ -32,38 +33,15 @@ _SPAN = 1024  # the curve begins at the longest context over this
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryView:
-    """Inputs and outputs of the tab."""
+    """Inputs and outputs of the tab, and of its boxes."""
 
     inputs: workload.Inputs
-    need: gr.HTML
-    tiers: gr.HTML
-    curve_box: gr.Column
-    curve_head: gr.HTML
-    curve: gr.Plot
-    curve_table: gr.HTML
-    explain: gr.HTML
-    precisions: memory_boxes.PrecisionView
+    outputs: Outputs
+    curve: Outputs
+    precisions: Outputs
     solve: memory_boxes.SolveView
-    tensors: memory_boxes.TensorsView
+    tensors: Outputs
     dry_run: memory_boxes.DryRunView
-
-    def outputs(self) -> list[Any]:
-        """Where an answer goes, in the order of `MemoryMarkup.updates`."""
-        return [self.need, self.tiers, self.explain, self.curve_box]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryMarkup:
-    """An answer as markup."""
-
-    need: str
-    tiers: str = ""
-    explain: str = ""
-    has_curve: bool = False
-
-    def updates(self) -> list[Any]:
-        """One value for each of `MemoryView.outputs`; the curve is drawn where there is an answer about a length."""
-        return [self.need, self.tiers, self.explain, gr.update(visible=self.has_curve)]
 
 
 def build(services: Services) -> MemoryView:
@@ -87,13 +65,8 @@ def build(services: Services) -> MemoryView:
             fits = gr.HTML(elem_id="tiers")
     return MemoryView(
         inputs=inputs,
-        need=need,
-        tiers=fits,
-        curve_box=curve_box,
-        curve_head=curve_head,
-        curve=curve,
-        curve_table=curve_table,
-        explain=explain,
+        outputs={"need": need, "tiers": fits, "explain": explain, "curve_box": curve_box},
+        curve={"head": curve_head, "chart": curve, "table": curve_table},
         precisions=precisions,
         solve=solve,
         tensors=tensors,
@@ -162,15 +135,15 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
     return MemoryQuestion(arguments=arguments | request | runs, configured=f"{entry['name']} ({entry['hardware']}){held}")
 
 
-def memory_markup(services: Services, model: str, values: Sequence[Value]) -> MemoryMarkup:
+def memory_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
     """Ask for the memory and word it; a refusal becomes a sentence."""
     if not model:
-        return MemoryMarkup(need=no_model_note("memory"))
+        return {"need": no_model_note("memory")}
     try:
         question = memory_question(services, model, values)
         answer = services[estimate_memory](model, **question.arguments)
     except AdvisorError as refused:
-        return MemoryMarkup(need=ask.word_refusal(refused, "No memory estimate."))
+        return {"need": ask.word_refusal(refused, "No memory estimate.")}
     name = model_name(answer["model"], model)
     acts = answer_actions(
         text=memory_text(answer, name),
@@ -180,22 +153,23 @@ def memory_markup(services: Services, model: str, values: Sequence[Value]) -> Me
             ("Download JSON", "memory.json", "application/json", answer_json(answer)),
         ),
     )
-    return MemoryMarkup(
-        need=memory_card(answer, name, question.arguments["devices"], question.arguments["mode"], question.configured) + acts,
-        tiers=tiers_table(answer["fits"], answer),
-        explain=memory_explanation(answer),
-        has_curve=not makes_pictures(services, model),
-    )
+    return {
+        "need": memory_card(answer, name, question.arguments["devices"], question.arguments["mode"], question.configured) + acts,
+        "tiers": tiers_table(answer["fits"], answer),
+        "explain": memory_explanation(answer),
+        "curve_box": gr.update(visible=not makes_pictures(services, model)),
+    }
 
 
-def curve_updates(services: Services, model: str, limit: int, values: Sequence[Value]) -> list[Any]:
-    """The chart of memory over context, its heading and its table; none where there is no answer (the card says why)."""
-    nothing = ["", None, ""]
-    if not model:
-        return nothing
+def curve_updates(services: Services, model: str, values: Sequence[Any]) -> Updates:
+    """The chart of memory over context, its heading and its table; none where there is no answer (the card says why).
+
+    The first value is the model's longest context.
+    """
+    limit, *values = values
     try:
-        if makes_pictures(services, model):
-            return nothing
+        if not model or makes_pictures(services, model):
+            return {}
         question = memory_question(services, model, values).arguments
         context = question["context_tokens"]
         points = [
@@ -203,11 +177,11 @@ def curve_updates(services: Services, model: str, limit: int, values: Sequence[V
             for length in choose_lengths(context, limit)
         ]
     except AdvisorError:
-        return nothing
+        return {}
     fits, hardware = points[0][1]["fits"], question.get("hardware")
     of_hardware = list_capacities([fit for fit in fits if hardware in {f"{fit['platform']}:{fit['hardware']}", fit["hardware"]}])
     figure = draw_growth(points, list_capacities(fits), int(context), of_hardware[0] if of_hardware else None)
-    return [growth_head(points[0][1]), figure, growth_table(points)]
+    return {"head": growth_head(points[0][1]), "chart": figure, "table": growth_table(points)}
 
 
 def choose_lengths(context: float, limit: int) -> list[int]:
@@ -230,22 +204,18 @@ def _card(fit: FitEntry) -> str:
 
 
 def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.State, question: Sequence[Any], ticks: Ticks) -> None:
-    """The answer, and the curve when it comes into view."""
-
-    def answer(ref: str, *values: Value) -> list[Any]:
-        return memory_markup(services, ref, values).updates()
-
-    def draw(ref: str, longest: int, *values: Value) -> list[Any]:
-        return curve_updates(services, ref, longest, values)
-
-    inputs = [*question, *view.inputs.values()]
-    follow(ticks["memory"], answer, [model.text, *inputs], view.outputs(), "memory_changed")
-    follow(ticks["curve"], draw, [model.text, limit, *inputs], [view.curve_head, view.curve, view.curve_table], "curve_changed")
-    memory_boxes.wire_solve(view.solve, services, model, inputs, ticks["solve"])
+    """The answer; the curve when it comes into view; the boxes while they are open."""
 
     def arguments(ref: str, values: Sequence[Value]) -> dict[str, Any]:
         return memory_question(services, ref, values).arguments
 
-    memory_boxes.wire_precisions(view.precisions, services, model, inputs, ticks["precisions"], arguments)
-    memory_boxes.wire_tensors(view.tensors, services, model, inputs, ticks["tensors"], arguments)
+    inputs = [*question, *view.inputs.values()]
+    follow(ticks["memory"], partial(memory_updates, services), [model.text, *inputs], view.outputs, "memory_changed")
+    follow(ticks["curve"], partial(curve_updates, services), [model.text, limit, *inputs], view.curve, "curve_changed")
+    solved = [model.text, *view.solve.inputs, *inputs]
+    follow(ticks["solve"], partial(memory_boxes.solve_updates, services), solved, view.solve.outputs, "solve_changed")
+    precisions = partial(memory_boxes.precision_updates, services, arguments)
+    follow(ticks["precisions"], precisions, [model.text, *inputs], view.precisions, "precisions_changed")
+    tensors = partial(memory_boxes.tensors_updates, services, arguments)
+    follow(ticks["tensors"], tensors, [model.text, *inputs], view.tensors, "tensors_changed")
     memory_boxes.wire_dry_run(view.dry_run, services, model, inputs)

@@ -24,13 +24,13 @@ from lib.ui import (
 )
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
-from lib.ui.events import AT_ONCE, Page, Ticks, build_ticks, changes, explain_markup
+from lib.ui.events import AT_ONCE, Page, Ticks, Updates, build_ticks, changes, explain_markup
 from lib.ui.gpu_tpu_tab import GpuTpuView
 from lib.ui.http import api
 from lib.ui.live_tab import LiveView
 from lib.ui.memory_tab import MemoryView
 from lib.ui.model_field import ModelView
-from lib.ui.recommend_tab import RecommendMarkup, RecommendView
+from lib.ui.recommend_tab import RecommendView
 from lib.ui.space_tab import SpaceView
 from lib.ui.theme import ASSETS, TAB_WORDS, launch_options
 from lib.ui.traffic_tab import TrafficView
@@ -44,8 +44,6 @@ __all__ = ["build_page", "launch_options"]
 
 TITLE = "Spaces Hardware Advisor"
 OF_MEDIA = tuple(name for names in ask.FIELDS_BY_MEDIUM.values() for name in names)
-SET = len(OF_MEDIA) + 1
-"""How many inputs another model sets: those about media that it neither makes nor takes, and the context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,16 +79,32 @@ class PageView:
         own = (self.memory, self.train, self.cost, self.gpu_tpu, self.traffic)
         return [*self.question(), *(one for view in own for one in view.inputs.values())]
 
-    def outputs(self) -> list[Any]:
-        """What opening the page fills in, in the order of `answer_link`."""
-        return [self.tabs, self.model.model, *self.every(), *self.model_outputs()[:-SET], *self.recommend.outputs(), self.space.space]
+    def outputs(self) -> dict[str, Any]:
+        """What opening the page fills in: the fields by their names, and the outputs of `model_outputs`, of Recommend and of the tabs."""
+        fields = dict(zip(ask.FIELDS_BY_NAME, self.every(), strict=True))
+        others = {"tabs": self.tabs, "model": self.model.model, "space": self.space.space}
+        return {**fields, **self.model_outputs(), **self.recommend.outputs, **others}
 
-    def model_outputs(self) -> list[Any]:
-        """What another model fills in, in the order of `model_changed`."""
-        of_tokens = [self.memory.inputs["ngl"], self.memory.solve.box]
-        boxes = [self.memory.inputs["offload"], self.memory.inputs["kv"], *of_tokens, *self.media]
-        of_media = [self.workload[name] for name in OF_MEDIA]
-        return [self.model.facts, self.model.reference.text, self.model.limit, *boxes, *of_media, self.workload["context"]]
+    def model_outputs(self) -> dict[str, Any]:
+        """What another model fills in: its line, the fields of `OF_MEDIA`, and what is shown for its media alone."""
+        shown = {name: self.memory.inputs[name] for name in ("offload", "kv", "ngl")} | {"solve": self.memory.solve.box}
+        shown |= dict(zip(ask.FIELDS_BY_MEDIUM, self.media, strict=True))
+        return {
+            "facts": self.model.facts,
+            "reference": self.model.reference.text,
+            "context_limit": self.model.limit,
+            **{f"shown:{name}": component for name, component in shown.items()},
+            **{name: self.workload[name] for name in (*OF_MEDIA, "context")},
+        }
+
+
+def by_component(outputs: Mapping[str, Any], updates: Updates) -> dict[Any, Any]:
+    """The updates by component; a field that gets a value and is shown or hidden gets both. Other outputs stay as they are."""
+    filled: dict[Any, Any] = {}
+    for name, value in updates.items():
+        component = outputs[name]
+        filled[component] = {**gr.update(value=filled[component]), **value} if component in filled else value
+    return filled
 
 
 def build_page(services: Services) -> gr.Blocks:
@@ -170,19 +184,22 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     live_tab.wire(view.live, view.tab["live"], services, reference, ticks)
     space_tab.wire(view.space, services, question, ticks)
 
-    def open_page(request: gr.Request) -> list[Any]:
-        return answer_link(services, request.query_params)
+    opened, changed = view.outputs(), view.model_outputs()
 
-    def change_model(model: str | None, config: str | None, context: float | None, before: int) -> list[Any]:
-        return model_changed(services, model, config, context, before)
+    def open_page(request: gr.Request) -> dict[Any, Any]:
+        return by_component(opened, answer_link(services, request.query_params))
 
-    opening = page.load(open_page, None, view.outputs(), api_name="page_opened", **AT_ONCE)
+    def change_model(model: str | None, config: str | None, context: float | None, before: int) -> dict[Any, Any]:
+        return by_component(changed, model_changed(services, model, config, context, before))
+
+    opening = page.load(open_page, None, list(dict.fromkeys(opened.values())), api_name="page_opened", **AT_ONCE)
     inputs = [view.model.model, view.model.config, view.workload["context"], view.model.limit]
+    outputs = list(changed.values())
     # A name that is entered is the model; a config is one only where its box is open.
     by_name = view.model.model.submit(
         change_model,
         inputs,
-        view.model_outputs(),
+        outputs,
         js="(model, _, ...rest) => [model, '', ...rest]",
         api_name="model_named",
         **AT_ONCE,
@@ -191,7 +208,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
         [view.model.config.submit, view.model.check.click, view.model.token.submit],
         change_model,
         inputs,
-        view.model_outputs(),
+        outputs,
         js="(...values) => advisor.find(...values)",
         trigger_mode="always_last",
         api_name="model_changed",
@@ -199,9 +216,9 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     )
     beside = [
         view.recommend.code.framework,
-        *view.memory.solve.inputs(),
-        *view.cost.compare.inputs(),
-        *view.traffic.latency.inputs(),
+        *view.memory.solve.inputs,
+        *view.cost.compare.inputs,
+        *view.traffic.latency.inputs,
         *view.live.measure.inputs(),
     ]
     every = [reference.text, view.model.model, *view.every(), *beside]
@@ -218,69 +235,49 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
 
 def model_changed(
     services: Services, model: str | None, config: str | None, context: ask.Value | None, before: int = ask.LONGEST_CONTEXT
-) -> list[Any]:
+) -> Updates:
     """Another model: what it is, and the context up to its limit. The tabs answer after it.
 
     A context that the last model's limit (`before`) had cut goes back to the usual one.
     """
     resolved = model_field.resolve(services, model, config)
+    usual = ask.FIELDS_BY_NAME["context"].default
     if context == before < resolved.context_limit:
-        context = max(before, ask.FIELDS_BY_NAME["context"].default)
+        context = max(before, usual)
     slider = model_field.context_slider(resolved.context_limit, context)
-    shown = [gr.update(visible=medium in resolved.media) for medium in ("pictures", "answer", "tokens", "tokens", *ask.FIELDS_BY_MEDIUM)]
+    medium_of = {"offload": "pictures", "kv": "answer", "ngl": "tokens", "solve": "tokens"} | {name: name for name in ask.FIELDS_BY_MEDIUM}
+    updates: Updates = {"facts": resolved.facts, "reference": resolved.reference, "context_limit": resolved.context_limit}
+    updates |= {f"shown:{name}": gr.update(visible=medium in resolved.media) for name, medium in medium_of.items()}
     if not resolved.reference:
-        return [resolved.facts, "", resolved.context_limit, *shown, *[gr.skip()] * SET]
-    unasked = context in {None, slider["value"], ask.FIELDS_BY_NAME["context"].default}
-    note = "" if unasked else model_field.context_note(resolved.context_limit)
-    return [
-        resolved.facts + note,
-        resolved.reference,
-        resolved.context_limit,
-        *shown,
-        *(
-            gr.skip() if medium in resolved.media else ask.FIELDS_BY_NAME[name].default
-            for medium, names in ask.FIELDS_BY_MEDIUM.items()
-            for name in names
-        ),
-        slider,
-    ]
+        return updates
+    if context not in {None, slider["value"], usual}:
+        updates["facts"] += model_field.context_note(resolved.context_limit)
+    unasked = [name for medium, names in ask.FIELDS_BY_MEDIUM.items() if medium not in resolved.media for name in names]
+    return updates | {name: ask.FIELDS_BY_NAME[name].default for name in unasked} | {"context": slider}
 
 
-def answer_link(services: Services, params: Mapping[str, str]) -> list[Any]:
+def answer_link(services: Services, params: Mapping[str, str]) -> Updates:
     """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one.
 
     The answer of the first tab is there at once; other tabs are asked by the page when it shows them.
     """
     tab = params.get("tab", "")
-    values, unread = read_link(ask.every_field(services.catalog()), params)
+    read, unread = read_link(ask.every_field(services.catalog()), params)
+    values = dict(zip(ask.FIELDS_BY_NAME, read, strict=True))
     pasted = params.get("config") == PASTED
     model = "" if pasted else params.get("model", ask.EXAMPLE)[: ask.MODEL_LENGTH]
-    facts, reference, limit, *box_updates, slider = model_changed(services, model, None, values[0])
-    for name, default in zip(OF_MEDIA, box_updates[-len(OF_MEDIA) :], strict=True):
-        at = list(ask.FIELDS_BY_NAME).index(name)
-        if reference and not isinstance(default, dict) and values[at] != default:  # the model neither makes nor takes it
-            values[at] = default
-            unread.append(name)
-    if not reference:
-        slider = model_field.context_slider(limit, values[0])
+    changed = model_changed(services, model, None, values["context"])
+    unread += [name for name in OF_MEDIA if name in changed and values[name] != changed[name]]  # the model neither makes nor takes it
     if pasted:
-        facts = hint_note(NOTES["pasted_config"])
+        changed["facts"] = hint_note(NOTES["pasted_config"])
     if unread:
-        facts += refusal_note(NOTES["bad_link"].format(fields=", ".join(unread)), "Part of the link was ignored.")
-    values[0] = slider["value"]
-    selected = gr.update(selected=tab) if tab in ask.TABS else gr.skip()
-    first = tab not in ask.TABS or tab == "recommend"
-    question = values[: len(ask.QUESTION)]
-    answer = recommend_tab.recommend_markup(services, reference, question) if first else RecommendMarkup(pick="")
-    return [
-        selected,
-        model,
-        slider,
-        *values[1:],
-        facts,
-        reference,
-        limit,
-        *box_updates[: -len(OF_MEDIA)],
-        *explain_markup(answer.updates()),
-        params.get("space", "")[: ask.MODEL_LENGTH],
-    ]
+        changed["facts"] += refusal_note(NOTES["bad_link"].format(fields=", ".join(unread)), "Part of the link was ignored.")
+    slider = changed.get("context") or model_field.context_slider(changed["context_limit"], values["context"])
+    opened = {"model": model, **values, **changed, "context": slider, "space": params.get("space", "")[: ask.MODEL_LENGTH]}
+    if tab in ask.TABS:
+        opened["tabs"] = gr.update(selected=tab)
+    if tab not in ask.TABS or tab == "recommend":
+        question = [slider["value"] if field.name == "context" else opened[field.name] for field in ask.QUESTION]
+        answer = recommend_tab.recommend_updates(services, changed["reference"], question)
+        opened |= {name: explain_markup(value) for name, value in answer.items()}
+    return opened

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -22,25 +23,23 @@ from lib.service.recommend import recommend
 from lib.service.speed import roofline
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Ticks, follow
+from lib.ui.events import Outputs, Ticks, Updates, follow
 from lib.ui.fields import Value, arguments, word_refusal
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
 from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
-
     from lib.answers.common import RankedEntry
     from lib.service.app import Services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeView:
-    """The question of the box, and where the files go."""
+    """The question of the box, and the output."""
 
     framework: gr.Radio
-    code: gr.HTML
+    outputs: Outputs
 
 
 def build_code() -> CodeView:
@@ -54,67 +53,47 @@ def build_code() -> CodeView:
         words = [(name, key) for key, name in FRAMEWORKS.items()]
         framework = gr.Radio(words, value="pytorch", label="Framework", elem_classes="segments")
         code = gr.HTML(elem_id="setup-code")
-    return CodeView(framework=framework, code=code)
+    return CodeView(framework=framework, outputs={"code": code})
 
 
-def setup_html(services: Services, model: str, framework: str, values: Sequence[Value]) -> str:
-    """The files for the pick, or for the hardware that is looked at; a refusal becomes a sentence."""
+def setup_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
+    """The files for the pick, or for the hardware that is looked at; a refusal becomes a sentence. The first value is the framework."""
+    framework, *values = values
     if not model:
-        return no_model_note("code")
+        return {"code": no_model_note("code")}
     arguments = workload.recommend_arguments(values)
     try:
         entry = workload.choose_hardware(services, model, values).entry
         if entry is None:
-            return hint_note(NOTES["nothing_to_set_up"])
+            return {"code": hint_note(NOTES["nothing_to_set_up"])}
         answer = services[recommend](model, **arguments)
         setup = write_setup(
             entry,
             services.catalog(),
             model=answer["model"],
             task=answer["task"],
-            framework=framework,
+            framework=str(framework),
             context_tokens=int(arguments["context_tokens"]),
             sequences=int(arguments["concurrency"]),
         )
-        return setup_code(setup)
+        return {"code": setup_code(setup)}
     except AdvisorError as refused:
-        return word_refusal(refused, "No files.")
+        return {"code": word_refusal(refused, "No files.")}
 
 
-def wire_code(view: CodeView, services: Services, model: ModelReference, question: Sequence[Any], tick: gr.Number) -> None:
-    """Opening writes the files; while the box is open they follow the questions."""
-
-    def answer(reference: str, framework: str, *values: Value) -> list[Any]:
-        return [setup_html(services, reference, framework, values)]
-
-    follow(tick, answer, [model.text, view.framework, *question], [view.code], "code_changed")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RooflineView:
-    """Where the picture goes."""
-
-    words: gr.HTML
-    chart: gr.Plot
-
-    def outputs(self) -> list[Any]:
-        """Where the picture goes."""
-        return [self.words, self.chart]
-
-
-def build_roofline() -> RooflineView:
-    """The layout of the box."""
+def build_roofline() -> Outputs:
+    """The layout of the box; words and chart."""
     title = "Where it sits under the card's roofline: reading prompts, and decoding"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="roofline"), gr.Column(elem_classes="chart"):
         words = gr.HTML()
         chart = gr.Plot(label="Roofline", show_label=False)
-    return RooflineView(words=words, chart=chart)
+    return {"words": words, "chart": chart}
 
 
-def roofline_updates(services: Services, model: str, values: Sequence[Value]) -> tuple[str, Figure | None]:
+def roofline_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
     """Words and picture for the configuration that is recommended, on its hardware or on the one looked at; a refusal is a sentence."""
     if not model:
-        return no_model_note("roofline"), None
+        return {"words": no_model_note("roofline")}
     arguments = workload.recommend_arguments(values)
     length, at_once = int(arguments["context_tokens"]), arguments["concurrency"]
     usual = prompt_and_output_tokens(length)
@@ -122,7 +101,7 @@ def roofline_updates(services: Services, model: str, values: Sequence[Value]) ->
     try:
         choice = workload.choose_hardware(services, model, values)
         if not choice.hardware:
-            return hint_note(NOTES["no_roofline"]), None
+            return {"words": hint_note(NOTES["no_roofline"])}
         entry = choice.entry
         if entry is None:
             precision, engine = "auto", _engine(choice.hardware)
@@ -130,66 +109,23 @@ def roofline_updates(services: Services, model: str, values: Sequence[Value]) ->
             precision, engine, at_once = entry["precision"], entry["engine"], entry["speed"]["concurrency"] or at_once
         picture = services[roofline](model, choice.hardware, precision, engine, prompt, answer, at_once)
     except AdvisorError as refused:
-        return word_refusal(refused, "No roofline."), None
-    return roofline_words(picture), draw_roofline(picture)
+        return {"words": word_refusal(refused, "No roofline.")}
+    return {"words": roofline_words(picture), "chart": draw_roofline(picture)}
 
 
 def _engine(hardware: str) -> str:
     return "vllm-tpu" if hardware.startswith("tpu:") else "transformers"
 
 
-def wire_roofline(view: RooflineView, services: Services, model: ModelReference, question: Sequence[Any], tick: gr.Number) -> None:
-    """Opening draws; while the box is open the picture follows the questions."""
-
-    def answer(reference: str, *values: Value) -> list[Any]:
-        return list(roofline_updates(services, reference, values))
-
-    follow(tick, answer, [model.text, *question], view.outputs(), "roofline_changed")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendView:
-    """Inputs and outputs of the tab."""
+    """Inputs and outputs of the tab, and of the parts that answer by themselves."""
 
     inputs: workload.Inputs
-    pick: gr.HTML
-    ranked: gr.HTML
-    front_box: gr.Column
-    front_head: gr.HTML
-    front: gr.Plot
-    front_foot: gr.HTML
-    rejected_box: gr.Accordion
-    rejected: gr.HTML
-    sources_box: gr.Accordion
-    sources: gr.HTML
-    roofline: RooflineView
+    outputs: Outputs
+    front: Outputs
+    roofline: Outputs
     code: CodeView
-
-    def outputs(self) -> list[Any]:
-        """Where an answer goes, in the order of `RecommendMarkup.updates`."""
-        return [self.pick, self.ranked, self.front_box, self.rejected_box, self.rejected, self.sources_box, self.sources]
-
-    def front_outputs(self) -> list[Any]:
-        """Where the chart goes, in the order of `front_updates`."""
-        return [self.front_head, self.front, self.front_foot]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecommendMarkup:
-    """An answer as markup; boxes without content are not shown."""
-
-    pick: str
-    ranked: str = ""
-    drawn: bool = False
-    rejected: str = ""
-    rejected_count: int = 0
-    sources: str = ""
-
-    def updates(self) -> list[Any]:
-        """One value for each of `RecommendView.outputs`."""
-        box = gr.update(label=f"What does not qualify, and why ({self.rejected_count})", visible=self.rejected_count > 0)
-        sources = gr.update(visible=bool(self.sources))
-        return [self.pick, self.ranked, gr.update(visible=self.drawn), box, self.rejected, sources, self.sources]
 
 
 def build() -> RecommendView:
@@ -213,19 +149,14 @@ def build() -> RecommendView:
                 behind = gr.HTML(elem_id="recommend-sources")
     return RecommendView(
         inputs=inputs,
-        pick=pick,
-        ranked=table,
-        front_box=front_box,
-        front_head=head,
-        front=chart,
-        front_foot=foot,
-        rejected_box=rejected_box,
-        rejected=refused,
-        sources_box=sources_box,
-        sources=behind,
+        outputs={
+            "pick": pick, "ranked": table, "front_box": front_box, "rejected_box": rejected_box, "rejected": refused,
+            "sources_box": sources_box, "sources": behind,
+        },
+        front={"head": head, "chart": chart, "foot": foot},
         roofline=roof,
         code=code,
-    )
+    )  # fmt: skip
 
 
 def _inputs() -> workload.Inputs:
@@ -240,17 +171,17 @@ def _inputs() -> workload.Inputs:
     return workload.in_order(ask.RECOMMEND, q)
 
 
-def recommend_markup(services: Services, model: str, values: Sequence[Value]) -> RecommendMarkup:
+def recommend_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
     """Ask for a recommendation and word it; a refusal becomes a sentence."""
     if not model:
-        return RecommendMarkup(pick=no_model_note("recommend"))
+        return {"pick": no_model_note("recommend")}
     if not arguments(ask.QUESTION, values)["platforms"]:
-        return RecommendMarkup(pick=refusal_note(NOTES["no_platform"], "No recommendation."))
+        return {"pick": refusal_note(NOTES["no_platform"], "No recommendation.")}
     try:
         own_hardware = workload.own_hardware(services, values)
         answer = services[recommend](model, **workload.recommend_arguments(values), own_hardware=own_hardware)
     except AdvisorError as refused:
-        return RecommendMarkup(pick=ask.word_refusal(refused, "No recommendation."))
+        return {"pick": ask.word_refusal(refused, "No recommendation.")}
     pick, entries, own = answer["pick"], answer["ranked"], answer.get("own")
     name = model_name(answer["model"], model)
     card = pick_card(pick, name) if pick else no_pick_card(name)
@@ -263,14 +194,16 @@ def recommend_markup(services: Services, model: str, values: Sequence[Value]) ->
             ("Download JSON", "recommendation.json", "application/json", answer_json(answer)),
         ),
     )
-    return RecommendMarkup(
-        pick=of_own + card + acts + prices_line(answer["prices"]),
-        ranked=ranked_table(entries, pick, entry_links(model, values)) + recommendation_notes(answer),
-        drawn=len(speed_front(answer).points) > 1,
-        rejected=rejected_table(answer["rejected"]),
-        rejected_count=len(answer["rejected"]),
-        sources=caveat_list(answer["caveats"]) + source_list(answer["sources"]),
-    )
+    rejected, sources = answer["rejected"], caveat_list(answer["caveats"]) + source_list(answer["sources"])
+    return {
+        "pick": of_own + card + acts + prices_line(answer["prices"]),
+        "ranked": ranked_table(entries, pick, entry_links(model, values)) + recommendation_notes(answer),
+        "front_box": gr.update(visible=len(speed_front(answer).points) > 1),
+        "rejected_box": gr.update(label=f"What does not qualify, and why ({len(rejected)})", visible=bool(rejected)),
+        "rejected": rejected_table(rejected),
+        "sources_box": gr.update(visible=bool(sources)),
+        "sources": sources,
+    }
 
 
 def entry_links(model: str, values: Sequence[Value]) -> Callable[[RankedEntry], list[tuple[str, str]]]:
@@ -295,7 +228,7 @@ def own_links(model: str, values: Sequence[Value]) -> list[tuple[str, str]]:
     return [(words, query) for words, query in queries if query is not None]
 
 
-def front_updates(services: Services, model: str, values: Sequence[Value]) -> list[Any]:
+def front_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
     """Price against predicted speed; nothing where there is no answer (the card says why)."""
     try:
         answer = services[recommend](model, **workload.recommend_arguments(values)) if model else None
@@ -303,21 +236,15 @@ def front_updates(services: Services, model: str, values: Sequence[Value]) -> li
     except AdvisorError:
         front = None
     if front is None or len(front.points) < 2:  # noqa: PLR2004  one point compares nothing
-        return ["", None, ""]
-    return [front_head(front), draw_front(front), front_foot(front)]
+        return {}
+    return {"head": front_head(front), "chart": draw_front(front), "foot": front_foot(front)}
 
 
 def wire(view: RecommendView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
-    """The answer, and the chart when it comes into view."""
-
-    def answer(ref: str, *values: Value) -> list[Any]:
-        return recommend_markup(services, ref, values).updates()
-
-    def draw(ref: str, *values: Value) -> list[Any]:
-        return front_updates(services, ref, values)
-
+    """The answer; the chart when it comes into view; the boxes while they are open."""
     inputs = [model.text, *question]
-    follow(ticks["recommend"], answer, inputs, view.outputs(), "recommend_changed")
-    follow(ticks["front"], draw, inputs, view.front_outputs(), "front_drawn")
-    wire_roofline(view.roofline, services, model, question, ticks["roofline"])
-    wire_code(view.code, services, model, question, ticks["code"])
+    follow(ticks["recommend"], partial(recommend_updates, services), inputs, view.outputs, "recommend_changed")
+    follow(ticks["front"], partial(front_updates, services), inputs, view.front, "front_drawn")
+    follow(ticks["roofline"], partial(roofline_updates, services), inputs, view.roofline, "roofline_changed")
+    with_framework = [model.text, view.code.framework, *question]
+    follow(ticks["code"], partial(setup_updates, services), with_framework, view.code.outputs, "code_changed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -32,7 +33,7 @@ from lib.service.speed import diagnose_latency
 from lib.traffic.latency import LONGEST_MS
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import AT_ONCE, Ticks, close_on_exit, follow
+from lib.ui.events import AT_ONCE, Outputs, Ticks, Updates, close_on_exit, follow
 from lib.ui.fields import Value
 from lib.ui.memory_tab import makes_pictures
 from lib.ui.model_field import ModelReference
@@ -67,15 +68,10 @@ _STEPS = 14  # the simulation, the loads, the tiers: of the progress bar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyView:
-    """The box that says where the latency goes."""
+    """The box about latency: its questions, the metrics last, and the output."""
 
-    times: tuple[gr.Number, ...]
-    metrics: gr.Textbox
-    answer: gr.HTML
-
-    def inputs(self) -> list[Any]:
-        """Every input, in order."""
-        return [*self.times, self.metrics]
+    inputs: list[Any]
+    outputs: Outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +201,7 @@ def _latency_box() -> LatencyView:
             "", label="Or paste /metrics of vLLM or TGI, or the JSON of vllm bench serve", lines=3, max_lines=8, elem_id="latency-metrics"
         )
         answer = gr.HTML(elem_id="latency-answer")
-    return LatencyView(times=tuple(times), metrics=metrics, answer=answer)
+    return LatencyView(inputs=[*times, metrics], outputs={"answer": answer})
 
 
 def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -> dict[str, Any]:
@@ -310,18 +306,20 @@ def _acts(answer: Any, loads: LoadsAnswer, name: str, model: str, values: Sequen
     )
 
 
-def latency_html(services: Services, model: str, values: Sequence[Value], own: Sequence[Value]) -> str:
-    """Where the latency goes, under the lengths and the hardware of the tab (`values`)."""
+def latency_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
+    """The parts of the latency, under the lengths and the hardware of the tab, whose values come first, then those of the box."""
+    of_tab = len(ask.QUESTION) + len(ask.TRAFFIC)
+    values, own = values[:of_tab], values[of_tab:]
     if not model:
-        return no_model_note("traffic")
+        return {"answer": no_model_note("traffic")}
     try:
         times = ask.arguments(LATENCY, own[:-1])
         settings = traffic_arguments(services, model, values)
         shape = {name: settings[name] for name in ("prompt_tokens", "output_tokens", "precision", "engine")}
         answer = services[diagnose_latency](model, settings["hardware"], metrics_text=own[-1] or "", **times, **shape)
     except AdvisorError as refused:
-        return ask.word_refusal(refused, "No diagnosis.", LATENCY)
-    return latency_card(answer) + latency_table(answer) + answer_details(answer)
+        return {"answer": ask.word_refusal(refused, "No diagnosis.", LATENCY)}
+    return {"answer": latency_card(answer) + latency_table(answer) + answer_details(answer)}
 
 
 def wire(view: TrafficView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
@@ -338,10 +336,6 @@ def wire(view: TrafficView, services: Services, model: ModelReference, question:
     def redraw(measure: str, loads: LoadsAnswer | None, rate: float | None, policy: str) -> list[Any]:
         return [gr.skip(), gr.skip()] if not loads else [loads_head(measure), draw_loads(loads, measure, rate or 0.0, policy)]
 
-    def diagnose(ref: str, *values: Value) -> list[Any]:
-        split_at = len(ask.QUESTION) + len(ask.TRAFFIC)
-        return [latency_html(services, ref, values[:split_at], values[split_at:])]
-
     options: dict[str, Any] = {
         "concurrency_limit": _AT_ONCE, "concurrency_id": "traffic", "api_visibility": "private", "show_progress": "hidden",
     }  # fmt: skip
@@ -351,5 +345,5 @@ def wire(view: TrafficView, services: Services, model: ModelReference, question:
     stopping.then(stop, None, view.outputs(), api_name="traffic_stopped", **AT_ONCE)
     redrawn = [view.measure, view.loads, view.inputs["rate"], view.inputs["policy"]]
     view.measure.input(redraw, redrawn, [view.head, view.chart], trigger_mode="always_last", api_name="traffic_drawn", **AT_ONCE)
-    question_inputs = [*question, *view.inputs.values(), *view.latency.inputs()]
-    follow(ticks["latency"], diagnose, [model.text, *question_inputs], [view.latency.answer], "latency_changed")
+    measured = [model.text, *question, *view.inputs.values(), *view.latency.inputs]
+    follow(ticks["latency"], partial(latency_updates, services), measured, view.latency.outputs, "latency_changed")

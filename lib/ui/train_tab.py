@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -16,7 +17,7 @@ from lib.present.training_cards import changes_table, options_csv, options_table
 from lib.service.estimate_training import estimate_training
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Ticks, follow
+from lib.ui.events import Outputs, Ticks, Updates, follow
 from lib.ui.fields import Value
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
@@ -32,28 +33,7 @@ class TrainView:
     """Inputs and outputs of the tab."""
 
     inputs: workload.Inputs
-    need: gr.HTML
-    options: gr.HTML
-    recipe: gr.HTML
-    sources: gr.HTML
-
-    def outputs(self) -> list[Any]:
-        """Where an answer goes, in the order of `TrainMarkup.updates`."""
-        return [self.need, self.options, self.recipe, self.sources]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainMarkup:
-    """An answer as markup."""
-
-    need: str
-    options: str = ""
-    recipe: str = ""
-    sources: str = ""
-
-    def updates(self) -> list[Any]:
-        """One value for each of `TrainView.outputs`."""
-        return [self.need, self.options, self.recipe, self.sources]
+    outputs: Outputs
 
 
 def build() -> TrainView:
@@ -69,7 +49,7 @@ def build() -> TrainView:
                 recipe_box = gr.HTML()
             with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()
-    return TrainView(inputs=inputs, need=need, options=options, recipe=recipe_box, sources=sources)
+    return TrainView(inputs=inputs, outputs={"need": need, "options": options, "recipe": recipe_box, "sources": sources})
 
 
 def _inputs() -> workload.Inputs:
@@ -106,14 +86,14 @@ def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
     return {**arguments, **choices, "devices": devices}
 
 
-def train_markup(services: Services, model: str, values: Sequence[Value]) -> TrainMarkup:
+def train_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
     """Ask, and word the answer; a refusal becomes a sentence."""
     if not model:
-        return TrainMarkup(need=no_model_note("train"))
+        return {"need": no_model_note("train")}
     try:
         answer = services[estimate_training](model, **asked_arguments(values))
     except AdvisorError as refused:
-        return TrainMarkup(need=ask.word_refusal(refused, "No training estimate."))
+        return {"need": ask.word_refusal(refused, "No training estimate.")}
     name = model_name(answer["model"], model)
     acts = answer_actions(
         text=training_text(answer, name),
@@ -123,18 +103,14 @@ def train_markup(services: Services, model: str, values: Sequence[Value]) -> Tra
             ("Download CSV", "fine-tuning.csv", "text/csv", options_csv(answer["options"])),
         ),
     )
-    return TrainMarkup(
-        need=training_card(answer, name) + acts,
-        options=options_table(answer["options"]) + changes_table(answer["changes"]),
-        recipe=recipe(answer),
-        sources=caveat_list(answer["caveats"]) + source_list(answer["sources"]),
-    )
+    return {
+        "need": training_card(answer, name) + acts,
+        "options": options_table(answer["options"]) + changes_table(answer["changes"]),
+        "recipe": recipe(answer),
+        "sources": caveat_list(answer["caveats"]) + source_list(answer["sources"]),
+    }
 
 
 def wire(view: TrainView, services: Services, model: ModelReference, ticks: Ticks) -> None:
     """It answers while its tab is shown."""
-
-    def answer(ref: str, *values: Value) -> list[Any]:
-        return train_markup(services, ref, values).updates()
-
-    follow(ticks["train"], answer, [model.text, *view.inputs.values()], view.outputs(), "train_changed")
+    follow(ticks["train"], partial(train_updates, services), [model.text, *view.inputs.values()], view.outputs, "train_changed")

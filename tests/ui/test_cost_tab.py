@@ -45,31 +45,31 @@ def services() -> Services:
 def test_every_output_has_a_value(services: Services) -> None:
     """One value for each component, with an answer, with a refusal, and without a model."""
     for model in (LLAMA, "no/such model", ""):
-        assert len(cost_tab.cost_markup(services, model, COST).updates()) == 9
+        assert cost_tab.cost_updates(services, model, COST)["bill"]
 
 
 def test_the_bill_of_named_hardware(services: Services) -> None:
     """An L4 that never sleeps: 0.80 × 24 × 30 = 576 USD a month, and its law is shown."""
-    shown = cost_tab.cost_markup(services, LLAMA, fill_form(hardware="spaces:l4x1", sleep="0"))
-    assert '<span class="figure">$576</span>' in shown.bill
-    assert "USD/h · (hours · replicas + extra replica hours)" in shown.laws
-    assert "Space l4x1, always on" in shown.ways
-    assert "Space l4x1, sleeping" not in shown.ways
+    shown = cost_tab.cost_updates(services, LLAMA, fill_form(hardware="spaces:l4x1", sleep="0"))
+    assert '<span class="figure">$576</span>' in shown["bill"]
+    assert "USD/h · (hours · replicas + extra replica hours)" in shown["laws"]
+    assert "Space l4x1, always on" in shown["ways"]
+    assert "Space l4x1, sleeping" not in shown["ways"]
 
 
 def test_an_own_price_is_a_way(services: Services) -> None:
     """512 · 0.2 + 256 · 0.6 USD per million, 100 a day for 30 days: 0.77 USD, less the free account's credits of 0.10: 0.67."""
-    shown = cost_tab.cost_markup(services, LLAMA, fill_form(**{"in": 0.2, "out": 0.6}))
-    assert "Per token, your own price" in shown.ways
-    assert "<strong>$0.67</strong>" in shown.ways
-    assert "your own price" not in cost_tab.cost_markup(services, LLAMA, COST).ways
+    shown = cost_tab.cost_updates(services, LLAMA, fill_form(**{"in": 0.2, "out": 0.6}))
+    assert "Per token, your own price" in shown["ways"]
+    assert "<strong>$0.67</strong>" in shown["ways"]
+    assert "your own price" not in cost_tab.cost_updates(services, LLAMA, COST)["ways"]
 
 
 def test_a_link_repeats_the_question(services: Services) -> None:
     """What the link says is read back as the same values."""
     values = fill_form(hardware="jobs:l4x1", along="hours", hours=8.0, beside=["jobs", "zerogpu"], storage=250.0)
-    shown = cost_tab.cost_markup(services, LLAMA, values)
-    query = re.search(r'data-copy-link href="\?([^"]+)"', shown.bill)
+    shown = cost_tab.cost_updates(services, LLAMA, values)
+    query = re.search(r'data-copy-link href="\?([^"]+)"', shown["bill"])
     assert query is not None
     params = {name: values[0] for name, values in parse_qs(query[1].replace("&amp;", "&")).items()}
     every = dict(zip([field.name for field in ask.ALL_FIELDS], workload.read_link(ask.every_field(load()), params)[0], strict=True))
@@ -102,24 +102,24 @@ def test_the_lines_hold_the_bill_that_is_stated(services: Services) -> None:
 
 def test_hardware_that_cannot_hold_the_model_is_priced_and_says_so(services: Services) -> None:
     """A T4 is too small for 70 billion parameters, whatever it costs."""
-    shown = cost_tab.cost_markup(services, "70B", fill_form(hardware="spaces:t4-small"))
-    assert "Does not qualify." in shown.bill
+    shown = cost_tab.cost_updates(services, "70B", fill_form(hardware="spaces:t4-small"))
+    assert "Does not qualify." in shown["bill"]
 
 
 def test_nothing_from_outside_is_markup(services: Services) -> None:
     """A model's name goes through as text."""
-    shown = cost_tab.cost_markup(services, '<img src=x onerror="alert(1)">', COST)
-    assert "<img" not in shown.bill
-    assert 'role="alert"' in shown.bill
+    shown = cost_tab.cost_updates(services, '<img src=x onerror="alert(1)">', COST)
+    assert "<img" not in shown["bill"]
+    assert 'role="alert"' in shown["bill"]
 
 
 def test_the_page_opens_on_the_tab_of_a_link() -> None:
     """Its questions stand in the fields, what cannot be used is named, and the answers are left to the tab."""
     values = page.answer_link(FakeServices(), {"tab": "cost", "requests": "250", "along": "hours", "storage": "-1"})  # type: ignore[arg-type]
-    every = dict(zip([field.name for field in ask.ALL_FIELDS], values[2 : 2 + len(ask.ALL_FIELDS)], strict=True))
-    assert values[0]["selected"] == "cost"
+    every = values
+    assert values["tabs"]["selected"] == "cost"
     assert (every["requests"], every["along"], every["storage"]) == (250, "hours", 0.0)
-    assert any("storage" in value for value in values if isinstance(value, str))
+    assert "storage" in values["facts"]
 
 
 def test_the_scatter_marks_what_is_unbeaten() -> None:
@@ -156,11 +156,11 @@ def test_no_pass_is_above_the_roof(services: Services) -> None:
 def test_the_roofline_box_answers_in_words_where_it_cannot_draw(services: Services) -> None:
     """No model, or none that is known."""
     values = page_values.fill_form("recommend")
-    assert recommend_tab.roofline_updates(services, "", values)[1] is None
-    words, figure = recommend_tab.roofline_updates(services, "no/such model", values)
-    assert figure is None
-    assert 'role="alert"' in words
-    assert recommend_tab.roofline_updates(services, LLAMA, page_values.fill_form("recommend", hardware="spaces:l4x1"))[1] is not None
+    assert "chart" not in recommend_tab.roofline_updates(services, "", values)
+    refused = recommend_tab.roofline_updates(services, "no/such model", values)
+    assert "chart" not in refused
+    assert 'role="alert"' in refused["words"]
+    assert recommend_tab.roofline_updates(services, LLAMA, page_values.fill_form("recommend", hardware="spaces:l4x1"))["chart"] is not None
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.floats(0.01, 2)), min_size=2, max_size=9))
@@ -192,18 +192,22 @@ def side(**named: Any) -> list[Any]:
     return [named.get(name, value) for name, value in zip(names, L4, strict=True)]
 
 
+def _compare(services: Services, model: str, *own: Any) -> str:
+    return cost_tab.comparison_updates(services, model, [*COST, *own])["answer"]
+
+
 def test_measured_numbers_need_no_model(services: Services) -> None:
     """135000 requests of 256 tokens a day are 400 tokens/s: 5 L4 at 100/s and 2 at 250/s, 2880 and 1152 USD a month of 720 hours.
 
     1728 saved a month pay an effort of 3000 back in 1.7 months. 10⁶ / (3600 · 100) = 2.78 GPU-hours.
     """
     own = [3000, *side(rate=100, p50=1.5, p99=4), *side(rate=250, p50=0.5, p99=2)]
-    shown = cost_tab.comparison_html(services, "", fill_form(requests=135_000), own)
+    shown = cost_tab.comparison_updates(services, "", [*fill_form(requests=135_000), *own])["answer"]
     assert '<span class="figure">Optimise</span>' in shown
     assert "$1,728 less" in shown
     assert "1.7 months" in shown
     assert "It saves $20,736 over 12 months, more than the effort of $3,000." in shown
-    assert "no effort is stated." in cost_tab.comparison_html(services, "", fill_form(requests=135_000), [0, *own[1:]])
+    assert "no effort is stated." in cost_tab.comparison_updates(services, "", [*fill_form(requests=135_000), 0, *own[1:]])["answer"]
     assert "<strong>$2,880</strong><small>5 replicas" in shown
     assert "<strong>$1,152</strong><small>2 replicas" in shown
     assert "2.78 GPU-hours" in shown
@@ -224,7 +228,7 @@ def test_measured_numbers_need_no_model(services: Services) -> None:
 )
 def test_every_other_verdict(services: Services, requests: int, after: int, effort: int, verdict: str) -> None:
     """The verdict of `lib.cost.compare` in words."""
-    shown = cost_tab.comparison_html(services, "", fill_form(requests=requests), [effort, *side(rate=100), *side(rate=after)])
+    shown = cost_tab.comparison_updates(services, "", [*fill_form(requests=requests), effort, *side(rate=100), *side(rate=after)])["answer"]
     assert f'<span class="figure">{verdict}</span>' in shown
     assert "not measured" in shown
 
@@ -241,7 +245,7 @@ def test_an_estimated_side_is_the_speed_estimate(services: Services) -> None:
     assert after["gpu_hours_per_million_tokens"] == pytest.approx(1e6 / 3600 / after["tokens_per_s"])
     assert found["before"]["usd_per_month"] == found["after"]["usd_per_month"] == pytest.approx(576)
     assert found["verdict"] == "fill_first"
-    shown = cost_tab.comparison_html(services, LLAMA, COST, [0, *side(engine="transformers", concurrency=1), *L4])
+    shown = cost_tab.comparison_updates(services, LLAMA, [*COST, 0, *side(engine="transformers", concurrency=1), *L4])["answer"]
     assert "estimated, with the wait" in shown
     assert "no effort stated" in shown
 
@@ -276,7 +280,7 @@ def test_the_wait_counts_the_slots_of_all_replicas(services: Services) -> None:
 )
 def test_a_refusal_is_a_sentence(services: Services, model: str, named: dict[str, Any], own: list[Any], sentence: str) -> None:
     """Whatever is wrong says so where the answer would stand, and as text."""
-    shown = cost_tab.comparison_html(services, model, fill_form(**named), own)
+    shown = cost_tab.comparison_updates(services, model, [*fill_form(**named), *own])["answer"]
     assert 'role="alert"' in shown
     assert sentence in shown
     assert "<img" not in shown
@@ -284,12 +288,14 @@ def test_a_refusal_is_a_sentence(services: Services, model: str, named: dict[str
 
 def test_without_a_model_nothing_is_estimated(services: Services) -> None:
     """One side measured is not enough."""
-    assert NOTES["name_model:compare"] in cost_tab.comparison_html(services, "", COST, [*UNTYPED, *side(rate=5), *side(rate=None)])
+    assert NOTES["name_model:compare"] in _compare(services, "", *UNTYPED, *side(rate=5), *side(rate=None))
 
 
 def test_an_encoder_asks_for_a_measurement(services: Services) -> None:
     """A model that writes no tokens has no rate of answer tokens."""
-    shown = cost_tab.comparison_html(services, "sentence-transformers/all-MiniLM-L6-v2", COST, [0, *side(engine="transformers"), *L4])
+    shown = cost_tab.comparison_updates(services, "sentence-transformers/all-MiniLM-L6-v2", [*COST, 0, *side(engine="transformers"), *L4])[
+        "answer"
+    ]
     assert "Type the measured tokens per second" in shown
 
 
@@ -302,7 +308,7 @@ def test_its_events_are_private_and_named(services: Services) -> None:
 def test_two_models_stand_side_by_side(services: Services) -> None:
     """Each side names its model, and the smaller one answers faster on the same card."""
     small = "Qwen/Qwen2.5-0.5B-Instruct"
-    shown = cost_tab.comparison_html(services, LLAMA, COST, [0, *side(), *side(model=small)])
+    shown = cost_tab.comparison_updates(services, LLAMA, [*COST, 0, *side(), *side(model=small)])["answer"]
     assert small in shown
     assert LLAMA in shown
     both = services.compare(LLAMA, {"hardware": "l4x1"}, {"hardware": "l4x1", "model": small})
@@ -314,10 +320,10 @@ def test_two_models_stand_side_by_side(services: Services) -> None:
 def test_the_bills_mark_the_stated_use_and_stand_in_a_table(services: Services, along: str) -> None:
     """A ring at the bill of the chosen hardware, and the curve's numbers with the stated use among them."""
     values = fill_form(hardware="spaces:l4x1", along=along, requests=250, beside=["spaces", "zerogpu"])
-    shown = cost_tab.cost_markup(services, LLAMA, values)
-    assert shown.chart is not None
-    rings = [trace for trace in shown.chart.data if trace.marker.size == RING["size"]]
+    shown = cost_tab.cost_updates(services, LLAMA, values)
+    assert shown["chart"] is not None
+    rings = [trace for trace in shown["chart"].data if trace.marker.size == RING["size"]]
     (ring,) = rings
-    assert f"${ring.y[0]:,.0f}" in shown.bill
-    assert "The curve as a table" in shown.foot
-    assert f'<th scope="row">{ring.x[0]:,.0f}</th>' in shown.foot
+    assert f"${ring.y[0]:,.0f}" in shown["bill"]
+    assert "The curve as a table" in shown["foot"]
+    assert f'<th scope="row">{ring.x[0]:,.0f}</th>' in shown["foot"]

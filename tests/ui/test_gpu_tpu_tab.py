@@ -12,7 +12,7 @@ import pytest
 from lib.service.app import Services
 from lib.ui import fields as ask
 from lib.ui import page, workload
-from lib.ui.gpu_tpu_tab import asked_arguments, gpu_tpu_markup
+from lib.ui.gpu_tpu_tab import asked_arguments, gpu_tpu_updates
 from lib.ui.space_actions import tpu_link
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -23,7 +23,7 @@ DEFAULTS = fill_form()
 @pytest.mark.parametrize("model", [LLAMA, "", "7B", "openai/whisper-large-v3", "{not a config"])
 def test_every_output_has_a_value(real_app: Services, model: str) -> None:
     """With a model, without one, with one that no slice runs, and with nonsense."""
-    assert len(gpu_tpu_markup(real_app, model, DEFAULTS).updates()) == 5
+    assert gpu_tpu_updates(real_app, model, DEFAULTS)["verdict"]
 
 
 def test_the_form_becomes_the_flags_of_the_api() -> None:
@@ -55,25 +55,25 @@ def test_every_choice_is_one_that_the_api_takes(real_app: Services, field: ask.F
 
 def test_a_constraint_is_told_apart(real_app: Services) -> None:
     """In one's own data centre: a GPU, by a constraint, whatever else speaks for a TPU."""
-    shown = gpu_tpu_markup(real_app, LLAMA, fill_form(places=["on_prem"], framework="jax", chips=512))
-    assert "Choose a GPU" in shown.verdict
-    assert "1 constraint that no TPU meets" in shown.verdict
-    assert "<strong>constraint</strong>" in shown.verdict
+    shown = gpu_tpu_updates(real_app, LLAMA, fill_form(places=["on_prem"], framework="jax", chips=512))
+    assert "Choose a GPU" in shown["verdict"]
+    assert "1 constraint that no TPU meets" in shown["verdict"]
+    assert "<strong>constraint</strong>" in shown["verdict"]
 
 
 def test_options_regions_and_retired_tiers_are_there(real_app: Services) -> None:
     """Slices beside GPU offers, prices by region, and the tiers that are gone with their last price and successor."""
-    shown = gpu_tpu_markup(real_app, LLAMA, fill_form(commitment="spot", claim="yes"))
+    shown = gpu_tpu_updates(real_app, LLAMA, fill_form(commitment="spot", claim="yes"))
     for text in ("v6e-1", "TPU prices: us-central1, spot", "$0.54", "europe-west4", "what if:", "int8-channel with vllm-tpu"):
-        assert text in shown.options
+        assert text in shown["options"]
     for text in ("Chips needed", "v5e-2x2", "$1.375", "$5.50", "2025-04-02", "v5litepod-4", "gcp-tpu-2x4", "$9.50"):
-        assert text in shown.table
-    assert "vllm serve" in shown.recipes
+        assert text in shown["table"]
+    assert "vllm serve" in shown["recipes"]
 
 
 def test_what_comes_from_outside_is_escaped(real_app: Services) -> None:
     """A model that is markup stays text."""
-    assert "<script>" not in "".join(gpu_tpu_markup(real_app, "<script>alert(1)</script>/x", DEFAULTS).updates())
+    assert "<script>" not in "".join(gpu_tpu_updates(real_app, "<script>alert(1)</script>/x", DEFAULTS).values())
 
 
 def test_a_link_repeats_the_question(real_app: Services) -> None:
@@ -83,9 +83,9 @@ def test_a_link_repeats_the_question(real_app: Services) -> None:
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1:]).items()}
     opened = page.answer_link(real_app, params)
-    every = dict(zip([field.name for field in ask.ALL_FIELDS], opened[2 : 2 + len(ask.ALL_FIELDS)], strict=True))
+    every = opened
     assert [every[field.name] for field in page_values.fields_of("tpu")][1:] == values[1:]
-    assert opened[0]["selected"] == "tpu"
+    assert opened["tabs"]["selected"] == "tpu"
 
 
 def test_my_space_links_to_its_model() -> None:

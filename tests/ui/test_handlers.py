@@ -14,6 +14,7 @@ from lib.present.markup import NOTES
 from lib.service.app import Services
 from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
 from lib.ui import fields as ask
+from lib.ui.events import fill_outputs
 from lib.ui.theme import BOX_FIELDS
 
 RECOMMEND = page_values.fill_form("recommend")
@@ -22,8 +23,7 @@ MEMORY = page_values.fill_form("memory")
 
 def _open_link(services: Any, **params: str) -> dict[str, Any]:
     """What opening a link fills in: the fields by their names in a link."""
-    values = page.answer_link(services, params)
-    return dict(zip([field.name for field in ask.ALL_FIELDS], values[2 : 2 + len(ask.ALL_FIELDS)], strict=True))
+    return page.answer_link(services, params)
 
 
 @pytest.fixture
@@ -34,16 +34,16 @@ def services() -> Any:
 
 def test_the_page_opens_with_an_example_answered(services: Any) -> None:
     """Without a link, the example model is answered and no tab is forced."""
-    tab, model, *values = page.answer_link(services, {})
-    assert tab == {"__type__": "update"}
-    assert model == LLAMA
-    assert "1x Nvidia L4" in " ".join(value for value in values if isinstance(value, str))
+    opened = page.answer_link(services, {})
+    assert "tabs" not in opened
+    assert opened["model"] == LLAMA
+    assert "1x Nvidia L4" in opened["ranked"]
 
 
 def test_a_link_sets_the_tab_and_every_field(services: Any) -> None:
     """A link carries the workload and the fields of the tab; another tab than the first asks when it is shown."""
-    tab, model, *_ = page.answer_link(services, {"tab": "memory", "model": "openai-community/gpt2", "context": "8192"})
-    assert (tab["selected"], model) == ("memory", "openai-community/gpt2")
+    opened = page.answer_link(services, {"tab": "memory", "model": "openai-community/gpt2", "context": "8192"})
+    assert (opened["tabs"]["selected"], opened["model"]) == ("memory", "openai-community/gpt2")
     opened = _open_link(services, tab="memory", context="8192", concurrency="2", kv="fp8", hardware="spaces:l4x1")
     assert opened["context"]["value"] == 8192
     assert (opened["concurrency"], opened["kv"], opened["hardware"]) == (2, "fp8", "spaces:l4x1")
@@ -52,15 +52,15 @@ def test_a_link_sets_the_tab_and_every_field(services: Any) -> None:
 
 def test_a_link_of_a_pasted_config_says_so(services: Any) -> None:
     """It opens without a model, not with another one."""
-    _, model, *values = page.answer_link(services, {"config": "pasted", "context": "8192"})
-    assert model == ""
-    assert any("no link carries" in value for value in values if isinstance(value, str))
+    opened = page.answer_link(services, {"config": "pasted", "context": "8192"})
+    assert opened["model"] == ""
+    assert "no link carries" in opened["facts"]
 
 
 def test_a_broken_link_says_what_was_not_used(services: Any) -> None:
     """A value that reads as nothing leaves the default and is named."""
-    values = page.answer_link(services, {"tab": "memory", "context": "<b>", "concurrency": "-3"})
-    assert any("context, concurrency" in value for value in values if isinstance(value, str))
+    opened = page.answer_link(services, {"tab": "memory", "context": "<b>", "concurrency": "-3"})
+    assert "context, concurrency" in opened["facts"]
 
 
 def test_pictures_are_asked_for_sizes_and_text_for_a_context(real_app: Services) -> None:
@@ -68,19 +68,14 @@ def test_pictures_are_asked_for_sizes_and_text_for_a_context(real_app: Services)
     sdxl, wan, text = "stabilityai/stable-diffusion-xl-base-1.0", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "Qwen/Qwen3-0.6B"
     for model, shown in ((sdxl, [True, True, False]), (wan, [True, True, True]), (text, [False, False, False])):
         changed = page.model_changed(real_app, model, "", 4096)
-        boxes = dict(
-            zip(("offload", "kv", "ngl", "solve", *ask.FIELDS_BY_MEDIUM), (row["visible"] for row in changed[3 : -page.SET]), strict=True)
-        )
+        boxes = {name.removeprefix("shown:"): row["visible"] for name, row in changed.items() if name.startswith("shown:")}
         assert [boxes[name] for name in ("offload", "pictures", "clips")] == shown
         assert {boxes[name] for name in ("kv", "ngl", "solve", "context", "prompt", "answer")} == {not shown[0]}
-        of_media = dict(zip(page.OF_MEDIA, changed[-page.SET :], strict=False))
-        assert (of_media["width"] == 0, of_media["guidance"] == "auto", of_media["frames"] == 0) == tuple(not one for one in shown)
+        assert [changed.get("width") == 0, changed.get("guidance") == "auto", changed.get("frames") == 0] == [not one for one in shown]
     sizes = {"width": "512", "height": "512", "denoising": "20"}
     assert [_open_link(real_app, model=sdxl, **sizes)[name] for name in sizes] == [512, 512, 20]
     assert [_open_link(real_app, model=text, **sizes)[name] for name in sizes] == [0, 0, 0]
-    assert any(
-        "width, height, denoising" in value for value in page.answer_link(real_app, {"model": text, **sizes}) if isinstance(value, str)
-    )
+    assert "width, height, denoising" in page.answer_link(real_app, {"model": text, **sizes})["facts"]
 
 
 def test_sizes_of_pictures_count_in_memory_cost_and_recommendation(real_app: Services) -> None:
@@ -89,14 +84,14 @@ def test_sizes_of_pictures_count_in_memory_cost_and_recommendation(real_app: Ser
     small = {"width": 512, "height": 512, "denoising": 20}
     here = {"hardware": "spaces:l4x1", "beside": ["spaces"]}
     for answer in (
-        lambda **asked: memory_tab.memory_markup(real_app, model, page_values.fill_form("memory", **asked)).need,
-        lambda **asked: cost_tab.cost_markup(real_app, model, page_values.fill_form("cost", **here, **asked)).bill,
-        lambda **asked: recommend_tab.recommend_markup(real_app, model, page_values.fill_form("recommend", **asked)).pick,
+        lambda **asked: memory_tab.memory_updates(real_app, model, page_values.fill_form("memory", **asked))["need"],
+        lambda **asked: cost_tab.cost_updates(real_app, model, page_values.fill_form("cost", **here, **asked))["bill"],
+        lambda **asked: recommend_tab.recommend_updates(real_app, model, page_values.fill_form("recommend", **asked))["pick"],
     ):
         usual, less = answer(), answer(**small)
         assert 'role="alert"' not in usual + less
         assert usual != less
-    assert "Per picture or clip" in cost_tab.cost_markup(real_app, model, page_values.fill_form("cost", **here, **small)).bill
+    assert "Per picture or clip" in cost_tab.cost_updates(real_app, model, page_values.fill_form("cost", **here, **small))["bill"]
 
 
 def test_images_and_sound_are_asked_of_models_that_take_them(real_app: Services) -> None:
@@ -104,23 +99,24 @@ def test_images_and_sound_are_asked_of_models_that_take_them(real_app: Services)
     cases = (("Qwen/Qwen2.5-VL-7B-Instruct", [True, False]), ("openai/whisper-tiny", [False, True]), ("Qwen/Qwen3-0.6B", [False, False]))
     for model, taken in cases:
         changed = page.model_changed(real_app, model, "", 4096)
-        boxes = dict(zip(ask.FIELDS_BY_MEDIUM, (row["visible"] for row in changed[7 : -page.SET]), strict=True))
-        images, sound = (dict(zip(page.OF_MEDIA, changed[-page.SET :], strict=False))[name] for name in ("images", "sound"))
-        assert [boxes["images"], boxes["sound"]] == taken
-        assert [value != 0 for value in (images, sound)] == taken
-    answers = [memory_tab.memory_markup(real_app, "Qwen/Qwen2.5-VL-7B-Instruct", page_values.fill_form("memory", images=n)) for n in (0, 2)]
-    assert "2, of 1,369 tokens each" in answers[1].explain
-    assert "of 1,369 tokens" not in answers[0].explain
+        assert [changed["shown:images"]["visible"], changed["shown:sound"]["visible"]] == taken
+        assert ["images" not in changed, "sound" not in changed] == taken
+    answers = [
+        memory_tab.memory_updates(real_app, "Qwen/Qwen2.5-VL-7B-Instruct", page_values.fill_form("memory", images=n)) for n in (0, 2)
+    ]
+    assert "2, of 1,369 tokens each" in answers[1]["explain"]
+    assert "of 1,369 tokens" not in answers[0]["explain"]
 
 
 def test_a_refused_model_is_said_once_and_nothing_is_guessed(services: Any) -> None:
     """An unknown model gives one sentence; answers are cleared, and no question is asked about it."""
-    facts, ref, *_ = page.model_changed(services, "no/such", "", 4096)
+    changed = page.model_changed(services, "no/such", "", 4096)
+    facts, ref = changed["facts"], changed["reference"]
     assert 'role="alert"' in facts
     assert "&#x27;no/such&#x27; is not a model." in facts
     assert ref == ""
-    assert NOTES["name_model:recommend"] in recommend_tab.recommend_markup(services, ref, RECOMMEND).pick
-    assert NOTES["name_model:memory"] in memory_tab.memory_markup(services, ref, MEMORY).need
+    assert NOTES["name_model:recommend"] in recommend_tab.recommend_updates(services, ref, RECOMMEND)["pick"]
+    assert NOTES["name_model:memory"] in memory_tab.memory_updates(services, ref, MEMORY)["need"]
     assert services.questions == []
 
 
@@ -132,16 +128,17 @@ def test_a_pasted_config_goes_before_the_name(services: Any) -> None:
 
 def test_a_context_beyond_the_model_is_cut_and_said(services: Any) -> None:
     """The slider ends where the model does, and the page says that it moved it."""
-    facts, _, limit, *_, slider = page.model_changed(services, LLAMA, "", 1_000_000)
-    assert (limit, slider["maximum"], slider["value"]) == (131_072, 131_072, 131_072)
-    assert "longer than this model takes; it was set to 131,072 tokens" in facts
+    changed = page.model_changed(services, LLAMA, "", 1_000_000)
+    slider = changed["context"]
+    assert (changed["context_limit"], slider["maximum"], slider["value"]) == (131_072, 131_072, 131_072)
+    assert "longer than this model takes; it was set to 131,072 tokens" in changed["facts"]
 
 
 def test_a_context_that_the_last_model_cut_goes_back(services: Any) -> None:
     """Whisper takes 448 tokens; Llama after it is asked about the usual 4,096. A context that was chosen stays."""
-    assert page.model_changed(services, LLAMA, "", 448, 448)[-1]["value"] == 4096
-    assert page.model_changed(services, LLAMA, "", 1000, 448)[-1]["value"] == 1000
-    assert page.model_changed(services, LLAMA, "", 32_768, 32_768)[-1]["value"] == 32_768
+    assert page.model_changed(services, LLAMA, "", 448, 448)["context"]["value"] == 4096
+    assert page.model_changed(services, LLAMA, "", 1000, 448)["context"]["value"] == 1000
+    assert page.model_changed(services, LLAMA, "", 32_768, 32_768)["context"]["value"] == 32_768
 
 
 @pytest.mark.parametrize("limit", [1, 77, 448, 8_192, 40_960, ask.LONGEST_CONTEXT])
@@ -186,7 +183,7 @@ def test_each_number_is_checked_beside_its_field(services: Any) -> None:
 def test_every_question_reaches_the_service_by_name(services: Any) -> None:
     """The values arrive as the arguments of the public contract: platforms as a comma list, an emptied number as its default."""
     values = page_values.fill_form("recommend", context=8192, requests=None, priority="cheapest", platforms=["spaces", "jobs"], ttft=2.5)
-    recommend_tab.recommend_markup(services, LLAMA, values)
+    recommend_tab.recommend_updates(services, LLAMA, values)
     name, sent = services.questions[0]
     assert name == "recommend"
     assert {field.argument for field in ask.QUESTION} - {"hardware", "cards"} | {"own_hardware"} == set(sent)
@@ -196,8 +193,8 @@ def test_every_question_reaches_the_service_by_name(services: Any) -> None:
 
 def test_no_platform_is_an_error_in_words(services: Any) -> None:
     """Unticking everything asks for a tick and asks the services nothing."""
-    shown = recommend_tab.recommend_markup(services, LLAMA, page_values.fill_form("recommend", platforms=[]))
-    assert "Tick at least one" in shown.pick
+    shown = recommend_tab.recommend_updates(services, LLAMA, page_values.fill_form("recommend", platforms=[]))
+    assert "Tick at least one" in shown["pick"]
     assert services.questions == []
 
 
@@ -205,9 +202,9 @@ def test_nothing_qualifying_is_said(services: Any, monkeypatch: pytest.MonkeyPat
     """Without a pick there is a sentence with ways out, and the rejected stand below."""
     answer = services.recommend(LLAMA, context_tokens=4096) | {"pick": None, "ranked": []}
     monkeypatch.setattr(services, "recommend", lambda *_, **__: answer)
-    shown = recommend_tab.recommend_markup(services, LLAMA, RECOMMEND)
-    assert "Nothing listed qualifies" in shown.pick
-    assert (shown.ranked.count("<table"), shown.rejected_count) == (0, 1)
+    shown = recommend_tab.recommend_updates(services, LLAMA, RECOMMEND)
+    assert "Nothing listed qualifies" in shown["pick"]
+    assert (shown["ranked"].count("<table"), "(1)" in shown["rejected_box"]["label"]) == (0, True)
 
 
 def test_the_curve_spans_what_matters() -> None:
@@ -227,20 +224,34 @@ def test_suggestions_do_without_the_hub() -> None:
     assert model_field.suggestions(FakeServices(), '{"model_type"') == []
 
 
-def test_every_output_has_a_value(services: Any, real_app: Services) -> None:
-    """Each event returns exactly one value for each component it fills."""
-    filled = {fn.api_name: len(fn.outputs) for fn in page.build_page(real_app).fns.values()}
-    assert len(page.answer_link(services, {})) == len(page.answer_link(services, {"tab": "cost"})) == filled["page_opened"]
+def test_every_answer_has_its_place_on_the_page(services: Any, real_app: Services) -> None:
+    """An answer names outputs that the page has; an output without one is emptied, a box without one hidden."""
+    with gr.Blocks():
+        view = page.build_view(real_app)
+    for link in ({}, {"tab": "cost"}, {"model": "no/such"}):
+        assert page.by_component(view.outputs(), page.answer_link(services, link))[view.model.model] == link.get("model", LLAMA)
     for model in (LLAMA, "no/such", ""):
-        assert len(page.model_changed(services, model, "", 4096)) == filled["model_changed"] == filled["model_named"]
-    assert len(recommend_tab.recommend_markup(services, LLAMA, RECOMMEND).updates()) == filled["recommend_changed"]
-    assert len(recommend_tab.front_updates(real_app, LLAMA, RECOMMEND)) == filled["front_drawn"]
-    assert len(memory_tab.memory_markup(real_app, LLAMA, MEMORY).updates()) == filled["memory_changed"]
-    head, figure, table = memory_tab.curve_updates(real_app, LLAMA, 131_072, MEMORY)
-    assert figure is not None
-    assert "4,096" in table
-    assert "Cache" in head
-    assert filled["curve_changed"] == 3
+        changed = page.by_component(view.model_outputs(), page.model_changed(services, model, "", 4096))
+        assert changed[view.model.reference.text] == (model if model == LLAMA else "")
+    recommended = fill_outputs(view.recommend.outputs, recommend_tab.recommend_updates(services, "", RECOMMEND))
+    assert recommended[view.recommend.outputs["front_box"]] == gr.update(visible=False)
+    assert recommended[view.recommend.outputs["ranked"]] == ""
+    assert fill_outputs(view.recommend.front, recommend_tab.front_updates(real_app, LLAMA, RECOMMEND))
+    assert fill_outputs(view.memory.outputs, memory_tab.memory_updates(real_app, LLAMA, MEMORY))
+    curve = memory_tab.curve_updates(real_app, LLAMA, [131_072, *MEMORY])
+    assert fill_outputs(view.memory.curve, curve)[view.memory.curve["chart"]] is not None
+    assert "4,096" in curve["table"]
+    assert "Cache" in curve["head"]
+    with pytest.raises(KeyError, match="nowhere"):
+        fill_outputs(view.recommend.outputs, {"nowhere": ""})
+
+
+def test_a_field_gets_its_value_and_is_hidden_at_once(services: Any) -> None:
+    """A link names the offload of a pipeline; the field is one component, and Gradio takes one update of it."""
+    with gr.Blocks():
+        view = page.build_view(services)
+    opened = page.by_component(view.outputs(), page.answer_link(services, {"kv": "fp8"}))
+    assert opened[view.memory.inputs["kv"]] == gr.update(value="fp8", visible=True)
 
 
 def test_a_pasted_config_is_kept_by_no_state(services: Any) -> None:
@@ -248,6 +259,6 @@ def test_a_pasted_config_is_kept_by_no_state(services: Any) -> None:
     config = '{"model_type": "llama", "hidden_size": 4096}'
     with gr.Blocks():
         view = page.build_view(services)
-    filled = list(zip(view.model_outputs(), page.model_changed(services, "", config, 4096), strict=True))
-    assert [component for component, value in filled if value == config] == [view.model.reference.text]
-    assert not [value for component, value in filled if isinstance(component, gr.State) and "llama" in str(value)]
+    filled = page.by_component(view.model_outputs(), page.model_changed(services, "", config, 4096))
+    assert [component for component, value in filled.items() if value == config] == [view.model.reference.text]
+    assert not [value for component, value in filled.items() if isinstance(component, gr.State) and "llama" in str(value)]

@@ -11,16 +11,20 @@ from lib.precision import list_formats, loads
 from lib.present.markup import NOTES
 from lib.present.numbers import seconds
 from lib.service.app import Services
-from lib.ui.memory_boxes import precision_html, solve_html
+from lib.ui.memory_boxes import precision_updates, solve_updates
 from lib.ui.memory_tab import memory_question
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 
 def _box(services: Services, model: str, **asked: object) -> str:
-    return precision_html(
-        services, model, page_values.fill_form("memory", **asked), lambda ref, values: memory_question(services, ref, values).arguments
-    )
+    return precision_updates(
+        services, lambda ref, values: memory_question(services, ref, values).arguments, model, page_values.fill_form("memory", **asked)
+    )["table"]
+
+
+def _limits(services: Services, hardware: str, max_ttft_s: float | None, *, model: str = LLAMA, **asked: object) -> str:
+    return solve_updates(services, model, [hardware, max_ttft_s, 0, *page_values.fill_form("memory", **asked)])["answer"]
 
 
 def test_each_row_is_an_answer_about_memory(real_app: Services) -> None:
@@ -57,14 +61,12 @@ def test_the_box_answers_for_the_questions_of_the_tab(real_app: Services) -> Non
     ranked = real_app.recommend(LLAMA)["ranked"]
     runs = next({"engine": one["engine"], "precision": one["precision"]} for one in ranked if one["hardware"] == "l4x1")
     answer = real_app.solve(LLAMA, "l4x1", context_tokens=4096, max_ttft_s=2, **runs)
-    shown = solve_html(real_app, LLAMA, ["spaces:l4x1", 2, 0], MEMORY)
+    shown = _limits(real_app, "spaces:l4x1", 2)
     assert f"{answer['longest_context']['value']:,} tokens" in shown
     assert all(way["effect"] in shown for way in answer["memory_savings"])
     long = real_app.solve(LLAMA, "l4x1", context_tokens=4096, output_tokens=1000, **runs)
-    assert f"at full length · {seconds(long['ttft_s'])} to the first token" in solve_html(
-        real_app, LLAMA, ["spaces:l4x1", 0, 0], page_values.fill_form("memory", answer=1000)
-    )
-    assert NOTES["name_model:solve"] in solve_html(real_app, "", ["spaces:l4x1", 0, 0], MEMORY)
-    assert "There is no hardware called" in solve_html(real_app, LLAMA, ["nowhere", 0, 0], MEMORY)
-    assert "RTX 4090" in solve_html(real_app, LLAMA, ["RTX-4090", None, None], MEMORY)
-    assert NOTES["only_inference:solve"] in solve_html(real_app, LLAMA, ["spaces:l4x1", 0, 0], page_values.fill_form("memory", mode="lora"))
+    assert f"at full length · {seconds(long['ttft_s'])} to the first token" in _limits(real_app, "spaces:l4x1", 0, answer=1000)
+    assert NOTES["name_model:solve"] in _limits(real_app, "spaces:l4x1", 0, model="")
+    assert "There is no hardware called" in _limits(real_app, "nowhere", 0)
+    assert "RTX 4090" in _limits(real_app, "RTX-4090", None)
+    assert NOTES["only_inference:solve"] in _limits(real_app, "spaces:l4x1", 0, mode="lora")

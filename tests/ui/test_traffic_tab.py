@@ -19,7 +19,7 @@ from lib.traffic.arrivals import ARRIVALS, LENGTHS
 from lib.traffic.replica import POLICIES
 from lib.ui import fields as ask
 from lib.ui import page
-from lib.ui.traffic_tab import TrafficScene, latency_html, traffic_arguments, traffic_scenes
+from lib.ui.traffic_tab import TrafficScene, latency_updates, traffic_arguments, traffic_scenes
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 NOTHING: list[Any] = [0, 0, 0, 0, 0, 0, 1, ""]
@@ -112,13 +112,13 @@ def test_the_form_begins_with_the_defaults_of_the_api(real_app: Services) -> Non
 
 def test_where_the_latency_goes_follows_times_and_texts(real_app: Services) -> None:
     """The dominant part as a headline, the parts as a table; a pasted text that cannot be read is refused in a sentence."""
-    shown = latency_html(real_app, LLAMA, fill_form(hardware="spaces:l4x1"), [0, 0, 0, 400, 60, 0, 1, ""])
+    shown = latency_updates(real_app, LLAMA, [*fill_form(hardware="spaces:l4x1"), 0, 0, 0, 400, 60, 0, 1, ""])["answer"]
     assert "Decode, the other tokens takes the most" in shown
     assert "Smaller formats" in shown
-    assert "Nothing measured yet" in latency_html(real_app, LLAMA, fill_form(hardware="spaces:l4x1"), NOTHING)
-    assert 'role="alert"' in latency_html(real_app, LLAMA, DEFAULTS, [*NOTHING[:-1], "<script>alert(1)</script>"])
-    assert "<script>" not in latency_html(real_app, LLAMA, DEFAULTS, [*NOTHING[:-1], "<script>alert(1)</script>"])
-    assert "Name a model" in latency_html(real_app, "", DEFAULTS, NOTHING)
+    assert "Nothing measured yet" in latency_updates(real_app, LLAMA, [*fill_form(hardware="spaces:l4x1"), *NOTHING])["answer"]
+    assert 'role="alert"' in latency_updates(real_app, LLAMA, [*DEFAULTS, *NOTHING[:-1], "<script>alert(1)</script>"])["answer"]
+    assert "<script>" not in latency_updates(real_app, LLAMA, [*DEFAULTS, *NOTHING[:-1], "<script>alert(1)</script>"])["answer"]
+    assert "Name a model" in latency_updates(real_app, "", [*DEFAULTS, *NOTHING])["answer"]
 
 
 def test_a_link_repeats_the_question(real_app: Services) -> None:
@@ -130,5 +130,5 @@ def test_a_link_repeats_the_question(real_app: Services) -> None:
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1].replace("&amp;", "&")).items()}
     opened = page.answer_link(real_app, params)
-    every = dict(zip([field.name for field in ask.ALL_FIELDS], opened[2 : 2 + len(ask.ALL_FIELDS)], strict=True))
+    every = opened
     assert [every[field.name] for field in page_values.fields_of("traffic")][1:] == values[1:]

@@ -50,11 +50,11 @@ def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(real_app: S
     answer = real_app.recommend(model, **question)
     for entry in [answer["pick"], *answer["ranked"][::8]]:
         hardware = workload.entry_name(entry)
-        bill = cost_tab.cost_markup(real_app, model, _values("cost", named, hardware)).bill
+        bill = cost_tab.cost_updates(real_app, model, _values("cost", named, hardware))["bill"]
         assert f'<span class="figure">{usd_per_month(entry["cost"]["total_usd_per_month"])}</span>' in bill
         assert f"{entry['precision']} with {entry['engine']}" in bill
         assert f"<dt>Per hour while it runs</dt><dd>{usd_per_hour(entry['cost']['usd_per_hour'])}</dd>" in bill
-        need = memory_tab.memory_markup(real_app, model, _values("memory", named, hardware)).need
+        need = memory_tab.memory_updates(real_app, model, _values("memory", named, hardware))["need"]
         assert f'<span class="figure">{gib(entry["memory"]["per_device_bytes"])}</span>' in need
         asked = memory_tab.memory_question(real_app, model, _values("memory", named, hardware)).arguments
         assert real_app.estimate_memory(model, **asked)["per_device_bytes"] == entry["memory"]["per_device_bytes"]
@@ -102,14 +102,14 @@ def test_boxes_and_gpu_or_tpu_show_an_offer_as_it_is_recommended(real_app: Servi
         hardware, speed = workload.entry_name(entry), entry["speed"]
         if model == PICTURES:
             continue
-        limits = memory_boxes.solve_html(real_app, model, [hardware, 0, 0], _values("memory", named, "auto"))
+        limits = memory_boxes.solve_updates(real_app, model, [hardware, 0, 0, *_values("memory", named, "auto")])["answer"]
         assert f"{entry['engine']}, {entry['precision']}" in limits
         asked = traffic_tab.traffic_arguments(real_app, model, _values("traffic", named, hardware))
         assert asked["precision"] == entry["precision"] or entry["engine"] not in {asked["engine"], "vllm-tpu"}
-        roof, _ = recommend_tab.roofline_updates(real_app, model, _values("recommend", named, hardware))
+        roof = recommend_tab.roofline_updates(real_app, model, _values("recommend", named, hardware))["words"]
         if speed["concurrency"] == 1:  # among others a token also waits for their prompts to be read
             assert f"({1000 * speed['inter_token_s']:,.1f} ms)" in roof
-    tab = gpu_tpu_tab.gpu_tpu_markup(real_app, model, _values("tpu", named, "auto")).options
+    tab = gpu_tpu_tab.gpu_tpu_updates(real_app, model, _values("tpu", named, "auto"))["options"]
     rows = {row["hardware"] + row["platform"]: row for row in ranked}
     options = real_app.compare_gpu_tpu(model, **gpu_tpu_tab.asked_arguments(_values("tpu", named, "auto")))["options"]
     same = [(one, rows[one["hardware"] + one["platform"]]) for one in options if one["hardware"] + one["platform"] in rows]
@@ -135,10 +135,10 @@ def test_cost_carries_on_zerogpu_what_recommend_does(real_app: Services, account
     by_runs = account == "pro" or not visitors or requests <= 8 * visitors  # users report 8 runs a day of free visitors
     assert qualifies == (by_runs and requests < 20_000)  # which take more than six hours of GPU time
     for hardware in ("spaces:l4x1", "zerogpu:zero-a10g"):
-        shown = cost_tab.cost_markup(real_app, LLAMA, _values("cost", named, hardware))
-        assert ("not at this traffic" in shown.ways) == (not qualifies and hardware.startswith("zerogpu"))
+        shown = cost_tab.cost_updates(real_app, LLAMA, _values("cost", named, hardware))
+        assert ("not at this traffic" in shown["ways"]) == (not qualifies and hardware.startswith("zerogpu"))
         if hardware.startswith("zerogpu"):
-            assert ("Does not qualify" in shown.bill) == (not qualifies)
+            assert ("Does not qualify" in shown["bill"]) == (not qualifies)
 
 
 @pytest.mark.parametrize("named", [WORKLOADS[0][1], WORKLOADS[2][1], {"context": 8192}], ids=str)
@@ -159,10 +159,10 @@ def test_without_named_hardware_every_tab_looks_at_the_pick(real_app: Services, 
     """Cost bills it, Memory measures it."""
     model, named = case
     pick = real_app.recommend(model, **workload.recommend_arguments(_values("recommend", named, "auto")))["pick"]
-    assert f"<code>{pick['hardware']}</code>" in cost_tab.cost_markup(real_app, model, _values("cost", named, "auto")).bill
+    assert f"<code>{pick['hardware']}</code>" in cost_tab.cost_updates(real_app, model, _values("cost", named, "auto"))["bill"]
     assert (
         f"as recommended for {escape(pick['name'])} ({pick['hardware']})"
-        in memory_tab.memory_markup(real_app, model, _values("memory", named, "auto")).need
+        in memory_tab.memory_updates(real_app, model, _values("memory", named, "auto"))["need"]
     )
 
 
@@ -174,35 +174,36 @@ def test_own_hardware_is_the_same_on_every_tab(real_app: Services, card: str, ca
     runs = real_app.recommend(LLAMA, **question, own_hardware=name)["own"]["runs_as"]
     assert (runs["platform"], runs["hardware"]) == ("own", name)
     speed, need = tokens_per_s(runs["speed"]["decode_tokens_per_s"]), gib(runs["memory"]["per_device_bytes"])
-    shown = recommend_tab.recommend_markup(real_app, LLAMA, page_values.fill_form("recommend", **named)).pick
+    shown = recommend_tab.recommend_updates(real_app, LLAMA, page_values.fill_form("recommend", **named))["pick"]
     line = shown[: shown.index('class="card pick"')]
     assert f"On your {runs['name']}: fits, {speed}" in line
     assert "$" not in line
     assert f"tab=memory&amp;model=meta-llama%2FLlama-3.1-8B-Instruct&amp;hardware={card}" in line
-    memory = memory_tab.memory_markup(real_app, LLAMA, page_values.fill_form("memory", **named))
-    assert f'<span class="figure">{need}</span>' in memory.need
+    memory = memory_tab.memory_updates(real_app, LLAMA, page_values.fill_form("memory", **named))
+    assert f'<span class="figure">{need}</span>' in memory["need"]
     assert memory.tiers.index(f"<code>{name}</code>") < memory.tiers.index("cpu-basic")
-    bill = cost_tab.cost_markup(real_app, LLAMA, page_values.fill_form("cost", **named, beside=["spaces"])).bill
+    bill = cost_tab.cost_updates(real_app, LLAMA, page_values.fill_form("cost", **named, beside=["spaces"]))["bill"]
     assert f"Your {runs['name']}: nothing to rent." in bill
     assert speed in bill[: bill.index("What renting would cost instead")]
-    assert runs["name"] in recommend_tab.roofline_updates(real_app, LLAMA, page_values.fill_form("recommend", **named))[0]
+    assert runs["name"] in recommend_tab.roofline_updates(real_app, LLAMA, page_values.fill_form("recommend", **named))["words"]
     asked = traffic_tab.traffic_arguments(real_app, LLAMA, page_values.fill_form("traffic", **named))
     assert asked["hardware"] == name
     assert asked["engine"] == ("llama.cpp" if card.startswith("M4") else "vllm")
     assert real_app.simulate_batching(LLAMA, **{**asked, "duration_s": 30.0, "requests_per_s": 0.1})["usd_per_million_tokens"] is None
 
 
+def _files(services: Services, model: str, **asked: Any) -> str:
+    return recommend_tab.setup_updates(services, model, ["pytorch", *page_values.fill_form("recommend", **asked)])["code"]
+
+
 def test_own_hardware_that_does_not_run_it_says_what_would(real_app: Services) -> None:
     """70B on one RTX 4090: how much is missing, two of them, and what to rent instead."""
-    shown = recommend_tab.recommend_markup(
-        real_app, "70B", page_values.fill_form("recommend", hardware="RTX-4090", engine="transformers")
-    ).pick
+    values = page_values.fill_form("recommend", hardware="RTX-4090", engine="transformers")
+    shown = recommend_tab.recommend_updates(real_app, "70B", values)["pick"]
     line = shown[: shown.index('class="card pick"')]
     assert "does not run. Too small" in line
     assert "2 × NVIDIA GeForce RTX 4090 would run it" in line
-    setup = recommend_tab.setup_html(
-        real_app, "70B", "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", engine="transformers")
-    )
+    setup = _files(real_app, "70B", hardware="RTX-4090", engine="transformers")
     assert "does not qualify" in setup
 
 
@@ -232,30 +233,28 @@ def test_a_length_is_asked_of_those_whose_answer_it_changes(real_app: Services, 
 def test_what_a_model_has_not_is_not_shown(real_app: Services) -> None:
     """Pictures and vectors have no cache, pictures no length; with a cache its part stands in the card, the key, and the laws."""
     for model, cached in ((LLAMA, True), (SOUND, True), (PICTURES, False), (VECTORS, False)):
-        shown = memory_tab.memory_markup(real_app, model, page_values.fill_form("memory"))
-        head = memory_tab.curve_updates(real_app, model, 448, page_values.fill_form("memory"))[0]
-        pick = recommend_tab.recommend_markup(real_app, model, page_values.fill_form("recommend")).pick
-        for text in (shown.need, shown.explain, pick, *([head] if head else [])):
+        shown = memory_tab.memory_updates(real_app, model, page_values.fill_form("memory"))
+        head = memory_tab.curve_updates(real_app, model, [448, *page_values.fill_form("memory")]).get("head")
+        pick = recommend_tab.recommend_updates(real_app, model, page_values.fill_form("recommend"))["pick"]
+        for text in (shown["need"], shown["explain"], pick, *([head] if head else [])):
             assert (">Cache" in text) == cached
-        assert (" cache, " in shown.need) == cached
-        every = memory_boxes.precision_html(
-            real_app,
-            model,
-            page_values.fill_form("memory"),
-            lambda ref, values: memory_tab.memory_question(real_app, ref, values).arguments,
-        )
-        assert ("Longest context" in shown.tiers) == ("Longest context" in every) == bool(head) == (model != PICTURES)
+        assert (" cache, " in shown["need"]) == cached
+        values = page_values.fill_form("memory")
+        every = memory_boxes.precision_updates(
+            real_app, lambda ref, values: memory_tab.memory_question(real_app, ref, values).arguments, model, values
+        )["table"]
+        assert ("Longest context" in shown["tiers"]) == ("Longest context" in every) == bool(head) == (model != PICTURES)
 
 
 def test_the_memory_of_a_pipeline_is_one_figure(real_app: Services) -> None:
     """Card, row of that hardware, and *Recommend* say the same; cards whose runtime takes another amount are explained."""
     values = page_values.fill_form("recommend", hardware="auto")
     pick = real_app.recommend(PICTURES, **workload.recommend_arguments(values))["pick"]
-    shown = memory_tab.memory_markup(real_app, PICTURES, page_values.fill_form("memory"))
+    shown = memory_tab.memory_updates(real_app, PICTURES, page_values.fill_form("memory"))
     need = gib(pick["memory"]["per_device_bytes"])
-    assert f'<span class="figure">{need}</span>' in shown.need
-    assert need.split()[0] + " of " + gib(pick["memory"]["capacity_bytes"]) in shown.tiers
-    assert "differ from card to card" in shown.tiers
+    assert f'<span class="figure">{need}</span>' in shown["need"]
+    assert need.split()[0] + " of " + gib(pick["memory"]["capacity_bytes"]) in shown["tiers"]
+    assert "differ from card to card" in shown["tiers"]
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
@@ -282,33 +281,29 @@ def test_the_chart_speaks_the_unit_of_the_card(real_app: Services, model: str, u
 
 def test_a_pipeline_has_no_curve_and_no_simulation(real_app: Services) -> None:
     """Its size is no length: no empty chart is shown, and the refusal of a simulation blames no engine that nobody chose."""
-    assert not memory_tab.memory_markup(real_app, PICTURES, page_values.fill_form("memory")).has_curve
-    assert memory_tab.memory_markup(real_app, LLAMA, page_values.fill_form("memory")).has_curve
+    assert not memory_tab.memory_updates(real_app, PICTURES, page_values.fill_form("memory"))["curve_box"]["visible"]
+    assert memory_tab.memory_updates(real_app, LLAMA, page_values.fill_form("memory"))["curve_box"]["visible"]
     with pytest.raises(AdvisorError, match="makes pictures"):
         real_app.simulate_batching(PICTURES, **traffic_tab.traffic_arguments(real_app, PICTURES, page_values.fill_form("traffic")))
 
 
 def test_files_for_own_hardware(real_app: Services) -> None:
     """A server starts for this machine alone; nothing of a Space is written, and for a Mac nothing."""
-    two = recommend_tab.setup_html(
-        real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", cards=2, engine="vllm", precision="bf16")
-    )
+    two = _files(real_app, LLAMA, hardware="RTX-4090", cards=2, engine="vllm", precision="bf16")
     assert "vllm serve meta-llama/Llama-3.1-8B-Instruct --host 127.0.0.1" in two
-    one = recommend_tab.setup_html(
-        real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", engine="transformers")
-    )
+    one = _files(real_app, LLAMA, hardware="RTX-4090", engine="transformers")
     assert "transformers==" in one
-    fastest = recommend_tab.setup_html(real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="RTX-4090", engine="vllm"))
+    fastest = _files(real_app, LLAMA, hardware="RTX-4090", engine="vllm")
     assert "Replace organization/model by a repository that holds weights in awq-4" in fastest
     assert "suggested_hardware" not in one
-    mac = recommend_tab.setup_html(real_app, LLAMA, "pytorch", page_values.fill_form("recommend", hardware="M4-16GB"))
+    mac = _files(real_app, LLAMA, hardware="M4-16GB")
     assert "a card of NVIDIA" in mac
 
 
 def test_each_row_leads_to_its_own_figures(real_app: Services) -> None:
     """The links of a row carry the question and name the row's hardware; only tiers of a Space can be switched to."""
     values = page_values.fill_form("recommend", context=8192, platforms=["spaces", "jobs"])
-    table = recommend_tab.recommend_markup(real_app, LLAMA, values).ranked
+    table = recommend_tab.recommend_updates(real_app, LLAMA, values)["ranked"]
     rows = re.findall(r'<span class="row-links">(.*?)</span></td>|<span class="row-links">(.*?)</a></span>', table)
     assert len(rows) >= 8
     assert "?tab=cost&amp;model=meta-llama%2FLlama-3.1-8B-Instruct&amp;context=8192&amp;hardware=spaces%3Al4x1" in table

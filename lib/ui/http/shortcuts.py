@@ -61,7 +61,7 @@ from lib.ui.http.api import (
 from lib.ui.http.bodies import Bodies
 from lib.ui.http.callers import ANSWER_S, no_answer
 from lib.ui.http.fair_queue import Threads
-from lib.ui.recommend_tab import recommend_markup
+from lib.ui.recommend_tab import recommend_updates
 from lib.ui.theme import ASSETS, style_sheet
 from lib.ui.workload import read_link
 from lib.units import MIB
@@ -204,7 +204,7 @@ class FirstView:
     def markup(self) -> str:
         """The layer with its own style."""
         values, _ = read_link(ask.QUESTION, {})
-        pick = bind_units(recommend_markup(self._services, ask.EXAMPLE, values).pick.partition('<div class="actions"')[0])
+        pick = bind_units(recommend_updates(self._services, ask.EXAMPLE, values)["pick"].partition('<div class="actions"')[0])
         layer = (ASSETS / "first.html").read_text(encoding="utf-8")
         title = (ASSETS / "header.html").read_text(encoding="utf-8")
         sheet = f"theme.css?v={self._page.theme_hash}"

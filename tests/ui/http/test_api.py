@@ -50,7 +50,7 @@ def stream(to: int) -> Iterator[Piece]:
     Args:
         to: how far
     """
-    raise AssertionError(to)
+    yield {"text": str(to)}
 
 
 def test_the_token_is_in_no_list() -> None:
