@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import gradio as gr
-from gradio.blocks import Block, BlockContext
+from gradio.blocks import Block
 
 from lib.errors import AdvisorError
 from lib.live.device_queue import turn, width
@@ -201,7 +201,7 @@ def explain_markup(value: Any) -> Any:
 
 def _empty(component: Any) -> Any:
     """The value of an output without an answer."""
-    if isinstance(component, BlockContext):
+    if isinstance(component, gr.Column | gr.Accordion):
         return gr.update(visible=False)
     return "" if isinstance(component, gr.HTML) else None
 
