@@ -9,7 +9,7 @@ from typing import Any
 
 from lib.present.sentences import to_json
 from lib.service import app
-from lib.service.app import AccountServices, LiveServices, Services
+from lib.service.app import Services
 
 
 def written(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,14 +26,15 @@ def written(function: Callable[..., Any]) -> Callable[..., Any]:
 class Written:
     """Services whose methods are `written`; `results` are the services themselves, whose results the page draws."""
 
-    def __init__(self, results: Services | AccountServices | LiveServices) -> None:
+    def __init__(self, results: Services) -> None:
         self.results = results
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.results, name)
-        if isinstance(found, AccountServices | LiveServices):
-            return Written(found)
         return written(found) if callable(found) and hasattr(found, "arguments") else found
+
+    def __getitem__(self, function: Callable[..., Any]) -> Any:
+        return written(self.results[function])
 
 
 def services() -> Any:
