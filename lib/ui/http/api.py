@@ -34,7 +34,7 @@ from lib.present.sentences import to_json
 from lib.result import json_schema
 from lib.service.endpoint import Endpoint
 from lib.ui.http.bodies import RefusedBody
-from lib.ui.http.gradio_internals import describe_answer
+from lib.ui.http.gradio_internals import describe_answer, gradio_error
 
 log = logging.getLogger(__name__)
 
@@ -262,11 +262,6 @@ def gradio_function(endpoint: Endpoint) -> Callable[..., Any]:
     wrap = wrap_stream if endpoint.streams else wrap_question
     function = wrap(endpoint.question, gradio_error, endpoint.queue)
     return _with_oauth_token(function, streams=endpoint.streams) if endpoint.takes_token else function
-
-
-def gradio_error(sentence: str, code: str) -> gr.Error:
-    """A refusal as Gradio takes it, which it neither prints nor replaces by nothing."""
-    return gr.Error(sentence, title=code, print_exception=False)
 
 
 def _call_token(token: gr.OAuthToken | None) -> str | None:

@@ -15,6 +15,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import gradio as gr
 from gradio import http_server
 from gradio.context import get_blocks_context
 from gradio.queueing import Queue
@@ -23,8 +24,6 @@ from lib.errors import Busy
 from lib.ui.http.callers import KEY, become_caller
 
 if TYPE_CHECKING:
-    import gradio as gr
-
     from lib.ui.http.fair_queue import FairQueue
 
 
@@ -54,6 +53,11 @@ def describe_answer(schema: Callable[[], dict[str, Any]]) -> None:
     vars(answer)["api_info"] = functools.cache(schema)
 
 
+def gradio_error(sentence: str, code: str) -> gr.Error:
+    """A refusal as Gradio takes it, which it neither prints nor replaces by nothing."""
+    return gr.Error(sentence, title=code, print_exception=False)
+
+
 class _EventTurns:
     """The queue as a limiter of the page's events: a refusal is one that the page shows."""
 
@@ -61,8 +65,6 @@ class _EventTurns:
         self._queue = queue
 
     async def __aenter__(self) -> None:
-        from lib.ui.http.api import gradio_error  # noqa: PLC0415  api imports the page's rooms
-
         try:
             await self._queue.__aenter__()
         except Busy as error:
