@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from lib.laws.forward_pass import Array
-from lib.speed.batch import LawInputs
+from lib.speed.batch import CostModelInputs
 from lib.speed.calibration import CLASSES, ENGINES, KERNELS, SIZES, Constants
 from lib.speed.timing import full_load_throughput, time_serving
 from scripts.calibration_points import Point, law_inputs
@@ -69,8 +69,8 @@ class Data:
     weight: Array
     full_load: NDArray[np.int64]
     per_request: NDArray[np.int64]
-    loaded_inputs: LawInputs | None
-    timed_inputs: LawInputs | None
+    loaded_inputs: CostModelInputs | None
+    timed_inputs: CostModelInputs | None
     metric: NDArray[np.int64]
     engine: NDArray[np.int64]
     kernel: NDArray[np.int64]

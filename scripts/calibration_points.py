@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lib.catalog import load
 from lib.catalog.silicon import Accelerator
-from lib.speed.batch import LawInputs, tabulate
+from lib.speed.batch import CostModelInputs, tabulate
 from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS
 from lib.speed.hardware import class_ceilings, emulates, find_link_rate
 
@@ -59,7 +59,7 @@ class Point:
         return ENGINES[int(self.case["engine"])]
 
 
-def law_inputs(points: list[Point]) -> LawInputs:
+def law_inputs(points: list[Point]) -> CostModelInputs:
     """The cases of n points as inputs of the laws, shape (n,)."""
     cards = (p.card for p in points)
     return tabulate([p.case for p in points], [class_ceilings(CARDS[card], share, arithmetic, CARDS) for card, share, arithmetic in cards])

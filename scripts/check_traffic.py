@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.speed.batch import LawInputs
+from lib.speed.batch import CostModelInputs
 from lib.speed.calibration import MAX_NUM_SEQS, Constants, load_calibration
 from lib.speed.steps import StepTable, tabulate_steps
 from lib.speed.timing import cache_bytes, time_serving
@@ -41,7 +41,7 @@ CLAIMED = 0.92  # of the memory, as in lib.laws.serving.running_requests
 class _Bytes:
     """The cache of one replica in the terms of the laws of speed."""
 
-    inputs: LawInputs
+    inputs: CostModelInputs
     capacity_bytes: int
 
     def sequence_bytes(self, tokens: int) -> int:
@@ -49,7 +49,7 @@ class _Bytes:
         return int(np.asarray(cache_bytes(self.inputs, float(tokens))).flat[0])
 
 
-def _longest(inputs: LawInputs) -> tuple[int, int, float]:
+def _longest(inputs: CostModelInputs) -> tuple[int, int, float]:
     """Tokens of the longest prompt and of the longest answer, those that the row states, and the share of them that the shortest have."""
     prompt, output = float(inputs.prompt_tokens[0]), float(inputs.output_tokens[0])
     lengths = round(prompt / DRAWN_MEAN), round(output / DRAWN_MEAN)
@@ -57,14 +57,14 @@ def _longest(inputs: LawInputs) -> tuple[int, int, float]:
     return (*lengths, SHORTEST) if varies else (round(prompt), round(output), 1.0)
 
 
-def _room(inputs: LawInputs) -> _Bytes:
+def _room(inputs: CostModelInputs) -> _Bytes:
     free_bytes = CLAIMED * inputs.memory * inputs.tensor_parallel - inputs.dense_bytes - inputs.expert_bytes
     room = _Bytes(inputs=inputs, capacity_bytes=int(free_bytes[0]))
     longest = room.sequence_bytes(sum(_longest(inputs)[:2]))
     return room if room.capacity_bytes > longest else replace(room, capacity_bytes=10**18)  # it ran, so its weights are smaller than stated
 
 
-def _steps(inputs: LawInputs, constants: Constants, clients: int) -> StepTable:
+def _steps(inputs: CostModelInputs, constants: Constants, clients: int) -> StepTable:
     prompt, output, _ = _longest(inputs)
     alone = time_serving(replace(inputs, running_requests=np.ones(1)), constants)
     return tabulate_steps(
@@ -78,7 +78,7 @@ def _steps(inputs: LawInputs, constants: Constants, clients: int) -> StepTable:
     )
 
 
-def _lengths(inputs: LawInputs) -> Iterator[tuple[int, int]]:
+def _lengths(inputs: CostModelInputs) -> Iterator[tuple[int, int]]:
     """Lengths of one request after another."""
     random = np.random.default_rng(SEED)
     prompt, output, least = _longest(inputs)
@@ -86,7 +86,7 @@ def _lengths(inputs: LawInputs) -> Iterator[tuple[int, int]]:
         yield int(random.integers(int(prompt * least), prompt + 1)), int(random.integers(int(output * least), output + 1))
 
 
-def simulate(inputs: LawInputs, constants: Constants, engine: str) -> TrafficResult:
+def simulate(inputs: CostModelInputs, constants: Constants, engine: str) -> TrafficResult:
     """One row in a closed loop."""
     clients = int(inputs.running_requests[0])
     plan = ServerPlan(max_batch_size=max(clients, MAX_NUM_SEQS[engine]), token_budget=TOKEN_BUDGET)

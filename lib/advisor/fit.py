@@ -101,7 +101,7 @@ class HostedModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requirements:
+class JudgeContext:
     """The requirements that every offer of one answer is checked against.
 
     `model` is `None` when the Space runs none itself. `context_tokens` is the longest request to hold, `speed_request` the usual one, whose
@@ -117,22 +117,22 @@ class Requirements:
     cpus: tuple[Accelerator, ...]
     accelerators: Mapping[str, Accelerator]
 
-    def at_once(self, offer: Hardware) -> int:
+    def concurrency(self, offer: Hardware) -> int:
         """Requests that share the hardware at the same time: on ZeroGPU every call has a slice of its own."""
         return 1 if offer.platform == "zerogpu" else self.workload.concurrency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """A configuration that fits an offer with `at_once` requests, and the memory it leaves free."""
+    """A configuration that fits an offer with `concurrency` requests, and the memory it leaves free."""
 
     candidate: Candidate
     headroom: Headroom
-    at_once: int
+    concurrency: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shortage:
+class DoesNotFitReason:
     """What stands in the way of a configuration, how many bytes are missing, and how the reason is worked out where it is told."""
 
     missing_bytes: int
@@ -140,8 +140,8 @@ class Shortage:
 
 
 def place_candidate(
-    offer: Hardware, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int, at_once: int
-) -> Placement | Shortage:
+    offer: Hardware, candidate: Candidate, context: JudgeContext, model: HostedModel, device_bytes: int, concurrency: int
+) -> Placement | DoesNotFitReason:
     """The placement of one configuration, or what is short."""
     silicon = offer.processor
     of = _hold(
@@ -149,30 +149,30 @@ def place_candidate(
         candidate.precision,
         candidate.engine,
         candidate.devices,
-        requirements.workload.pictures,
-        requirements.workload.media,
+        context.workload.pictures,
+        context.workload.media,
         ById(silicon),
     )
-    shapes = _shapes(candidate, requirements, at_once)
-    headroom = max((measure_headroom(compose(of, *shape), device_bytes, requirements.family) for shape in shapes), key=_needed_bytes)
+    shapes = _shapes(candidate, context, concurrency)
+    headroom = max((measure_headroom(compose(of, *shape), device_bytes, context.family) for shape in shapes), key=_needed_bytes)
     if not headroom.fits:
-        request = _memory_request(candidate, headroom.memory.tokens, headroom.memory.batch, requirements.workload)
-        split = _leave_layers(offer, candidate, requirements, model, device_bytes, request) if candidate.may_offload else None
+        request = _memory_request(candidate, headroom.memory.tokens, headroom.memory.batch, context.workload)
+        split = _leave_layers(offer, candidate, context, model, device_bytes, request) if candidate.may_offload else None
         if split is not None:
-            return Placement(candidate=split[0], headroom=split[1], at_once=at_once)
+            return Placement(candidate=split[0], headroom=split[1], concurrency=concurrency)
         explain = partial(_too_small, candidate, headroom, model.spec, request, shapes[-1], silicon)
-        return Shortage(missing_bytes=-headroom.free_bytes, explain=explain)
+        return DoesNotFitReason(missing_bytes=-headroom.free_bytes, explain=explain)
     download = model.stored_bytes
     if weight_format(headroom.memory.precision).law in PUBLISHED_LAWS:
         download = headroom.memory.weights_bytes
     if offer.disk_bytes is not None and download > offer.disk_bytes:
         too_small = Reason("disk_too_small", {"download_bytes": download, "disk_bytes": offer.disk_bytes})
-        return Shortage(missing_bytes=0, explain=lambda: too_small)
-    return Placement(candidate=candidate, headroom=headroom, at_once=at_once)
+        return DoesNotFitReason(missing_bytes=0, explain=lambda: too_small)
+    return Placement(candidate=candidate, headroom=headroom, concurrency=concurrency)
 
 
 def _leave_layers(
-    offer: Hardware, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int, request: MemoryRequest
+    offer: Hardware, candidate: Candidate, context: JudgeContext, model: HostedModel, device_bytes: int, request: MemoryRequest
 ) -> tuple[Candidate, Headroom] | None:
     """The most layers that llama.cpp can put on the cards with room to spare, where the memory of their host holds the others."""
     host = host_memory(offer)
@@ -182,22 +182,22 @@ def _leave_layers(
     estimate = estimate_memory(model.spec, replace(request, gpu_layers=most), offer.silicon)
     if estimate.host_bytes > host:
         return None
-    headroom = measure_headroom(estimate, device_bytes, requirements.family)
+    headroom = measure_headroom(estimate, device_bytes, context.family)
     return replace(candidate, gpu_layers=most, may_offload=False), headroom
 
 
-def most_at_once(offer: Hardware, candidate: Candidate, requirements: Requirements, model: HostedModel, device_bytes: int) -> int:
+def max_concurrency(offer: Hardware, candidate: Candidate, context: JudgeContext, model: HostedModel, device_bytes: int) -> int:
     """How many requests of the usual length a server's cache holds; without an end, as many as were asked for."""
-    usual = _memory_request(candidate, *_shapes(candidate, requirements, 1)[-1], requirements.workload)
+    usual = _memory_request(candidate, *_shapes(candidate, context, 1)[-1], context.workload)
     most = count_sequences(model.spec, usual, device_bytes, offer.processor)
-    return requirements.workload.concurrency if most is None else most
+    return context.workload.concurrency if most is None else most
 
 
-def _shapes(candidate: Candidate, requirements: Requirements, at_once: int) -> tuple[tuple[int, int], ...]:
+def _shapes(candidate: Candidate, context: JudgeContext, concurrency: int) -> tuple[tuple[int, int], ...]:
     """Tokens and batch of what has to be held: the longest request for each, or by a server one of them and all of the usual length."""
-    usual = requirements.speed_request.prompt_tokens + requirements.speed_request.output_tokens
-    longest = requirements.context_tokens
-    return ((longest, 1), (min(usual, longest), at_once)) if candidate.engine in SERVERS else ((longest, at_once),)
+    usual = context.speed_request.prompt_tokens + context.speed_request.output_tokens
+    longest = context.context_tokens
+    return ((longest, 1), (min(usual, longest), concurrency)) if candidate.engine in SERVERS else ((longest, concurrency),)
 
 
 def _memory_request(candidate: Candidate, tokens: int, batch: int, workload: Workload) -> MemoryRequest:

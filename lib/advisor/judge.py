@@ -28,7 +28,7 @@ from itertools import groupby, islice
 from typing import TypeVar
 
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, Family, list_candidates
-from lib.advisor.fit import HostedModel, Placement, Requirements, Shortage, most_at_once, place_candidate
+from lib.advisor.fit import DoesNotFitReason, HostedModel, JudgeContext, Placement, max_concurrency, place_candidate
 from lib.advisor.rank import NEARLY_AS_FAST, TESTED, VERDICTS, Level, order_configurations, total_rate, weigh
 from lib.advisor.result import (
     DAYS_PER_MONTH,
@@ -77,7 +77,7 @@ HOPELESS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RejectedPlacement:
     """A configuration that fits and is refused for its speed, the quota or the traffic."""
 
     step: int
@@ -86,7 +86,7 @@ class Refusal:
 
 
 @dataclass(slots=True)
-class Trial:
+class OfferSearch:
     """The search on one offer: the configurations not yet tried, those that pass, and what stands in the way of the others."""
 
     offer: Hardware
@@ -95,8 +95,8 @@ class Trial:
     refused: Reason | None
     least_step: int
     passing: list[Configuration] = field(default_factory=list)
-    too_slow: list[Refusal] = field(default_factory=list)
-    shortages: list[Shortage] = field(default_factory=list)
+    too_slow: list[RejectedPlacement] = field(default_factory=list)
+    shortages: list[DoesNotFitReason] = field(default_factory=list)
     hopeless: set[tuple[int, int]] = field(default_factory=set)
 
     @property
@@ -105,18 +105,18 @@ class Trial:
         done = any(of.replicas == 1 and _grade(of) == TESTED for of in self.passing)
         return bool(self.waves) and not done
 
-    def take_wave(self, requirements: Requirements, model: HostedModel) -> list[Placement]:
+    def take_wave(self, context: JudgeContext, model: HostedModel) -> list[Placement]:
         """The placements of the next configurations that fit."""
         fitting = []
         for candidate in self.waves.pop(0):
-            at_once = requirements.at_once(self.offer)
+            concurrency = context.concurrency(self.offer)
             form = (candidate.step, candidate.devices)
             if candidate.engine in SERVERS and form in self.hopeless:
                 continue
-            placed = place_candidate(self.offer, candidate, requirements, model, self.device_bytes, at_once)
-            if isinstance(placed, Shortage) and at_once > 1 and candidate.engine in SERVERS:
-                placed = self._place_fewer(candidate, requirements, model, placed, at_once)
-            if isinstance(placed, Shortage):
+            placed = place_candidate(self.offer, candidate, context, model, self.device_bytes, concurrency)
+            if isinstance(placed, DoesNotFitReason) and concurrency > 1 and candidate.engine in SERVERS:
+                placed = self._place_fewer(candidate, context, model, placed, concurrency)
+            if isinstance(placed, DoesNotFitReason):
                 self.shortages.append(placed)
                 if candidate.engine in SERVERS and placed.missing_bytes > HOPELESS * self.device_bytes:
                     self.hopeless.add(form)
@@ -125,12 +125,12 @@ class Trial:
         return fitting
 
     def _place_fewer(
-        self, candidate: Candidate, requirements: Requirements, model: HostedModel, short: Shortage, at_once: int
-    ) -> Placement | Shortage:
+        self, candidate: Candidate, context: JudgeContext, model: HostedModel, short: DoesNotFitReason, concurrency: int
+    ) -> Placement | DoesNotFitReason:
         """A server on several machines: each with the most requests at a time that it holds."""
-        most = most_at_once(self.offer, candidate, requirements, model, self.device_bytes)
-        for level in sorted((level for level in LOADS if level <= min(most, at_once - 1)), reverse=True):
-            placed = place_candidate(self.offer, candidate, requirements, model, self.device_bytes, level)
+        most = max_concurrency(self.offer, candidate, context, model, self.device_bytes)
+        for level in sorted((level for level in LOADS if level <= min(most, concurrency - 1)), reverse=True):
+            placed = place_candidate(self.offer, candidate, context, model, self.device_bytes, level)
             if isinstance(placed, Placement) and placed.headroom.comfortable:
                 return placed
         return short
@@ -145,35 +145,35 @@ class Trial:
         return (self.refused or Reason("no_engine", {"silicon": self.offer.name, "family": ""}),)
 
 
-def judge_offers(offers: Sequence[Offer], requirements: Requirements) -> list[Entry | Rejection]:
+def judge_offers(offers: Sequence[Offer], context: JudgeContext) -> list[Entry | Rejection]:
     """The verdict on each offer."""
-    model = requirements.model
+    model = context.model
     if model is None:
-        return [_judge_without_model(offer, requirements) for offer in offers]
-    trials = _try_all(offers, requirements, model)
-    return [_conclude(offer, trial, requirements, model) for offer, trial in zip(offers, trials, strict=True)]
+        return [_judge_without_model(offer, context) for offer in offers]
+    trials = _try_all(offers, context, model)
+    return [_conclude(offer, trial, context, model) for offer, trial in zip(offers, trials, strict=True)]
 
 
-def judge_own(cards: Cards, requirements: Requirements) -> OwnHardware | None:
+def judge_own(cards: Cards, context: JudgeContext) -> OwnHardware | None:
     """The verdict on cards of the visitor's own; where they do not run the model, what would: more of them, or the smallest larger Mac.
 
     `None` where the Space runs no model.
     """
-    model = requirements.model
+    model = context.model
     if model is None:
         return None
     if cards.silicon.kind == "apple":
-        macs = (card for card in requirements.accelerators.values() if card.kind == "apple")
+        macs = (card for card in context.accelerators.values() if card.kind == "apple")
         memory = cards.silicon.memory_usable or 0
         larger = [Cards(silicon=mac) for mac in sorted(macs, key=lambda of: (of.memory_usable, of.id)) if (mac.memory_usable or 0) > memory]
     else:
         larger = [replace(cards, count=count) for count in OWN_COUNTS if count > cards.count]
 
     def decide(one: Cards) -> ConfiguredHardware | tuple[Reason, ...]:
-        trial = _try_all([one], requirements, model)[0]
+        trial = _try_all([one], context, model)[0]
         if isinstance(trial, Reason):
             return (trial,)
-        best = _choose(one, trial, requirements)
+        best = _choose(one, trial, context)
         return trial.obstacles if best is None else _configure(ConfiguredHardware, one, trial, best, model)
 
     verdict = decide(cards)
@@ -183,28 +183,28 @@ def judge_own(cards: Cards, requirements: Requirements) -> OwnHardware | None:
     return OwnHardware(cards=cards, runs_as=None, obstacles=verdict, larger=tuple(islice(would, 1)))
 
 
-def _try_all(hardware: Sequence[Hardware], requirements: Requirements, model: HostedModel) -> list[Trial | Reason]:
+def _try_all(hardware: Sequence[Hardware], context: JudgeContext, model: HostedModel) -> list[OfferSearch | Reason]:
     """The search on each; speeds are predicted for all of them together, since that takes hardly longer than one."""
-    trials = [_start(one, requirements, model) for one in hardware]
-    while running := [trial for trial in trials if isinstance(trial, Trial) and trial.is_open]:
-        placed = [(trial, placement) for trial in running for placement in trial.take_wave(requirements, model)]
-        _time(placed, requirements, model)
+    trials = [_start(one, context, model) for one in hardware]
+    while running := [trial for trial in trials if isinstance(trial, OfferSearch) and trial.is_open]:
+        placed = [(trial, placement) for trial in running for placement in trial.take_wave(context, model)]
+        _time(placed, context, model)
     return trials
 
 
-def _start(offer: Hardware, requirements: Requirements, model: HostedModel) -> Trial | Reason:
+def _start(offer: Hardware, context: JudgeContext, model: HostedModel) -> OfferSearch | Reason:
     """The search on an offer, or the reason why there is nothing to search."""
     if isinstance(offer, Offer) and not offer.listed:
         return Reason("retired", {"since": offer.since or ""})
     capacity = usable_memory(offer)
     if capacity is None:
         return Reason("memory_unknown")
-    candidates = list_candidates(model.spec, requirements.family, offer, requirements.workload, tuple(model.published or ()))
-    waves = _waves(offer, candidates.tried, requirements)
-    return Trial(offer, capacity, waves, candidates.refused, min((of.step for of in candidates.tried), default=AS_STORED))
+    candidates = list_candidates(model.spec, context.family, offer, context.workload, tuple(model.published or ()))
+    waves = _waves(offer, candidates.tried, context)
+    return OfferSearch(offer, capacity, waves, candidates.refused, min((of.step for of in candidates.tried), default=AS_STORED))
 
 
-def _waves(offer: Hardware, tried: Sequence[Candidate], requirements: Requirements) -> list[tuple[Candidate, ...]]:
+def _waves(offer: Hardware, tried: Sequence[Candidate], context: JudgeContext) -> list[tuple[Candidate, ...]]:
     """The configurations in the order in which they are tried; those of one wave compete.
 
     Rented hardware takes the first that does what is asked: less compressed weights first, and one engine after another unless speed has
@@ -212,32 +212,32 @@ def _waves(offer: Hardware, tried: Sequence[Candidate], requirements: Requiremen
     """
     if not isinstance(offer, Offer):
         return [tuple(tried)] if tried else []
-    together = requirements.workload.priority == "fastest"
+    together = context.workload.priority == "fastest"
     return [tuple(group) for _, group in groupby(tried, lambda of: of.step if together else (of.step, of.engine))]
 
 
-def _time(placed: Sequence[tuple[Trial, Placement]], requirements: Requirements, model: HostedModel) -> None:
+def _time(placed: Sequence[tuple[OfferSearch, Placement]], context: JudgeContext, model: HostedModel) -> None:
     """Predict the speed of placements, plan what the traffic needs, and sort them into what passes and what is too slow."""
-    spec, family = model.spec, requirements.family
+    spec, family = model.spec, context.family
     pairs = [(trial.offer, placement) for trial, placement in placed]
     speeds = [
-        attach_bounds(estimate) if estimate is not None else _bound(offer, placement, requirements, model)
+        attach_bounds(estimate) if estimate is not None else _bound(offer, placement, context, model)
         for (offer, placement), estimate in zip(
-            pairs, predict_placements(spec, family, pairs, requirements.speed_request, requirements.accelerators), strict=True
+            pairs, predict_placements(spec, family, pairs, context.speed_request, context.accelerators), strict=True
         )
     ]
-    plans = plan_traffic([(*pair, speed) for pair, speed in zip(pairs, speeds, strict=True)], requirements, model)
+    plans = plan_traffic([(*pair, speed) for pair, speed in zip(pairs, speeds, strict=True)], context, model)
     for (trial, _), plan in zip(placed, plans, strict=True):
         reasons, obstacles = list(plan.reasons), list(plan.obstacles)
-        slow = judge_speed(trial.offer, requirements, plan.speed)
+        slow = judge_speed(trial.offer, context, plan.speed)
         obstacles += slow.obstacles
         reasons += slow.reasons
         if "daily_quota" in trial.offer.rules:
-            quota, refused = _judge_quota(trial.offer, requirements, plan.placement, plan.speed)
+            quota, refused = _judge_quota(trial.offer, context, plan.placement, plan.speed)
             (obstacles if refused else reasons).extend(quota)
         if obstacles:
             step, rate = plan.placement.candidate.step, plan.speed.tokens_per_s or 0.0
-            trial.too_slow.append(Refusal(step=step, tokens_per_s=rate, obstacles=tuple(obstacles)))
+            trial.too_slow.append(RejectedPlacement(step=step, tokens_per_s=rate, obstacles=tuple(obstacles)))
             continue
         comfortable = plan.placement.headroom.comfortable
         trial.passing.append(
@@ -252,13 +252,13 @@ def _time(placed: Sequence[tuple[Trial, Placement]], requirements: Requirements,
         )
 
 
-def _bound(offer: Hardware, placement: Placement, requirements: Requirements, model: HostedModel) -> Speed:
-    roofline = find_roofline(offer, placement.candidate, placement.headroom.memory.precision, requirements.cpus)
-    return bound_speed(model.spec, requirements.family, placement.headroom.memory, roofline, placement.at_once)
+def _bound(offer: Hardware, placement: Placement, context: JudgeContext, model: HostedModel) -> Speed:
+    roofline = find_roofline(offer, placement.candidate, placement.headroom.memory.precision, context.cpus)
+    return bound_speed(model.spec, context.family, placement.headroom.memory, roofline, placement.concurrency)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class SpeedVerdict:
     """Whether a speed will do: limits that it misses, what to say of it, and whether it is slower than the work can be used."""
 
     obstacles: tuple[Reason, ...] = ()
@@ -266,9 +266,9 @@ class Pace:
     is_slow: bool = False
 
 
-def judge_speed(offer: Hardware, requirements: Requirements, speed: Speed) -> Pace:
+def judge_speed(offer: Hardware, context: JudgeContext, speed: Speed) -> SpeedVerdict:
     """The speed against the limits that were asked for and the floors of the table above."""
-    workload, family = requirements.workload, requirements.family
+    workload, family = context.workload, context.family
     obstacles = []
     rate, least = speed.tokens_per_s, workload.min_tokens_per_s
     if rate is not None and rate < least:
@@ -277,10 +277,10 @@ def judge_speed(offer: Hardware, requirements: Requirements, speed: Speed) -> Pa
     if limit_s and first_s is not None and first_s > limit_s:
         obstacles.append(Reason("first_token_late", {"ttft_s": first_s, "wanted_s": limit_s}))
     if offer.silicon is None:
-        reason, enough = judge_cpu(family, speed, context_tokens=requirements.context_tokens, vcpu=offer.vcpu)
-        return Pace(obstacles=tuple(obstacles), reasons=(reason,)) if enough else Pace(obstacles=(*obstacles, reason))
+        reason, enough = judge_cpu(family, speed, context_tokens=context.context_tokens, vcpu=offer.vcpu)
+        return SpeedVerdict(obstacles=tuple(obstacles), reasons=(reason,)) if enough else SpeedVerdict(obstacles=(*obstacles, reason))
     slow = _below_floor(family, speed, least)
-    return Pace(obstacles=tuple(obstacles), reasons=slow, is_slow=bool(slow))
+    return SpeedVerdict(obstacles=tuple(obstacles), reasons=slow, is_slow=bool(slow))
 
 
 def _below_floor(family: Family, speed: Speed, least: float) -> tuple[Reason, ...]:
@@ -321,35 +321,35 @@ def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | 
     return Reason("cpu_enough" if enough else "cpu_too_slow", values), enough
 
 
-def _judge_quota(offer: Hardware, requirements: Requirements, placement: Placement, speed: Speed) -> tuple[list[Reason], bool]:
+def _judge_quota(offer: Hardware, context: JudgeContext, placement: Placement, speed: Speed) -> tuple[list[Reason], bool]:
     """What the visitors' quota means for it, and whether it refuses."""
-    rules, seconds = requirements.rules.zerogpu, estimate_gpu_seconds(requirements.family, speed)
-    quota, enough = judge_quota(offer, rules, requirements.workload, seconds)
+    rules, seconds = context.rules.zerogpu, estimate_gpu_seconds(context.family, speed)
+    quota, enough = judge_quota(offer, rules, context.workload, seconds)
     if not enough:
         return [quota], True
     weight_bytes = placement.headroom.memory.weights_bytes
-    conditions = explain_hosting(rules, requirements.workload)
+    conditions = explain_hosting(rules, context.workload)
     return [quota, *warn_declarations(offer, rules, seconds, weight_bytes), *conditions], False
 
 
 # Verdicts
 
 
-def _describe_lesser_steps(trial: Trial, step: int) -> LesserSteps:
+def _describe_lesser_steps(trial: OfferSearch, step: int) -> LesserSteps:
     """What became of configurations with less compressed weights, where none of them passes."""
     if trial.least_step >= step:
         return "untried"
     return "refused" if any(of.step < step for of in trial.too_slow) else "too_large"
 
 
-def _choose(hardware: Hardware, trial: Trial, requirements: Requirements) -> Configuration | None:
+def _choose(hardware: Hardware, trial: OfferSearch, context: JudgeContext) -> Configuration | None:
     """The best configuration of those that pass; on cards of the visitor's own the fastest."""
     if not isinstance(hardware, Offer):
-        return _choose_fastest(trial.passing, requirements.family)
-    workload, price = requirements.workload, hardware.usd_per_hour or Decimal(0)
+        return _choose_fastest(trial.passing, context.family)
+    workload, price = context.workload, hardware.usd_per_hour or Decimal(0)
     return min(
         trial.passing,
-        key=lambda of: order_configurations(of, price * of.replicas, workload.priority, requirements.family),
+        key=lambda of: order_configurations(of, price * of.replicas, workload.priority, context.family),
         default=None,
     )
 
@@ -370,7 +370,7 @@ def _choose_fastest(passing: Sequence[Configuration], family: Family) -> Configu
 def _configure(
     kind: type[_Configured],
     hardware: Hardware,
-    trial: Trial,
+    trial: OfferSearch,
     best: Configuration,
     model: HostedModel,
     reasons: Iterable[Reason] = (),
@@ -401,24 +401,24 @@ def _configure(
     )
 
 
-def _conclude(offer: Offer, trial: Trial | Reason, requirements: Requirements, model: HostedModel) -> Entry | Rejection:
+def _conclude(offer: Offer, trial: OfferSearch | Reason, context: JudgeContext, model: HostedModel) -> Entry | Rejection:
     """The entry of the best configuration, or every obstacle."""
-    obstacles = list(find_obstacles(offer, requirements))
+    obstacles = list(find_obstacles(offer, context))
     best = None
     if isinstance(trial, Reason):
         obstacles.append(trial)
-    elif (best := _choose(offer, trial, requirements)) is None:
+    elif (best := _choose(offer, trial, context)) is None:
         obstacles += trial.obstacles
-    obstacles += _judge_budget(offer, requirements, 1 if best is None else best.replicas)
+    obstacles += _judge_budget(offer, context, 1 if best is None else best.replicas)
     if obstacles or best is None or isinstance(trial, Reason):
         return Rejection(offer=offer, reason=obstacles[0], also=tuple(obstacles[1:]))
-    cost = price_offer(offer, requirements.workload, requirements.rules, best.speed.predicted, best.replicas)
-    return _configure(Entry, offer, trial, best, model, explain_offer(offer, requirements.rules, cost), cost=cost)
+    cost = price_offer(offer, context.workload, context.rules, best.speed.predicted, best.replicas)
+    return _configure(Entry, offer, trial, best, model, explain_offer(offer, context.rules, cost), cost=cost)
 
 
-def find_obstacles(offer: Offer, requirements: Requirements) -> tuple[Reason, ...]:
+def find_obstacles(offer: Offer, context: JudgeContext) -> tuple[Reason, ...]:
     """What forbids the offer whatever the model: the account, the SDK of the Space."""
-    workload, rules = requirements.workload, requirements.rules
+    workload, rules = context.workload, context.rules
     obstacles = list(forbid_hosting(offer, rules.zerogpu, workload))
     if "paid_plan_to_create" in offer.rules and not rules.accounts.may_create_cpu_basic(workload.account):
         obstacles.append(Reason("cpu_basic_needs_plan", {"account": workload.account}))
@@ -427,24 +427,24 @@ def find_obstacles(offer: Offer, requirements: Requirements) -> tuple[Reason, ..
     return tuple(obstacles)
 
 
-def _judge_budget(offer: Offer, requirements: Requirements, replicas: int) -> list[Reason]:
+def _judge_budget(offer: Offer, context: JudgeContext, replicas: int) -> list[Reason]:
     """Whether the whole workload costs more than may be spent."""
-    workload, limit = requirements.workload, requirements.workload.max_usd_per_month
+    workload, limit = context.workload, context.workload.max_usd_per_month
     priced = limit and offer.listed
-    usd_per_month = price_offer(offer, workload, requirements.rules, replicas=replicas).usd_per_month if priced else Decimal(0)
+    usd_per_month = price_offer(offer, workload, context.rules, replicas=replicas).usd_per_month if priced else Decimal(0)
     if usd_per_month <= limit:
         return []
     return [Reason("over_budget", {"usd_per_month": usd_per_month, "limit_usd": limit, "days": DAYS_PER_MONTH, "replicas": replicas})]
 
 
-def _judge_without_model(offer: Offer, requirements: Requirements) -> Entry | Rejection:
+def _judge_without_model(offer: Offer, context: JudgeContext) -> Entry | Rejection:
     """The model runs elsewhere: any hardware serves the page."""
-    workload = requirements.workload
+    workload = context.workload
     retired = () if offer.listed else (Reason("retired", {"since": offer.since or ""}),)
-    obstacles = (*retired, *find_obstacles(offer, requirements), *_judge_budget(offer, requirements, 1))
+    obstacles = (*retired, *find_obstacles(offer, context), *_judge_budget(offer, context, 1))
     if obstacles:
         return Rejection(offer=offer, reason=obstacles[0], also=obstacles[1:])
-    cost = price_offer(offer, workload, requirements.rules)
+    cost = price_offer(offer, workload, context.rules)
     no_quota = (Reason("zerogpu_no_quota_used"),) if "daily_quota" in offer.rules else ()
     space = offer.platform in {"spaces", "zerogpu"}
     return Entry(
@@ -461,5 +461,5 @@ def _judge_without_model(offer: Offer, requirements: Requirements) -> Entry | Re
         speed=Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=None, peak_flops_per_s=None, basis="runs elsewhere"),
         cost=cost,
         verdict="comfortable",
-        reasons=(Reason("runs_elsewhere"), *no_quota, *explain_offer(offer, requirements.rules, cost)),
+        reasons=(Reason("runs_elsewhere"), *no_quota, *explain_offer(offer, context.rules, cost)),
     )

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Literal
 
 from lib.advisor.candidates import SERVERS, family_of, task_of
-from lib.advisor.fit import HostedModel, Requirements
+from lib.advisor.fit import HostedModel, JudgeContext
 from lib.advisor.judge import judge_offers, judge_own
 from lib.advisor.rank import NEARLY_AS_FAST, rank_entries
 from lib.advisor.result import DAYS_PER_MONTH, Entry, ProviderOption, Recommendation, Rejection, Speed, price_offer
@@ -66,20 +66,20 @@ def recommend(
     task = task_of(workload.task, spec)
     family = family_of(task)
     hosted = None if family == "provider" else spec
-    context = _context(spec, workload)
-    requirements = Requirements(
+    context_tokens = _context(spec, workload)
+    context = JudgeContext(
         model=None if hosted is None else HostedModel(spec=hosted, stored_bytes=_download_bytes(hosted), published=published),
         family=family,
         workload=workload,
-        context_tokens=context,
-        speed_request=shape_request(family, context, workload),
+        context_tokens=context_tokens,
+        speed_request=shape_request(family, context_tokens, workload),
         rules=catalog.rules,
         cpus=_host_cpus(catalog),
         accelerators=catalog.accelerators,
     )
-    verdicts = judge_offers(catalog.on(workload.platforms), requirements)
+    verdicts = judge_offers(catalog.on(workload.platforms), context)
     order = rank_entries([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority, family)
-    cut = _explain_cut(workload, context)
+    cut = _explain_cut(workload, context_tokens)
     if cut and workload.context_tokens != Workload().context_tokens:  # nobody asked for the default
         order = tuple(replace(entry, reasons=(*cut, *entry.reasons)) for entry in order)
     pick = order[0] if order else None
@@ -91,11 +91,11 @@ def recommend(
         workload=workload,
         task=task,
         family=family,
-        usual=requirements.speed_request,
-        notes=_notes(workload, context, order),
-        caveats=(*_caveats(hosted, pick), *_describe_counting(order, requirements)),
+        usual=context.speed_request,
+        notes=_notes(workload, context_tokens, order),
+        caveats=(*_caveats(hosted, pick), *_describe_counting(order, context)),
         sources=tuple(dict.fromkeys((*_sources(hosted, pick, catalog), *(() if own is None else own.silicon.sources)))),
-        own=None if own is None else judge_own(own, requirements),
+        own=None if own is None else judge_own(own, context),
     )
 
 
@@ -111,8 +111,8 @@ def _context(spec: ModelSpec | None, workload: Workload) -> int:
         name = "prompt_tokens" if workload.prompt_tokens >= workload.output_tokens else "output_tokens"
         of = "" if spec is None else spec.id or "this model"
         raise BadArgument(name, f"{stated:,} tokens of prompt and answer", f"at most {limit:,} together, the limit of {of}")
-    context = max(workload.context_tokens, stated)
-    return context if spec is None else limit_context(spec, context)[0]
+    context_tokens = max(workload.context_tokens, stated)
+    return context_tokens if spec is None else limit_context(spec, context_tokens)[0]
 
 
 def _host_cpus(catalog: Catalog) -> tuple[Accelerator, ...]:
@@ -135,18 +135,18 @@ def _sort_rejections(rejected: list[Rejection]) -> tuple[Rejection, ...]:
     return tuple(sorted(rejected, key=place))
 
 
-def _explain_cut(workload: Workload, context: int) -> tuple[Reason, ...]:
+def _explain_cut(workload: Workload, context_tokens: int) -> tuple[Reason, ...]:
     """That less is counted than was asked: the first reason of every entry, and a note."""
-    values: dict[str, Value] = {"asked_tokens": workload.context_tokens, "limit_tokens": context}
-    return (Reason("context_clamped", values),) if context < workload.context_tokens else ()
+    values: dict[str, Value] = {"asked_tokens": workload.context_tokens, "limit_tokens": context_tokens}
+    return (Reason("context_clamped", values),) if context_tokens < workload.context_tokens else ()
 
 
-def _notes(workload: Workload, context: int, order: Sequence[Entry]) -> tuple[Reason, ...]:
+def _notes(workload: Workload, context_tokens: int, order: Sequence[Entry]) -> tuple[Reason, ...]:
     pick = order[0] if order else None
     notes = []
-    if context > workload.context_tokens:
-        notes.append(Reason("context_raised", {"asked_tokens": workload.context_tokens, "held_tokens": context}))
-    notes += _explain_cut(workload, context)
+    if context_tokens > workload.context_tokens:
+        notes.append(Reason("context_raised", {"asked_tokens": workload.context_tokens, "held_tokens": context_tokens}))
+    notes += _explain_cut(workload, context_tokens)
     if pick is None:
         notes.append(Reason("nothing_fits"))
         return tuple(notes)
@@ -193,14 +193,14 @@ def _caveats(spec: ModelSpec | None, pick: Entry | None) -> tuple[Caveat, ...]:
     return tuple(dict.fromkeys((*of_model, *of_pick)))
 
 
-def _describe_counting(ranked: tuple[Entry, ...], requirements: Requirements) -> Iterator[Caveat]:
+def _describe_counting(ranked: tuple[Entry, ...], context: JudgeContext) -> Iterator[Caveat]:
     """How requests that come together are counted, where that is less than all of them at full length (`lib.advisor.fit`)."""
-    at_once, context, usual = requirements.workload.concurrency, requirements.context_tokens, requirements.speed_request
+    at_once, context_tokens, usual = context.workload.concurrency, context.context_tokens, context.speed_request
     if at_once == 1:
         return
     usual_tokens = usual.prompt_tokens + usual.output_tokens
-    if usual_tokens < context and any(entry.engine in SERVERS for entry in ranked if entry.memory is not None):
-        yield Caveat("usual_lengths", {"concurrency": at_once, "usual_tokens": usual_tokens, "context_tokens": context})
+    if usual_tokens < context_tokens and any(entry.engine in SERVERS for entry in ranked if entry.memory is not None):
+        yield Caveat("usual_lengths", {"concurrency": at_once, "usual_tokens": usual_tokens, "context_tokens": context_tokens})
     if any(entry.offer.platform == "zerogpu" and entry.memory is not None for entry in ranked):
         yield Caveat("calls_not_shared", {"concurrency": at_once})
 

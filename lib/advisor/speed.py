@@ -88,7 +88,7 @@ def predict_placements(
     estimates: dict[Key, SpeedEstimate | None] = {}
     for offer, placement in placed:
         used = placement.candidate
-        key = (*of_answer, *_hardware_key(offer), used.devices, used.engine, used.precision, used.gpu_layers, placement.at_once)
+        key = (*of_answer, *_hardware_key(offer), used.devices, used.engine, used.precision, used.gpu_layers, placement.concurrency)
         keys.append(key)
         if key in estimates or key in questions:
             continue
@@ -100,7 +100,7 @@ def predict_placements(
             whole = offer.silicon is None or used.devices == offer.accelerator_count
             hardware = offer if whole else _take_devices(offer, used.devices)
             question = replace(
-                request, precision=used.precision, engine=used.engine, concurrency=placement.at_once, gpu_layers=used.gpu_layers
+                request, precision=used.precision, engine=used.engine, concurrency=placement.concurrency, gpu_layers=used.gpu_layers
             )
             questions[key] = (spec, hardware, question)
     if questions:
@@ -149,8 +149,8 @@ def find_roofline(offer: Hardware, candidate: Candidate, precision: str, cpus: t
     """The offer as the roofline sees it; `None` for a CPU of which nothing is known."""
     if offer.silicon is None:
         return _scale_cpu(offer.vcpu, precision, cpus)
-    at_once = candidate.devices if candidate.engine in TENSOR_PARALLEL_ENGINES else 1
-    share = offer.accelerator_fraction * at_once
+    concurrency = candidate.devices if candidate.engine in TENSOR_PARALLEL_ENGINES else 1
+    share = offer.accelerator_fraction * concurrency
     peak = _find_limit(offer.silicon, precision)
     return Roofline(
         bandwidth=BytesPerSecond(offer.silicon.bandwidth * share),

@@ -22,7 +22,7 @@ from decimal import Decimal
 from typing import Any
 
 from lib.advisor.candidates import SERVERS, Family
-from lib.advisor.fit import HostedModel, Placement, Requirements, most_at_once, place_candidate
+from lib.advisor.fit import HostedModel, JudgeContext, Placement, max_concurrency, place_candidate
 from lib.advisor.result import Speed
 from lib.advisor.speed import CLIP_S, PICTURE_S, attach_bounds, predict_placements
 from lib.catalog.offers import Hardware
@@ -59,97 +59,97 @@ class Plan:
     obstacles: tuple[Reason, ...] = ()
 
 
-def count_served(requirements: Requirements, speed: Speed, at_once: int) -> int | None:
+def count_served(context: JudgeContext, speed: Speed, concurrency: int) -> int | None:
     """Requests a day that one machine serves while it is planned to be filled; `None` where the time of a request is not known."""
-    request_s, open_s = speed.request_s, float(requirements.workload.hours_per_day) * HOUR_S
-    return int(float(FULL_UTILISATION) * open_s / request_s * at_once) if request_s and open_s else None
+    request_s, open_s = speed.request_s, float(context.workload.hours_per_day) * HOUR_S
+    return int(float(FULL_UTILISATION) * open_s / request_s * concurrency) if request_s and open_s else None
 
 
-def plan_traffic(timed: Sequence[Timed], requirements: Requirements, model: HostedModel) -> list[Plan]:
+def plan_traffic(timed: Sequence[Timed], context: JudgeContext, model: HostedModel) -> list[Plan]:
     """The plan of each placement; the speeds of all servers at other loads are predicted together."""
-    others = {at: _other_loads(*of, requirements, model) for at, of in enumerate(timed)}
+    others = {at: _other_loads(*of, context, model) for at, of in enumerate(timed)}
     pairs = [(timed[at][0], placement) for at, placements in others.items() for placement in placements]
-    estimates = predict_placements(model.spec, requirements.family, pairs, requirements.speed_request, requirements.accelerators)
+    estimates = predict_placements(model.spec, context.family, pairs, context.speed_request, context.accelerators)
     predicted = iter(None if one is None else attach_bounds(one) for one in estimates)
     plans = []
     for at, (offer, placement, speed) in enumerate(timed):
         loads = [(placement, speed)]
         for other in others[at]:
             reached = next(predicted)
-            if reached is not None and _quick_enough(reached, requirements):
+            if reached is not None and _quick_enough(reached, context):
                 loads.append((other, reached))
-        if len(loads) > 1 and not _quick_enough(speed, requirements):
+        if len(loads) > 1 and not _quick_enough(speed, context):
             del loads[0]
-        plans.append(_plan(offer, _hold(offer, (placement, speed), loads, requirements, model), requirements))
+        plans.append(_plan(offer, _hold(offer, (placement, speed), loads, context, model), context))
     return plans
 
 
 def _hold(
-    offer: Hardware, at_hand: tuple[Placement, Speed], loads: list[tuple[Placement, Speed]], requirements: Requirements, model: HostedModel
+    offer: Hardware, at_hand: tuple[Placement, Speed], loads: list[tuple[Placement, Speed]], context: JudgeContext, model: HostedModel
 ) -> tuple[Placement, Speed]:
     """The load that takes the fewest machines, of several the smallest, and leaves as much room as the placement at hand."""
     placement = at_hand[0]
-    loads = sorted(loads, key=lambda load: (count_machines(offer, load, requirements), load[0].at_once))
+    loads = sorted(loads, key=lambda load: (count_machines(offer, load, context), load[0].concurrency))
     for load, speed in loads:
         if load is placement:
             return load, speed
         device_bytes = placement.headroom.device_bytes
-        other = place_candidate(offer, load.candidate, requirements, model, device_bytes, load.at_once)
+        other = place_candidate(offer, load.candidate, context, model, device_bytes, load.concurrency)
         if isinstance(other, Placement) and other.headroom.comfortable >= placement.headroom.comfortable:
             return other, speed
     return at_hand
 
 
-def count_machines(offer: Hardware, load: tuple[Placement, Speed], requirements: Requirements) -> int:
+def count_machines(offer: Hardware, load: tuple[Placement, Speed], context: JudgeContext) -> int:
     """Machines that the day's requests and those at the same time take."""
-    requests, together = requirements.workload.requests_per_day, requirements.at_once(offer)
-    served = count_served(requirements, load[1], load[0].at_once)
+    requests, together = context.workload.requests_per_day, context.concurrency(offer)
+    served = count_served(context, load[1], load[0].concurrency)
     of_day = 1 if served is None else math.ceil(requests / served) if served else requests
-    return max(1, of_day, math.ceil(together / load[0].at_once))
+    return max(1, of_day, math.ceil(together / load[0].concurrency))
 
 
-def _other_loads(offer: Hardware, placement: Placement, speed: Speed, requirements: Requirements, model: HostedModel) -> list[Placement]:
+def _other_loads(offer: Hardware, placement: Placement, speed: Speed, context: JudgeContext, model: HostedModel) -> list[Placement]:
     """The same configuration at other loads: more at a time where the day's requests want it, fewer where each would be too slow."""
     if placement.candidate.engine not in SERVERS:
         return []
-    served, requests = count_served(requirements, speed, placement.at_once), requirements.workload.requests_per_day
+    served, requests = count_served(context, speed, placement.concurrency), context.workload.requests_per_day
     more = served is not None and served < requests
-    fewer = placement.at_once > 1 and not _quick_enough(speed, requirements)
+    fewer = placement.concurrency > 1 and not _quick_enough(speed, context)
     if not more and not fewer:
         return []
     device_bytes = placement.headroom.device_bytes
-    most = most_at_once(offer, placement.candidate, requirements, model, device_bytes) if more else placement.at_once
-    levels = [level for level in LOADS if (more and placement.at_once < level <= most) or (fewer and level < placement.at_once)]
-    return [replace(placement, at_once=level) for level in levels]
+    most = max_concurrency(offer, placement.candidate, context, model, device_bytes) if more else placement.concurrency
+    levels = [level for level in LOADS if (more and placement.concurrency < level <= most) or (fewer and level < placement.concurrency)]
+    return [replace(placement, concurrency=level) for level in levels]
 
 
-def _quick_enough(speed: Speed, requirements: Requirements) -> bool:
-    workload = requirements.workload
+def _quick_enough(speed: Speed, context: JudgeContext) -> bool:
+    workload = context.workload
     rate, ttft_s = speed.tokens_per_s, speed.ttft_s
     fast = rate is None or rate >= (workload.min_tokens_per_s or READING_TOKENS_PER_S)
     return fast and (ttft_s is None or ttft_s <= (workload.max_ttft_s or LONGEST_WAIT_S))
 
 
-def _plan(offer: Hardware, load: tuple[Placement, Speed], requirements: Requirements) -> Plan:
+def _plan(offer: Hardware, load: tuple[Placement, Speed], context: JudgeContext) -> Plan:
     """What the load means for the offer: machines, or the traffic that it cannot serve."""
-    daily, together = requirements.workload.requests_per_day, requirements.at_once(offer)
+    daily, together = context.workload.requests_per_day, context.concurrency(offer)
     placement, speed = load
     if offer.platform == "zerogpu":
         return Plan(placement=placement, speed=speed)
-    replicas = count_machines(offer, load, requirements)
-    served = count_served(requirements, speed, placement.at_once)
+    replicas = count_machines(offer, load, context)
+    served = count_served(context, speed, placement.concurrency)
     values: dict[str, Value] = {
         "requests_per_day": daily,
         "served": served or 0,
-        "concurrency": placement.at_once,
+        "concurrency": placement.concurrency,
         "together": together,
         "replicas": replicas,
         "used_percent": 100 * FULL_UTILISATION,
     }
     if replicas == 1:
-        busier = (Reason("traffic_in_flight", values),) if placement.at_once > together else ()
+        busier = (Reason("traffic_in_flight", values),) if placement.concurrency > together else ()
         return Plan(placement=placement, speed=speed, reasons=busier)
-    alone = not offer.usd_per_hour and (offer.platform == OWN or requirements.rules.sleep.replicas_paid_only)
+    alone = not offer.usd_per_hour and (offer.platform == OWN or context.rules.sleep.replicas_paid_only)
     if served == 0 or alone:
         return Plan(
             placement=placement, speed=speed, obstacles=(Reason("traffic_exceeds", values, variant="own" if offer.platform == OWN else ""),)

@@ -44,7 +44,7 @@ LAW = Law(equation="B · Σ layers · elements · n(T) · b", source="cache clas
 _FIXED = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 
 
-class Term(Protocol):
+class CacheLayer(Protocol):
     """What one kind of layer caches, as far as this law looks at it (`lib.model.spec.CacheTerm`).
 
     Its layer kind, what the tensors are, layers of the kind, e, the name of n, the window, block or ratio of the growth, and a dtype that
@@ -95,7 +95,7 @@ def units(growth: str, span: int, tokens: int, encoder_tokens: int = 0) -> int:
     return count
 
 
-def width(term: Term, element_bytes: float, state_bytes: float | None = None) -> float:
+def width(term: CacheLayer, element_bytes: float, state_bytes: float | None = None) -> float:
     """b: bytes of one element; a choice of cache precision changes neither fixed dtypes nor, if given apart, states."""
     if term.dtype != "model":
         return _FIXED[term.dtype]
@@ -103,7 +103,7 @@ def width(term: Term, element_bytes: float, state_bytes: float | None = None) ->
 
 
 def cache_bytes_by_kind(
-    terms: Iterable[Term] | None,
+    terms: Iterable[CacheLayer] | None,
     *,
     tokens: int,
     batch: int,
@@ -129,7 +129,7 @@ def cache_bytes_by_kind(
 
 
 def cache_bytes(
-    terms: Iterable[Term] | None,
+    terms: Iterable[CacheLayer] | None,
     *,
     tokens: int,
     batch: int,
@@ -144,7 +144,7 @@ def cache_bytes(
     return Bytes(sum(parts.values()))
 
 
-def peak_tokens(terms: Sequence[Term], tokens: int) -> tuple[int, ...]:
+def peak_tokens(terms: Sequence[CacheLayer], tokens: int) -> tuple[int, ...]:
     """Lengths up to `tokens` at one of which the cache is largest: buffers of unfilled blocks empty when the block is full.
 
     All other growths never shrink, and buffers repeat with the least common multiple of their block lengths, so the largest lies in the
@@ -173,7 +173,7 @@ class LinearCache(NamedTuple):
     window: float
 
 
-def linear_cache(terms: Iterable[Term], element_bytes: float, encoder_tokens: int = 0) -> LinearCache:
+def linear_cache(terms: Iterable[CacheLayer], element_bytes: float, encoder_tokens: int = 0) -> LinearCache:
     """The law as straight lines, for laws that need it as a few numbers; exact but for blocks and windows of several lengths.
 
     Raises:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from lib.engines import MICRO_BATCH, CacheLayout, traits_of
 from lib.laws import Law, kv_cache
-from lib.laws.kv_cache import Term, cache_bytes_by_kind, width
+from lib.laws.kv_cache import CacheLayer, cache_bytes_by_kind, width
 from lib.units import Bytes
 
 LAWS: Mapping[CacheLayout, Law] = {
@@ -71,9 +71,9 @@ class CacheQuestion(NamedTuple):
     encoder_tokens: int = 0
     state_bytes: float | None = None
     micro_batch: int = MICRO_BATCH
-    terms: Sequence[Term] = ()
+    terms: Sequence[CacheLayer] = ()
 
-    def as_transformers(self, terms: Sequence[Term]) -> dict[str, Bytes]:
+    def as_transformers(self, terms: Sequence[CacheLayer]) -> dict[str, Bytes]:
         """Some of the terms as transformers holds them."""
         of = self
         return cache_bytes_by_kind(
@@ -95,12 +95,12 @@ _SCALE_BYTES, _SCALED = 4, 128
 _CLOSE = 1.5
 
 
-def is_state(term: Term) -> bool:
+def is_state(term: CacheLayer) -> bool:
     """Whether the term is a recurrent or convolution state."""
     return term.growth == "constant" and "state" in term.holds
 
 
-def _is_plain(term: Term) -> bool:
+def _is_plain(term: CacheLayer) -> bool:
     """Whether the term is one of keys and values, of all tokens or of a window."""
     return term.growth in {"tokens", "window"} and term.holds != "indexer keys"
 
@@ -121,14 +121,14 @@ def slots(layers: int, counts: Sequence[int]) -> int:
     return round_up(layers, group)
 
 
-def blocks(term: Term, tokens: int, encoder_tokens: int, block: int) -> int:
+def blocks(term: CacheLayer, tokens: int, encoder_tokens: int, block: int) -> int:
     """Blocks that one layer holds for one sequence."""
     if term.growth == "window":  # `span` is what the past may hold; the window is one more, and may begin inside a block
         return min(math.ceil(tokens / block), math.ceil((term.span + 1) / block) + 1)
     return math.ceil((encoder_tokens // max(1, term.span) if term.growth == "encoder" else tokens) / block)
 
 
-def block_tokens(term: Term, element_bytes: float, state_page: int) -> int:
+def block_tokens(term: CacheLayer, element_bytes: float, state_page: int) -> int:
     """s: tokens of a block, so that one attention layer's block takes in one layer's state."""
     least = _LATENT_BLOCK if "latent" in term.kind else _BLOCK
     wanted = math.ceil(state_page / (term.elements * element_bytes))
@@ -230,12 +230,12 @@ def whole_cells(tokens: int) -> int:
     return round_up(tokens, _CELLS)
 
 
-def keeps_windows(terms: Sequence[Term]) -> bool:
+def keeps_windows(terms: Sequence[CacheLayer]) -> bool:
     """Whether layers of another kind stand beside the sliding ones: only then does llama.cpp keep a window."""
     return any(t.growth in {"tokens", "blocks"} and t.holds != "indexer keys" for t in terms)
 
 
-def cells(term: Term, tokens: int, *, windowed: bool = True, micro_batch: int = MICRO_BATCH) -> int:
+def cells(term: CacheLayer, tokens: int, *, windowed: bool = True, micro_batch: int = MICRO_BATCH) -> int:
     """Cells of one layer for one sequence; `span` is what the past may hold, the window is one more."""
     if term.growth == "window" and windowed:
         return whole_cells(min(whole_cells(tokens), term.span + 1 + micro_batch))

@@ -136,7 +136,7 @@ def sglang_reserve_bytes(*, memory: int, devices: int) -> int:
     return max(reserve, _LEAST_ON_LARGE) if memory > _LARGE else reserve
 
 
-class Claim(NamedTuple):
+class MemoryReservation(NamedTuple):
     """What lies on one device beside the cache, in bytes, and whose it is; `graphs` are a part of `runtime`."""
 
     engine: str
@@ -157,7 +157,7 @@ class Claim(NamedTuple):
 
         Llama-3.1-8B in bf16 on 22.03 GiB, with 2 GiB beside the weights: 0.9 · 22.03 - 14.96 - 2 = 2.87 GiB:
 
-        >>> claim = Claim(engine="vllm", silicon="gpu", weights=16_060_522_496, activation=2**30, runtime=2**30)
+        >>> claim = MemoryReservation(engine="vllm", silicon="gpu", weights=16_060_522_496, activation=2**30, runtime=2**30)
         >>> round(claim.cache_room_bytes(int(22.03 * 2**30)) / 2**30, 2)
         2.87
         """

@@ -17,7 +17,7 @@ from lib.catalog.rows import ById
 from lib.engines import traits_of
 from lib.laws import parallelism
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
-from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, ByteRange, Claim, runtime_parts
+from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, ByteRange, MemoryReservation, runtime_parts
 from lib.laws.training import StepPart
 from lib.memory.components import WHOLE, ActivationBytes, CacheBytes, Shares, WeightBytes, count_weight_bytes, is_latent
 from lib.memory.pipeline import OutputSize, PipelineMemory, StageBytes
@@ -152,12 +152,12 @@ class PerDevice:
         by_component = self.stage_weights(batch)
         return self.device_weights if by_component is None else sum(by_component.values())
 
-    def claim(self, tokens: int, batch: int) -> Claim:
+    def claim(self, tokens: int, batch: int) -> MemoryReservation:
         """What lies on the fullest device beside the cache; training claims no share ahead, whatever the engine."""
         active = sum(self.activations(tokens, batch).values())
         engine = "transformers" if self.trains else self.request.engine
         graphs = self.runtime[GRAPHS].typical if GRAPHS in self.runtime else 0
-        return Claim(
+        return MemoryReservation(
             engine, self.request.silicon, self._weights_on_device(batch), active, self.device_runtime, graphs, self.request.devices
         )
 

@@ -197,8 +197,8 @@ class PipelineMemory:
         if stage != "decode":
             return round(max(0.0, peak(batch, self.size.megapixels)))
         made = _CHANNELS * self.size.megapixels * 1e6 * max(1, self.size.frames) * self._request.element_bytes
-        at_once = 1 if self._pictures.vae_slicing else batch
-        decoded = peak(at_once, self.size.megapixels)
+        decoded_images = 1 if self._pictures.vae_slicing else batch
+        decoded = peak(decoded_images, self.size.megapixels)
         if self._pictures.vae_tiling and 0 < self._of.tile < self.size.megapixels:
-            decoded = min(decoded, peak(at_once, self._of.tile) + 2 * at_once * made)
-        return round(max(0.0, decoded + (batch - at_once) * made))
+            decoded = min(decoded, peak(decoded_images, self._of.tile) + 2 * decoded_images * made)
+        return round(max(0.0, decoded + (batch - decoded_images) * made))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lib.engines import traits_of
 from lib.laws import Law, pipeline, runtime
 from lib.laws.kv_cache_by_engine import LAWS
-from lib.laws.runtime import Claim
+from lib.laws.runtime import MemoryReservation
 from lib.laws.weights import rule_of_thumb_bytes
 from lib.memory.per_device import count_per_device
 from lib.memory.resolve import find_largest
@@ -75,7 +75,7 @@ class MemoryEstimate:
     low_bytes: int
     high_bytes: int
     per_device_bytes: int
-    claim: Claim
+    claim: MemoryReservation
     host_bytes: int
 
     @property

@@ -201,7 +201,7 @@ _CLOSE = 0.005
 _GRID = [Lengths(*point) for point in product((1, 8, 256), [2**p for p in range(21)], (1, 64, 1500))]
 
 
-def envelope(moments: list[Polynomial]) -> list[Polynomial]:
+def pareto_peaks(moments: list[Polynomial]) -> list[Polynomial]:
     """Those moments that are the fullest for some lengths, as few as leave the peak within `_CLOSE` of the true one."""
     unique = list({tuple(sorted(m.items())): m for m in moments}.values())
     monomials = sorted({monomial for moment in unique for monomial in moment})
@@ -263,7 +263,7 @@ def interpolate(key: Key, peaks: dict[tuple[int, int], Coefficient]) -> Activati
     )  # fmt: skip
 
 
-def double_fit(fit: ActivationFit) -> ActivationFit:
+def upper_bound_fp32(fit: ActivationFit) -> ActivationFit:
     """An upper bound in float32 for a fit in 16 bits: no tensor more than doubles."""
     twice = {name: 2 * getattr(fit, name) for name in _FIELDS.values()}
     return replace(fit, element_bytes=2 * fit.element_bytes, **twice)
@@ -272,7 +272,7 @@ def double_fit(fit: ActivationFit) -> ActivationFit:
 # Which runs are made
 
 
-class _Plan:
+class TraceLengths:
     """The lengths to run a stage at: `long` past every window, `short` below the first one (0 = none), `check` for the comparison."""
 
     def __init__(self, stage: PartialModel) -> None:
@@ -294,7 +294,7 @@ class _Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Probe:
+class TraceResult:
     """Result of the first runs: the trace whose polynomials hold, or the length at which to sample instead; operations of a run."""
 
     trace: Trace | None
@@ -341,13 +341,13 @@ def _trace_stage(stage: PartialModel) -> tuple[ActivationFit, ...]:
     config: Any = stage.module.config
     own = config._attn_implementation  # noqa: SLF001 the kernel transformers chose for this class
     kernels: tuple[Literal["sdpa", "eager"], ...] = ("sdpa", "eager") if own == "sdpa" else ("eager",)
-    plan = _Plan(stage)
+    plan = TraceLengths(stage)
     first = Key(kernels[0], bfloat16.itemsize)
     with _load_as(stage.module, bfloat16, first.kernel):
         probe = _run_probe(stage, plan)
         fits = _fits_of(stage, plan, first, probe, probe.trace)
     if probe.operations > _LONG and probe.sample_at != _LOOPING:
-        return (*fits, *map(double_fit, fits))
+        return (*fits, *map(upper_bound_fp32, fits))
     for dtype in (bfloat16, float32):
         for kernel in kernels:
             key = Key(kernel, dtype.itemsize)
@@ -358,13 +358,13 @@ def _trace_stage(stage: PartialModel) -> tuple[ActivationFit, ...]:
     return tuple(fits)
 
 
-def _run_probe(stage: PartialModel, plan: _Plan) -> _Probe:
+def _run_probe(stage: PartialModel, plan: TraceLengths) -> TraceResult:
     """Run short and plain, then with primes, and compare."""
     lengths = Lengths(_FEW, plan.check, _SHORT_ENCODER)
     try:
         plain = trace_forward(stage, lengths, budget=_PROBE_BUDGET, symbolic=False, decode=False)
     except UnsupportedModel:
-        return _Probe(trace=None, sample_at=_LOOPING, operations=_PROBE_BUDGET)
+        return TraceResult(trace=None, sample_at=_LOOPING, operations=_PROBE_BUDGET)
     count = plain.operations
     try:
         trace = trace_forward(stage, plan.primes, budget=3 * count, decode=count <= _HEAVY)
@@ -379,8 +379,8 @@ def _run_probe(stage: PartialModel, plan: _Plan) -> _Probe:
     except UnsupportedModel:
         agrees = False
     if agrees:
-        return _Probe(trace=trace, sample_at=0, operations=count)
-    return _Probe(trace=None, sample_at=min(_CHUNKED, plan.check), operations=count)
+        return TraceResult(trace=trace, sample_at=0, operations=count)
+    return TraceResult(trace=None, sample_at=min(_CHUNKED, plan.check), operations=count)
 
 
 def _foretells(trace: Trace, other: Trace, lengths: Lengths) -> bool:
@@ -389,17 +389,17 @@ def _foretells(trace: Trace, other: Trace, lengths: Lengths) -> bool:
     return same and all(evaluate(law, lengths) == size for law, size in zip(trace.laws, other.sizes, strict=True))
 
 
-def _fits_of(stage: PartialModel, plan: _Plan, key: Key, probe: _Probe, trace: Trace | None) -> list[ActivationFit]:
+def _fits_of(stage: PartialModel, plan: TraceLengths, key: Key, probe: TraceResult, trace: Trace | None) -> list[ActivationFit]:
     """The fullest moments of one kernel and element size, past every window and, where a model has one, below the first."""
     if probe.sample_at:
         return _sample(stage, key, probe.sample_at)
     budget = 4 * probe.operations
-    long = envelope((trace or trace_forward(stage, plan.primes, budget=budget, decode=key.kernel == "sdpa")).moments)
+    long = pareto_peaks((trace or trace_forward(stage, plan.primes, budget=budget, decode=key.kernel == "sdpa")).moments)
     if not plan.short:
         return build_fits(key, long, 0)
     try:
         short = trace_forward(stage, plan.primes._replace(tokens=plan.short), budget=budget, decode=False)
-        return build_fits(key, long, plan.windows[0]) + build_fits(key, envelope(short.moments), 0)
+        return build_fits(key, long, plan.windows[0]) + build_fits(key, pareto_peaks(short.moments), 0)
     except UnsupportedModel:  # below the window an extent could not be told from a width: the longer prompt's fits stand in
         return build_fits(key, long, 0)
 

@@ -160,7 +160,7 @@ def _identity(storage: UntypedStorage) -> int:
     return int(storage._cdata)  # noqa: SLF001 the Python object around a storage may be another one each time
 
 
-class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+class MemoryTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
     """Follows the storages that an execution makes: the bytes alive now, the most there were, and the operations so far.
 
     Storages in `existing` (weights, a cache made before) are not counted.
@@ -216,7 +216,7 @@ class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         self.live_bytes -= size
 
 
-class StorageRecorder(StorageCounter):  # type: ignore[no-untyped-call]
+class StorageRecorder(MemoryTracker):  # type: ignore[no-untyped-call]
     """Records each new storage of a run: its bytes, and the operations at which it appears and goes.
 
     `sizes` and `laws` hold the bytes of each storage in the order of appearance, as a number and as a polynomial; `moments()` what was

@@ -157,7 +157,7 @@ def _whole_numbers(place: Any) -> list[int]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Snapshots:
+class CacheRuns:
     """Caches of one model after all runs that are needed.
 
     `first` is the cache after one token of `BATCH` sequences, `by_length` those of one sequence by tokens, `by_encoder` at `SHORT`
@@ -211,7 +211,7 @@ class Snapshots:
         return growing <= longest.keys() and all(tensor.elements == tokens * one[path] for tokens, path, tensor in samples)
 
 
-def take_snapshots(runner: CacheRunner) -> Snapshots | None:
+def take_snapshots(runner: CacheRunner) -> CacheRuns | None:
     """Run the model at all lengths that are needed; None if it returns no cache.
 
     Raises:
@@ -223,7 +223,7 @@ def take_snapshots(runner: CacheRunner) -> Snapshots | None:
     if start is None:
         return None
     first, owners = start
-    snapshots = Snapshots(first=first, owners=owners, by_length={SHORT: runner.run(SHORT) or {}})
+    snapshots = CacheRuns(first=first, owners=owners, by_length={SHORT: runner.run(SHORT) or {}})
     snapshots.by_encoder[ENCODED] = snapshots.by_length[SHORT]
     if runner.free_encoder:
         snapshots.by_encoder[ENCODED_LONGER] = runner.run(SHORT, encoder_positions=ENCODED_LONGER) or {}
@@ -237,7 +237,7 @@ def take_snapshots(runner: CacheRunner) -> Snapshots | None:
     return snapshots
 
 
-def _repeats(runner: CacheRunner, snapshots: Snapshots) -> bool:
+def _repeats(runner: CacheRunner, snapshots: CacheRuns) -> bool:
     """Whether the shortest and the longest run come out the same again, under the present answer."""
     longest = max(snapshots.by_length)
     runner.dedup.begin()
@@ -246,7 +246,7 @@ def _repeats(runner: CacheRunner, snapshots: Snapshots) -> bool:
     return one == snapshots.first and runner.run(longest) == snapshots.by_length[longest]
 
 
-def _take_with_answers(runner: CacheRunner, error: Exception) -> Snapshots | None:
+def _take_with_answers(runner: CacheRunner, error: Exception) -> CacheRuns | None:
     """The snapshots of a model that asks for values: under one answer, and confirmed under the other unless that one cannot be run."""
     for answer in (0, 1):
         runner.answer = answer
@@ -270,7 +270,7 @@ def _take_with_answers(runner: CacheRunner, error: Exception) -> Snapshots | Non
 
 
 @dataclass(slots=True, kw_only=True)
-class TensorSamples:
+class TensorShapes:
     """One cached tensor of a first layer: shape for one sequence by length; `layers` equal layers hold one like it.
 
     `by_encoder` are its elements by positions of the encoder's output.
@@ -284,17 +284,17 @@ class TensorSamples:
     by_encoder: dict[int, int] = field(default_factory=dict)
 
 
-def _sample_tensors(snapshots: Snapshots) -> list[TensorSamples]:
+def _sample_tensors(snapshots: CacheRuns) -> list[TensorShapes]:
     """One entry for each path that a first layer holds in any run, in the order of the cache."""
     equal_layers = Counter(id(layer.first) for layer in {id(layer): layer for layer in snapshots.owners.values()}.values())
-    samples: dict[str, TensorSamples] = {}
+    samples: dict[str, TensorShapes] = {}
     for tensor in (tensor for run in (snapshots.first, *snapshots.by_length.values()) for tensor in run.values()):
         if tensor.path in samples or not snapshots.runs_for_itself(tensor):
             continue
         owner = snapshots.owner(tensor)
         place = id(owner) if owner else -1 - (tensor.index or 0)
         layers = equal_layers[id(owner)] if owner else 1
-        samples[tensor.path] = TensorSamples(path=tensor.path, dtype=tensor.dtype, layers=layers, owner=place)
+        samples[tensor.path] = TensorShapes(path=tensor.path, dtype=tensor.dtype, layers=layers, owner=place)
     for path, sample in samples.items():
         sample.shapes[ONE] = (snapshots.first[path].elements // BATCH if path in snapshots.first else 0,)
         for tokens, run in snapshots.by_length.items():
@@ -304,7 +304,7 @@ def _sample_tensors(snapshots: Snapshots) -> list[TensorSamples]:
     return list(samples.values())
 
 
-def sample_cache(module: PreTrainedModel) -> list[TensorSamples] | None:
+def sample_cache(module: PreTrainedModel) -> list[TensorShapes] | None:
     """Run `module`, its parameters in bfloat16, and collect what it caches; None if it returns no cache.
 
     Raises:
@@ -324,7 +324,7 @@ def sample_cache(module: PreTrainedModel) -> list[TensorSamples] | None:
     return None if snapshots is None else _sample_tensors(snapshots)
 
 
-def _growth_of(tensor: TensorSamples, spans: set[int]) -> TensorGrowth:
+def _growth_of(tensor: TensorShapes, spans: set[int]) -> TensorGrowth:
     counts = tensor.by_encoder
     law = fit_growth(tensor.shapes, spans)
     if len(set(counts.values())) > 1:
@@ -337,13 +337,13 @@ def _growth_of(tensor: TensorSamples, spans: set[int]) -> TensorGrowth:
     return law
 
 
-def build_terms(samples: list[TensorSamples]) -> tuple[CacheTerm, ...]:
+def build_terms(samples: list[TensorShapes]) -> tuple[CacheTerm, ...]:
     """Terms of all layers; tensors of a layer that hold the same thing by the same law are one term, and so are equal layers.
 
     Raises:
         UnknownGrowth: no law explains a tensor.
     """
-    by_owner: dict[tuple[int, int], list[TensorSamples]] = defaultdict(list)
+    by_owner: dict[tuple[int, int], list[TensorShapes]] = defaultdict(list)
     for tensor in samples:
         if any(0 not in shape for shape in tensor.shapes.values()):
             by_owner[tensor.owner, tensor.layers].append(tensor)

@@ -1,6 +1,6 @@
 """A dry run: the real architecture executed under torch's `FakeTensorMode`, which gives tensors shapes and no values.
 
-Every storage is followed from the operation that makes it to its release (`lib.model.allocations.StorageCounter`), every product
+Every storage is followed from the operation that makes it to its release (`lib.model.allocations.MemoryTracker`), every product
 is counted by torch's own formulas (`torch.utils.flop_counter.flop_registry`). The lengths are those that were asked for, so nothing is
 fitted: this is the executed truth that stands beside the closed forms of `lib.laws` and beside the polynomials of
 `lib.model.activations`. Few layers of each kind compute for all (`lib.model.layer_extrapolation`), with the operators of CUDA
@@ -43,7 +43,7 @@ from lib.model.build import LOCK, BuiltModel, build, output_head
 from lib.model.cache_terms import cache_of
 from lib.model.config import check_config
 from lib.model.dry_run_figures import DryRun, InferenceRun, TrainingRun
-from lib.model.layer_extrapolation import Depth, Layer, Reading, RunCounter, at_full_depth, layers_of
+from lib.model.layer_extrapolation import CounterSnapshot, Layer, LayerSkipper, RunCounter, at_full_depth, layers_of
 from lib.model.meta_device import Lengths, MetaRun, has_argument, prefill_inputs, unchecked_distributions
 from lib.workload import check_rank, check_targets, is_targeted
 
@@ -173,7 +173,7 @@ def _run_inference(built: BuiltModel, lengths: Lengths, output_tokens: int, kern
     return _result(built, layers, depth, weights, buffers, parameters=sum(p.numel() for p in model.parameters()), inference=run)
 
 
-def _generate(model: PreTrainedModel, depth: Depth, lengths: Lengths, output_tokens: int) -> InferenceRun:
+def _generate(model: PreTrainedModel, depth: LayerSkipper, lengths: Lengths, output_tokens: int) -> InferenceRun:
     """A prompt as `generate` reads it, and the last step of the answer."""
     counter = depth.counter
     start, cache, states = _prefill(model, depth, lengths)
@@ -200,7 +200,7 @@ def _generate(model: PreTrainedModel, depth: Depth, lengths: Lengths, output_tok
     return InferenceRun(prefill=prefill, decode=decode, prompt_cache_bytes=prompt_cache, cache_bytes=counter.live_bytes)
 
 
-def _prefill(model: PreTrainedModel, depth: Depth, lengths: Lengths) -> tuple[Reading, object, Any]:
+def _prefill(model: PreTrainedModel, depth: LayerSkipper, lengths: Lengths) -> tuple[CounterSnapshot, object, Any]:
     depth.phase = "prefill"
     start = depth.counter.begin()
     inputs = prefill_inputs(model, lengths)
@@ -273,7 +273,7 @@ def _run_training(built: BuiltModel, training: TrainingRequest, lengths: Lengths
     return _result(built, layers, depth, weights, buffers, parameters=count, training=run)
 
 
-def _train(model: PreTrainedModel, depth: Depth, training: TrainingRequest, lengths: Lengths) -> TrainingRun:
+def _train(model: PreTrainedModel, depth: LayerSkipper, training: TrainingRequest, lengths: Lengths) -> TrainingRun:
     """Forward, backward and update with the optimizer's states already there."""
     counter = depth.counter
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -311,7 +311,7 @@ def _train(model: PreTrainedModel, depth: Depth, training: TrainingRequest, leng
     )
 
 
-def _result(built: BuiltModel, layers: list[Layer], depth: Depth, weights: int, buffers: int, **runs: Any) -> DryRun:
+def _result(built: BuiltModel, layers: list[Layer], depth: LayerSkipper, weights: int, buffers: int, **runs: Any) -> DryRun:
     return DryRun(
         architecture=built.architecture,
         layers=len(layers),

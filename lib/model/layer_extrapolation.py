@@ -23,7 +23,7 @@ from torch.utils.flop_counter import flop_registry
 from transformers.integrations import moe  # noqa: F401 it registers the products of experts
 from transformers.pytorch_utils import Conv1D
 
-from lib.model.allocations import StorageCounter
+from lib.model.allocations import MemoryTracker
 from lib.model.dry_run_figures import Phase
 from lib.model.layer_dedup import cache_positions, first_hidden_states, layer_settings, likeness, wrap_forwards
 
@@ -150,7 +150,7 @@ _FURTHER: dict[Any, Callable[..., int]] = {
 """Products that `flop_registry` does not know."""
 
 
-class RunCounter(StorageCounter):  # type: ignore[no-untyped-call]
+class RunCounter(MemoryTracker):  # type: ignore[no-untyped-call]
     """Counts FLOP beside bytes and operations."""
 
     def __init__(self, existing: Sequence[Tensor], budget: int) -> None:
@@ -172,23 +172,23 @@ class RunCounter(StorageCounter):  # type: ignore[no-untyped-call]
             "token do. Ask for a shorter prompt; the closed forms of the estimate answer at every length."
         )
 
-    def begin(self) -> Reading:
+    def begin(self) -> CounterSnapshot:
         """Start another phase: its peak is counted from what is alive now."""
         self.peak_bytes = self.live_bytes
         return self.read()
 
-    def read(self) -> Reading:
+    def read(self) -> CounterSnapshot:
         """The counts as they are."""
-        return Reading(self.live_bytes, self.flop, self.operations + self.further_operations)
+        return CounterSnapshot(self.live_bytes, self.flop, self.operations + self.further_operations)
 
-    def phase(self, since: Reading) -> Phase:
+    def phase(self, since: CounterSnapshot) -> Phase:
         """What there was since a reading that `begin` gave."""
         now = self.read()
         return Phase(peak_bytes=self.peak_bytes, flop=now.flop - since.flop, operations=now.operations - since.operations)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterSnapshot:
     """What was counted up to a moment."""
 
     live_bytes: int
@@ -197,7 +197,7 @@ class Reading:
 
 
 @dataclass(slots=True)
-class KindShare:
+class PerLayerCost:
     """What the layers of one kind come to hold and do in one pass, as the second of them showed."""
 
     held_bytes: int = 0
@@ -208,7 +208,7 @@ class KindShare:
 
 
 @dataclass(slots=True, kw_only=True)
-class Depth:
+class LayerSkipper:
     """Lets idle layers count: watches the ones that compute, and holds bytes for the others.
 
     `phase` names the pass that is under way; in a backward pass layers are called again where they recompute, which is no new pass.
@@ -218,12 +218,12 @@ class Depth:
     working: frozenset[int]
     training: bool
     phase: str = ""
-    kinds: dict[tuple[int, str], KindShare] = field(default_factory=dict)
+    kinds: dict[tuple[int, str], PerLayerCost] = field(default_factory=dict)
     stand_ins: dict[int, tuple[Layer, Tensor]] = field(default_factory=dict)
-    passed_back: list[KindShare] = field(default_factory=list)
-    entered: tuple[KindShare, int] | None = None
+    passed_back: list[PerLayerCost] = field(default_factory=list)
+    entered: tuple[PerLayerCost, int] | None = None
 
-    def _enter(self) -> Reading:
+    def _enter(self) -> CounterSnapshot:
         """The counts as a layer begins; the one before it came to hold what is alive now and was not when it began."""
         now = self.counter.read()
         if self.entered is not None:
@@ -239,7 +239,7 @@ class Depth:
             if self.phase == "backward":
                 return compute(*args, **kwargs)
             before = self._enter()
-            kind = self.kinds.setdefault((layer.kind, self.phase), KindShare())
+            kind = self.kinds.setdefault((layer.kind, self.phase), PerLayerCost())
             self.entered = kind, before.live_bytes
             output = compute(*args, **kwargs)
             first = output[0] if isinstance(output, tuple) and output else output
@@ -251,8 +251,8 @@ class Depth:
 
         return forward
 
-    def _watch_backward(self, kind: KindShare, output: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        start: list[Reading] = []
+    def _watch_backward(self, kind: PerLayerCost, output: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        start: list[CounterSnapshot] = []
         hidden = next((v for v in (*args, *kwargs.values()) if isinstance(v, Tensor) and v.shape == output.shape and v.requires_grad), None)
 
         def note_start(_: Tensor) -> None:
@@ -287,7 +287,7 @@ class Depth:
         del before
         self.stand_ins[id(layer)] = layer, torch.empty(size, dtype=torch.uint8)
 
-    def _backward(self, layer: Layer, kind: KindShare) -> None:
+    def _backward(self, layer: Layer, kind: PerLayerCost) -> None:
         """The gradient passes a layer that stands aside: what it saved goes, gradients of its own appear."""
         self.stand_ins.pop(id(layer), None)
         self.passed_back.append(kind)
@@ -311,12 +311,12 @@ class Depth:
 
 
 @contextmanager
-def at_full_depth(layers: list[Layer], counter: RunCounter, *, training: bool, whole: bool) -> Iterator[Depth]:
+def at_full_depth(layers: list[Layer], counter: RunCounter, *, training: bool, whole: bool) -> Iterator[LayerSkipper]:
     """The model's layers wrapped: few of them compute, unless the `whole` model is to."""
     last = {layer.kind: place for place, layer in enumerate(layers)}
     at_the_end = {place for end in last.values() for place in (end - 1, end)}
     first = select_layers(layers)
     chosen = layers if whole else [layer for place, layer in enumerate(layers) if place in at_the_end or layer in first]
-    depth = Depth(counter=counter, working=frozenset(map(id, chosen)), training=training)
+    depth = LayerSkipper(counter=counter, working=frozenset(map(id, chosen)), training=training)
     with run_only(layers, chosen, watch=depth.watch, aside=depth.stand_aside):
         yield depth

@@ -77,7 +77,7 @@ from lib.service.usage import (
     state_price,
     usage_of,
 )
-from lib.speed import Band, ExplainedSpeed, SpeedEstimate
+from lib.speed import ExplainedSpeed, Interval, SpeedEstimate
 from lib.workload import MEDIA_ARGUMENTS, PICTURE_ARGUMENTS, MemoryRequest, gather_media
 
 Region = Annotated[str, Checked(lambda name, value: check_text(name, value, "europe-west4") if value else "", str)]
@@ -223,7 +223,7 @@ def cost_answer(
     )
 
 
-def _item_price(bill: CostEstimate, rate: Band[float] | None, per_hour: int) -> float | None:
+def _item_price(bill: CostEstimate, rate: Interval[float] | None, per_hour: int) -> float | None:
     """USD of one of what hardware makes or hears at full use: those in a second, of which an hour holds so many."""
     return None if rate is None else float(bill.usd_per_hour / (to_decimal(rate.value) * per_hour))
 

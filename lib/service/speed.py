@@ -35,9 +35,9 @@ from lib.service.arguments import (
 )
 from lib.service.endpoint import App, endpoint
 from lib.speed import (
-    Band,
     End,
     ExplainedSpeed,
+    Interval,
     SpeedEstimate,
     SpeedRequest,
     SpeedTable,
@@ -114,7 +114,7 @@ def _figures(speed: ExplainedSpeed, end: End) -> SpeedFigures:
     }
 
 
-def _at(band: Band[float] | None, end: End) -> float | None:
+def _at(band: Interval[float] | None, end: End) -> float | None:
     return None if band is None else band.at(end)
 
 

@@ -8,9 +8,29 @@ from __future__ import annotations
 
 from lib.speed.batch import SpeedRequest
 from lib.speed.estimate import predict_each, predict_speed
-from lib.speed.predict import Band, BandColumn, End, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart, SpeedTable, predict_speeds
+from lib.speed.predict import (
+    End,
+    ExplainedSpeed,
+    Interval,
+    IntervalColumn,
+    SpeedEstimate,
+    SpeedFloor,
+    SpeedPart,
+    SpeedTable,
+    predict_speeds,
+)
 
 __all__ = [
-    "Band", "BandColumn", "End", "ExplainedSpeed", "SpeedEstimate", "SpeedFloor", "SpeedPart", "SpeedRequest", "SpeedTable",
-    "predict_each", "predict_speed", "predict_speeds",
+    "End",
+    "ExplainedSpeed",
+    "Interval",
+    "IntervalColumn",
+    "SpeedEstimate",
+    "SpeedFloor",
+    "SpeedPart",
+    "SpeedRequest",
+    "SpeedTable",
+    "predict_each",
+    "predict_speed",
+    "predict_speeds",
 ]  # fmt: skip

@@ -1,8 +1,8 @@
 """From questions to the inputs of the laws.
 
 A question (model × hardware × request) becomes an `EngineConfig`: how an engine runs the model on the hardware, with everything decided.
-That becomes one row of `LawInputs` for its decoder (or for the encoder, where there is only that), and one more for an encoder that runs
-before a decoder. The rows of all questions are columns of arrays, so that every law works on all of them at once.
+That becomes one row of `CostModelInputs` for its decoder (or for the encoder, where there is only that), and one more for an encoder that
+runs before a decoder. The rows of all questions are columns of arrays, so that every law works on all of them at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lib.precision import weight_format
 from lib.provenance import Caveat
 from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS, MAX_NUM_SEQS
 from lib.speed.hardware import Ceilings, Devices, Layout, class_ceilings, emulates, lay_out, resolve_devices
-from lib.speed.model_work import LayerStack, ModelWork, derive_model_work
+from lib.speed.model_work import DecoderStack, ForwardCost, derive_model_work
 from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, MemoryRequest, PipelineRequest
 
 
@@ -71,14 +71,14 @@ class EngineConfig(NamedTuple):
     request: SpeedRequest
     precision: str
     compute: str
-    work: ModelWork
+    work: ForwardCost
     arithmetic: str
     ceilings: Ceilings
     running_requests: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LawInputs:
+class CostModelInputs:
     """What the laws take, in base units: arrays of shape (n,); `bandwidth`, `compute` and `attention` of shape (n, card classes + 1).
 
     Model: `engine` and `kernel` are places in `ENGINES` and `KERNELS`; bytes of dense weights and of routed experts, experts and how many
@@ -142,9 +142,9 @@ class LawInputs:
         """n, the number of rows."""
         return len(self.engine)
 
-    def take(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> LawInputs:
+    def take(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> CostModelInputs:
         """Some of the rows."""
-        return LawInputs(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
+        return CostModelInputs(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
 
 DTYPES = dict.fromkeys(
@@ -237,7 +237,7 @@ def native_format(precision: str, compute: str, card: Accelerator) -> str:
     return precision
 
 
-def _running_requests(spec: ModelSpec, work: ModelWork, devices: Devices, layout: Layout, request: SpeedRequest) -> float:
+def _running_requests(spec: ModelSpec, work: ForwardCost, devices: Devices, layout: Layout, request: SpeedRequest) -> float:
     """Requests that run at once, of those in flight: what fits beside the weights, and what the engine takes (max_num_seqs)."""
     if work.decoder is None or not devices.memory:
         return float(request.concurrency)
@@ -279,7 +279,7 @@ def count_read(of: EngineConfig) -> int:
     return resolve_media(of.spec, of.request.media).read_positions or heard or prompt
 
 
-def _tower_row(of: EngineConfig, tower: LayerStack | None, media: PromptMedia) -> Columns | None:
+def _tower_row(of: EngineConfig, tower: DecoderStack | None, media: PromptMedia) -> Columns | None:
     """The row of the tower's passes over the pictures that are read at once: those of a batch that starts together, else of one request."""
     if tower is None or not (media.passes and tower.layers):
         return None
@@ -288,7 +288,7 @@ def _tower_row(of: EngineConfig, tower: LayerStack | None, media: PromptMedia) -
     return row | {"running_requests": requests * media.passes, "window": of.work.tower_window}
 
 
-def _row(of: EngineConfig, stack: LayerStack, prompt_tokens: float, output_tokens: float, *, cached: bool) -> Columns:
+def _row(of: EngineConfig, stack: DecoderStack, prompt_tokens: float, output_tokens: float, *, cached: bool) -> Columns:
     work, devices, layout = of.work, of.devices, of.layout
     both_ways = not cached and of.spec.work != "embedding decoder"
     return {
@@ -312,10 +312,10 @@ def _row(of: EngineConfig, stack: LayerStack, prompt_tokens: float, output_token
     }  # fmt: skip
 
 
-def tabulate(rows: Sequence[Mapping[str, float]], ceilings: Sequence[Ceilings]) -> LawInputs:
+def tabulate(rows: Sequence[Mapping[str, float]], ceilings: Sequence[Ceilings]) -> CostModelInputs:
     """N rows, with the ceilings of their devices, as columns of shape (n,), ceilings of (n, card classes + 1)."""
-    names = [f.name for f in fields(LawInputs) if f.name not in Ceilings._fields]
+    names = [f.name for f in fields(CostModelInputs) if f.name not in Ceilings._fields]
     table = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
     columns: dict[str, Any] = {name: table[:, at].astype(DTYPES.get(name, np.float64)) for at, name in enumerate(names)}
     rates: dict[str, Any] = {name: np.array([getattr(c, name) for c in ceilings], dtype=np.float64) for name in Ceilings._fields}
-    return LawInputs(**rates, **columns)
+    return CostModelInputs(**rates, **columns)

@@ -17,7 +17,7 @@ from lib.provenance import Caveat, Source
 from lib.speed.batch import SpeedRequest, choose_arithmetic
 from lib.speed.calibration import CLASSES, load_calibration
 from lib.speed.hardware import card_class, find_peak, resolve_devices
-from lib.speed.predict import Band, ExplainedSpeed, SpeedPart
+from lib.speed.predict import ExplainedSpeed, Interval, SpeedPart
 from lib.units import Seconds
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def predict_pictures(
     least = request.concurrency * (work["steps"] * work["evaluations_per_step"] * work["flop"] + work["decoder_flop"]) / rate
     spread = float(np.exp(fit["spread"]))
     value = max(took, least)
-    whole = Band(value=Seconds(value), low=Seconds(max(took / spread, least)), high=Seconds(value * spread))
+    whole = Interval(value=Seconds(value), low=Seconds(max(took / spread, least)), high=Seconds(value * spread))
     return ExplainedSpeed(
         request=request,
         precision=precision,

@@ -30,7 +30,7 @@ _MODULES_OF_LAYER = 8
 network that has no such layers is taken to cost as much by the module."""
 
 
-class LayerStack(NamedTuple):
+class DecoderStack(NamedTuple):
     """A stack of layers that tokens pass: bytes read in a pass, parameters used by a token (the output projection's among them), sizes."""
 
     dense_bytes: float
@@ -46,7 +46,7 @@ class LayerStack(NamedTuple):
     windowed_layers: float
 
 
-class ModelWork(NamedTuple):
+class ForwardCost(NamedTuple):
     """A model in one precision: `encoder` and `decoder`, None where there is none; the cache in the terms of `cache_bytes_read`.
 
     A decoder that embeds or ranks makes one pass and no token: its stack is the encoder, and its table of words is only looked up.
@@ -57,9 +57,9 @@ class ModelWork(NamedTuple):
     `packed_parameters` are stored in fewer bits than they are multiplied in; 0 for formats with units of their own.
     """
 
-    decoder: LayerStack | None
-    encoder: LayerStack | None
-    tower: LayerStack | None
+    decoder: DecoderStack | None
+    encoder: DecoderStack | None
+    tower: DecoderStack | None
     tower_window: int
     encoder_tokens: int
     kernel: str
@@ -110,7 +110,7 @@ def _layers(terms: tuple[CacheTerm, ...], growths: frozenset[str]) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: str, recorded: bool) -> ModelWork:
+def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: str, recorded: bool) -> ForwardCost:
     spec = key.value
     stored = count_weight_bytes(spec, precision, compute, keeps_fp32=False)
     size = layer_sizes(spec)
@@ -136,7 +136,7 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     tokens = spec.dimensions.encoder_tokens
     cache = linear_cache(terms, element_bytes(kv_precision, compute), tokens)
     by_layer = max((t.elements for t in terms if t.growth in {"tokens", "window"}), default=0)
-    return ModelWork(
+    return ForwardCost(
         decoder=stack if decodes else None,
         encoder=encoder if decodes else stack,
         tower=_tower(spec, share, stack),
@@ -153,7 +153,7 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     )
 
 
-def _over_picture(stack: LayerStack, of: PicturePass) -> LayerStack:
+def _over_picture(stack: DecoderStack, of: PicturePass) -> DecoderStack:
     """The stack with parameters and layers of attention for which 2 · P · n and the law of attention give the FLOP of the executed pass."""
     return stack._replace(
         active_parameters=of.flop / (2 * of.positions),
@@ -162,7 +162,7 @@ def _over_picture(stack: LayerStack, of: PicturePass) -> LayerStack:
     )
 
 
-def _tower(spec: ModelSpec, share: dict[str, float], stack: LayerStack) -> LayerStack | None:
+def _tower(spec: ModelSpec, share: dict[str, float], stack: DecoderStack) -> DecoderStack | None:
     """The vision tower and what projects its output."""
     if spec.vision is None:
         return None
@@ -227,11 +227,11 @@ def count_head_parameters(spec: ModelSpec, active: float) -> float:
     return min(float(size.vocabulary * size.hidden), active)
 
 
-def _stack(spec: ModelSpec, size: LayerSizes, read: float, in_experts: float, active: float) -> LayerStack:
+def _stack(spec: ModelSpec, size: LayerSizes, read: float, in_experts: float, active: float) -> DecoderStack:
     terms = spec.cache_terms or ()
     first = next((g for g in spec.tensors if g.kind == "expert" and g.experts), None)
     routed = min(read, in_experts) if first else 0.0
-    return LayerStack(
+    return DecoderStack(
         dense_bytes=read - routed,
         expert_bytes=routed,
         experts=first.experts if first else 0,
@@ -246,6 +246,6 @@ def _stack(spec: ModelSpec, size: LayerSizes, read: float, in_experts: float, ac
     )
 
 
-def derive_model_work(spec: ModelSpec, precision: str, compute: str, kv_precision: str, *, recorded: bool) -> ModelWork:
+def derive_model_work(spec: ModelSpec, precision: str, compute: str, kv_precision: str, *, recorded: bool) -> ForwardCost:
     """The work of a model in a resolved precision; cached for each spec. `recorded` where the engine replays recorded graphs."""
     return _derive(ById(spec), precision, compute, kv_precision, recorded)

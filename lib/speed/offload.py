@@ -18,7 +18,7 @@ from lib.memory.resolve import UNLIMITED
 from lib.provenance import Caveat, Value
 from lib.speed.batch import SpeedRequest
 from lib.speed.hardware import TYPICAL_CPUS, find_host_link_rate
-from lib.speed.predict import Band, ExplainedSpeed, SpeedEstimate, SpeedFloor, SpeedPart, combine_bands
+from lib.speed.predict import ExplainedSpeed, Interval, SpeedEstimate, SpeedFloor, SpeedPart, combine_bands
 from lib.units import GIB, Seconds, TokensPerSecond
 from lib.workload import MemoryRequest
 
@@ -128,7 +128,7 @@ def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -
     )
 
 
-def _mix_prefill(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate, prompt_on_host: Band[Seconds]) -> Seconds | None:
+def _mix_prefill(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate, prompt_on_host: Interval[Seconds]) -> Seconds | None:
     """What one prompt occupies of both, one after the other; copied weights shorten the host's part as they do its first token."""
     if gpu.prefill_s is None or host.prefill_s is None:
         return None
@@ -139,7 +139,7 @@ def _split_values(of: GpuHostSplit) -> dict[str, Value]:
     return {"on_gpu": of.on_gpu, "layers": of.layers, "share": of.share}
 
 
-def _prompt_on_host(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate) -> Band[Seconds]:
+def _prompt_on_host(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate) -> Interval[Seconds]:
     """The host's time of a whole prompt, or the GPU's with the weights copied to it, whichever is less."""
     tokens = gpu.request.prompt_tokens * gpu.request.concurrency
     if tokens < parallelism.LEAST_TOKENS or of.share >= 1:
@@ -155,18 +155,18 @@ def _prompt_on_host(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate) -
     return combine_bands(least, gpu.ttft_s, host.ttft_s)
 
 
-def _mix(share: float, gpu: Band[Seconds], host: Band[Seconds]) -> Band[Seconds]:
+def _mix(share: float, gpu: Interval[Seconds], host: Interval[Seconds]) -> Interval[Seconds]:
     return combine_bands(lambda gpu_s, host_s: parallelism.mixed_time(on_gpu_s=gpu_s, on_host_s=host_s, share=share), gpu, host)
 
 
-def _throughput(request: SpeedRequest, ttft: Band[Seconds], tpot: Band[Seconds] | None) -> Band[TokensPerSecond]:
+def _throughput(request: SpeedRequest, ttft: Interval[Seconds], tpot: Interval[Seconds] | None) -> Interval[TokensPerSecond]:
     """Tokens per second of a batch that starts together."""
     tokens = request.concurrency * (request.output_tokens if tpot else request.prompt_tokens)
 
     def rate(first: float, each: float) -> TokensPerSecond:
         return TokensPerSecond(tokens / (first + each * (request.output_tokens - 1)))
 
-    return Band(
+    return Interval(
         value=rate(ttft.value, tpot.value if tpot else 0.0),
         low=rate(ttft.high, tpot.high if tpot else 0.0),
         high=rate(ttft.low, tpot.low if tpot else 0.0),

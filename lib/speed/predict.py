@@ -20,7 +20,16 @@ from lib.laws.forward_pass import Array, Quantity, linear_flop, roofline_seconds
 from lib.laws.serving import MEAN_FILL, queue_time
 from lib.memory.resolve import resolve_media
 from lib.provenance import Caveat, Source
-from lib.speed.batch import Columns, EngineConfig, LawInputs, SpeedQuestion, SpeedRequest, describe_passes, resolve_engine_config, tabulate
+from lib.speed.batch import (
+    Columns,
+    CostModelInputs,
+    EngineConfig,
+    SpeedQuestion,
+    SpeedRequest,
+    describe_passes,
+    resolve_engine_config,
+    tabulate,
+)
 from lib.speed.calibration import ENGINES, Calibration, load_calibration
 from lib.speed.hardware import is_measured
 from lib.speed.timing import ForwardPass, ServingTimes, bytes_moved, time_serving
@@ -33,11 +42,11 @@ Number_co = TypeVar("Number_co", bound=float, covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Band(Generic[Number_co]):
+class Interval(Generic[Number_co]):
     """A predicted quantity with the range that covers most measurements of its kind: low ≤ value ≤ high.
 
-    >>> Band(value=0.5, low=0.25, high=1.0).inverse
-    Band(value=2.0, low=1.0, high=4.0)
+    >>> Interval(value=0.5, low=0.25, high=1.0).inverse
+    Interval(value=2.0, low=1.0, high=4.0)
     """
 
     value: Number_co
@@ -49,18 +58,18 @@ class Band(Generic[Number_co]):
         return {"value": self.value, "low": self.low, "high": self.high}[end]
 
     @property
-    def inverse(self) -> Band[float]:
+    def inverse(self) -> Interval[float]:
         """A time as a rate, or a rate as a time."""
-        return Band(value=1 / self.value, low=1 / self.high, high=1 / self.low)
+        return Interval(value=1 / self.value, low=1 / self.high, high=1 / self.low)
 
-    def times(self, factor: float) -> Band[float]:
+    def times(self, factor: float) -> Interval[float]:
         """The band in another unit."""
-        return Band(value=self.value * factor, low=self.low * factor, high=self.high * factor)
+        return Interval(value=self.value * factor, low=self.low * factor, high=self.high * factor)
 
 
-def combine_bands(law: Callable[[float, float], Seconds], one: Band[Seconds], other: Band[Seconds]) -> Band[Seconds]:
+def combine_bands(law: Callable[[float, float], Seconds], one: Interval[Seconds], other: Interval[Seconds]) -> Interval[Seconds]:
     """A time made of two others by a law that grows with both."""
-    return Band(value=law(one.value, other.value), low=law(one.low, other.low), high=law(one.high, other.high))
+    return Interval(value=law(one.value, other.value), low=law(one.low, other.low), high=law(one.high, other.high))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +94,9 @@ class SpeedEstimate:
     """
 
     request: SpeedRequest
-    ttft_s: Band[Seconds]
-    tpot_s: Band[Seconds] | None
-    throughput_tokens_per_s: Band[TokensPerSecond] | None
+    ttft_s: Interval[Seconds]
+    tpot_s: Interval[Seconds] | None
+    throughput_tokens_per_s: Interval[TokensPerSecond] | None
     bound: Bound
     floor: SpeedFloor | None
     windows: int = 1
@@ -95,12 +104,12 @@ class SpeedEstimate:
     prefill_s: Seconds | None = None
 
     @property
-    def decode_tokens_per_s(self) -> Band[float] | None:
+    def decode_tokens_per_s(self) -> Interval[float] | None:
         """Tokens per second of one request once its first token is there; `None` where nothing is decoded."""
         return None if self.tpot_s is None else self.tpot_s.inverse
 
     @property
-    def output_tokens_per_s(self) -> Band[TokensPerSecond] | None:
+    def output_tokens_per_s(self) -> Interval[TokensPerSecond] | None:
         """Generated tokens per second of all requests together; `None` where nothing is decoded."""
         return None if self.tpot_s is None else self.throughput_tokens_per_s
 
@@ -110,11 +119,11 @@ class SpeedEstimate:
         return self.request_s_at("value")
 
     @property
-    def real_time_factor(self) -> Band[float] | None:
+    def real_time_factor(self) -> Interval[float] | None:
         """Seconds of sound that all requests together hear in a second; `None` without sound."""
         heard_s = self.sound_s * self.request.concurrency
         low, high = heard_s / self.request_s_at("high"), heard_s / self.request_s_at("low")
-        return Band(value=heard_s / self.request_s, low=low, high=high) if heard_s else None
+        return Interval(value=heard_s / self.request_s, low=low, high=high) if heard_s else None
 
     def request_s_at(self, end: End) -> float:
         """`request_s`, or one end of its range."""
@@ -145,7 +154,7 @@ class ExplainedSpeed(SpeedEstimate):
     precision: str
     engine: str
     running_requests: float
-    items_per_s: Band[float] | None
+    items_per_s: Interval[float] | None
     unit: Unit
     decode_parts: tuple[SpeedPart, ...]
     prompt_parts: tuple[SpeedPart, ...]
@@ -160,7 +169,7 @@ UNMEASURED_WIDENING = 1.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BandColumn:
+class IntervalColumn:
     """Bands of n questions: three arrays of shape (n,)."""
 
     value: Array
@@ -177,15 +186,15 @@ class SpeedTable:
     `times` and `encoder_s` (seconds of an encoder that runs before a decoder) are what the numbers came from.
     """
 
-    ttft_s: BandColumn
-    tpot_s: BandColumn
-    throughput_tokens_per_s: BandColumn
+    ttft_s: IntervalColumn
+    tpot_s: IntervalColumn
+    throughput_tokens_per_s: IntervalColumn
     prefill_s: Array
     least_ttft_s: Array
     least_tpot_s: Array
     bound: list[Bound]
     engine_configs: list[EngineConfig]
-    inputs: LawInputs
+    inputs: CostModelInputs
     times: ServingTimes
     encoder_s: Array
 
@@ -211,7 +220,7 @@ def _estimate(
         request=of.request,
         ttft_s=_time_band(ttft),
         tpot_s=_time_band(tpot) if decodes else None,
-        throughput_tokens_per_s=Band(value=rate[0], low=rate[1], high=rate[2]),
+        throughput_tokens_per_s=Interval(value=rate[0], low=rate[1], high=rate[2]),
         bound=bound,
         floor=SpeedFloor(ttft_s=Seconds(least[0]), tpot_s=Seconds(least[1]) if decodes else None),
         windows=media.windows,
@@ -220,8 +229,8 @@ def _estimate(
     )
 
 
-def _time_band(ends: _Ends) -> Band[Seconds]:
-    return Band(value=Seconds(ends[0]), low=Seconds(ends[1]), high=Seconds(ends[2]))
+def _time_band(ends: _Ends) -> Interval[Seconds]:
+    return Interval(value=Seconds(ends[0]), low=Seconds(ends[1]), high=Seconds(ends[2]))
 
 
 def predict_speeds(questions: Sequence[SpeedQuestion], accelerators: Mapping[str, Accelerator]) -> SpeedTable:
@@ -257,7 +266,7 @@ def predict_engine_configs(of: Sequence[EngineConfig]) -> SpeedTable:
     return SpeedTable(
         ttft_s=_ranges(served.ttft_s, half_width["ttft"], served.least_ttft_s),
         tpot_s=_ranges(np.where(decodes > 0, served.tpot_s, np.nan), half_width["tpot"], served.least_tpot_s),
-        throughput_tokens_per_s=BandColumn(value=tokens / whole.value, low=tokens / whole.high, high=tokens / whole.low),
+        throughput_tokens_per_s=IntervalColumn(value=tokens / whole.value, low=tokens / whole.high, high=tokens / whole.low),
         prefill_s=served.prefill_s,
         least_ttft_s=served.least_ttft_s,
         least_tpot_s=served.least_tpot_s,
@@ -280,7 +289,7 @@ class _Served:
     least_tpot_s: Array
 
 
-def _serve(of: Sequence[EngineConfig], inputs: LawInputs, times: ServingTimes, encoder_s: Array, decodes: Array) -> _Served:
+def _serve(of: Sequence[EngineConfig], inputs: CostModelInputs, times: ServingTimes, encoder_s: Array, decodes: Array) -> _Served:
     """The times as the engine serves: all requests together as one batch, or each as soon as there is a place."""
     together = np.array([config.layout.engine in STATIC_BATCH_ENGINES for config in of]) | (decodes == 0)
     concurrency = np.array([float(config.request.concurrency) for config in of])
@@ -311,7 +320,7 @@ def _time_encoders(of: Sequence[EngineConfig], rows: Sequence[Columns | None], c
     return seconds
 
 
-def floor_seconds(inputs: LawInputs, *, tokens: Quantity, sequences: Quantity, cached_tokens: Quantity) -> Array:
+def floor_seconds(inputs: CostModelInputs, *, tokens: Quantity, sequences: Quantity, cached_tokens: Quantity) -> Array:
     """Seconds of shape (n,) that the datasheet allows for a pass over `tokens` tokens of `sequences` sequences, at least.
 
     The highest of a card's ceilings are its own. 0 where the rates were measured on the machine itself, for those are not ceilings.
@@ -336,10 +345,10 @@ def _widening(of: Sequence[EngineConfig], calibration: Calibration) -> Array:
     return np.array([factors[config.layout.engine, config.devices.silicon.id] for config in of])
 
 
-def _ranges(value: Array, half_width: Array, least: Array) -> BandColumn:
+def _ranges(value: Array, half_width: Array, least: Array) -> IntervalColumn:
     """Times with their ranges, in seconds and of shape (n,); nothing is below the floor. `half_width` is in natural logarithms."""
     value = np.maximum(value, least)
-    return BandColumn(value=value, low=np.maximum(value * np.exp(-half_width), least), high=value * np.exp(half_width))
+    return IntervalColumn(value=value, low=np.maximum(value * np.exp(-half_width), least), high=value * np.exp(half_width))
 
 
 def _largest_parts(times: ServingTimes, decodes: Array) -> list[Bound]:

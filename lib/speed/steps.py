@@ -22,7 +22,7 @@ from lib.catalog.silicon import Accelerator, Cards
 from lib.errors import UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.model.spec import ModelSpec
-from lib.speed.batch import EngineConfig, LawInputs, SpeedRequest, describe_passes, resolve_engine_config, tabulate
+from lib.speed.batch import CostModelInputs, EngineConfig, SpeedRequest, describe_passes, resolve_engine_config, tabulate
 from lib.speed.calibration import ENGINES, Constants, load_calibration
 from lib.speed.predict import STATIC_BATCH_ENGINES, predict_engine_configs
 from lib.speed.timing import reach_rates, steps_waited, time_forward_pass, time_prefill
@@ -95,7 +95,7 @@ def _whole_grid(most: int, *also: int) -> list[float]:
 
 
 def tabulate_steps(
-    inputs: LawInputs, constants: Constants, *, sequences: int, prefill_tokens: int, longest: int, prompt_tokens: int, ttft_s: float
+    inputs: CostModelInputs, constants: Constants, *, sequences: int, prefill_tokens: int, longest: int, prompt_tokens: int, ttft_s: float
 ) -> StepTable:
     """The table for the only row of `inputs`, for up to `sequences` that decode, `prefill_tokens` in a step and `longest` tokens of one.
 
@@ -132,7 +132,7 @@ def tabulate_steps(
     return replace(table, fixed_s=max(0.0, ttft_s - read_s))
 
 
-def _prompts(inputs: LawInputs, constants: Constants, prompts: Array, chunks: Sequence[float]) -> tuple[Array, Array]:
+def _prompts(inputs: CostModelInputs, constants: Constants, prompts: Array, chunks: Sequence[float]) -> tuple[Array, Array]:
     """Seconds of attention over whole prompts, and the share of a chunk's time that stages at work at the same time leave of it.
 
     Each is of the shape of what it is asked for: `prompts` tokens, and `chunks` tokens.

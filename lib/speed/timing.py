@@ -42,7 +42,7 @@ from lib.laws.serving import (
     time_per_output_token,
     time_to_first_token,
 )
-from lib.speed.batch import LawInputs
+from lib.speed.batch import CostModelInputs
 from lib.speed.calibration import CLASSES, ENGINES, GRAPH_REPLAYING, KERNELS, MAX_NUM_SEQS, Constants
 from lib.speed.hardware import with_measured_share
 
@@ -117,7 +117,7 @@ class ServingTimes:
     tpot_s: Array
 
 
-def reach_rates(inputs: LawInputs, constants: Constants) -> ReachedRates:
+def reach_rates(inputs: CostModelInputs, constants: Constants) -> ReachedRates:
     """The rates that are reached in each row."""
     i, k = inputs, constants
     class_logit = with_measured_share(k.bandwidth_class)
@@ -142,13 +142,13 @@ def reach_rates(inputs: LawInputs, constants: Constants) -> ReachedRates:
     )
 
 
-def _of_kernel(inputs: LawInputs, offsets: Array) -> Array:
+def _of_kernel(inputs: CostModelInputs, offsets: Array) -> Array:
     """Offsets of the kernels; converted weights are read and multiplied as 16-bit ones are, by no better a kernel than their own."""
     own = offsets[inputs.kernel]
     return np.where(inputs.converted, np.minimum(own, offsets[HALF]), own)
 
 
-def cache_bytes(inputs: LawInputs, tokens: Quantity) -> Quantity:
+def cache_bytes(inputs: CostModelInputs, tokens: Quantity) -> Quantity:
     """Bytes of cache of one sequence of so many tokens."""
     return cache_bytes_read(
         constant=inputs.cache_constant,
@@ -159,19 +159,19 @@ def cache_bytes(inputs: LawInputs, tokens: Quantity) -> Quantity:
     )
 
 
-def _weight_bytes(inputs: LawInputs, tokens: Quantity) -> Quantity:
+def _weight_bytes(inputs: CostModelInputs, tokens: Quantity) -> Quantity:
     """Bytes of weights that a pass over so many tokens reads, on all devices together."""
     reached = expert_share(experts=inputs.experts, per_token=inputs.experts_per_token, tokens=tokens)
     return weight_bytes_read(dense_bytes=inputs.dense_bytes, expert_bytes=inputs.expert_bytes, expert_share=reached)
 
 
-def bytes_moved(inputs: LawInputs, *, tokens: Quantity, sequences: Quantity, cached_tokens: Quantity) -> Array:
+def bytes_moved(inputs: CostModelInputs, *, tokens: Quantity, sequences: Quantity, cached_tokens: Quantity) -> Array:
     """Bytes of weights and cache that a pass over `tokens` tokens of `sequences` sequences reads, on all devices together; shape (n,)."""
     cache = np.multiply(sequences, cache_bytes(inputs, cached_tokens)) * np.greater(cached_tokens, 0)
     return np.asarray(_weight_bytes(inputs, tokens) + cache)
 
 
-def prompt_attention_flop(inputs: LawInputs) -> Quantity:
+def prompt_attention_flop(inputs: CostModelInputs) -> Quantity:
     """FLOP of attention over the prompt of one sequence."""
     return attention_flop(
         width=inputs.attention_width,
@@ -182,14 +182,14 @@ def prompt_attention_flop(inputs: LawInputs) -> Quantity:
     )
 
 
-def _narrowness(inputs: LawInputs, constants: Constants) -> Array:
+def _narrowness(inputs: CostModelInputs, constants: Constants) -> Array:
     """How much longer the products take than with wide matrices (`lib.laws.forward_pass.narrow_matrices`); shape (n,)."""
     i = inputs
     columns = i.active_parameters / np.maximum(i.layers * i.hidden * i.tensor_parallel * np.maximum(i.experts_per_token, 1.0), 1.0)
     return narrow_matrices(columns=columns, half_columns=np.exp(constants.width_half[0]) * (i.engine != HOST))
 
 
-def _full_compute(inputs: LawInputs, constants: Constants, rates: ReachedRates) -> Array:
+def _full_compute(inputs: CostModelInputs, constants: Constants, rates: ReachedRates) -> Array:
     """FLOP/s that are reached with so many rows that nothing is lost."""
     return achieved_compute(
         by_class=inputs.compute,
@@ -201,7 +201,7 @@ def _full_compute(inputs: LawInputs, constants: Constants, rates: ReachedRates) 
 
 
 def time_forward_pass(
-    inputs: LawInputs, constants: Constants, rates: ReachedRates, *, tokens: Quantity, cached_tokens: Quantity, sequences: Quantity
+    inputs: CostModelInputs, constants: Constants, rates: ReachedRates, *, tokens: Quantity, cached_tokens: Quantity, sequences: Quantity
 ) -> ForwardPass:
     """One pass over `tokens` tokens of `sequences` sequences whose caches hold `cached_tokens` tokens each."""
     i, k = inputs, constants
@@ -250,7 +250,7 @@ def time_forward_pass(
     )
 
 
-def time_prefill(inputs: LawInputs, constants: Constants, rates: ReachedRates, *, sequences: Quantity) -> Prefill:
+def time_prefill(inputs: CostModelInputs, constants: Constants, rates: ReachedRates, *, sequences: Quantity) -> Prefill:
     """Reading the prompts of `sequences` requests together."""
     i = inputs
     tokens = np.maximum(sequences * i.prompt_tokens, 1.0)
@@ -261,12 +261,12 @@ def time_prefill(inputs: LawInputs, constants: Constants, rates: ReachedRates, *
     return Prefill(total=(matrices.total + attention) * bubble, matrices=matrices, attention=attention)
 
 
-def steps_waited(inputs: LawInputs, constants: Constants) -> Array:
+def steps_waited(inputs: CostModelInputs, constants: Constants) -> Array:
     """Decode steps that a new request waits for while others decode (κ of `lib.laws.serving`); shape (n,)."""
     return np.asarray(np.exp(constants.steps_waited[0]) + inputs.held_steps)
 
 
-def time_serving(inputs: LawInputs, constants: Constants) -> ServingTimes:
+def time_serving(inputs: CostModelInputs, constants: Constants) -> ServingTimes:
     """All times of each row, with the requests that it runs at once."""
     i, k = inputs, constants
     rates = reach_rates(i, k)
@@ -308,7 +308,7 @@ def time_serving(inputs: LawInputs, constants: Constants) -> ServingTimes:
     )
 
 
-def full_load_throughput(inputs: LawInputs, constants: Constants) -> Array:
+def full_load_throughput(inputs: CostModelInputs, constants: Constants) -> Array:
     """Generated tokens per second when more requests wait than the engine takes; prompts are read in full chunks between steps."""
     i = inputs
     rates = reach_rates(i, constants)

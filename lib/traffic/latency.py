@@ -31,7 +31,7 @@ from lib.errors import BadArgument, UnreadableJson, UnsupportedModel, read_json
 from lib.memory import cache_headroom, count_sequences, estimate_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Reason, Value
-from lib.speed import Band, ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_each, predict_speed
+from lib.speed import ExplainedSpeed, Interval, SpeedEstimate, SpeedRequest, predict_each, predict_speed
 from lib.speed.batch import EngineConfig, resolve_engine_config
 from lib.speed.steps import ridge_sequences
 from lib.traffic.arrivals import RequestShape
@@ -215,7 +215,7 @@ class LatencyPart:
 
     name: RequestPart
     measured_ms: float
-    expected: Band[float] | None
+    expected: Interval[float] | None
     verdict: PartVerdict
 
 
@@ -312,12 +312,12 @@ def _parts(measured: MeasuredTimes, request: SpeedRequest, speed: ExplainedSpeed
     steps = request.output_tokens - 1
     prefill = alone.ttft_s.times(_MS)
     wait = speed.ttft_s.value - alone.ttft_s.value
-    queue = Band(value=max(0.0, wait), low=0.0, high=max(0.0, speed.ttft_s.high - alone.ttft_s.low)).times(_MS)
+    queue = Interval(value=max(0.0, wait), low=0.0, high=max(0.0, speed.ttft_s.high - alone.ttft_s.low)).times(_MS)
     decode = None if speed.tpot_s is None else speed.tpot_s.times(_MS).times(steps)
     prompt_ms = max(0.0, measured.ttft_ms - measured.queue_ms)
     if not measured.queue_ms:  # the wait for others is then inside the time to the first token
-        prefill, queue = speed.ttft_s.times(_MS), Band(value=0.0, low=0.0, high=0.0)
-    times: dict[RequestPart, tuple[float, Band[float] | None]] = {
+        prefill, queue = speed.ttft_s.times(_MS), Interval(value=0.0, low=0.0, high=0.0)
+    times: dict[RequestPart, tuple[float, Interval[float] | None]] = {
         "preprocess": (measured.preprocess_ms, None),
         "transfer": (measured.transfer_ms, None),
         "queue": (measured.queue_ms, queue),
@@ -330,7 +330,7 @@ def _parts(measured: MeasuredTimes, request: SpeedRequest, speed: ExplainedSpeed
     )
 
 
-def _verdict(measured_ms: float, expected: Band[float] | None) -> PartVerdict:
+def _verdict(measured_ms: float, expected: Interval[float] | None) -> PartVerdict:
     if measured_ms <= 0:
         return "not_measured"
     if expected is None:

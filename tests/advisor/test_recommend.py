@@ -12,7 +12,7 @@ from gguf_files import decoder_keys, gguf_file
 
 from lib.advisor import Entry, Recommendation, Rejection, recommend
 from lib.advisor.candidates import family_of, task_of
-from lib.advisor.fit import Requirements
+from lib.advisor.fit import JudgeContext
 from lib.advisor.judge import judge_offers
 from lib.advisor.rank import rate_speed
 from lib.advisor.speed import shape_request
@@ -457,7 +457,7 @@ def test_retired_hardware_is_never_judged() -> None:
     gone = [offer for offer in CATALOG.offers if not offer.listed]
     assert gone
     assert not {(offer.platform, offer.id) for offer in gone} & seen
-    case = Requirements(
+    case = JudgeContext(
         model=None,
         family="provider",
         workload=Workload(),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, family_of, list_candidates, task_of
 from lib.catalog import load
+from lib.engines import traits_of
 from lib.laws.parallelism import head_share, layer_split_bytes, tensor_parallel_bytes
 from lib.memory import tensor_parallel_degree
 from lib.memory.spread import spread
@@ -43,6 +44,8 @@ def test_all_who_ask_agree() -> None:
                 tried = list_candidates(spec, family_of(task_of("auto", spec)), hardware, Workload()).tried
                 assert {c.devices for c in tried if c.engine in TENSOR_PARALLEL_ENGINES} <= {degree}, spec.id
                 assert spread(spec, engine, count).devices == degree
+                if not traits_of(engine).runs_on(hardware.processor, sparse=spec.sparse_attention):
+                    continue
                 layout = lay_out(resolve_devices(hardware, CATALOG.accelerators), engine, spec)
                 assert (layout.tensor_parallel, layout.tensor_parallel * layout.replicas <= count) == (degree, True), spec.id
 

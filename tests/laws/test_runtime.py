@@ -7,7 +7,7 @@ import pytest
 from lib import catalog
 from lib.catalog.silicon import Cards
 from lib.engines import ENGINES
-from lib.laws.runtime import Claim, cublas_workspace, runtime_parts, sglang_reserve_bytes
+from lib.laws.runtime import MemoryReservation, cublas_workspace, runtime_parts, sglang_reserve_bytes
 from lib.memory import count_sequences, fit_memory
 from lib.model import bundled
 from lib.model.spec import ModelSpec
@@ -46,7 +46,7 @@ def test_a_published_start_up_log_of_vllm() -> None:
 
     github.com/vllm-project/vllm/issues/11251, comment of 2024-12-21 (graphs came on top then). The printed figures are rounded.
     """
-    claim = Claim("vllm", "gpu", weights=int(7.51 * GIB), activation=int(2.53 * GIB), runtime=int(0.39 * GIB))
+    claim = MemoryReservation("vllm", "gpu", weights=int(7.51 * GIB), activation=int(2.53 * GIB), runtime=int(0.39 * GIB))
     assert claim.cache_room_bytes(int(15.77 * GIB)) / GIB == pytest.approx(3.76, abs=0.02)
 
 
@@ -61,7 +61,7 @@ def test_as_many_run_at_once_as_fit(llama: ModelSpec) -> None:
 @pytest.mark.parametrize(("engine", "silicon", "room"), [("vllm", "gpu", 60), ("vllm-tpu", "tpu", 60), ("vllm", "cpu", 70)])
 def test_a_share_is_claimed_of_devices_only(engine: str, silicon: str, room: int) -> None:
     """0.9 · 100 - 30 on a card or chip; on a CPU all that is left."""
-    assert Claim(engine, silicon, weights=20, activation=7, runtime=3).cache_room_bytes(100) == room
+    assert MemoryReservation(engine, silicon, weights=20, activation=7, runtime=3).cache_room_bytes(100) == room
 
 
 def test_what_the_other_engines_claim_by_hand() -> None:
@@ -71,7 +71,7 @@ def test_what_the_other_engines_claim_by_hand() -> None:
     (1 - 0.13125) · (100 - 2) - 30.
     """
     room = {
-        engine: Claim(engine, "gpu", 30 * GIB, 7 * GIB, 3 * GIB, graphs=GIB).cache_room_bytes(100 * GIB) / GIB
+        engine: MemoryReservation(engine, "gpu", 30 * GIB, 7 * GIB, 3 * GIB, graphs=GIB).cache_room_bytes(100 * GIB) / GIB
         for engine in ("tgi", "tensorrt-llm", "sglang")
     }
     assert room == pytest.approx({"tgi": 51, "tensorrt-llm": 54.9, "sglang": 55.1375})
@@ -89,14 +89,14 @@ def test_no_engine_claims_more_than_there_is(engine: str) -> None:
     """On any silicon, the cache and what lies beside it are at most the memory."""
     for memory in (15 * GIB, 22 * GIB, 44 * GIB, 79 * GIB, 178 * GIB):
         for silicon in ("gpu", "tpu", "cpu", "apple", "neuron"):
-            claim = Claim(engine, silicon, weights=GIB, activation=GIB // 2, runtime=GIB, graphs=GIB // 2)
+            claim = MemoryReservation(engine, silicon, weights=GIB, activation=GIB // 2, runtime=GIB, graphs=GIB // 2)
             assert claim.beside < claim.capacity_bytes(memory) <= memory
 
 
 def test_the_rest_claims_nothing_ahead() -> None:
     """What llama.cpp and transformers hold is what a request needs."""
     for engine in ("transformers", "llama.cpp"):
-        claim = Claim(engine, "gpu", weights=20, activation=7, runtime=3)
+        claim = MemoryReservation(engine, "gpu", weights=20, activation=7, runtime=3)
         assert (claim.cache_room_bytes(100), claim.capacity_bytes(100)) == (70, 100)
 
 

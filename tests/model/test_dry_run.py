@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig
 
 from lib.errors import BadArgument, UnsupportedModel
-from lib.model.allocations import StorageCounter
+from lib.model.allocations import MemoryTracker
 from lib.model.build import model_class
 from lib.model.dry_run import dry_run
 from lib.model.dry_run_figures import DryRun
@@ -67,7 +67,7 @@ def _build_with_values(config: dict[str, Any], *, checkpointing: bool | None = N
 
 def _real_peak(model: Any, run: Callable[[], None]) -> int:
     """Most bytes of real storages alive in a run, beside the model's own."""
-    with StorageCounter([*model.parameters(), *model.buffers()], 10**6) as counter:
+    with MemoryTracker([*model.parameters(), *model.buffers()], 10**6) as counter:
         run()
     return counter.peak_bytes
 

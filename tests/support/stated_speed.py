@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lib.provenance import Source
-from lib.speed import Band, ExplainedSpeed, SpeedRequest
+from lib.speed import ExplainedSpeed, Interval, SpeedRequest
 from lib.units import Seconds, TokensPerSecond
 
 
@@ -15,9 +15,9 @@ def stated_speed(
     step = None if tpot_s is None else Seconds(tpot_s)
     return ExplainedSpeed(
         request=SpeedRequest(),
-        ttft_s=Band(value=ttft, low=ttft, high=ttft),
-        tpot_s=None if step is None else Band(value=step, low=step, high=step),
-        throughput_tokens_per_s=Band(value=rate, low=rate, high=rate),
+        ttft_s=Interval(value=ttft, low=ttft, high=ttft),
+        tpot_s=None if step is None else Interval(value=step, low=step, high=step),
+        throughput_tokens_per_s=Interval(value=rate, low=rate, high=rate),
         bound="bandwidth",
         floor=None,
         prefill_s=ttft,
