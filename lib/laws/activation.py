@@ -195,15 +195,6 @@ class SavedBytes(NamedTuple):
     one_layer_by_length: float
 
 
-def _module(name: str) -> str:
-    """The module in which a matrix stands: `model.layers.*.mlp` of `model.layers.*.mlp.up_proj.weight`."""
-    return name.removesuffix(".weight").rpartition(".")[0]
-
-
-def _own(name: str) -> str:
-    return name.removesuffix(".weight").rpartition(".")[2]
-
-
 def _writes(group: Tensors, hidden: int) -> bool:
     """Whether a matrix writes the stream of hidden states; a square one by its name."""
     rows, columns = group.shape
@@ -234,7 +225,7 @@ def _per_module(tensors: list[Tensors], stack: LayerWidths, training: LayerTrain
     biased = {group.name for group in tensors if group.kind == "norm" and group.name.endswith(".bias")}
     for group in tensors:
         if group.kind == "linear" and len(group.shape) == _MATRIX:
-            modules.setdefault(_module(group.name), []).append(group)
+            modules.setdefault(group.name.removesuffix(".weight").rpartition(".")[0], []).append(group)
         elif group.kind == "norm" and group.name.endswith("weight"):
             yield group.count, _norm(group, stack, training, b, layer_norm=f"{group.name.removesuffix('weight')}bias" in biased), 0.0
         elif group.kind == "expert" and len(group.shape) > _MATRIX:
@@ -245,7 +236,7 @@ def _per_module(tensors: list[Tensors], stack: LayerWidths, training: LayerTrain
 
 def _norm(group: Tensors, stack: LayerWidths, training: LayerTraining, b: int, *, layer_norm: bool) -> float:
     width = math.prod(group.shape)
-    own = _own(group.name)
+    own = group.name.removesuffix(".weight").rpartition(".")[2]
     if width == stack.head_dim and width != stack.hidden:
         width *= stack.kv_heads if own.startswith("k") else stack.heads
     return b * width if layer_norm else FLOAT32 * width + (b * width if training.weights else 0)

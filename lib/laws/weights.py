@@ -159,10 +159,6 @@ def _is_bias(tensor: Tensors) -> bool:
     return tensor.kind == "expert" and tensor.name.endswith("bias")
 
 
-def _group(stated: int, columns: int) -> int:
-    return stated if stated > 0 else columns
-
-
 def weight_bytes(
     tensors: Iterable[Tensors], form: WeightFormat, *, rest: str = "bf16", stored: bool = False, group: int = 0, keeps_fp32: bool = True
 ) -> Bytes:
@@ -192,7 +188,7 @@ def bytes_by_group(
             own = weight_format(tensor.stored_as) if stored and tensor.stored_as else form
             stack, rows, columns = _matrices(tensor.shape)
             per_scale = own.group if own is not form else group or form.group
-            yield tensor.count * stack * _MATRIX_BYTES[own.law](rows, columns, own.bits, _group(per_scale, columns))
+            yield tensor.count * stack * _MATRIX_BYTES[own.law](rows, columns, own.bits, per_scale if per_scale > 0 else columns)
         elif form.law == "mxfp4" and _is_bias(tensor):
             yield tensor.count * math.prod(tensor.shape) * 4
         elif keeps_fp32:

@@ -159,7 +159,7 @@ def model_class(config: PreTrainedConfig, raw: Mapping[str, Any]) -> tuple[type[
     if names:
         kind, respelled = _class_by_name(config, names[0])
         if kind is not None:
-            return kind, (_spelling_caveat(names[0], kind),) if respelled else ()
+            return kind, (Caveat("architecture_spelling", {"stated": names[0], "class": kind.__name__}),) if respelled else ()
         kind = _class_by_head(config, names[0])
     else:
         kind = None
@@ -171,10 +171,6 @@ def model_class(config: PreTrainedConfig, raw: Mapping[str, Any]) -> tuple[type[
         )
     values = {"class": kind.__name__, "stated": names[0][:60]} if names else {"class": kind.__name__}
     return kind, (Caveat("architecture_inferred", values, variant="unknown_class" if names else ""),)
-
-
-def _spelling_caveat(name: str, kind: type[PreTrainedModel]) -> Caveat:
-    return Caveat("architecture_spelling", {"stated": name, "class": kind.__name__})
 
 
 TABLE = "vision_towers.json"

@@ -384,11 +384,6 @@ def _layers(config: Any) -> list[tuple[Any, str, int]]:
     return [layer for position, layer in enumerate(layers) if position not in skipped]
 
 
-def _fixed_positions(config: Any) -> int:
-    """Positions of an encoder of mel frames that takes one length only (30 seconds), 0 for others."""
-    return _size(config, "max_source_positions") if _size(config, "num_mel_bins") else 0
-
-
 def derive_terms(config: Any) -> tuple[CacheTerm, ...] | None:
     """The terms of all layers, equal layers counted together; None where a kind or a size is unknown.
 
@@ -411,7 +406,7 @@ def _count_layers(decoder: Any) -> Counter[CacheTerm]:
             return Counter()
         layers_by_term.update(terms)
         if decoder.is_encoder_decoder and kind != "dummy":
-            layers_by_term[_cross_attention(settings, _fixed_positions(decoder))] += 1
+            layers_by_term[_cross_attention(settings, _size(decoder, "max_source_positions") if _size(decoder, "num_mel_bins") else 0)] += 1
     return layers_by_term
 
 
