@@ -254,7 +254,8 @@ def _candidates_of(
     tried: list[Candidate] = []
     refused: Reason | None = None
     for engine, built_with in _by_preference(spec, offer, engines, crowd=crowd):
-        for devices in _device_counts(spec, offer, engine):
+        most = spread(spec, engine, offer.accelerator_count).devices
+        for devices in (most,) if most == 1 or TRAITS[engine].split == "tensor" else (1, most):  # layers are tried on one device too
             forms, left_out = list_forms(spec, family, offer.silicon, engine, precision, published)
             refused = refused or left_out
             offloads = engine == "llama.cpp" and devices == offer.accelerator_count and (spec.library == "gguf" or requested == engine)
@@ -287,12 +288,6 @@ def _by_preference(
         return (not is_listed(spec, engine, offer), TRAITS[engine].timed_as, engine == "llama.cpp", (engine in SERVERS) is not crowd)
 
     return sorted(engines, key=order)
-
-
-def _device_counts(spec: ModelSpec, offer: Hardware, engine: Engine) -> tuple[int, ...]:
-    """Over how many devices the engine is tried: layers over one device or over all, everything else as the engine spreads it."""
-    most = spread(spec, engine, offer.accelerator_count).devices
-    return (most,) if most == 1 or TRAITS[engine].split == "tensor" else (1, most)
 
 
 Forms = tuple[tuple[str, int, str], ...]

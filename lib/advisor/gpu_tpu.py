@@ -119,8 +119,9 @@ def decide(work: Work, rules: DecisionRules, findings: Findings | None = None) -
         if rule.question == question and rule.covers(value) and set(rule.stages) & set(stages)
     ]
     sides = {stage: _side_of(stage, applying, rules.decisive_score) for stage in stages}
+    decided: set[Verdict] = {side for side in sides.values() if side != "either"}  # a stage that can go either way follows the other
     return Decision(
-        verdict=_verdict(tuple(sides.values())),
+        verdict="both" if len(decided) > 1 else decided.pop() if decided else "either",
         score=sum(_signed_weight(reason) for reason in applying),
         by_stage=sides,
         reasons=tuple(sorted(applying, key=lambda reason: (not reason.hard, -reason.weight))),
@@ -163,11 +164,3 @@ def _side_of(stage: Stage, reasons: list[WeighedReason], decisive: int) -> Side:
         return "gpu"
     score = sum(_signed_weight(reason) for reason in of_stage)
     return "tpu" if score >= decisive else "gpu" if score <= -decisive else "either"
-
-
-def _verdict(sides: tuple[Side, ...]) -> Verdict:
-    """One side for all stages; a stage that can go either way follows the other."""
-    decided = {side for side in sides if side != "either"}
-    if len(decided) > 1:
-        return "both"
-    return decided.pop() if decided else "either"

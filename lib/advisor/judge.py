@@ -335,13 +335,6 @@ def _judge_quota(offer: Hardware, context: JudgeContext, placement: Placement, s
 # Verdicts
 
 
-def _describe_lesser_steps(trial: OfferSearch, step: int) -> LesserSteps:
-    """What became of configurations with less compressed weights, where none of them passes."""
-    if trial.least_step >= step:
-        return "untried"
-    return "refused" if any(of.step < step for of in trial.too_slow) else "too_large"
-
-
 def _choose(hardware: Hardware, trial: OfferSearch, context: JudgeContext) -> Configuration | None:
     """The best configuration of those that pass; on cards of the visitor's own the fastest."""
     if not isinstance(hardware, Offer):
@@ -378,7 +371,9 @@ def _configure(
 ) -> _Configured:
     """The hardware in its best configuration, with the reasons for it before any further ones."""
     less_compressed = [of for of in trial.passing if of.candidate.step < best.candidate.step]
-    lesser = _describe_lesser_steps(trial, best.candidate.step)
+    step = best.candidate.step  # none of the configurations with less compressed weights passes
+    refused = any(slow.step < step for slow in trial.too_slow)
+    lesser: LesserSteps = "untried" if trial.least_step >= step else "refused" if refused else "too_large"
     precision = best.headroom.memory.precision
     loading = find_loading(precision, model.spec)
     return kind(

@@ -24,13 +24,13 @@ from lib.advisor.speed import shape_request
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer, tier_of
 from lib.catalog.rules import PlatformRules, ProviderCredits
-from lib.catalog.silicon import Accelerator, Cards
+from lib.catalog.silicon import Cards
 from lib.errors import BadArgument
 from lib.memory import estimate_memory
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.platforms import PLATFORMS
-from lib.provenance import Caveat, Reason, Source, Value
+from lib.provenance import Caveat, Reason, Value
 from lib.workload import MemoryRequest, Workload
 
 SERVED_TASKS = frozenset(
@@ -67,14 +67,21 @@ def recommend(
     family = family_of(task)
     hosted = None if family == "provider" else spec
     context_tokens = _context(spec, workload)
+    model = None
+    if hosted is not None:  # the stored dtypes where headers were read, else what its own precision takes
+        stored = sum(hosted.stored.bytes_by_dtype.values())
+        stored = stored or estimate_memory(hosted, MemoryRequest(context_tokens=1)).weights.bytes
+        model = HostedModel(spec=hosted, stored_bytes=stored, published=published)
+    cpus = {offer.host_cpu.id: offer.host_cpu for offer in catalog.offers if offer.host_cpu is not None}
+    rules = catalog.rules
     context = JudgeContext(
-        model=None if hosted is None else HostedModel(spec=hosted, stored_bytes=_download_bytes(hosted), published=published),
+        model=model,
         family=family,
         workload=workload,
         context_tokens=context_tokens,
         speed_request=shape_request(family, context_tokens, workload),
-        rules=catalog.rules,
-        cpus=_host_cpus(catalog),
+        rules=rules,
+        cpus=tuple(sorted(cpus.values(), key=lambda cpu: (cpu.vcpu or 0, cpu.id))),
         accelerators=catalog.accelerators,
     )
     verdicts = judge_offers(catalog.on(workload.platforms), context)
@@ -83,18 +90,25 @@ def recommend(
     if cut and workload.context_tokens != Workload().context_tokens:  # nobody asked for the default
         order = tuple(replace(entry, reasons=(*cut, *entry.reasons)) for entry in order)
     pick = order[0] if order else None
+    rejected = [verdict for verdict in verdicts if isinstance(verdict, Rejection)]
+    rejected.sort(key=lambda each: (PLATFORMS.index(each.offer.platform), each.offer.usd_per_hour or Decimal(0), each.offer.id))
+    held = None if pick is None else pick.memory
+    offer = None if pick is None else pick.offer
+    parts = (hosted, offer, held, rules.zerogpu, rules.accounts, rules.providers, None if own is None else own.silicon)
+    sources = dict.fromkeys(source for part in parts if part is not None for source in part.sources)
+    caveats = dict.fromkeys(caveat for part in (hosted, held) if part is not None for caveat in part.caveats)
     return Recommendation(
         pick=pick,
         ranked=order,
-        rejected=_sort_rejections([verdict for verdict in verdicts if isinstance(verdict, Rejection)]),
-        provider=consider_providers(task, spec.id if spec else "", workload, catalog.rules.providers, live_providers),
+        rejected=tuple(rejected),
+        provider=consider_providers(task, spec.id if spec else "", workload, rules.providers, live_providers),
         workload=workload,
         task=task,
         family=family,
         usual=context.speed_request,
         notes=_notes(workload, context_tokens, order),
-        caveats=(*_caveats(hosted, pick), *_describe_counting(order, context)),
-        sources=tuple(dict.fromkeys((*_sources(hosted, pick, catalog), *(() if own is None else own.silicon.sources)))),
+        caveats=(*caveats, *_describe_counting(order, context)),
+        sources=tuple(sources),
         own=None if own is None else judge_own(own, context),
     )
 
@@ -113,26 +127,6 @@ def _context(spec: ModelSpec | None, workload: Workload) -> int:
         raise BadArgument(name, f"{stated:,} tokens of prompt and answer", f"at most {limit:,} together, the limit of {of}")
     context_tokens = max(workload.context_tokens, stated)
     return context_tokens if spec is None else limit_context(spec, context_tokens)[0]
-
-
-def _host_cpus(catalog: Catalog) -> tuple[Accelerator, ...]:
-    """The CPU classes whose figures are known, smallest first, whatever the order of the catalog."""
-    by_id = {offer.host_cpu.id: offer.host_cpu for offer in catalog.offers if offer.host_cpu is not None}
-    return tuple(sorted(by_id.values(), key=lambda cpu: (cpu.vcpu or 0, cpu.id)))
-
-
-def _download_bytes(spec: ModelSpec) -> int:
-    """Bytes of the checkpoint; from the stored dtypes where headers were read, else what its own precision takes."""
-    stored = sum(spec.stored.bytes_by_dtype.values())
-    return stored or estimate_memory(spec, MemoryRequest(context_tokens=1)).weights.bytes
-
-
-def _sort_rejections(rejected: list[Rejection]) -> tuple[Rejection, ...]:
-    def place(rejection: Rejection) -> tuple[int, Decimal, str]:
-        price = rejection.offer.usd_per_hour
-        return (PLATFORMS.index(rejection.offer.platform), Decimal(0) if price is None else price, rejection.offer.id)
-
-    return tuple(sorted(rejected, key=place))
 
 
 def _explain_cut(workload: Workload, context_tokens: int) -> tuple[Reason, ...]:
@@ -187,12 +181,6 @@ def _describe_speed(speed: Speed) -> list[Reason]:
     return [Reason("speed_is_predicted", values)]
 
 
-def _caveats(spec: ModelSpec | None, pick: Entry | None) -> tuple[Caveat, ...]:
-    of_model = () if spec is None else spec.caveats
-    of_pick = () if pick is None or pick.memory is None else pick.memory.caveats
-    return tuple(dict.fromkeys((*of_model, *of_pick)))
-
-
 def _describe_counting(ranked: tuple[Entry, ...], context: JudgeContext) -> Iterator[Caveat]:
     """How requests that come together are counted, where that is less than all of them at full length (`lib.advisor.fit`)."""
     at_once, context_tokens, usual = context.workload.concurrency, context.context_tokens, context.speed_request
@@ -203,13 +191,6 @@ def _describe_counting(ranked: tuple[Entry, ...], context: JudgeContext) -> Iter
         yield Caveat("usual_lengths", {"concurrency": at_once, "usual_tokens": usual_tokens, "context_tokens": context_tokens})
     if any(entry.offer.platform == "zerogpu" and entry.memory is not None for entry in ranked):
         yield Caveat("calls_not_shared", {"concurrency": at_once})
-
-
-def _sources(spec: ModelSpec | None, pick: Entry | None, catalog: Catalog) -> tuple[Source, ...]:
-    of_model = () if spec is None else spec.sources
-    of_pick = () if pick is None else (*pick.offer.sources, *(() if pick.memory is None else pick.memory.sources))
-    rules = catalog.rules
-    return tuple(dict.fromkeys((*of_model, *of_pick, *rules.zerogpu.sources, *rules.accounts.sources, *rules.providers.sources)))
 
 
 def consider_providers(
@@ -260,13 +241,20 @@ def right_size(
     Raises:
         BadCatalog: the current tier is listed without a price.
     """
-    entry, rejection = (None, None) if on_current is None or current is None else _find_verdict(current, on_current)
+    entry = rejection = None
+    if on_current is not None and current is not None:
+        entry = next((each for each in on_current.ranked if _tier(each.offer) == _tier(current)), None)
+        sizes = [each for each in on_current.rejected if entry is None and _tier(each.offer) == _tier(current)]
+        rejection = max(sizes, key=lambda each: each.offer.vram_bytes or 0, default=None)  # the largest size comes closest
     fits = True if entry else False if rejection else None
     month = _price_current(current, entry, recommendation.workload, rules)
     pick = recommendation.pick
     saving = None if month is None or pick is None else month - pick.cost.usd_per_month
     stays = pick is not None and current is not None and _tier(pick.offer) == _tier(current)
-    enough = saving is not None and saving < 0 and _does_it_well(entry, recommendation)
+    # Weights in fewer bits are not a reason to move, unless another precision was asked for (then the tier does not do it); more speed is
+    # one only for those who put it first.
+    does_it_well = entry is not None and entry.verdict == "comfortable" and recommendation.workload.priority != "fastest"
+    enough = saving is not None and saving < 0 and does_it_well
     decision: Decision = "none" if pick is None else "stay" if stays or enough else "move"
     return RightSizing(
         decision=decision,
@@ -288,22 +276,6 @@ def _price_current(current: Offer | None, entry: Entry | None, workload: Workloa
 
 def _tier(offer: Offer) -> tuple[str, str]:
     return (offer.platform, tier_of(offer.id))
-
-
-def _does_it_well(entry: Entry | None, recommendation: Recommendation) -> bool:
-    """Whether the tier that is there does all that was asked with room to spare, so that nothing speaks for paying more.
-
-    Weights in fewer bits are not a reason to move, unless another precision was asked for (then the tier does not do it); more speed is one
-    only for those who put it first.
-    """
-    return entry is not None and entry.verdict == "comfortable" and recommendation.workload.priority != "fastest"
-
-
-def _find_verdict(current: Offer, judged: Recommendation) -> tuple[Entry | None, Rejection | None]:
-    """The best-ranked configuration on the current tier, else why it does not do it: of several sizes the largest, which comes closest."""
-    entry = next((entry for entry in judged.ranked if _tier(entry.offer) == _tier(current)), None)
-    sizes = [one for one in judged.rejected if entry is None and _tier(one.offer) == _tier(current)]
-    return entry, max(sizes, key=lambda one: one.offer.vram_bytes or 0, default=None)
 
 
 def _reasons(

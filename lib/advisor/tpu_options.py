@@ -149,7 +149,10 @@ def find_tpu_options(
     generations = tuple(_by_generation(spec, on_tpu, software, max_ttft_s, rental))
     gpu_entries = [entry for entry in on_gpu.ranked if entry.offer.silicon is not None and entry.offer.silicon.kind == "gpu"]
     cheapest = _cheapest_first(gpu_entries, max_ttft_s, _list_price) or _cheapest_first(gpu_entries, max_ttft_s, _hourly)
-    gpu = _one_per_silicon(cheapest)
+    by_card: dict[tuple[str | None, int], Entry] = {}
+    for entry in cheapest:  # platforms rent out the same cards
+        by_card.setdefault((entry.offer.accelerator, entry.offer.accelerator_count), entry)
+    gpu = tuple(by_card.values())[:MOST_GPU_OFFERS]
     best_slice = _best_slice(generations, software, rental)
     v5e = next(option for option in generations if option.generation.id == software.guidance.generation)
     return TpuOptions(
@@ -236,14 +239,6 @@ def _fastest(entries: Iterable[Entry]) -> Entry | None:
     return min(timed, key=lambda each: each[:2])[2] if timed else None
 
 
-def _one_per_silicon(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """The first entry of each card and count: platforms rent out the same ones."""
-    first: dict[tuple[str | None, int], Entry] = {}
-    for entry in entries:
-        first.setdefault((entry.offer.accelerator, entry.offer.accelerator_count), entry)
-    return tuple(first.values())[:MOST_GPU_OFFERS]
-
-
 def find_support(model: str, accelerator: str, matrix: SupportMatrix) -> Support:
     """What the matrix says of a model on a chip; a model or a chip that it does not list is untested."""
     for row in matrix.rows:
@@ -252,12 +247,6 @@ def find_support(model: str, accelerator: str, matrix: SupportMatrix) -> Support
             checks = (row.unit_test, row.accuracy)
             return "not_enough_hbm" if "not enough hbm" in checks else "passing" if set(checks) == {"passing"} else "untested"
     return "untested"
-
-
-def _best_support(supports: Iterable[Support]) -> Support:
-    """Of several chips: passing on one is passing."""
-    order: tuple[Support, ...] = ("passing", "not_enough_hbm", "untested")
-    return min(supports, key=order.index)
 
 
 def check_guidance(parameters: int, by_laws: int | None, guidance: OldGuidance) -> GuidanceCheck:
@@ -345,7 +334,8 @@ def _find(
     has_name = spec.source != "rule_of_thumb"
     unrunnable = not on_tpu.ranked and all(rejection.reason.code in _NO_ENGINE for rejection in on_tpu.rejected)
     tested = [option.generation.name for option in generations if option.support == "passing"]
-    support = _best_support(option.support for option in generations)
+    order: tuple[Support, ...] = ("passing", "not_enough_hbm", "untested")
+    support = min((option.support for option in generations), key=order.index)  # passing on one chip is passing
     rented = None if tpu_best is None or tpu_best.offer.tpu is None else tpu_best.offer.tpu.generation.id
     current = next((each for each in generations if each.generation.id == rented), None)
     here: Literal["passing", "passing_elsewhere", "untested", "not_enough_hbm"] = support if current is None else current.support
@@ -374,11 +364,15 @@ def _find(
         "ttft": {"max_ttft_s": max_ttft_s},
         "tpu_price": prices,
     }
+    tpu_keeps, gpu_keeps = (any(within_limit(entry, max_ttft_s) for entry in entries) for entries in (on_tpu.ranked, gpu_entries))
+    keepers: Literal["both", "neither", "gpu_only", "tpu_only"] = "gpu_only" if gpu_keeps else "neither"
+    if tpu_keeps:
+        keepers = "both" if gpu_keeps else "tpu_only"
     return Findings(
         engine="none_on_tpu" if unrunnable else "some",
         support=here if has_name and not unrunnable else "",
         fits="" if unrunnable else fits,  # type: ignore[arg-type]
-        ttft=_who_keeps_limit(on_tpu.ranked, gpu_entries, max_ttft_s) if max_ttft_s and not unrunnable else "",
+        ttft=keepers if max_ttft_s and not unrunnable else "",
         tpu_price=round(100 * tpu_usd / gpu_usd) if prices and tpu_usd is not None and gpu_usd is not None else None,
         values=values,
     )
@@ -390,10 +384,3 @@ def _best_slice(generations: Iterable[GenerationOption], software: TpuSoftware, 
         return min(cheapest, key=lambda entry: slice_usd_per_million(entry, software, rental) or Decimal("Infinity"))
     smallest = [each.smallest for each in generations if each.smallest is not None]
     return min(smallest, key=lambda entry: entry.offer.accelerator_count * entry.replicas, default=None)
-
-
-def _who_keeps_limit(tpu: Iterable[Entry], gpu: Iterable[Entry], max_ttft_s: float) -> Literal["both", "neither", "gpu_only", "tpu_only"]:
-    on_tpu, on_gpu = (any(within_limit(entry, max_ttft_s) for entry in entries) for entries in (tpu, gpu))
-    if on_tpu:
-        return "both" if on_gpu else "tpu_only"
-    return "gpu_only" if on_gpu else "neither"

@@ -155,9 +155,21 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
     serving = compute
     if capacity is not None and capacity.replicas_needed > usage.replicas:
         serving = sum_parts(_compute(offer, replace(usage, replicas=capacity.replicas_needed), rules, price, monthly))
-    left_running = _left_running(offer, usage, rules, price)
+    stops = offer.platform in {"zerogpu", "jobs"} or resolve_sleep_time(offer, usage, rules) > 0
+    left_running = None  # it runs all day, stops by itself or costs nothing
+    if not stops and usage.hours_per_day < DAY_H and price > 0:
+        left_running = sum_parts(_compute(offer, usage, rules, price, DAY_H * usage.days_per_month))
     used = estimate_zerogpu_use(offer, usage, rules.zerogpu, speed) if offer.platform == "zerogpu" else None
     billed = monthly * usage.replicas + usage.extra_replica_hours_per_month
+    answer = prompt = per_request = None
+    if speed is not None and speed.output_tokens_per_s is not None:
+        answer = answer_price(usd_per_hour=price, tokens_per_s=to_decimal(speed.output_tokens_per_s.value))
+    if speed is not None and speed.prefill_s is not None and usage.prompt_tokens > 0:
+        prompt = prompt_price(usd_per_hour=price, prefill_s=to_decimal(speed.prefill_s), prompt_tokens=usage.prompt_tokens)
+    if usage.requests_per_month > 0:  # the month's compute, of as many replicas as serve them, over its requests
+        per_request = share(serving, usage.requests_per_month) if usage.hours_per_day > 0 else None
+    elif (seconds := request_seconds(usage, speed)) is not None:  # without traffic, the share of an hour that one takes
+        per_request = price * seconds / (HOUR_S * usage.concurrency)
     return CostEstimate(
         hardware=offer.id,
         platform=offer.platform,
@@ -169,9 +181,9 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
         capacity=capacity,
         serving_usd_per_month=serving + storage,
         left_running_usd_per_month=None if left_running is None else left_running + storage,
-        usd_per_request=_per_request(usage, speed, price, serving),
-        usd_per_million_output_tokens=_answer(speed, price),
-        usd_per_million_input_tokens=_prompt(usage, speed, price),
+        usd_per_request=per_request,
+        usd_per_million_output_tokens=answer,
+        usd_per_million_input_tokens=prompt,
         usd_per_million_output_tokens_at_traffic=share(serving * MILLION, usage.requests_per_month * usage.output_tokens)
         if speed is not None and speed.tpot_s is not None and usage.hours_per_day > 0
         else None,
@@ -195,14 +207,6 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
 
 def _compute(offer: Offer, usage: Usage, rules: PlatformRules, price: Decimal, monthly: Decimal) -> tuple[CostPart, ...]:
     return tuple(part for part in (_rent(offer, usage, price, monthly), _ports(offer, usage, rules, monthly)) if part is not None)
-
-
-def _left_running(offer: Offer, usage: Usage, rules: PlatformRules, price: Decimal) -> Decimal | None:
-    """USD per month of compute if nobody stops it outside its hours; `None` where it runs all day, stops by itself or costs nothing."""
-    stops = offer.platform in {"zerogpu", "jobs"} or resolve_sleep_time(offer, usage, rules) > 0
-    if stops or usage.hours_per_day >= DAY_H or price == 0:
-        return None
-    return sum_parts(_compute(offer, usage, rules, price, DAY_H * usage.days_per_month))
 
 
 def _rent(offer: Offer, usage: Usage, price: Decimal, monthly: Decimal) -> CostPart:
@@ -238,26 +242,6 @@ def _ports(offer: Offer, usage: Usage, rules: PlatformRules, monthly: Decimal) -
         inputs={"USD/h": f"{price}", "hours": f"{monthly.normalize():f}", "Jobs": str(usage.replicas)},
         source=rules.jobs.sources[0].source,
     )
-
-
-def _per_request(usage: Usage, speed: SpeedEstimate | None, price: Decimal, serving: Decimal) -> Decimal | None:
-    """The month's compute, of as many replicas as serve them, over its requests; without traffic, the share of an hour that one takes."""
-    if usage.requests_per_month > 0:
-        return share(serving, usage.requests_per_month) if usage.hours_per_day > 0 else None
-    seconds = request_seconds(usage, speed)
-    return None if seconds is None else price * seconds / (HOUR_S * usage.concurrency)
-
-
-def _answer(speed: SpeedEstimate | None, price: Decimal) -> Decimal | None:
-    if speed is None or speed.output_tokens_per_s is None:
-        return None
-    return answer_price(usd_per_hour=price, tokens_per_s=to_decimal(speed.output_tokens_per_s.value))
-
-
-def _prompt(usage: Usage, speed: SpeedEstimate | None, price: Decimal) -> Decimal | None:
-    if speed is None or speed.prefill_s is None or usage.prompt_tokens <= 0:
-        return None
-    return prompt_price(usd_per_hour=price, prefill_s=to_decimal(speed.prefill_s), prompt_tokens=usage.prompt_tokens)
 
 
 def _sources(offer: Offer, usage: Usage, rules: PlatformRules, daily: RunningHours) -> tuple[Source, ...]:

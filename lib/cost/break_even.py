@@ -193,9 +193,12 @@ def find_break_even(
     sleeps = resolve_sleep_time(offer, usage, rules) > 0
     points = [_sleep_ends(bills)] if sleeps else []
     if price is not None and price_request(price, usage, rules.providers) > 0:
-        points.append(_tokens_against_always_on(bills, price))
+        full, each, credit = bills.always_on(), bills.daily_tokens_usd(price), bills.credit
+        requests = crossing_of_lines((full, Decimal(0)), (-credit, each))
+        law = "n = (always on + credits) / (days · USD per request)"
+        points.append(bills.point("per_token", "always_on", requests, full, law))
         if sleeps:
-            points.append(_tokens_against_sleeping(bills, price))
+            points.append(_against_sleeping(bills, "per_token", lambda n: max(Decimal(0), each * n - credit)))
     if zerogpu is not None:
         points += _quota_ends(bills, zerogpu, sleeps=sleeps, price=price)
     return tuple(points)
@@ -207,17 +210,6 @@ def _sleep_ends(bills: _Bills) -> BreakEvenPoint:
     requests = first_where(lambda n: bills.sleeping(n) >= NEARLY * full, MOST_REQUESTS)
     usd, law = None if requests is None else bills.sleeping(requests), "least n: sleeping(n) ≥ 0.99 · always on"
     return bills.point("sleeping", "always_on", None if requests is None else Decimal(requests), usd, law)
-
-
-def _tokens_against_always_on(bills: _Bills, price: TokenPrice) -> BreakEvenPoint:
-    full = bills.always_on()
-    requests = crossing_of_lines((full, Decimal(0)), (-bills.credit, bills.daily_tokens_usd(price)))
-    return bills.point("per_token", "always_on", requests, full, "n = (always on + credits) / (days · USD per request)")
-
-
-def _tokens_against_sleeping(bills: _Bills, price: TokenPrice) -> BreakEvenPoint:
-    each, credit = bills.daily_tokens_usd(price), bills.credit
-    return _against_sleeping(bills, "per_token", lambda n: max(Decimal(0), each * n - credit))
 
 
 def _against_sleeping(bills: _Bills, way: Way, bill: Callable[[int], Decimal]) -> BreakEvenPoint:
@@ -376,7 +368,8 @@ class Outlook:
         for mine, theirs in product(range(len(lines)), repeat=2):
             if self.options[mine].offer is first is not self.options[theirs].offer and first is not None:
                 order = (theirs, mine) if self.options[theirs].kind in FREE_FIRST else (mine, theirs)
-                changes.update(self._along([_less(order, lines, n) for n in range(len(self.xs))]))
+                cheaper = [_cheapest([lines[number][n] for number in order]) for n in range(len(self.xs))]
+                changes.update(self._along([None if place is None else order[place] for place in cheaper]))
         return tuple(sorted(changes, key=lambda change: (change.at, change.before, change.after)))
 
     def _along(self, best: Sequence[int | None]) -> Iterator[WayChange]:
@@ -397,11 +390,6 @@ class Outlook:
         return WayChange(
             at=low if ends else high, before=before, after=after, usd_per_month=self.bill(after, high) or Decimal(0), ends=ends
         )
-
-
-def _less(pair: tuple[int, int], lines: Sequence[Sequence[Decimal | None]], n: int) -> int | None:
-    best = _cheapest([lines[number][n] for number in pair])
-    return None if best is None else pair[best]
 
 
 def _cheapest(bills: Sequence[Decimal | None]) -> int | None:

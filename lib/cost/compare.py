@@ -124,6 +124,10 @@ def compare(
     latencies = before.latency_p99_s, after.latency_p99_s
     ratio = latencies[1] / latencies[0] if latencies[0] and latencies[1] is not None else None
     worth = max(Decimal(0), saved * horizon_months)
+    half_empty = old.utilisation < FULL_UTILISATION / 2 and new.replicas == 1  # wants filling or sleep
+    verdict: ComparisonVerdict = "scale_out" if old.replicas > 1 else "fill_first" if half_empty else "keep"
+    if saved > 0 and worth > effort_usd:
+        verdict = "optimise"
     return Comparison(
         before=old,
         after=new,
@@ -132,21 +136,12 @@ def compare(
         payback_months=effort_usd / saved if saved > 0 and effort_usd > 0 else None,
         speed_ratio=after.tokens_per_s / before.tokens_per_s,
         latency_ratio=ratio,
-        verdict=_give_verdict(old, new, saved, pays=worth > effort_usd),
+        verdict=verdict,
         tokens_per_s=tokens_per_s,
         hours_per_month=hours_per_month,
         effort_usd=effort_usd,
         horizon_months=horizon_months,
     )
-
-
-def _give_verdict(old: Side, new: Side, saved: Decimal, *, pays: bool) -> ComparisonVerdict:
-    """Optimise when it pays; else, if what exists needs several replicas, scale it out; one replica half empty wants filling or sleep."""
-    if saved > 0 and pays:
-        return "optimise"
-    if old.replicas > 1:
-        return "scale_out"
-    return "fill_first" if old.utilisation < FULL_UTILISATION / 2 and new.replicas == 1 else "keep"
 
 
 def explain_comparison(of: Comparison) -> tuple[Reason, ...]:

@@ -156,23 +156,17 @@ def _places(head: list[str]) -> dict[str, int]:
 
 def _read(number: int, row: list[str], places: dict[str, int], drawn: tuple[int, int]) -> Arrival:
     try:
-        tokens = [_whole(row[places[name]]) if name in places else usual for name, usual in zip(("prompt", "output"), drawn, strict=True)]
+        columns = zip(("prompt", "output"), drawn, strict=True)
+        tokens = [float(row[places[name]]) if name in places else usual for name, usual in columns]
         at_s = _seconds(row[places["at_s"]].strip())
-        if not (0 <= at_s < math.inf and all(1 <= one <= 10**8 for one in tokens)):
+        if not (0 <= at_s < math.inf and all(1 <= number <= 10**8 and number == int(number) for number in tokens)):
             raise ValueError  # noqa: TRY301  said once, below
     except (ValueError, IndexError, OverflowError):
         accepted = "a time from 0 on, and whole numbers of tokens from 1 on"
         if number == 1:  # perhaps names of columns that are not known here
             accepted += f", or a first line that names the columns: {_list_columns()}"
         raise BadArgument("trace", f"line {number}: {','.join(row)}", accepted) from None
-    return Arrival(at_s, *tokens)
-
-
-def _whole(text: str) -> int:
-    value = float(text)
-    if not value.is_integer():
-        raise ValueError
-    return int(value)
+    return Arrival(at_s, *map(int, tokens))
 
 
 def _seconds(text: str) -> float:

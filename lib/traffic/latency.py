@@ -18,7 +18,6 @@ write means in ms. Names: vllm v1/metrics/loggers.py; text-generation-inference 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -113,8 +112,11 @@ def _prometheus(text: str) -> MeasuredTimes | None:
         if sample is None:  # comments, NaN, and what is no sample
             continue
         name, labels, written = sample.groups()
-        value = _number(written)
-        if value is None:
+        try:
+            value = float(written)
+        except ValueError:
+            continue
+        if not 0 <= value < 1e18:  # noqa: PLR2004  negative, infinite, or longer than any time
             continue
         method = '{method="prefill"}' if labels and 'method="prefill"' in labels else ""
         values[name + method] = values.get(name + method, 0.0) + value
@@ -134,14 +136,6 @@ def _prometheus(text: str) -> MeasuredTimes | None:
         concurrency=_count(running),
         origin="vllm" if vllm else "tgi",
     )
-
-
-def _number(written: str) -> float | None:
-    try:
-        value = float(written)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and 0 <= value < 1e18 else None  # noqa: PLR2004  more is no time
 
 
 def _mean(values: Mapping[str, float], names: Sequence[str]) -> float | None:

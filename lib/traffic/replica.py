@@ -303,14 +303,11 @@ class ContinuousReplica(Replica):
             if steps > 1:
                 steps //= 2
             else:
-                self._preempt()
-
-    def _preempt(self) -> None:
-        job = self.reading.pop() if self.reading else self.decoding.pop()
-        self._set_cache(job, 0)
-        job.to_read, job.read, job.cached = job.arrival.prompt_tokens + job.arrival.output_tokens - job.left, 0, 0
-        job.preemptions += 1
-        self.waiting.appendleft(job)
+                job = self.reading.pop() if self.reading else self.decoding.pop()
+                self._set_cache(job, 0)
+                job.to_read, job.read, job.cached = job.arrival.prompt_tokens + job.arrival.output_tokens - job.left, 0, 0
+                job.preemptions += 1
+                self.waiting.appendleft(job)
 
     def _mixed_step(self) -> Process:
         """One step: a token of each running sequence, and prompts for the rest of the budget."""

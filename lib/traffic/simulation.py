@@ -301,10 +301,6 @@ def _spread(values: NDArray[np.float64]) -> Spread:
     return Spread(mean=float(values.mean()), p50=p50, p95=p95, p99=p99)
 
 
-def _column(jobs: Sequence[ServedRequest], name: str) -> NDArray[np.float64]:
-    return np.array([getattr(job, name) for job in jobs], dtype=np.float64)
-
-
 def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None = None, target: Target = Target()) -> TrafficResult | None:
     """The figures of a simulation that has ended; None where no request was answered."""
     jobs = of.jobs
@@ -312,7 +308,8 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None
         return None
     arrived = np.array([job.arrival.at_s for job in jobs])
     output = np.array([job.arrival.output_tokens for job in jobs], dtype=np.float64)
-    started, first, done, outside = (_column(jobs, name) for name in ("started_s", "first_s", "done_s", "outside_s"))
+    times = np.array([(job.started_s, job.first_s, job.done_s, job.outside_s) for job in jobs], dtype=np.float64)
+    started, first, done, outside = times.T
     span = max(duration_s, float((done + outside).max()))
     ttft, latency, wait = first - arrived + outside, done - arrived + outside, started - arrived
     several = output > 1
@@ -322,7 +319,9 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None
         in_time &= ttft <= target.ttft_s
     if target.tpot_s > 0:
         in_time[several] &= tpot <= target.tpot_s
-    begin, end = _steady_window(done - started, duration_s) or (0.0, span)
+    # Counted from when the replicas are as full as they stay to the last arrival, unless that is less than half of the time.
+    full_s = float(np.percentile(done - started, 95))
+    begin, end = (full_s, duration_s) if 0 < 2 * full_s <= duration_s else (0.0, span)
     seconds = end - begin
     tokens = float((_tokens_until(end, first, done, output) - _tokens_until(begin, first, done, output)).sum())
     answered = (done > begin) & (done <= end)
@@ -359,12 +358,6 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None
         usd_per_million_tokens=answer_usd,
         events=of.events,
     )
-
-
-def _steady_window(service_s: NDArray[np.float64], duration_s: float) -> tuple[float, float] | None:
-    """From when the replicas are as full as they stay to the last arrival; None where that is less than half of the time."""
-    full_s = float(np.percentile(service_s, 95))
-    return (full_s, duration_s) if 0 < 2 * full_s <= duration_s else None
 
 
 def _tokens_until(
