@@ -124,11 +124,6 @@ _MATRIX_BYTES: dict[str, _Matrix] = {
 """Bytes of one matrix: rows, columns, bits of a weight, weights per scale."""
 
 
-def _plain_bytes(tensor: Tensors, element_bytes: int, dtype: str) -> int:
-    width = 4 if tensor.fp32 or (tensor.fp32_in_fp16 and dtype == "fp16") else element_bytes
-    return tensor.count * math.prod(tensor.shape) * width
-
-
 def converts(tensor: Tensors, form: WeightFormat, *, stored: bool, mixture: bool) -> bool:
     """Whether the format converts these tensors.
 
@@ -192,7 +187,8 @@ def bytes_by_group(
         elif form.law == "mxfp4" and _is_bias(tensor):
             yield tensor.count * math.prod(tensor.shape) * 4
         elif keeps_fp32:
-            yield _plain_bytes(tensor, element, plain)
+            fp32 = tensor.fp32 or (tensor.fp32_in_fp16 and plain == "fp16")
+            yield tensor.count * math.prod(tensor.shape) * (4 if fp32 else element)
         else:
             yield tensor.count * math.prod(tensor.shape) * element
 
@@ -263,12 +259,6 @@ class GgufShape:
     layers: int
     queries_per_kv: int
     experts: int
-
-
-def _role(tensor: Tensors, *, tied: bool) -> str:
-    if tensor.kind == "head" or (tied and tensor.component == "embeddings"):
-        return "output"
-    return next((role for role, pattern in _ROLES if pattern.search(tensor.name)), "other")
 
 
 def _more_bits(layer: int, layers: int) -> bool:
@@ -380,6 +370,9 @@ def bytes_by_group_gguf(tensors: Iterable[Tensors], kind: str, shape: GgufShape)
         elif tensor.kind not in {"linear", "expert", *ENDS} or len(tensor.shape) < 2 or tensor.name.endswith("bias"):  # noqa: PLR2004
             yield tensor.count * size * 4
         else:
-            role = _role(tensor, tied=tied)
-            role = "expert" if kind == "MXFP4_MOE" and tensor.kind == "expert" else role
+            role = next((role for role, pattern in _ROLES if pattern.search(tensor.name)), "other")
+            if tensor.kind == "head" or (tied and tensor.component == "embeddings"):
+                role = "output"
+            elif kind == "MXFP4_MOE" and tensor.kind == "expert":
+                role = "expert"
             yield sum(_tensor_bytes(tensor, kind, role, layer, shape) for layer in range(tensor.count))

@@ -259,17 +259,15 @@ class ActivationBytes:
         self._reads = (
             0 if spec.picture_pass and self._fits else request.media.read_positions
         )  # a trace took its own picture: T is the text's
-        self._with_scores = self._of(spec, "eager") if self._may_hold_scores(spec) else ()
+        shared = spec.dimensions.kv_heads < spec.dimensions.attention_heads
+        runs = request.mode == "inference" and traits_of(request.engine).own_modules
+        may_hold_scores = runs and shared and self.kernel == "sdpa" and request.shared_heads_need_scores
+        self._with_scores = self._of(spec, "eager") if may_hold_scores else ()
         self.by_law = not self._fits or self._start_up != "forward pass" or request.mode != "inference"
 
     def _of(self, spec: ModelSpec, kernel: str | None) -> tuple[Callable[[int, int], float], ...]:
         of = self._request
         return tuple(_quick(f, of.encoder_tokens) for f in spec.activations if f.kernel == kernel and f.element_bytes == of.element_bytes)
-
-    def _may_hold_scores(self, spec: ModelSpec) -> bool:
-        shared = spec.dimensions.kv_heads < spec.dimensions.attention_heads
-        inference = self._request.mode == "inference" and traits_of(self._request.engine).own_modules
-        return inference and shared and self.kernel == "sdpa" and self._request.shared_heads_need_scores
 
     def scores(self, tokens: int, batch: int) -> int:
         """Additional bytes of an older torch on this silicon, a device: scores of all tokens, where no fused kernel takes shared heads."""
@@ -332,13 +330,15 @@ class ActivationBytes:
                 tokens=tokens, batch=batch, element_bytes=self._request.element_bytes, hidden=s.hidden, query_width=s.query_width,
                 key_width=s.key_width, mlp_width=s.mlp_width, heads=s.heads, vocabulary=s.vocabulary,
             )  # fmt: skip
-        return self._compute_buffer(tokens) if self._start_up == "compute buffer" else self._profile_run
-
-    def _compute_buffer(self, tokens: int) -> int:
-        """llama.cpp's buffer on the device that multiplies by the output matrix."""
-        of, heads = self._request, 0 if self._request.flash_attention else self._sizes.heads
+        if self._start_up != "compute buffer":
+            return self._profile_run
+        heads = 0 if self._request.flash_attention else self._sizes.heads  # llama.cpp, on the device that multiplies by the output matrix
         return law.compute_buffer_bytes(
-            hidden=self._sizes.hidden, vocabulary=self._sizes.vocabulary, context=tokens, heads=heads, micro_batch=of.micro_batch
+            hidden=self._sizes.hidden,
+            vocabulary=self._sizes.vocabulary,
+            context=tokens,
+            heads=heads,
+            micro_batch=self._request.micro_batch,
         )
 
     def host_buffer(self, tokens: int) -> int:

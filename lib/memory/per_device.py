@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lib.catalog.offers import Offer
     from lib.catalog.silicon import Accelerator, Cards
     from lib.memory.resolve import ResolvedRequest
-    from lib.model.spec import CacheTerm, ModelSpec
+    from lib.model.spec import ModelSpec
     from lib.workload import MemoryRequest, Method
 
 
@@ -52,8 +52,15 @@ class PerDevice:
         )
         self._stages = PipelineMemory(spec, spec.pipeline, request) if spec.pipeline and request.mode == "inference" else None
         self._layers = max(1, spec.dimensions.layers)
-        self.cache = CacheBytes(_cache_terms(spec, request), request, spec.dimensions.head_dim, self._shares())
         self.trains = request.mode != "inference"
+        terms = None if self.trains else spec.cache_terms
+        if not self.trains and spec.vision and spec.vision.cross and request.media.images:  # of layers that attend to pictures alone
+            terms = (*(terms or ()), spec.vision.cross)
+        shares = WHOLE
+        if self.parallel:
+            kv_share = head_share(kv_heads=spec.dimensions.kv_heads, devices=request.devices)
+            shares = Shares(kv_share, request.devices, latent=is_latent(spec))
+        self.cache = CacheBytes(terms, request, spec.dimensions.head_dim, shares)
         if self.trains:
             self.runtime = {name: part for name, part in self.runtime.items() if name != WORKSPACE}  # among what was fitted
         self.on_gpu = None if request.gpu_layers is None else parallelism.layers_on_gpu(layers=self._layers, gpu_layers=request.gpu_layers)
@@ -62,12 +69,6 @@ class PerDevice:
         self.device_runtime = sum(part.typical for part in self.runtime.values())
         unpacks = traits_of(request.engine).own_modules and request.precision in _UNPACKED
         self.unpacked = of.largest_matrix * request.element_bytes if unpacks else 0
-
-    def _shares(self) -> Shares:
-        if not self.parallel:
-            return WHOLE
-        n = self.request.devices
-        return Shares(head_share(kv_heads=self.spec.dimensions.kv_heads, devices=n), n, latent=is_latent(self.spec))
 
     def _device_weights(self) -> int:
         of, n = self.weights, self.request.devices
@@ -179,14 +180,6 @@ class PerDevice:
                 self._first_token = {batch: first}
             active = max(first, self.activation.bytes(tokens, batch)) + self.unpacked
         return self._weights_on_device(batch) + self.device_runtime + active
-
-
-def _cache_terms(spec: ModelSpec, request: ResolvedRequest) -> tuple[CacheTerm, ...] | None:
-    """What the layers cache in a request; those that attend to pictures alone where there are any."""
-    if request.mode != "inference":
-        return None
-    cross = spec.vision.cross if spec.vision and request.media.images else None
-    return spec.cache_terms if cross is None else (*(spec.cache_terms or ()), cross)
 
 
 @lru_cache(maxsize=256)

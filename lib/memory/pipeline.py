@@ -28,8 +28,6 @@ from lib.memory.resolve import resolve_media
 from lib.model.spec import Pipeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ModelSpec
     from lib.workload import MediaRequest, PipelineRequest
@@ -78,9 +76,18 @@ def resolve_size(spec: ModelSpec, request: PipelineRequest) -> OutputSize:
             raise BadArgument(*stated, f"0, for {spec.id or 'this model'} makes no pictures or clips")
         return OutputSize(request.width, request.height, request.frames)
     size = OutputSize(request.width or of.width, request.height or of.height, request.frames or of.frames)
-    for name in ("width", "height"):
-        _check_side(name, getattr(size, name), of)
-    _check_frames(request.frames, of)
+    step, frames = of.granularity, request.frames
+    for name, side in (("width", size.width), ("height", size.height)):
+        if side > LONGEST_SIDE:
+            raise BadArgument(name, side, f"a multiple of {step} up to {LONGEST_SIDE // step * step:,} pixels, or 0 for the pipeline's own")
+        if side % step:
+            near = max(step, side // step * step)
+            raise BadArgument(name, side, f"a multiple of {step}, as the VAE and its patches need, such as {near:,} or {near + step:,}")
+    if frames and not of.frame_step:
+        raise BadArgument("frames", frames, "0, for this pipeline makes pictures and not clips")
+    if frames and (frames > MOST_FRAMES or (frames - 1) % of.frame_step):
+        near = min(frames, MOST_FRAMES - 1) // of.frame_step * of.frame_step + 1
+        raise BadArgument("frames", frames, f"1 more than a multiple of {of.frame_step}, up to {MOST_FRAMES:,}, such as {near:,}")
     return size
 
 
@@ -92,25 +99,6 @@ def check_media(spec: ModelSpec, pictures: PipelineRequest, media: MediaRequest)
     """
     resolve_size(spec, pictures)
     resolve_media(spec, media)
-
-
-def _check_side(name: str, side: int, of: Pipeline) -> None:
-    step = of.granularity
-    if side > LONGEST_SIDE:
-        raise BadArgument(name, side, f"a multiple of {step} up to {LONGEST_SIDE // step * step:,} pixels, or 0 for the pipeline's own")
-    if side % step:
-        near = max(step, side // step * step)
-        raise BadArgument(name, side, f"a multiple of {step}, as the VAE and its patches need, such as {near:,} or {near + step:,}")
-
-
-def _check_frames(frames: int, of: Pipeline) -> None:
-    if not frames:
-        return
-    if not of.frame_step:
-        raise BadArgument("frames", frames, "0, for this pipeline makes pictures and not clips")
-    if frames > MOST_FRAMES or (frames - 1) % of.frame_step:
-        near = min(frames, MOST_FRAMES - 1) // of.frame_step * of.frame_step + 1
-        raise BadArgument("frames", frames, f"1 more than a multiple of {of.frame_step}, up to {MOST_FRAMES:,}, such as {near:,}")
 
 
 def is_guided(of: Pipeline, pictures: PipelineRequest) -> bool:
@@ -142,19 +130,17 @@ class PipelineMemory:
         self.size = resolve_size(spec, request.pictures)
         self._frames = latent_frames(self.size.frames, of.frame_step)
         self._widths = 2 if request.compute_dtype == "fp32" else 1
-        self.tensor_bytes = tuple(self._tensor_bytes(spec))
+        # The format is for the denoiser and, unless told otherwise, for text encoders; never for the VAE.
+        sizes = (group_bytes(spec, name, request.compute_dtype, keeps_fp32=True) for name in (request.precision, request.compute_dtype))
+        denoisers = {fit.component for fit in of.fits if fit.stage == "denoise"} | {"transformer_2"}
+        quantizes_all = self._pictures.quantized == "all"
+        self.tensor_bytes = tuple(
+            formatted if group.component in denoisers or (quantizes_all and group.component != "vae") else plain
+            for group, formatted, plain in zip(spec.tensors, *sizes, strict=True)
+        )
         self.components = sum_by_component(spec, self.tensor_bytes)
         counts = spec.parameters_by_component
         self._per_parameter = {name: size / max(1, counts[name]) for name, size in self.components.items()}
-
-    def _tensor_bytes(self, spec: ModelSpec) -> Iterator[int]:
-        """Weights by group: the format is for the denoiser and, unless told otherwise, for text encoders; never for the VAE."""
-        formats = (self._request.precision, self._request.compute_dtype)
-        sizes = (group_bytes(spec, name, self._request.compute_dtype, keeps_fp32=True) for name in formats)
-        denoisers = {fit.component for fit in self._of.fits if fit.stage == "denoise"} | {"transformer_2"}
-        for group, formatted, plain in zip(spec.tensors, *sizes, strict=True):
-            takes = group.component in denoisers or (self._pictures.quantized == "all" and group.component != "vae")
-            yield formatted if takes else plain
 
     def all(self, batch: int) -> tuple[StageBytes, ...]:
         """Encode, denoise and decode, each with the component of it that takes most."""

@@ -221,20 +221,16 @@ def tensor_parallel_degree(spec: ModelSpec, devices: int) -> int:
 def _tensor_parallel_degree(key: ById[ModelSpec], devices: int) -> int:
     spec = key.value
     d = spec.dimensions
+    # Width of one routed expert: the extent of its smallest matrix that is not the hidden size; 0 without experts.
+    matrices = [g.shape[-2:] for g in spec.tensors if g.kind == "expert" and len(g.shape) > 1 and not g.name.endswith("bias")]
+    widths = (min([extent for extent in shape if extent != d.hidden_size] or [d.hidden_size]) for shape in matrices)
     return parallelism.tensor_parallel_degree(
         heads=0 if spec.source == "rule_of_thumb" else d.attention_heads,
         kv_heads=d.kv_heads,
         devices=devices,
-        mlp_widths=(d.intermediate_size, _one_expert_width(spec)),
+        mlp_widths=(d.intermediate_size, min(widths, default=0)),
         vocabulary=d.vocab_size,
     )
-
-
-def _one_expert_width(spec: ModelSpec) -> int:
-    """Width of one routed expert, the extent of its smallest matrix that is not the hidden size; 0 without experts."""
-    hidden = spec.dimensions.hidden_size
-    matrices = [g.shape[-2:] for g in spec.tensors if g.kind == "expert" and len(g.shape) > 1 and not g.name.endswith("bias")]
-    return min((min([extent for extent in shape if extent != hidden] or [hidden]) for shape in matrices), default=0)
 
 
 def limit_context(spec: ModelSpec, context_tokens: int) -> tuple[int, tuple[Caveat, ...]]:

@@ -168,7 +168,11 @@ def count_trained(spec: ModelSpec, request: TrainingRequest) -> tuple[law.Traine
             width=width,
         ), 0
     count = rows_and_columns = largest = 0
-    for rows, columns, number in _adapted_shapes(spec, request):
+    shapes_with_adapter = [(g.shape[0], g.shape[1], g.count) for g in spec.tensors if is_adapted(g, request)]
+    if not spec.tensors:  # of a bare parameter count those of a typical decoder
+        layers = layer_sizes(spec).layers
+        shapes_with_adapter = [(rows, columns, layers) for rows, columns in _typical_shapes(spec).values()]
+    for rows, columns, number in shapes_with_adapter:
         count += number * law.adapter_parameters(rank=request.rank, rows=rows, columns=columns, dora=request.method == "dora")
         rows_and_columns += number * (rows + columns + 2 * request.rank)
         largest = max(largest, request.rank * max(rows, columns))
@@ -183,14 +187,6 @@ def _typical_shapes(spec: ModelSpec) -> dict[str, tuple[int, int]]:
     up, down = (s.mlp_width, s.hidden), (s.hidden, s.mlp_width)
     attention = {"self_attn.q_proj": query, "self_attn.k_proj": key, "self_attn.v_proj": key, "self_attn.o_proj": output}
     return attention | {"mlp.gate_proj": up, "mlp.up_proj": up, "mlp.down_proj": down}
-
-
-def _adapted_shapes(spec: ModelSpec, request: TrainingRequest) -> list[tuple[int, int, int]]:
-    """Rows, columns and number of the matrices with an adapter; of a bare parameter count those of a typical decoder."""
-    if spec.tensors:
-        return [(g.shape[0], g.shape[1], g.count) for g in spec.tensors if is_adapted(g, request)]
-    layers = layer_sizes(spec).layers
-    return [(rows, columns, layers) for rows, columns in _typical_shapes(spec).values()]
 
 
 def typical_groups(spec: ModelSpec) -> tuple[TensorGroup, ...]:
@@ -251,12 +247,6 @@ class _TrainedModel(NamedTuple):
     dora_step: int
 
 
-def _stores_4_bits(spec: ModelSpec) -> bool:
-    """Whether the checkpoint stores its quantized matrices in less than 8 bits."""
-    quantization = spec.stored.quantization
-    return quantization is not None and weight_format(quantization.format).effective_bits < 8  # noqa: PLR2004 bits
-
-
 @lru_cache(maxsize=512)
 def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
     """Everything that does not change with length and batch; both are 1 in the request."""
@@ -272,7 +262,9 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
         largest = element * of.largest_matrix
         if traits.upcasts and element == HALF:
             upcast = HALF * sum(g.parameters for g in spec.tensors if g.kind in {*ENDS, "norm"})
-        if traits.experts_in_4_bits == "always" or (traits.experts_in_4_bits == "stored" and _stores_4_bits(spec)):
+        stored = spec.stored.quantization
+        stores_4_bits = stored is not None and weight_format(stored.format).effective_bits < 8  # noqa: PLR2004 bits
+        if traits.experts_in_4_bits == "always" or (traits.experts_in_4_bits == "stored" and stores_4_bits):
             weight_bytes -= round(
                 (element - four_bits.effective_bits / 8)
                 * sum(g.parameters for g in spec.tensors if g.kind == "expert" and len(g.shape) > _MATRIX)

@@ -227,12 +227,6 @@ class VisionStandIn(PreTrainedModel):
         self.post_init()  # type: ignore[no-untyped-call]
 
 
-def _register_stand_in() -> None:
-    """Let `transformers` use the stand-in where `timm` is missing."""
-    if not is_timm_available():
-        AutoModel.register(Gemma3nVisionConfig, VisionStandIn, exist_ok=True)
-
-
 LOCK = RLock()
 """One build or meta run at a time: Python's warning filters and some of `transformers`' registries belong to the process."""
 
@@ -370,7 +364,8 @@ def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> BuiltModel:
 
 
 def _build(raw: Mapping[str, Any], dtype: str) -> BuiltModel:
-    _register_stand_in()
+    if not is_timm_available():
+        AutoModel.register(Gemma3nVisionConfig, VisionStandIn, exist_ok=True)
     transformers.logging.set_verbosity(logging.CRITICAL)  # it would quote a stranger's configuration
     caveats: tuple[Caveat, ...] = ()
     what = f"model_type {str(raw.get('model_type'))[:60]!r}"

@@ -112,12 +112,6 @@ def _layer_formats(statement: Mapping[str, Any]) -> dict[str, str]:
     return {name: _modelopt(listed[name])[0] if isinstance(listed[name], Mapping) else "" for name in names}
 
 
-def _main_format(formats: Iterable[str]) -> str:
-    """The format with the fewest bits, in which most parameters are stored; "" where one of them is not known here."""
-    known = set(formats)
-    return "" if not known or "" in known else min(known, key=lambda name: weight_format(name).effective_bits)
-
-
 def _torchao(statement: Mapping[str, Any]) -> Format:
     text = str(statement.get("quant_type", "")).lower()
     eight = "fp8-channel" if "float8" in text else "int8-channel" if "int8" in text and "int4" not in text else ""
@@ -153,11 +147,6 @@ def _first_statement(config: Mapping[str, Any], beside: Mapping[str, Any] | None
     return {"quant_method": "modelopt", **inner}
 
 
-def _patterns(statement: Mapping[str, Any]) -> tuple[str, ...]:
-    names = next((statement[k] for k in _SKIP_KEYS if isinstance(statement.get(k), (list, tuple))), ())
-    return tuple(p for p in names if isinstance(p, str))[:_MAX_PATTERNS]
-
-
 def read_quantization(config: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> tuple[Quantization | None, tuple[Caveat, ...]]:
     """What the checkpoint says about its storage.
 
@@ -179,8 +168,11 @@ def read_quantization(config: Mapping[str, Any], beside: Mapping[str, Any] | Non
     name = str(method)[:60].lower().replace("intel/", "")
     form, group = _METHODS[name](statement) if name in _METHODS else ("", 0)
     if layers := _layer_formats(statement):
-        form, group = _main_format(layers.values()), 0
-    quantization = Quantization(method=name, format=form, group_size=group, skipped=_patterns(statement))
+        known = set(layers.values())  # most parameters are stored in the format with the fewest bits
+        form, group = "" if "" in known else min(known, key=lambda each: weight_format(each).effective_bits), 0
+    names = next((statement[key] for key in _SKIP_KEYS if isinstance(statement.get(key), (list, tuple))), ())
+    skipped = tuple(each for each in names if isinstance(each, str))[:_MAX_PATTERNS]
+    quantization = Quantization(method=name, format=form, group_size=group, skipped=skipped)
     if form:
         return quantization, ()
     return quantization, (Caveat("unknown_quantization", {"method": quote_value(name)}),)
@@ -225,11 +217,6 @@ def _compile_patterns(names: Iterable[str]) -> list[re.Pattern[str]]:
     return patterns
 
 
-def _ancestors(path: str) -> list[str]:
-    parts = path.split(".")
-    return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
-
-
 def _literal(names: set[str]) -> Test:
     """Exact names, parents of a module, ends of its path, or single experts below it."""
     lengths = {len(n) for n in names}
@@ -237,7 +224,8 @@ def _literal(names: set[str]) -> Test:
 
     def test(path: str) -> bool:
         ending = any(path[len(path) - n :] in names for n in lengths if n <= len(path))
-        return path in experts or ending or any(a in names for a in _ancestors(path))
+        parts = path.split(".")
+        return path in experts or ending or any(".".join(parts[:n]) in names for n in range(1, len(parts) + 1))
 
     return test
 
@@ -308,13 +296,6 @@ def _extra_layers(spec: ModelSpec, tensors: Mapping[str, StoredTensor]) -> set[s
     return beyond | {n for n in tensors if _MTP.search(n)}
 
 
-def _second_heads(spec: ModelSpec, names: Iterable[str]) -> set[str]:
-    """Heads in the files of a model whose head is its embedding."""
-    if not is_tied(spec.tensors):
-        return set()
-    return {n for n in names if n.endswith("lm_head.weight") or n == "output.weight"}
-
-
 def _missing_head(spec: ModelSpec, tensors: Mapping[str, StoredTensor]) -> int:
     """Parameters of an output head that the architecture has and the files have not (embedding models)."""
     heads = [g for g in spec.tensors if g.kind == "head"]
@@ -337,7 +318,8 @@ def reconcile(spec: ModelSpec, tensors: Mapping[str, StoredTensor]) -> tuple[Cav
         return ()
     extra = _extra_layers(spec, tensors)
     scales = {n for n in tensors if n not in extra and _is_scale(n)}
-    second_heads = _second_heads(spec, tensors.keys() - extra)
+    heads = {n for n in tensors.keys() - extra if n.endswith("lm_head.weight") or n == "output.weight"}
+    second_heads = heads if is_tied(spec.tensors) else set()
     buffers = {n for n in tensors if n not in extra and n.endswith(_BUFFERS)}
     packed = {n for n, t in tensors.items() if n not in extra | scales and t.dtype in _PACKED}
     reasons = (("extra_layers_stored", extra), ("tied_weight_stored", second_heads), ("buffers_stored", buffers), ("scales_stored", scales))

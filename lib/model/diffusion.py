@@ -221,17 +221,11 @@ class _Runs:
 
     def __init__(self, pipeline: MetaPipeline, default: Shape) -> None:
         self.pipeline, self.default, self.clips = pipeline, default, pipeline.makes_clips
-        sides = [self._size(share) for share in _SIDES]
-        frames = [self._frame_count(f) for f in _FRAMES] if self.clips else [0]
+        step, per_latent = pipeline.granularity, max(1, pipeline.temporal)
+        sides = [[max(1, round(side * share / step)) * step for side in (default.height, default.width)] for share in _SIDES]
+        frames = [(latents - 1) * per_latent + 1 for latents in _FRAMES] if self.clips else [0]
         shapes = [replace(default, height=h, width=w, frames=n) for (h, w), n in product(sides, frames)]
         self.shapes = [*shapes, replace(shapes[0], batch=2), replace(shapes[-1], batch=2)]
-
-    def _size(self, share: float) -> tuple[int, int]:
-        step = self.pipeline.granularity
-        return tuple(max(1, round(side * share / step)) * step for side in (self.default.height, self.default.width))  # type: ignore[return-value]
-
-    def _frame_count(self, latents: int) -> int:
-        return (latents - 1) * max(1, self.pipeline.temporal) + 1
 
     def point(self, shape: Shape) -> Point:
         """A shape in the numbers of the terms."""
@@ -299,11 +293,18 @@ def describe_pipeline(parts: Mapping[str, Module], encoders: Mapping[str, BuiltM
         fits += runs.fits([run.decode for run in half], runs.shapes, "decode", vae, dtype="fp16")
     encoded = {name: [run_encoder(built, prompts, pipeline.prompt_tokens) for prompts in (1, 2)] for name, built in encoders.items()}
     plain = call(replace(runs.shapes[0], guided=False))
-    guidance = _guidance(full[0].denoise, plain.denoise)
+    guided = full[0].denoise  # twice the work in as many operations is twice the batch
+    guidance: Literal["batched", "sequential", "embedded"] = "embedded"
+    if guided.flop >= 1.5 * plain.denoise.flop:
+        guidance = "batched" if len(guided.moments) < 1.5 * len(plain.denoise.moments) else "sequential"
     single = [k for k, shape in enumerate(runs.shapes) if shape.batch == 1]
     rows = [work_terms(*runs.point(runs.shapes[k])[1:]) for k in single]
     terms = _ALL if runs.clips else _PICTURE_WORK
     evaluations = 1 if guidance == "embedded" else 2
+    of_encoders = [  # bytes for B prompts, from runs on one and on two
+        StageFit(stage="encode", component=name, coefficients=_short([2 * one.peak - two.peak, two.peak - one.peak]))
+        for name, (one, two) in encoded.items()
+    ]
     return Pipeline(
         granularity=pipeline.granularity,
         frame_step=max(1, pipeline.temporal) if runs.clips else 0,
@@ -318,21 +319,8 @@ def describe_pipeline(parts: Mapping[str, Module], encoders: Mapping[str, BuiltM
         encoder_flop=float(sum(one.flop for one, _ in encoded.values())),
         tile=pipeline.tile_megapixels,
         units={name: _units(module) for name, module in (*parts.items(), *((n, b.model) for n, b in encoders.items()))},
-        fits=(*(_encoder_fit(name, one, two) for name, (one, two) in encoded.items()), *fits),
+        fits=(*of_encoders, *fits),
     )
-
-
-def _guidance(guided: StageRun, plain: StageRun) -> Literal["batched", "sequential", "embedded"]:
-    """How guidance is taken, told from a run with and one without it: twice the work in as many operations is twice the batch."""
-    if guided.flop < 1.5 * plain.flop:
-        return "embedded"
-    return "batched" if len(guided.moments) < 1.5 * len(plain.moments) else "sequential"
-
-
-def _encoder_fit(name: str, one: StageRun, two: StageRun) -> StageFit:
-    """Bytes of a text encoder for B prompts, from its runs on one and on two."""
-    each = two.peak - one.peak
-    return StageFit(stage="encode", component=name, coefficients=_short([one.peak - each, each]))
 
 
 def _units(module: Module) -> tuple[int, int, int]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import torch
 from torch import Tensor, long, nn, zeros
@@ -123,7 +123,9 @@ def dry_run(
     stored = dtype if training is None else "bfloat16" if training.precision == "bf16" else "float32"
     built = build(config, stored)
     own = prompt_tokens if training is not None else output_tokens if built.config.is_encoder_decoder else prompt_tokens + output_tokens
-    _check_length(built, own)
+    limit = parameters.context_limit(built)
+    if limit is not None and own > limit:
+        raise BadArgument("tokens", f"{own:,}", f"at most {limit:,}, the limit that the model's own configuration states")
     try:
         with LOCK, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -135,12 +137,6 @@ def dry_run(
     except Exception as error:
         refusal = f"{built.architecture} cannot be executed without values ({type(error).__name__})"
         raise UnsupportedModel(f"{refusal}. The closed forms of the estimate still answer; they do not need a run.") from error
-
-
-def _check_length(built: BuiltModel, tokens: int) -> None:
-    limit = parameters.context_limit(built)
-    if limit is not None and tokens > limit:
-        raise BadArgument("tokens", f"{tokens:,}", f"at most {limit:,}, the limit that the model's own configuration states")
 
 
 @contextlib.contextmanager
@@ -221,13 +217,6 @@ def _check_loss(built: BuiltModel) -> None:
         )
 
 
-def _training_inputs(model: PreTrainedModel, lengths: Lengths) -> dict[str, Any]:
-    inputs = prefill_inputs(model, lengths)
-    for name in ("logits_to_keep", "use_cache", "decoder_input_ids"):
-        inputs.pop(name, None)
-    return {**inputs, "labels": zeros(lengths.batch, lengths.tokens, dtype=long)}
-
-
 _OPTIMIZERS: Mapping[Optimizer, Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = {
     "adamw": lambda trained: torch.optim.AdamW(trained, fused=True),
     "adamw_foreach": lambda trained: torch.optim.AdamW(trained, foreach=True),
@@ -283,7 +272,9 @@ def _train(model: PreTrainedModel, depth: LayerSkipper, training: TrainingReques
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     states = counter.live_bytes
-    inputs = _training_inputs(model, lengths)
+    inputs = {**prefill_inputs(model, lengths), "labels": zeros(lengths.batch, lengths.tokens, dtype=long)}
+    for name in ("logits_to_keep", "use_cache", "decoder_input_ids"):
+        inputs.pop(name, None)
     depth.phase, start = "forward", counter.begin()
     context = torch.autocast("cpu", torch.bfloat16) if training.precision == "mixed" else contextlib.nullcontext()
     with context:
@@ -390,12 +381,6 @@ class Linear4bit(nn.Module):
         return y if self.bias is None else y + self.bias
 
 
-def _linear_modules(model: PreTrainedModel) -> dict[str, nn.Module]:
-    """Modules that an adapter can stand beside, by name; the output head is left out, as `all-linear` leaves it out."""
-    head = output_head(model)
-    return {name: m for name, m in model.named_modules() if isinstance(m, (nn.Linear, Conv1D)) and m is not head}
-
-
 def _is_converted(module: nn.Module) -> TypeGuard[nn.Linear | Conv1D]:
     """Whether bitsandbytes packs a module: subclasses of `nn.Linear` stay as they are (transformers 5.23 integrations/bitsandbytes.py)."""
     return type(module) is nn.Linear or isinstance(module, Conv1D)
@@ -415,7 +400,8 @@ def _adapt(model: PreTrainedModel, training: TrainingRequest) -> None:
         BadArgument: a target matches no module, or the rank is above the smaller side of a matrix.
     """
     model.requires_grad_(requires_grad=False)
-    modules, packs = _linear_modules(model), training.method == "qlora"
+    head, packs = output_head(model), training.method == "qlora"  # the head is left out, as `all-linear` leaves it out
+    modules = {name: m for name, m in model.named_modules() if isinstance(m, (nn.Linear, Conv1D)) and m is not head}
     check_targets(training.target_modules, list(modules))
     target_modules = {name: module for name, module in modules.items() if is_targeted(name, training.target_modules)}
     for name, module in target_modules.items():
@@ -423,7 +409,7 @@ def _adapt(model: PreTrainedModel, training: TrainingRequest) -> None:
     for name, module in (modules if packs else target_modules).items():
         base: nn.Module = Linear4bit(module, double=training.double_quantization) if packs and _is_converted(module) else module
         if name in target_modules:
-            dtype = cast("Tensor", module.weight).dtype
+            dtype = module.weight.dtype
             base = LoraLinear(base, *_sizes(module), training.rank, torch.float32 if dtype.itemsize == HALF else dtype)
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, base)

@@ -174,7 +174,8 @@ def run_picture_pass(built: BuiltModel) -> PicturePass | None:
             with no_grad(), MetaRun(0), device("meta"), wrap_forwards() as wrap:
                 inputs = prefill_inputs(model, text)
                 pixels = next(value for name, value in inputs.items() if name in MEDIA)
-                tower = _innermost_tower(model)
+                models = [module for module in model.modules() if isinstance(module, PreTrainedModel)]
+                tower = next(each for each in reversed(models) if any(has_argument(each, name) for name in MEDIA))
                 for layer in layers_of(tower):
                     wrap(layer.module, _counting(layer.module.forward, pixels, getattr(tower.config, "hidden_size", 0), lengths))
                 with counter:
@@ -186,12 +187,6 @@ def run_picture_pass(built: BuiltModel) -> PicturePass | None:
     modules = sum(1 for module in model.modules() if module._parameters)  # noqa: SLF001 those of its own, without children's
     attention = sum(counter.get_flop_counts()["Global"].get(packet, 0) for packet in _BETWEEN_POSITIONS)
     return PicturePass(positions=lengths[0], flop=counter.get_total_flops() - attention, attention_flop=attention, modules=modules)
-
-
-def _innermost_tower(model: PreTrainedModel) -> PreTrainedModel:
-    """The innermost model that takes the picture."""
-    towers = [m for m in model.modules() if isinstance(m, PreTrainedModel) and any(has_argument(m, name) for name in MEDIA)]
-    return towers[-1]
 
 
 def _counting(compute: Any, pixels: Tensor, width: int, lengths: list[int]) -> Any:

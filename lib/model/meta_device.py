@@ -150,17 +150,11 @@ class MetaRun(_MetaDevice):
         if func in _NUMBERS:
             return _NUMBERS[func](self._answer)
         tensor: Tensor = args[0]
-        value: Any = _element_type(tensor)(self._answer)
+        element = float if tensor.is_floating_point() else bool if tensor.dtype is boolean else int
+        value: Any = element(self._answer)
         for extent in reversed(tensor.shape if func is Tensor.tolist else ()):
             value = [value] * extent
         return value
-
-
-def _element_type(tensor: Tensor) -> type[bool | int | float]:
-    """The Python type of the tensor's elements."""
-    if tensor.is_floating_point():
-        return float
-    return bool if tensor.dtype is boolean else int
 
 
 _CONNECTIONS = frozenset(

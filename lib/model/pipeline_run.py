@@ -112,13 +112,9 @@ class _Kernels(GpuKernels):
         """As the kernels; attention is counted too."""
         if func is torch.nn.functional.scaled_dot_product_attention:
             arguments = dict(zip(("query", "key", "value"), args, strict=False)) | (kwargs or {})
-            shapes = [_four_extents(arguments[name].shape) for name in ("query", "key", "value")]
-            self.flop += sdpa_flop_count(*shapes)  # type: ignore[no-untyped-call]  # torch's
+            shapes = (arguments[name].shape for name in ("query", "key", "value"))
+            self.flop += sdpa_flop_count(*((1,) * (4 - len(shape)) + shape for shape in shapes))  # type: ignore[no-untyped-call]  # torch's
         return super().__torch_function__(func, types, args, kwargs)
-
-
-def _four_extents(shape: torch.Size) -> tuple[int, ...]:
-    return (*[1] * (4 - len(shape)), *shape)
 
 
 class _Recorder(StorageRecorder):  # type: ignore[no-untyped-call]  # torch's

@@ -91,6 +91,9 @@ def _explain(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
     items = None
     if estimate.throughput_tokens_per_s is not None and (hears or not decodes):
         items = estimate.throughput_tokens_per_s.times(1.0 / (request.output_tokens if decodes else float(table.inputs.prompt_tokens[0])))
+    fit = Source(
+        what="constants of the laws of speed, fitted by scripts/calibrate.py", source=calibration.source, checked=calibration.checked
+    )
     return ExplainedSpeed(
         **{field.name: getattr(estimate, field.name) for field in fields(estimate)},
         precision=of.precision,
@@ -101,7 +104,7 @@ def _explain(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
         decode_parts=decode_parts(table) if decodes else (),
         prompt_parts=prompt_parts(table),
         caveats=_caveats(of, calibration),
-        sources=_sources(of, calibration),
+        sources=(fit, *of.devices.silicon.sources, *of.spec.sources),
     )
 
 
@@ -109,6 +112,8 @@ def _caveats(of: EngineConfig, calibration: Calibration) -> tuple[Caveat, ...]:
     """What the answer leaves open."""
     spec, card, engine = of.spec, of.devices.silicon, of.layout.engine
     hears = spec.task == SPEECH_RECOGNITION
+    timed_as = native_format(of.precision, of.compute, card)
+    converts = {"precision": of.precision, "silicon": card.name, "timed_as": timed_as}
     possible = (
         (not is_measured(calibration.measured, engine, card), Caveat("extrapolated", {"engine": engine, "silicon": card.name})),
         (engine == "vllm-tpu" and of.work.decoder is None, Caveat("extrapolated", {"engine": engine}, variant="encoder")),
@@ -122,19 +127,10 @@ def _caveats(of: EngineConfig, calibration: Calibration) -> tuple[Caveat, ...]:
         (spec.unknown_cache, Caveat("cache_unknown")),
         (spec.source == "rule_of_thumb", Caveat("typical_model", variant="speed")),
         (engine in STATIC_BATCH_ENGINES and of.request.concurrency > 1, Caveat("static_batch")),
-        *_conversions(of),
+        (emulates(card, of.arithmetic), Caveat("emulated_dtype", converts)),
+        (timed_as != of.precision, Caveat("emulated_dtype", converts, variant="converted")),
     )
     return (*of.devices.caveats, *of.layout.caveats, *_shortage(of), *(caveat for holds, caveat in possible if holds))
-
-
-def _conversions(of: EngineConfig) -> tuple[tuple[bool, Caveat], ...]:
-    """Formats that this silicon computes in another type than they are named after."""
-    card, timed_as = of.devices.silicon, native_format(of.precision, of.compute, of.devices.silicon)
-    values = {"precision": of.precision, "silicon": card.name, "timed_as": timed_as}
-    return (
-        (emulates(card, of.arithmetic), Caveat("emulated_dtype", values)),
-        (timed_as != of.precision, Caveat("emulated_dtype", values, variant="converted")),
-    )
 
 
 def _shortage(of: EngineConfig) -> tuple[Caveat, ...]:
@@ -146,14 +142,6 @@ def _shortage(of: EngineConfig) -> tuple[Caveat, ...]:
     if of.running_requests < of.request.concurrency:
         return (Caveat("requests_wait", {"concurrency": of.request.concurrency, "running_requests": of.running_requests}),)
     return ()
-
-
-def _sources(of: EngineConfig, calibration: Calibration) -> tuple[Source, ...]:
-    """Where the numbers come from."""
-    fit = Source(
-        what="constants of the laws of speed, fitted by scripts/calibrate.py", source=calibration.source, checked=calibration.checked
-    )
-    return (fit, *of.devices.silicon.sources, *of.spec.sources)
 
 
 class _PassLoad(NamedTuple):

@@ -15,7 +15,7 @@ from lib.laws.media_tokens import TOWERS
 from lib.laws.weights import GGUF_LAW, is_tied
 from lib.memory.components import WeightBytes, count_weight_bytes
 from lib.memory.resolve import LayerSizes, layer_sizes
-from lib.model.spec import CacheTerm, ModelSpec, PicturePass, TensorGroup
+from lib.model.spec import CacheTerm, ModelSpec, TensorGroup
 from lib.precision import element_bytes, weight_format
 
 PACKED = frozenset({"bnb4", "bnb4_double", "gptq", "awq", "int_groups"})
@@ -93,13 +93,6 @@ def _bytes_of(groups: list[TensorGroup], spec: ModelSpec, stored: WeightBytes) -
     return float(sum(sizes[id(group)] for group in groups))
 
 
-def _packed_parameters(spec: ModelSpec, precision: str) -> float:
-    form = weight_format(precision)
-    if form.law not in PACKED:
-        return 0.0
-    return float(sum(group.parameters for group in spec.tensors if group.kind == "linear")) or float(spec.parameters_total)
-
-
 def _layers(terms: tuple[CacheTerm, ...], growths: frozenset[str]) -> int:
     """Layers of the kinds that grow so; a kind may hold several tensors."""
     by_kind: dict[str, int] = {}
@@ -126,7 +119,13 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
     in_experts = _bytes_of(experts, spec, stored) if by_group else read * expert_parameters / max(1, spec.parameters_total)
     stack = _stack(spec, size, read, in_experts, float(count_multiplied(spec)))
     if spec.picture_pass is not None:
-        stack = _over_picture(stack, spec.picture_pass)
+        # Parameters and layers of attention for which 2 · P · n and the law of attention give the FLOP of the executed pass.
+        run = spec.picture_pass
+        stack = stack._replace(
+            active_parameters=run.flop / (2 * run.positions),
+            layers=run.modules / _MODULES_OF_LAYER,
+            full_layers=run.attention_flop / (4 * stack.attention_width * run.positions**2),
+        )
     encoder = None
     if apart:
         used = float(parts["encoder"])
@@ -135,6 +134,9 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
         )
     tokens = spec.dimensions.encoder_tokens
     cache = linear_cache(terms, element_bytes(kv_precision, compute), tokens)
+    packed = 0.0
+    if weight_format(precision).law in PACKED:
+        packed = float(sum(group.parameters for group in spec.tensors if group.kind == "linear") or spec.parameters_total)
     by_layer = max((t.elements for t in terms if t.growth in {"tokens", "window"}), default=0)
     return ForwardCost(
         decoder=stack if decodes else None,
@@ -143,22 +145,13 @@ def _derive(key: ById[ModelSpec], precision: str, compute: str, kv_precision: st
         tower_window=spec.vision.window if spec.vision else 0,
         encoder_tokens=tokens,
         kernel=choose_kernel(precision, experts=stack.experts > 0, recorded=recorded),
-        packed_parameters=_packed_parameters(spec, precision),
+        packed_parameters=packed,
         cache_shards=max(1, size.kv_heads) if by_layer == 2 * size.key_width else 1,
         cache_constant=cache.constant,
         cache_per_token=cache.per_token,
         cache_windowed=cache.windowed_per_token,
         window=cache.window,
         total_bytes=stored.total,
-    )
-
-
-def _over_picture(stack: DecoderStack, of: PicturePass) -> DecoderStack:
-    """The stack with parameters and layers of attention for which 2 · P · n and the law of attention give the FLOP of the executed pass."""
-    return stack._replace(
-        active_parameters=of.flop / (2 * of.positions),
-        layers=of.modules / _MODULES_OF_LAYER,
-        full_layers=of.attention_flop / (4 * stack.attention_width * of.positions**2),
     )
 
 

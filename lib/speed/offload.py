@@ -15,7 +15,7 @@ from lib.engines import MICRO_BATCH
 from lib.laws import parallelism
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.resolve import UNLIMITED
-from lib.provenance import Caveat, Value
+from lib.provenance import Caveat
 from lib.speed.batch import SpeedRequest
 from lib.speed.hardware import TYPICAL_CPUS, find_host_link_rate
 from lib.speed.predict import ExplainedSpeed, Interval, SpeedEstimate, SpeedFloor, SpeedPart, combine_bands
@@ -109,34 +109,33 @@ def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -
     prompt_on_host = _prompt_on_host(of, gpu, host)
     ttft = _mix(of.share, gpu.ttft_s, prompt_on_host)
     tpot = None if gpu.tpot_s is None or host.tpot_s is None else _mix(of.share, gpu.tpot_s, host.tpot_s)
+    prefill_s = floor = None
+    if gpu.prefill_s is not None and host.prefill_s is not None:  # copied weights shorten the host's part as they do its first token
+        on_host_s = host.prefill_s * prompt_on_host.value / host.ttft_s.value
+        prefill_s = Seconds(of.share * gpu.prefill_s + (1 - of.share) * on_host_s)
+    if gpu.floor is not None and host.floor is not None:  # the prompts of the host may be on the GPU too
+        least = None
+        if gpu.floor.tpot_s is not None and host.floor.tpot_s is not None:
+            least = parallelism.mixed_time(on_gpu_s=gpu.floor.tpot_s, on_host_s=host.floor.tpot_s, share=of.share)
+        floor = SpeedFloor(ttft_s=Seconds(min(gpu.floor.ttft_s, host.floor.ttft_s)), tpot_s=least)
+    split = Caveat("layers_split", {"on_gpu": of.on_gpu, "layers": of.layers, "share": of.share})
     return replace(
         gpu,
         ttft_s=ttft,
         tpot_s=tpot,
-        prefill_s=_mix_prefill(of, gpu, host, prompt_on_host),
+        prefill_s=prefill_s,
         throughput_tokens_per_s=_throughput(gpu.request, ttft, tpot),
         bound=host.bound if host.ttft_s.value * (1 - of.share) > gpu.ttft_s.value * of.share else gpu.bound,
-        floor=None if gpu.floor is None or host.floor is None else _floor(of.share, gpu.floor, host.floor),
+        floor=floor,
         decode_parts=(*_parts("GPU", of.share, gpu.decode_parts), *_parts("processor", 1 - of.share, host.decode_parts)),
         prompt_parts=(
             *_parts("GPU", of.share, gpu.prompt_parts),
             *_parts("processor", 1 - of.share, host.prompt_parts, copied=prompt_on_host.value / host.ttft_s.value),
         ),
-        caveats=tuple(dict.fromkeys((*gpu.caveats, *host.caveats, *of.caveats, Caveat("layers_split", _split_values(of))))),
+        caveats=tuple(dict.fromkeys((*gpu.caveats, *host.caveats, *of.caveats, split))),
         sources=(*gpu.sources, *(source for source in host.sources if source not in gpu.sources)),
         items_per_s=None,
     )
-
-
-def _mix_prefill(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate, prompt_on_host: Interval[Seconds]) -> Seconds | None:
-    """What one prompt occupies of both, one after the other; copied weights shorten the host's part as they do its first token."""
-    if gpu.prefill_s is None or host.prefill_s is None:
-        return None
-    return Seconds(of.share * gpu.prefill_s + (1 - of.share) * host.prefill_s * prompt_on_host.value / host.ttft_s.value)
-
-
-def _split_values(of: GpuHostSplit) -> dict[str, Value]:
-    return {"on_gpu": of.on_gpu, "layers": of.layers, "share": of.share}
 
 
 def _prompt_on_host(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate) -> Interval[Seconds]:
@@ -171,16 +170,6 @@ def _throughput(request: SpeedRequest, ttft: Interval[Seconds], tpot: Interval[S
         low=rate(ttft.high, tpot.high if tpot else 0.0),
         high=rate(ttft.low, tpot.low if tpot else 0.0),
     )
-
-
-def _floor(share: float, gpu: SpeedFloor, host: SpeedFloor) -> SpeedFloor:
-    """The least time of the GPU's part; that of the prompts of the host may be on the GPU too."""
-    tpot = (
-        None
-        if gpu.tpot_s is None or host.tpot_s is None
-        else parallelism.mixed_time(on_gpu_s=gpu.tpot_s, on_host_s=host.tpot_s, share=share)
-    )
-    return SpeedFloor(ttft_s=Seconds(min(gpu.ttft_s, host.ttft_s)), tpot_s=tpot)
 
 
 def _parts(where: str, share: float, parts: tuple[SpeedPart, ...], *, copied: float = 1.0) -> tuple[SpeedPart, ...]:
