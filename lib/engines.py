@@ -70,8 +70,10 @@ class EngineTraits:
     """Kinds of models that it runs."""
     on_zerogpu: bool = False
     """Runs on ZeroGPU, which lends its card to PyTorch in a Gradio Space."""
-    in_process: bool = False
-    """Runs inside the Python process of a Gradio Space, too; the others are servers of their own, for a Docker Space."""
+    in_process: frozenset[str] = frozenset()
+    """Kinds of silicon on which it runs inside the Python process of a Space; elsewhere it is a server of its own, for a Docker Space."""
+    advised_on: frozenset[str]
+    """Kinds of silicon on which `/recommend` chooses it."""
     split: Literal["tensor", "layers", "none"] = "layers"
     """How it uses several devices (`lib.memory.spread`): every layer is split, each device holds some layers, or one device holds all."""
     pipelined: bool = False
@@ -87,7 +89,7 @@ class EngineTraits:
     listed_only: bool = False
     """Runs only the models of its own list (`lib.catalog.engine_models`); the others try the modelling code of transformers."""
     own_files: bool = False
-    """Loads files of its own (GGUF) instead of the checkpoint."""
+    """Loads files of its own (GGUF) instead of the checkpoint, and can leave layers that the devices do not hold to the processor."""
     native: bool = False
     """A program without Python: its process on a CPU is small."""
     claims: Claims = "what it needs"
@@ -123,6 +125,11 @@ class EngineTraits:
         return self.start_up == "forward pass"
 
     @property
+    def generates(self) -> bool:
+        """Whether it makes text."""
+        return "decoder" in self.works
+
+    @property
     def preallocates(self) -> bool:
         """Whether it fills its share of the device with cache at start, whatever the requests need."""
         return self.claims != "what it needs"
@@ -155,6 +162,7 @@ class EngineTraits:
 _GPU, _TPU, _SERVER = frozenset({"gpu"}), frozenset({"tpu"}), frozenset({"gpu", "cpu"})
 _ANYWHERE = frozenset({"gpu", "cpu", "tpu", "neuron"})
 _ALSO_ON_MACS = _ANYWHERE | {"apple"}
+_OWNED = frozenset({"gpu", "cpu", "apple"})
 _DECODERS: frozenset[Work] = frozenset({"decoder", "embedding decoder"})
 _TEXT: frozenset[Work] = _DECODERS | {"text encoder"}
 _VOLTA, _T4, _AMPERE = (7, 0), (7, 5), (8, 0)
@@ -163,41 +171,42 @@ _FLASH_MLA = frozenset({9, 10})  # Hopper and the Blackwell of data centres
 TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
     {
         "transformers": EngineTraits(
-            silicon=_ALSO_ON_MACS, works=frozenset(get_args(Work)), on_zerogpu=True, in_process=True, static_batch=True, eager=True,
+            silicon=_ALSO_ON_MACS, works=frozenset(get_args(Work)), on_zerogpu=True, in_process=_ANYWHERE | {"apple"},
+            advised_on=_OWNED, static_batch=True, eager=True,
             cache="exact", start_up="forward pass", fp8="fp8-block", int8="bnb-int8", int4="bnb-nf4",
             sparse_capabilities=_FLASH_MLA,
         ),
         "vllm": EngineTraits(
             silicon=_ANYWHERE, least_capability=_VOLTA, sparse_capabilities=_FLASH_MLA, works=_TEXT | {"speech"}, split="tensor",
-            packed_kernels=True,
+            packed_kernels=True, advised_on=_GPU,
             claims="a share", memory_share=0.9, captured_graphs=True, cache="grouped blocks", block_tokens=16, start_up="profile run",
             batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4", small_cache="fp8",
         ),
         "sglang": EngineTraits(
             silicon=_SERVER, least_capability=_T4, sparse_capabilities=_FLASH_MLA, works=_TEXT, split="tensor", max_num_seqs=2048,
-            packed_kernels=True,
+            packed_kernels=True, advised_on=_GPU,
             claims="weights and cache", captured_graphs=True, cache="blocks", block_tokens=1, start_up="profile run",
             batched_tokens=((160, 16_384), (60, 8192), (35, 4096), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
             small_cache="fp8",
         ),
         "tensorrt-llm": EngineTraits(
             silicon=_GPU, least_capability=_AMPERE, sparse_capabilities=_FLASH_MLA, nvidia_only=True, works=frozenset({"decoder"}),
-            split="tensor", max_num_seqs=1024, packed_kernels=True,
+            split="tensor", max_num_seqs=1024, packed_kernels=True, advised_on=_GPU,
             claims="a share of the rest", memory_share=0.9, captured_graphs=True, cache="blocks", block_tokens=32,
             start_up="profile run", fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
             cannot_load=frozenset({"gguf", "bnb8", "bnb4", "bnb4_double"}), small_cache="fp8",
         ),
         "tgi": EngineTraits(
             silicon=_SERVER, least_capability=_T4, sparse_capabilities=frozenset(), works=frozenset({"decoder", "encoder-decoder"}),
-            split="tensor", max_num_seqs=128, packed_kernels=True, claims="a share, graphs beside it", memory_share=0.9,
+            split="tensor", max_num_seqs=128, packed_kernels=True, advised_on=_GPU, claims="a share, graphs beside it", memory_share=0.9,
             captured_graphs=True, cache="even blocks", block_tokens=1, start_up="profile run", batched_tokens=((0, 4096),),
             fp8="fp8-tensor", int8="bnb-int8", int4="awq-4",
             cannot_load=frozenset({"gguf", "mxfp4", "nvfp4"}), small_cache="fp8",
         ),
         "tei": EngineTraits(
             silicon=_SERVER | {"apple"}, least_capability=_T4, nvidia_only=True, works=frozenset({"text encoder", "embedding decoder"}),
-            native=True, listed_only=True, split="none", cache="none", start_up="profile run", batched_tokens=((0, 16_384),),
-            timed_as="compiled",
+            native=True, listed_only=True, advised_on=_OWNED, split="none", cache="none", start_up="profile run",
+            batched_tokens=((0, 16_384),), timed_as="compiled",
             not_in=frozenset({"bf16"}), cannot_load=frozenset({
                 "fp8_block", "fp8_block_e8m0", "scaled_rows", "scaled_tensor", "bnb8", "bnb4", "bnb4_double", "gptq", "awq", "int_groups",
                 "mxfp4", "nvfp4", "gguf",
@@ -205,12 +214,14 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
         ),
         "llama.cpp": EngineTraits(
             # llama-server serves no encoder-decoder: llama.cpp issue 26565, read 2026-11-24
-            silicon=_ALSO_ON_MACS, works=_TEXT, in_process=True, pipelined=True, static_batch=True, packed_kernels=True,
-            own_files=True, native=True, listed_only=True, cache="cells", start_up="compute buffer", fp8="gguf:Q8_0", int8="gguf:Q8_0",
+            silicon=_ALSO_ON_MACS, works=_TEXT, in_process=frozenset({"cpu"}), advised_on=_OWNED, pipelined=True, static_batch=True,
+            packed_kernels=True, own_files=True, native=True, listed_only=True, cache="cells", start_up="compute buffer",
+            fp8="gguf:Q8_0", int8="gguf:Q8_0",
             int4="gguf:Q4_K_M",
         ),
         "vllm-tpu": EngineTraits(
-            silicon=_TPU, works=_DECODERS, split="tensor", packed_kernels=True, claims="a share", memory_share=0.9, cache="pages",
+            silicon=_TPU, works=_DECODERS, advised_on=_TPU, split="tensor",
+            packed_kernels=True, claims="a share", memory_share=0.9, cache="pages",
             start_up="profile run", batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-channel", int8="int8-channel", int4="int4-group",
             small_cache="fp8",
         ),

@@ -16,10 +16,9 @@ Platform = Literal["spaces", "zerogpu", "endpoints", "jobs", "tpu"]
 PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 OWN: Literal["own"] = "own"
 """The platform of hardware that belongs to the visitor."""
-Starts = Literal["Space", "image", "machine"]
+Runs = Literal["Space", "Endpoint", "Job", "TPU", "machine"]
 Idle = Literal["sleeps", "scales_to_zero", "ends", "runs_on"]
 RulesGroup = Literal["sleep", "zerogpu", "endpoints", "jobs"]
-OfferDetails = Literal["endpoint", "tpu"]
 Framework = Literal["pytorch", "jax", "tensorflow"]
 FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
 
@@ -30,30 +29,26 @@ class PlatformTraits:
 
     label: str
     """Its name on the page."""
-    unit: str
-    """One thing that runs there, as a legend names it."""
     colour: str = ""
     """Its colour in charts."""
-    starts: Starts
-    """What is started there: a Space, a container image, or a machine to install packages on."""
+    runs: Runs
+    """What one starts there: a Space, an Inference Endpoint, a Job, a slice of Cloud TPU, or a machine to install packages on."""
     idle: Idle
     """What idle hardware does: it sleeps, scales to zero, has ended with its work, or runs on until it is deleted."""
+    owned: bool = False
+    """It is hardware of the visitor's own, without a price or rules."""
     per_call: bool = False
     """It lends a card to one call of a Gradio Space at a time. Visitors pay with their daily quota, the owner pays nothing."""
     on_hub: bool = True
     """Hugging Face bills it and stores its files."""
     rules: RulesGroup | None = None
     """The group of `lib.catalog.rules.PlatformRules` that its bills follow."""
-    details: OfferDetails | None = None
-    """The field of an offer that describes its hardware further."""
     live_list: str = ""
     """The function of huggingface_hub that lists its hardware with today's prices."""
     listed_with: Platform | None = None
     """The platform whose choices and live list include it, as one flavor in several sizes."""
     prepaid: bool = False
     """Its paid hardware needs prepaid credits."""
-    ports_cost: bool = False
-    """An exposed port has a price of its own."""
     trains: bool = False
     """People train models there."""
     frameworks: tuple[Framework, ...] = FRAMEWORKS
@@ -72,43 +67,59 @@ class PlatformTraits:
     @property
     def runs_spaces(self) -> bool:
         """Whether its hardware is that of a Space."""
-        return self.starts == "Space"
+        return self.runs == "Space"
+
+    @property
+    def rents_spaces(self) -> bool:
+        """Whether it rents hardware of Spaces out by the hour."""
+        return self.runs_spaces and not self.per_call
+
+    @property
+    def runs_jobs(self) -> bool:
+        """Whether work runs as a Job, which ends at its timeout and pays for an exposed port."""
+        return self.runs == "Job"
+
+    @property
+    def runs_images(self) -> bool:
+        """Whether it runs container images, such as those of servers."""
+        return self.runs in {"Endpoint", "Job"}
 
     @property
     def rents_tpus(self) -> bool:
         """Whether it rents slices of Cloud TPU out."""
-        return self.details == "tpu"
+        return self.runs == "TPU"
 
 
 TRAITS: Mapping[str, PlatformTraits] = MappingProxyType(
     {
         "spaces": PlatformTraits(
-            label="Spaces", unit="Space", colour="#3d74b8", starts="Space", idle="sleeps", rules="sleep", prepaid=True, trains=True,
+            label="Spaces", colour="#3d74b8", runs="Space", idle="sleeps", rules="sleep", prepaid=True, trains=True,
             live_list="list_spaces_hardware",
         ),
         "zerogpu": PlatformTraits(
-            label="ZeroGPU", unit="Space", colour="#2f9e7a", starts="Space", idle="ends", per_call=True, rules="zerogpu",
+            label="ZeroGPU", colour="#2f9e7a", runs="Space", idle="ends", per_call=True, rules="zerogpu",
             listed_with="spaces", frameworks=("pytorch",),
         ),
         "endpoints": PlatformTraits(
-            label="Inference Endpoints", unit="Endpoint", colour="#c98018", starts="image", idle="scales_to_zero", rules="endpoints",
-            details="endpoint", trains=True,
+            label="Inference Endpoints", colour="#c98018", runs="Endpoint", idle="scales_to_zero", rules="endpoints",
+            trains=True,
         ),
         "jobs": PlatformTraits(
-            label="Jobs", unit="Job", colour="#8b93a1", starts="image", idle="ends", rules="jobs", ports_cost=True, trains=True,
+            label="Jobs", colour="#8b93a1", runs="Job", idle="ends", rules="jobs", trains=True,
             live_list="list_jobs_hardware",
         ),
         "tpu": PlatformTraits(
-            label="Cloud TPU", unit="TPU", colour="#b8478a", starts="machine", idle="runs_on", details="tpu", on_hub=False,
+            label="Cloud TPU", colour="#b8478a", runs="TPU", idle="runs_on", on_hub=False,
             frameworks=("pytorch", "jax"),
         ),
-        OWN: PlatformTraits(label="your own", unit="machine", starts="machine", idle="runs_on", on_hub=False, trains=True),
+        OWN: PlatformTraits(label="your own", owned=True, runs="machine", idle="runs_on", on_hub=False, trains=True),
     }
 )  # fmt: skip
 """One row for each platform, and one for hardware of one's own."""
 SPACE_PLATFORMS: tuple[Platform, ...] = tuple(name for name in PLATFORMS if TRAITS[name].runs_spaces)
 RENTED: tuple[Platform, ...] = tuple(name for name in PLATFORMS if not TRAITS[name].per_call)
 """The platforms that rent hardware out by the hour."""
+TPU_PLATFORMS: tuple[Platform, ...] = tuple(name for name in PLATFORMS if TRAITS[name].rents_tpus)
 PER_CALL: tuple[Platform, ...] = tuple(name for name in PLATFORMS if TRAITS[name].per_call)
 
 
@@ -121,7 +132,7 @@ def traits_of(platform: str) -> PlatformTraits:
     return TRAITS[platform]
 
 
-def with_listed(platform: Platform) -> tuple[Platform, ...]:
+def with_listed(platform: str) -> tuple[Platform, ...]:
     """The platform and those that are offered with it.
 
     >>> with_listed("spaces"), with_listed("jobs")

@@ -21,8 +21,8 @@ from lib.model import bundled
 from lib.model.resolve import resolve_count
 from lib.model.spec import CacheTerm, Growth
 from lib.platforms import OWN, PLATFORMS
+from lib.platforms import TRAITS as TRAITS_OF_PLATFORMS
 from lib.precision import NAMES
-from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES
 from lib.present.caveat_words import CAVEATS
 from lib.speed import calibration
 from lib.ui import fields
@@ -134,10 +134,38 @@ def test_an_engine_without_a_law_is_refused() -> None:
         estimate_memory(resolve_count("7B"), MemoryRequest(engine="another"))  # type: ignore[arg-type]
 
 
-def test_every_platform_has_its_name_colour_and_tick() -> None:
+def is_name(side: ast.expr, names: frozenset[str]) -> bool:
+    """Whether this is one of the names, or the constant of hardware of one's own."""
+    return (isinstance(side, ast.Constant) and side.value in names) or (isinstance(side, ast.Name) and side.id == "OWN")
+
+
+def compared_names(file: Path, names: frozenset[str]) -> list[str]:
+    """Comparisons of a value with one of these names, and tables that are keyed by several of them."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        sides: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            sides = [node.value]
+        elif isinstance(node, ast.Dict) and sum(key is not None and is_name(key, names) for key in node.keys) > 1:
+            sides = [key for key in node.keys if key is not None]
+        parts = [part for side in sides for part in (side.elts if isinstance(side, ast.Tuple | ast.List | ast.Set) else [side])]
+        if any(is_name(part, names) for part in parts):
+            found.append(f"{file.relative_to(ROOT)}: {ast.unparse(node)[:100]}")
+    return found
+
+
+def test_no_name_of_a_platform_is_compared() -> None:
+    """Code asks the row of a platform. "tpu" is also a kind of silicon, which is compared."""
+    files = [file for file in (ROOT / "lib").rglob("*.py") if file.stem != "platforms"]
+    compared = [line for file in files for line in compared_names(file, frozenset({*PLATFORMS, OWN}))]
+    assert [line for line in compared if "tpu" not in line or "platform" in line.partition(": ")[2]] == []
+
+
+def test_every_platform_has_its_row_and_tick() -> None:
     """ZeroGPU is ticked with Spaces on the first tab."""
-    assert set(PLATFORM_NAMES) == {*PLATFORMS, OWN}
-    assert set(PLATFORM_COLOURS) == {*PLATFORMS, "providers"}
+    assert tuple(TRAITS_OF_PLATFORMS) == (*PLATFORMS, OWN)
     assert {value for _, value in fields.PLATFORM_WORDS} == set(PLATFORMS) - {"zerogpu"}
     assert {value for _, value in fields.COMPARED_PLATFORM_WORDS} == {*PLATFORMS, "providers"}
 

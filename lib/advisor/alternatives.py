@@ -31,11 +31,12 @@ from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import Cards
 from lib.cost import bill_offer, bill_tokens
-from lib.cost.usage import ADVISED_SLEEP_S, LOADS, SLEEPS, estimate_zerogpu_use, find_best_load
+from lib.cost.usage import ADVISED_SLEEP_S, LOADS, estimate_zerogpu_use, find_best_load
 from lib.engines import Engine, traits_of
 from lib.errors import BadArgument
 from lib.laws.parallelism import ceil_divide, layers_on_gpu
 from lib.memory.spread import spread
+from lib.platforms import PER_CALL
 from lib.provenance import Value
 from lib.speed import SpeedEstimate
 from lib.speed.hardware import find_host_link_rate
@@ -295,11 +296,11 @@ class _DollarWays:
 
     def zerogpu(self) -> SavingResult:
         setup, rules = self.setup, self.setup.catalog.rules.zerogpu
-        if setup.offer.platform != "spaces" or rules.max_spaces[setup.usage.account] == 0:
-            reason = "not_for_this_account" if setup.offer.platform == "spaces" else "not_on_this_platform"
+        if not setup.offer.traits.rents_spaces or rules.max_spaces[setup.usage.account] == 0:
+            reason = "not_for_this_account" if setup.offer.traits.rents_spaces else "not_on_this_platform"
             return NoSaving(code="zerogpu", reason=reason)
         request = replace(setup.request, engine="transformers")
-        tier = next((tier for offer in setup.catalog.on(("zerogpu",)) if (tier := setup.fit_tier(offer, request)) is not None), None)
+        tier = next((tier for offer in setup.catalog.on(PER_CALL) if (tier := setup.fit_tier(offer, request)) is not None), None)
         if tier is None:
             return NoSaving(code="zerogpu", reason="does_not_fit")
         use = estimate_zerogpu_use(tier.offer, setup.usage, rules, setup.predict(tier.offer, tier.request))
@@ -385,7 +386,7 @@ class _DollarWays:
     def sleep(self) -> SavingResult:
         offer, usage, request = self.setup.offer, self.setup.usage, self.setup.request
         after_s = next((s for s in SLEEP_S if usage.sleep_after_s == 0 or s < usage.sleep_after_s), None)
-        no_traffic, elsewhere = usage.requests_per_day <= 0, offer.platform not in SLEEPS
+        no_traffic, elsewhere = usage.requests_per_day <= 0, not offer.traits.sleeps
         if no_traffic or elsewhere or after_s is None:
             reason = "traffic_not_stated" if no_traffic else "not_on_this_platform" if elsewhere else "already_as_small"
             return NoSaving(code="sleep", reason=reason)

@@ -1,13 +1,7 @@
 """The configurations worth trying on an offer, best first: as stored, then eight bits, then four.
 
-A configuration is engine × precision × devices. Which engines an offer runs (`engines_on`):
-
-    ZeroGPU            transformers: it lends its card to PyTorch in a Gradio Space
-    Space, Gradio      transformers on a GPU; on a CPU llama.cpp too, which is a Python package
-    Space, Docker      the same, and on a GPU servers of text: vLLM, SGLang, TensorRT-LLM, TGI, TEI, llama.cpp
-    Job, Endpoint      as a Docker Space
-    Cloud TPU          vLLM for TPU
-    Inferentia         nothing that is known here
+A configuration is engine × precision × devices. Which engines an offer runs follows from their rows and that of its platform
+(`engines_on`): those that its silicon runs and that are advised on it. In a Gradio Space only those that run inside its process.
 
 One request at a time on one card is simplest in the Space's own process; several at a time want a server that batches continuously, several
 cards one that splits every layer over them, and Jobs and Endpoints run images of servers. What the silicon cannot compute
@@ -182,37 +176,27 @@ def engines_on(
 
     Servers of text are for text, TEI for encoders; `requested` names one that is wanted for other work that it can do.
     """
-    kind = offer.processor.kind
-    own_file = spec.library == "gguf"
-    if own_file and (kind == "tpu" or offer.platform == "zerogpu"):
-        return ()
+    kind, place, own_file = offer.processor.kind, offer.traits, spec.library == "gguf"
     served = family in SERVED_TASKS and spec.library != "diffusers"
-    if kind == "neuron":
-        return ()
-    if kind == "tpu":
-        return (("vllm-tpu", ""),) if spec.work in TRAITS["vllm-tpu"].works else ()
-    if offer.platform == "zerogpu":
-        return (("transformers", "gradio"),)
-    space = offer.platform == "spaces"
-    process: Sdk | Literal[""] = ("docker" if sdk == "docker" else "gradio") if space else ""
-    server: Sdk | Literal[""] = "docker" if space else ""
-    pairs: list[tuple[Engine, Sdk | Literal[""]]] = [("transformers", process)]
-    if not (space and sdk == "gradio"):
-        fitting = (name for name, row in TRAITS.items() if not row.in_process and (kind == "gpu" or row.native))
-        pairs += [(name, server) for name in fitting if served or name in {"tei", requested}]
     # Pictures need a second file (mmproj), so llama.cpp is not tried by itself for models that see, except on a visitor's own cards.
-    of_text = served and (family == "generate" or offer.platform == "own" or requested == "llama.cpp")
-    if (own_file or of_text) and (kind == "cpu" or not (space and sdk == "gradio")):
-        pairs.append(("llama.cpp", process if kind == "cpu" else server))
-    work = spec.work
-    runs = {name for name, row in TRAITS.items() if work in row.works and row.runs_on(offer.processor)}
-    if spec.sparse_attention:
-        runs = {name for name in runs if TRAITS[name].known_on(offer.processor)}
-    if own_file:
-        runs &= {"llama.cpp"}
-    else:
-        runs = {name for name in runs if not TRAITS[name].listed_only or is_listed(spec, name, offer)}
-    return tuple(pair for pair in pairs if pair[0] in runs)
+    converts = served and (family == "generate" or place.owned)
+    process: Sdk | Literal[""] = "" if not place.runs_spaces else "docker" if sdk == "docker" and not place.per_call else "gradio"
+    server: Sdk | Literal[""] = "docker" if place.runs_spaces else ""
+    pairs: list[tuple[Engine, Sdk | Literal[""]]] = []
+    for name, row in TRAITS.items():
+        if kind not in row.advised_on or spec.work not in row.works or not row.runs_on(offer.processor):
+            continue
+        if (spec.sparse_attention and not row.known_on(offer.processor)) or (place.per_call and not row.on_zerogpu):
+            continue
+        if row.own_files != own_file and not (row.own_files and (converts or (served and name == requested))):
+            continue
+        if row.listed_only and not own_file and not is_listed(spec, name, offer):
+            continue
+        if kind in row.in_process:
+            pairs.append((name, process))
+        elif not (place.runs_spaces and sdk == "gradio") and (served or row.own_files or not row.generates or name == requested):
+            pairs.append((name, server))
+    return tuple(pairs)
 
 
 def is_listed(spec: ModelSpec, engine: Engine, hardware: Hardware) -> bool:
@@ -223,7 +207,7 @@ def is_listed(spec: ModelSpec, engine: Engine, hardware: Hardware) -> bool:
 
 def list_candidates(spec: ModelSpec, family: Family, offer: Hardware, workload: Workload, published: Sequence[str] = ()) -> Candidates:
     """The configurations of this model on this offer; `published` names formats in which a quantized checkpoint is known to exist."""
-    crowd = workload.concurrency > 1 or offer.accelerator_count > 1 or offer.platform in {"endpoints", "jobs"}
+    crowd = workload.concurrency > 1 or offer.accelerator_count > 1 or offer.traits.runs_images
     return _candidates_of(ById(spec), family, ById(offer), workload.sdk, workload.engine, workload.precision, tuple(published), crowd=crowd)
 
 
@@ -258,7 +242,7 @@ def _candidates_of(
         for devices in (most,) if most == 1 or TRAITS[engine].split == "tensor" else (1, most):  # layers are tried on one device too
             forms, left_out = list_forms(spec, family, offer.silicon, engine, precision, published)
             refused = refused or left_out
-            offloads = engine == "llama.cpp" and devices == offer.accelerator_count and (spec.library == "gguf" or requested == engine)
+            offloads = TRAITS[engine].own_files and devices == offer.accelerator_count and (spec.library == "gguf" or requested == engine)
             tried += [
                 Candidate(
                     precision=name,
@@ -284,8 +268,8 @@ def _by_preference(
     """
 
     def order(pair: tuple[Engine, Sdk | Literal[""]]) -> tuple[object, ...]:
-        engine = pair[0]
-        return (not is_listed(spec, engine, offer), TRAITS[engine].timed_as, engine == "llama.cpp", (engine in SERVERS) is not crowd)
+        row = TRAITS[pair[0]]
+        return (not is_listed(spec, pair[0], offer), row.timed_as, row.own_files, (pair[0] in SERVERS) is not crowd)
 
     return sorted(engines, key=order)
 
@@ -300,8 +284,8 @@ def list_forms(
 
     `silicon` is None for a processor.
     """
-    if engine == "llama.cpp":
-        return _gguf_forms(spec, silicon, precision)
+    if TRAITS[engine].own_files:
+        return _gguf_forms(spec, silicon, engine, precision)
     stored = spec.stored.quantization.format if spec.stored.quantization is not None and precision == AUTO else precision
     if precision.startswith("gguf:") or (stored in NAMES and not loads(engine, stored)):
         return (), Reason("engine_form", {"engine": engine, "precision": stored})
@@ -330,7 +314,7 @@ def _automatic_forms(
         for name, step in _compressed_formats(silicon, engine, family, published)
         if step == _compresses(spec, step) == FOUR_BITS and weight_format(name, engine).law in PUBLISHED_LAWS
     )
-    if engine == "transformers" and stored.method == "modelopt":  # a format of NVIDIA's servers
+    if TRAITS[engine].own_modules and stored.method == "modelopt":  # a format of NVIDIA's servers
         return again, Reason("engine_form", {"engine": engine, "precision": stored.format})
     if _computes(silicon, stored.format) and _has_kernel(silicon, engine, stored.format):
         return ((AUTO, AS_STORED, ""), *again), None
@@ -352,13 +336,13 @@ def _missing(precision: str, silicon: str) -> Reason:
     return Reason("dtype_missing", {"precision": precision, "silicon": silicon})
 
 
-def _gguf_forms(spec: ModelSpec, silicon: Accelerator | None, precision: str) -> tuple[Forms, Reason | None]:
+def _gguf_forms(spec: ModelSpec, silicon: Accelerator | None, engine: Engine, precision: str) -> tuple[Forms, Reason | None]:
     """llama.cpp's own files. On a GPU 16 bits as stored too; a CPU reads eight bits at most, for the sake of speed."""
     stored = spec.stored.quantization
     if spec.library == "gguf" and stored is not None:
         if precision in {AUTO, stored.format}:
             return ((AUTO, AS_STORED, ""),), None
-        return (), Reason("engine_form", {"engine": "llama.cpp", "precision": precision})
+        return (), Reason("engine_form", {"engine": engine, "precision": precision})
     if precision == AUTO:
         if stored is not None:  # llama.cpp loads no such checkpoint: its files are conversions
             packed = _compresses(spec, FOUR_BITS) == AS_STORED
@@ -369,7 +353,7 @@ def _gguf_forms(spec: ModelSpec, silicon: Accelerator | None, precision: str) ->
         return (*whole, ("gguf:Q8_0", EIGHT_BITS, ""), ("gguf:Q4_K_M", FOUR_BITS, "")), None
     if precision.startswith("gguf:") or precision in {"int8", "int4"}:
         return (({"int8": "gguf:Q8_0", "int4": "gguf:Q4_K_M"}.get(precision, precision), AS_STORED, ""),), None
-    return (), Reason("engine_form", {"engine": "llama.cpp", "precision": precision})
+    return (), Reason("engine_form", {"engine": engine, "precision": precision})
 
 
 def _compressed_formats(silicon: Accelerator, engine: Engine, family: Family, published: Sequence[str]) -> tuple[tuple[str, int], ...]:
@@ -389,7 +373,7 @@ def _compressed_formats(silicon: Accelerator, engine: Engine, family: Family, pu
     if family not in SERVED_TASKS:
         return (eight, ("int4", FOUR_BITS))
     four = [name for name in published if name in {"awq-4", "gptq-4"}] or ["awq-4"]
-    converted = ["int4"] if engine == "transformers" else []
+    converted = ["int4"] if TRAITS[engine].own_modules else []
     return (eight, *((name, FOUR_BITS) for name in (*four, *converted)))
 
 

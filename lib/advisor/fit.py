@@ -119,7 +119,7 @@ class JudgeContext:
 
     def concurrency(self, offer: Hardware) -> int:
         """Requests that share the hardware at the same time: on ZeroGPU every call has a slice of its own."""
-        return 1 if offer.platform == "zerogpu" else self.workload.concurrency
+        return 1 if offer.traits.per_call else self.workload.concurrency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -441,12 +441,11 @@ def _judge_without_model(offer: Offer, context: JudgeContext) -> Entry | Rejecti
         return Rejection(offer=offer, reason=obstacles[0], also=obstacles[1:])
     cost = price_offer(offer, workload, context.rules)
     no_quota = (Reason("zerogpu_no_quota_used"),) if "daily_quota" in offer.rules else ()
-    space = offer.platform in {"spaces", "zerogpu"}
     return Entry(
         offer=offer,
         precision="",
         engine="provider",
-        sdk=("docker" if workload.sdk == "docker" else "gradio") if space else "",
+        sdk=("docker" if workload.sdk == "docker" else "gradio") if offer.traits.runs_spaces else "",
         devices=0,
         replicas=1,
         step=AS_STORED,

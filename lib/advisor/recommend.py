@@ -163,7 +163,7 @@ def _explain_pick(workload: Workload, order: Sequence[Entry]) -> Reason:
         return Reason(code, {"within_percent": round(100 * NEARLY_AS_FAST)})
     if workload.priority == "cheapest":
         return Reason(code)
-    free = any(entry.offer.platform == "zerogpu" and entry.verdict == "comfortable" for entry in order)
+    free = any(entry.offer.traits.per_call and entry.verdict == "comfortable" for entry in order)
     rented_cpu = pick.offer.silicon is None and pick.cost.usd_per_month > 0
     variant = "short" if pick.verdict != "comfortable" else "cpu" if rented_cpu and free else ""
     return Reason(code, variant=variant)
@@ -189,7 +189,7 @@ def _describe_counting(ranked: tuple[Entry, ...], context: JudgeContext) -> Iter
     usual_tokens = usual.prompt_tokens + usual.output_tokens
     if usual_tokens < context_tokens and any(entry.engine in SERVERS for entry in ranked if entry.memory is not None):
         yield Caveat("usual_lengths", {"concurrency": at_once, "usual_tokens": usual_tokens, "context_tokens": context_tokens})
-    if any(entry.offer.platform == "zerogpu" and entry.memory is not None for entry in ranked):
+    if any(entry.offer.traits.per_call and entry.memory is not None for entry in ranked):
         yield Caveat("calls_not_shared", {"concurrency": at_once})
 
 
@@ -303,7 +303,7 @@ def _reasons(
     if saving is not None:
         code = "saves" if saving > 0 else "costs_more" if saving < 0 else "costs_the_same"
         reasons.append(Reason(code, values | {"usd_per_month": abs(saving)}))
-    if pick.offer.platform not in {"spaces", "zerogpu"}:
+    if not pick.offer.traits.runs_spaces:
         reasons.append(Reason("pick_elsewhere", values | {"platform": pick.offer.platform}))
     return reasons
 

@@ -17,7 +17,7 @@ from lib.catalog.offers import Hardware, Offer, Rule
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Cards
 from lib.cost import Usage, bill_offer
-from lib.cost.usage import ADVISED_SLEEP_S, SLEEPS, count_hours
+from lib.cost.usage import ADVISED_SLEEP_S, count_hours
 from lib.engines import Engine
 from lib.errors import BadCatalog
 from lib.laws.price import DAY_H
@@ -333,14 +333,14 @@ def explain_offer(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reaso
     reasons = [Reason("free", values | {"gradio_only": gradio}) if cost.usd_per_hour == 0 else Reason("price", values)]
     if cost.usd_per_month_unpaused is not None:
         unpaused: dict[str, Value] = {"hours": cost.hours_per_day, "usd_per_month": cost.usd_per_month_unpaused}
-        reasons.append(Reason("paused_outside_hours", unpaused, variant=offer.platform))
+        reasons.append(Reason("paused_outside_hours", unpaused, variant=offer.traits.idle))
     if cost.usd_per_month_asleep is not None and cost.sleep_after_s is not None:
         asleep: dict[str, Value] = {"sleep_after_s": cost.sleep_after_s, "usd_per_month": cost.usd_per_month_asleep}
-        reasons.append(Reason("price_asleep", asleep, variant=offer.platform))
+        reasons.append(Reason("price_asleep", asleep, variant=offer.traits.idle))
     if offer.price_secondhand:
         reasons.append(Reason("price_unverified", {"checked": offer.checked}))
     reasons += [Reason(code) for rule, code in NEEDS.items() if rule in offer.rules and (rule != "gradio_only" or cost.usd_per_hour != 0)]
-    if offer.platform == "jobs":
+    if offer.traits.runs_jobs:
         jobs = rules.jobs
         reasons.append(Reason("jobs_time_limit", {"minutes": jobs.default_timeout_s // 60, "ports_usd_per_hour": jobs.ports_usd_per_hour}))
     return tuple(reasons)
@@ -370,7 +370,7 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
         output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,
     )
     bill = bill_offer(offer, usage, rules, speed=predicted)
-    sleeps = offer.platform in SLEEPS and bill.total_usd_per_month > 0
+    sleeps = offer.traits.sleeps and bill.total_usd_per_month > 0
     unpaused = bill.total_usd_per_month * DAY_H / workload.hours_per_day if sleeps and workload.hours_per_day < DAY_H else None
     # Asleep between requests: worth saying where it halves the bill.
     asleep = None

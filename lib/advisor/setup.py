@@ -161,7 +161,7 @@ def _spread(
 
 def on_zerogpu(hardware: Offer | Cards) -> bool:
     """Whether each call has a card of its own there."""
-    return isinstance(hardware, Offer) and hardware.platform == "zerogpu"
+    return hardware.traits.per_call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

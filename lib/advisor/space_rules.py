@@ -29,8 +29,6 @@ FLOAT_NOISE = Decimal("1e-9")
 """USD per hour: far below the smallest step of a price, far above the noise of a binary fraction (0.1 + 0.2)."""
 SAME_MEMORY = 0.9
 """A card with nine tenths of a retired one's memory counts as its match: boxes say 80 GB for 79.1 and 79.6 GiB."""
-_ELSEWHERE: dict[Platform, str] = {"jobs": "Jobs", "endpoints": "Inference Endpoints", "tpu": "Google Cloud TPU"}
-"""Platforms whose hardware no Space can be set to, as the refusal names them."""
 _GRADIO = "gradio"
 
 
@@ -119,10 +117,10 @@ def find_nearest_tier(catalog: Catalog, gone: Offer) -> Offer | None:
 def _refuse_unknown(catalog: Catalog, name: str) -> AgainstRules | UnknownHardware:
     rows = catalog.names.by_name.get(name.strip().casefold(), ())
     for row in rows:
-        if row.platform in _ELSEWHERE:
+        if not row.traits.runs_spaces:
             instead = find_nearest_tier(catalog, row)
             near = f" Nearest tier of a Space: '{instead.id}'." if instead is not None else ""
-            return AgainstRules(f"'{row.id}' is hardware of {_ELSEWHERE[row.platform]}, which a Space cannot run on.{near}")
+            return AgainstRules(f"'{row.id}' is hardware of {row.traits.label}, which a Space cannot run on.{near}")
     return UnknownHardware(catalog.names.unknown(name, "spaces"))
 
 
@@ -212,7 +210,7 @@ def plan_sleep_with_switch(offer: Offer, seconds: int, rules: PlatformRules) -> 
         if not never and seconds != rules.sleep.cpu_basic_after_s:
             raise _refuse_sleep_time(offer, rules)
         return SleepSetting(seconds=None, caveats=(Caveat("sleep_fixed", {"hardware": offer.id, "hours": _fixed_hours(rules)}),))
-    if offer.platform == "zerogpu":
+    if offer.traits.per_call:
         return SleepSetting(seconds=None if never else seconds, caveats=(_UNDOCUMENTED,))
     return SleepSetting(seconds=seconds)
 
@@ -227,7 +225,7 @@ def plan_sleep_change(offer: Offer | None, space: str, seconds: int, rules: Plat
         return SleepSetting(seconds=seconds, caveats=(Caveat("tier_unknown", {"space": space}, variant="sleep"),))
     if "sleeps_after_48h" in offer.rules:
         raise _refuse_sleep_time(offer, rules)
-    return SleepSetting(seconds=seconds, caveats=(_UNDOCUMENTED,) if offer.platform == "zerogpu" else ())
+    return SleepSetting(seconds=seconds, caveats=(_UNDOCUMENTED,) if offer.traits.per_call else ())
 
 
 _UNDOCUMENTED = Caveat("sleep_not_documented")
@@ -248,7 +246,7 @@ def choose_sleep_time(offer: Offer, current: Offer | None, reported_s: int | Non
 
     `reported_s` is what the Hub says of the Space now. A time that only belongs to the free tier it leaves is not taken along.
     """
-    leaves_the_choice = "sleeps_after_48h" not in offer.rules and offer.platform != "zerogpu"
+    leaves_the_choice = "sleeps_after_48h" not in offer.rules and not offer.traits.per_call
     if leaves_the_choice and _is_paid(current) and reported_s is not None and reported_s > 0:
         return reported_s
     return rules.sleep.never_value
@@ -258,7 +256,7 @@ def resolve_sleep_time(offer: Offer | None, reported_s: int | None, rules: Platf
     """Seconds until the Space sleeps; -1 never, `None` where it is unknown. `reported_s` is the Hub's answer (`None`: the default)."""
     if offer is not None and "sleeps_after_48h" in offer.rules:
         return rules.sleep.cpu_basic_after_s
-    if reported_s is not None or offer is None or offer.platform == "zerogpu":
+    if reported_s is not None or offer is None or offer.traits.per_call:
         return reported_s
     return rules.sleep.never_value if rules.sleep.paid_default_s is None else rules.sleep.paid_default_s
 

@@ -22,13 +22,13 @@ from lib.catalog.offers import Offer, TpuGeneration
 from lib.catalog.rules import OldGuidance, SpeedClaim, SupportMatrix, TpuSoftware
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
+from lib.platforms import RENTED, TPU_PLATFORMS
 from lib.provenance import Value
 from lib.workload import OUTPUT_TOKENS, Workload
 
 Support = Literal["passing", "untested", "not_enough_hbm"]
 Commitment = Literal["on_demand", "spot", "1_year", "3_years"]
 COMMITMENTS: tuple[Commitment, ...] = get_args(Commitment)
-GPU_PLATFORMS = ("spaces", "endpoints", "jobs")
 MOST_GPU_OFFERS = 3
 HOME_REGION = "us-central1"
 """The region of an offer's list price."""
@@ -144,8 +144,8 @@ def find_tpu_options(
     spec: ModelSpec, workload: Workload, catalog: Catalog, software: TpuSoftware, *, max_ttft_s: float = 0, rental: Rental = Rental()
 ) -> TpuOptions:
     """Judge every slice and every GPU offer; `max_ttft_s` = 0 sets no limit. The platforms of `workload` are not read."""
-    on_tpu = _judge_at_full_length(spec, replace(workload, platforms=("tpu",)), catalog)
-    on_gpu = _judge_at_full_length(spec, replace(workload, platforms=GPU_PLATFORMS), catalog)
+    on_tpu = _judge_at_full_length(spec, replace(workload, platforms=TPU_PLATFORMS), catalog)
+    on_gpu = _judge_at_full_length(spec, replace(workload, platforms=tuple(name for name in RENTED if name not in TPU_PLATFORMS)), catalog)
     generations = tuple(_by_generation(spec, on_tpu, software, max_ttft_s, rental))
     gpu_entries = [entry for entry in on_gpu.ranked if entry.offer.silicon is not None and entry.offer.silicon.kind == "gpu"]
     cheapest = _cheapest_first(gpu_entries, max_ttft_s, _list_price) or _cheapest_first(gpu_entries, max_ttft_s, _hourly)

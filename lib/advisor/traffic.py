@@ -38,7 +38,6 @@ from lib.cost.usage import (
     zerogpu_caveats,
 )
 from lib.laws.price import FULL_UTILISATION, HOUR_S, calls_per_day, quota_seconds, visitors_needed
-from lib.platforms import OWN
 from lib.provenance import Reason, Value
 from lib.workload import AUTO, Workload, visitors_plan
 
@@ -134,7 +133,7 @@ def _plan(offer: Hardware, load: tuple[Placement, Speed], context: JudgeContext)
     """What the load means for the offer: machines, or the traffic that it cannot serve."""
     daily, together = context.workload.requests_per_day, context.concurrency(offer)
     placement, speed = load
-    if offer.platform == "zerogpu":
+    if offer.traits.per_call:
         return Plan(placement=placement, speed=speed)
     replicas = count_machines(offer, load, context)
     served = count_served(context, speed, placement.concurrency)
@@ -149,10 +148,10 @@ def _plan(offer: Hardware, load: tuple[Placement, Speed], context: JudgeContext)
     if replicas == 1:
         busier = (Reason("traffic_in_flight", values),) if placement.concurrency > together else ()
         return Plan(placement=placement, speed=speed, reasons=busier)
-    alone = not offer.usd_per_hour and (offer.platform == OWN or context.rules.sleep.replicas_paid_only)
+    alone = not offer.usd_per_hour and (offer.traits.owned or context.rules.sleep.replicas_paid_only)
     if served == 0 or alone:
         return Plan(
-            placement=placement, speed=speed, obstacles=(Reason("traffic_exceeds", values, variant="own" if offer.platform == OWN else ""),)
+            placement=placement, speed=speed, obstacles=(Reason("traffic_exceeds", values, variant="own" if offer.traits.owned else ""),)
         )
     variant = "together" if served is None or served * (replicas - 1) >= daily else ""
     return Plan(placement=placement, speed=speed, replicas=replicas, reasons=(Reason("replicas_needed", values, variant=variant),))

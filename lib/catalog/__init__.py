@@ -73,7 +73,7 @@ class Catalog:
             raise UnknownHardware(f"There is no card or chip {quote_value(key)}.{self.names.advice(key)}")
         return self.accelerators[key]
 
-    def offer(self, key: str, platform: Platform | None = None) -> Offer:
+    def offer(self, key: str, platform: str | None = None) -> Offer:
         """The offer of exactly this id, retired ones too; without a platform the first that has it, in the order of `PLATFORMS`.
 
         Raises:

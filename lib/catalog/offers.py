@@ -147,9 +147,9 @@ class Offer(Row):
     rules: frozenset[Rule]
     """The platform's rules that apply to a renter of this offer."""
     endpoint: EndpointInstance | None
-    """Only where the platform describes its offers so."""
+    """Only of Inference Endpoints."""
     tpu: TpuSlice | None
-    """Only where the platform describes its offers so."""
+    """Only of Cloud TPU."""
     notes: str
     """For people."""
     sources: Sources
@@ -166,10 +166,10 @@ class Offer(Row):
             raise ValueError(f"usd_per_hour is {self.usd_per_hour}. Accepted: null for a retired offer, an amount for any other.")
         if self.status != "listed" and self.since is None:
             raise ValueError("since is null. Accepted: the day or month from which the status holds.")
-        for name, details in (("tpu", self.tpu), ("endpoint", self.endpoint)):
-            if (self.traits.details == name) != (details is not None):
-                able = " or ".join(platform for platform in PLATFORMS if TRAITS[platform].details == name)
-                raise ValueError(f"{name} is wrong. Accepted: the details of an offer on platform {able}, else null.")
+        if self.traits.rents_tpus != (self.tpu is not None):
+            raise ValueError("tpu is wrong. Accepted: the slice of an offer of Cloud TPU, else null.")
+        if (self.traits.runs == "Endpoint") != (self.endpoint is not None):
+            raise ValueError("endpoint is wrong. Accepted: the instance of an offer of Inference Endpoints, else null.")
         if self.tpu and self.usd_per_hour != self.usd_per_hour_by_region.get("us-central1"):
             raise ValueError(f"usd_per_hour is {self.usd_per_hour}. Accepted: chips times the chip-hour of us-central1.")
         return self
@@ -276,7 +276,7 @@ class Names:
     silicon_folded: Mapping[str, Accelerator]
     """By id in lower case, without hyphens and blanks."""
 
-    def advice(self, text: str, platform: Platform | None = None) -> str:
+    def advice(self, text: str, platform: str | None = None) -> str:
         """A sentence that names what was probably meant, or where the list is; begins with a space."""
         names = [name for name, rows in self.by_name.items() if any(row.listed and platform in {None, row.platform} for row in rows)]
         names += [] if platform else list(self.silicon_folded)
@@ -286,7 +286,7 @@ class Names:
         listing = " /list_hardware lists every id."
         return f" Near matches: {near_text}.{listing}" if near_text else listing
 
-    def unknown(self, text: object, platform: Platform | None = None) -> str:
+    def unknown(self, text: object, platform: str | None = None) -> str:
         """The sentence for a name that no hardware has."""
         where = f" on {platform}" if platform else ""
         advice = self.advice(text, platform) if isinstance(text, str) else " It has to be text, such as 'l4x1'."

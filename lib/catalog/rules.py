@@ -32,6 +32,7 @@ from lib.catalog.rows import (
     read_rows,
     require_distinct,
 )
+from lib.platforms import RulesGroup
 from lib.provenance import Source
 from lib.workload import Account
 
@@ -274,6 +275,10 @@ class PlatformRules(Row):
     """Inference Endpoints."""
     jobs: JobRules
     """Jobs."""
+
+    def group(self, name: RulesGroup | None) -> Rules | None:
+        """The rules that a platform's bills follow (`lib.platforms`)."""
+        return None if name is None else getattr(self, name)
 
 
 Kind = Literal["gpu", "tpu"]

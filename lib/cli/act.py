@@ -315,8 +315,8 @@ def recommendation_text(answer: Answer, asked: str) -> str:
         left = len(answer["ranked"]) - _MOST_ALTERNATIVES
         more = f"{left} more would do it too; " if left > 0 else ""
         lines.append(f"{more}{len(answer['rejected'])} are rejected (--json names each with its reason).")
-    if "own" in answer:
-        lines.append(own_text(answer["own"]))
+    if own := answer.get("own"):
+        lines.append(own_text(own))
     notes = [f"note: {note['message']}" for note in (*answer["notes"], *answer["caveats"])]
     return "\n".join([*lines, *notes, prices_line(answer["prices"])])
 

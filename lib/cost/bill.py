@@ -20,7 +20,6 @@ from typing import Literal
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules, RetiredStorageTier, StoragePrices
 from lib.cost.usage import (
-    SLEEPS,
     STARTUP_S,
     Capacity,
     RunningHours,
@@ -155,11 +154,11 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
     serving = compute
     if capacity is not None and capacity.replicas_needed > usage.replicas:
         serving = sum_parts(_compute(offer, replace(usage, replicas=capacity.replicas_needed), rules, price, monthly))
-    stops = offer.platform in {"zerogpu", "jobs"} or resolve_sleep_time(offer, usage, rules) > 0
+    stops = offer.traits.ends or resolve_sleep_time(offer, usage, rules) > 0
     left_running = None  # it runs all day, stops by itself or costs nothing
     if not stops and usage.hours_per_day < DAY_H and price > 0:
         left_running = sum_parts(_compute(offer, usage, rules, price, DAY_H * usage.days_per_month))
-    used = estimate_zerogpu_use(offer, usage, rules.zerogpu, speed) if offer.platform == "zerogpu" else None
+    used = estimate_zerogpu_use(offer, usage, rules.zerogpu, speed) if offer.traits.per_call else None
     billed = monthly * usage.replicas + usage.extra_replica_hours_per_month
     answer = prompt = per_request = None
     if speed is not None and speed.output_tokens_per_s is not None:
@@ -199,7 +198,7 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
             *([] if used else _platform_caveats(offer, usage, rules, price)),
             *(quota_caveats(used, usage, rules.zerogpu) if used else []),
             *([Caveat("replicas_of_visitors")] if used and usage.replicas > 1 else []),
-            *storage_caveats(usage, rules.storage, offer.platform),
+            *storage_caveats(usage, rules.storage, on_hub=offer.traits.on_hub),
         ),
         sources=_sources(offer, usage, rules, daily),
     )
@@ -231,7 +230,7 @@ def _rent(offer: Offer, usage: Usage, price: Decimal, monthly: Decimal) -> CostP
 def _ports(offer: Offer, usage: Usage, rules: PlatformRules, monthly: Decimal) -> CostPart | None:
     """A Job that answers requests exposes a port, which has its own price."""
     exposed = usage.requests_per_day > 0 if usage.exposed_port is None else usage.exposed_port
-    if offer.platform != "jobs" or not exposed:
+    if not offer.traits.runs_jobs or not exposed:
         return None
     price = rules.jobs.ports_usd_per_hour
     return CostPart(
@@ -245,12 +244,10 @@ def _ports(offer: Offer, usage: Usage, rules: PlatformRules, monthly: Decimal) -
 
 
 def _sources(offer: Offer, usage: Usage, rules: PlatformRules, daily: RunningHours) -> tuple[Source, ...]:
-    of_platform = {
-        "spaces": rules.sleep.sources[:1],
-        "zerogpu": rules.zerogpu.sources[:2],
-        "endpoints": rules.endpoints.sources[: 2 if daily.slept else 1],
-        "jobs": rules.jobs.sources[:1],
-    }.get(offer.platform, ())
+    traits, group = offer.traits, rules.group(offer.traits.rules)
+    # The second page states how a quota is counted, or how Endpoints scale to zero.
+    cited = 2 if traits.per_call or (daily.slept and traits.idle == "scales_to_zero") else 1
+    of_platform = () if group is None else group.sources[:cited]
     stored = rules.storage.sources[:2] if usage.storage_gb > 0 else ()
     return tuple(dict.fromkeys((*offer.sources, *of_platform, *stored)))
 
@@ -266,7 +263,7 @@ def _price_caveats(offer: Offer, usage: Usage, rules: PlatformRules, price: Deci
         caveats.append(Caveat("plan_not_counted", {"account": usage.account, "usd_per_month": plan}))
     elif "paid_plan_to_create" in offer.rules:
         caveats.append(Caveat("needs_plan", {"hardware": offer.id}))
-    if usage.replicas > 1 and offer.platform == "spaces" and price == 0 and rules.sleep.replicas_paid_only:
+    if usage.replicas > 1 and offer.traits.runs_spaces and price == 0 and rules.sleep.replicas_paid_only:
         caveats.append(Caveat("replicas_paid_only", {"hardware": offer.id}))
     return caveats
 
@@ -282,8 +279,8 @@ def _sleep_caveats(
             "paused_usd_per_month": compute,
             "left_running_usd_per_month": left_running,
         }
-        caveats.append(Caveat("paused_outside_hours", figures, variant="" if offer.platform == "spaces" else offer.platform))
-    if offer.platform not in SLEEPS:
+        caveats.append(Caveat("paused_outside_hours", figures, variant=offer.traits.idle))
+    if not offer.traits.sleeps:
         return [*caveats, Caveat("never_sleeps", {"platform": offer.platform})] if wanted_s > 0 else caveats
     if wanted_s not in {Decimal(0), resolve_sleep_time(offer, usage, rules)}:
         caveats.append(Caveat("sleep_fixed", {"hardware": offer.id, "hours": rules.sleep.cpu_basic_after_s // HOUR_S}, variant="bill"))
@@ -291,7 +288,7 @@ def _sleep_caveats(
         caveats.append(Caveat("traffic_not_stated"))
     if daily.slept and usage.startup_s is None:
         caveats.append(Caveat("startup_assumed", {"startup_s": STARTUP_S}))
-    if daily.slept and offer.platform == "endpoints":
+    if daily.slept and offer.traits.idle == "scales_to_zero":
         values: dict[str, Value] = {"status": rules.endpoints.status_while_starting, "header": rules.endpoints.hold_header}
         caveats.append(Caveat("cold_start", values))
     return caveats
@@ -325,9 +322,9 @@ def _traffic_caveats(
 
 def _platform_caveats(offer: Offer, usage: Usage, rules: PlatformRules, price: Decimal) -> list[Caveat]:
     caveats = []
-    if offer.platform == "jobs" and usage.hours_per_day * HOUR_S > rules.jobs.default_timeout_s:
+    if offer.traits.runs_jobs and usage.hours_per_day * HOUR_S > rules.jobs.default_timeout_s:
         caveats.append(Caveat("job_timeout", {"minutes": rules.jobs.default_timeout_s // 60}))
-    if offer.platform == "tpu" and usage.region is None and offer.tpu is not None:
+    if offer.tpu is not None and usage.region is None:
         dearest = max(offer.usd_per_hour_by_region.values())
         if dearest > price:
             caveats.append(Caveat("region_price", {"usd_per_hour": dearest}))
@@ -362,7 +359,7 @@ def included_gb(usage: Usage, prices: StoragePrices) -> Decimal:
     return Decimal(prices.included_private.get(usage.account, 0)) / GB * seats
 
 
-def storage_caveats(usage: Usage, prices: StoragePrices, platform: str) -> list[Caveat]:
+def storage_caveats(usage: Usage, prices: StoragePrices, *, on_hub: bool) -> list[Caveat]:
     """What the line for storage leaves open, and which old tier it may have been meant as."""
     if usage.storage_gb <= 0:
         return []
@@ -370,7 +367,7 @@ def storage_caveats(usage: Usage, prices: StoragePrices, platform: str) -> list[
     tier = find_retired_tier(usage.storage_gb, prices)
     if tier is not None:
         caveats.append(describe_retired_tier(tier, usage, prices))
-    if platform == "tpu":
+    if not on_hub:
         caveats.append(Caveat("storage_elsewhere"))
     rates = prices.public_volume_rates if usage.storage_public else prices.private_volume_rates
     if rates and usage.storage_gb > rates[0][0] * GB_PER_TB:

@@ -187,7 +187,7 @@ def find_break_even(
 
     Free hardware has no bill to cross, nor has a month without days.
     """
-    if price_per_hour(offer, usage.region) == 0 or usage.days_per_month <= 0 or offer.platform == "zerogpu":
+    if price_per_hour(offer, usage.region) == 0 or usage.days_per_month <= 0 or offer.traits.per_call:
         return ()
     bills = _Bills(offer=offer, usage=usage, rules=rules, speed=speed, best=best, sleeping_usd={})
     sleeps = resolve_sleep_time(offer, usage, rules) > 0
@@ -317,7 +317,7 @@ def price_option(option: Option, usage: Usage, rules: PlatformRules) -> Decimal 
         return tokens.total_usd_per_month + _storage_usd(usage, rules)
     if option.offer is None:
         return None
-    if option.kind == "zerogpu":
+    if option.offer.traits.per_call:
         use = estimate_zerogpu_use(option.offer, usage, rules.zerogpu, option.speed)
         carried = usage.requests_per_day <= (use.requests_in_quota if option.alone else use.most_requests)
         beyond = Decimal(0) if carried else use.usd_per_month_alone if option.alone else None

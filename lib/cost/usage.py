@@ -162,8 +162,6 @@ def request_seconds(usage: Usage, speed: SpeedEstimate | None) -> Decimal | None
 
 
 _STEP = Decimal("0.000001")  # hours; awake time is a mean, and money made of it should have an end
-SLEEPS = ("spaces", "endpoints")
-"""Platforms on which hardware falls asleep by itself."""
 ADVISED_SLEEP_S = 900
 """Seconds without requests after which it is advised to sleep: a quarter of an hour. A judgement."""
 
@@ -179,7 +177,7 @@ class RunningHours:
 
 def resolve_sleep_time(offer: Offer, usage: Usage, rules: PlatformRules) -> Decimal:
     """Seconds without requests until this offer falls asleep; 0 when it never does. cpu-basic has its own, whatever is asked."""
-    if offer.platform not in SLEEPS:
+    if not offer.traits.sleeps:
         return Decimal(0)
     if "sleeps_after_48h" in offer.rules:
         return Decimal(rules.sleep.cpu_basic_after_s)
@@ -191,14 +189,14 @@ def count_hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEs
     after = resolve_sleep_time(offer, usage, rules)
     if after == 0 or usage.requests_per_day <= 0:
         return RunningHours(per_day=usage.hours_per_day)
-    billing = rules.endpoints.billing_step_s if offer.platform == "endpoints" else rules.sleep.billing_step_s
+    billing = rules.endpoints if offer.traits.idle == "scales_to_zero" else rules.sleep
     spell = awake_time(
         requests_per_day=usage.requests_per_day,
         window_s=usage.hours_per_day * HOUR_S,
         request_s=request_seconds(usage, speed) or Decimal(0),
         sleep_after_s=after,
         startup_s=STARTUP_S if usage.startup_s is None else usage.startup_s,
-        billing_step_s=Decimal(billing),
+        billing_step_s=Decimal(billing.billing_step_s),
     )
     awake_hours = (spell.seconds_per_day / HOUR_S).quantize(_STEP, rounding=ROUND_UP)
     return RunningHours(per_day=min(usage.hours_per_day, awake_hours), wakes_per_day=spell.wakes_per_day, slept=True)
@@ -290,7 +288,7 @@ def measure_capacity(offer: Offer, usage: Usage, speed: SpeedEstimate | None) ->
     """`None` on ZeroGPU, which has no replicas of its owner's, and where the time of a request is not known."""
     seconds = request_seconds(usage, speed)
     each = FULL_UTILISATION * usage.hours_per_day * HOUR_S * usage.concurrency
-    if offer.platform == "zerogpu" or seconds is None or seconds <= 0 or each <= 0:
+    if offer.traits.per_call or seconds is None or seconds <= 0 or each <= 0:
         return None
     needed = math.ceil(usage.requests_per_day * seconds / each)
     return Capacity(requests_per_day=each * usage.replicas / seconds, replicas_needed=max(usage.replicas, needed))

@@ -20,6 +20,7 @@ from typing import Literal
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_OFFERS, Offer, ZeroGpuSizeName
 from lib.catalog.silicon import Accelerator, Cards
+from lib.platforms import PER_CALL
 from lib.units import Bytes
 
 IMPORT_LOCK = threading.RLock()
@@ -141,6 +142,11 @@ class Device:
     driver: str | None
     torch: str
     transformers: str
+
+    @property
+    def per_call(self) -> bool:
+        """Whether ZeroGPU lends it to one call at a time, on the visitor's quota."""
+        return self.kind in PER_CALL
 
     @property
     def torch_name(self) -> Literal["cpu", "cuda"]:
@@ -272,7 +278,7 @@ def device_hardware(device: Device, catalog: Catalog, size: Size = "large", cpu:
 
     A CPU is `cpu`, such as one whose rates were measured (`lib.live.limits`); else a shared host with these many processors.
     """
-    if device.kind == "zerogpu":
+    if device.per_call:
         return catalog.offer(ZEROGPU_OFFERS[size])
     if device.accelerator is not None:
         return Cards(silicon=catalog.accelerator(device.accelerator))

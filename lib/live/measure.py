@@ -351,7 +351,7 @@ def run_measurement(ask: MeasureRequest, device: Device) -> Iterator[RunStage | 
     Raises:
         AdvisorError: what was refused, by the worker, the scheduler or the device.
     """
-    if device.kind == "zerogpu":
+    if device.per_call:
         yield from _on_gpu(ask)
     else:
         yield from run_in_child(ask)

@@ -27,6 +27,7 @@ from lib.answers.common import (
     SourceEntry,
 )
 from lib.answers.model import CheapestTierEntry, MaximumEntry, MemoryAnswer, ModelAnswer, PartEntry, PrecisionTryEntry, SolveAnswer
+from lib.platforms import PLATFORMS, TRAITS
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import count, deviation, gib, gib_figure, rate, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
 from lib.present.sentences import sentence
@@ -39,23 +40,8 @@ _SOURCES = {
     "architecture": "counted by building the architecture without weights",
     "rule_of_thumb": "estimated from the parameter count alone",
 }
-PLATFORM_NAMES = {
-    "spaces": "Spaces",
-    "zerogpu": "ZeroGPU",
-    "endpoints": "Inference Endpoints",
-    "jobs": "Jobs",
-    "tpu": "Cloud TPU",
-    "own": "your own",
-}
-
-PLATFORM_COLOURS = {
-    "spaces": "#3d74b8",
-    "zerogpu": "#2f9e7a",
-    "endpoints": "#c98018",
-    "jobs": "#8b93a1",
-    "tpu": "#b8478a",
-    "providers": "#8467c9",
-}
+PLATFORM_NAMES = {name: traits.label for name, traits in TRAITS.items()}
+PLATFORM_COLOURS: dict[str, str] = {**{name: TRAITS[name].colour for name in PLATFORMS}, "providers": "#8467c9"}
 Memory = MemoryAnswer | EntryMemory
 """What states the four parts: a whole answer, or the memory of a recommended tier."""
 PartBytes = Literal["weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes"]

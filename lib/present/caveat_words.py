@@ -173,12 +173,12 @@ _BILL = {
     "sleep_fixed:bill": SLEEP_TEMPLATES["sleep_fixed"],
     "traffic_not_stated": "No requests per day are stated, so it counts as awake all of its hours. With them, the cost shows what sleep "
     "saves.",
-    "paused_outside_hours": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you pause it outside them or give it a "
-    "sleep time: paid hardware never sleeps by itself, and left running it costs {left_running_usd_per_month}.",
-    "paused_outside_hours:endpoints": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you pause it outside them or "
-    "let it scale to zero: left running it costs {left_running_usd_per_month}.",
-    "paused_outside_hours:tpu": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you delete it outside them: left "
-    "running it costs {left_running_usd_per_month}.",
+    "paused_outside_hours:sleeps": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you pause it outside them or "
+    "give it a sleep time: paid hardware never sleeps by itself, and left running it costs {left_running_usd_per_month}.",
+    "paused_outside_hours:scales_to_zero": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you pause it outside "
+    "them or let it scale to zero: left running it costs {left_running_usd_per_month}.",
+    "paused_outside_hours:runs_on": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you delete it outside them: "
+    "left running it costs {left_running_usd_per_month}.",
     "no_hours": "At 0 hours a day nothing runs and nothing is billed; the {requests_per_day:plain} requests a day are not served.",
     "startup_assumed": "Each wake counts {startup_s!s} s of billed start-up, an assumption: your Space's logs tell the real figure.",
     "cold_start": "Scaled to zero, it answers {status!s} while it starts, unless the request carries {header}.",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from lib.answers.common import CaveatEntry, OwnEntry
 from lib.answers.cost import ComparisonAnswer, CostPartEntry, LineEntry, OutlookAnswer, SideEntry
 from lib.cost.compare import CENT
+from lib.platforms import traits_of
 from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, caveat_list, law_inputs, own_text, source_list
 from lib.present.charts import MARK, RING, axis, chart_head, curve_table, lay_out
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
@@ -63,7 +64,7 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
         f'<p class="eyebrow">{escape(model)} on {escape(answer["name"])} <code>{escape(answer["hardware"])}</code> costs</p>'
         f'<p class="headline"><span class="figure">{usd_per_month(total)}</span> {rest}</p>'
         f'<p class="quiet">{escape(PLATFORM_NAMES[answer["platform"]])} · {escape(first["runs_as"])}'
-        f"{' · the best Space for this model' if standing == 'recommended' and answer['platform'] == 'spaces' else ''}</p>"
+        f"{' · the best Space for this model' if standing == 'recommended' and traits_of(answer['platform']).rents_spaces else ''}</p>"
         f"{definition_list(figures)}{why}</section>"
     )
 

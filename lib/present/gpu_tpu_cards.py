@@ -12,6 +12,7 @@ from lib.answers.gpu_tpu import GpuTpuAnswer, OptionEntry, PropertyEntry, Recipe
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import PEAK_DTYPES, Accelerator
+from lib.platforms import RENTED, TPU_PLATFORMS
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import bullet_list, code_blocks, escape, fold, link_source
 from lib.present.numbers import count_words, gib, seconds, tokens_per_s, usd, usd_per_hour
@@ -182,12 +183,13 @@ def side_by_side_table(answer: GpuTpuAnswer) -> str:
 
 def retired_table(answer: GpuTpuAnswer) -> str:
     """TPU tiers that Spaces and Endpoints once had."""
+    instead = ", ".join(PLATFORM_NAMES[name] for name in TPU_PLATFORMS)
     rows = [
         (
             hardware_name(one["name"], one["hardware"], one["platform"]),
             escape(one["since"] or _NONE),
             _last_price(one["last_usd_per_hour"]),
-            f"<code>{escape(one['successor'] or '')}</code><small>{escape(PLATFORM_NAMES['tpu'])}</small>",
+            f"<code>{escape(one['successor'] or '')}</code><small>{escape(instead)}</small>",
         )
         for one in answer["retired"]
     ]
@@ -266,8 +268,8 @@ def list_properties(catalog: Catalog) -> list[PropertyEntry]:
 
 
 def _list_offers(catalog: Catalog, kind: str) -> list[Offer]:
-    offers = [offer for offer in catalog.offers if offer.listed and offer.silicon is not None and offer.silicon.kind == kind]
-    return [offer for offer in offers if offer.platform != "zerogpu"]
+    listed = [offer for offer in catalog.on(RENTED) if offer.silicon is not None]
+    return [offer for offer in listed if offer.silicon is not None and offer.silicon.kind == kind]
 
 
 def _range(cards: list[Accelerator], figure: Callable[[Accelerator], float], words: Callable[[float], str]) -> str:

@@ -53,7 +53,7 @@ def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: 
             )
         case "cuda":
             text = f"{who} runs on <strong>{escape(device.name)} ({memory})</strong>; {gib(device.free_bytes)} of its memory are free now."
-        case "zerogpu":
+        case _:
             text = (
                 f"{who} runs on <strong>{escape(device.name)}</strong>: each run gets {memory} of a GPU for the seconds that it declares, "
                 f"and takes {quota_per_s:g} s of your own daily quota for each of them."

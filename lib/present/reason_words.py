@@ -77,14 +77,14 @@ _PRICE = {
     "price": "{usd_per_hour} an hour, {usd_per_month} a month ({days} days of {hours} hours).",
     "price:idle": "{usd_per_hour} an hour; at 0 hours a day nothing is billed.",
     "price:replicas": "{usd_per_hour} an hour each, {usd_per_month} a month for {replicas} of them ({days} days of {hours} hours).",
-    "paused_outside_hours:spaces": "Paid hardware never sleeps by itself: it costs {usd_per_month} a month unless it is paused outside "
+    "paused_outside_hours:sleeps": "Paid hardware never sleeps by itself: it costs {usd_per_month} a month unless it is paused outside "
     "its {hours} hours a day or given a sleep time.",
-    "paused_outside_hours:endpoints": "It costs {usd_per_month} a month unless it is paused or scaled to zero outside its {hours} hours a "
-    "day.",
-    "price_asleep:spaces": "With a sleep time of {sleep_after_s:span} it costs about {usd_per_month} a month at this traffic; a request "
+    "paused_outside_hours:scales_to_zero": "It costs {usd_per_month} a month unless it is paused or scaled to zero outside its "
+    "{hours} hours a day.",
+    "price_asleep:sleeps": "With a sleep time of {sleep_after_s:span} it costs about {usd_per_month} a month at this traffic; a request "
     "that finds it asleep waits while it starts.",
-    "price_asleep:endpoints": "Scaled to zero after {sleep_after_s:span} without requests, it costs about {usd_per_month} a month at this "
-    "traffic; a request that finds it asleep waits while it starts.",
+    "price_asleep:scales_to_zero": "Scaled to zero after {sleep_after_s:span} without requests, it costs about {usd_per_month} a month "
+    "at this traffic; a request that finds it asleep waits while it starts.",
     "price_unverified": "This price was not read from the platform's own page (state of {checked}): check it before you rely on it.",
     "over_budget": "{usd_per_month} a month of {days} days is above the budget of {limit_usd}.",
 }

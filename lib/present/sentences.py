@@ -157,8 +157,6 @@ def _find_unit(name: str) -> Callable[[Number], str] | None:
 
 # Ways to run a model, ways to save, break-even points, and the arithmetic of a comparison.
 
-_PLACES = {"spaces": "Space", "endpoints": "Endpoint", "jobs": "Job", "tpu": "TPU"}
-
 
 def way_label(option: Option, outlook: Outlook) -> str:
     """A way to run the model in a few words, for a legend: "Space l4x1, always on"."""
@@ -166,16 +164,16 @@ def way_label(option: Option, outlook: Outlook) -> str:
         return f"Per token, {option.price.provider}"
     if option.offer is None:
         return ""
-    if option.kind == "zerogpu":
-        return "ZeroGPU, visitors' quota"
+    if option.offer.traits.per_call:
+        return f"{option.offer.traits.label}, visitors' quota"
     hours = outlook.usage.hours_per_day
     if option.kind == "sleeping":
-        how = "scaled to zero" if option.offer.platform == "endpoints" else "sleeping"
+        how = "scaled to zero" if option.offer.traits.idle == "scales_to_zero" else "sleeping"
     elif outlook.axis == "hours":
         how = "running"
     else:
         how = "always on" if hours == DAY_H else f"{hours.normalize():f} h a day"
-    return f"{_PLACES[option.offer.platform]} {option.offer.id}, {how}"
+    return f"{option.offer.traits.runs} {option.offer.id}, {how}"
 
 
 def way_configuration(option: Option, request: MemoryRequest | None) -> str:
@@ -183,7 +181,7 @@ def way_configuration(option: Option, request: MemoryRequest | None) -> str:
     if option.offer is None or request is None:
         return "less the account's credits"
     configuration = f"{request.precision} with {request.engine}"
-    return f"{configuration}, on the visitors' quota" if option.kind == "zerogpu" else configuration
+    return f"{configuration}, on the visitors' quota" if option.offer.traits.per_call else configuration
 
 
 def way_change_sentence(change: WayChange, before: str, after: str, axis: Axis) -> str:

@@ -21,12 +21,13 @@ from pydantic import Field, model_validator
 
 from lib.answers.common import ConfiguredEntry, source_entries
 from lib.catalog import Catalog
-from lib.catalog.offers import ZEROGPU_OFFERS, ZEROGPU_TIER
+from lib.catalog.offers import ZEROGPU_OFFERS, tier_of
 from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
 from lib.catalog.rules import ZeroGpuRules
 from lib.engines import TRAITS, Engine
 from lib.errors import BadArgument
-from lib.platforms import OWN, PLATFORMS
+from lib.platforms import TRAITS as PLATFORMS
+from lib.platforms import Framework, PlatformTraits, Runs, traits_of
 from lib.precision import weight_format
 from lib.present.cards import source_list
 from lib.present.markup import bullet_list, code_blocks, escape, fold
@@ -138,9 +139,7 @@ def load_versions() -> Versions:
     return read_rows(Versions, FILE)
 
 
-Framework = Literal["pytorch", "jax", "tensorflow"]
 FRAMEWORKS: dict[Framework, str] = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow"}
-_SPACES = ("spaces", "zerogpu")
 SERVERS_OF_OWN = frozenset(name for name, row in TRAITS.items() if not row.in_process and name != "llama.cpp")
 """Engines that a command starts on a machine of one's own; llama.cpp comes as a package there."""
 _SOME_MODEL = "organization/model"
@@ -169,11 +168,6 @@ class Setup:
     sources: tuple[Source, ...]
 
 
-def list_frameworks(platform: str) -> tuple[Framework, ...]:
-    """The frameworks that a platform runs: ZeroGPU lends its card to PyTorch only, Cloud TPU has no TensorFlow here."""
-    return {"zerogpu": ("pytorch",), "tpu": ("pytorch", "jax")}.get(platform, tuple(FRAMEWORKS))  # type: ignore[return-value]
-
-
 def write_setup(
     entry: ConfiguredEntry,
     catalog: Catalog,
@@ -193,9 +187,10 @@ def write_setup(
     """
     zerogpu = catalog.rules.zerogpu
     platform = str(entry["platform"])
-    if platform not in (*PLATFORMS, OWN):
-        raise BadArgument("platform", platform, ", ".join((*PLATFORMS, OWN)))
-    if platform == OWN and catalog.accelerator(str(entry["accelerator"])).vendor != "NVIDIA":
+    if platform not in PLATFORMS:
+        raise BadArgument("platform", platform, ", ".join(PLATFORMS))
+    place = traits_of(platform)
+    if place.runs == "machine" and catalog.accelerator(str(entry["accelerator"])).vendor != "NVIDIA":
         raise BadArgument("hardware", entry["hardware"], "a card of NVIDIA, or hardware that is rented: only for these files are written")
     if _ID.fullmatch(str(entry["hardware"])) is None:
         raise BadArgument("hardware", entry["hardware"], "an id of /list_hardware, such as l4x1")
@@ -204,18 +199,18 @@ def write_setup(
     repository = entry["repository"]
     loaded = model if repository == "" else _SOME_MODEL if repository is None else repository
     missing = (_missing_checkpoint(model, str(entry["precision"])),) if repository is None else ()
-    head = _front_matter(entry, repository or model, versions) if platform in _SPACES else None
-    usable = next((name for name in list_frameworks(platform) if name == framework), None)
+    head = _front_matter(entry, repository or model, versions) if place.runs_spaces else None
+    usable = next((name for name in place.frameworks if name == framework), None)
     if usable is None:
-        raise BadArgument("framework", framework, f"{', '.join(list_frameworks(platform))} on {platform}")
-    is_server = entry["engine"] != "transformers" and (entry["sdk"] == "docker" or platform in {"jobs", "endpoints"})
-    if is_server or (platform == OWN and entry["engine"] in SERVERS_OF_OWN):
+        raise BadArgument("framework", framework, f"{', '.join(place.frameworks)} on {platform}")
+    is_server = entry["engine"] != "transformers" and (entry["sdk"] == "docker" or place.runs_images)
+    if is_server or (place.runs == "machine" and entry["engine"] in SERVERS_OF_OWN):
         if usable != "pytorch":
             raise BadArgument("framework", framework, f"pytorch with {entry['engine']}, a server that brings its own")
         server = _server(entry, catalog, versions, loaded, context_tokens, sequences)
         return replace(server, front_matter=head, notes=(*server.notes, *missing))
     lines = list(_requirements(entry, usable, versions, zerogpu))
-    cards = zerogpu.sources[:1] if platform == "zerogpu" else ()
+    cards = zerogpu.sources[:1] if place.per_call else ()
     metadata = (
         versions.python.as_source("Python of a Space, admitted by ZeroGPU too"),
         versions.suggested_hardware.as_source("Values that suggested_hardware takes"),
@@ -224,12 +219,12 @@ def write_setup(
     return Setup(
         framework=usable,
         front_matter=head,
-        app=_app(entry, loaded, task) if platform in _SPACES and usable == "pytorch" else None,
+        app=_app(entry, loaded, task) if place.runs_spaces and usable == "pytorch" else None,
         requirements="\n".join(line for _, line in lines) + "\n",
         dockerfile=_PYTHON_DOCKERFILE.format(version=versions.python.version.rpartition(".")[0]) if entry["sdk"] == "docker" else None,
-        notes=(*_notes(platform), *missing),
+        notes=(_note(place), *missing),
         sources=tuple(
-            dict.fromkeys((*(versions[name].source for name, _ in lines if name), *cards, *(metadata if platform in _SPACES else ())))
+            dict.fromkeys((*(versions[name].source for name, _ in lines if name), *cards, *(metadata if place.runs_spaces else ())))
         ),
     )
 
@@ -239,9 +234,9 @@ def _app(entry: ConfiguredEntry, model: str, task: str) -> str | None:
     if entry["engine"] != "transformers" or not _HUB_ID.fullmatch(model):
         return None
     on_load = entry["loading"] == "quantized on load"
-    if entry["platform"] == "zerogpu":
+    if traits_of(entry["platform"]).per_call:
         size = next(name for name, offer in ZEROGPU_OFFERS.items() if offer == entry["hardware"])
-        return write_app(task, model, AppPlace(precision=entry["precision"], where="zerogpu", size=size, on_load=on_load))
+        return write_app(task, model, AppPlace(precision=entry["precision"], where="lent gpu", size=size, on_load=on_load))
     where: Literal["cpu", "gpu"] = "cpu" if entry["accelerator"] is None else "gpu"
     return write_app(task, model, AppPlace(precision=entry["precision"], where=where, devices=entry["devices"], on_load=on_load))
 
@@ -262,7 +257,7 @@ CMD ["python", "app.py"]
 
 def _server(entry: ConfiguredEntry, catalog: Catalog, versions: Versions, model: str, context_tokens: int, sequences: int) -> Setup:
     """The files of an engine that is a server: a Docker Space, or the line that starts a Job or an Endpoint."""
-    engine, platform, precision = str(entry["engine"]), str(entry["platform"]), str(entry["precision"])
+    engine, place, precision = str(entry["engine"]), traits_of(entry["platform"]), str(entry["precision"])
     on_gpu = entry["accelerator"] is not None
     image = versions.image(engine, on_gpu=on_gpu)
     start = Start(
@@ -276,12 +271,12 @@ def _server(entry: ConfiguredEntry, catalog: Catalog, versions: Versions, model:
     name = model if _HUB_ID.fullmatch(model) or _HUB_FILE.fullmatch(model) else _SOME_MODEL
     words = command_words(engine, name, start)
     command = None
-    if platform == OWN:
+    if place.runs == "machine":
         command = shlex.join("127.0.0.1" if word == "0.0.0.0" else word for word in words) + "\n"  # noqa: S104  no other machine
-    elif platform == "jobs":
+    elif place.runs_jobs:
         command = job_command(image.image, words, str(entry["hardware"])) + "\n"
-    elif platform == "endpoints":
-        at = catalog.offer(str(entry["hardware"]), "endpoints").endpoint
+    elif place.runs_images:
+        at = catalog.offer(str(entry["hardware"]), entry["platform"]).endpoint
         if at is None:
             raise BadArgument("hardware", entry["hardware"], "an instance of Inference Endpoints, such as aws-nvidia-l4-x1")
         instance = Instance(
@@ -297,18 +292,18 @@ def _server(entry: ConfiguredEntry, catalog: Catalog, versions: Versions, model:
     notes = [f"The server answers on port {PORT} at {answers}."]
     if ":" in name:
         notes.append("The command uses the GGUF file that you named.")
-    where = {
-        OWN: "For a gated model, set HF_TOKEN before you start it.",
-        "jobs": "A Job is billed until it ends, at the latest at its timeout; the port is reached through the Jobs proxy with a token.",
-        "endpoints": "Check the region in `hf endpoints hardware`; the Endpoint scales to zero after an hour without requests.",
+    where: dict[Runs, str] = {
+        "machine": "For a gated model, set HF_TOKEN before you start it.",
+        "Job": "A Job is billed until it ends, at the latest at its timeout; the port is reached through the Jobs proxy with a token.",
+        "Endpoint": "Check the region in `hf endpoints hardware`; the Endpoint scales to zero after an hour without requests.",
     }
-    notes.append(where.get(platform, "For a gated model, add HF_TOKEN to the secrets of the Space."))
-    suggested = (versions.suggested_hardware.as_source("Values that suggested_hardware takes"),) if platform in _SPACES else ()
+    notes.append(where.get(place.runs, "For a gated model, add HF_TOKEN to the secrets of the Space."))
+    suggested = (versions.suggested_hardware.as_source("Values that suggested_hardware takes"),) if place.runs_spaces else ()
     return Setup(
         framework="pytorch",
         front_matter=None,
         requirements=None,
-        dockerfile=dockerfile(image.image, words) if platform in _SPACES else None,
+        dockerfile=dockerfile(image.image, words) if place.runs_spaces else None,
         command=command,
         notes=tuple(notes),
         sources=(image.source, *suggested),
@@ -322,14 +317,18 @@ def _missing_checkpoint(model: str, precision: str) -> str:
     return f"Replace {_SOME_MODEL} by a repository that holds {kind} of {whose}: its own weights are stored in another format."
 
 
-def _notes(platform: str) -> tuple[str, ...]:
-    return {
-        "zerogpu": ("Decorate what runs on the GPU with @spaces.GPU, and import spaces before torch.",),
-        "endpoints": ("An Inference Endpoint is not a Space: put requirements.txt beside its handler.py.",),
-        "jobs": ("A Job is not a Space: `hf jobs uv run` reads the packages from the head of the script, or from --with.",),
-        "tpu": ("Cloud TPU is not a Space: install this on the TPU VM.",),
-        OWN: ("Your own machine is not a Space: install this there.",),
-    }.get(platform, ("Volumes keep files: a bucket mounted at /data survives a restart, the disk of the Space does not.",))
+_NOTES: dict[Runs, str] = {
+    "Space": "Volumes keep files: a bucket mounted at /data survives a restart, the disk of the Space does not.",
+    "Endpoint": "An Inference Endpoint is not a Space: put requirements.txt beside its handler.py.",
+    "Job": "A Job is not a Space: `hf jobs uv run` reads the packages from the head of the script, or from --with.",
+    "TPU": "Cloud TPU is not a Space: install this on the TPU VM.",
+    "machine": "Your own machine is not a Space: install this there.",
+}
+
+
+def _note(place: PlatformTraits) -> str:
+    """How the files are used there."""
+    return "Decorate what runs on the GPU with @spaces.GPU, and import spaces before torch." if place.per_call else _NOTES[place.runs]
 
 
 def _title(model: str) -> str:
@@ -342,7 +341,7 @@ def _front_matter(entry: ConfiguredEntry, model: str, versions: Versions) -> str
     """The block at the head of README.md; YAML's own writer quotes its values."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
 
-    hardware = ZEROGPU_TIER if entry["platform"] == "zerogpu" else str(entry["hardware"])
+    hardware = tier_of(str(entry["hardware"]))
     metadata: dict[str, object] = {"title": _title(model)}
     if entry["sdk"] == "docker":
         metadata |= {"sdk": "docker", "app_port": GRADIO_PORT if entry["engine"] == "transformers" else PORT}
@@ -361,7 +360,7 @@ def _front_matter(entry: ConfiguredEntry, model: str, versions: Versions) -> str
 
 def _requirements(entry: ConfiguredEntry, framework: Framework, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
     """The lines of requirements.txt, each behind the package that it pins ("" for a line without a pin)."""
-    on_tpu, on_cpu = entry["platform"] == "tpu", entry["accelerator"] is None
+    on_tpu, on_cpu = traits_of(entry["platform"]).rents_tpus, entry["accelerator"] is None
 
     def pin(name: str, extra: str = "") -> tuple[str, str]:
         return name, versions[name].line(extra)
@@ -392,19 +391,19 @@ _FORMAT_PACKAGES = {
 
 
 def _pytorch(entry: ConfiguredEntry, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
-    engine, platform, torch = entry["engine"], entry["platform"], versions["torch"]
+    engine, place, torch = entry["engine"], traits_of(entry["platform"]), versions["torch"]
     names = ["transformers", "accelerate"]
-    if platform == "tpu" and engine == "vllm-tpu":
+    if place.rents_tpus and engine == "vllm-tpu":
         yield "", "# brings its own torch and libtpu: pin no other"
         names = ["vllm-tpu"]
-    elif platform == "tpu":
+    elif place.rents_tpus:
         yield "", f'# the device is "tpu"; works with {versions["torch_tpu"].brings}. torch_tpu will replace PyTorch/XLA'
         names = ["torch_tpu", "torch", "transformers"]
-    elif engine == "llama.cpp" and platform != "zerogpu":
+    elif engine == "llama.cpp" and not place.per_call:
         yield "", "# PyPI holds its source only; on a GPU build it with CMAKE_ARGS=-DGGML_CUDA=on"
         names = ["llama-cpp-python"]
     else:
-        if platform == "zerogpu":
+        if place.per_call:
             admitted = zerogpu.torch_versions
             yield "", f"# ZeroGPU admits torch {', '.join(admitted)}"
             yield "", f"torch=={max(admitted, key=lambda version: [int(part) for part in version.split('.')])}"

@@ -298,7 +298,7 @@ class AppPlace:
     """Where the app runs and how its model is loaded: on a processor, on one or more cards, or on ZeroGPU in one of its sizes."""
 
     precision: str
-    where: Literal["cpu", "gpu", "zerogpu"]
+    where: Literal["cpu", "gpu", "lent gpu"]
     devices: int = 1
     size: str = ""
     on_load: bool = False
@@ -334,16 +334,16 @@ def _loading(place: AppPlace) -> tuple[list[str], list[str]]:
 def write_app(task: str, model: str, place: AppPlace) -> str | None:
     """The file, ending with a line break; `None` for a task or a file format that has no app here. `model` is a Hub id."""
     law = weight_format(place.precision).law
-    if task not in _KINDS or law == "gguf" or (place.where == "zerogpu" and place.on_load):
+    if task not in _KINDS or law == "gguf" or (place.where == "lent gpu" and place.on_load):
         return None
     names, arguments = _loading(place)
     auto, body = _KINDS[task]
     streams = ["TextIteratorStreamer"] if task == "text-generation" else []
-    imports = [*(["import threading", ""] if streams else []), *(["import spaces"] if place.where == "zerogpu" else [])]
+    imports = [*(["import threading", ""] if streams else []), *(["import spaces"] if place.where == "lent gpu" else [])]
     loaders = ", ".join(sorted([auto, "AutoTokenizer", *names, *streams]))
     uses_torch = "torch." in body or any("torch." in argument for argument in arguments)
     imports += ["import gradio as gr", *(["import torch"] if uses_torch else []), f"from transformers import {loaders}"]
-    to_card = '.to("cuda")' if place.where == "zerogpu" else ""
+    to_card = '.to("cuda")' if place.where == "lent gpu" else ""
     lines = [
         *imports,
         "",
@@ -352,7 +352,7 @@ def write_app(task: str, model: str, place: AppPlace) -> str | None:
         f"model = {auto}.from_pretrained(MODEL, {', '.join(arguments)}){to_card}.eval()",
     ]
     size = f'(size="{place.size}")' if place.size else ""
-    decorator = f"@spaces.GPU{size}\n" if place.where == "zerogpu" else ""
+    decorator = f"@spaces.GPU{size}\n" if place.where == "lent gpu" else ""
     return "\n".join(lines) + "\n" + body.replace("@GPU\n", decorator).replace("ANSWER_TOKENS", str(_ANSWER_TOKENS))
 
 

@@ -19,6 +19,7 @@ from lib.answers.spaces import (
     StopAnswer,
     VolumeEntry,
 )
+from lib.platforms import traits_of
 from lib.present.cards import PLATFORM_NAMES, note_list, prices_line, reason_lists
 from lib.present.markup import answer_actions, bullet_list, definition_list, escape, refusal_note
 from lib.present.numbers import gib, span, usd, usd_per_hour, usd_per_month, whole
@@ -150,7 +151,7 @@ def _verdict(answer: RightSizeAnswer) -> str:
     pick, saving = answer["pick"], answer["saving_usd_per_month"]
     if pick is None:
         return "Nothing on the chosen platforms runs it"
-    where = "" if pick["platform"] in {"spaces", "zerogpu"} else f" ({escape(PLATFORM_NAMES.get(pick['platform'], pick['platform']))})"
+    where = "" if traits_of(pick["platform"]).runs_spaces else f" ({escape(PLATFORM_NAMES.get(pick['platform'], pick['platform']))})"
     to = f"Move to <code>{escape(pick['hardware'])}</code>{where}"
     if saving is None:
         return to

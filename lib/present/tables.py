@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from lib import precision
 from lib.answers.common import EntryCost, OwnEntry, RankedEntry, RejectedEntry
 from lib.answers.model import FitEntry, MemoryAnswer
-from lib.platforms import OWN
+from lib.platforms import PLATFORMS
 from lib.present.cards import (
     PLATFORM_NAMES,
     caveat_list,
@@ -195,7 +195,7 @@ def rejected_table(entries: Sequence[RejectedEntry]) -> str:
 def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     """Each tier's capacity with the model's parts drawn in it, and how far it could be stretched; what fits stands first."""
     by_price = sorted(
-        fits, key=lambda fit: (fit["platform"] != OWN, not fit["fits"], fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0)
+        fits, key=lambda fit: (fit["platform"] in PLATFORMS, not fit["fits"], fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0)
     )
     heads = ["Hardware", "Memory on a device", "Fits", *_of_length(memory, "Longest context (tokens)"), "Concurrent requests", "Per hour"]
     rows = [_tier_row(fit, memory) for fit in by_price]

@@ -138,7 +138,7 @@ def _row(option: TrainingOptionEntry) -> tuple[str, ...]:
     speed, hours = option["tokens_per_s"], option["hours"]
     hourly = option["usd_per_hour"]
     price = "–" if option["usd"] is None else f"{usd(option['usd'])}<small>{usd_per_hour(hourly)} per hour</small>"
-    name = hardware_name(option["name"], option["hardware"], "your own" if option["platform"] == "own" else option["platform"])
+    name = hardware_name(option["name"], option["hardware"], option["platform"])
     cards = f"<small>{option['devices']} GPUs, {SHARDING_WORDS[option['sharding']]}</small>" if option["devices"] > 1 else ""
     return (
         name + cards,

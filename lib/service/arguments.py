@@ -30,7 +30,7 @@ from lib import precision as precisions
 from lib.advisor import TASKS
 from lib.errors import BadArgument, NotSignedIn
 from lib.memory.resolve import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
-from lib.platforms import PLATFORMS
+from lib.platforms import PLATFORMS, with_listed
 from lib.workload import ACCOUNTS, MODES, PRIORITIES
 
 Choice = TypeVar("Choice", bound=str)
@@ -199,7 +199,7 @@ def check_platforms(name: str, value: object) -> tuple[str, ...]:
     names = check_choices(name, value, (*PLATFORMS, ALL))
     if ALL in names:
         return PLATFORMS
-    return tuple(dict.fromkeys(p for name in names for p in (("spaces", "zerogpu") if name == "spaces" else (name,))))
+    return tuple(dict.fromkeys(held for name in names for held in with_listed(name)))
 
 
 def check_precision(name: str, value: object, names: tuple[str, ...]) -> str:

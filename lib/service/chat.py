@@ -148,7 +148,7 @@ def chat(app: App, arguments: ChatArguments) -> Iterator[ChatPiece]:
 
 def _quota(app: App, device: Device, seconds: float) -> tuple[Caveat, ...]:
     """What the run asks of a visitor's quota, on ZeroGPU."""
-    if device.kind != "zerogpu":
+    if not device.per_call:
         return ()
     declared, size = app.conversations.declared_seconds(None, None, None, seconds), app.conversations.size()
     return (Caveat("quota_asked", quota_values(app.catalog().rules.zerogpu, declared, size)),)
@@ -195,7 +195,7 @@ class AnswerRun:
 
     def limit_s(self, output_tokens: int) -> float:
         """Seconds that an answer of at most these tokens may take."""
-        if self.device.kind != "zerogpu":
+        if not self.device.per_call:
             return ANSWER_S
         prediction = self.predict(output_tokens)
         speed = None if isinstance(prediction, Caveat) else prediction.speed

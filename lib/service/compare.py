@@ -222,7 +222,7 @@ def _plain(value: Decimal) -> Decimal:
 
 
 def _as_rented(offer: Offer) -> Offer:
-    if offer.platform == "zerogpu" or offer.usd_per_hour is None:
+    if offer.traits.per_call or offer.usd_per_hour is None:
         raise InvalidInput(
             f"{offer.name} is not rented by the hour, so its hours cannot be compared. Choose hardware with a price per hour."
         )
@@ -314,7 +314,7 @@ def _entry(of: Side, configured: ConfiguredSide) -> SideEntry:
         runs_as=f"{request.precision if speed is None else speed.precision} with {request.engine}, concurrency {request.concurrency:,}",
         measured=speed is None,
         measured_latency=configured.measured_latency,
-        device="chip" if configured.offer.platform == "tpu" else "GPU",
+        device="chip" if configured.offer.traits.rents_tpus else "GPU",
         low=None if band is None else band.low,
         high=None if band is None else band.high,
         used_usd_per_hour=float(of.utilisation * of.replicas * own.usd_per_hour),

@@ -47,6 +47,7 @@ from lib.errors import BadArgument
 from lib.memory.pipeline import check_media
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
+from lib.platforms import TPU_PLATFORMS
 from lib.present.gpu_tpu_cards import SUPPORT, TORCHTPU_CLAIM, guidance_sentence, list_properties, replicas_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.present.setup_files import write_setup
@@ -160,7 +161,7 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     """
     _check_consistent(arguments)
     catalog, software, rules = app.catalog(), load_tpu_software(), load_decision_rules()
-    regions = sorted({name for offer in catalog.on(("tpu",)) for name in offer.usd_per_hour_by_region})
+    regions = sorted({name for offer in catalog.on(TPU_PLATFORMS) for name in offer.usd_per_hour_by_region})
     arguments = arguments.model_copy(update={"region": check_choice("region", arguments.region, regions)})
     has_model = not (isinstance(arguments.model, str) and not arguments.model.strip())
     spec = app.models(arguments.model) if has_model else None

@@ -43,6 +43,7 @@ from lib.memory.pipeline import check_media
 from lib.memory.resolve import choose_engine, context_caveats, split_caveats
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
+from lib.platforms import PER_CALL
 from lib.present.sentences import SAVING_NAMES, break_even_sentence, caveat_entries, no_saving_sentence, saving_effect, saving_step
 from lib.provenance import Caveat, Value
 from lib.service.arguments import (
@@ -299,14 +300,14 @@ def _token_price(price: TokenPrice, bill: CostEstimate) -> TokenPriceEntry:
 
 def _zerogpu(offer: Offer, catalog: Catalog, spec: ModelSpec | None, request: MemoryRequest | None) -> Offer | None:
     """The first size of ZeroGPU that holds the model; without a model the default one, for a GPU."""
-    if offer.silicon is None or offer.tpu is not None or offer.platform == "zerogpu":
+    if offer.silicon is None or offer.tpu is not None or offer.traits.per_call:
         return None
     if spec is None or request is None:
         return catalog.offer(ZEROGPU_TIER, "zerogpu")
     if spec.library == "gguf":
         return None
     alone = replace(request, devices=1, engine="transformers")
-    return next((zero for zero in catalog.on(("zerogpu",)) if _fits(zero, spec, alone)), None)
+    return next((zero for zero in catalog.on(PER_CALL) if _fits(zero, spec, alone)), None)
 
 
 def _fits(offer: Offer, spec: ModelSpec, request: MemoryRequest) -> bool:

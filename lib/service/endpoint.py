@@ -410,8 +410,9 @@ def _of_page(text: str) -> str:
         page = urlsplit(text)
     except ValueError:  # half a bracket, or letters that turn into a slash
         return ""
-    kind, _, rest = page.path.strip("/").partition("/")
-    return "/".join(rest.split("/")[:2]) if page.hostname in PAGE_HOSTS and kind == "spaces" else ""
+    if page.hostname not in PAGE_HOSTS or not page.path.strip("/").startswith("spaces/"):
+        return ""
+    return "/".join(page.path.strip("/").split("/")[1:3])
 
 
 SpaceId = Annotated[str, Checked(lambda _, value: check_space_id(value), str), Field(description="the Space, owner/name")]

@@ -15,7 +15,7 @@ from lib.laws import training as law
 from lib.memory.training import check_training, fuses_loss
 from lib.memory.training import estimate_training as estimate_step
 from lib.model.spec import ModelSpec
-from lib.platforms import OWN, PLATFORMS
+from lib.platforms import TRAITS
 from lib.present.sentences import caveat_entries
 from lib.present.training_cards import change_sentence, job_command, training_script
 from lib.provenance import Caveat, Source
@@ -44,7 +44,7 @@ MOST_DEVICES = 1_024
 MOST_BYTES = 10**18
 REFERENCE = "A100-SXM4-80GB"
 """The card on which a change's effect on speed is predicted."""
-PLACES = ("spaces", "jobs", "endpoints", OWN)
+PLACES = tuple(name for name, traits in TRAITS.items() if traits.trains)
 CHECKED = "2026-11-22"
 
 
@@ -92,9 +92,7 @@ class TrainingArguments(Arguments):
     rows: Annotated[int, whole_number(0, MOST_ROWS)] = argument(10_000, "rows of the dataset")
     tokens_per_row: Annotated[float, number(1, 10**8)] = argument(512, "tokens of a row, on average")
     epochs: Annotated[float, number(0.0001, 10_000)] = argument(1, "passes over the dataset")
-    platforms: Annotated[tuple[str, ...], Checked(_places, str)] = argument(
-        "spaces,jobs", "comma list of spaces, jobs, endpoints, own, all"
-    )
+    platforms: Annotated[tuple[str, ...], Checked(_places, str)] = argument("spaces,jobs", f"comma list of {', '.join(PLACES)}, all")
 
     def request(self) -> TrainingRequest:
         """The question about one step."""
@@ -138,8 +136,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         product = f"{request.micro_batch:,} × {request.sequence_tokens:,}"
         raise BadArgument("micro_batch × sequence_tokens", product, "a step that takes less than an exabyte (10^18 bytes)")
     catalog, total = app.catalog(), arguments.total_tokens()
-    places = [name for name in arguments.platforms if name in PLATFORMS or name == OWN]
-    options = rank_hardware(spec, request, catalog, places, total_tokens=total)
+    options = rank_hardware(spec, request, catalog, arguments.platforms, total_tokens=total)
     changes = find_changes(spec, request, catalog.accelerator(REFERENCE))
     command, script = _recipe(spec, request, options, arguments, catalog)
     return fill(
@@ -200,7 +197,7 @@ def _recipe(
     spec: ModelSpec, request: TrainingRequest, options: list[TrainingOption], arguments: TrainingArguments, catalog: Catalog
 ) -> tuple[str | None, str | None]:
     """The command for the cheapest flavor of Jobs that holds it, and its script; for models of the Hub that one device trains."""
-    flavor = next((o for o in options if o.platform == "jobs" and o.verdict != "no" and o.sharding == "none"), None)
+    flavor = next((o for o in options if TRAITS[o.platform].runs_jobs and o.verdict != "no" and o.sharding == "none"), None)
     if flavor is None or "/" not in spec.id or spec.work == "text encoder":
         return None, None
     half = "bf16" if catalog.accelerator(flavor.accelerator).supports("bf16") else "fp16"

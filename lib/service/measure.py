@@ -99,7 +99,7 @@ def _caveats(case: PreparedRun, measured: MeasuredRun, rules: ZeroGpuRules) -> l
         caveats.append(Caveat("measured_unquantized", {"format": stored.format, "precision": run.precision}))
     if run.device.kind == "cpu":
         caveats.append(Caveat("resident_set"))
-    if run.device.kind == "zerogpu":
+    if run.device.per_call:
         caveats.append(Caveat("quota", quota_values(rules, gpu_seconds(case.ask), case.ask.size)))
     if not measured.steps and case.ask.work.output_tokens:
         caveats.append(Caveat("nothing_decoded"))
@@ -263,7 +263,7 @@ def _ends_in_time(case: PreparedRun, catalog: Catalog, most_s: float) -> bool:
     seconds = _run_seconds(case)
     if seconds is not None and seconds > min(case.ask.limit_s, most_s):
         return False
-    if case.run.device.kind != "zerogpu":
+    if not case.run.device.per_call:
         return True
     rules = catalog.rules.zerogpu
     return quota_seconds(rules, gpu_seconds(case.ask), case.ask.size) <= rules.daily_quota_s["anonymous"]
@@ -430,7 +430,7 @@ def _heartbeat_caveats(case: MatmulCase, device: Device, outcome: HeartbeatRun) 
         yield Caveat("tf32")
     if outcome.done < case.iterations:
         yield Caveat("fewer_iterations", {"timed": outcome.done, "asked": case.iterations, "limit_s": LIMIT_S[device.kind]})
-    if device.kind == "zerogpu":
+    if device.per_call:
         yield Caveat("part_of_a_card")
 
 

@@ -38,6 +38,7 @@ from lib.memory.pipeline import StageBytes, resolve_size
 from lib.memory.resolve import choose_engine, encoder_caveats, limit_context, picture_caveats, split_caveats
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
+from lib.platforms import RENTED, SPACE_PLATFORMS
 from lib.present.numbers import describe_speed_change
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Reason, Value
@@ -72,7 +73,6 @@ from lib.service.endpoint import App, endpoint
 from lib.speed import SpeedEstimate
 from lib.workload import MemoryRequest, Workload, gather_media
 
-PLATFORMS = ("spaces", "zerogpu")
 MAX_MICRO_BATCH = 65_536
 MOST_BYTES = 10**18  # an exabyte: beyond every machine, and within the integers that JSON readers share
 
@@ -152,7 +152,7 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, har
         runtime_bytes=estimate.runtime.bytes,
         parts=[fill(PartEntry, part) for part in (estimate.weights, estimate.kv_cache, estimate.activation, estimate.runtime)],
         stages=[_stage(stage) for stage in estimate.stages],
-        fits=list(_fits(spec, request, [*((hardware,) if isinstance(hardware, Cards) else ()), *catalog.on(PLATFORMS)])),
+        fits=list(_fits(spec, request, [*((hardware,) if isinstance(hardware, Cards) else ()), *catalog.on(SPACE_PLATFORMS)])),
         caveats=caveat_entries(
             (
                 *cut,
@@ -190,7 +190,7 @@ def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]
         devices = _devices(spec, request, offer)
         fit = fit_memory(spec, replace(request, devices=devices), capacity, offer.processor, host_bytes=host_memory(offer))
         traits = traits_of(choose_engine(spec, request.engine))
-        if not traits.runs_on(offer.processor, sparse=spec.sparse_attention) or (offer.platform == "zerogpu" and not traits.on_zerogpu):
+        if not traits.runs_on(offer.processor, sparse=spec.sparse_attention) or (offer.traits.per_call and not traits.on_zerogpu):
             fit = replace(fit, fits=False, max_context_tokens=0, max_batch_size=0)
         yield fill(FitEntry, offer, fit, hardware=offer.id, devices=devices)
 
@@ -209,7 +209,7 @@ class SolveArguments(Arguments):
     engine: Engine = "transformers"
     output_tokens: Tokens = argument(256, "tokens of an answer, of those of a request; half of them at most")
     gpu_layers: GpuLayers = -1
-    platforms: Platforms = argument("spaces", "where the cheapest tier is looked for: comma list of spaces, endpoints, jobs, tpu, all")
+    platforms: Platforms = argument("spaces", f"where the cheapest tier is looked for: comma list of {', '.join(RENTED)}, all")
 
     @property
     def slo(self) -> SLO:
@@ -311,7 +311,7 @@ def _find_cheapest(config: ServingConfig, arguments: SolveArguments, catalog: Ca
         context_tokens=config.context_tokens,
         concurrency=arguments.concurrency,
         precision=arguments.precision,
-        platforms=tuple(platform for platform in arguments.platforms if platform != "zerogpu"),
+        platforms=tuple(name for name in arguments.platforms if name in RENTED),
         priority="cheapest",
         prompt_tokens=usual.prompt_tokens,
         output_tokens=usual.output_tokens,

@@ -17,7 +17,7 @@ from lib.catalog.offers import Offer
 from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
 from lib.cost.bill import bill_storage
 from lib.cost.break_even import Axis, Kind, Option, Outlook, WayChange, price_option
-from lib.cost.usage import SLEEPS, measure_capacity
+from lib.cost.usage import measure_capacity
 from lib.errors import UnknownHardware
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
@@ -126,7 +126,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
         request=configuration.request,
         speed=configuration.speed,
         loads=predict_loads(app.predict, spec, configuration.offer, configuration.request, configuration.usage, catalog.accelerators),
-        zerogpu_speed=next((one.estimate for one in (configuration, *best) if one.offer.platform == "zerogpu"), None),
+        zerogpu_speed=next((one.estimate for one in (configuration, *best) if one.offer.traits.per_call), None),
         offered=offered,
         own_price=own,
     )
@@ -212,14 +212,14 @@ def _options(
 
 
 def _both(one: _ConfiguredOffer, usage: Usage) -> tuple[Option, ...]:
-    if one.offer.platform == "zerogpu":
+    if one.offer.traits.per_call:
         return (one.option("zerogpu"),)
     running = one.option("running")
     return (running, replace(running, kind="sleeping")) if _sleeps(one, usage) else (running,)
 
 
 def _sleeps(one: _ConfiguredOffer, usage: Usage) -> bool:
-    return one.offer.platform in SLEEPS and usage.sleep_after_s > 0 and one.offer.usd_per_hour != Decimal(0)
+    return one.offer.traits.sleeps and usage.sleep_after_s > 0 and one.offer.usd_per_hour != Decimal(0)
 
 
 def _rejection(offer: Offer, judged: Recommendation) -> str:
@@ -268,7 +268,7 @@ def _full_at(option: Option, usage: Usage) -> float | None:
 
 def _estimate(option: Option, outlook: Outlook) -> CostEstimate | None:
     """The bill by the hour; nothing where nothing is rented."""
-    if option.offer is None or option.kind == "zerogpu":
+    if option.offer is None or option.offer.traits.per_call:
         return None
     return bill_offer(option.offer, option.usage(outlook.usage), outlook.rules, speed=option.speed)
 

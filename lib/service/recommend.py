@@ -35,6 +35,7 @@ from lib.catalog.rows import ById
 from lib.catalog.silicon import Cards
 from lib.memory.pipeline import check_media
 from lib.model.spec import ModelSpec
+from lib.platforms import PLATFORMS
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Reason
 from lib.service.arguments import (
@@ -90,7 +91,7 @@ class WorkloadArguments(MediaArguments):
     max_usd_per_month: UsdPerMonth = argument(0, "budget; 0 sets no limit")
     min_tokens_per_s: TokensPerSecond = argument(0, "tokens per second that each request must get; 0 sets no limit")
     priority: Priority = "balanced"
-    platforms: Platforms = argument("spaces", "comma list of spaces, zerogpu, endpoints, jobs, tpu, all")
+    platforms: Platforms = argument("spaces", f"comma list of {', '.join(PLATFORMS)}, all")
     prompt_tokens: TokensOrNone = argument(0, "tokens of the usual prompt; 0 takes a share of the context")
     output_tokens: TokensOrNone = argument(0, "tokens of the usual answer; 0 takes a share of the context")
     max_ttft_s: FirstTokenSeconds = argument(0, "longest time to the first token in seconds; 0 sets no limit")
@@ -321,7 +322,7 @@ def _provider(option: ProviderOption) -> ProviderEntry:
 class HardwareArguments(Arguments):
     """Arguments of `/list_hardware`."""
 
-    platform: Platforms = argument("spaces", "comma list of spaces, zerogpu, endpoints, jobs, tpu, all")
+    platform: Platforms = argument("spaces", f"comma list of {', '.join(PLATFORMS)}, all")
     include_retired: Flag = argument(False, "also what the platform no longer offers")
 
 

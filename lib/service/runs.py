@@ -90,7 +90,7 @@ def _on(run: Run, catalog: Catalog) -> Offer | Cards | None:
             run.device, catalog, cpu=apply_measured_rates(run.rates, run.precision, run.device, catalog.accelerator(_SOME_CPU))
         )
     large = catalog.offer(ZEROGPU_OFFERS["large"]).vram_bytes_per_accelerator or 0
-    return device_hardware(run.device, catalog, "xlarge" if run.device.kind == "zerogpu" and run.device.memory_bytes > large else "large")
+    return device_hardware(run.device, catalog, "xlarge" if run.device.per_call and run.device.memory_bytes > large else "large")
 
 
 def _silicon(run: Run, catalog: Catalog) -> Accelerator | None:
@@ -193,7 +193,7 @@ def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: C
     _check_length(run)
     expected, need = _predict_need(run, config, catalog)
     size = size_for(catalog, required_free_bytes(need, run.device) + placed_bytes)
-    if run.device.kind == "zerogpu":
+    if run.device.per_call:
         card = device(size)
         run = replace(run, device=replace(card, free_bytes=max(0, card.free_bytes - placed_bytes)))
         expected, need = _predict_need(run, config, catalog)
@@ -273,7 +273,7 @@ def _limit_s(run: Run, expected: RunPrediction) -> float:
         TooLong: on ZeroGPU, more than a run may declare.
     """
     limit = LIMIT_S[run.device.kind]
-    if run.device.kind != "zerogpu":
+    if not run.device.per_call:
         return limit
     speed = expected.speed
     first = 0.0 if speed is None else speed.ttft_s.value

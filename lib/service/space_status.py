@@ -24,7 +24,7 @@ from lib.advisor.space_rules import HOURS_PER_MONTH, check_sdk, describe_sleep, 
 from lib.answers.common import ReasonEntry, RecommendationAnswer, fill, price_entry, source_entries
 from lib.answers.spaces import ActionAnswer, CurrentTier, RightSizeAnswer, SpaceProgress, SpaceStatus, TierEntry, VolumeEntry
 from lib.catalog import Catalog
-from lib.catalog.offers import FREE_CPU_TIER, ZEROGPU_TIER, Offer
+from lib.catalog.offers import FREE_CPU_TIER, Offer
 from lib.cost.usage import reservation_values
 from lib.errors import AdvisorError, BadArgument, HubError, HubGarbage, HubUnreachable, NoLinkedModel, RateLimited
 from lib.hub.space_answers import Runtime, Space
@@ -82,7 +82,7 @@ def tier_entry(catalog: Catalog, flavor: str | None, told_sleep_s: int | None) -
 
 def tier_name(offer: Offer) -> str:
     """The tier's name; ZeroGPU is one tier with two sizes."""
-    return "ZeroGPU" if offer.id == ZEROGPU_TIER else offer.name
+    return offer.traits.label if offer.traits.per_call else offer.name
 
 
 def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
@@ -176,7 +176,7 @@ def _status_caveats(space: Space, now: Offer | None, requested: Offer | None, ca
         caveats.append(Caveat("changing", {"hardware": requested.id, "current": space.hardware or "no hardware"}))
     if (space.replicas or 1) > 1:
         caveats.append(Caveat("replicas"))
-    if now is not None and now.platform == "zerogpu":
+    if now is not None and now.traits.per_call:
         sleep = sentence(describe_sleep(now, space.sleep_time_s, catalog.rules))
         reservation = sentence(Reason("zerogpu_reservation", reservation_values(catalog.rules.zerogpu)))
         caveats.append(Caveat("zerogpu", {"sleep": sleep, "reservation": reservation}))

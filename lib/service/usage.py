@@ -170,7 +170,7 @@ def predict_usage(
 def _speed_request(offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedRequest:
     return SpeedRequest(
         precision=request.precision,
-        engine="transformers" if offer.platform == "zerogpu" else request.engine,
+        engine="transformers" if offer.traits.per_call else request.engine,
         prompt_tokens=usage.prompt_tokens,
         output_tokens=max(1, usage.output_tokens),
         concurrency=usage.concurrency,
@@ -192,7 +192,7 @@ def predict_loads(
 
     All loads are one pass of the laws, unless `predict` is a stand-in, which answers one question at a time.
     """
-    if offer.platform == "zerogpu" or not offer.usd_per_hour:
+    if offer.traits.per_call or not offer.usd_per_hour:
         return ()
     uses = [replace(usage, concurrency=load) for load in LOADS]
     if predict is predict_speed:

@@ -186,7 +186,7 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
             f"{spec.id} is a model of timm: its work follows from pixels, and nothing is known of it. Measure it instead."
         )
     request = replace(request, engine=choose_engine(spec, request.engine))
-    zerogpu = isinstance(hardware, Offer) and hardware.platform == "zerogpu"
+    zerogpu = hardware.traits.per_call
     if zerogpu and not engines.traits_of(request.engine).on_zerogpu:
         if spec.library == "gguf":
             raise BadArgument(

@@ -39,7 +39,7 @@ from lib.memory.training import (
     longest_sequence,
     step_traffic,
 )
-from lib.platforms import OWN
+from lib.platforms import OWN, RENTED, TRAITS
 from lib.speed.hardware import HALVES, card_class, find_link_rate
 from lib.speed.model_work import count_multiplied
 
@@ -271,11 +271,11 @@ def _options(
 
 def _hardware(catalog: Catalog, platforms: Sequence[str]) -> Iterator[tuple[Accelerator, int, int, Offer | None]]:
     """Silicon, cards, usable bytes of one, and the offer (None for a card of one's own); no ZeroGPU, which ends calls after minutes."""
-    for offer in catalog.on([name for name in platforms if name not in {OWN, "zerogpu"}]):
+    for offer in catalog.on([name for name in platforms if name in RENTED]):
         capacity = usable_memory(offer)
         if offer.silicon is not None and offer.silicon.kind == "gpu" and capacity is not None and "implausible_price" not in offer.rules:
             yield offer.silicon, offer.accelerator_count, capacity, offer
-    for card in catalog.accelerators.values() if OWN in platforms else ():
+    for card in catalog.accelerators.values() if any(TRAITS[name].owned for name in platforms) else ():
         if card.kind == "gpu" and card.memory_usable is not None:
             yield card, 1, card.memory_usable, None
 

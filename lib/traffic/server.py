@@ -161,7 +161,7 @@ def _mean_shape(question: TrafficQuestion) -> RequestShape:
 
 
 def _check_stays(hardware: Offer | Cards) -> None:
-    if isinstance(hardware, Offer) and hardware.platform == "zerogpu":
+    if hardware.traits.per_call:
         accepted = (
             "hardware that is rented by the hour, such as l4x1: ZeroGPU lends its card for one call at a time, so no server stays on it "
             "and no requests are batched. /recommend and /estimate_cost count the visitors' quota there"

@@ -15,7 +15,7 @@ from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.engines import ENGINES
 from lib.memory.pipeline import LONGEST_SIDE, MOST_FRAMES
 from lib.memory.resolve import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
-from lib.platforms import OWN, PLATFORMS
+from lib.platforms import OWN, PLATFORMS, TPU_PLATFORMS, TRAITS, with_listed
 from lib.present import training_cards
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import refusal_note
@@ -124,22 +124,15 @@ ACCOUNT_WORDS: tuple[tuple[str, str], ...] = (
     ("Not signed in", "anonymous"),
 )
 VISITOR_WORDS: tuple[tuple[str, str], ...] = (("As the host", AUTO), *ACCOUNT_WORDS)
-PLATFORM_WORDS: tuple[tuple[str, str], ...] = (
-    ("Spaces and ZeroGPU", "spaces"),
-    ("Inference Endpoints", "endpoints"),
-    ("Jobs", "jobs"),
-    ("Cloud TPU", "tpu"),
+PLATFORM_WORDS: tuple[tuple[str, str], ...] = tuple(
+    (" and ".join(TRAITS[held].label for held in with_listed(name)), name) for name in PLATFORMS if TRAITS[name].listed_with is None
 )
 _PLATFORMS = tuple(value for _, value in PLATFORM_WORDS)
 COMPARED_PLATFORM_WORDS: tuple[tuple[str, str], ...] = (
-    ("Spaces", "spaces"),
-    ("ZeroGPU", "zerogpu"),
-    ("Inference Endpoints", "endpoints"),
-    ("Jobs", "jobs"),
-    ("Cloud TPU", "tpu"),
+    *((TRAITS[name].label, name) for name in PLATFORMS),
     ("A provider, per token", "providers"),
 )
-COMPARED_PLATFORMS = ["spaces", "zerogpu", "endpoints", "jobs", "providers"]
+COMPARED_PLATFORMS = [*(name for name in PLATFORMS if TRAITS[name].on_hub), "providers"]
 AXIS_WORDS: tuple[tuple[str, str], ...] = (("Requests a day", "requests"), ("Hours a day", "hours"))
 SDK_WORDS: tuple[tuple[str, str], ...] = (("Any", AUTO), ("Gradio", "gradio"), ("Docker", "docker"))
 ENGINE_WORDS: tuple[tuple[str, str], ...] = (("Automatic", AUTO), *((name, name) for name in ENGINES))
@@ -348,7 +341,7 @@ def every_field(catalog: Catalog) -> tuple[Field, ...]:
 
 def tpu_regions(catalog: Catalog) -> list[str]:
     """Regions where Cloud TPU has a price."""
-    return sorted({region for offer in catalog.on(("tpu",)) for region in offer.usd_per_hour_by_region})
+    return sorted({region for offer in catalog.on(TPU_PLATFORMS) for region in offer.usd_per_hour_by_region})
 
 
 METHOD_WORDS: tuple[tuple[str, str], ...] = (("LoRA", "lora"), ("QLoRA", "qlora"), ("DoRA", "dora"), ("Full", "full"))
@@ -366,9 +359,9 @@ STACK_WORDS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 SHARDING_WORDS = tuple((label, name) for name, label in training_cards.SHARDING_WORDS.items())
 ATTENTION_WORDS: tuple[tuple[str, str], ...] = (("sdpa", "sdpa"), ("FlashAttention", "flash"), ("eager", "eager"))
-TRAINING_PLACES: tuple[tuple[str, str], ...] = (
-    ("Spaces", "spaces"), ("Jobs", "jobs"), ("Inference Endpoints", "endpoints"), ("My own GPU", "own"),
-)  # fmt: skip
+TRAINING_PLACES: tuple[tuple[str, str], ...] = tuple(
+    ("My own GPU" if traits.owned else traits.label, name) for name, traits in TRAITS.items() if traits.trains
+)
 MODULE_WORDS: tuple[tuple[str, str], ...] = (
     ("All linear layers", "all-linear"), ("q_proj, v_proj", "q_proj,v_proj"), ("Attention", "q_proj,k_proj,v_proj,o_proj"),
     ("MLP", "gate_proj,up_proj,down_proj"),

@@ -280,7 +280,7 @@ def build(services: Services) -> LiveView:
 def device_markup(catalog: Catalog, look: Callable[[Catalog], Device] = current_device) -> str:
     """The device and the chat's model in a few words. The first look loads torch."""
     device = look(catalog)
-    price = quota_seconds(catalog.rules.zerogpu, 10.0) / 10 if device.kind == "zerogpu" else 1.0
+    price = quota_seconds(catalog.rules.zerogpu, 10.0) / 10 if device.per_call else 1.0
     chat = display_name(os.environ.get("DEMO_MODEL", "").strip() or (ON_CPU if device.kind == "cpu" else ON_GPU))
     return bind_units(device_line(device, on_space=bool(os.environ.get("SPACE_ID")), chat=chat, quota_per_s=price))
 

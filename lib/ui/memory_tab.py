@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
+from lib.platforms import traits_of
 from lib.present.cards import memory_card, memory_explanation, model_name
 from lib.present.charts import draw_growth, growth_head, growth_table
 from lib.present.markup import answer_actions, no_model_note
@@ -200,7 +201,8 @@ def list_capacities(fits: Sequence[FitEntry]) -> list[tuple[str, int]]:
 
 def _card(fit: FitEntry) -> str:
     """ZeroGPU by its own name, for its large size is half a card."""
-    return "ZeroGPU" if fit["platform"] == "zerogpu" else str(fit["accelerator"])
+    traits = traits_of(fit["platform"])
+    return traits.label if traits.per_call else str(fit["accelerator"])
 
 
 def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.State, question: Sequence[Any], ticks: Ticks) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
+from lib.platforms import traits_of
 from lib.present.cards import caveat_list, model_name, no_pick_card, own_card, pick_card, prices_line, recommendation_notes, source_list
 from lib.present.charts import draw_front, draw_roofline, front_foot, front_head, roofline_words, speed_front
 from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note, refusal_note
@@ -213,7 +214,7 @@ def entry_links(model: str, values: Sequence[Value]) -> Callable[[RankedEntry], 
     def links(entry: RankedEntry) -> list[tuple[str, str]]:
         there = [*values[:at], workload.entry_name(entry), *values[at + 1 :]]
         tabs = [("memory", "Memory"), ("cost", "Cost")]
-        if entry["platform"] in {"spaces", "zerogpu"}:
+        if traits_of(entry["platform"]).runs_spaces:
             tabs.append(("space", "Switch to this"))
         queries = [(words, link_query(tab, model, ask.QUESTION, there)) for tab, words in tabs]
         return [(words, query) for words, query in queries if query is not None]

@@ -15,8 +15,9 @@ import anyio
 import gradio as gr
 from anyio import to_thread
 
-from lib.catalog.offers import FREE_CPU_TIER, ZEROGPU_TIER
+from lib.catalog.offers import FREE_CPU_TIER, ZEROGPU_TIER, tier_of
 from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
+from lib.platforms import traits_of
 from lib.present.cards import prices_line
 from lib.present.markup import NOTES, answer_actions, escape, hint_note, refusal_note
 from lib.present.snippets import action_code, action_snippet
@@ -391,9 +392,10 @@ def tpu_link(status: SpaceStatus) -> str:
 def tier_choices(services: Services) -> list[tuple[str, str]]:
     """The tiers that a Space can have today, each with its price; ZeroGPU is one, its sizes are asked for by the app's functions."""
     rows = services[list_hardware]("spaces")["hardware"]
-    return [(_tier(row), row["id"]) for row in rows if row["platform"] == "spaces" or row["id"] == ZEROGPU_TIER]
+    return [(_tier(row), row["id"]) for row in rows if row["id"] == tier_of(row["id"])]
 
 
 def _tier(row: HardwareEntry) -> str:
-    name = "ZeroGPU" if row["id"] == ZEROGPU_TIER else row["name"]
+    traits = traits_of(row["platform"])
+    name = traits.label if traits.per_call else row["name"]
     return f"{name} · {row['id']} · {price_words(row['usd_per_hour'])}"

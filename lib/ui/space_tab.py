@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.catalog.offers import ZEROGPU_TIER
+from lib.catalog.offers import tier_of
 from lib.errors import AdvisorError, NoLinkedModel
+from lib.platforms import SPACE_PLATFORMS
 from lib.present.markup import NOTES, explain_terms, hint_note, refusal_note
 from lib.present.space_cards import STATIC, size_card
 from lib.service.space_status import right_size, space_status
@@ -67,14 +68,18 @@ def size_markup(services: Services, space: str, model: str | None, values: Seque
     pick = answer["pick"]
     tier = ""
     if pick is not None and answer["decision"] == "move":
-        tier = {"spaces": pick["hardware"], "zerogpu": ZEROGPU_TIER}.get(pick["platform"], "")
+        tier = _tier(pick["platform"], pick["hardware"]) or ""
     return SizeMarkup(card=size_card(answer), tier=tier)
 
 
 def tier_of_hardware(hardware: object) -> str | None:
     """The tier of a Space that the page's hardware names; `None` where Spaces do not have it."""
     platform, _, flavor = str(hardware or "").partition(":")
-    return {"spaces": flavor, "zerogpu": ZEROGPU_TIER}.get(platform)
+    return _tier(platform, flavor)
+
+
+def _tier(platform: str, hardware: str) -> str | None:
+    return tier_of(hardware) if platform in SPACE_PLATFORMS else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

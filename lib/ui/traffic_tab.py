@@ -11,6 +11,7 @@ import gradio as gr
 
 from lib.engines import ENGINES, TRAITS
 from lib.errors import AdvisorError, UnknownHardware
+from lib.platforms import traits_of
 from lib.present.cards import answer_details, model_name
 from lib.present.live_cards import progress_line, stopped_line
 from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note
@@ -246,10 +247,10 @@ def choose_server(services: Services, model: str, values: Sequence[Value]) -> tu
     """
     choice = workload.choose_hardware(services, model, values)
     entry = choice.entry
-    if choice.by_visitor or (entry is not None and entry["platform"] != "zerogpu" and entry["accelerator"]):
+    if choice.by_visitor or (entry is not None and not traits_of(entry["platform"]).per_call and entry["accelerator"]):
         return choice.hardware, entry
     judged = services[recommend](model, **workload.recommend_arguments(values))
-    best = next((entry for entry in judged["ranked"] if entry["platform"] == "spaces" and entry["accelerator"]), None)
+    best = next((entry for entry in judged["ranked"] if traits_of(entry["platform"]).rents_spaces and entry["accelerator"]), None)
     if best is None:
         raise UnknownHardware("No GPU Space runs this model; the tab Recommend says why. Choose hardware to look at above.")
     return workload.entry_name(best), best

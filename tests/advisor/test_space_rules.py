@@ -69,7 +69,7 @@ def test_what_was_withdrawn_names_the_nearest_of_today(name: str, nearest: str, 
 
 
 @pytest.mark.parametrize(
-    ("name", "product"), [("h200", "Jobs"), ("cpu-xl", "Jobs"), ("v6e-8", "Google Cloud TPU"), ("aws-inf2-x12", "Inference Endpoints")]
+    ("name", "product"), [("h200", "Jobs"), ("cpu-xl", "Jobs"), ("v6e-8", "Cloud TPU"), ("aws-inf2-x12", "Inference Endpoints")]
 )
 def test_hardware_of_other_products(name: str, product: str) -> None:
     """Known, but nothing that a Space runs on."""

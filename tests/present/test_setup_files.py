@@ -21,7 +21,8 @@ from lib.catalog import load
 from lib.catalog.rows import read_rows
 from lib.engines import TRAITS
 from lib.errors import BadArgument, BadCatalog
-from lib.present.setup_files import FILE, FRAMEWORKS, Versions, list_frameworks, load_versions, write_setup
+from lib.platforms import traits_of
+from lib.present.setup_files import FILE, FRAMEWORKS, Versions, load_versions, write_setup
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.service.recommend import recommend
@@ -42,7 +43,7 @@ TRANSFORMERS: dict[str, set[str]] = {"torch": set(), "transformers": set(), "acc
 CATALOG = load()
 ZEROGPU = CATALOG.rules.zerogpu
 TIERS = [entry(row.platform, row.id, row.accelerator) for row in CATALOG.on(["spaces", "zerogpu"])]
-EVERY = [(place, framework) for place in TIERS for framework in list_frameworks(place["platform"])]
+EVERY = [(place, framework) for place in TIERS for framework in traits_of(place["platform"]).frameworks]
 
 
 def packages(requirements: str | None) -> dict[str, Requirement]:
@@ -302,7 +303,7 @@ def test_what_does_not_run_is_refused(place: dict[str, Any], framework: str) -> 
 
 def test_every_framework_is_offered_somewhere() -> None:
     """The choices of a Space on rented hardware are all that there are."""
-    assert list_frameworks("spaces") == tuple(FRAMEWORKS)
+    assert traits_of("spaces").frameworks == tuple(FRAMEWORKS)
 
 
 @pytest.mark.parametrize("spoil", [{"name": "torch"}, {"version": ""}, {"checked": "2999-01-01"}, {"extra": 1}], ids=str)

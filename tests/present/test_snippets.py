@@ -205,7 +205,7 @@ def test_the_chat_answers_and_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        AppPlace(precision="bf16", where="zerogpu", size="xlarge"),
+        AppPlace(precision="bf16", where="lent gpu", size="xlarge"),
         *(AppPlace(precision=name, where="gpu", devices=2, on_load=name.startswith(("bnb", "fp8"))) for name in list_formats("vllm")),
     ],
     ids=lambda place: f"{place.where}-{place.precision}",
@@ -221,11 +221,11 @@ def test_every_app_is_python_with_all_its_names(task: str, place: AppPlace) -> N
 
     (line,) = re.findall(r"^from transformers import (.+)$", text, re.MULTILINE)
     assert all(hasattr(transformers, name) for name in line.split(", "))
-    assert ("@spaces.GPU" in text) == (place.where == "zerogpu") == ('.to("cuda")' in text)
+    assert ("@spaces.GPU" in text) == (place.where == "lent gpu") == ('.to("cuda")' in text)
 
 
 def test_what_has_no_app() -> None:
     """Other tasks, GGUF files, and what has to be quantized on a card while the app starts on ZeroGPU."""
     assert write_app("text-to-image", "a/b", AppPlace(precision="bf16", where="gpu")) is None
     assert write_app("text-generation", "a/b", AppPlace(precision="gguf:Q8_0", where="cpu")) is None
-    assert write_app("text-generation", "a/b", AppPlace(precision="bnb-nf4", where="zerogpu", on_load=True)) is None
+    assert write_app("text-generation", "a/b", AppPlace(precision="bnb-nf4", where="lent gpu", on_load=True)) is None
