@@ -246,3 +246,12 @@ def traits_of(engine: str) -> EngineTraits:
 def list_engines(work: Work) -> tuple[Engine, ...]:
     """The engines that run models of this kind."""
     return tuple(name for name, row in TRAITS.items() if work in row.works)
+
+
+def usual_engine(kind: str, *, own_files: bool = False) -> Engine:
+    """The engine that is counted with where none was chosen: the first row that is advised on this kind of silicon.
+
+    >>> usual_engine("gpu"), usual_engine("tpu"), usual_engine("gpu", own_files=True)
+    ('transformers', 'vllm-tpu', 'llama.cpp')
+    """
+    return next(name for name, row in TRAITS.items() if row.own_files == own_files and (own_files or kind in row.advised_on))

@@ -18,6 +18,7 @@ from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
 from lib.cost.bill import bill_storage
 from lib.cost.break_even import Axis, Kind, Option, Outlook, WayChange, price_option
 from lib.cost.usage import measure_capacity
+from lib.engines import usual_engine
 from lib.errors import UnknownHardware
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
@@ -177,7 +178,7 @@ def _request(spec: ModelSpec, offer: Offer, entry: Entry | None, usage: Usage, a
         context_tokens = arguments.context_tokens if entry.memory is None else entry.memory.tokens
         request = memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), context_tokens, **brought)
         return replace(request, gpu_layers=entry.gpu_layers)
-    usual = "vllm-tpu" if offer.platform == "tpu" else "llama.cpp" if spec.library == "gguf" else "transformers"
+    usual = usual_engine(offer.processor.kind, own_files=spec.library == "gguf")
     engine = usual if arguments.engine == AUTO else arguments.engine
     devices = spread(spec, engine, offer.accelerator_count).devices
     return memory_request(usage, arguments.precision, engine, devices, arguments.context_tokens, **brought)
