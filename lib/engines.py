@@ -254,4 +254,5 @@ def usual_engine(kind: str, *, own_files: bool = False) -> Engine:
     >>> usual_engine("gpu"), usual_engine("tpu"), usual_engine("gpu", own_files=True)
     ('transformers', 'vllm-tpu', 'llama.cpp')
     """
-    return next(name for name, row in TRAITS.items() if row.own_files == own_files and (own_files or kind in row.advised_on))
+    fitting = (name for name, row in TRAITS.items() if row.own_files == own_files and (own_files or kind in row.advised_on))
+    return next(fitting, ENGINES[0])
