@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import gradio as gr
 from gradio.blocks import Block
@@ -180,11 +180,20 @@ def build_ticks() -> Ticks:
 Outputs = Mapping[str, Any]
 """The components that a handler fills, by the names that its updates have."""
 Updates = dict[str, Any]
-"""A handler's answer: values by the names of `Outputs`. An output without one is emptied, and a box hidden."""
+"""A handler's answer: values by the names of `Outputs`."""
+
+
+def by_component(outputs: Outputs, updates: Updates) -> dict[Any, Any]:
+    """The updates by component; a field that gets a value and is shown or hidden gets both. Other outputs stay as they are."""
+    filled: dict[Any, Any] = {}
+    for name, value in updates.items():
+        component = outputs[name]
+        filled[component] = {**gr.update(value=filled[component]), **value} if component in filled else value
+    return filled
 
 
 def fill_outputs(outputs: Outputs, updates: Updates) -> dict[Any, Any]:
-    """The updates by component, with the field's terms explained in markup.
+    """The updates by component, with the field's terms explained in markup. An output without one is emptied, a box hidden.
 
     Raises:
         KeyError: an update names no output.
@@ -222,22 +231,7 @@ def follow(tick: gr.Number, answer: Answer, inputs: Sequence[Any], outputs: Outp
 
 log = logging.getLogger(__name__)
 
-Scene = TypeVar("Scene")
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunScene:
-    """One picture of a measurement or a heartbeat; `card` None leaves the last one."""
-
-    status: str = ""
-    card: str | None = None
-    busy: bool = False
-
-    def updates(self) -> list[Any]:
-        """One value for each output."""
-        card = gr.skip() if self.card is None else self.card
-        return [self.status, card, gr.update(interactive=not self.busy), gr.update(visible=self.busy)]
 
 
 def queue_options(queue: str) -> dict[str, Any]:
@@ -259,32 +253,28 @@ def close_on_exit(items: Iterator[Item]) -> Iterator[Iterator[Item]]:
             close()
 
 
-class ButtonScene(Protocol):
-    """A scene as far as its buttons are concerned: the last two updates are those of the button that runs and of the one that stops."""
+def scene_updates(outputs: Outputs, scene_stream: Iterable[Updates]) -> Iterator[dict[Any, Any]]:
+    """The scenes by component. Outputs that a scene does not name stay as they are; its status is "" unless it names one.
 
-    @property
-    def busy(self) -> bool:
-        """Whether something runs."""
-        ...
-
-    def updates(self) -> list[Any]:
-        """One value for each output."""
-        ...
-
-
-def scene_updates(scene_stream: Iterable[ButtonScene]) -> Iterator[list[Any]]:
-    """The scenes' updates.
-
-    The buttons are updated only when they change, otherwise Gradio re-renders the Stop button while it is being clicked.
+    A scene with a true `busy` shows that something runs. The buttons `run` and `stop` are updated only when that changes, otherwise Gradio
+    re-renders the Stop button while it is being clicked.
     """
     before: bool | None = None
     for scene in scene_stream:
-        values = scene.updates()
-        yield values if scene.busy != before else [*values[:-2], gr.skip(), gr.skip()]
-        before = scene.busy
+        busy = bool(scene.get("busy"))
+        shown: Updates = {"status": "", **scene}
+        if busy != before:
+            shown |= {"run": gr.update(interactive=not busy), "stop": gr.update(visible=busy)}
+        yield {outputs[name]: value for name, value in shown.items() if name != "busy"}
+        before = busy
 
 
-def scenes(work: Callable[[], Iterator[Scene]], queue: str, make_refusal: Callable[[str], Scene]) -> Iterator[Scene]:
+def last_scene(outputs: Outputs, scene: Updates) -> dict[Any, Any]:
+    """One scene by component, after which nothing runs."""
+    return next(scene_updates(outputs, [scene]))
+
+
+def scenes(work: Callable[[], Iterator[Updates]], queue: str, make_refusal: Callable[[str], Updates]) -> Iterator[Updates]:
     """The scenes of a run, one after the other; a failure in the middle is the last scene.
 
     Closed early (the visitor pressed Stop or left) it closes the run, which ends what runs on the device.

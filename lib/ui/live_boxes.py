@@ -7,8 +7,9 @@ its measurement, the newest rows, and the whole as a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,14 +64,23 @@ from lib.service.measure import (
     stream_measurement,
     suggest_measurement,
 )
-from lib.ui.events import AT_ONCE, RunScene, close_on_exit, queue_options, scene_updates, scenes
+from lib.ui.events import (
+    AT_ONCE,
+    Outputs,
+    Updates,
+    by_component,
+    close_on_exit,
+    last_scene,
+    queue_options,
+    scene_updates,
+    scenes,
+)
 from lib.ui.fields import Field, arguments, word_refusal
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import fold_button, number
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
-    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
     from starlette.requests import Request
 
     from lib.live.device import Device
@@ -89,30 +99,15 @@ PRECISIONS = [("16-bit (bf16)", "bf16"), ("16-bit (fp16)", "fp16"), ("32-bit (fp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureView:
-    """The parts of Measure."""
+class RunView:
+    """A box that runs something on the device: its questions and outputs, the buttons `run` and `stop` among them."""
 
-    prompt: gr.Number
-    answer: gr.Number
-    precision: gr.Dropdown
-    smaller: gr.Checkbox
-    run: gr.Button
-    stop: gr.Button
-    expected: gr.HTML
-    status: gr.HTML
-    card: gr.HTML
-
-    def inputs(self) -> list[Any]:
-        """The questions beside the model, in the order of the service's arguments, then whether a smaller run may replace this one."""
-        return [self.prompt, self.answer, self.precision, self.smaller]
-
-    def outputs(self) -> list[Any]:
-        """Where a scene goes, in the order of `RunScene.updates`."""
-        return [self.status, self.card, self.run, self.stop]
+    inputs: list[Any]
+    outputs: Outputs
 
 
-def build_measure() -> MeasureView:
-    """The layout of Measure."""
+def build_measure() -> RunView:
+    """The layout of Measure; its questions are the arguments of the service, then whether a smaller run may replace this one."""
     gr.HTML("<h2>Measure</h2>", elem_classes="live-head")
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
@@ -127,9 +122,8 @@ def build_measure() -> MeasureView:
             expected = gr.HTML(no_model_note("measure"), elem_id="expected")
             status = gr.HTML(elem_id="measure-status")
             card = gr.HTML(elem_id="measure-card")
-    return MeasureView(
-        prompt=prompt, answer=answer, precision=precision, smaller=smaller, run=run, stop=stop, expected=expected, status=status, card=card
-    )
+    outputs = {"status": status, "card": card, "run": run, "stop": stop, "expected": expected}
+    return RunView(inputs=[prompt, answer, precision, smaller], outputs=outputs)
 
 
 def first_line(services: Services, device: Device, model: str) -> str:
@@ -181,26 +175,26 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
     return markup + instead_link(services[suggest_measurement](model, prompt, answer, precision))
 
 
-def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any, smaller: bool = False) -> Iterator[RunScene]:
+def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any, smaller: bool = False) -> Iterator[Updates]:
     """Run it, show its stages, and the result; a refusal or failure stands in place of the result."""
     if not model:
-        yield RunScene(status=no_model_note("measure"))
+        yield {"status": no_model_note("measure")}
         return
     if smaller and (other := _smaller_run(services, model, prompt, answer, precision)):
         model, prompt, answer = other.model, other.prompt_tokens, other.output_tokens
 
-    def run() -> Iterator[RunScene]:
-        yield RunScene(status=stage_list(STAGES, "starting"), card="", busy=True)
+    def run() -> Iterator[Updates]:
+        yield {"status": stage_list(STAGES, "starting"), "card": "", "busy": True}
         with close_on_exit(services[stream_measurement](model, prompt, answer, precision)) as items:
             for item in items:
                 yield _measure_scene(item, model)
 
-    yield from scenes(run, DEVICE, lambda refused: RunScene(status=word_refusal(refused, box=MEASURE)))
+    yield from scenes(run, DEVICE, lambda refused: {"status": word_refusal(refused, box=MEASURE)})
 
 
-def _measure_scene(item: Any, model: str) -> RunScene:
+def _measure_scene(item: Any, model: str) -> Updates:
     if "schema" not in item:
-        return RunScene(status=stage_list(STAGES, item["stage"]), busy=True)
+        return {"status": stage_list(STAGES, item["stage"]), "busy": True}
     acts = answer_actions(
         text=measure_text(item, model),
         query=None,
@@ -209,25 +203,31 @@ def _measure_scene(item: Any, model: str) -> RunScene:
             ("Download JSON", "measured.json", "application/json", answer_json(item)),
         ),
     )
-    return RunScene(card=measure_card(item, model) + acts)
+    return {"card": measure_card(item, model) + acts}
 
 
-def wire_measure(view: MeasureView, services: Services, model: ModelReference) -> Dependency:
-    """Running takes its turn with whatever else needs the device; Stop ends the run's process. Returns the run, for what follows it."""
+def wire_run(view: RunView, name: str, run: Callable[..., Iterator[Updates]], inputs: Sequence[Any], stopped: str) -> Dependency:
+    """Running takes its turn with whatever else needs the device; Stop ends it and says `stopped`. Returns the run, for what follows it."""
 
-    def run(ref: str, *values: Any) -> Iterator[list[Any]]:
-        yield from scene_updates(measure_scenes(services, ref, *values))
+    def act(*values: Any) -> Iterator[dict[Any, Any]]:
+        yield from scene_updates(view.outputs, run(*values))
 
-    def stop() -> list[Any]:
-        return RunScene(status=stopped_line(NOTES["stopped:measure"])).updates()
+    def stop() -> dict[Any, Any]:
+        return last_scene(view.outputs, {"status": stopped_line(stopped)})
 
-    running: Dependency = view.run.click(
-        run, [model.text, *view.inputs()], view.outputs(), api_name="measure_run", show_progress_on=view.status, **queue_options(DEVICE)
-    )
+    outputs = [view.outputs[part] for part in ("status", "card", "run", "stop")]
+    options = {"show_progress_on": view.outputs["status"], **queue_options(DEVICE)}
+    running: Dependency = view.outputs["run"].click(act, inputs, outputs, api_name=f"{name}_run", **options)
     # The words come after the run has ended: its last scene would write over them.
-    stopping = view.stop.click(None, cancels=[running], api_name="measure_cancelled", **AT_ONCE)
-    stopping.then(stop, None, view.outputs(), api_name="measure_stopped", **AT_ONCE)
+    stopping = view.outputs["stop"].click(None, cancels=[running], api_name=f"{name}_cancelled", **AT_ONCE)
+    stopping.then(stop, None, outputs, api_name=f"{name}_stopped", **AT_ONCE)
     return running
+
+
+def wire_measure(view: RunView, services: Services, model: ModelReference) -> Dependency:
+    """Run the model of the page."""
+    run = partial(measure_scenes, services)
+    return wire_run(view, "measure", run, [model.text, *view.inputs], NOTES["stopped:measure"])
 
 
 TPU_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "heartbeat_tpu.py"
@@ -242,28 +242,8 @@ HEARTBEAT = (
 """The numbers of the heartbeat, after the type."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatView:
-    """The parts of the heartbeat."""
-
-    dtype: gr.Radio
-    sizes: tuple[gr.Number, ...]
-    run: gr.Button
-    stop: gr.Button
-    status: gr.HTML
-    card: gr.HTML
-
-    def inputs(self) -> list[Any]:
-        """Every question, the type first."""
-        return [self.dtype, *self.sizes]
-
-    def outputs(self) -> list[Any]:
-        """Where a scene goes, in the order of `RunScene.updates`."""
-        return [self.status, self.card, self.run, self.stop]
-
-
-def build_heartbeat(services: Services) -> HeartbeatView:
-    """The layout of the heartbeat."""
+def build_heartbeat(services: Services) -> RunView:
+    """The layout of the heartbeat; its first question is the type."""
     gr.HTML("<h2>Heartbeat</h2>", elem_classes="live-head")
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
@@ -284,48 +264,36 @@ def build_heartbeat(services: Services) -> HeartbeatView:
                 gr.HTML(f'<p class="story">{escape(explain_published_time(services.catalog().accelerator(CHIP)))}</p>', elem_id="tpu-story")
             with gr.Accordion("The script for a TPU, which waits for its work", open=False, elem_classes="quiet-accordion"):
                 gr.HTML(script_block(TPU_SCRIPT.name, TPU_SCRIPT.read_text(encoding="utf-8")), elem_id="tpu-script")
-    return HeartbeatView(dtype=dtype, sizes=tuple(sizes), run=run, stop=stop, status=status, card=card)
+    return RunView(inputs=[dtype, *sizes], outputs={"status": status, "card": card, "run": run, "stop": stop})
 
 
-def heartbeat_scenes(services: Services, dtype: Any, sizes: Sequence[Any]) -> Iterator[RunScene]:
+def heartbeat_scenes(services: Services, dtype: Any, *sizes: Any) -> Iterator[Updates]:
     """Run it and show how far it is; a refusal or failure stands in place of the result."""
     run_sizes = arguments(HEARTBEAT, sizes)
 
-    def run() -> Iterator[RunScene]:
-        yield RunScene(status=progress_line("Looking at the device."), card="", busy=True)
+    def run() -> Iterator[Updates]:
+        yield {"status": progress_line("Looking at the device."), "card": "", "busy": True}
         with close_on_exit(services[stream_heartbeat](**run_sizes, dtype=dtype)) as items:
             for item in items:
                 yield _heartbeat_scene(item)
 
-    yield from scenes(run, DEVICE, lambda refused: RunScene(status=word_refusal(refused, box=HEARTBEAT)))
+    yield from scenes(run, DEVICE, lambda refused: {"status": word_refusal(refused, box=HEARTBEAT)})
 
 
-def _heartbeat_scene(item: Any) -> RunScene:
+def _heartbeat_scene(item: Any) -> Updates:
     if "schema" not in item:
-        return RunScene(status=progress_line(phase_words(item), item["done"], item["of"]), busy=True)
+        return {"status": progress_line(phase_words(item), item["done"], item["of"]), "busy": True}
     acts = answer_actions(
         text=heartbeat_text(item),
         query=None,
         files=(("Download JSON", "heartbeat.json", "application/json", answer_json(item)),),
     )
-    return RunScene(card=heartbeat_card(item) + acts)
+    return {"card": heartbeat_card(item) + acts}
 
 
-def wire_heartbeat(view: HeartbeatView, services: Services) -> None:
-    """Running takes its turn with whatever else needs the device; Stop ends it."""
-
-    def run(dtype: Any, *sizes: Any) -> Iterator[list[Any]]:
-        yield from scene_updates(heartbeat_scenes(services, dtype, sizes))
-
-    def stop() -> list[Any]:
-        return RunScene(status=stopped_line("Stopped. Nothing was kept.")).updates()
-
-    running: Dependency = view.run.click(
-        run, view.inputs(), view.outputs(), api_name="heartbeat_run", show_progress_on=view.status, **queue_options(DEVICE)
-    )
-    # The words come after the run has ended: its last scene would write over them.
-    stopping = view.stop.click(None, cancels=[running], api_name="heartbeat_cancelled", **AT_ONCE)
-    stopping.then(stop, None, view.outputs(), api_name="heartbeat_stopped", **AT_ONCE)
+def wire_heartbeat(view: RunView, services: Services) -> None:
+    """Time one product."""
+    wire_run(view, "heartbeat", partial(heartbeat_scenes, services), view.inputs, "Stopped. Nothing was kept.")
 
 
 MEDIA: dict[Format, str] = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
@@ -334,38 +302,10 @@ _LABELS: dict[Format, str] = {"csv": "Download CSV", "parquet": "Download Parque
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerView:
-    """The parts of the ledger."""
+    """The choice of a figure, and the outputs."""
 
-    storage: gr.HTML
-    box: gr.Column
     figure: gr.Radio
-    head: gr.HTML
-    chart: gr.Plot
-    rows: gr.HTML
-
-    def outputs(self) -> list[Any]:
-        """Where an answer goes, in the order of `LedgerMarkup.updates`."""
-        return [self.storage, self.box, self.head, self.chart, self.rows]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerMarkup:
-    """The ledger as markup and a picture; without rows only the line that says so."""
-
-    storage: str
-    head: str = ""
-    chart: Figure | None = None
-    rows: str = ""
-
-    def updates(self) -> list[Any]:
-        """One value for each of `LedgerView.outputs`."""
-        return [
-            self.storage,
-            gr.update(visible=bool(self.rows)),
-            self.head,
-            gr.update(value=self.chart, visible=self.chart is not None),
-            self.rows,
-        ]
+    outputs: Outputs
 
 
 def build_ledger() -> LedgerView:
@@ -379,19 +319,24 @@ def build_ledger() -> LedgerView:
             head = gr.HTML()
             chart = gr.Plot(label="Predicted against measured", show_label=False, visible=False)
         rows = gr.HTML(elem_id="ledger-rows")
-    return LedgerView(storage=storage, box=box, figure=figure, head=head, chart=chart, rows=rows)
+    return LedgerView(figure=figure, outputs={"storage": storage, "box": box, "head": head, "chart": chart, "rows": rows})
 
 
-def ledger_markup(services: Services, figure: str) -> LedgerMarkup:
-    """The ledger's chart, table and status."""
+def ledger_updates(services: Services, figure: str) -> Updates:
+    """The ledger's chart, table and status; without rows only the line that says so."""
     wanted = figure if figure in {value for _, value in FIGURES} else "peak_bytes"
     ledger = services.ledger
     rows, storage = ledger.rows(), storage_line(ledger.status())
     if not rows:
-        return LedgerMarkup(storage=storage)
-    return LedgerMarkup(
-        storage=storage + downloads(), head=scatter_head(rows, wanted), chart=draw_scatter(rows, wanted), rows=newest_table(rows)
-    )
+        chart = gr.update(value=None, visible=False)
+        return {"storage": storage, "box": gr.update(visible=False), "head": "", "chart": chart, "rows": ""}
+    return {
+        "storage": storage + downloads(),
+        "box": gr.update(visible=True),
+        "head": scatter_head(rows, wanted),
+        "chart": gr.update(value=draw_scatter(rows, wanted), visible=True),
+        "rows": newest_table(rows),
+    }
 
 
 def downloads() -> str:
@@ -403,12 +348,10 @@ def downloads() -> str:
 def wire_ledger(view: LedgerView, services: Services) -> None:
     """Choosing another figure draws the chart again."""
 
-    def redraw(figure: str) -> list[Any]:
-        return ledger_markup(services, figure).updates()
+    def redraw(figure: str) -> dict[Any, Any]:
+        return by_component(view.outputs, ledger_updates(services, figure))
 
-    view.figure.input(
-        redraw, view.figure, view.outputs(), queue=False, show_progress="hidden", api_name="ledger_figure", api_visibility="private"
-    )
+    view.figure.input(redraw, view.figure, list(view.outputs.values()), api_name="ledger_figure", **AT_ONCE)
 
 
 def routes(services: Services) -> list[Route]:

@@ -28,9 +28,21 @@ from lib.present.markup import NOTES, answer_actions, bind_units, hint_note, ref
 from lib.present.tables import answer_json
 from lib.service.chat import MOST_CHARACTERS, MOST_TEMPERATURE, MOST_TOKENS, chat
 from lib.ui import live_boxes
-from lib.ui.events import AT_ONCE, Ticks, Updates, close_on_exit, follow, queue_options, scene_updates, scenes
+from lib.ui.events import (
+    AT_ONCE,
+    Outputs,
+    Ticks,
+    Updates,
+    by_component,
+    close_on_exit,
+    follow,
+    last_scene,
+    queue_options,
+    scene_updates,
+    scenes,
+)
 from lib.ui.fields import Field
-from lib.ui.live_boxes import HeartbeatView, LedgerView, MeasureView
+from lib.ui.live_boxes import LedgerView, RunView
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import slider
 
@@ -54,45 +66,17 @@ _JOINER = "\u2060"  # a word joiner: nothing to see, but no tag and no picture a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatView:
-    """The parts of the chat; `history` holds the messages as written, before `display_history`."""
+    """The outputs of the chat, of which `message` and `history` (the messages as written) are inputs too, and its two sliders."""
 
-    talk: gr.Chatbot
-    message: gr.Textbox
-    send: gr.Button
-    stop: gr.Button
+    outputs: Outputs
     fresh: gr.Button
     length: gr.Slider
     temperature: gr.Slider
-    status: gr.HTML
-    card: gr.HTML
-    history: gr.State
-
-    def outputs(self) -> list[Any]:
-        """Where a scene goes, in the order of `ChatScene.updates`."""
-        return [self.talk, self.history, self.message, self.status, self.card, self.send, self.stop]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatScene:
-    """One state of a conversation. `message` None leaves the field as it is, `card` None the last card."""
-
-    history: History
-    message: str | None = None
-    status: str = ""
-    card: str | None = None
-    busy: bool = False
-
-    def updates(self) -> list[Any]:
-        """One value for each of `ChatView.outputs`."""
-        return [
-            display_history(self.history),
-            self.history,
-            gr.skip() if self.message is None else self.message,
-            self.status,
-            gr.skip() if self.card is None else self.card,
-            gr.update(interactive=not self.busy),
-            gr.update(visible=self.busy),
-        ]
+def _conversation(history: History, **updates: Any) -> Updates:
+    """A scene of the chat; outputs that it does not name stay as they are."""
+    return {"talk": display_history(history), "history": history, **updates}
 
 
 def disarm_markdown(text: str) -> str:
@@ -136,42 +120,35 @@ def build_chat() -> ChatView:
                 length = slider(LENGTH)
                 temperature = slider(TEMPERATURE, "0 takes the likeliest token.", step=0.1)
         card = gr.HTML(hint_note(NOTES["chat"]), elem_id="chat-card")
-    return ChatView(
-        talk=talk,
-        message=message,
-        send=send,
-        stop=stop,
-        fresh=fresh,
-        length=length,
-        temperature=temperature,
-        status=status,
-        card=card,
-        history=gr.State([], time_to_live=3600),
-    )
+    outputs = {
+        "talk": talk, "history": gr.State([], time_to_live=3600), "message": message, "status": status, "card": card,
+        "run": send, "stop": stop,
+    }  # fmt: skip
+    return ChatView(outputs=outputs, fresh=fresh, length=length, temperature=temperature)
 
 
-def chat_scenes(services: Services, message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[ChatScene]:
+def chat_scenes(services: Services, message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[Updates]:
     """Ask the model and show its answer as it grows; what was refused stands under the conversation, and the message in its field."""
     prompt = (message or "").strip()
     if not prompt:
-        yield ChatScene(history=history, status=hint_note(NOTES["no_message"]))
+        yield _conversation(history, status=hint_note(NOTES["no_message"]))
         return
     talk: History = [*history, {"role": "user", "content": prompt}]
     answer_text = ""
 
-    def run() -> Iterator[ChatScene]:
+    def run() -> Iterator[Updates]:
         nonlocal answer_text
-        yield ChatScene(history=talk, message="", status=progress_line(NOTES["chat_starts"]), busy=True)
+        yield _conversation(talk, message="", status=progress_line(NOTES["chat_starts"]), busy=True)
         with close_on_exit(services[chat](prompt, recent_history(history), _whole(longest), temperature)) as pieces:
             for piece in pieces:
                 answer_text = piece["text"]
                 yield _piece_scene(talk, piece)
 
-    def failure_scene(sentence: str) -> ChatScene:
+    def failure_scene(sentence: str) -> Updates:
         if answer_text:
-            return ChatScene(history=_with(talk, answer_text), status=refusal_note(sentence))
-        return ChatScene(
-            history=history, message=prompt, status=refusal_note(sentence)
+            return _conversation(_with(talk, answer_text), status=refusal_note(sentence))
+        return _conversation(
+            history, message=prompt, status=refusal_note(sentence)
         )  # nothing was answered: the message is there to be sent again
 
     yield from scenes(run, CHAT, failure_scene)
@@ -206,52 +183,54 @@ def _with(talk: History, answer: str) -> History:
     return [*talk, {"role": "assistant", "content": answer}] if answer.strip() else talk
 
 
-def _piece_scene(talk: History, piece: ChatPiece) -> ChatScene:
+def _piece_scene(talk: History, piece: ChatPiece) -> Updates:
     """The scene of one piece."""
     history = _with(talk, piece["text"])
     metrics = piece["metrics"]
     if metrics is None:
         note = piece["note"] or NOTES["writing" if piece["stage"] == "writing" else "at_work"]
-        return ChatScene(history=history, status=progress_line(note), busy=True)
+        return _conversation(history, status=progress_line(note), busy=True)
     acts = answer_actions(
         text=chat_text(piece["text"], metrics),
         query=None,
         files=(("Download JSON", "chat.json", "application/json", answer_json(piece)),),
     )
     hint = "" if piece["text"].strip() else hint_note(NOTES["empty_answer"])
-    return ChatScene(history=history, status=hint, card=chat_card(metrics, piece) + acts)
+    return _conversation(history, status=hint, card=chat_card(metrics, piece) + acts)
 
 
-def stopped_scene(history: History) -> ChatScene:
+def stopped_scene(history: History) -> Updates:
     """After Stop: what was written stands."""
-    return ChatScene(history=history, status=stopped_line(NOTES["stopped:chat"]))
+    return _conversation(history, status=stopped_line(NOTES["stopped:chat"]))
 
 
 def wire_chat(view: ChatView, services: Services) -> None:
     """Sending streams; Stop closes the stream, and with it the model's run."""
 
-    def say(message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[list[Any]]:
-        yield from scene_updates(chat_scenes(services, message, history, longest, temperature))
+    def say(message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[dict[Any, Any]]:
+        yield from scene_updates(parts, chat_scenes(services, message, history, longest, temperature))
 
-    def stop(history: History) -> list[Any]:
-        return stopped_scene(history).updates()
+    def stop(history: History) -> dict[Any, Any]:
+        return last_scene(parts, stopped_scene(history))
 
-    def restart() -> list[Any]:
-        return ChatScene(history=[], card=hint_note(NOTES["chat"])).updates()
+    def restart() -> dict[Any, Any]:
+        return last_scene(parts, _conversation([], card=hint_note(NOTES["chat"])))
 
+    parts = view.outputs
+    outputs = list(parts.values())
     saying: Dependency = gr.on(
-        [view.send.click, view.message.submit],
+        [parts["run"].click, parts["message"].submit],
         say,
-        [view.message, view.history, view.length, view.temperature],
-        view.outputs(),
+        [parts["message"], parts["history"], view.length, view.temperature],
+        outputs,
         api_name="chat_said",
-        show_progress_on=view.status,
+        show_progress_on=parts["status"],
         **queue_options(CHAT),
     )
     # The words come after the stream has ended: a last piece of it would write over them.
-    stopping = view.stop.click(None, cancels=[saying], api_name="chat_cancelled", **AT_ONCE)
-    stopping.then(stop, view.history, view.outputs(), api_name="chat_stopped", **AT_ONCE)
-    gr.on([view.fresh.click, view.talk.clear], restart, None, view.outputs(), cancels=[saying], api_name="chat_restarted", **AT_ONCE)
+    stopping = parts["stop"].click(None, cancels=[saying], api_name="chat_cancelled", **AT_ONCE)
+    stopping.then(stop, parts["history"], outputs, api_name="chat_stopped", **AT_ONCE)
+    gr.on([view.fresh.click, parts["talk"].clear], restart, None, outputs, cancels=[saying], api_name="chat_restarted", **AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,8 +239,8 @@ class LiveView:
 
     device: gr.HTML
     chat: ChatView
-    measure: MeasureView
-    heartbeat: HeartbeatView
+    measure: RunView
+    heartbeat: RunView
     ledger: LedgerView
     was_opened: gr.State
 
@@ -299,7 +278,6 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference,
     live_boxes.wire_heartbeat(view.heartbeat, services)
     live_boxes.wire_ledger(view.ledger, services)
     running = live_boxes.wire_measure(view.measure, services, model)
-    questions = [model.text, *view.measure.inputs()]
 
     def arrive() -> list[Any]:
         return [True, opening_markup(services)]
@@ -307,11 +285,12 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference,
     def foresee(ref: str, values: Sequence[Any]) -> Updates:
         return {"expected": live_boxes.expected_html(services, ref, *values)}
 
-    def refresh(was_opened: bool, figure: str) -> list[Any]:
-        return live_boxes.ledger_markup(services, figure).updates() if was_opened else [gr.skip() for _ in view.ledger.outputs()]
+    def refresh(was_opened: bool, figure: str) -> Any:
+        return by_component(view.ledger.outputs, live_boxes.ledger_updates(services, figure)) if was_opened else gr.skip()
 
-    ledger: list[Any] = [view.was_opened, view.ledger.figure]
+    ledger, outputs = [view.was_opened, view.ledger.figure], list(view.ledger.outputs.values())
     coming = tab.select(arrive, None, [view.was_opened, view.device], api_name="live_opened", **AT_ONCE)
-    coming.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_opened", **AT_ONCE)
-    running.then(refresh, ledger, view.ledger.outputs(), api_name="ledger_followed", **AT_ONCE)
-    follow(ticks["expected"], foresee, questions, {"expected": view.measure.expected}, "measure_expected")
+    coming.then(refresh, ledger, outputs, api_name="ledger_opened", **AT_ONCE)
+    running.then(refresh, ledger, outputs, api_name="ledger_followed", **AT_ONCE)
+    expected = {"expected": view.measure.outputs["expected"]}
+    follow(ticks["expected"], foresee, [model.text, *view.measure.inputs], expected, "measure_expected")

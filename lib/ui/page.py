@@ -24,7 +24,7 @@ from lib.ui import (
 )
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
-from lib.ui.events import AT_ONCE, Page, Ticks, Updates, build_ticks, changes, explain_markup
+from lib.ui.events import AT_ONCE, Page, Ticks, Updates, build_ticks, by_component, changes, explain_markup
 from lib.ui.gpu_tpu_tab import GpuTpuView
 from lib.ui.http import api
 from lib.ui.live_tab import LiveView
@@ -96,15 +96,6 @@ class PageView:
             **{f"shown:{name}": component for name, component in shown.items()},
             **{name: self.workload[name] for name in (*OF_MEDIA, "context")},
         }
-
-
-def by_component(outputs: Mapping[str, Any], updates: Updates) -> dict[Any, Any]:
-    """The updates by component; a field that gets a value and is shown or hidden gets both. Other outputs stay as they are."""
-    filled: dict[Any, Any] = {}
-    for name, value in updates.items():
-        component = outputs[name]
-        filled[component] = {**gr.update(value=filled[component]), **value} if component in filled else value
-    return filled
 
 
 def build_page(services: Services) -> gr.Blocks:
@@ -219,11 +210,11 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
         *view.memory.solve.inputs,
         *view.cost.compare.inputs,
         *view.traffic.latency.inputs,
-        *view.live.measure.inputs(),
+        *view.live.measure.inputs,
     ]
     every = [reference.text, view.model.model, *view.every(), *beside]
     settling: dict[str, Any] = {"show_progress": "hidden", "queue": False, "trigger_mode": "multiple", "api_visibility": "private"}
-    unasked = [*view.live.heartbeat.sizes, view.live.chat.length, view.live.chat.temperature]  # checked, but nothing answers by itself
+    unasked = [*view.live.heartbeat.inputs[1:], view.live.chat.length, view.live.chat.temperature]  # checked, but nothing answers by itself
     events = [*changes([*view.every(), *beside, *unasked]), *(tab.select for tab in view.tab.values()), view.look.click]
     hidden = list(ticks.values())
     gr.on(events, None, every, hidden, js="(...values) => advisor.settle(...values)", api_name="settled", **settling)

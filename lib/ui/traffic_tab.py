@@ -34,7 +34,7 @@ from lib.service.speed import diagnose_latency
 from lib.traffic.latency import LONGEST_MS
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import AT_ONCE, Outputs, Ticks, Updates, close_on_exit, follow
+from lib.ui.events import AT_ONCE, Outputs, Ticks, Updates, close_on_exit, follow, last_scene, scene_updates
 from lib.ui.fields import Value
 from lib.ui.memory_tab import makes_pictures
 from lib.ui.model_field import ModelReference
@@ -42,8 +42,6 @@ from lib.ui.workload import link_query
 from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure  # type: ignore[import-untyped]
-
     from lib.answers.common import ConfiguredEntry
     from lib.answers.traffic import LoadsAnswer
     from lib.service.app import Services
@@ -77,63 +75,15 @@ class LatencyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficView:
-    """Inputs and outputs of the tab. `loads` holds the points that are drawn."""
+    """Inputs and outputs of the tab, the measure to draw, and the box. The output `loads` holds the points that are drawn."""
 
     inputs: workload.Inputs
-    run: gr.Button
-    stop: gr.Button
-    status: gr.HTML
-    card: gr.HTML
     measure: gr.Radio
-    head: gr.HTML
-    chart: gr.Plot
-    table: gr.HTML
-    needs: gr.HTML
-    notes: gr.HTML
+    outputs: Outputs
     latency: LatencyView
-    loads: gr.State
-
-    def outputs(self) -> list[Any]:
-        """Where an answer goes, in the order of `TrafficScene.updates`."""
-        return [
-            self.status, self.card, self.head, self.chart, self.table, self.needs, self.notes, self.loads,
-            self.run, self.stop,
-        ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrafficScene:
-    """The state of the tab at one moment; None leaves an output as it stands, and without loads there is no chart."""
-
-    status: str = ""
-    card: str | None = None
-    head: str | None = None
-    chart: Figure | None = None
-    table: str | None = None
-    needs: str | None = None
-    notes: str | None = None
-    loads: LoadsAnswer | None = None
-    busy: bool = False
-    cleared: bool = False
-
-    def updates(self) -> list[Any]:
-        """One value for each of `TrafficView.outputs`."""
-
-        def or_skip(value: Any) -> Any:
-            return value if value is not None else "" if self.cleared else gr.skip()
-
-        return [
-            self.status,
-            or_skip(self.card),
-            or_skip(self.head),
-            self.chart if self.chart is not None or self.cleared else gr.skip(),
-            or_skip(self.table),
-            or_skip(self.needs),
-            or_skip(self.notes),
-            self.loads if self.loads is not None or self.cleared else gr.skip(),
-            gr.update(interactive=not self.busy),
-            gr.update(visible=self.busy),
-        ]
+_CLEARED: Updates = {"card": "", "head": "", "chart": None, "table": "", "needs": "", "notes": "", "loads": None}
 
 
 def build() -> TrafficView:
@@ -156,10 +106,11 @@ def build() -> TrafficView:
             needs = gr.HTML(elem_id="needs")
             notes = gr.HTML()
             latency = _latency_box()
-    return TrafficView(
-        inputs=inputs, run=run, stop=stop, status=status, card=card, measure=measure, head=head, chart=chart,
-        table=table, needs=needs, notes=notes, latency=latency, loads=gr.State(),
-    )  # fmt: skip
+    outputs = {
+        "status": status, "card": card, "head": head, "chart": chart, "table": table, "needs": needs, "notes": notes,
+        "loads": gr.State(), "run": run, "stop": stop,
+    }  # fmt: skip
+    return TrafficView(inputs=inputs, measure=measure, outputs=outputs, latency=latency)
 
 
 def _inputs() -> workload.Inputs:
@@ -256,13 +207,13 @@ def choose_server(services: Services, model: str, values: Sequence[Value]) -> tu
     return workload.entry_name(best), best
 
 
-def traffic_scenes(services: Services, model: str, values: Sequence[Value], measure: str) -> Iterator[TrafficScene]:
+def traffic_scenes(services: Services, model: str, values: Sequence[Value], measure: str) -> Iterator[Updates]:
     """The stated traffic first, then the policies load by load, then what the targets need; a refusal becomes a sentence."""
     if not model:
-        yield TrafficScene(status=no_model_note("traffic"), cleared=True)
+        yield _CLEARED | {"status": no_model_note("traffic")}
         return
     try:
-        yield TrafficScene(status=progress_line("Simulating the requests.", 0, _STEPS), busy=True, cleared=True)
+        yield _CLEARED | {"status": progress_line("Simulating the requests.", 0, _STEPS), "busy": True}
         arguments = traffic_arguments(services, model, values)
         answer = services[simulate_batching](model, **arguments)
         name = model_name(answer["model"], model)
@@ -273,21 +224,21 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
             for points in loads:
                 if not card:
                     card = batching_card(answer, name, points["name"]) + _acts(answer, points, name, model, values)
-                    yield TrafficScene(status=_progress(step), card=card, notes=answer_details(answer), busy=True)
+                    yield {"status": _progress(step), "card": card, "notes": answer_details(answer), "busy": True}
                 step += 1
                 figure = draw_loads(points, measure, float(arguments["requests_per_s"]), str(arguments["policy"]))
-                yield TrafficScene(status=_progress(step), head=loads_head(measure), chart=figure, loads=points, busy=True)
+                yield {"status": _progress(step), "head": loads_head(measure), "chart": figure, "loads": points, "busy": True}
         card = batching_card(answer, name, points["name"]) + _acts(answer, points, name, model, values)
-        yield TrafficScene(status=_progress(step), card=card, table=loads_table(points), busy=True)
+        yield {"status": _progress(step), "card": card, "table": loads_table(points), "busy": True}
         needs = ""
         if arguments["arrivals"] in {"poisson", "bursty"} and (arguments["max_ttft_s"] or arguments["max_tpot_s"]):
             with close_on_exit(services[stream_needs](model, **arguments)) as tiers:
                 for need in tiers:
                     needs = needs_table(need, float(arguments["requests_per_s"]))
-                    yield TrafficScene(status=_progress(step), needs=needs, busy=True)
-        yield TrafficScene(chart=figure, needs=needs)  # once more, for a page that was still loading when it came
+                    yield {"status": _progress(step), "needs": needs, "busy": True}
+        yield {"chart": figure, "needs": needs}  # once more, for a page that was still loading when it came
     except AdvisorError as refused:
-        yield TrafficScene(status=ask.word_refusal(refused, "No simulation."))
+        yield {"status": ask.word_refusal(refused, "No simulation.")}
 
 
 def _progress(step: int) -> str:
@@ -325,26 +276,27 @@ def latency_updates(services: Services, model: str, values: Sequence[Value]) -> 
 
 def wire(view: TrafficView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
     """It answers when it is first shown, and then when Simulate is pressed; Stop ends a run."""
-    inputs = [view.measure, model.text, *question, *view.inputs.values()]
+    inputs, parts = [view.measure, model.text, *question, *view.inputs.values()], view.outputs
+    outputs = list(parts.values())
 
-    def run(measure: str, ref: str, *values: Value) -> Iterator[list[Any]]:
-        for scene in traffic_scenes(services, ref, values, measure):
-            yield scene.updates()
+    def run(measure: str, ref: str, *values: Value) -> Iterator[dict[Any, Any]]:
+        yield from scene_updates(parts, traffic_scenes(services, ref, values, measure))
 
-    def stop() -> list[Any]:
-        return TrafficScene(status=stopped_line(NOTES["stopped:traffic"])).updates()
+    def stop() -> dict[Any, Any]:
+        return last_scene(parts, {"status": stopped_line(NOTES["stopped:traffic"])})
 
-    def redraw(measure: str, loads: LoadsAnswer | None, rate: float | None, policy: str) -> list[Any]:
-        return [gr.skip(), gr.skip()] if not loads else [loads_head(measure), draw_loads(loads, measure, rate or 0.0, policy)]
+    def redraw(measure: str, loads: LoadsAnswer | None, rate: float | None, policy: str) -> Any:
+        return {parts["head"]: loads_head(measure), parts["chart"]: draw_loads(loads, measure, rate or 0.0, policy)} if loads else gr.skip()
 
     options: dict[str, Any] = {
         "concurrency_limit": _AT_ONCE, "concurrency_id": "traffic", "api_visibility": "private", "show_progress": "hidden",
     }  # fmt: skip
-    running = gr.on([view.run.click, ticks["traffic"].change], run, inputs, view.outputs(), api_name="traffic_run", **options)
+    running = gr.on([parts["run"].click, ticks["traffic"].change], run, inputs, outputs, api_name="traffic_run", **options)
     # The words come after the run has ended: its last scene would write over them.
-    stopping = view.stop.click(None, cancels=[running], api_name="traffic_cancelled", **AT_ONCE)
-    stopping.then(stop, None, view.outputs(), api_name="traffic_stopped", **AT_ONCE)
-    redrawn = [view.measure, view.loads, view.inputs["rate"], view.inputs["policy"]]
-    view.measure.input(redraw, redrawn, [view.head, view.chart], trigger_mode="always_last", api_name="traffic_drawn", **AT_ONCE)
+    stopping = parts["stop"].click(None, cancels=[running], api_name="traffic_cancelled", **AT_ONCE)
+    stopping.then(stop, None, outputs, api_name="traffic_stopped", **AT_ONCE)
+    redrawn = [view.measure, parts["loads"], view.inputs["rate"], view.inputs["policy"]]
+    drawn = [parts["head"], parts["chart"]]
+    view.measure.input(redraw, redrawn, drawn, trigger_mode="always_last", api_name="traffic_drawn", **AT_ONCE)
     measured = [model.text, *question, *view.inputs.values(), *view.latency.inputs]
     follow(ticks["latency"], partial(latency_updates, services), measured, view.latency.outputs, "latency_changed")

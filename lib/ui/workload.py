@@ -164,21 +164,6 @@ def entry_name(entry: RankedEntry) -> str:
     return f"{entry['platform']}:{entry['hardware']}"
 
 
-FORMER_NAMES = {
-    ("memory", "batch"): "concurrency",
-    ("cost", "once"): "concurrency",
-    ("tpu", "precision"): "needs",
-    ("tpu", "batch"): "batches",
-    ("tpu", "budget"): "spend",
-    ("train", "precision"): "master",
-    ("train", "batch"): "microbatch",
-    ("traffic", "batch"): "slots",
-    ("traffic", "tpot"): "tpot_target",
-    ("traffic", "sleep"): "idle",
-}
-"""Tab and name in links from before the tabs shared one workload, and the name today."""
-
-
 def link_text(value: Value) -> str:
     """A value as a link carries it."""
     return ",".join(value) if isinstance(value, list) else str(value)
@@ -196,7 +181,6 @@ def link_query(tab: str, model: str, fields: Sequence[Field], values: Sequence[V
 
 def read_link(fields: Sequence[Field], params: Mapping[str, str]) -> tuple[list[Value], list[str]]:
     """Values for the fields from a link's parameters, and the names of those that could not be used."""
-    params = rename_former(params)
     values: list[Value] = []
     unread: list[str] = []
     for field in fields:
@@ -205,18 +189,3 @@ def read_link(fields: Sequence[Field], params: Mapping[str, str]) -> tuple[list[
             unread.append(field.name)
         values.append(field.default if value is None else value)
     return values, unread
-
-
-def rename_former(params: Mapping[str, str]) -> dict[str, str]:
-    """The parameters by today's names.
-
-    A former name that another field has today (`precision`) stands for the former one only where today's field cannot hold the value.
-    """
-    renamed = dict(params)
-    for (tab, former), name in FORMER_NAMES.items():
-        today = FIELDS_BY_NAME.get(former)
-        if renamed.get("tab") != tab or former not in renamed or (today and today.read(renamed[former]) is not None):
-            continue
-        text = renamed.pop(former)
-        renamed.setdefault(name, text)
-    return renamed

@@ -14,7 +14,7 @@ from lib.present.markup import NOTES
 from lib.service.app import Services
 from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
 from lib.ui import fields as ask
-from lib.ui.events import fill_outputs
+from lib.ui.events import by_component, fill_outputs
 from lib.ui.theme import BOX_FIELDS
 
 RECOMMEND = page_values.fill_form("recommend")
@@ -229,9 +229,9 @@ def test_every_answer_has_its_place_on_the_page(services: Any, real_app: Service
     with gr.Blocks():
         view = page.build_view(real_app)
     for link in ({}, {"tab": "cost"}, {"model": "no/such"}):
-        assert page.by_component(view.outputs(), page.answer_link(services, link))[view.model.model] == link.get("model", LLAMA)
+        assert by_component(view.outputs(), page.answer_link(services, link))[view.model.model] == link.get("model", LLAMA)
     for model in (LLAMA, "no/such", ""):
-        changed = page.by_component(view.model_outputs(), page.model_changed(services, model, "", 4096))
+        changed = by_component(view.model_outputs(), page.model_changed(services, model, "", 4096))
         assert changed[view.model.reference.text] == (model if model == LLAMA else "")
     recommended = fill_outputs(view.recommend.outputs, recommend_tab.recommend_updates(services, "", RECOMMEND))
     assert recommended[view.recommend.outputs["front_box"]] == gr.update(visible=False)
@@ -250,7 +250,7 @@ def test_a_field_gets_its_value_and_is_hidden_at_once(services: Any) -> None:
     """A link names the offload of a pipeline; the field is one component, and Gradio takes one update of it."""
     with gr.Blocks():
         view = page.build_view(services)
-    opened = page.by_component(view.outputs(), page.answer_link(services, {"kv": "fp8"}))
+    opened = by_component(view.outputs(), page.answer_link(services, {"kv": "fp8"}))
     assert opened[view.memory.inputs["kv"]] == gr.update(value="fp8", visible=True)
 
 
@@ -259,6 +259,6 @@ def test_a_pasted_config_is_kept_by_no_state(services: Any) -> None:
     config = '{"model_type": "llama", "hidden_size": 4096}'
     with gr.Blocks():
         view = page.build_view(services)
-    filled = page.by_component(view.model_outputs(), page.model_changed(services, "", config, 4096))
+    filled = by_component(view.model_outputs(), page.model_changed(services, "", config, 4096))
     assert [component for component, value in filled.items() if value == config] == [view.model.reference.text]
     assert not [value for component, value in filled.items() if isinstance(component, gr.State) and "llama" in str(value)]

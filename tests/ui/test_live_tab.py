@@ -19,8 +19,8 @@ from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.measure import DefaultRun
 from lib.service.models import Models
-from lib.ui import events, live_boxes, live_tab
-from lib.ui.events import scene_updates
+from lib.ui import live_boxes, live_tab
+from lib.ui.events import Updates, by_component, scene_updates
 from lib.ui.http.api import FAILED
 from lib.ui.live_tab import chat_scenes, disarm_markdown, recent_history
 from lib.ui.page import build_page
@@ -29,7 +29,7 @@ SIZES = (128, 4096, 16384, 100, 5)
 ANSWER = (piece("loading", note="Reading the model."), piece("writing", "Hel"), piece("done", "Hello!", taken=metrics()))
 
 
-def talk(services: Any, message: str = "Hi", history: Any = ()) -> list[live_tab.ChatScene]:
+def talk(services: Any, message: str = "Hi", history: Any = ()) -> list[Updates]:
     """All scenes of a message."""
     return list(chat_scenes(services, message, list(history), 256, 0.7))
 
@@ -48,13 +48,13 @@ def test_an_answer_grows_and_ends_with_its_figures() -> None:
     """The message leaves its field at once, the first load can be seen, the text grows, and the card comes last."""
     services = FakeServices(*ANSWER)
     first, loading, writing, done = talk(services)
-    assert (first.message, first.busy, first.history) == ("", True, [user("Hi")])
-    assert "Reading the model." in loading.status
-    assert writing.history == [user("Hi"), model("Hel")]
-    assert (done.busy, done.status) == (False, "")
-    assert done.history == [user("Hi"), model("Hello!")]
-    assert "25 % too pessimistic" in (done.card or "")
-    assert "Download JSON" in (done.card or "")
+    assert (first.get("message"), bool(first.get("busy")), first.get("history")) == ("", True, [user("Hi")])
+    assert "Reading the model." in loading["status"]
+    assert writing.get("history") == [user("Hi"), model("Hel")]
+    assert (done.get("busy"), done["status"]) == (None, "")
+    assert done.get("history") == [user("Hi"), model("Hello!")]
+    assert "25 % too pessimistic" in done["card"]
+    assert "Download JSON" in done["card"]
     assert services.live.questions == [("Hi", [], 256, 0.7)]
 
 
@@ -74,32 +74,32 @@ def test_the_conversation_goes_along() -> None:
 def test_an_empty_message_asks_nothing() -> None:
     """A hint, and the model is left alone."""
     services = FakeServices(*ANSWER)
-    assert "Write a message first" in talk(services, "  ")[-1].status
+    assert "Write a message first" in talk(services, "  ")[-1]["status"]
     assert services.live.questions == []
 
 
 def test_offline_the_chat_says_why_in_place() -> None:
     """The reason stands under the conversation, and the message is back in its field."""
     last = talk(FakeServices(ModelNotAtHand("The chat's model 'x' is not at hand: this server runs offline. Next: <b>wait</b>.")))[-1]
-    assert "this server runs offline" in last.status
-    assert "<b>" not in last.status
-    assert (last.message, last.history, last.busy, last.card) == ("Hi", [], False, None)
+    assert "this server runs offline" in last["status"]
+    assert "<b>" not in last["status"]
+    assert (last.get("message"), last.get("history"), bool(last.get("busy")), last.get("card")) == ("Hi", [], False, None)
 
 
 def test_a_fault_in_the_middle_keeps_what_was_written() -> None:
     """The sentence stands under it, and the next message can be sent."""
     services = FakeServices(piece("writing", "Hel"), OutOfMemory("The device ran out of memory during the run."))
     last = talk(services)[-1]
-    assert last.history == [user("Hi"), model("Hel")]
-    assert "ran out of memory" in last.status
-    assert (last.busy, services.live.ended) == (False, 1)
+    assert last.get("history") == [user("Hi"), model("Hel")]
+    assert "ran out of memory" in last["status"]
+    assert (bool(last.get("busy")), services.live.ended) == (False, 1)
 
 
 def test_what_nobody_foresaw_becomes_a_sentence_without_details(caplog: pytest.LogCaptureFixture) -> None:
     """The log has the reason, the page does not."""
     last = talk(FakeServices(RuntimeError("secret path")))[-1]
-    assert FAILED in last.status
-    assert "secret" not in last.status
+    assert FAILED in last["status"]
+    assert "secret" not in last["status"]
     assert "secret path" in caplog.text
 
 
@@ -112,19 +112,21 @@ def test_stop_ends_the_run() -> None:
     assert services.live.ended == 1
     with turn(CHAT, 0.01):
         pass
-    after = live_tab.stopped_scene(shown.history)
-    assert "Stopped" in after.status
-    assert (after.busy, after.history) == (False, [user("Hi"), model("Hel")])
+    after = live_tab.stopped_scene(shown["history"])
+    assert "Stopped" in after["status"]
+    assert (bool(after.get("busy")), after.get("history")) == (False, [user("Hi"), model("Hel")])
 
 
-def test_every_output_has_a_value() -> None:
-    """One value for each component, in every scene."""
+def test_every_scene_has_its_place_on_the_page() -> None:
+    """A scene names outputs that the page has, and a status of its own or none."""
     with gr.Blocks():
         view = live_tab.build(make_services())
-    assert {len(scene.updates()) for scene in talk(FakeServices(*ANSWER))} == {len(view.chat.outputs())}
-    assert len(events.RunScene().updates()) == len(view.measure.outputs())
-    assert len(events.RunScene().updates()) == len(view.heartbeat.outputs())
-    assert len(live_boxes.ledger_markup(FakeServices(), "peak_bytes").updates()) == len(view.ledger.outputs())  # type: ignore[arg-type]
+    for talked in scene_updates(view.chat.outputs, talk(FakeServices(*ANSWER))):
+        assert view.chat.outputs["status"] in talked
+    *_, measured = scene_updates(view.measure.outputs, measure(FakeServices({"stage": "building"}, make_measurement())))
+    assert measured[view.measure.outputs["status"]] == ""
+    ledger = by_component(view.ledger.outputs, live_boxes.ledger_updates(FakeServices(), "peak_bytes"))  # type: ignore[arg-type]
+    assert ledger[view.ledger.outputs["box"]] == gr.update(visible=False)
 
 
 @pytest.mark.parametrize(
@@ -141,11 +143,12 @@ def test_nothing_that_is_written_becomes_a_tag_or_a_picture(text: str) -> None:
 
 def test_the_buttons_are_touched_only_when_they_change() -> None:
     """Pieces come sixteen times a second: at the first Stop appears, at the last it goes, and between them it is left alone."""
-    values = list(scene_updates(talk(FakeServices(*ANSWER))))
-    assert [update[-1].get("visible") for update in values] == [True, None, None, False]
+    outputs = dict(zip(names := ("talk", "history", "message", "status", "card", "run", "stop"), names, strict=True))
+    values = list(scene_updates(outputs, talk(FakeServices(*ANSWER))))
+    assert [update.get("stop", {}).get("visible") for update in values] == [True, None, None, False]
 
 
-def measure(services: Any, ref: str = "Qwen/Qwen3-0.6B") -> list[events.RunScene]:
+def measure(services: Any, ref: str = "Qwen/Qwen3-0.6B") -> list[Updates]:
     """All scenes of a measurement."""
     return list(live_boxes.measure_scenes(services, ref, 512, 64, "bf16"))
 
@@ -155,24 +158,24 @@ def test_a_measurement_tells_its_stages_and_ends_with_a_card() -> None:
     services = FakeServices({"stage": "building"}, {"stage": "running"}, make_measurement())
     first, building, running, done = measure(services)
     assert services.live.questions == [("Qwen/Qwen3-0.6B", 512, 64, "bf16")]
-    assert (first.card, first.busy, building.busy) == ("", True, True)
-    assert running.status.count('class="done"') == 4
-    assert (done.status, done.busy) == ("", False)
+    assert (first.get("card"), bool(first.get("busy")), bool(building.get("busy"))) == ("", True, True)
+    assert running["status"].count('class="done"') == 4
+    assert ("status" in done, "busy" in done) == (False, False)
     for word in ("prediction confirmed", "Copy as text", "Download CSV", "Download JSON"):
-        assert word in (done.card or "")
+        assert word in done["card"]
 
 
 def test_a_measurement_that_is_refused_shows_the_arithmetic() -> None:
     """In place of the result; the app goes on."""
     last = measure(FakeServices(DoesNotFit("This run needs 15.5 GiB: weights 15.0 GiB + …")))[-1]
-    assert "This run needs 15.5 GiB" in last.status
-    assert not last.busy
+    assert "This run needs 15.5 GiB" in last["status"]
+    assert not bool(last.get("busy"))
 
 
 def test_without_a_model_nothing_is_measured() -> None:
     """Neither run nor foreseen."""
     services = FakeServices()
-    assert [scene.status for scene in measure(services, "")] == [live_boxes.expected_html(services, "", 512, 64, "bf16")]  # type: ignore[arg-type]
+    assert [scene.get("status") for scene in measure(services, "")] == [live_boxes.expected_html(services, "", 512, 64, "bf16")]  # type: ignore[arg-type]
     assert services.live.questions == []
 
 
@@ -229,7 +232,7 @@ def test_stopping_a_measurement_ends_it() -> None:
     """Closed in the middle: the run is over, and the device free for the next."""
     services = FakeServices({"stage": "building"}, {"stage": "running"}, make_measurement())
     scenes = live_boxes.measure_scenes(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
-    assert [next(scenes).busy, next(scenes).busy] == [True, True]
+    assert [next(scenes)["busy"], next(scenes)["busy"]] == [True, True]
     scenes.close()  # type: ignore[attr-defined]
     assert services.live.ended == 1
     with turn(DEVICE, 0.01):
@@ -239,33 +242,33 @@ def test_stopping_a_measurement_ends_it() -> None:
 def test_a_heartbeat_tells_how_far_it_is() -> None:
     """Progress with a bar, then the card; the fields go to the arguments of their names."""
     services = FakeServices({"phase": "warm", "done": 37, "of": 100, "last_s": 0.0231}, beat())
-    _, progress, done = live_boxes.heartbeat_scenes(services, "float32", SIZES)  # type: ignore[arg-type]
-    assert '<progress max="100" value="37"' in progress.status
-    assert "23.1 ms" in progress.status
-    assert "25.0 %" in (done.card or "")
+    _, progress, done = live_boxes.heartbeat_scenes(services, "float32", *SIZES)  # type: ignore[arg-type]
+    assert '<progress max="100" value="37"' in progress["status"]
+    assert "23.1 ms" in progress["status"]
+    assert "25.0 %" in done["card"]
     named = dict(services.live.questions[0])
     assert named == {"batch": 128, "hidden": 4096, "intermediate": 16384, "iterations": 100, "warmup": 5, "dtype": "float32"}
 
 
 def test_a_heartbeat_that_fails_says_why() -> None:
     """As any other run."""
-    few = list(live_boxes.heartbeat_scenes(FakeServices(BadArgument("iterations", 1, "3 or more")), "float32", SIZES))[-1]  # type: ignore[arg-type]
-    assert "Timed products was &#x27;1&#x27;. Accepted: 3 or more." in few.status
-    last = list(live_boxes.heartbeat_scenes(FakeServices(LiveError("The GPU reported an error.")), "float32", SIZES))[-1]  # type: ignore[arg-type]
-    assert "The GPU reported an error." in last.status
+    few = list(live_boxes.heartbeat_scenes(FakeServices(BadArgument("iterations", 1, "3 or more")), "float32", *SIZES))[-1]  # type: ignore[arg-type]
+    assert "Timed products was &#x27;1&#x27;. Accepted: 3 or more." in few["status"]
+    last = list(live_boxes.heartbeat_scenes(FakeServices(LiveError("The GPU reported an error.")), "float32", *SIZES))[-1]  # type: ignore[arg-type]
+    assert "The GPU reported an error." in last["status"]
 
 
 def test_the_ledger_with_and_without_rows() -> None:
     """Empty: one line, no plot, no links. With rows: picture, table, links; a figure that there is not is the first one."""
-    empty = live_boxes.ledger_markup(FakeServices(), "peak_bytes")  # type: ignore[arg-type]
-    assert "Nothing has been measured yet" in empty.storage
-    assert (empty.head, empty.chart, empty.rows) == ("", None, "")
-    assert "ledger.csv" not in empty.storage
-    full = live_boxes.ledger_markup(FakeServices(rows=[row()]), "nonsense")  # type: ignore[arg-type]
-    assert full.chart is not None
-    assert "Peak memory: predicted against measured" in full.head
-    assert 'href="ledger.csv"' in full.storage
-    assert 'href="ledger.parquet"' in full.storage
+    empty = live_boxes.ledger_updates(FakeServices(), "peak_bytes")  # type: ignore[arg-type]
+    assert "Nothing has been measured yet" in empty["storage"]
+    assert (empty["head"], empty["chart"]["value"], empty["rows"]) == ("", None, "")
+    assert "ledger.csv" not in empty["storage"]
+    full = live_boxes.ledger_updates(FakeServices(rows=[row()]), "nonsense")  # type: ignore[arg-type]
+    assert full["chart"]["value"] is not None
+    assert "Peak memory: predicted against measured" in full["head"]
+    assert 'href="ledger.csv"' in full["storage"]
+    assert 'href="ledger.parquet"' in full["storage"]
 
 
 def test_the_ledger_as_files() -> None:

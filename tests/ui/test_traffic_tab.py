@@ -19,7 +19,8 @@ from lib.traffic.arrivals import ARRIVALS, LENGTHS
 from lib.traffic.replica import POLICIES
 from lib.ui import fields as ask
 from lib.ui import page
-from lib.ui.traffic_tab import TrafficScene, latency_updates, traffic_arguments, traffic_scenes
+from lib.ui.events import Updates
+from lib.ui.traffic_tab import latency_updates, traffic_arguments, traffic_scenes
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 NOTHING: list[Any] = [0, 0, 0, 0, 0, 0, 1, ""]
@@ -27,17 +28,16 @@ fill_form = partial(page_values.fill_form, "traffic")
 DEFAULTS = fill_form()
 
 
-def last_value(scenes: list[TrafficScene], name: str) -> Any:
+def last_value(scenes: list[Updates], name: str) -> Any:
     """What a field shows in the end."""
-    return next(value for scene in reversed(scenes) if (value := getattr(scene, name)) is not None)
+    return next(value for scene in reversed(scenes) if (value := scene.get(name)) is not None)
 
 
 def test_a_run_shows_the_simulation_then_loads_then_tiers(real_app: Services) -> None:
     """Scene by scene, with progress, the chart growing; at the end nothing is busy any more."""
     scenes = list(traffic_scenes(real_app, LLAMA, fill_form(hardware="spaces:l4x1", duration=60.0), "ttft"))
-    assert all(len(scene.updates()) == 10 for scene in scenes)
-    assert [scene.busy for scene in scenes] == [True] * (len(scenes) - 1) + [False]
-    drawn = [scene.loads["done"] for scene in scenes if scene.loads is not None]
+    assert [bool(scene.get("busy")) for scene in scenes] == [True] * (len(scenes) - 1) + [False]
+    drawn = [scene["loads"]["done"] for scene in scenes if scene.get("loads")]
     assert len(drawn) > 10
     card = last_value(scenes, "card")
     assert "to the first token at p99" in card
@@ -78,11 +78,11 @@ def test_what_is_refused_is_said_and_ends_the_run(real_app: Services) -> None:
         (fill_form(rate=9999.0, duration=9999.0), "too much to simulate"),
     ):
         scene = list(traffic_scenes(real_app, LLAMA, values, "ttft"))[-1]
-        assert 'role="alert"' in scene.status
-        assert text in scene.status
-        assert not scene.busy
+        assert 'role="alert"' in scene["status"]
+        assert text in scene["status"]
+        assert not scene.get("busy")
     (only,) = traffic_scenes(real_app, "", DEFAULTS, "ttft")
-    assert "Name a model" in only.status
+    assert "Name a model" in only["status"]
 
 
 def test_the_form_becomes_arguments_of_the_api(real_app: Services) -> None:
@@ -125,7 +125,7 @@ def test_a_link_repeats_the_question(real_app: Services) -> None:
     """The page that a link opens has its values in the form, recorded arrivals are no part of a link."""
     values = fill_form(hardware="spaces:a100-large", policy="dynamic", rate=4.5, lengths="lognormal", machines=2)
     scenes = traffic_scenes(real_app, LLAMA, values, "ttft")
-    card = next(scene.card for scene in scenes if scene.card)
+    card = next(scene["card"] for scene in scenes if scene.get("card"))
     query = re.search(r'data-copy-link href="\?([^"]+)"', card)
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1].replace("&amp;", "&")).items()}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lib.present.markup import answer_actions
 from lib.ui import fields as ask
 from lib.ui.fields import MODEL_LENGTH, Field
-from lib.ui.workload import FORMER_NAMES, link_query, read_link
+from lib.ui.workload import link_query, read_link
 
 MEMORY = (*ask.WORKLOAD[:-1], *ask.MEMORY)
 """Without the hardware, whose choices are those of the day."""
@@ -66,36 +66,3 @@ def test_no_link_carries_a_pasted_config() -> None:
         link = link_query("memory", pasted, ask.MEMORY, [field.default for field in ask.MEMORY])
         assert link == "?tab=memory&config=pasted"
         assert "without the config.json" in answer_actions(text="", query=link, files=())
-
-
-@pytest.mark.parametrize(
-    ("tab", "former", "name", "value"),
-    [
-        ("memory", "batch=8", "concurrency", 8),
-        ("cost", "once=4", "concurrency", 4),
-        ("tpu", "precision=fp4", "needs", "fp4"),
-        ("tpu", "batch=large_regular", "batches", "large_regular"),
-        ("tpu", "budget=committed", "spend", "committed"),
-        ("train", "precision=mixed", "master", "mixed"),
-        ("train", "batch=4", "microbatch", 4),
-        ("traffic", "batch=16", "slots", 16),
-        ("traffic", "tpot=0.1", "tpot_target", 0.1),
-        ("traffic", "sleep=600", "idle", 600),
-    ],
-)
-def test_a_former_name_is_read(tab: str, former: str, name: str, value: object) -> None:
-    """Links from before the tabs shared one workload hold the value that they held."""
-    params = _params(f"?tab={tab}&{former}")
-    values, unread = read_link(ask.ALL_FIELDS, params)
-    assert unread == []
-    assert dict(zip(ask.FIELDS_BY_NAME, values, strict=True))[name] == value
-    assert (tab, former.partition("=")[0]) in FORMER_NAMES
-
-
-@pytest.mark.parametrize("query", ["?tab=tpu&precision=fp8", "?tab=tpu&budget=300", "?tab=traffic&sleep=900", "?tab=cost&batch=8"])
-def test_todays_meaning_goes_before_a_former_one(query: str) -> None:
-    """A value that today's field of the name can hold is its; a name of another tab stands for nothing."""
-    values, unread = read_link(ask.ALL_FIELDS, _params(query))
-    named = dict(zip(ask.FIELDS_BY_NAME, values, strict=True))
-    assert unread == []
-    assert all(named[name] == ask.FIELDS_BY_NAME[name].default for name in set(FORMER_NAMES.values()))
