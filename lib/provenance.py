@@ -90,6 +90,12 @@ def _list_distinct(sources: Iterable[Source]) -> list[Source]:
     return list(dict.fromkeys(sources))
 
 
+def _say(statement: Statement, info: SerializationInfo) -> str:
+    return _word(statement, info).message
+
+
+Sentence = Annotated[Reason, PlainSerializer(_say, return_type=str)]
+"""A reason of which callers see the sentence alone."""
 WordedReason = Annotated[Reason, PlainSerializer(_word, return_type=StatementText)]
 Reasons = Annotated[tuple[Reason, ...], PlainSerializer(_word_each, return_type=list[StatementText])]
 Caveats = Annotated[tuple[Caveat, ...], PlainSerializer(_word_distinct, return_type=list[StatementText])]

@@ -16,13 +16,19 @@ import inspect
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from decimal import Decimal
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import ConfigDict, Field, PlainSerializer, TypeAdapter
+from pydantic import ConfigDict, Field, GetPydanticSchema, PlainSerializer, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
 
-Usd = Annotated[Decimal, PlainSerializer(float, return_type=float)]
-"""Dollars: exact inside, and in JSON the shortest decimal that means them (0.80 → 0.8)."""
+Exact = Annotated[Decimal, PlainSerializer(float, return_type=float)]
+"""A number that is exact inside; in JSON it is the shortest decimal that means it (0.80 → 0.8)."""
+Usd = Exact
+"""Dollars."""
+Kept = TypeVar("Kept")
+Hidden = Annotated[Kept, Field(exclude=True), GetPydanticSchema(lambda _kind, _handler: core_schema.any_schema())]
+"""A field, of any type, that the program needs and no caller sees."""
 ABSENT: Any = Field(exclude_if=lambda value: value is None)
 HIDDEN: Any = Field(exclude=True)
 """Of a field that the program needs and no caller sees."""

@@ -37,7 +37,7 @@ def _prices() -> tuple[Catalog, str]:
 
     catalog = PriceFeed(load()).refresh()
     state = catalog.prices["jobs"]
-    return catalog, f"{'live prices' if state.basis == 'live' else 'bundled prices (the live list could not be had)'}, {state.oldest}"
+    return catalog, f"{'live prices' if state.basis == 'live' else 'bundled prices (the live list could not be had)'}, {state.checked}"
 
 
 def _at_most(usd: Decimal) -> str:

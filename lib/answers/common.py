@@ -348,7 +348,7 @@ def source_entries(sources: Iterable[Source]) -> list[SourceEntry]:
 
 def price_entry(state: PriceState) -> PriceEntry:
     """Which prices are used, and how old the oldest is."""
-    return {"basis": state.basis, "checked": state.oldest}
+    return {"basis": state.basis, "checked": state.checked}
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})

@@ -1,275 +1,202 @@
-"""The shapes of the answers of `/estimate_cost`, `/compare` and `/ways_to_save`, and of the outlook that the tab *Cost* shows.
-
-See `lib.answers.common` for what holds for all answers.
-"""
+"""The answers of `/estimate_cost` and `/ways_to_save`, and the outlook of the tab *Cost*."""
 
 from __future__ import annotations
 
-from typing_extensions import TypedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
-from lib.answers.common import Answer, PriceEntry, ReasonEntry
-from lib.cost.compare import ComparisonVerdict
-
-
-class CostPartEntry(TypedDict):
-    """One line of the bill: the law that gave it, what went in, and where the price comes from."""
-
-    name: str
-    kind: str
-    usd_per_month: float
-    law: str
-    inputs: dict[str, str]
-    source: str
+from lib.catalog import PriceState
+from lib.cost.bill import CostEstimate
+from lib.cost.break_even import Axis, BreakEvenPoint, Kind
+from lib.cost.usage import BestLoad
+from lib.provenance import Answer
+from lib.result import Exact, Result, Usd
 
 
-class CrossingEntry(TypedDict):
-    """Up to this many requests a day the way `below` costs less, beyond `above`; null: `below` always does.
-
-    `best_utilisation` is the share of the hardware that this traffic takes at `best_concurrency` requests at a time, its best load.
-    """
-
-    below: str
-    above: str
-    requests_per_day: float | None
-    tokens_per_month: float | None
-    usd_per_month: float | None
-    within_capacity: bool | None
-    best_concurrency: int | None
-    best_utilisation: float | None
-    message: str
-    law: str
-
-
-class ZeroGpuEntry(TypedDict):
-    """What the visitors spend of their own daily quota; money is what a visitor pays beyond it, null where the account cannot."""
-
-    size: str
-    seconds: float
-    quota_s_per_request: float
-    daily_quota_s: int
-    requests_in_quota: int
-    visitors: int
-    usd_per_request_beyond: float | None
-    usd_per_month_alone: float | None
-
-
-class TokenPriceEntry(TypedDict):
-    """A provider's price per million tokens, and the month at the stated traffic less the account's credits."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenBill(Result):
+    """Price of a provider per million tokens, and the month at the stated traffic."""
 
     provider: str
-    usd_per_million_input_tokens: float
-    usd_per_million_output_tokens: float
-    usd_per_request: float
-    total_usd_per_month: float
+    """Name of the provider."""
+    usd_per_million_input_tokens: Usd
+    """Price of a million prompt tokens."""
+    usd_per_million_output_tokens: Usd
+    """Price of a million output tokens."""
+    usd_per_request: Usd
+    """Price of a request."""
+    total_usd_per_month: Usd
+    """Bill of the month, less the account's credits."""
 
 
-class PerTokenEntry(TypedDict):
-    """Who serves the model per token today (`live`, `none`, or `unknown` when nobody could say), cheapest answer first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerToken(Result):
+    """Providers that serve the model per token today."""
 
-    status: str
-    providers: list[str]
-    prices: list[TokenPriceEntry]
-
-
-class CapacityEntry(TypedDict):
-    """What the stated replicas serve in a day, how many replicas the stated traffic needs, and what those cost."""
-
-    requests_per_day: float
-    replicas_needed: int
-    total_usd_per_month: float
+    status: Literal["live", "none", "unknown"]
+    """Whether a provider serves it; `unknown` where the router did not answer."""
+    providers: tuple[str, ...]
+    """Names of the providers."""
+    prices: tuple[TokenBill, ...]
+    """Known prices, cheapest answer first."""
 
 
-class BestLoadEntry(TypedDict):
-    """The requests at a time that make a token cheapest while the first token comes within `max_ttft_s`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostAnswer(CostEstimate):
+    """The bill of one offer at one use, its break-even points, and prices per token elsewhere."""
 
-    concurrency: int
-    max_ttft_s: float
-    max_inter_token_s: float
-    ttft_s: float
-    inter_token_s: float
-    throughput_tokens_per_s: float
-    usd_per_million_output_tokens: float
-
-
-class CostAnswer(Answer):
-    """The bill of one offer at one use: `total_usd_per_month` is that of the stated replicas in the stated hours.
-
-    `left_running_usd_per_month` is the bill if nobody stops it outside its hours, null where that costs nothing more. Prices per million
-    tokens are those of full use, at the stated concurrency, one at a time, and (`best_load`) at the best.
-    """
-
-    hardware: str
-    platform: str
     model: str
-    usd_per_hour: float
-    billed_hours_per_month: float
-    compute_usd_per_month: float
-    storage_usd_per_month: float
-    total_usd_per_month: float
-    usd_per_request: float | None
-    usd_per_million_output_tokens: float | None
-    usd_per_million_output_tokens_one_at_a_time: float | None
-    usd_per_million_input_tokens: float | None
-    usd_per_million_output_tokens_at_traffic: float | None
+    """Id of the model."""
+    usd_per_million_output_tokens_one_at_a_time: Usd | None
+    """Price of a million output tokens at full use with one request at a time."""
     usd_per_picture: float | None
+    """Price of a picture or clip at full use."""
     usd_per_audio_hour: float | None
-    left_running_usd_per_month: float | None
+    """Price of an hour of sound at full use."""
     concurrency: int
-    capacity: CapacityEntry | None
-    best_load: BestLoadEntry | None
-    utilisation: float | None
-    wakes_per_day: float | None
-    payer: str
-    parts: list[CostPartEntry]
-    break_even: list[CrossingEntry]
-    zerogpu: ZeroGpuEntry | None
-    per_token: PerTokenEntry
-    prices: PriceEntry
+    """Requests that each replica serves at the same time."""
+    best_load: BestLoad | None
+    """The concurrency that makes a token cheapest; null where none stays within the targets."""
+    break_even: tuple[BreakEvenPoint, ...]
+    """Traffic at which another way costs the same."""
+    per_token: PerToken
+    """Providers that serve the model per token."""
+    prices: PriceState
+    """Prices in use."""
 
 
-class LineEntry(TypedDict):
-    """One way to run it: its month at the stated use, and its bills along the axis (null where it cannot carry the traffic).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayLine(Result):
+    """One way to run a model: its month at the stated use, and its bills along the axis."""
 
-    `full_at` is the requests a day that the hardware serves one at a time, null where that is not known.
-    """
-
-    kind: str
+    kind: Kind
+    """Kind of way: running, sleeping, zerogpu or per_token."""
     label: str
+    """Name of the way."""
     hardware: str
+    """Id of the offer; "" per token."""
     platform: str
+    """Platform of the offer; "providers" per token."""
     name: str
+    """Name of the offer, or of the provider."""
     runs_as: str
-    usd_per_hour: float | None
-    billed_hours_per_month: float | None
-    compute_usd_per_month: float | None
-    storage_usd_per_month: float
-    total_usd_per_month: float | None
-    usd_per_request: float | None
-    full_at: float | None
-    usd: list[float | None]
+    """Precision and engine in words."""
+    usd_per_hour: Usd | None
+    """Price of a replica; null where nothing is rented by the hour."""
+    billed_hours_per_month: Exact | None
+    """Billed hours at the stated use, counting each replica."""
+    compute_usd_per_month: Usd | None
+    """Bill without storage at the stated use."""
+    storage_usd_per_month: Usd
+    """Bill of storage."""
+    total_usd_per_month: Usd | None
+    """Bill at the stated use; null where this way cannot carry the traffic."""
+    usd_per_request: Usd | None
+    """Compute per request at the stated use."""
+    full_at: Exact | None
+    """Requests a day that the hardware serves; null where that is not known."""
+    usd: tuple[Usd | None, ...]
+    """Bill at each point of the axis; null where this way cannot carry the traffic."""
 
 
-class ChangeEntry(TypedDict):
-    """From here on the axis another way is the cheapest."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheapestChange(Result):
+    """The point on the axis from which another way is the cheapest."""
 
-    at: float
-    usd_per_month: float
+    at: Exact
+    """Requests or hours a day."""
+    usd_per_month: Usd
+    """Bill there."""
     before: str
+    """Label of the cheapest way up to there."""
     after: str
+    """Label of the cheapest way from there on."""
     message: str
+    """The same in a sentence."""
 
 
-class WayEntry(TypedDict):
-    """One way to save: what it saves of `usd_per_month` today, what it gives up, and the settings that it changes (`needs`).
-
-    `slower` is null where nothing is known of the speed.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavingWay(Result):
+    """One way to save, instead of today's setup."""
 
     code: str
+    """A stable code."""
     message: str
-    saves_usd_per_month: float
-    usd_per_month: float
+    """What to do."""
+    saves_usd_per_month: Usd
+    """Saving."""
+    usd_per_month: Usd
+    """Bill then."""
     slower: bool | None
+    """Whether requests get slower; null where the speed is not known."""
     effect: str
-    needs: dict[str, str | int | float]
+    """What it costs in quality and speed."""
+    needs: Mapping[str, str | int | float]
+    """Settings that change, by the names of the API."""
 
 
-class NoWayEntry(TypedDict):
-    """A way that saves nothing here, and why."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UselessWay(Result):
+    """One way that saves nothing here."""
 
     code: str
+    """A stable code of the way."""
     message: str
+    """Name of the way."""
     reason_code: str
+    """A stable code of the reason."""
     reason: str
+    """Why it saves nothing."""
 
 
-class WaysToSaveAnswer(Answer):
-    """Ways to save of one deployment, the most first: each instead of today, so their savings do not add up."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaysToSave(Answer):
+    """Ways to save of one setup, each instead of today's, so savings do not add up."""
 
     model: str
+    """Id of the model."""
     hardware: str
+    """Id of the offer."""
     platform: str
-    usd_per_month: float
-    ways: list[WayEntry]
-    no_ways: list[NoWayEntry]
+    """Platform of the offer."""
+    usd_per_month: Usd
+    """Bill today."""
+    ways: tuple[SavingWay, ...]
+    """Ways that save, the most first."""
+    no_ways: tuple[UselessWay, ...]
+    """Ways that save nothing."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutlookAnswer(Answer):
-    """The bill of one piece of hardware, what else would cost how much, and where to save."""
+    """The bill of one piece of hardware, the bills of other ways, and ways to save."""
 
     model: str
+    """Id of the model."""
     hardware: str
+    """Id of the offer."""
     platform: str
+    """Platform of the offer."""
     name: str
+    """Name of the offer."""
     chosen: str
+    """`recommended`, "" for hardware that was named and qualifies, else why it does not qualify."""
     bill: CostAnswer
-    axis: str
-    stated: float
-    x: list[float]
-    lines: list[LineEntry]
-    changes: list[ChangeEntry]
-    savings: list[WayEntry]
-    no_savings: list[NoWayEntry]
-    prices: PriceEntry
-
-
-class SideEntry(TypedDict):
-    """A side of the answer; `low` and `high` are the range of an estimated rate, `None` for a measured one; `model` is "" there.
-
-    Prices are those at the stated traffic, `…_full` those of a replica that is busy all the time.
-    """
-
-    name: str
-    model: str
-    hardware: str
-    runs_as: str
-    measured: bool
-    measured_latency: bool
-    device: str
-    devices: int
-    usd_per_hour: float
-    tokens_per_s: float
-    low: float | None
-    high: float | None
-    gpu_hours_per_million_tokens: float
-    latency_p50_s: float | None
-    latency_p99_s: float | None
-    replicas: int
-    utilisation: float
-    used_usd_per_hour: float
-    usd_per_million_tokens_full: float
-    usd_per_million_tokens: float | None
-    usd_per_request_full: float
-    usd_per_request: float | None
-    usd_per_month: float
-
-
-class BeforeAfter(TypedDict):
-    """One figure of both sides."""
-
-    before: float | None
-    after: float | None
-
-
-class ComparisonAnswer(Answer):
-    """Both sides, what the change saves and is worth, the verdict with its reasons and its arithmetic.
-
-    `usd_per_million_output_tokens` and `usd_per_request` are those at the stated traffic.
-    """
-
-    before: SideEntry
-    after: SideEntry
-    tokens_per_s: float
-    hours_per_month: float
-    effort_usd: float
-    horizon_months: int
-    saved_usd_per_month: float
-    worth_usd: float
-    payback_months: float | None
-    usd_per_million_output_tokens: BeforeAfter
-    usd_per_request: BeforeAfter
-    speed_ratio: float
-    latency_ratio: float | None
-    verdict: ComparisonVerdict
-    reasons: list[ReasonEntry]
-    arithmetic: list[str]
+    """Bill of the hardware."""
+    axis: Axis
+    """Unit of `x`: requests or hours a day."""
+    stated: Exact
+    """The stated use on this axis."""
+    x: tuple[Exact, ...]
+    """Points of the axis."""
+    lines: tuple[WayLine, ...]
+    """Each way with its bills; the first is the hardware's own."""
+    changes: tuple[CheapestChange, ...]
+    """Points from which another way is cheaper."""
+    savings: tuple[SavingWay, ...]
+    """Ways that save, the most first."""
+    no_savings: tuple[UselessWay, ...]
+    """Ways that save nothing."""
+    prices: PriceState
+    """Prices in use."""

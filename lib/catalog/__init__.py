@@ -17,34 +17,44 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lib.catalog.offers import Names, Offer, OffersFile, TpuGenerationsFile, find_cards, find_hardware, find_offer, index_names
+from lib.catalog.offers import (
+    Names,
+    Offer,
+    OffersFile,
+    PriceBasis,
+    TpuGenerationsFile,
+    find_cards,
+    find_hardware,
+    find_offer,
+    index_names,
+)
 from lib.catalog.rows import DATA, References, read_rows
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import AcceleratorsFile, SourcesFile
 from lib.errors import BadArgument, BadCatalog, UnknownHardware, quote_value
 from lib.platforms import PLATFORMS
+from lib.result import Hidden, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lib.catalog.offers import PriceBasis
     from lib.catalog.silicon import Accelerator, Cards
     from lib.platforms import Platform
     from lib.provenance import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PriceState:
-    """Which prices a platform shows, and how old they are.
-
-    `bundled`: `oldest` and `newest` are the days of the sources of its listed rows. `live`: both are the moment of the fetch
-    (ISO 8601, UTC). `remarks` are sentences about rows of the live list that were left out or corrected.
-    """
+class PriceState(Result):
+    """The prices of a platform that are in use, and their age."""
 
     basis: PriceBasis
-    oldest: str
-    newest: str
-    remarks: tuple[str, ...] = ()
+    """Whether they are bundled with this app or live from the platform."""
+    checked: str
+    """Day of the oldest price; of live prices the moment of the fetch (ISO 8601, UTC)."""
+    newest: Hidden[str]
+    """Day of the newest price."""
+    remarks: Hidden[tuple[str, ...]] = ()
+    """Sentences about rows of the live list that were left out or corrected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +148,7 @@ def price_states(offers: Iterable[Offer]) -> Mapping[Platform, PriceState]:
         days = sorted(offer.checked for offer in offers if offer.platform == platform and offer.listed)
         if not days:
             raise BadCatalog(f"offers.json: platform {platform} has no offer that is listed.")
-        states[platform] = PriceState(basis="bundled", oldest=days[0], newest=days[-1])
+        states[platform] = PriceState(basis="bundled", checked=days[0], newest=days[-1])
     return MappingProxyType(states)
 
 

@@ -269,7 +269,7 @@ def _merge_list(catalog: Catalog, live: LiveList) -> Catalog:
         added, remark = _add_offer(flavors[key], live, catalog)
         remarks.append(remark)
         offers += [added] if added else []
-    state = PriceState(basis="live", oldest=live.fetched_at, newest=live.fetched_at, remarks=tuple(remarks))
+    state = PriceState(basis="live", checked=live.fetched_at, newest=live.fetched_at, remarks=tuple(remarks))
     fresh: dict[Platform, PriceState] = {live.platform: state}
     for platform in {offer.platform for offer in catalog.offers if offer.traits.listed_with and _flavor_id(offer, live) in flavors}:
         fresh[platform] = replace(state, remarks=())

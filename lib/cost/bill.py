@@ -13,7 +13,7 @@ and a caveat states what the same size costs today.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from typing import Literal
 
@@ -49,60 +49,80 @@ from lib.laws.price import (
     share,
     storage,
 )
-from lib.provenance import Caveat, Source, Value
+from lib.provenance import Answer, Caveat, Source, Value
+from lib.result import Exact, Hidden, Result, Usd
 from lib.speed import SpeedEstimate
 from lib.units import GB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostPart:
-    """One line of the bill: USD per month, the law that gave them, what went in, where the price comes from.
-
-    `kind` is "compute", "storage", "tokens" or "credit"; a credit is negative.
-    """
+class CostPart(Result):
+    """One line of the bill."""
 
     name: str
+    """The thing that is billed."""
     kind: Literal["compute", "storage", "tokens", "credit"]
-    usd_per_month: Decimal
+    """Kind of line; a credit is negative."""
+    usd_per_month: Usd
+    """Amount."""
     law: str
+    """Law that gave the amount."""
     inputs: Mapping[str, str]
+    """Values that went into the law."""
     source: str
+    """Source of the price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostEstimate:
-    """What one way of running or buying costs.
+class BilledCapacity(Capacity):
+    """The same, with its price."""
 
-    `total_usd_per_month` = `compute_usd_per_month` + `storage_usd_per_month` = the sum of `parts`: the stated replicas in the stated hours.
-    `serving_usd_per_month` is the same with as many replicas as the traffic needs, `left_running_usd_per_month` with the stated ones if
-    nobody stops them outside their hours (`None` where that costs nothing more). `billed_hours_per_month` counts each replica.
-    `usd_per_request` and the `…_at_traffic` figure divide the compute that serves the stated traffic by it; without stated traffic
-    `usd_per_request` is the share of an hour that a request takes at full use. The prices per million tokens are those of full use.
-    `payer` is who gets the bill for compute: the owner, or (ZeroGPU) each visitor with quota and credits. `utilisation` is the share of
-    the billed time in which requests are served.
-    """
+    total_usd_per_month: Usd
+    """Bill of the replicas that the stated traffic needs, with storage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostEstimate(Answer):
+    """Bill of one way of running or buying, in parts that add up."""
 
     hardware: str
+    """Id of the offer."""
     platform: str
-    usd_per_hour: Decimal
-    billed_hours_per_month: Decimal
-    compute_usd_per_month: Decimal
-    storage_usd_per_month: Decimal
-    total_usd_per_month: Decimal
-    usd_per_request: Decimal | None
-    usd_per_million_output_tokens: Decimal | None
-    usd_per_million_input_tokens: Decimal | None
-    usd_per_million_output_tokens_at_traffic: Decimal | None
-    utilisation: Decimal | None
-    wakes_per_day: Decimal | None
+    """Platform of the offer."""
+    usd_per_hour: Usd
+    """Price of a replica."""
+    billed_hours_per_month: Exact
+    """Billed hours, counting each replica."""
+    compute_usd_per_month: Usd
+    """Bill without storage."""
+    storage_usd_per_month: Usd
+    """Bill of storage."""
+    total_usd_per_month: Usd
+    """Bill of the stated replicas in the stated hours: the sum of `parts`."""
+    usd_per_request: Usd | None
+    """Compute that serves the stated traffic, per request; without traffic the share of an hour that a request takes at full use."""
+    usd_per_million_output_tokens: Usd | None
+    """Price of a million output tokens at full use, at the stated concurrency."""
+    usd_per_million_input_tokens: Usd | None
+    """Price of a million prompt tokens at full use."""
+    usd_per_million_output_tokens_at_traffic: Usd | None
+    """Compute that serves the stated traffic, per million output tokens."""
+    utilisation: Exact | None
+    """Share of the billed time in which requests are served."""
+    wakes_per_day: Exact | None
+    """Start-ups per day; null where nothing sleeps."""
     payer: Literal["owner", "visitor"]
-    capacity: Capacity | None = None
-    serving_usd_per_month: Decimal
-    left_running_usd_per_month: Decimal | None = None
+    """Who pays for compute: the owner, or (ZeroGPU) each visitor with quota and credits."""
+    capacity: BilledCapacity | None = None
+    """Traffic that the stated replicas serve; null where the time of a request is not known."""
+    serving_usd_per_month: Hidden[Usd]
+    """The bill with as many replicas as the traffic needs."""
+    left_running_usd_per_month: Usd | None = None
+    """The bill if nobody stops it outside its hours; null where that costs nothing more."""
     zerogpu: ZeroGpuUse | None = None
+    """Quota that visitors spend; null on other platforms."""
     parts: tuple[CostPart, ...] = ()
-    caveats: tuple[Caveat, ...] = ()
-    sources: tuple[Source, ...] = field(default_factory=tuple)
+    """Lines of the bill."""
 
 
 def sum_parts(parts: Iterable[CostPart], *kinds: str) -> Decimal:
@@ -177,7 +197,13 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
         compute_usd_per_month=compute,
         storage_usd_per_month=storage,
         total_usd_per_month=compute + storage,
-        capacity=capacity,
+        capacity=None
+        if capacity is None
+        else BilledCapacity(
+            requests_per_day=capacity.requests_per_day,
+            replicas_needed=capacity.replicas_needed,
+            total_usd_per_month=serving + storage,
+        ),
         serving_usd_per_month=serving + storage,
         left_running_usd_per_month=None if left_running is None else left_running + storage,
         usd_per_request=per_request,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from itertools import pairwise, product
 from typing import Literal
 
@@ -18,7 +18,8 @@ from lib.catalog.rules import PlatformRules, ProviderCredits
 from lib.cost.bill import CostEstimate, CostPart, bill_offer, bill_storage, price_per_hour, sum_parts
 from lib.cost.usage import BestLoad, Usage, count_hours, estimate_zerogpu_use, measure_capacity, resolve_sleep_time, to_decimal
 from lib.laws.price import DAY_H, HOUR_S, TOKENS, beyond_quota, crossing_of_lines, first_where, rent, share, tokens_usd
-from lib.provenance import Source
+from lib.provenance import Reason, Sentence, Source, Value
+from lib.result import Exact, Result, Usd
 from lib.speed import SpeedEstimate
 
 
@@ -98,24 +99,29 @@ NEARLY = Decimal("0.99")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreakEvenPoint:
-    """Up to `requests_per_day` the way `below` costs less, from there on `above`; `None` when the first always does.
-
-    `tokens_per_month` are prompt and answer tokens at that traffic, `usd_per_month` what both cost there. `within_capacity` tells whether
-    the hardware can serve that many in its hours at the stated concurrency, `None` when the time of a request is not known.
-    `best_utilisation` is the share of its hours that they take at the load that makes a token cheapest, of `best_concurrency` at a time:
-    above 1 not even that serves them. `None` where no such load is known.
-    """
+class BreakEvenPoint(Result):
+    """The traffic at which two ways of running a model cost the same."""
 
     below: Way
+    """The cheaper way up to `requests_per_day`."""
     above: Way
-    requests_per_day: Decimal | None
-    tokens_per_month: Decimal | None
-    usd_per_month: Decimal | None
+    """The cheaper way from there on."""
+    requests_per_day: Exact | None
+    """Requests a day at which both cost the same; null where `below` always costs less."""
+    tokens_per_month: Exact | None
+    """Prompt and output tokens at that traffic."""
+    usd_per_month: Usd | None
+    """Bill of both at that traffic."""
     within_capacity: bool | None
-    law: str
+    """Whether the hardware serves that traffic at the stated concurrency; null where the time of a request is not known."""
     best_concurrency: int | None = None
-    best_utilisation: Decimal | None = None
+    """Concurrency that makes a token cheapest; null where none is known."""
+    best_utilisation: Exact | None = None
+    """Share of the hardware's hours that this traffic takes at `best_concurrency`; above 1 it is too much."""
+    message: Sentence
+    """The same in a sentence."""
+    law: str
+    """Law that gave the point."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,16 +166,36 @@ class _Bills:
 
     def point(self, below: Way, above: Way, requests: Decimal | None, usd: Decimal | None, law: str) -> BreakEvenPoint:
         tokens = self.usage.prompt_tokens + self.usage.output_tokens
+        serves, best_utilisation = self.serves(requests), self.best_utilisation(requests)
+        concurrency = None if self.best is None else self.best.concurrency
+        values: dict[str, Value] = {"below": below, "above": above}
+        if requests is not None:
+            values["requests"] = int(requests.quantize(Decimal(1), rounding=ROUND_HALF_UP))
+        if usd is not None:
+            values["usd_per_month"] = usd
+        variant = ""
+        if requests is None:
+            variant = "any_traffic" if below == "sleeping" else "never_dearer"
+        elif usd is None:
+            variant = "free"
+        elif (below, above) == ("sleeping", "always_on"):
+            variant = "awake"
+        elif "per_token" not in {below, above} or best_utilisation is None or concurrency is None:
+            variant = "beyond_capacity" if serves is False else ""
+        else:
+            values |= {"concurrency": concurrency, "used_percent": 100 * best_utilisation}
+            variant = "beyond_best_load" if best_utilisation > 1 else "share"
         return BreakEvenPoint(
             below=below,
             above=above,
             requests_per_day=requests,
             tokens_per_month=None if requests is None else requests * self.usage.days_per_month * tokens,
             usd_per_month=usd,
-            within_capacity=self.serves(requests),
+            within_capacity=serves,
+            message=Reason("break_even", values, variant=variant),
             law=law,
-            best_concurrency=None if self.best is None else self.best.concurrency,
-            best_utilisation=self.best_utilisation(requests),
+            best_concurrency=concurrency,
+            best_utilisation=best_utilisation,
         )
 
 

@@ -7,105 +7,161 @@ over the horizon exceeds what the work costs; otherwise another replica of what 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Literal
 
 from lib.cost.usage import to_decimal
-from lib.laws.price import FULL_UTILISATION, answer_price, gpu_hours_per_million_tokens, rent, replicas_needed
+from lib.laws.price import FULL_UTILISATION, MILLION, answer_price, gpu_hours_per_million_tokens, rent, replicas_needed
 from lib.laws.serving import wait_seconds
-from lib.provenance import Reason, Value
+from lib.provenance import Answer, Caveat, Reason, Reasons, Source, Value
+from lib.result import Exact, Result, Usd
 from lib.speed import SpeedEstimate
 
 CENT = Decimal("0.005")
 """Savings below half a cent are shown as none."""
 
-ComparisonVerdict = Literal["optimise", "scale_out", "fill_first", "keep"]
+Verdict = Literal["optimise", "scale_out", "fill_first", "keep"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PricedConfiguration:
-    """One way to run it, per replica. Latencies are those of whole requests in seconds; `None` where they are not known."""
+class PricedConfiguration(Result):
+    """One way to run a model, per replica."""
 
     name: str
-    usd_per_hour: Decimal
+    """The hardware's name."""
+    model: str = ""
+    """Id of the model; "" where the rate was measured."""
+    hardware: str = ""
+    """Platform and id of the hardware, such as `spaces:l4x1`."""
+    runs_as: str = ""
+    """Precision, engine and concurrency in words."""
+    measured: bool = True
+    """Whether the rate was measured; else it is an estimate."""
+    measured_latency: bool = False
+    """Whether a latency was measured."""
+    device: Literal["GPU", "chip"] = "GPU"
+    """Word for one device."""
     devices: int
-    tokens_per_s: Decimal
-    latency_p50_s: Decimal | None = None
-    latency_p99_s: Decimal | None = None
+    """Devices of a replica; 0 on a CPU."""
+    usd_per_hour: Usd
+    """Price of a replica."""
+    tokens_per_s: Exact
+    """Output tokens per second of a busy replica."""
+    low: float | None = None
+    """Low end of an estimated rate; null for a measured one."""
+    high: float | None = None
+    """High end of an estimated rate; null for a measured one."""
+    latency_p50_s: Exact | None = None
+    """Median time of a whole request; null where it is not known."""
+    latency_p99_s: Exact | None = None
+    """99th percentile of the time of a whole request; null where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """A configuration under the load: GPU-hours and USD per million answer tokens, replicas, utilisation and bill."""
+class Side(PricedConfiguration):
+    """A configuration under the load; `…_full` prices are those of a replica that is busy all the time."""
 
-    configuration: PricedConfiguration
-    gpu_hours_per_million_tokens: Decimal
-    usd_per_million_tokens_full: Decimal
-    usd_per_million_tokens: Decimal | None
+    gpu_hours_per_million_tokens: Exact
+    """Device-hours per million output tokens of a busy replica."""
     replicas: int
-    utilisation: Decimal
-    usd_per_month: Decimal
+    """Replicas that the load needs, each at most 80 % full."""
+    utilisation: Exact
+    """Share of the replicas' time in use."""
+    used_usd_per_hour: Usd
+    """Price of the hours in use: utilisation × replicas × price."""
+    usd_per_million_tokens_full: Usd
+    """USD per million output tokens of a busy replica."""
+    usd_per_million_tokens: Usd | None
+    """USD per million output tokens at the load; null without load."""
+    usd_per_request_full: Usd
+    """USD per request of a busy replica."""
+    usd_per_request: Usd | None
+    """USD per request at the load; null without load."""
+    usd_per_month: Usd
+    """Rent of all replicas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """Two sides under the same load of `tokens_per_s` over `hours_per_month`, and the verdict.
+class BeforeAfter(Result):
+    """One figure of both sides."""
 
-    `saved_usd_per_month` is negative when the second side costs more. `worth_usd` is what the work may cost over the horizon, and
-    `payback_months` how long a stated effort takes to pay for itself (`None`: never, or no effort stated). `latency_ratio` is
-    after / before at the 99th percentile.
-    """
+    before: Usd | None
+    """Figure of the first side."""
+    after: Usd | None
+    """Figure of the second side."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Answer):
+    """Two sides under the same load, what the change saves and is worth, and the verdict with its reasons and its arithmetic."""
 
     before: Side
+    """The first configuration under the load."""
     after: Side
-    saved_usd_per_month: Decimal
-    worth_usd: Decimal
-    payback_months: Decimal | None
-    speed_ratio: Decimal
-    latency_ratio: Decimal | None
-    verdict: ComparisonVerdict
-    tokens_per_s: Decimal
-    hours_per_month: Decimal
-    effort_usd: Decimal
+    """The second configuration under the load."""
+    tokens_per_s: Exact
+    """Load: output tokens per second while it runs."""
+    hours_per_month: Exact
+    """Hours a month that it runs."""
+    effort_usd: Usd
+    """One-off cost of the change; 0 where none is stated."""
     horizon_months: int
+    """Months over which savings count."""
+    saved_usd_per_month: Usd
+    """Saving of the second side; negative where it costs more."""
+    worth_usd: Usd
+    """The most that the change may cost: the saving over the horizon."""
+    payback_months: Exact | None
+    """Months until a stated effort is paid back; null for never, or where no effort is stated."""
+    usd_per_million_output_tokens: BeforeAfter
+    """USD per million output tokens at the load."""
+    usd_per_request: BeforeAfter
+    """USD per request at the load."""
+    speed_ratio: Exact
+    """Rates of a replica, after / before."""
+    latency_ratio: Exact | None
+    """99th percentiles, after / before; null where one is not known."""
+    verdict: Verdict
+    """What to do."""
+    reasons: Reasons
+    """The reason for the verdict, then the speed of a replica, the price of a busy one and the replicas, where they differ."""
+    arithmetic: tuple[str, ...]
+    """The bills of both sides, their GPU-hours and the difference, one line each."""
 
 
-def configure_from_speed(
-    name: str, speed: SpeedEstimate, *, usd_per_hour: Decimal, devices: int, output_tokens: int, concurrency: int, requests_per_s: float
-) -> PricedConfiguration | None:
-    """A configuration from a speed estimate: a request takes its own time and the wait for one of `concurrency` slots.
+def predict_latencies(speed: SpeedEstimate, output_tokens: int, slots: int, requests_per_s: float) -> tuple[Decimal | None, Decimal | None]:
+    """Median and 99th percentile: a request takes its own time and the wait for one of the slots.
 
-    `None` where the model generates no tokens. Percentiles are `None` when the slots are all taken all of the time.
+    Both are `None` where nothing is decoded, and when the slots are all taken all of the time.
     """
-    if speed.tpot_s is None or speed.output_tokens_per_s is None:
-        return None
+    if speed.tpot_s is None:
+        return None, None
     alone = speed.ttft_s.value + speed.tpot_s.value * max(0, output_tokens - 1)
-    waits = [wait_seconds(slots=concurrency, load=requests_per_s * alone, request_s=alone, percentile=share) for share in (0.5, 0.99)]
+    waits = [wait_seconds(slots=slots, load=requests_per_s * alone, request_s=alone, percentile=share) for share in (0.5, 0.99)]
     p50, p99 = (None if wait is None else to_decimal(alone + wait) for wait in waits)
-    return PricedConfiguration(
-        name=name,
-        usd_per_hour=usd_per_hour,
-        devices=devices,
-        tokens_per_s=to_decimal(speed.output_tokens_per_s.value),
-        latency_p50_s=p50,
-        latency_p99_s=p99,
-    )
+    return p50, p99
 
 
-def apply_load(configuration: PricedConfiguration, tokens_per_s: Decimal, hours_per_month: Decimal) -> Side:
-    """What a configuration costs under a load of output tokens per second."""
-    replicas = replicas_needed(tokens_per_s=tokens_per_s, replica_tokens_per_s=configuration.tokens_per_s, utilisation=FULL_UTILISATION)
-    used = tokens_per_s / (replicas * configuration.tokens_per_s)
-    full = answer_price(usd_per_hour=configuration.usd_per_hour, tokens_per_s=configuration.tokens_per_s)
+def apply_load(configuration: PricedConfiguration, tokens_per_s: Decimal, hours_per_month: Decimal, output_tokens: int = 1) -> Side:
+    """A configuration with its costs under a load of output tokens per second, in answers of this length."""
+    price, rate = configuration.usd_per_hour, configuration.tokens_per_s
+    replicas = replicas_needed(tokens_per_s=tokens_per_s, replica_tokens_per_s=rate, utilisation=FULL_UTILISATION)
+    used = tokens_per_s / (replicas * rate)
+    full = answer_price(usd_per_hour=price, tokens_per_s=rate)
+    at_load = full / used if used > 0 else None
+    answer = Decimal(output_tokens) / MILLION
     return Side(
-        configuration=configuration,
-        gpu_hours_per_million_tokens=gpu_hours_per_million_tokens(devices=configuration.devices, tokens_per_s=configuration.tokens_per_s),
-        usd_per_million_tokens_full=full,
-        usd_per_million_tokens=full / used if used > 0 else None,
+        **{field.name: getattr(configuration, field.name) for field in fields(configuration)},
+        gpu_hours_per_million_tokens=gpu_hours_per_million_tokens(devices=configuration.devices, tokens_per_s=rate),
         replicas=replicas,
         utilisation=used,
-        usd_per_month=rent(usd_per_hour=configuration.usd_per_hour, hours=hours_per_month, replicas=replicas),
+        used_usd_per_hour=used * replicas * price,
+        usd_per_million_tokens_full=full,
+        usd_per_million_tokens=at_load,
+        usd_per_request_full=full * answer,
+        usd_per_request=None if at_load is None else at_load * answer,
+        usd_per_month=rent(usd_per_hour=price, hours=hours_per_month, replicas=replicas),
     )
 
 
@@ -115,55 +171,72 @@ def compare(
     *,
     tokens_per_s: Decimal,
     hours_per_month: Decimal = Decimal(720),
+    output_tokens: int = 1,
     effort_usd: Decimal = Decimal(0),
     horizon_months: int = 12,
+    caveats: tuple[Caveat, ...] = (),
+    sources: tuple[Source, ...] = (),
 ) -> Comparison:
-    """Both under the same load of output tokens per second; `effort_usd` is what the change costs once, 0 when not stated."""
-    old, new = apply_load(before, tokens_per_s, hours_per_month), apply_load(after, tokens_per_s, hours_per_month)
+    """Both under the same load of output tokens per second; `effort_usd` is the one-off cost of the change, 0 when not stated."""
+    old, new = (apply_load(side, tokens_per_s, hours_per_month, output_tokens) for side in (before, after))
     saved = old.usd_per_month - new.usd_per_month
     latencies = before.latency_p99_s, after.latency_p99_s
-    ratio = latencies[1] / latencies[0] if latencies[0] and latencies[1] is not None else None
     worth = max(Decimal(0), saved * horizon_months)
+    speed_ratio = after.tokens_per_s / before.tokens_per_s
     half_empty = old.utilisation < FULL_UTILISATION / 2 and new.replicas == 1  # wants filling or sleep
-    verdict: ComparisonVerdict = "scale_out" if old.replicas > 1 else "fill_first" if half_empty else "keep"
+    verdict: Verdict = "scale_out" if old.replicas > 1 else "fill_first" if half_empty else "keep"
     if saved > 0 and worth > effort_usd:
         verdict = "optimise"
+    values: dict[str, Value] = {
+        "worth_usd": worth,
+        "effort_usd": effort_usd,
+        "months": horizon_months,
+        "replicas": old.replicas,
+        "used_percent": 100 * old.utilisation,
+    }
+    variant = ("effort" if effort_usd else "") if verdict == "optimise" else "saves" if saved >= CENT else ""
     return Comparison(
         before=old,
         after=new,
-        saved_usd_per_month=saved,
-        worth_usd=worth,
-        payback_months=effort_usd / saved if saved > 0 and effort_usd > 0 else None,
-        speed_ratio=after.tokens_per_s / before.tokens_per_s,
-        latency_ratio=ratio,
-        verdict=verdict,
         tokens_per_s=tokens_per_s,
         hours_per_month=hours_per_month,
         effort_usd=effort_usd,
         horizon_months=horizon_months,
+        saved_usd_per_month=saved,
+        worth_usd=worth,
+        payback_months=effort_usd / saved if saved > 0 and effort_usd > 0 else None,
+        usd_per_million_output_tokens=BeforeAfter(before=old.usd_per_million_tokens, after=new.usd_per_million_tokens),
+        usd_per_request=BeforeAfter(before=old.usd_per_request, after=new.usd_per_request),
+        speed_ratio=speed_ratio,
+        latency_ratio=latencies[1] / latencies[0] if latencies[0] and latencies[1] is not None else None,
+        verdict=verdict,
+        reasons=(Reason(verdict, values, variant=variant), *_explain_differences(old, new, speed_ratio)),
+        arithmetic=(
+            *_side_arithmetic("Before", old, tokens_per_s, hours_per_month),
+            *_side_arithmetic("After", new, tokens_per_s, hours_per_month),
+            f"{old.usd_per_month:.2f} - {new.usd_per_month:.2f} = {saved:.2f} USD/month; over {horizon_months} months {worth:.2f} USD",
+        ),
+        caveats=caveats,
+        sources=sources,
     )
 
 
-def explain_comparison(of: Comparison) -> tuple[Reason, ...]:
-    """Why the verdict is what it is, then the speed of a replica, the price of a full one and the replicas, where they differ."""
-    reasons = [_explain_verdict(of)]
-    if of.speed_ratio != 1:
-        reasons.append(Reason("faster" if of.speed_ratio > 1 else "slower", {"ratio": of.speed_ratio}))
-    full = of.before.usd_per_million_tokens_full, of.after.usd_per_million_tokens_full
+def _explain_differences(old: Side, new: Side, speed_ratio: Decimal) -> list[Reason]:
+    reasons = []
+    if speed_ratio != 1:
+        reasons.append(Reason("faster" if speed_ratio > 1 else "slower", {"ratio": speed_ratio}))
+    full = old.usd_per_million_tokens_full, new.usd_per_million_tokens_full
     if full[0] != full[1]:
         reasons.append(Reason("cheaper_full" if full[1] < full[0] else "dearer_full", {"before_usd": full[0], "after_usd": full[1]}))
-    if of.before.replicas != of.after.replicas:
-        reasons.append(Reason("replicas", {"before": of.before.replicas, "after": of.after.replicas}))
-    return tuple(reasons)
+    if old.replicas != new.replicas:
+        reasons.append(Reason("replicas", {"before": old.replicas, "after": new.replicas}))
+    return reasons
 
 
-def _explain_verdict(of: Comparison) -> Reason:
-    values: dict[str, Value] = {
-        "worth_usd": of.worth_usd,
-        "effort_usd": of.effort_usd,
-        "months": of.horizon_months,
-        "replicas": of.before.replicas,
-        "used_percent": 100 * of.before.utilisation,
-    }
-    variant = "saves" if of.saved_usd_per_month >= CENT else ""
-    return Reason(of.verdict, values, variant=variant if of.verdict != "optimise" else "effort" if of.effort_usd else "")
+def _side_arithmetic(name: str, side: Side, tokens_per_s: Decimal, hours: Decimal) -> tuple[str, str]:
+    rate = f"{side.tokens_per_s:.6g}"
+    replicas = f"⌈{tokens_per_s:.6g} / ({FULL_UTILISATION} · {rate} tokens/s)⌉ = {side.replicas}"
+    return (
+        f"{name}: {replicas} × {side.usd_per_hour} USD/h × {hours:f} h = {side.usd_per_month:.2f} USD/month",
+        f"{name}: 10⁶ / (3600 · {rate}) · {side.devices} = {side.gpu_hours_per_million_tokens:.4g} GPU-hours per million tokens",
+    )

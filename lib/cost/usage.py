@@ -25,6 +25,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules, ZeroGpuRules
 from lib.laws.price import FULL_UTILISATION, HOUR_S, answer_price, awake_time, beyond_quota, calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Caveat, Value
+from lib.result import Exact, Hidden, Result, Usd
 from lib.speed import SpeedEstimate
 from lib.workload import Account, VisitorAccount, visitors_plan
 
@@ -58,44 +59,63 @@ def most_requests(calls_per_visitor: int, seconds: Decimal, visitors_per_day: in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZeroGpuUse:
-    """What the visitors of a ZeroGPU Space spend of their quota.
-
-    `requests_in_quota` is how many requests a day one visitor of this account makes without paying, `visitors` the fewest who together
-    make the day's requests so (0 when a single request exceeds the quota), `most_requests` what the Space is advised for (`most_requests`).
-    `usd_per_request_beyond` is what such a visitor pays for each
-    further request, `None` where the account cannot; `usd_per_month_alone` what one visitor who makes all of them pays.
-    """
+class ZeroGpuUse(Result):
+    """The part of their daily quota that visitors of a ZeroGPU Space spend."""
 
     size: str
-    seconds: Decimal
-    quota_s_per_request: Decimal
+    """Size of the GPU: large or xlarge."""
+    seconds: Exact
+    """GPU seconds of a request."""
+    quota_s_per_request: Exact
+    """Seconds of quota that a request takes."""
     daily_quota_s: int
+    """Seconds of quota of a visitor per day."""
     requests_in_quota: int
+    """Requests a day that one visitor makes without paying."""
     visitors: int
-    most_requests: int
-    usd_per_request_beyond: Decimal | None
-    usd_per_month_alone: Decimal | None
+    """The fewest visitors who together make the day's requests without paying; 0 where one request exceeds the quota."""
+    most_requests: Hidden[int]
+    """Requests a day that a Space on ZeroGPU is advised for."""
+    usd_per_request_beyond: Usd | None
+    """Price of each further request of a visitor; null where the account cannot pay."""
+    usd_per_month_alone: Usd | None
+    """Price of the month for one visitor who makes all requests; null where the account cannot pay."""
+
+
+TARGET_TTFT_S, TARGET_TPOT_S = 2.0, 0.2
+"""Means that a full server has to keep, a judgement: a first token within 2 s, and then about the speed of reading (5 tokens/s)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capacity:
-    """Requests a day that the stated replicas serve, and how many replicas the stated traffic needs (at least the stated ones)."""
+class Capacity(Result):
+    """The traffic that the stated replicas serve, and the replicas that the stated traffic needs."""
 
-    requests_per_day: Decimal
+    requests_per_day: Exact
+    """Requests a day that the stated replicas serve."""
     replicas_needed: int
+    """Replicas that the stated traffic needs, at least the stated ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BestLoad:
-    """The number of requests at a time that makes a token cheapest while the targets are kept."""
+class BestLoad(Result):
+    """The concurrency that makes a token cheapest while TTFT and TPOT stay within their targets."""
 
     concurrency: int
+    """Requests at the same time."""
+    max_ttft_s: float = TARGET_TTFT_S
+    """Target of the time to first token."""
+    max_inter_token_s: float = TARGET_TPOT_S
+    """Target of the time between tokens."""
     ttft_s: float
-    tpot_s: float
-    tokens_per_s: float
-    request_s: float
-    usd_per_million_output_tokens: Decimal
+    """Time to first token at this load."""
+    inter_token_s: float
+    """Time between tokens at this load."""
+    throughput_tokens_per_s: float
+    """Output tokens per second of all requests together."""
+    request_s: Hidden[float]
+    """Time of a request at this load."""
+    usd_per_million_output_tokens: Usd
+    """Price of a million output tokens at this load."""
 
 
 STARTUP_S = Decimal(120)
@@ -278,8 +298,6 @@ def quota_caveats(use: ZeroGpuUse, usage: Usage, rules: ZeroGpuRules) -> list[Ca
     return caveats
 
 
-TARGET_TTFT_S, TARGET_TPOT_S = 2.0, 0.2
-"""Means that a full server has to keep, a judgement: a first token within 2 s, and then about the speed of reading (5 tokens/s)."""
 LOADS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Requests at a time that are tried."""
 
@@ -312,8 +330,8 @@ def find_best_load(usd_per_hour: Decimal, speeds: Iterable[SpeedEstimate]) -> Be
     return BestLoad(
         concurrency=speed.request.concurrency,
         ttft_s=speed.ttft_s.value,
-        tpot_s=tpot_s,
-        tokens_per_s=rate,
+        inter_token_s=tpot_s,
+        throughput_tokens_per_s=rate,
         request_s=speed.request_s,
         usd_per_million_output_tokens=answer_price(usd_per_hour=usd_per_hour, tokens_per_s=to_decimal(rate)),
     )

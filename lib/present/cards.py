@@ -27,6 +27,7 @@ from lib.answers.common import (
     SourceEntry,
 )
 from lib.answers.model import CheapestTierEntry, MaximumEntry, MemoryAnswer, ModelAnswer, PartEntry, PrecisionTryEntry, SolveAnswer
+from lib.catalog import PriceState
 from lib.platforms import PLATFORMS, TRAITS
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import count, deviation, gib, gib_figure, rate, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
@@ -323,12 +324,13 @@ def no_pick_card(model: str) -> str:
     )
 
 
-def prices_line(prices: PriceEntry) -> str:
+def prices_line(prices: PriceState | PriceEntry) -> str:
     """Which prices were used and how old they are."""
-    if prices["basis"] == "live":
-        fetched = datetime.fromisoformat(prices["checked"]).astimezone(UTC)
+    basis, checked = (prices.basis, prices.checked) if isinstance(prices, PriceState) else (prices["basis"], prices["checked"])
+    if basis == "live":
+        fetched = datetime.fromisoformat(checked).astimezone(UTC)
         return f'<p class="prices">Prices: live from the platform, fetched on {fetched:%Y-%m-%d at %H:%M} UTC.</p>'
-    return f'<p class="prices">Prices: bundled with this app, checked {escape(prices["checked"])}.</p>'
+    return f'<p class="prices">Prices: bundled with this app, checked {escape(checked)}.</p>'
 
 
 _KEYS = {"weights": "weights", "kv_cache": "cache", "cache": "cache", "activation": "activations", "activations": "activations"}

@@ -192,6 +192,9 @@ _BILL = {
     "targets_missed": "At no load does the time to first token stay within {ttft_s} and the time per output token within {tpot_s}, so no "
     "best price per million is given.",
     "prompt_price_unknown": "Of the provider only the price of output tokens was stated; prompt tokens are counted as free there.",
+    "replicas_planned": "Replicas are as many as keep each at most 80 % full, and each is rented for all the hours; sleep, storage and the "
+    "tab's own replicas are not counted. Estimated latencies are those with as many requests in flight as stated; at lower load they are "
+    "shorter.",
     "replicas_of_visitors": "ZeroGPU has no replicas of the owner's: each visitor's call gets a GPU of its own.",
     "job_timeout": "A Job ends after {minutes!s} minutes unless a longer timeout is set.",
     "region_price": "Price of us-central1; other regions ask up to {usd_per_hour!s} USD per hour.",

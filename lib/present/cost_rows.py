@@ -5,66 +5,70 @@ A comparison stands beside it: the verdict, before and after in a table, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING
 
-from lib.answers.common import CaveatEntry, OwnEntry
-from lib.answers.cost import ComparisonAnswer, CostPartEntry, LineEntry, OutlookAnswer, SideEntry
-from lib.cost.compare import CENT
+from lib.answers.common import OwnEntry
+from lib.answers.cost import OutlookAnswer, WayLine
+from lib.cost.bill import CostPart
+from lib.cost.compare import CENT, Comparison, Side
 from lib.platforms import traits_of
 from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, caveat_list, law_inputs, own_text, source_list
 from lib.present.charts import MARK, RING, axis, chart_head, curve_table, lay_out
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
+from lib.present.sentences import sentence, to_json
 from lib.present.tables import csv_text, table_markup
+from lib.provenance import Caveat
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
 
-_CENT = 0.01
-LineField = Literal[
+_CENT = Decimal("0.01")
+_WAY_FIELDS = (
     "label", "kind", "hardware", "platform", "runs_as", "usd_per_hour", "billed_hours_per_month", "compute_usd_per_month",
     "storage_usd_per_month", "total_usd_per_month", "usd_per_request",
-]  # fmt: skip
+)  # fmt: skip
 
 
 def cost_card(answer: OutlookAnswer, model: str) -> str:
     """The bill of the chosen hardware: a month, an hour, a request, a million tokens."""
-    bill = answer["bill"]
+    bill = answer.bill
     figures = [
-        ("Per hour while it runs", usd_per_hour(bill["usd_per_hour"])),
-        ("Billed hours a month", f"{bill['billed_hours_per_month']:,.0f}"),
+        ("Per hour while it runs", usd_per_hour(bill.usd_per_hour)),
+        ("Billed hours a month", f"{bill.billed_hours_per_month:,.0f}"),
     ]
-    if bill["usd_per_request"] is not None:
-        figures.append(("Per request", usd_per_month(bill["usd_per_request"])))
-    if bill["usd_per_million_output_tokens"] is not None:
+    if bill.usd_per_request is not None:
+        figures.append(("Per request", usd_per_month(bill.usd_per_request)))
+    if bill.usd_per_million_output_tokens is not None:
         figures.append(
-            (f"Per million output tokens, concurrent requests: {bill['concurrency']}", usd_per_month(bill["usd_per_million_output_tokens"]))
+            (f"Per million output tokens, concurrent requests: {bill.concurrency}", usd_per_month(bill.usd_per_million_output_tokens))
         )
-    for name, price in (("Per picture or clip", bill["usd_per_picture"]), ("Per hour of sound", bill["usd_per_audio_hour"])):
+    for name, price in (("Per picture or clip", bill.usd_per_picture), ("Per hour of sound", bill.usd_per_audio_hour)):
         if price is not None:
             figures.append((f"{name}, at full use", usd_per_month(price)))
-    best = bill["best_load"]
-    if best is not None and best["concurrency"] != bill["concurrency"]:
-        figures.append((f"The same at {best['concurrency']}", usd(best["usd_per_million_output_tokens"])))
-    capacity = bill["capacity"]
-    if capacity is not None and bill["utilisation"] is not None and capacity["total_usd_per_month"] > bill["total_usd_per_month"]:
-        figures.append((f"{capacity['replicas_needed']:,} replicas, which serve it", usd_per_month(capacity["total_usd_per_month"])))
-    elif bill["utilisation"] is not None:
-        figures.append(("Utilisation", f"{100 * bill['utilisation']:.0f} %"))
-    if bill["left_running_usd_per_month"] is not None:
-        figures.append(("Left running outside its hours", usd_per_month(bill["left_running_usd_per_month"])))
-    first = answer["lines"][0]
-    standing, total = answer["chosen"], bill["total_usd_per_month"]
-    rest = "visitors pay with their own quota" if bill["payer"] != "owner" else "a month" if total else ""
+    best = bill.best_load
+    if best is not None and best.concurrency != bill.concurrency:
+        figures.append((f"The same at {best.concurrency}", usd(best.usd_per_million_output_tokens)))
+    capacity = bill.capacity
+    if capacity is not None and bill.utilisation is not None and capacity.total_usd_per_month > bill.total_usd_per_month:
+        figures.append((f"{capacity.replicas_needed:,} replicas, which serve it", usd_per_month(capacity.total_usd_per_month)))
+    elif bill.utilisation is not None:
+        figures.append(("Utilisation", f"{100 * bill.utilisation:.0f} %"))
+    if bill.left_running_usd_per_month is not None:
+        figures.append(("Left running outside its hours", usd_per_month(bill.left_running_usd_per_month)))
+    first = answer.lines[0]
+    standing, total = answer.chosen, bill.total_usd_per_month
+    rest = "visitors pay with their own quota" if bill.payer != "owner" else "a month" if total else ""
     why = "" if standing in {"", "recommended"} else f'<p class="thumb"><strong>Does not qualify.</strong> {escape(standing)}</p>'
     return (
         '<section class="card" aria-label="Bill per month"><h2 class="sr">Bill per month</h2>'
-        f'<p class="eyebrow">{escape(model)} on {escape(answer["name"])} <code>{escape(answer["hardware"])}</code> costs</p>'
+        f'<p class="eyebrow">{escape(model)} on {escape(answer.name)} <code>{escape(answer.hardware)}</code> costs</p>'
         f'<p class="headline"><span class="figure">{usd_per_month(total)}</span> {rest}</p>'
-        f'<p class="quiet">{escape(PLATFORM_NAMES[answer["platform"]])} · {escape(first["runs_as"])}'
-        f"{' · the best Space for this model' if standing == 'recommended' and traits_of(answer['platform']).rents_spaces else ''}</p>"
+        f'<p class="quiet">{escape(PLATFORM_NAMES[answer.platform])} · {escape(first.runs_as)}'
+        f"{' · the best Space for this model' if standing == 'recommended' and traits_of(answer.platform).rents_spaces else ''}</p>"
         f"{definition_list(figures)}{why}</section>"
     )
 
@@ -80,44 +84,44 @@ def own_bill_card(own: OwnEntry) -> str:
 
 def ways_table(answer: OutlookAnswer) -> str:
     """Every way with its bill in parts, the cheapest first; those that cannot carry the traffic last."""
-    ordered = sorted(answer["lines"], key=lambda line: (line["total_usd_per_month"] is None, line["total_usd_per_month"] or 0))
+    ordered = sorted(answer.lines, key=lambda line: (line.total_usd_per_month is None, line.total_usd_per_month or 0))
     heads = ("Way", "Per hour", "Billed hours", "Computing", "Storage", "Per month", "Per request")
     return table_markup("Ways to run it at the stated use, cheapest first", heads, [_way(line) for line in ordered], "ways")
 
 
-def _way(line: LineEntry) -> tuple[str, ...]:
-    total = line["total_usd_per_month"]
-    hours = line["billed_hours_per_month"]
+def _way(line: WayLine) -> tuple[str, ...]:
+    total = line.total_usd_per_month
+    hours = line.billed_hours_per_month
     month = (
         "<strong>" + usd_per_month(total) + "</strong>" if total is not None else "not at this traffic<small>the quota ends before</small>"
     )
     return (
-        f"{line_swatch(line)}{escape(line['label'])}<small>{escape(line['runs_as'])}</small>",
-        "–" if line["usd_per_hour"] is None else usd_per_hour(line["usd_per_hour"]),
+        f"{line_swatch(line)}{escape(line.label)}<small>{escape(line.runs_as)}</small>",
+        "–" if line.usd_per_hour is None else usd_per_hour(line.usd_per_hour),
         "–" if hours is None else f"{hours:,.0f}",
-        usd_per_month(line["compute_usd_per_month"]),
-        usd(line["storage_usd_per_month"]),
+        usd_per_month(line.compute_usd_per_month),
+        usd(line.storage_usd_per_month),
         month,
-        usd_per_month(line["usd_per_request"]),
+        usd_per_month(line.usd_per_request),
     )
 
 
 def savings_table(answer: OutlookAnswer) -> str:
     """Ways to save, most first, and behind a line those that save nothing."""
-    ways = [(way, saved) for way in answer["savings"] if (saved := way["saves_usd_per_month"]) >= _CENT]
+    ways = [(way, saved) for way in answer.savings if (saved := way.saves_usd_per_month) >= _CENT]
     heads = ("What to do", "Saves a month", "Then a month", "What it costs in quality and speed")
     rows = [
         (
-            escape(way["message"]),
+            escape(way.message),
             f"<strong>{usd(saved)}</strong>",
-            usd_per_month(way["usd_per_month"]),
-            escape(way["effect"]) or "Nothing known.",
+            usd_per_month(way.usd_per_month),
+            escape(way.effect) or "Nothing known.",
         )
         for way, saved in ways
     ]
     title = "Ways to save, most first: savings are not cumulative"
     table = table_markup(title, heads, rows, "savings") if rows else '<p class="hint">Nothing found that costs less.</p>'
-    others = [f"<strong>{escape(none['message'])}.</strong> {escape(none['reason'])}" for none in answer["no_savings"]]
+    others = [f"<strong>{escape(none.message)}.</strong> {escape(none.reason)}" for none in answer.no_savings]
     if not others:
         return table
     summary = "1 way that saves nothing here" if len(others) == 1 else f"{len(others)} ways that save nothing here"
@@ -126,38 +130,36 @@ def savings_table(answer: OutlookAnswer) -> str:
 
 def cost_laws(answer: OutlookAnswer) -> str:
     """Every part of the bill and every break-even with its law, then the caveats, then the sources."""
-    bill = answer["bill"]
-    parts = "".join(map(_law, bill["parts"]))
+    bill = answer.bill
+    parts = "".join(map(_law, bill.parts))
     points = "".join(
-        f'<section class="law"><h3>Break-even</h3><p>{escape(point["message"])}</p><pre>{escape(point["law"])}</pre></section>'
-        for point in bill["break_even"]
+        f'<section class="law"><h3>Break-even</h3><p>{escape(sentence(point.message))}</p><pre>{escape(point.law)}</pre></section>'
+        for point in bill.break_even
     )
-    return f'<div class="explain">{parts}{points}{caveat_list(answer["caveats"])}{source_list(answer["sources"])}</div>'
+    return f'<div class="explain">{parts}{points}{caveat_list(answer.caveats)}{source_list(answer.sources)}</div>'
 
 
-def _law(part: CostPartEntry) -> str:
+def _law(part: CostPart) -> str:
     return (
-        f'<section class="law"><h3>{escape(part["name"])} <span>{usd(part["usd_per_month"])} a month</span></h3>'
-        f"<pre>{escape(part['law'])}</pre>{law_inputs(part['inputs'])}"
-        f'<p class="quiet">Source: {link_source(part["source"])}</p></section>'
+        f'<section class="law"><h3>{escape(part.name)} <span>{usd(part.usd_per_month)} a month</span></h3>'
+        f"<pre>{escape(part.law)}</pre>{law_inputs(part.inputs)}"
+        f'<p class="quiet">Source: {link_source(part.source)}</p></section>'
     )
 
 
-def ways_csv(lines: Sequence[LineEntry]) -> str:
+def ways_csv(lines: Sequence[WayLine]) -> str:
     """The table of ways as CSV in base units; labels start with a word, never with a formula."""
-    return csv_text(get_args(LineField), lines)
+    return csv_text(_WAY_FIELDS, map(to_json, lines))
 
 
 def cost_text(answer: OutlookAnswer, model: str) -> str:
     """The bill and its alternatives in a few plain lines."""
-    bill = answer["bill"]
-    lines = [f"{model} on {answer['name']} ({answer['hardware']}): {usd_per_month(bill['total_usd_per_month'])} a month."]
+    bill = answer.bill
+    lines = [f"{model} on {answer.name} ({answer.hardware}): {usd_per_month(bill.total_usd_per_month)} a month."]
     lines += [
-        f"{line['label']}: {usd_per_month(line['total_usd_per_month'])} a month."
-        for line in answer["lines"]
-        if line["total_usd_per_month"] is not None
+        f"{line.label}: {usd_per_month(line.total_usd_per_month)} a month." for line in answer.lines if line.total_usd_per_month is not None
     ]
-    return "\n".join(lines + [change["message"] for change in answer["changes"]])
+    return "\n".join(lines + [change.message for change in answer.changes])
 
 
 _HEADROOM = 1.15
@@ -167,103 +169,106 @@ _ROW_STEP = 5
 """Every fifth place of the axis stands in the table."""
 
 
-def line_dash(line: LineEntry) -> str:
+def line_dash(line: WayLine) -> str:
     """Sleeping is drawn in dashes beside running."""
-    return "dash" if line["kind"] == "sleeping" else "solid"
+    return "dash" if line.kind == "sleeping" else "solid"
 
 
-def line_swatch(line: LineEntry) -> str:
+def line_swatch(line: WayLine) -> str:
     """The stroke of a way, for legends and tables."""
-    return f'<i class="stroke {line_dash(line)}" style="border-color:{PLATFORM_COLOURS[line["platform"]]}"></i>'
+    return f'<i class="stroke {line_dash(line)}" style="border-color:{PLATFORM_COLOURS[line.platform]}"></i>'
 
 
 def bills_head(answer: OutlookAnswer) -> str:
     """The heading of the chart with its key."""
-    along = "hours" if answer["axis"] == "hours" else "traffic"
+    along = "hours" if answer.axis == "hours" else "traffic"
     return chart_head(
-        f"Bill per month by {along}", [*(line_swatch(line) + escape(line["label"]) for line in answer["lines"]), "◯ the stated use"]
+        f"Bill per month by {along}", [*(line_swatch(line) + escape(line.label) for line in answer.lines), "◯ the stated use"]
     )
 
 
 def bills_foot(answer: OutlookAnswer) -> str:
     """The numbered points of the chart as sentences, then what the exact laws say about the chosen hardware."""
-    numbered = "".join(f"<li>{escape(change['message'])}</li>" for change in answer["changes"][:_MOST_MARKS])
+    numbered = "".join(f"<li>{escape(change.message)}</li>" for change in answer.changes[:_MOST_MARKS])
     marks = f'<ol class="marks">{numbered}</ol>' if numbered else ""
-    dotted = any(_full(line, answer["x"]) is not None for line in answer["lines"])
-    at_once = answer["bill"]["concurrency"]
+    dotted = any(_full(line, answer.x) is not None for line in answer.lines)
+    at_once = answer.bill.concurrency
     note = f'<p class="quiet">Dotted: more requests than the hardware serves, {at_once} at a time.</p>' if dotted else ""
     return f'<div class="chart-foot">{marks}{note}{_bills_table(answer)}</div>'
 
 
 def _bills_table(answer: OutlookAnswer) -> str:
     """The bills in numbers, at every fifth place of the axis and at the stated use."""
-    hours = answer["axis"] == "hours"
+    hours = answer.axis == "hours"
     rows = [
         (
-            f"{x:g}" if hours else f"{x:,.0f}",
-            *("–" if line["usd"][n] is None else usd_per_month(line["usd"][n]) for line in answer["lines"]),
+            f"{float(x):g}" if hours else f"{x:,.0f}",
+            *("–" if line.usd[n] is None else usd_per_month(line.usd[n]) for line in answer.lines),
         )
-        for n, x in enumerate(answer["x"])
-        if n % _ROW_STEP == 0 or x == answer["stated"]
+        for n, x in enumerate(answer.x)
+        if n % _ROW_STEP == 0 or x == answer.stated
     ]
-    return curve_table(("Hours a day" if hours else "Requests a day", *(escape(line["label"]) for line in answer["lines"])), rows)
+    return curve_table(("Hours a day" if hours else "Requests a day", *(escape(line.label) for line in answer.lines)), rows)
 
 
 def draw_bills(answer: OutlookAnswer) -> Figure:
     """USD per month of each way, along requests a day (logarithmic) or hours a day."""
     from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
 
-    figure, xs = Figure(), answer["x"]
-    for line in answer["lines"]:
+    figure, xs = Figure(), answer.x
+    for line in answer.lines:
         for places, points, dash in _pieces(line, xs):
-            stroke = {"width": 2.5, "color": PLATFORM_COLOURS[line["platform"]], "dash": dash}
+            stroke = {"width": 2.5, "color": PLATFORM_COLOURS[line.platform], "dash": dash}
             style = {"mode": "lines", "connectgaps": False, "line": stroke, "hovertemplate": "$%{y:,.2f}"}
-            figure.add_scatter(x=places, y=points, name=escape(line["label"]), **style)
-    if changes := answer["changes"][:_MOST_MARKS]:
+            figure.add_scatter(x=_floats(places), y=_floats(points), name=escape(line.label), **style)
+    if changes := answer.changes[:_MOST_MARKS]:
         figure.add_scatter(
-            x=[change["at"] for change in changes],
-            y=[change["usd_per_month"] for change in changes],
+            x=_floats(change.at for change in changes),
+            y=_floats(change.usd_per_month for change in changes),
             mode="markers+text",
             text=[str(number) for number in range(1, len(changes) + 1)],
             textfont={"size": 10},
             marker={"size": 17, "color": "rgba(139,147,161,.35)", "line": {"width": 1.5, "color": MARK}},
             cliponaxis=False,
-            hovertemplate=[f"{escape(change['after'])} from here on, {usd(change['usd_per_month'])}<extra></extra>" for change in changes],
+            hovertemplate=[f"{escape(change.after)} from here on, {usd(change.usd_per_month)}<extra></extra>" for change in changes],
         )
-    if answer["stated"] > 0:
-        figure.add_vline(x=answer["stated"], line={"width": 1.2, "dash": "dot", "color": MARK})
-        bill_usd = answer["lines"][0]["total_usd_per_month"]
-        figure.add_scatter(x=[answer["stated"]], y=[bill_usd], mode="markers", marker=RING, cliponaxis=False, hoverinfo="skip")
-    if answer["axis"] == "hours":
+    if answer.stated > 0:
+        figure.add_vline(x=float(answer.stated), line={"width": 1.2, "dash": "dot", "color": MARK})
+        stated, bill_usd = _floats((answer.stated, answer.lines[0].total_usd_per_month))
+        figure.add_scatter(x=[stated], y=[bill_usd], mode="markers", marker=RING, cliponaxis=False, hoverinfo="skip")
+    if answer.axis == "hours":
         along = axis("Hours a day", range=[0, 24], dtick=4)
     else:
         along = axis("Requests a day", type="log", tickformat="~s", dtick=1)
-    top = _top(answer["lines"])
+    top = _top(answer.lines)
     lay_out(figure, along, axis("USD a month", range=[-_FOOTROOM * top, top], tickformat=",~f"), hover="x unified")
     return figure
 
 
-def _top(lines: Sequence[LineEntry]) -> float:
+def _floats(numbers: Iterable[Decimal | None]) -> list[float | None]:
+    return [None if number is None else float(number) for number in numbers]
+
+
+def _top(lines: Sequence[WayLine]) -> float:
     """The dearest bill of rented hardware: bills per token and per quota may leave the picture at the top."""
-    rented = [point for line in lines if line["kind"] in {"running", "sleeping"} for point in line["usd"] if point is not None]
-    every = [point for line in lines for point in line["usd"] if point is not None]
-    return float(max(rented or every, default=0.0)) * _HEADROOM or 1.0
+    rented = [point for line in lines if line.kind in {"running", "sleeping"} for point in line.usd if point is not None]
+    every = [point for line in lines for point in line.usd if point is not None]
+    return float(max(rented or every, default=0)) * _HEADROOM or 1.0
 
 
-def _full(line: LineEntry, xs: Sequence[float]) -> float | None:
+def _full(line: WayLine, xs: Sequence[Decimal]) -> Decimal | None:
     """Where the hardware is at full load, None where that lies beyond the picture."""
-    full_at = line["full_at"]
+    full_at = line.full_at
     return full_at if full_at is not None and full_at < xs[-1] else None
 
 
-def _pieces(line: LineEntry, xs: Sequence[float]) -> list[tuple[list[float], list[float | None], str]]:
+def _pieces(line: WayLine, xs: Sequence[Decimal]) -> list[tuple[Sequence[Decimal], Sequence[Decimal | None], str]]:
     """A line, or its part within and its part beyond what the hardware serves."""
     full_at = _full(line, xs)
     if full_at is None:
-        return [(list(xs), list(line["usd"]), line_dash(line))]
+        return [(xs, line.usd, line_dash(line))]
     last = max(1, sum(x <= full_at for x in xs))
-    within = (list(xs[:last]), list(line["usd"][:last]), line_dash(line))
-    return [within, (list(xs[last - 1 :]), list(line["usd"][last - 1 :]), "dot")]
+    return [(xs[:last], line.usd[:last], line_dash(line)), (xs[last - 1 :], line.usd[last - 1 :], "dot")]
 
 
 VERDICTS = {
@@ -274,97 +279,92 @@ VERDICTS = {
 }
 
 
-def comparison_card(answer: ComparisonAnswer) -> str:
+def comparison_card(answer: Comparison) -> str:
     """The verdict, why, and what it comes to."""
-    figures = [("After against before, per month", _difference(answer["saved_usd_per_month"])), ("Payback", _payback(answer))]
-    figures.append(("Tokens per second, after / before", f"{answer['speed_ratio']:.3g} ×"))
-    if answer["latency_ratio"] is not None:
-        figures.append(("p99 latency, after / before", f"{answer['latency_ratio']:.3g} ×"))
+    figures = [("After against before, per month", _difference(answer.saved_usd_per_month)), ("Payback", _payback(answer))]
+    figures.append(("Tokens per second, after / before", f"{float(answer.speed_ratio):.3g} ×"))
+    if answer.latency_ratio is not None:
+        figures.append(("p99 latency, after / before", f"{float(answer.latency_ratio):.3g} ×"))
     return (
         '<section class="card" aria-label="Verdict"><p class="eyebrow">Before and after, at '
-        f"{answer['tokens_per_s']:.3g} output tokens per second over {answer['hours_per_month']:,.0f} hours a month</p>"
-        f'<p class="headline"><span class="figure">{VERDICTS[answer["verdict"]]}</span></p>'
-        f'<p class="quiet">{escape(answer["reasons"][0]["message"])}</p>{definition_list(figures)}</section>'
+        f"{float(answer.tokens_per_s):.3g} output tokens per second over {answer.hours_per_month:,.0f} hours a month</p>"
+        f'<p class="headline"><span class="figure">{VERDICTS[answer.verdict]}</span></p>'
+        f'<p class="quiet">{escape(sentence(answer.reasons[0]))}</p>{definition_list(figures)}</section>'
     )
 
 
-def _difference(saved: float) -> str:
+def _difference(saved: Decimal) -> str:
     if abs(saved) < CENT:
         return "the same"
     return f"{usd(abs(saved))} {'less' if saved > 0 else 'more'}"
 
 
-def _payback(answer: ComparisonAnswer) -> str:
-    if answer["effort_usd"] == 0:
+def _payback(answer: Comparison) -> str:
+    if answer.effort_usd == 0:
         return "no effort stated"
-    months = answer["payback_months"]
+    months = answer.payback_months
     return "never" if months is None else f"{months:.1f} months" if months >= 0.1 else "within days"  # noqa: PLR2004  three days
 
 
-def comparison_table(answer: ComparisonAnswer) -> str:
+def comparison_table(answer: Comparison) -> str:
     """Both sides, figure by figure."""
-    sides = (answer["before"], answer["after"])
-    models = [("Model", *(escape(one["model"] or "as measured") for one in sides))] if sides[0]["model"] != sides[1]["model"] else []
+    sides = (answer.before, answer.after)
+    models = [("Model", *(escape(one.model or "as measured") for one in sides))] if sides[0].model != sides[1].model else []
     rows = [*models, *((name, *(cell(one) for one in sides)) for name, cell in _ROWS)]
     return table_markup("Both at the stated traffic", ("Figure", "Before", "After"), rows, "compared")
 
 
-def _runs(one: SideEntry) -> str:
-    return f"{escape(one['name'])}<small>{escape(one['runs_as'])}</small>"
+def _runs(side: Side) -> str:
+    return f"{escape(side.name)}<small>{escape(side.runs_as)}</small>"
 
 
-def _rate(one: SideEntry) -> str:
-    basis = "measured" if one["measured"] else f"estimated, {one['low']:,.3g} to {one['high']:,.3g}"
-    return f"{tokens_per_s(one['tokens_per_s'])}<small>{basis}</small>"
+def _rate(side: Side) -> str:
+    basis = "measured" if side.measured else f"estimated, {side.low:,.3g} to {side.high:,.3g}"
+    return f"{tokens_per_s(side.tokens_per_s)}<small>{basis}</small>"
 
 
-def _hours(one: SideEntry) -> str:
-    if one["devices"] == 0:
+def _hours(side: Side) -> str:
+    if side.devices == 0:
         return "none<small>a CPU</small>"
-    return f"{one['gpu_hours_per_million_tokens']:.3g} {one['device']}-hours<small>{one['devices']} × {one['device']}, at full load</small>"
+    return f"{float(side.gpu_hours_per_million_tokens):.3g} {side.device}-hours<small>{side.devices} × {side.device}, at full load</small>"
 
 
-def _latency(key: Literal["latency_p50_s", "latency_p99_s"], one: SideEntry) -> str:
-    latency = one[key]
+def _latency(side: Side, latency: Decimal | None) -> str:
     if latency is not None:
-        return f"{seconds(latency)}<small>{'measured' if one['measured_latency'] else 'estimated, with the wait'}</small>"
-    return "not measured" if one["measured"] or one["measured_latency"] else "no end<small>the queue grows</small>"
+        return f"{seconds(latency)}<small>{'measured' if side.measured_latency else 'estimated, with the wait'}</small>"
+    return "not measured" if side.measured or side.measured_latency else "no end<small>the queue grows</small>"
 
 
-def _utilisation(one: SideEntry) -> str:
-    price = usd_per_hour(one["usd_per_hour"])
-    return f"{100 * one['utilisation']:.1f} % × {one['replicas']:,} × {price}<small>{usd(one['used_usd_per_hour'])} an hour in use</small>"
+def _utilisation(side: Side) -> str:
+    price = usd_per_hour(side.usd_per_hour)
+    return f"{100 * side.utilisation:.1f} % × {side.replicas:,} × {price}<small>{usd(side.used_usd_per_hour)} an hour in use</small>"
 
 
-def _million(one: SideEntry) -> str:
-    if one["usd_per_million_tokens"] is None:
+def _million(side: Side) -> str:
+    if side.usd_per_million_tokens is None:
         return "–"
-    return f"{usd(one['usd_per_million_tokens'])}<small>{usd(one['usd_per_million_tokens_full'])} at full load</small>"
+    return f"{usd(side.usd_per_million_tokens)}<small>{usd(side.usd_per_million_tokens_full)} at full load</small>"
 
 
-def _month(one: SideEntry) -> str:
-    word = "replica" if one["replicas"] == 1 else "replicas"
-    return f"<strong>{usd_per_month(one['usd_per_month'])}</strong><small>{one['replicas']:,} {word}</small>"
+def _month(side: Side) -> str:
+    word = "replica" if side.replicas == 1 else "replicas"
+    return f"<strong>{usd_per_month(side.usd_per_month)}</strong><small>{side.replicas:,} {word}</small>"
 
 
 _ROWS = (
     ("Runs as", _runs),
     ("Output tokens per second of a replica", _rate),
     ("GPU-hours per million tokens", _hours),
-    ("p50 latency of a request", lambda one: _latency("latency_p50_s", one)),
-    ("p99 latency of a request", lambda one: _latency("latency_p99_s", one)),
+    ("p50 latency of a request", lambda side: _latency(side, side.latency_p50_s)),
+    ("p99 latency of a request", lambda side: _latency(side, side.latency_p99_s)),
     ("Utilisation × rate", _utilisation),
     ("USD per million tokens", _million),
     ("USD per month", _month),
 )
-_PLANNED = (
-    "Replicas are as many as keep each at most 80 % full, and each is rented for all the hours; sleep, storage and the tab's own "
-    "replicas are not counted. Estimated latencies are those with as many requests in flight as stated; at lower load they are shorter."
-)
 
 
-def comparison_laws(answer: ComparisonAnswer) -> str:
+def comparison_laws(answer: Comparison) -> str:
     """The arithmetic line by line, and what it leaves open."""
-    lines = "\n".join(escape(line) for line in answer["arithmetic"])
-    assumed: list[CaveatEntry] = [{"code": "planned", "message": _PLANNED}, *answer["caveats"]]
+    lines = "\n".join(escape(line) for line in answer.arithmetic)
+    assumed = (Caveat("replicas_planned"), *answer.caveats)
     return f'<div class="explain"><section class="law"><h3>Arithmetic</h3><pre>{lines}</pre></section>{caveat_list(assumed)}</div>'

@@ -414,6 +414,19 @@ def stage_sentence(name: str) -> str:
     return STAGE_SENTENCES.get(name) or f"Its stage is {name}, which is not known here."
 
 
+_CROSSING = "{below:Capital} costs less than {above} up to about {requests} requests a day ({usd_per_month} a month at that traffic)."
+_BREAK_EVEN = {
+    "break_even": _CROSSING,
+    "break_even:beyond_capacity": _CROSSING + " That is more than this hardware serves, so it stays cheaper.",
+    "break_even:beyond_best_load": _CROSSING
+    + " That is more than this hardware serves even {concurrency!s} at a time, so it stays cheaper.",
+    "break_even:share": _CROSSING + " Served {concurrency!s} at a time, that is {used_percent:.0f} % of what this hardware serves.",
+    "break_even:awake": "{below:Capital} saves more than 1 % up to about {requests} requests a day; beyond that it is awake nearly all the "
+    "time.",
+    "break_even:free": "{below:Capital} is free up to about {requests} requests a day; this account cannot pay for more.",
+    "break_even:any_traffic": "{below:Capital} costs less than {above} at any traffic.",
+    "break_even:never_dearer": "{below:Capital} never costs more than {above}.",
+}
 REASONS: Mapping[str, str] = MappingProxyType(
     _HOLDS
     | _SPEED
@@ -426,6 +439,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
     | _NOTES
     | _RIGHT_SIZE
     | _COMPARISON
+    | _BREAK_EVEN
     | _ACTIONS
     | SLEEP_TEMPLATES
     | _SMALLER_RUN

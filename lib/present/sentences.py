@@ -11,16 +11,14 @@ A code with several sentences has them under "code:variant".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from lib.advisor.alternatives import NoSaving, Saving
 from lib.answers.common import CaveatEntry, ReasonEntry
-from lib.cost import BreakEvenPoint
 from lib.cost.break_even import Axis, Option, Outlook, WayChange
-from lib.cost.compare import Comparison, Side
-from lib.laws.price import DAY_H, FULL_UTILISATION
+from lib.laws.price import DAY_H
 from lib.present.caveat_words import CAVEATS
 from lib.present.numbers import Number, gib, seconds, span, tokens_per_s, usd
 from lib.present.reason_words import REASONS
@@ -36,7 +34,13 @@ BOUNDS = {
 }
 SIDES = {"gpu": "GPU", "tpu": "TPU", "either": "either"}
 COMMITMENTS = {"on_demand": "on demand", "spot": "spot", "1_year": "one year committed", "3_years": "three years committed"}
-_WORDS = {"account": ACCOUNTS, "bound": BOUNDS, "commitment": COMMITMENTS, "kind": SIDES}
+WAYS = {
+    "always_on": "running around the clock",
+    "sleeping": "sleeping between requests",
+    "zerogpu": "ZeroGPU (one visitor who makes all requests)",
+    "per_token": "paying a provider per token",
+}
+_WORDS = {"account": ACCOUNTS, "bound": BOUNDS, "commitment": COMMITMENTS, "kind": SIDES, "below": WAYS, "above": WAYS}
 GENERATES = frozenset({"generate", "vision_language"})
 
 
@@ -108,6 +112,8 @@ class _Figure:
     def __format__(self, spec: str) -> str:
         if not spec:
             return format_value(self._name, self._value)
+        if spec == "Capital":
+            return _capital(format_value(self._name, self._value))
         if spec == "span":
             return span(int(self._value))
         if spec == "rate":
@@ -155,7 +161,7 @@ def _find_unit(name: str) -> Callable[[Number], str] | None:
     return next((format_unit for unit, format_unit in _UNITS if name.endswith(unit)), None)
 
 
-# Ways to run a model, ways to save, break-even points, and the arithmetic of a comparison.
+# Ways to run a model, ways to save, and break-even points.
 
 
 def way_label(option: Option, outlook: Outlook) -> str:
@@ -190,41 +196,6 @@ def way_change_sentence(change: WayChange, before: str, after: str, axis: Axis) 
     if change.ends:
         return f"“{before}” ends at {where}: more would need the quota of too many visitors."
     return f"From {where} on, “{after}” costs less than “{before}”: {usd(change.usd_per_month)} a month there."
-
-
-WAYS = {
-    "always_on": "running around the clock",
-    "sleeping": "sleeping between requests",
-    "zerogpu": "ZeroGPU (one visitor who makes all requests)",
-    "per_token": "paying a provider per token",
-}
-
-
-def break_even_sentence(point: BreakEvenPoint) -> str:
-    """Which of two ways is cheaper up to where."""
-    below, above = WAYS[point.below], WAYS[point.above]
-    if point.requests_per_day is None:
-        if point.below == "sleeping":
-            return f"{_capital(below)} costs less than {above} at any traffic."
-        return f"{_capital(below)} never costs more than {above}."
-    requests = point.requests_per_day.quantize(Decimal(1), rounding=ROUND_HALF_UP)
-    where = f"up to about {requests:,} requests a day"
-    beyond = _share_at_crossing(point)
-    if point.usd_per_month is None:
-        return f"{_capital(below)} is free {where}; this account cannot pay for more."
-    if point.below == "sleeping" and point.above == "always_on":
-        return f"{_capital(below)} saves more than 1 % {where}; beyond that it is awake nearly all the time."
-    return f"{_capital(below)} costs less than {above} {where} ({usd(point.usd_per_month)} a month at that traffic).{beyond}"
-
-
-def _share_at_crossing(point: BreakEvenPoint) -> str:
-    """How much of the hardware that traffic takes, where paying per token is one of the ways."""
-    share, at_once = point.best_utilisation, point.best_concurrency
-    if "per_token" not in {point.below, point.above} or share is None or at_once is None:
-        return " That is more than this hardware serves, so it stays cheaper." if point.within_capacity is False else ""
-    if share > 1:
-        return f" That is more than this hardware serves even {at_once} at a time, so it stays cheaper."
-    return f" Served {at_once} at a time, that is {100 * share:.0f} % of what this hardware serves."
 
 
 def _capital(words: str) -> str:
@@ -319,19 +290,3 @@ def no_saving_sentence(no_saving: NoSaving) -> str:
     """Why a way saves nothing here."""
     freed = "" if not no_saving.freed_bytes else f" It would free {gib(no_saving.freed_bytes)}."
     return f"{_capital(NO_SAVING[no_saving.reason])}.{freed}"
-
-
-def comparison_arithmetic(of: Comparison) -> list[str]:
-    """The bills of both sides, their GPU-hours and the difference, one line each."""
-    old, new, saved = of.before.usd_per_month, of.after.usd_per_month, of.saved_usd_per_month
-    difference = f"{old:.2f} - {new:.2f} = {saved:.2f} USD/month; over {of.horizon_months} months {of.worth_usd:.2f} USD"
-    return [*_side_arithmetic(of.before, of), *_side_arithmetic(of.after, of), difference]
-
-
-def _side_arithmetic(side: Side, of: Comparison) -> tuple[str, str]:
-    own, rate = side.configuration, f"{side.configuration.tokens_per_s:.6g}"
-    replicas = f"⌈{of.tokens_per_s:.6g} / ({FULL_UTILISATION} · {rate} tokens/s)⌉ = {side.replicas}"
-    return (
-        f"{own.name}: {replicas} × {own.usd_per_hour} USD/h × {of.hours_per_month:f} h = {side.usd_per_month:.2f} USD/month",
-        f"{own.name}: 10⁶ / (3600 · {rate}) · {own.devices} = {side.gpu_hours_per_million_tokens:.4g} GPU-hours per million tokens",
-    )

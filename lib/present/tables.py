@@ -33,6 +33,7 @@ from lib.present.cards import (
 )
 from lib.present.markup import answer_actions, escape, fold
 from lib.present.numbers import count, count_words, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
+from lib.present.sentences import to_json
 
 if TYPE_CHECKING:
     from lib.answers.model import DryRunAnswer, FigureEntry, MemorySavingEntry, SolveAnswer, TensorEntry, TensorsAnswer
@@ -277,9 +278,9 @@ def _inert(cell: object) -> object:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in {"=", "+", "-", "@", "\t", "\r"} else cell
 
 
-def answer_json(answer: Mapping[str, object]) -> str:
+def answer_json(answer: object) -> str:
     """A whole answer as the API gives it."""
-    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(to_json(answer), ensure_ascii=False, separators=(",", ":"))
 
 
 def pick_text(pick: RankedEntry | None, model: str, own: OwnEntry | None = None) -> str:
@@ -322,7 +323,7 @@ def _saving_row(way: MemorySavingEntry) -> tuple[str, ...]:
     return escape(way["message"]), gib(way["saved_bytes"]), f"{gib(way['per_device_bytes'])}<small>{fits}</small>", escape(way["effect"])
 
 
-def answer_files(name: str, table: str, answer: Mapping[str, object]) -> tuple[tuple[str, str, str, str], ...]:
+def answer_files(name: str, table: str, answer: object) -> tuple[tuple[str, str, str, str], ...]:
     """The downloads of an answer: its table, and all of it."""
     return (
         ("Download CSV", f"{name}.csv", "text/csv", table),

@@ -10,21 +10,17 @@ from typing import Annotated, Any, Self
 
 from pydantic import model_validator
 
-from lib.answers.common import fill, source_entries
-from lib.answers.cost import ComparisonAnswer, SideEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
-from lib.cost.compare import Comparison, PricedConfiguration, Side, apply_load, configure_from_speed, explain_comparison
-from lib.cost.compare import compare as compare_configurations
-from lib.cost.usage import Usage
+from lib.cost import compare as cost_compare
+from lib.cost.usage import Usage, to_decimal
 from lib.errors import BadArgument, InvalidInput, quote_value
-from lib.laws.price import HOUR_S, MILLION
+from lib.laws.price import HOUR_S
 from lib.memory import fit_memory, usable_memory
 from lib.memory.resolve import choose_engine
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
-from lib.present.sentences import caveat_entries, comparison_arithmetic, reason_entries
 from lib.service.arguments import (
     MAX_CONCURRENCY,
     MAX_TOKENS,
@@ -48,7 +44,7 @@ from lib.service.arguments import (
 )
 from lib.service.endpoint import App, endpoint
 from lib.service.usage import TrafficArguments, memory_request, traffic_of
-from lib.speed import ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_speed
+from lib.speed import ExplainedSpeed, SpeedRequest, predict_speed
 
 HORIZON_MONTHS = 12
 SLOWEST = Decimal("0.001")  # tokens per second; below it a replica is broken, not slow
@@ -132,7 +128,7 @@ class CompareArguments(TrafficArguments):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class _Load:
     """The traffic: its rate of arrival and of answer tokens while it runs, and the hours it runs."""
 
     usage: Usage
@@ -142,19 +138,16 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfiguredSide:
-    """A side as it runs; `speed` is None where its rate was measured, and `model` then "" for none that was looked up."""
+class _ConfiguredSide:
+    """A side as it runs; `speed` is None where its rate was measured."""
 
-    model: str
     offer: Offer
-    request: SpeedRequest
-    configuration: PricedConfiguration
-    speed: ExplainedSpeed | None
-    measured_latency: bool
+    configuration: cost_compare.PricedConfiguration
+    speed: ExplainedSpeed | None = None
 
 
 @endpoint()
-def compare(app: App, arguments: CompareArguments) -> ComparisonAnswer:
+def compare(app: App, arguments: CompareArguments) -> cost_compare.Comparison:
     """Two configurations, of one model or of two, under the same traffic: cost per request and million tokens, speed, replicas, verdict.
 
     A model is only looked up where a rate has to be estimated.
@@ -164,23 +157,29 @@ def compare(app: App, arguments: CompareArguments) -> ComparisonAnswer:
     """
     load, catalog = _load(arguments), app.catalog()
     with _name_side("Before"):
-        old = _configure_side(app, catalog, "Before", arguments.model, arguments.before, load)
+        old = _configure_side(app, catalog, arguments.model, arguments.before, load)
     with _name_side("After"):
-        new = _configure_side(app, catalog, "After", arguments.model, arguments.after, load)
-    result = compare_configurations(
+        new = _configure_side(app, catalog, arguments.model, arguments.after, load)
+    return cost_compare.compare(
         old.configuration,
         new.configuration,
         tokens_per_s=load.tokens_per_s,
         hours_per_month=load.hours_per_month,
+        output_tokens=load.usage.output_tokens,
         effort_usd=arguments.effort_usd,
         horizon_months=HORIZON_MONTHS,
+        caveats=tuple(caveat for side in (old, new) if side.speed for caveat in side.speed.caveats),
+        sources=tuple(source for side in (old, new) for source in (*side.offer.sources, *(side.speed.sources if side.speed else ()))),
     )
-    return comparison_answer(result, old, new)
 
 
-def _configure_side(app: App, catalog: Catalog, name: str, model: object, side: SideArguments, load: Load) -> ConfiguredSide:
+def _configure_side(app: App, catalog: Catalog, model: object, side: SideArguments, load: _Load) -> _ConfiguredSide:
+    offer = catalog.resolve_offer(side.hardware)
+    if offer.traits.per_call or offer.usd_per_hour is None:
+        raise InvalidInput(
+            f"{offer.name} is not rented by the hour, so its hours cannot be compared. Choose hardware with a price per hour."
+        )
     usage = load.usage
-    offer = _as_rented(catalog.resolve_offer(side.hardware))
     request = SpeedRequest(
         precision=side.precision,
         engine=side.engine,
@@ -189,26 +188,52 @@ def _configure_side(app: App, catalog: Catalog, name: str, model: object, side: 
         concurrency=side.concurrency,
     )
     latencies = (side.latency_p50_s or None, side.latency_p99_s or None)
-    measured = any(latencies)
+    measured = cost_compare.PricedConfiguration(
+        name=offer.name,
+        hardware=f"{offer.platform}:{offer.id}",
+        runs_as=f"{side.precision} with {side.engine}, concurrency {side.concurrency:,}",
+        measured_latency=any(latencies),
+        device="chip" if offer.traits.rents_tpus else "GPU",
+        devices=offer.accelerator_count,
+        usd_per_hour=offer.usd_per_hour,
+        tokens_per_s=_plain(side.tokens_per_s),
+        latency_p50_s=latencies[0],
+        latency_p99_s=latencies[1],
+    )
     if side.tokens_per_s:
-        own = _own(name, offer, _plain(side.tokens_per_s), latencies)
-        return ConfiguredSide(model="", offer=offer, request=request, configuration=own, speed=None, measured_latency=measured)
+        return _ConfiguredSide(offer=offer, configuration=measured)
     spec = app.models(side.model or model)
     request = replace(request, engine=choose_engine(spec, request.engine))
     _check_memory(spec, offer, request, replace(usage, concurrency=side.concurrency))
     speed = predict_speed(spec, offer, request, catalog.accelerators)
-    expected = _expected_configuration(name, offer, request, speed, load)
-    if measured:
-        expected = replace(expected, latency_p50_s=latencies[0], latency_p99_s=latencies[1])
-    return ConfiguredSide(model=spec.id, offer=offer, request=request, configuration=expected, speed=speed, measured_latency=measured)
+    rate = speed.output_tokens_per_s
+    if rate is None:
+        raise InvalidInput("This model writes no output tokens, so there is no rate to estimate. Type the measured tokens per second.")
+    expected = replace(
+        measured,
+        model=spec.id,
+        runs_as=f"{speed.precision} with {request.engine}, concurrency {request.concurrency:,}",
+        measured=False,
+        tokens_per_s=to_decimal(rate.value),
+        low=rate.low,
+        high=rate.high,
+    )
+    replicas = cost_compare.apply_load(expected, load.tokens_per_s, load.hours_per_month).replicas
+    if replicas * request.concurrency > MAX_CONCURRENCY:  # Erlang's recursion walks over every slot
+        raise InvalidInput(f"The traffic needs {replicas:,} replicas here, more than can be compared. Lower the requests a day.")
+    if not any(latencies):
+        slots = request.concurrency * replicas
+        p50, p99 = cost_compare.predict_latencies(speed, request.output_tokens, slots, float(load.requests_per_s))
+        expected = replace(expected, latency_p50_s=p50, latency_p99_s=p99)
+    return _ConfiguredSide(offer=offer, configuration=expected, speed=speed)
 
 
-def _load(arguments: CompareArguments) -> Load:
+def _load(arguments: CompareArguments) -> _Load:
     usage = traffic_of(arguments)
     if usage.hours_per_day == 0:
         raise InvalidInput("Hours a day is 0, so nothing runs and there is nothing to compare. Set the hours in which requests arrive.")
     arriving = usage.requests_per_day / (usage.hours_per_day * HOUR_S)
-    return Load(
+    return _Load(
         usage=usage,
         requests_per_s=arriving,
         tokens_per_s=_plain(arriving * usage.output_tokens),
@@ -219,29 +244,6 @@ def _load(arguments: CompareArguments) -> Load:
 def _plain(value: Decimal) -> Decimal:
     """Without zeros at the end, which the arithmetic would print."""
     return Decimal(f"{value.normalize():f}")
-
-
-def _as_rented(offer: Offer) -> Offer:
-    if offer.traits.per_call or offer.usd_per_hour is None:
-        raise InvalidInput(
-            f"{offer.name} is not rented by the hour, so its hours cannot be compared. Choose hardware with a price per hour."
-        )
-    return offer
-
-
-def _own(name: str, offer: Offer, rate: Decimal, times: tuple[Decimal | None, Decimal | None]) -> PricedConfiguration:
-    return PricedConfiguration(
-        name=name,
-        usd_per_hour=_price(offer),
-        devices=offer.accelerator_count,
-        tokens_per_s=rate,
-        latency_p50_s=times[0],
-        latency_p99_s=times[1],
-    )
-
-
-def _price(offer: Offer) -> Decimal:
-    return Decimal(offer.usd_per_hour or 0)
 
 
 def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest, usage: Usage) -> None:
@@ -255,70 +257,3 @@ def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest, usage: U
             f"{offer.name} lacks {gib(-fit.free_bytes)} of memory for {request.precision} with {request.engine} and "
             f"concurrency {needed.batch_size:,}. Choose larger hardware, a smaller precision or fewer requests, or type what was measured."
         )
-
-
-def _expected_configuration(name: str, offer: Offer, request: SpeedRequest, speed: SpeedEstimate, load: Load) -> PricedConfiguration:
-    """The estimate as a configuration; the slots of a queue are those of all replicas that the load needs."""
-    if speed.output_tokens_per_s is None:
-        raise InvalidInput("This model writes no output tokens, so there is no rate to estimate. Type the measured tokens per second.")
-
-    def at(requests_per_s: float, replicas: int) -> PricedConfiguration:
-        expected = configure_from_speed(
-            name,
-            speed,
-            usd_per_hour=_price(offer),
-            devices=offer.accelerator_count,
-            output_tokens=request.output_tokens,
-            concurrency=request.concurrency * replicas,
-            requests_per_s=requests_per_s,
-        )
-        if expected is None:
-            raise InvalidInput("No rate was estimated for this configuration. Type the measured tokens per second.")
-        return expected
-
-    needed = apply_load(at(0.0, 1), load.tokens_per_s, load.hours_per_month).replicas
-    if needed * request.concurrency > MAX_CONCURRENCY:  # Erlang's recursion walks over every slot
-        raise InvalidInput(f"The traffic needs {needed:,} replicas here, more than can be compared. Lower the requests a day.")
-    return at(float(load.requests_per_s), needed)
-
-
-def comparison_answer(result: Comparison, old: ConfiguredSide, new: ConfiguredSide) -> ComparisonAnswer:
-    """A comparison as plain JSON."""
-    speeds = [one.speed for one in (old, new) if one.speed is not None]
-    sides = _entry(result.before, old), _entry(result.after, new)
-    return fill(
-        ComparisonAnswer,
-        result,
-        before=sides[0],
-        after=sides[1],
-        usd_per_million_output_tokens={"before": sides[0]["usd_per_million_tokens"], "after": sides[1]["usd_per_million_tokens"]},
-        usd_per_request={"before": sides[0]["usd_per_request"], "after": sides[1]["usd_per_request"]},
-        reasons=reason_entries(explain_comparison(result)),
-        arithmetic=comparison_arithmetic(result),
-        caveats=caveat_entries(caveat for speed in speeds for caveat in speed.caveats),
-        sources=source_entries(source for one in (old, new) for source in (*one.offer.sources, *(one.speed.sources if one.speed else ()))),
-    )
-
-
-def _entry(of: Side, configured: ConfiguredSide) -> SideEntry:
-    own, request, speed = of.configuration, configured.request, configured.speed
-    band = None if speed is None else speed.output_tokens_per_s
-    million, answer = of.usd_per_million_tokens, Decimal(request.output_tokens) / MILLION
-    return fill(
-        SideEntry,
-        own,
-        of,
-        name=configured.offer.name,
-        model=configured.model,
-        hardware=f"{configured.offer.platform}:{configured.offer.id}",
-        runs_as=f"{request.precision if speed is None else speed.precision} with {request.engine}, concurrency {request.concurrency:,}",
-        measured=speed is None,
-        measured_latency=configured.measured_latency,
-        device="chip" if configured.offer.traits.rents_tpus else "GPU",
-        low=None if band is None else band.low,
-        high=None if band is None else band.high,
-        used_usd_per_hour=float(of.utilisation * of.replicas * own.usd_per_hour),
-        usd_per_million_tokens=million,
-        usd_per_request_full=float(of.usd_per_million_tokens_full * answer),
-        usd_per_request=None if million is None else float(million * answer),
-    )

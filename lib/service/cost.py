@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from typing import Annotated
 
 from lib.advisor.alternatives import NoSaving, Saving, find_savings
 from lib.advisor.setup import CurrentSetup
-from lib.answers.common import fill, price_entry, source_entries
-from lib.answers.cost import (
-    BestLoadEntry,
-    CapacityEntry,
-    CostAnswer,
-    CostPartEntry,
-    CrossingEntry,
-    NoWayEntry,
-    PerTokenEntry,
-    TokenPriceEntry,
-    WayEntry,
-    WaysToSaveAnswer,
-    ZeroGpuEntry,
-)
+from lib.answers import cost as cost_answers
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_TIER, Offer
-from lib.catalog.rules import PlatformRules
 from lib.cost import (
-    BreakEvenPoint,
     CostEstimate,
     TokenPrice,
     Usage,
@@ -44,7 +29,7 @@ from lib.memory.resolve import choose_engine, context_caveats, split_caveats
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.platforms import PER_CALL
-from lib.present.sentences import SAVING_NAMES, break_even_sentence, caveat_entries, no_saving_sentence, saving_effect, saving_step
+from lib.present.sentences import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step
 from lib.provenance import Caveat, Value
 from lib.service.arguments import (
     Account,
@@ -121,7 +106,7 @@ class CostArguments(MediaArguments, UsageArguments):
 
 
 @endpoint()
-def estimate_cost(app: App, arguments: CostArguments) -> CostAnswer:
+def estimate_cost(app: App, arguments: CostArguments) -> cost_answers.CostAnswer:
     """What hardware costs per hour, month, request and million tokens, and at which traffic another way is cheaper.
 
     Returns:
@@ -171,7 +156,7 @@ def cost_answer(
     zerogpu_speed: SpeedEstimate | None = None,
     offered: ProviderOffers | None = None,
     own_price: TokenPrice | None = None,
-) -> CostAnswer:
+) -> cost_answers.CostAnswer:
     """The answer.
 
     `speed` is a caveat where none is predicted, `loads` are the speeds of one replica at several numbers of requests at a time.
@@ -187,40 +172,41 @@ def cost_answer(
     timed = replace(usage, seconds_on_gpu=seconds)
     too_long = () if spec is None or request is None else context_caveats(spec, usage.prompt_tokens, usage.output_tokens)
     one, best = _prices_at_loads(bill, loads)
-    break_even_points = find_break_even(offer, timed, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero, best=best)
-    tokens = [bill_tokens(price, usage, rules.providers) for price in prices]
-    return fill(
-        CostAnswer,
-        bill,
-        hardware=offer.id,
-        platform=offer.platform,
+    bills = [bill_tokens(price, usage, rules.providers) for price in prices]
+    per_token = cost_answers.PerToken(
+        status="unknown" if offered is None else offered.status,
+        providers=() if offered is None else offered.live,
+        prices=tuple(_price_tokens(price, tokens) for price, tokens in zip(prices, bills, strict=True)),
+    )
+    billed = {field.name: getattr(bill, field.name) for field in fields(bill)}
+    added = (
+        *too_long,
+        *bill.caveats,
+        *_caveats(offer, spec, request, speed, offered),
+        *_price_caveats(usage, one, best, loads, own_price),
+    )
+    cited = (*bill.sources, *(() if estimate is None else estimate.sources), *(source for tokens in bills for source in tokens.sources))
+    return cost_answers.CostAnswer(
+        **billed | {"caveats": added, "sources": cited},
         model="" if spec is None else spec.id,
         usd_per_million_output_tokens_one_at_a_time=one,
         usd_per_picture=_item_price(bill, items_per_s, HOUR_S),
         usd_per_audio_hour=_item_price(bill, None if estimate is None else estimate.real_time_factor, 1),
         concurrency=usage.concurrency,
-        capacity=_capacity(bill),
-        best_load=None if best is None else _best_load(best),
-        parts=[fill(CostPartEntry, part) for part in bill.parts],
-        break_even=[_break_even_entry(point) for point in break_even_points],
-        zerogpu=None if bill.zerogpu is None else fill(ZeroGpuEntry, bill.zerogpu),
-        per_token=_per_token(offered, prices, usage, rules),
-        prices=price_entry(catalog.prices[offer.platform]),
-        caveats=caveat_entries(
-            (
-                *too_long,
-                *bill.caveats,
-                *_caveats(offer, spec, request, speed, offered),
-                *_price_caveats(usage, one, best, loads, own_price),
-            )
-        ),
-        sources=source_entries(
-            (
-                *bill.sources,
-                *(() if estimate is None else estimate.sources),
-                *(source for one in tokens for source in one.sources),
-            )
-        ),
+        best_load=best,
+        break_even=find_break_even(offer, timed, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero, best=best),
+        per_token=per_token,
+        prices=catalog.prices[offer.platform],
+    )
+
+
+def _price_tokens(price: TokenPrice, bill: CostEstimate) -> cost_answers.TokenBill:
+    return cost_answers.TokenBill(
+        provider=price.provider,
+        usd_per_million_input_tokens=price.usd_per_million_input,
+        usd_per_million_output_tokens=price.usd_per_million_output,
+        usd_per_request=bill.usd_per_request or Decimal(0),
+        total_usd_per_month=bill.total_usd_per_month,
     )
 
 
@@ -255,47 +241,6 @@ def _price_caveats(
     if own_price is not None and own_price.usd_per_million_input == 0:
         caveats.append(Caveat("prompt_price_unknown"))
     return caveats
-
-
-def _capacity(bill: CostEstimate) -> CapacityEntry | None:
-    capacity = bill.capacity
-    if capacity is None:
-        return None
-    return fill(CapacityEntry, capacity, total_usd_per_month=float(bill.serving_usd_per_month))
-
-
-def _best_load(best: BestLoad) -> BestLoadEntry:
-    return fill(
-        BestLoadEntry,
-        best,
-        max_ttft_s=TARGET_TTFT_S,
-        max_inter_token_s=TARGET_TPOT_S,
-        inter_token_s=best.tpot_s,
-        throughput_tokens_per_s=best.tokens_per_s,
-    )
-
-
-def _break_even_entry(point: BreakEvenPoint) -> CrossingEntry:
-    return fill(CrossingEntry, point, message=break_even_sentence(point))
-
-
-def _per_token(offered: ProviderOffers | None, prices: tuple[TokenPrice, ...], usage: Usage, rules: PlatformRules) -> PerTokenEntry:
-    return {
-        "status": "unknown" if offered is None else offered.status,
-        "providers": [] if offered is None else list(offered.live),
-        "prices": [_token_price(price, bill_tokens(price, usage, rules.providers)) for price in prices],
-    }
-
-
-def _token_price(price: TokenPrice, bill: CostEstimate) -> TokenPriceEntry:
-    return fill(
-        TokenPriceEntry,
-        price,
-        bill,
-        usd_per_million_input_tokens=float(price.usd_per_million_input),
-        usd_per_million_output_tokens=float(price.usd_per_million_output),
-        usd_per_request=float(bill.usd_per_request or 0),
-    )
 
 
 def _zerogpu(offer: Offer, catalog: Catalog, spec: ModelSpec | None, request: MemoryRequest | None) -> Offer | None:
@@ -348,7 +293,7 @@ class SavingArguments(CostArguments):
 
 
 @endpoint()
-def ways_to_save(app: App, arguments: SavingArguments) -> WaysToSaveAnswer:
+def ways_to_save(app: App, arguments: SavingArguments) -> cost_answers.WaysToSave:
     """What would make a deployment cheaper: smaller formats, other tiers, sleep, ZeroGPU, a provider, more requests at a time.
 
     Returns:
@@ -363,16 +308,15 @@ def ways_to_save(app: App, arguments: SavingArguments) -> WaysToSaveAnswer:
         price = next(iter(app.providers(spec.id).prices), None)
     request = arguments.memory_request(spec, offer, usage)
     report = find_savings(deploy(app, catalog, spec, offer, request, usage, price))
-    return fill(
-        WaysToSaveAnswer,
-        report,
+    return cost_answers.WaysToSave(
         model=spec.id,
         hardware=offer.id,
         platform=offer.platform,
-        ways=[way_entry(saving) for saving in report.savings],
-        no_ways=[no_way_entry(none) for none in report.no_savings],
-        caveats=caveat_entries(spec.caveats),
-        sources=source_entries((*offer.sources, *spec.sources, *(() if price is None else (price.source,)))),
+        usd_per_month=report.usd_per_month,
+        ways=tuple(map(word_saving, report.savings)),
+        no_ways=tuple(map(word_no_saving, report.no_savings)),
+        caveats=spec.caveats,
+        sources=(*offer.sources, *spec.sources, *(() if price is None else (price.source,))),
     )
 
 
@@ -395,21 +339,23 @@ def deploy(
     return CurrentSetup(spec=spec, offer=offer, request=request, usage=usage, catalog=catalog, price=price, speed=predict)
 
 
-def way_entry(saving: Saving) -> WayEntry:
-    """A way that saves."""
+def word_saving(saving: Saving) -> cost_answers.SavingWay:
+    """A way that saves, in words."""
     offer = saving.offer
     needs = {name: value if isinstance(value, str | int) else float(value) for name, value in saving.needs.items()}
-    return {
-        "code": saving.code,
-        "message": saving_step(saving),
-        "saves_usd_per_month": float(saving.saves_usd_per_month),
-        "usd_per_month": float(saving.usd_per_month),
-        "slower": None if saving.speed_ratio is None else saving.speed_ratio < SLOWER,
-        "effect": saving_effect(saving),
-        "needs": needs if offer is None else {"hardware": offer.id, "platform": offer.platform, **needs},
-    }
+    return cost_answers.SavingWay(
+        code=saving.code,
+        message=saving_step(saving),
+        saves_usd_per_month=saving.saves_usd_per_month,
+        usd_per_month=saving.usd_per_month,
+        slower=None if saving.speed_ratio is None else saving.speed_ratio < SLOWER,
+        effect=saving_effect(saving),
+        needs=needs if offer is None else {"hardware": offer.id, "platform": offer.platform, **needs},
+    )
 
 
-def no_way_entry(none: NoSaving) -> NoWayEntry:
-    """A way that saves nothing."""
-    return {"code": none.code, "message": SAVING_NAMES[none.code], "reason_code": none.reason, "reason": no_saving_sentence(none)}
+def word_no_saving(none: NoSaving) -> cost_answers.UselessWay:
+    """A way that saves nothing, in words."""
+    return cost_answers.UselessWay(
+        code=none.code, message=SAVING_NAMES[none.code], reason_code=none.reason, reason=no_saving_sentence(none)
+    )

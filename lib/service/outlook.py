@@ -10,13 +10,12 @@ from typing import Annotated, Any
 from lib.advisor import recommend
 from lib.advisor.alternatives import SavingsReport, find_savings
 from lib.advisor.result import Entry, Recommendation
-from lib.answers.common import SCHEMA, usd
-from lib.answers.cost import ChangeEntry, CostAnswer, LineEntry, OutlookAnswer
+from lib.answers.cost import CheapestChange, CostAnswer, OutlookAnswer, WayLine
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
 from lib.cost.bill import bill_storage
-from lib.cost.break_even import Axis, Kind, Option, Outlook, WayChange, price_option
+from lib.cost.break_even import Axis, Kind, Option, Outlook, price_option
 from lib.cost.usage import measure_capacity
 from lib.engines import usual_engine
 from lib.errors import UnknownHardware
@@ -26,7 +25,7 @@ from lib.platforms import PLATFORMS
 from lib.present.sentences import sentence, way_change_sentence, way_configuration, way_label
 from lib.provenance import Caveat
 from lib.service.arguments import DaysPerMonth, Hardware, Model, argument, one_of, some_of, whole_number
-from lib.service.cost import cost_answer, deploy, no_way_entry, way_entry
+from lib.service.cost import cost_answer, deploy, word_no_saving, word_saving
 from lib.service.endpoint import App, may_be_sold
 from lib.service.recommend import WorkloadArguments
 from lib.service.usage import (
@@ -136,7 +135,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
     return outlook_answer(
         view,
         bill,
-        line_entries(view, requests),
+        price_ways(view, requests),
         find_savings(deployment),
         spec=spec,
         offer=configuration.offer,
@@ -228,15 +227,15 @@ def _rejection(offer: Offer, judged: Recommendation) -> str:
     return next((sentence(one.reason) for one in judged.rejected if one.offer == offer), "")
 
 
-def line_entries(outlook: Outlook, configurations: Mapping[int, MemoryRequest]) -> list[LineEntry]:
+def price_ways(outlook: Outlook, configurations: Mapping[int, MemoryRequest]) -> tuple[WayLine, ...]:
     """Each way with its month at the stated use and its line; `configurations` are by the `id` of an offer."""
     lines = outlook.lines()
-    return [
+    return tuple(
         _line(option, outlook, points, configurations.get(id(option.offer))) for option, points in zip(outlook.options, lines, strict=True)
-    ]
+    )
 
 
-def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], configuration: MemoryRequest | None) -> LineEntry:
+def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], configuration: MemoryRequest | None) -> WayLine:
     usage, rules, offer = outlook.usage, outlook.rules, option.offer
     total = price_option(option, usage, rules)
     stored = bill_storage(usage, rules.storage)
@@ -244,27 +243,23 @@ def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], co
     estimate = _estimate(option, outlook)
     compute = None if total is None else total - storage
     requests = usage.requests_per_month
-    return {
-        "kind": option.kind,
-        "label": way_label(option, outlook),
-        "hardware": "" if offer is None else offer.id,
-        "platform": "providers" if offer is None else offer.platform,
-        "name": (option.price.provider if option.price else "") if offer is None else offer.name,
-        "runs_as": way_configuration(option, configuration),
-        "usd_per_hour": None if estimate is None else usd(estimate.usd_per_hour),
-        "billed_hours_per_month": None if estimate is None else usd(estimate.billed_hours_per_month),
-        "compute_usd_per_month": usd(compute),
-        "storage_usd_per_month": float(storage),
-        "total_usd_per_month": usd(total),
-        "usd_per_request": usd(compute / requests) if compute is not None and requests > 0 else None,
-        "full_at": _full_at(option, usage) if outlook.axis == "requests" else None,
-        "usd": [usd(point) for point in points],
-    }
-
-
-def _full_at(option: Option, usage: Usage) -> float | None:
-    capacity = None if option.offer is None else measure_capacity(option.offer, option.usage(usage), option.speed)
-    return None if capacity is None else float(capacity.requests_per_day)
+    capacity = None if offer is None or outlook.axis != "requests" else measure_capacity(offer, option.usage(usage), option.speed)
+    return WayLine(
+        kind=option.kind,
+        label=way_label(option, outlook),
+        hardware="" if offer is None else offer.id,
+        platform="providers" if offer is None else offer.platform,
+        name=(option.price.provider if option.price else "") if offer is None else offer.name,
+        runs_as=way_configuration(option, configuration),
+        usd_per_hour=None if estimate is None else estimate.usd_per_hour,
+        billed_hours_per_month=None if estimate is None else estimate.billed_hours_per_month,
+        compute_usd_per_month=compute,
+        storage_usd_per_month=storage,
+        total_usd_per_month=total,
+        usd_per_request=compute / requests if compute is not None and requests > 0 else None,
+        full_at=None if capacity is None else capacity.requests_per_day,
+        usd=tuple(points),
+    )
 
 
 def _estimate(option: Option, outlook: Outlook) -> CostEstimate | None:
@@ -277,7 +272,7 @@ def _estimate(option: Option, outlook: Outlook) -> CostEstimate | None:
 def outlook_answer(
     outlook: Outlook,
     answer: CostAnswer,
-    lines: list[LineEntry],
+    lines: tuple[WayLine, ...],
     savings: SavingsReport,
     *,
     spec: ModelSpec,
@@ -285,46 +280,40 @@ def outlook_answer(
     chosen: str,
 ) -> OutlookAnswer:
     """The whole answer. `chosen` is "recommended", "" for hardware that was named and qualifies, or why it does not qualify."""
-    bills = [[None if point is None else Decimal(str(point)) for point in line["usd"]] for line in lines]
-    stated = outlook.usage.hours_per_day if outlook.axis == "hours" else outlook.usage.requests_per_day
-    return {
-        "schema": SCHEMA,
-        "model": spec.id,
-        "hardware": offer.id,
-        "platform": offer.platform,
-        "name": offer.name,
-        "chosen": chosen,
-        "bill": answer,
-        "axis": outlook.axis,
-        "stated": float(stated),
-        "x": [float(x) for x in outlook.xs],
-        "lines": lines,
-        "changes": _changes(outlook, bills, lines),
-        "savings": [way_entry(saving) for saving in savings.savings],
-        "no_savings": [no_way_entry(none) for none in savings.no_savings],
-        "prices": answer["prices"],
-        "caveats": answer["caveats"],
-        "sources": answer["sources"],
-    }
+    return OutlookAnswer(
+        model=spec.id,
+        hardware=offer.id,
+        platform=offer.platform,
+        name=offer.name,
+        chosen=chosen,
+        bill=answer,
+        axis=outlook.axis,
+        stated=outlook.usage.hours_per_day if outlook.axis == "hours" else outlook.usage.requests_per_day,
+        x=outlook.xs,
+        lines=lines,
+        changes=_changes(outlook, lines),
+        savings=tuple(map(word_saving, savings.savings)),
+        no_savings=tuple(map(word_no_saving, savings.no_savings)),
+        prices=answer.prices,
+        caveats=answer.caveats,
+        sources=answer.sources,
+    )
 
 
-def _changes(outlook: Outlook, bills: Sequence[Sequence[Decimal | None]], lines: Sequence[LineEntry]) -> list[ChangeEntry]:
+def _changes(outlook: Outlook, lines: Sequence[WayLine]) -> tuple[CheapestChange, ...]:
     """Each point once: where both ways of the chosen hardware meet another at the same place, and where a quota ends."""
-    changes: dict[tuple[float, str], ChangeEntry] = {}
-    for change in outlook.changes(bills):
+    changes: dict[tuple[Decimal, str], CheapestChange] = {}
+    for change in outlook.changes([line.usd for line in lines]):
         number = change.before  # a quota ends for each of the other ways at one place
         if not change.ends and outlook.options[change.before].offer is outlook.options[0].offer:
             number = change.after
-        changes.setdefault((float(change.at), lines[number]["label"]), _change(change, lines, outlook.axis))
-    return list(changes.values())
-
-
-def _change(change: WayChange, lines: Sequence[LineEntry], axis: Axis) -> ChangeEntry:
-    before, after = lines[change.before]["label"], lines[change.after]["label"]
-    return {
-        "at": float(change.at),
-        "usd_per_month": 0.0 if change.ends else float(change.usd_per_month),
-        "before": before,
-        "after": after,
-        "message": way_change_sentence(change, before, after, axis),
-    }
+        before, after = lines[change.before].label, lines[change.after].label
+        named = CheapestChange(
+            at=change.at,
+            usd_per_month=Decimal(0) if change.ends else change.usd_per_month,
+            before=before,
+            after=after,
+            message=way_change_sentence(change, before, after, outlook.axis),
+        )
+        changes.setdefault((change.at, lines[number].label), named)
+    return tuple(changes.values())

@@ -206,17 +206,17 @@ def cost_updates(services: Services, model: str, values: Sequence[Value]) -> Upd
         answer = services[outlook](model, **arguments, hardware=hardware)
     except AdvisorError as refused:
         return {"bill": of_own + ask.word_refusal(refused, "No bill.")}
-    name = model_name(answer["model"], model)
+    name = model_name(answer.model, model)
     acts = answer_actions(
         text=cost_text(answer, name),
         query=link_query("cost", model, (*ask.QUESTION, *ask.COST), values),
         files=(
-            ("Download CSV", "cost.csv", "text/csv", ways_csv(answer["lines"])),
+            ("Download CSV", "cost.csv", "text/csv", ways_csv(answer.lines)),
             ("Download JSON", "cost.json", "application/json", answer_json(answer)),
         ),
     )
     return {
-        "bill": of_own + cost_card(answer, name) + acts + prices_line(answer["prices"]),
+        "bill": of_own + cost_card(answer, name) + acts + prices_line(answer.prices),
         "chart_box": gr.update(visible=True),
         "head": bills_head(answer),
         "chart": draw_bills(answer),

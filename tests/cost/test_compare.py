@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -9,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stated_speed import stated_speed
 
-from lib.cost.compare import PricedConfiguration, apply_load, compare, configure_from_speed
-from lib.present.sentences import comparison_arithmetic
+from lib.cost.compare import PricedConfiguration, apply_load, compare, predict_latencies
 
 
 def configuration(name: str = "x", usd: str = "0.80", rate: int = 100, devices: int = 1) -> PricedConfiguration:
@@ -31,7 +31,7 @@ def test_an_optimisation_that_pays() -> None:
     assert found.worth_usd == 20_736
     assert found.verdict == "optimise"
     assert found.speed_ratio == Decimal("2.5")
-    assert "2880.00 - 1152.00 = 1728.00" in comparison_arithmetic(found)[-1]
+    assert "2880.00 - 1152.00 = 1728.00" in found.arithmetic[-1]
 
 
 def test_work_that_costs_more_than_it_saves() -> None:
@@ -62,20 +62,13 @@ def test_gpu_hours() -> None:
 
 def test_predicted_latency_grows_with_load() -> None:
     """A request takes 0.5 + 255 × 0.05 = 13.25 s; one slot at half load: 99 % within 13.25 + 13.25 / 0.5 × ln(50) = 116.9 s."""
-    asked = {"usd_per_hour": Decimal(1), "devices": 1, "output_tokens": 256, "concurrency": 1}
-    idle = configure_from_speed("idle", stated_speed(), requests_per_s=0.0, **asked)
-    busy = configure_from_speed("busy", stated_speed(), requests_per_s=0.5 / 13.25, **asked)
-    full = configure_from_speed("full", stated_speed(), requests_per_s=1.0, **asked)
-    assert idle is not None
-    assert busy is not None
-    assert full is not None
-    assert (idle.latency_p50_s, idle.latency_p99_s) == (Decimal("13.25"), Decimal("13.25"))
-    assert float(busy.latency_p99_s or 0) == pytest.approx(116.92, abs=0.01)
-    assert (full.latency_p50_s, full.latency_p99_s) == (None, None)
-    assert configure_from_speed("none", stated_speed(tpot_s=None), requests_per_s=0.0, **asked) is None
-    found = compare(idle, busy, tokens_per_s=Decimal(1))
-    assert found.latency_ratio is not None
-    assert float(found.latency_ratio) == pytest.approx(116.92 / 13.25, rel=1e-3)
+    idle, busy, full = (predict_latencies(stated_speed(), 256, 1, load) for load in (0.0, 0.5 / 13.25, 1.0))
+    assert idle == (Decimal("13.25"), Decimal("13.25"))
+    assert float(busy[1] or 0) == pytest.approx(116.92, abs=0.01)
+    assert full == (None, None)
+    assert predict_latencies(stated_speed(tpot_s=None), 256, 1, 0.0) == (None, None)
+    before, after = (replace(configuration(), latency_p99_s=times[1]) for times in (idle, busy))
+    assert float(compare(before, after, tokens_per_s=Decimal(1)).latency_ratio or 0) == pytest.approx(116.92 / 13.25, rel=1e-3)
 
 
 @settings(deadline=None)

@@ -27,7 +27,7 @@ ACTIONS = ("switch_hardware", "set_sleep_time", "pause_space", "restart_space", 
 def test_health_says_how_old_the_prices_are() -> None:
     """Ten days after the oldest bundled price was checked; the rest is what the catalog and the machine say."""
     made = Services(App(catalog=load, models=Models()))
-    checked = date.fromisoformat(load().prices["spaces"].oldest)
+    checked = date.fromisoformat(load().prices["spaces"].checked)
     health = made.health(checked + timedelta(days=10))
     assert health["prices_age_days"] == 10
     assert (health["status"], health["prices"], health["prices_checked"]) == ("ok", "bundled", checked.isoformat())

@@ -6,14 +6,15 @@ import json
 from typing import Any
 
 import pytest
+from written import ask
 
 from lib.catalog import load
 from lib.errors import BadArgument, InvalidInput
 from lib.service.compare import compare
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App
 from lib.service.models import Models
 
-QUESTION = bind_arguments(compare, App(catalog=load, models=Models()))
+QUESTION = ask(compare, App(catalog=load, models=Models()))
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 MEASURED = {"hardware": "l4x1", "tokens_per_s": 100}
 

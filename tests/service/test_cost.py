@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 from llama import llama_config
 from stated_speed import stated_speed
+from written import ask
 
 from lib.catalog import load
 from lib.cost import TokenPrice, Usage
 from lib.errors import AdvisorError, BadArgument, UnknownHardware, UnknownModel, UnsupportedModel
 from lib.hub.search import ProviderOffers
+from lib.present.sentences import to_json
 from lib.provenance import Source
 from lib.service.cost import cost_answer, estimate_cost, ways_to_save
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.service.speed import estimate_speed
 from lib.speed import ExplainedSpeed
@@ -36,12 +38,10 @@ def find_no_offers(_: str) -> ProviderOffers:
     return ProviderOffers(status="unknown", reason="The router could not be reached.")
 
 
-QUESTION = bind_arguments(estimate_cost, App(catalog=load, models=Models(), providers=find_no_offers))
-SAVE = bind_arguments(ways_to_save, App(catalog=load, models=Models(), providers=find_no_offers))
+QUESTION = ask(estimate_cost, App(catalog=load, models=Models(), providers=find_no_offers))
+SAVE = ask(ways_to_save, App(catalog=load, models=Models(), providers=find_no_offers))
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
-TIMED = bind_arguments(
-    estimate_cost, App(catalog=load, models=Models(), providers=router, predict=lambda *_: stated_speed(sources=(SOURCE,)))
-)
+TIMED = ask(estimate_cost, App(catalog=load, models=Models(), providers=router, predict=lambda *_: stated_speed(sources=(SOURCE,))))
 
 
 def codes(answer: Any) -> set[str]:
@@ -182,7 +182,7 @@ def test_hardware_whose_speed_cannot_be_told_still_has_a_bill() -> None:
     def refuse_prediction(*_: object) -> ExplainedSpeed:
         raise UnsupportedModel("Nothing was measured on this silicon.")
 
-    question = bind_arguments(estimate_cost, App(catalog=load, models=Models(), providers=find_no_offers, predict=refuse_prediction))
+    question = ask(estimate_cost, App(catalog=load, models=Models(), providers=find_no_offers, predict=refuse_prediction))
     answer = question("aws-inf2-x1", model=CONFIG)
     assert (answer["total_usd_per_month"], answer["usd_per_million_output_tokens"]) == (540, None)
     assert any("Nothing was measured" in caveat["message"] for caveat in answer["caveats"])
@@ -190,7 +190,7 @@ def test_hardware_whose_speed_cannot_be_told_still_has_a_bill() -> None:
 
 def test_the_started_services_know_the_speed() -> None:
     """8B in bf16 on an L4 reads 16.06 GB at 300 GB/s per token: at least 53.5 ms, so at least 0.80 / 3600 × 0.0535 × 10⁶ = 11.9 USD."""
-    question = bind_arguments(estimate_cost, App(catalog=load, models=Models(), providers=find_no_offers))
+    question = ask(estimate_cost, App(catalog=load, models=Models(), providers=find_no_offers))
     answer = question("l4x1", model="8B", requests_per_day=100)
     assert answer["usd_per_million_output_tokens"] is not None
     assert answer["usd_per_million_output_tokens"] > 11.8
@@ -215,14 +215,14 @@ def test_prices_per_token_of_the_router_and_of_the_visitor() -> None:
     """
     usage = Usage(requests_per_day=Decimal(1000))
     offer = load().offer("l4x1", "spaces")
-    answer = cost_answer(offer, usage, load(), offered=router("x"))
+    answer = to_json(cost_answer(offer, usage, load(), offered=router("x")))
     assert answer["per_token"]["providers"] == ["x", "y"]
     assert answer["per_token"]["prices"][0]["total_usd_per_month"] == 4.508
     assert {"per_token", "always_on"} in [{found["below"], found["above"]} for found in answer["break_even"]]
     mine = TokenPrice(provider="own price", usd_per_million_input=Decimal(1), usd_per_million_output=Decimal(1), source=SOURCE)
-    dearer = cost_answer(offer, usage, load(), offered=router("x"), own_price=mine)
+    dearer = to_json(cost_answer(offer, usage, load(), offered=router("x"), own_price=mine))
     assert dearer["per_token"]["prices"][0]["provider"] == "own price"
-    assert dearer["break_even"][0]["requests_per_day"] < answer["break_even"][0]["requests_per_day"]  # type: ignore[operator]
+    assert dearer["break_even"][0]["requests_per_day"] < answer["break_even"][0]["requests_per_day"]
 
 
 def test_zerogpu_tells_what_visitors_spend() -> None:
@@ -249,7 +249,7 @@ def test_a_picture_costs_the_share_of_an_hour_that_it_takes() -> None:
     """Four at once at 0.80 USD/h: the seconds of the batch over 4 · 3,600; a quarter of the pixels and 20 steps cost less."""
     size = {"width": 512, "height": 512, "steps": 20, "concurrency": 4}
     whole, small = (QUESTION("l4x1", model=SDXL, **asked) for asked in ({}, size))
-    batch_s = bind_arguments(estimate_speed, App(catalog=load, models=Models()))(SDXL, "l4x1", **size)["ttft_s"]
+    batch_s = ask(estimate_speed, App(catalog=load, models=Models()))(SDXL, "l4x1", **size)["ttft_s"]
     assert small["usd_per_picture"] == pytest.approx(0.80 * batch_s / (4 * 3600)) == pytest.approx(small["usd_per_request"])
     assert small["usd_per_picture"] < whole["usd_per_picture"] / 4
     assert small["usd_per_audio_hour"] is None

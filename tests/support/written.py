@@ -10,6 +10,7 @@ from typing import Any
 from lib.present.sentences import to_json
 from lib.service import app
 from lib.service.app import Services
+from lib.service.endpoint import App, bind_arguments
 
 
 def written(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -21,6 +22,11 @@ def written(function: Callable[..., Any]) -> Callable[..., Any]:
 
     functools.update_wrapper(call, function)
     return call
+
+
+def ask(function: Callable[..., Any], app_: App) -> Callable[..., Any]:
+    """The endpoint's function bound to an app, `written`."""
+    return written(bind_arguments(function, app_))
 
 
 class Written:

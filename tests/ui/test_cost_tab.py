@@ -7,6 +7,7 @@ import io
 import itertools
 import math
 import re
+from decimal import Decimal
 from functools import partial
 from typing import Any, cast
 from urllib.parse import parse_qs
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from page_fake import LLAMA, FakeServices
+from written import written
 
 from lib.answers.common import RecommendationAnswer
 from lib.catalog import load
@@ -79,25 +81,25 @@ def test_a_link_repeats_the_question(services: Services) -> None:
 def test_the_csv_holds_every_way(services: Services) -> None:
     """The rows of the file are the rows of the table."""
     answer = services[outlook](LLAMA)
-    rows = list(csv.DictReader(io.StringIO(cost_tab.ways_csv(answer["lines"]))))
-    assert [row["label"] for row in rows] == [line["label"] for line in answer["lines"]]
+    rows = list(csv.DictReader(io.StringIO(cost_tab.ways_csv(answer.lines))))
+    assert [row["label"] for row in rows] == [line.label for line in answer.lines]
     assert {"spaces", "zerogpu", "endpoints", "jobs"} <= {row["platform"] for row in rows}
 
 
 def test_parts_add_up_to_the_month(services: Services) -> None:
     """Computing and storage are the whole bill of every way."""
     answer = services[outlook](LLAMA, storage_gb=250)
-    for line in answer["lines"]:
-        if line["total_usd_per_month"] is not None and line["compute_usd_per_month"] is not None:
-            assert line["compute_usd_per_month"] + line["storage_usd_per_month"] == pytest.approx(line["total_usd_per_month"])
+    for line in answer.lines:
+        if line.total_usd_per_month is not None and line.compute_usd_per_month is not None:
+            assert line.compute_usd_per_month + line.storage_usd_per_month == pytest.approx(line.total_usd_per_month)
 
 
 def test_the_lines_hold_the_bill_that_is_stated(services: Services) -> None:
     """At the stated traffic each line shows what the table says."""
     answer = services[outlook](LLAMA, requests_per_day=200)
-    at = answer["x"].index(200.0)
-    assert [line["usd"][at] for line in answer["lines"]] == [line["total_usd_per_month"] for line in answer["lines"]]
-    assert len(draw_bills(answer).data) >= len(answer["lines"])
+    at = answer.x.index(Decimal(200))
+    assert [line.usd[at] for line in answer.lines] == [line.total_usd_per_month for line in answer.lines]
+    assert len(draw_bills(answer).data) >= len(answer.lines)
 
 
 def test_hardware_that_cannot_hold_the_model_is_priced_and_says_so(services: Services) -> None:
@@ -235,7 +237,9 @@ def test_every_other_verdict(services: Services, requests: int, after: int, effo
 
 def test_an_estimated_side_is_the_speed_estimate(services: Services) -> None:
     """The rate and its range are those of `/estimate_speed`, and a request takes at least its own time."""
-    found = services.compare(LLAMA, {"hardware": "spaces:l4x1", "concurrency": 1}, {"hardware": "l4x1", "engine": "vllm", "concurrency": 8})
+    found = written(services.compare)(
+        LLAMA, {"hardware": "spaces:l4x1", "concurrency": 1}, {"hardware": "l4x1", "engine": "vllm", "concurrency": 8}
+    )
     speed = services.estimate_speed(LLAMA, "l4x1", engine="vllm", concurrency=8)
     after = found["after"]
     assert after["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
@@ -253,12 +257,12 @@ def test_an_estimated_side_is_the_speed_estimate(services: Services) -> None:
 def test_the_wait_counts_the_slots_of_all_replicas(services: Services) -> None:
     """Ten times the traffic on as many more replicas waits no longer: more slots share one queue."""
     asked = {"hardware": "l4x1", "engine": "vllm", "concurrency": 4}
-    little = services.compare(LLAMA, asked, asked, requests_per_day=15_000)["after"]
-    much = services.compare(LLAMA, asked, asked, requests_per_day=150_000)["after"]
-    assert much["replicas"] > little["replicas"]
-    assert little["latency_p99_s"] is not None
-    assert much["latency_p99_s"] is not None
-    assert much["latency_p99_s"] <= little["latency_p99_s"]
+    little = services.compare(LLAMA, asked, asked, requests_per_day=15_000).after
+    much = services.compare(LLAMA, asked, asked, requests_per_day=150_000).after
+    assert much.replicas > little.replicas
+    assert little.latency_p99_s is not None
+    assert much.latency_p99_s is not None
+    assert much.latency_p99_s <= little.latency_p99_s
 
 
 @pytest.mark.parametrize(
@@ -311,7 +315,7 @@ def test_two_models_stand_side_by_side(services: Services) -> None:
     shown = cost_tab.comparison_updates(services, LLAMA, [*COST, 0, *side(), *side(model=small)])["answer"]
     assert small in shown
     assert LLAMA in shown
-    both = services.compare(LLAMA, {"hardware": "l4x1"}, {"hardware": "l4x1", "model": small})
+    both = written(services.compare)(LLAMA, {"hardware": "l4x1"}, {"hardware": "l4x1", "model": small})
     assert (both["before"]["model"], both["after"]["model"]) == (LLAMA, small)
     assert both["speed_ratio"] > 1
 

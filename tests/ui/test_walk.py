@@ -7,6 +7,7 @@ from typing import Any
 
 import page_values
 import pytest
+from written import written
 
 from lib.catalog.silicon import OWNED_KINDS
 from lib.errors import AdvisorError
@@ -58,7 +59,7 @@ def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(real_app: S
         assert f'<span class="figure">{gib(entry["memory"]["per_device_bytes"])}</span>' in need
         asked = memory_tab.memory_question(real_app, model, _values("memory", named, hardware)).arguments
         assert real_app.estimate_memory(model, **asked)["per_device_bytes"] == entry["memory"]["per_device_bytes"]
-        priced = real_app[outlook](model, **question, hardware=hardware, beside="spaces")["bill"]
+        priced = written(real_app[outlook])(model, **question, hardware=hardware, beside="spaces")["bill"]
         assert priced["total_usd_per_month"] == pytest.approx(entry["cost"]["total_usd_per_month"])
         assert priced["usd_per_million_output_tokens"] == pytest.approx(entry["cost"]["usd_per_million_output_tokens"])
 
@@ -88,7 +89,7 @@ def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(
             continue
         side = {"hardware": hardware, **shape}
         traffic = {name: question[name] for name in cost_tab.TRAFFIC if name in question}
-        compared = real_app.compare(model, side, side, prompt_tokens=prompt, output_tokens=output, **traffic)["before"]
+        compared = written(real_app.compare)(model, side, side, prompt_tokens=prompt, output_tokens=output, **traffic)["before"]
         assert compared["latency_p50_s"] == pytest.approx(speed["request_s"])
         assert compared["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
 
