@@ -28,8 +28,7 @@ from lib import precision as formats
 from lib.advisor.limits import SLO, try_precisions
 from lib.advisor.setup import CurrentSetup, FittingTier, Gain, ServingConfig, can_compute, on_zerogpu, resolve_setup
 from lib.catalog import Catalog
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Cards
+from lib.catalog.offers import Hardware, Offer, own_hardware
 from lib.cost import bill_offer, bill_tokens
 from lib.cost.usage import ADVISED_SLEEP_S, LOADS, estimate_zerogpu_use, find_best_load
 from lib.engines import Engine, traits_of
@@ -163,8 +162,8 @@ def _with_more_devices(config: ServingConfig, catalog: Catalog) -> Iterator[Serv
     if config.silicon.kind in {"cpu", "apple"}:
         return
     now = max(1, config.hardware.accelerator_count)
-    larger: list[Offer | Cards] = [Cards(silicon=config.silicon, count=2 * now)]
-    if isinstance(config.hardware, Offer):
+    larger: list[Hardware] = [own_hardware(config.silicon, 2 * now)]
+    if not config.hardware.traits.owned:
         own = catalog.on((config.hardware.platform,))
         larger = [offer for offer in own if offer.accelerator == config.hardware.accelerator and offer.accelerator_count > now]
     for hardware in sorted(larger, key=lambda each: each.accelerator_count):

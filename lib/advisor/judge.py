@@ -22,7 +22,7 @@ github.com/huggingface/blog stable-diffusion-inference-intel.md, 2023-03). The l
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import groupby, islice
 from typing import TypeVar
@@ -54,8 +54,7 @@ from lib.advisor.traffic import (
     plan_traffic,
     warn_declarations,
 )
-from lib.catalog.offers import Hardware, Offer
-from lib.catalog.silicon import Cards
+from lib.catalog.offers import Hardware, Offer, own_hardware
 from lib.cost.usage import LOADS
 from lib.laws.media_tokens import DEFAULT_S
 from lib.memory import usable_memory
@@ -154,7 +153,7 @@ def judge_offers(offers: Sequence[Offer], context: JudgeContext) -> list[Entry |
     return [_conclude(offer, trial, context, model) for offer, trial in zip(offers, trials, strict=True)]
 
 
-def judge_own(cards: Cards, context: JudgeContext) -> OwnHardware | None:
+def judge_own(cards: Hardware, context: JudgeContext) -> OwnHardware | None:
     """The verdict on cards of the visitor's own; where they do not run the model, what would: more of them, or the smallest larger Mac.
 
     `None` where the Space runs no model.
@@ -162,14 +161,14 @@ def judge_own(cards: Cards, context: JudgeContext) -> OwnHardware | None:
     model = context.model
     if model is None:
         return None
-    if cards.silicon.kind == "apple":
+    if cards.processor.kind == "apple":
         macs = (card for card in context.accelerators.values() if card.kind == "apple")
-        memory = cards.silicon.memory_usable or 0
-        larger = [Cards(silicon=mac) for mac in sorted(macs, key=lambda of: (of.memory_usable, of.id)) if (mac.memory_usable or 0) > memory]
+        memory = cards.vram_bytes_per_accelerator or 0
+        larger = [own_hardware(mac) for mac in sorted(macs, key=lambda of: (of.memory_usable, of.id)) if (mac.memory_usable or 0) > memory]
     else:
-        larger = [replace(cards, count=count) for count in OWN_COUNTS if count > cards.count]
+        larger = [cards.with_count(count) for count in OWN_COUNTS if count > cards.accelerator_count]
 
-    def decide(one: Cards) -> ConfiguredHardware | tuple[Reason, ...]:
+    def decide(one: Hardware) -> ConfiguredHardware | tuple[Reason, ...]:
         trial = _try_all([one], context, model)[0]
         if isinstance(trial, Reason):
             return (trial,)
@@ -194,7 +193,7 @@ def _try_all(hardware: Sequence[Hardware], context: JudgeContext, model: HostedM
 
 def _start(offer: Hardware, context: JudgeContext, model: HostedModel) -> OfferSearch | Reason:
     """The search on an offer, or the reason why there is nothing to search."""
-    if isinstance(offer, Offer) and not offer.listed:
+    if not offer.listed:
         return Reason("retired", {"since": offer.since or ""})
     capacity = usable_memory(offer)
     if capacity is None:
@@ -210,7 +209,7 @@ def _waves(offer: Hardware, tried: Sequence[Candidate], context: JudgeContext) -
     Rented hardware takes the first that does what is asked: less compressed weights first, and one engine after another unless speed has
     priority. On cards of the visitor's own there is no price, so everything competes.
     """
-    if not isinstance(offer, Offer):
+    if offer.traits.owned:
         return [tuple(tried)] if tried else []
     together = context.workload.priority == "fastest"
     return [tuple(group) for _, group in groupby(tried, lambda of: of.step if together else (of.step, of.engine))]
@@ -337,7 +336,7 @@ def _judge_quota(offer: Hardware, context: JudgeContext, placement: Placement, s
 
 def _choose(hardware: Hardware, trial: OfferSearch, context: JudgeContext) -> Configuration | None:
     """The best configuration of those that pass; on cards of the visitor's own the fastest."""
-    if not isinstance(hardware, Offer):
+    if hardware.traits.owned:
         return _choose_fastest(trial.passing, context.family)
     workload, price = context.workload, hardware.usd_per_hour or Decimal(0)
     return min(

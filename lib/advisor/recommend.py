@@ -22,9 +22,8 @@ from lib.advisor.rank import NEARLY_AS_FAST, rank_entries
 from lib.advisor.result import DAYS_PER_MONTH, Entry, ProviderOption, Recommendation, Rejection, Speed, price_offer
 from lib.advisor.speed import shape_request
 from lib.catalog import Catalog
-from lib.catalog.offers import Offer, tier_of
+from lib.catalog.offers import Hardware, Offer, tier_of
 from lib.catalog.rules import PlatformRules, ProviderCredits
-from lib.catalog.silicon import Cards
 from lib.errors import BadArgument
 from lib.memory import estimate_memory
 from lib.memory.resolve import limit_context
@@ -48,7 +47,7 @@ def recommend(
     *,
     live_providers: tuple[str, ...] | None = None,
     published: Mapping[str, str] | None = None,
-    own: Cards | None = None,
+    own: Hardware | None = None,
 ) -> Recommendation:
     """Judge every listed offer of the workload's platforms.
 

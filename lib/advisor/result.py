@@ -15,7 +15,6 @@ from lib.advisor.fit import Headroom
 from lib.catalog.engine_models import read_engine_models
 from lib.catalog.offers import Hardware, Offer, Rule
 from lib.catalog.rules import PlatformRules
-from lib.catalog.silicon import Cards
 from lib.cost import Usage, bill_offer
 from lib.cost.usage import ADVISED_SLEEP_S, count_hours
 from lib.engines import Engine
@@ -152,7 +151,7 @@ class Entry(ConfiguredHardware):
 class OwnHardware:
     """The visitor's own cards: how they run the model, else every obstacle and what of the same kind would run it. They have no price."""
 
-    cards: Cards
+    cards: Hardware
     runs_as: ConfiguredHardware | None
     obstacles: tuple[Reason, ...] = ()
     larger: tuple[ConfiguredHardware, ...] = ()

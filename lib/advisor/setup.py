@@ -17,8 +17,8 @@ from lib.advisor.candidates import Candidate, Family, family_of, task_of
 from lib.advisor.fit import measure_headroom
 from lib.advisor.speed import Roofline, bound_speed, find_roofline
 from lib.catalog import Catalog
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Accelerator, Cards
+from lib.catalog.offers import Hardware, Offer
+from lib.catalog.silicon import Accelerator
 from lib.cost import TokenPrice, Usage, bill_offer
 from lib.engines import TRAITS, Engine, list_engines, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
@@ -45,7 +45,7 @@ class ServingConfig:
     """
 
     spec: ModelSpec
-    hardware: Offer | Cards
+    hardware: Hardware
     accelerators: Mapping[str, Accelerator]
     silicon: Accelerator
     engine: Engine
@@ -102,7 +102,7 @@ class ServingConfig:
 
 def resolve_setup(
     spec: ModelSpec,
-    hardware: Offer | Cards,
+    hardware: Hardware,
     accelerators: Mapping[str, Accelerator],
     *,
     engine: Engine,
@@ -144,7 +144,7 @@ def resolve_setup(
 
 
 def _spread(
-    spec: ModelSpec, hardware: Offer | Cards, accelerators: Mapping[str, Accelerator], engine: Engine, precision: str
+    spec: ModelSpec, hardware: Hardware, accelerators: Mapping[str, Accelerator], engine: Engine, precision: str
 ) -> tuple[Accelerator, int, int]:
     """The silicon, over how many devices the engine spreads a copy of the model, and how many copies there are."""
     silicon = resolve_devices(hardware, accelerators).silicon
@@ -159,7 +159,7 @@ def _spread(
     return silicon, *spread(spec, engine, max(1, hardware.accelerator_count))
 
 
-def on_zerogpu(hardware: Offer | Cards) -> bool:
+def on_zerogpu(hardware: Hardware) -> bool:
     """Whether each call has a card of its own there."""
     return hardware.traits.per_call
 

@@ -18,7 +18,7 @@ from lib.advisor.fit import Placement
 from lib.advisor.result import Speed
 from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
-from lib.catalog.silicon import Accelerator, Cards
+from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import decode_floor, expert_share, prefill_floor
 from lib.memory import MemoryEstimate
 from lib.model.spec import ModelSpec
@@ -98,7 +98,7 @@ def predict_placements(
                 estimates[key] = _PREDICTIONS[key]
         if not remembered:
             whole = offer.silicon is None or used.devices == offer.accelerator_count
-            hardware = offer if whole else _take_devices(offer, used.devices)
+            hardware = offer if whole else offer.with_count(used.devices)
             question = replace(
                 request, precision=used.precision, engine=used.engine, concurrency=placement.concurrency, gpu_layers=used.gpu_layers
             )
@@ -109,12 +109,6 @@ def predict_placements(
             _PREDICTIONS.update(new)
         estimates |= new
     return [None if (one := estimates[key]) is None else _one_pass(one) if family == "encode" else one for key in keys]
-
-
-def _take_devices(hardware: Hardware, devices: int) -> Hardware:
-    if isinstance(hardware, Cards):
-        return replace(hardware, count=devices)
-    return hardware.model_copy(update={"accelerator_count": devices})
 
 
 def _one_pass(of: SpeedEstimate) -> SpeedEstimate:

@@ -17,17 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lib.catalog.offers import (
-    Names,
-    Offer,
-    OffersFile,
-    PriceBasis,
-    TpuGenerationsFile,
-    find_cards,
-    find_hardware,
-    find_offer,
-    index_names,
-)
+from lib.catalog.names import Names, find_cards, find_hardware, find_offer, index_names
+from lib.catalog.offers import Hardware, Offer, OffersFile, PriceBasis, TpuGenerationsFile
 from lib.catalog.rows import DATA, References, read_rows
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import AcceleratorsFile, SourcesFile
@@ -38,7 +29,7 @@ from lib.result import Hidden, Result
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lib.catalog.silicon import Accelerator, Cards
+    from lib.catalog.silicon import Accelerator
     from lib.platforms import Platform
     from lib.provenance import Source
 
@@ -121,7 +112,7 @@ class Catalog:
         """
         return find_offer(self.names, text, platform)
 
-    def resolve_hardware(self, text: object, platform: Platform | None = None) -> Offer | Cards:
+    def resolve_hardware(self, text: object, platform: Platform | None = None) -> Hardware:
         """As `resolve_offer`, or plain silicon with a count (`L4`, `H100-SXMx8`, `TPU-v6ex4`).
 
         An id of silicon in its own spelling is the plain card: `L4` is a card, `l4` is the Spaces flavor `l4x1`.
@@ -131,7 +122,7 @@ class Catalog:
         """
         return find_hardware(self.names, text, platform)
 
-    def resolve_cards(self, text: object) -> Cards:
+    def resolve_cards(self, text: object) -> Hardware:
         """The visitor's own graphics cards or Mac that a text means (`RTX-4090x2`, `M4-Max-64GB`).
 
         Raises:

@@ -1,24 +1,18 @@
-"""Offers: silicon × count as a platform rents it out, with a price, the day it was checked, a status and rules; and from text to hardware.
+"""Hardware: silicon × count, as a platform rents it out at a price (`Offer`), or as people own it (`own_hardware`).
 
 Ids are names, not hardware: `zero-a10g` kept its name while the card under it changed twice.
-A text is read in this order: silicon in its own spelling (`L4`, `L4x4`, `H100-SXMx8`); an offer by id or name, any case (`l4x1`, `L4X1`,
-`l4`); silicon in another case (`h100-sxm`); an offer that was withdrawn (refused, with its dates); else refused, with near matches.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from lib.catalog.rows import ByteCount, Count, Day, DayOrMonth, Price, Row, Share, Size, Sources, Table, Text, reference, require_distinct
-from lib.catalog.silicon import OWNED_KINDS, UNKNOWN_CPU, Accelerator, Cards
-from lib.errors import UnknownHardware, quote_value
-from lib.platforms import PLATFORMS, TRAITS, Platform, PlatformTraits
+from lib.catalog.silicon import UNKNOWN_CPU, Accelerator
+from lib.platforms import OWN, TRAITS, Platform, PlatformTraits
 from lib.units import Bytes, UsdPerHour
 
 Status = Literal["listed", "deprecated", "retired"]
@@ -105,17 +99,17 @@ class TpuSlice(Row):
     """Google Cloud's name of one machine; `None` where none is documented."""
 
 
-class Offer(Row):
-    """Silicon × count on one platform."""
+class Hardware(Row):
+    """Silicon × count: an offer of a platform, or cards, a Mac or a processor of one's own, which have no price (`own_hardware`)."""
 
     id: Text
-    """The platform's name for it."""
-    platform: Platform
+    """The platform's name for it; of own hardware the id of the silicon, with the count if there is more than one: `H100-SXMx8`."""
+    platform: Platform | Literal["own"]
     """The platform that rents it out."""
     name: Text
     """For people."""
     silicon: Card | None = Field(validation_alias="accelerator")
-    """`None` on CPU."""
+    """The card or chip. `None` for an offer of a CPU; a processor of one's own is its silicon."""
     accelerator_count: Count = Field(validation_alias="count")
     """0 on CPU."""
     accelerator_fraction: Share = Field(validation_alias="fraction")
@@ -129,7 +123,87 @@ class Offer(Row):
     disk_bytes: ByteCount | None = Field(validation_alias="disk")
     """Disk of the host, lost when it restarts."""
     usd_per_hour: Price | None
-    """Today's list price (TPU: us-central1), 0 for free; `None` for what is retired."""
+    """Today's list price (TPU: us-central1), 0 for free; `None` for retired offers and own hardware."""
+    status: Status
+    """Whether anyone can ask for it."""
+    since: DayOrMonth | None
+    """From when the status holds, where known."""
+    rules: frozenset[Rule]
+    """The platform's rules that apply to a renter of this offer."""
+    tpu: TpuSlice | None
+    """Only of Cloud TPU."""
+
+    @property
+    def traits(self) -> PlatformTraits:
+        """The properties of its platform."""
+        return TRAITS[self.platform]
+
+    @property
+    def rented_from(self) -> str:
+        """The platform that rents it out; "" for own hardware."""
+        return "" if self.traits.owned else self.platform
+
+    @property
+    def accelerator(self) -> str | None:
+        """Id of the silicon; `None` on CPU."""
+        return None if self.silicon is None or self.silicon.kind == "cpu" else self.silicon.id
+
+    @property
+    def processor(self) -> Accelerator:
+        """What computes: the card or chip, else the class of processor that the host resembles, else one of which nothing is known."""
+        return self.silicon or self.host_cpu or UNKNOWN_CPU
+
+    @property
+    def listed(self) -> bool:
+        """Whether anyone can ask for it today; what is deprecated or retired is never recommended."""
+        return self.status == "listed"
+
+    @property
+    def vram_bytes_per_accelerator(self) -> Bytes | None:
+        """Usable memory of a card, share applied; `None` on CPU."""
+        usable = None if self.silicon is None else self.silicon.memory_usable
+        return None if usable is None else Bytes(int(usable * self.accelerator_fraction))
+
+    @property
+    def vram_bytes(self) -> Bytes | None:
+        """Usable memory of all accelerators together; `None` on CPU."""
+        per = self.vram_bytes_per_accelerator
+        return None if per is None else Bytes(per * self.accelerator_count)
+
+    def with_count(self, count: int) -> Hardware:
+        """The same with another number of cards."""
+        if self.traits.owned and self.silicon is not None:
+            return own_hardware(self.silicon, count)
+        return self.model_copy(update={"accelerator_count": count})
+
+
+def own_hardware(silicon: Accelerator, count: int = 1) -> Hardware:
+    """Plain silicon times a count, for people who own it. Of a processor, `ram_bytes` is the memory that its description states."""
+    on_cpu = silicon.kind == "cpu"
+    return Hardware(
+        id=silicon.id if count == 1 else f"{silicon.id}x{count}",
+        platform=OWN,
+        name=silicon.name if count == 1 else f"{count} × {silicon.name}",
+        silicon=silicon,
+        accelerator_count=0 if on_cpu else count,
+        accelerator_fraction=1.0,
+        host_cpu=None,
+        vcpu=silicon.vcpu,
+        ram_bytes=silicon.memory_advertised if on_cpu else None,
+        disk_bytes=None,
+        usd_per_hour=None,
+        status="listed",
+        since=None,
+        rules=frozenset(),
+        tpu=None,
+    )
+
+
+class Offer(Hardware):
+    """Hardware as a platform rents it out, with its price, rules and sources."""
+
+    platform: Platform
+    """The platform that rents it out."""
     last_usd_per_hour: Price | None
     """The last price of a retired offer."""
     price_verified: bool
@@ -138,18 +212,10 @@ class Offer(Row):
     """Whether the price is the bundled one or of the platform's live list."""
     price_history: tuple[PastPrice, ...]
     """Earlier prices, oldest first."""
-    status: Status
-    """Whether anyone can ask for it."""
-    since: DayOrMonth | None
-    """From when the status holds, where known."""
     successor: Text | None
     """Id of the offer to ask for instead."""
-    rules: frozenset[Rule]
-    """The platform's rules that apply to a renter of this offer."""
     endpoint: EndpointInstance | None
     """Only of Inference Endpoints."""
-    tpu: TpuSlice | None
-    """Only of Cloud TPU."""
     notes: str
     """For people."""
     sources: Sources
@@ -175,35 +241,9 @@ class Offer(Row):
         return self
 
     @property
-    def traits(self) -> PlatformTraits:
-        """The properties of its platform."""
-        return TRAITS[self.platform]
-
-    @property
-    def accelerator(self) -> str | None:
-        """Id of the silicon; `None` on CPU."""
-        return None if self.silicon is None else self.silicon.id
-
-    @property
-    def processor(self) -> Accelerator:
-        """What computes: the card or chip, else the class of processor that the host resembles, else one of which nothing is known."""
-        return self.silicon or self.host_cpu or UNKNOWN_CPU
-
-    @property
     def source(self) -> str:
         """Where the price comes from."""
         return self.sources[0].source
-
-    @property
-    def listed(self) -> bool:
-        """Whether anyone can ask for it today; what is deprecated or retired is never recommended."""
-        return self.status == "listed"
-
-    @property
-    def vram_bytes_per_accelerator(self) -> Bytes | None:
-        """Usable memory of a card, share applied; `None` on CPU."""
-        usable = None if self.silicon is None else self.silicon.memory_usable
-        return None if usable is None else Bytes(int(usable * self.accelerator_fraction))
 
     @property
     def price_secondhand(self) -> bool:
@@ -211,20 +251,10 @@ class Offer(Row):
         return not self.price_verified and self.price_basis == "bundled"
 
     @property
-    def vram_bytes(self) -> Bytes | None:
-        """Usable memory of all accelerators together; `None` on CPU."""
-        per = self.vram_bytes_per_accelerator
-        return None if per is None else Bytes(per * self.accelerator_count)
-
-    @property
     def usd_per_hour_by_region(self) -> Mapping[str, UsdPerHour]:
         """Of a TPU slice: chips × the chip-hour of each region; empty for any other offer."""
         by_region = {} if self.tpu is None else self.tpu.generation.usd_per_chip_hour
         return {region: UsdPerHour(price * self.accelerator_count) for region, price in by_region.items()}
-
-
-Hardware = Offer | Cards
-"""What is rented, or owned."""
 
 
 class TpuGenerationsFile(Row):
@@ -256,164 +286,3 @@ class OffersFile(Row):
                 if (platform, name) in keys:
                     raise ValueError(f"aliases, {platform}: {name} is itself an id on platform {platform}.")
         return self
-
-
-LONGEST = 80
-MOST_CARDS = 16384  # the largest TPU pod has 9216 chips
-_COUNTED = re.compile(r"(?P<id>.+)[xX×*](?P<count>[0-9]{1,5})", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """The names that can be looked up."""
-
-    by_id: Mapping[tuple[str, str], Offer]
-    """Offers by platform and id."""
-    by_name: Mapping[str, tuple[Offer, ...]]
-    """Offers by id or alias in lower case."""
-    silicon: Mapping[str, Accelerator]
-    """By id."""
-    silicon_folded: Mapping[str, Accelerator]
-    """By id in lower case, without hyphens and blanks."""
-
-    def advice(self, text: str, platform: str | None = None) -> str:
-        """A sentence that names what was probably meant, or where the list is; begins with a space."""
-        names = [name for name, rows in self.by_name.items() if any(row.listed and platform in {None, row.platform} for row in rows)]
-        names += [] if platform else list(self.silicon_folded)
-        near = get_close_matches(text.casefold()[:LONGEST], names, n=3, cutoff=0.6)
-        ids = [self.by_name[name][0].id if name in self.by_name else self.silicon_folded[name].id for name in near]
-        near_text = ", ".join(f"'{key}'" for key in dict.fromkeys(ids))
-        listing = " /list_hardware lists every id."
-        return f" Near matches: {near_text}.{listing}" if near_text else listing
-
-    def unknown(self, text: object, platform: str | None = None) -> str:
-        """The sentence for a name that no hardware has."""
-        where = f" on {platform}" if platform else ""
-        advice = self.advice(text, platform) if isinstance(text, str) else " It has to be text, such as 'l4x1'."
-        return f"There is no hardware called {quote_value(text)}{where}.{advice}"
-
-
-def index_names(offers: Iterable[Offer], aliases: Mapping[str, Mapping[str, str]], accelerators: Mapping[str, Accelerator]) -> Names:
-    """Everything that can be looked up. Ids win over aliases; platforms rank in the order of `PLATFORMS`."""
-    by_id: dict[tuple[str, str], Offer] = {(row.platform, row.id): row for row in offers}
-    by_name: dict[str, list[Offer]] = {}
-    ranked = sorted(by_id.values(), key=lambda row: (row.status == "retired", PLATFORMS.index(row.platform)))
-    for row in ranked:
-        by_name.setdefault(row.id.casefold(), []).append(row)
-    for row in ranked:
-        if row.endpoint:
-            for region in row.endpoint.regions:
-                kind = f"{row.endpoint.vendor}-{region}-{row.endpoint.instance_type}-{row.endpoint.instance_size}"
-                by_name.setdefault(kind.casefold(), []).append(row)
-    for platform in PLATFORMS:
-        for alias, target in aliases.get(platform, {}).items():
-            by_name.setdefault(alias.casefold(), []).append(by_id[platform, target])
-    return Names(
-        by_id=by_id,
-        by_name={name: tuple(rows) for name, rows in by_name.items()},
-        silicon=accelerators,
-        silicon_folded={_fold_name(key): card for key, card in accelerators.items()},
-    )
-
-
-def _fold_name(name: str) -> str:
-    """A name of silicon as people write it: "RTX 4070 Ti", "Apple M4 Max 64GB" and "nvidia h100-sxm" are cards of the catalog."""
-    text = name.casefold()
-    for maker in ("nvidia ", "geforce ", "amd ", "instinct ", "apple "):
-        text = text.removeprefix(maker)
-    return text.replace("-", "").replace(" ", "")
-
-
-def _withdrawn_sentence(row: Offer) -> str:
-    """The sentence for an offer of the past."""
-    since = f" on {row.since}" if row.since and row.since.count("-") > 1 else f" in {row.since}" if row.since else ""
-    cost = f" Its last price was {row.last_usd_per_hour} USD per hour." if row.last_usd_per_hour is not None else ""
-    instead = f" Closest today: '{row.successor}'." if row.successor else ""
-    return f"'{row.id}' ({row.name}) is no longer offered: it left {row.platform}{since}.{cost}{instead} /list_hardware lists every id."
-
-
-def _first_offer(names: Names, text: str, platform: Platform | None) -> Offer | None:
-    """The offer of this name; today's before a retired one."""
-    rows = [row for row in names.by_name.get(text.casefold(), ()) if platform in {None, row.platform}]
-    return rows[0] if rows else None
-
-
-def _silicon(names: Names, text: str) -> Cards | None:
-    """Plain silicon, with or without a count."""
-    card = names.silicon.get(text) or names.silicon_folded.get(_fold_name(text))
-    if card is not None:
-        return Cards(silicon=card)
-    match = _COUNTED.fullmatch(text)
-    card = match and (names.silicon.get(match["id"]) or names.silicon_folded.get(_fold_name(match["id"])))
-    if match is None or card is None:
-        return None
-    count = int(match["count"])
-    if card.kind in {"cpu", "apple"} and count != 1:
-        what = "A CPU is one host" if card.kind == "cpu" else "A Mac is one machine"
-        raise UnknownHardware(f"{quote_value(text)} asks for {count} hosts of {card.name}. {what}: write '{card.id}'.")
-    if not 1 <= count <= MOST_CARDS:
-        raise UnknownHardware(f"{quote_value(text)} asks for {count} cards. Accepted: 1 to {MOST_CARDS}, such as '{card.id}x8'.")
-    return Cards(silicon=card, count=count)
-
-
-def _read_name(names: Names, text: object, platform: Platform | None) -> tuple[str, Platform | None]:
-    """The name without blanks at its ends, and the platform: as asked, else the one before a colon. Refuses what cannot be a name."""
-    if not isinstance(text, str):
-        raise UnknownHardware(names.unknown(text, platform))
-    name = text.strip()
-    before, colon, behind = name.partition(":")
-    if colon and (of := before.strip().casefold()) in PLATFORMS and platform in {None, of}:
-        name, platform = behind.strip(), of
-    if not name:
-        raise UnknownHardware("The hardware is empty. Accepted: an id such as 'l4x1', or silicon such as 'H100-SXMx8'.")
-    if len(name) > LONGEST:
-        raise UnknownHardware(f"The hardware {quote_value(name)} has {len(name)} characters; no id has more than {LONGEST}.")
-    return name, platform
-
-
-def find_offer(names: Names, text: object, platform: Platform | None) -> Offer:
-    """The offer of today that this text means; `jobs:l4x1` picks the platform of an id that several have."""
-    name, platform = _read_name(names, text, platform)
-    row = _first_offer(names, name, platform)
-    if row is None and _silicon(names, name) is not None:
-        raise UnknownHardware(f"{quote_value(name)} is plain silicon, without a price.{names.advice(name, platform)}")
-    if row is None:
-        raise UnknownHardware(names.unknown(name, platform))
-    if row.status == "retired":
-        raise UnknownHardware(_withdrawn_sentence(row))
-    return row
-
-
-def find_cards(names: Names, text: object) -> Cards:
-    """The cards or the Mac of the visitor's own that this text means: `RTX-4090x2`, `M4-Max-64GB`."""
-    accepted = "Accepted: graphics cards or a Mac of your own, such as 'RTX-4090x2' or 'M4-Max-64GB'."
-    if not isinstance(text, str) or not 0 < len(text.strip()) <= LONGEST:
-        raise UnknownHardware(f"own_hardware was {quote_value(text)}. {accepted}")
-    own = _silicon(names, text.strip())
-    if own is None:
-        owned = {name: card.id for name, card in names.silicon_folded.items() if card.kind in OWNED_KINDS}
-        near = ", ".join(f"'{owned[name]}'" for name in get_close_matches(_fold_name(text), owned, n=3, cutoff=0.6))
-        meant = f" Near matches: {near}." if near else ""
-        raise UnknownHardware(f"own_hardware was {quote_value(text)}, which is none that is known here.{meant} {accepted}")
-    if own.silicon.kind not in OWNED_KINDS:
-        raise UnknownHardware(f"own_hardware was {quote_value(text)}, which is not a graphics card or a Mac. {accepted}")
-    return own
-
-
-def find_hardware(names: Names, text: object, platform: Platform | None) -> Offer | Cards:
-    """The offer or the plain silicon that this text means; silicon belongs to no platform."""
-    name, platform = _read_name(names, text, platform)
-    if platform is not None:
-        return find_offer(names, name, platform)
-    base, _, count = name.rpartition("x")
-    if name in names.silicon or (base in names.silicon and count.isdigit()):
-        cards = _silicon(names, name)
-        if cards is not None:
-            return cards
-    row = _first_offer(names, name, None)
-    if row is not None and row.status != "retired":
-        return row
-    cards = _silicon(names, name)
-    if cards is not None:
-        return cards
-    raise UnknownHardware(_withdrawn_sentence(row) if row is not None else names.unknown(name, None))

@@ -17,17 +17,13 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, ValidationInfo
 
 from lib.errors import BadCatalog, BadQuantity, quote_value
 from lib.provenance import Source
 from lib.units import Bytes, BytesPerSecond, FlopPerSecond, UsdPerHour, parse_bytes, parse_bytes_per_second, parse_flop_per_second
-
-if TYPE_CHECKING:
-    from lib.catalog.offers import Offer, TpuGeneration
-    from lib.catalog.silicon import Accelerator
 
 DATA = Path(__file__).parent.parent / "data"
 """The bundled files."""
@@ -51,9 +47,9 @@ class References:
     as_of: str = "2999-12-31"
     """No row may be dated after this day."""
     sources: Mapping[str, Source] = field(default_factory=dict)
-    accelerators: Mapping[str, Accelerator] = field(default_factory=dict)
-    generations: Mapping[str, TpuGeneration] = field(default_factory=dict)
-    offers: Mapping[tuple[str, str], Offer] = field(default_factory=dict)
+    accelerators: Mapping[str, Any] = field(default_factory=dict)
+    generations: Mapping[str, Any] = field(default_factory=dict)
+    offers: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     """By platform and id."""
 
 

@@ -6,15 +6,13 @@ published; it never means zero and is never replaced by the rate of another type
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self, get_args
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, field_validator, model_validator
 
 from lib.catalog.rows import Bandwidth, ByteCount, Day, Rate, Row, Size, Sources, Table, Text, is_day, require_distinct
-from lib.platforms import OWN, TRAITS, PlatformTraits
 from lib.provenance import Source
-from lib.units import Bytes, FlopPerSecond
+from lib.units import FlopPerSecond
 
 OWNED_KINDS = frozenset({"gpu", "apple"})
 """Kinds of silicon that people own as cards or Macs."""
@@ -172,65 +170,3 @@ class SourcesFile(Row):
             if not is_day(source.checked, months_too=False) or source.checked > self.as_of:
                 raise ValueError(f"{key}: checked is {source.checked!r}. Accepted: a day YYYY-MM-DD, not after {self.as_of}.")
         return self
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cards:
-    """Plain silicon times a count, for people who own it: no price, no rules. Reads like an `Offer` where memory, speed and advisor do.
-
-    For a CPU the memory is the machine's (`ram_bytes`, where known) and there is no accelerator.
-    """
-
-    silicon: Accelerator
-    count: int = 1
-    platform: ClassVar[Literal["own"]] = OWN
-    rules: ClassVar[frozenset[str]] = frozenset()
-    usd_per_hour: ClassVar[None] = None
-    disk_bytes: ClassVar[None] = None
-    tpu: ClassVar[None] = None
-    traits: ClassVar[PlatformTraits] = TRAITS[OWN]
-
-    @property
-    def id(self) -> str:
-        """The accelerator's id, with the count when there is more than one: `H100-SXMx8`."""
-        return self.silicon.id if self.count == 1 else f"{self.silicon.id}x{self.count}"
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return self.silicon.name if self.count == 1 else f"{self.count} × {self.silicon.name}"
-
-    @property
-    def processor(self) -> Accelerator:
-        """What computes: the silicon."""
-        return self.silicon
-
-    @property
-    def accelerator(self) -> str | None:
-        """Id of the silicon, `None` for a CPU."""
-        return None if self.silicon.kind == "cpu" else self.silicon.id
-
-    @property
-    def accelerator_count(self) -> int:
-        """How many cards or chips; 0 for a CPU."""
-        return 0 if self.silicon.kind == "cpu" else self.count
-
-    @property
-    def accelerator_fraction(self) -> float:
-        """Always the whole card."""
-        return 1.0
-
-    @property
-    def vram_bytes_per_accelerator(self) -> Bytes | None:
-        """Usable memory of one card, `None` for a CPU."""
-        return self.silicon.memory_usable
-
-    @property
-    def vcpu(self) -> int | None:
-        """Of a CPU; the host of an owned card is not known."""
-        return self.silicon.vcpu
-
-    @property
-    def ram_bytes(self) -> Bytes | None:
-        """Of a CPU whose memory is part of its description; else not known."""
-        return self.silicon.memory_advertised if self.silicon.kind == "cpu" else None

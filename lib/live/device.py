@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from lib.catalog import Catalog
-from lib.catalog.offers import ZEROGPU_OFFERS, Offer, ZeroGpuSizeName
-from lib.catalog.silicon import Accelerator, Cards
+from lib.catalog.offers import ZEROGPU_OFFERS, Hardware, ZeroGpuSizeName, own_hardware
+from lib.catalog.silicon import Accelerator
 from lib.platforms import PER_CALL
 from lib.units import Bytes
 
@@ -273,7 +273,7 @@ def _zero_gpu(base: Device, catalog: Catalog, size: Size) -> Device:
     return replace(on_card, memory_bytes=memory, free_bytes=memory)
 
 
-def device_hardware(device: Device, catalog: Catalog, size: Size = "large", cpu: Accelerator | None = None) -> Offer | Cards | None:
+def device_hardware(device: Device, catalog: Catalog, size: Size = "large", cpu: Accelerator | None = None) -> Hardware | None:
     """The device as the laws of memory and speed take it; None where nothing is known about the card.
 
     A CPU is `cpu`, such as one whose rates were measured (`lib.live.limits`); else a shared host with these many processors.
@@ -281,7 +281,7 @@ def device_hardware(device: Device, catalog: Catalog, size: Size = "large", cpu:
     if device.per_call:
         return catalog.offer(ZEROGPU_OFFERS[size])
     if device.accelerator is not None:
-        return Cards(silicon=catalog.accelerator(device.accelerator))
+        return own_hardware(catalog.accelerator(device.accelerator))
     if device.kind == "cuda":
         return None
     host_class = catalog.offer("cpu-basic")

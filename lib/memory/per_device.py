@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
+from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
 from lib.engines import traits_of
 from lib.laws import parallelism
@@ -29,8 +30,7 @@ from lib.workload import TrainingRequest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lib.catalog.offers import Offer
-    from lib.catalog.silicon import Accelerator, Cards
+    from lib.catalog.silicon import Accelerator
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ModelSpec
     from lib.workload import MemoryRequest, Method
@@ -308,11 +308,11 @@ SYSTEM_SHARE = 0.05
 """Of a CPU host's memory, for other processes of the container and for pages of mapped files. A judgement, not a measurement."""
 
 
-def host_memory(offer: Offer | Cards) -> int | None:
+def host_memory(offer: Hardware) -> int | None:
     """Usable memory of the host that cards stand in, less the system's share; None where it is not known."""
     return None if offer.ram_bytes is None else int(offer.ram_bytes * (1 - SYSTEM_SHARE))
 
 
-def usable_memory(offer: Offer | Cards) -> int | None:
+def usable_memory(offer: Hardware) -> int | None:
     """Usable memory of one device of an offer; of a CPU, its memory less the system's share. None where it is not known."""
     return host_memory(offer) if offer.accelerator is None else offer.vram_bytes_per_accelerator

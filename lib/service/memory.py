@@ -29,8 +29,6 @@ from lib.answers.model import (
 )
 from lib.catalog import Catalog
 from lib.catalog.offers import Hardware as AnyHardware
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Cards
 from lib.engines import MICRO_BATCH, traits_of
 from lib.errors import BadArgument
 from lib.memory import fit_memory, host_memory, usable_memory
@@ -152,7 +150,9 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, har
         runtime_bytes=estimate.runtime.bytes,
         parts=[fill(PartEntry, part) for part in (estimate.weights, estimate.kv_cache, estimate.activation, estimate.runtime)],
         stages=[_stage(stage) for stage in estimate.stages],
-        fits=list(_fits(spec, request, [*((hardware,) if isinstance(hardware, Cards) else ()), *catalog.on(SPACE_PLATFORMS)])),
+        fits=list(
+            _fits(spec, request, [*((hardware,) if hardware is not None and hardware.traits.owned else ()), *catalog.on(SPACE_PLATFORMS)])
+        ),
         caveats=caveat_entries(
             (
                 *cut,
@@ -248,7 +248,7 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         config,
         model=spec.id,
         hardware=hardware.id,
-        platform=hardware.platform if isinstance(hardware, Offer) else "",
+        platform=hardware.rented_from,
         name=hardware.name,
         concurrency=config.requests,
         meets_limits=slo.missed_limit(speed) is None,

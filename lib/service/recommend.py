@@ -30,9 +30,9 @@ from lib.answers.common import (
     source_entries,
 )
 from lib.catalog import Catalog
+from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.offers import Offer
 from lib.catalog.rows import ById
-from lib.catalog.silicon import Cards
 from lib.memory.pipeline import check_media
 from lib.model.spec import ModelSpec
 from lib.platforms import PLATFORMS
@@ -179,7 +179,7 @@ def _answer_once(
     workload: Workload,
     catalog: Catalog,
     limit: int,
-    own: Cards | None,
+    own: AnyHardware | None,
     published: tuple[tuple[str, str], ...] | None = None,
 ) -> RecommendationAnswer:
     """The same question about the same model and prices is answered once, also for those who ask it at the same time.

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from lib.answers.live import ChatMetrics, MeasureAnswer
 from lib.catalog import Catalog
-from lib.catalog.offers import ZEROGPU_OFFERS, Offer
-from lib.catalog.silicon import Accelerator, Cards
+from lib.catalog.offers import ZEROGPU_OFFERS, Hardware
+from lib.catalog.silicon import Accelerator
 from lib.errors import AdvisorError, BadArgument, InvalidInput, LiveError, TooLong, UnsupportedModel
 from lib.laws.activation import generation_peak_bytes
 from lib.laws.runtime import WORKSPACE
@@ -83,7 +83,7 @@ class RunPrediction:
     sources: tuple[Source, ...]
 
 
-def _on(run: Run, catalog: Catalog) -> Offer | Cards | None:
+def _on(run: Run, catalog: Catalog) -> Hardware | None:
     """The device as the catalog's, a CPU with its own rates where they are known; on ZeroGPU the size that the device is of."""
     if run.rates is not None and run.device.kind == "cpu":
         return device_hardware(

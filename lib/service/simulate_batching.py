@@ -10,8 +10,7 @@ import numpy as np
 
 from lib.answers.common import SCHEMA, fill, source_entries, usd
 from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LoadEntry, LoadsAnswer, TierNeedEntry, TrafficFigures
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Cards
+from lib.catalog.offers import Hardware as AnyHardware
 from lib.errors import AdvisorError, BadArgument, Busy, InvalidInput, UnsupportedModel
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
@@ -287,7 +286,7 @@ def _prediction(app: App, spec: ModelSpec, server: Server, arguments: ServedArgu
     return speed.caveats, speed.sources
 
 
-def _server(app: App, spec: ModelSpec, hardware: Offer | Cards, question: TrafficQuestion, arguments: ServedArguments) -> Server:
+def _server(app: App, spec: ModelSpec, hardware: AnyHardware, question: TrafficQuestion, arguments: ServedArguments) -> Server:
     accelerators = app.catalog().accelerators
     return resolve_server(spec, hardware, question, accelerators, precision=arguments.precision, engine=arguments.engine)
 
@@ -302,10 +301,10 @@ def _find_needs(
     """
     once = server.with_replicas(1)
     yield from find_replicas(once, question, budget)
-    if not isinstance(server.hardware, Offer):
+    if server.hardware.traits.owned:
         return
     catalog = app.catalog()
-    for offer in catalog.on([server.hardware.platform]):
+    for offer in catalog.on([server.hardware.rented_from]):
         if offer.id == server.hardware.id or offer.accelerator is None or not offer.usd_per_hour or "implausible_price" in offer.rules:
             continue
         if not budget.left:
@@ -337,7 +336,7 @@ def _tier(need: CapacityNeed) -> TierNeedEntry:
         TierNeedEntry,
         need,
         hardware=hardware.id,
-        platform=hardware.platform if isinstance(hardware, Offer) else "",
+        platform=hardware.rented_from,
         name=hardware.name,
         ttft_p99_s=None if result is None else result.ttft.p99,
         tpot_p99_s=None if result is None or result.tpot is None else result.tpot.p99,
@@ -363,7 +362,7 @@ def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
         "model": spec.id,
         "hardware": hardware.id,
         "name": hardware.name,
-        "platform": hardware.platform if isinstance(hardware, Offer) else "",
+        "platform": hardware.rented_from,
         "precision": server.engine_config.precision,
         "engine": server.engine_config.layout.engine,
         "usd_per_hour": usd(server.usd_per_hour),

@@ -10,7 +10,6 @@ import numpy as np
 from lib.answers.common import PassEntry, RooflineAnswer, SpeedAnswer, SpeedEnd, SpeedFigures, SpeedPartEntry, fill, source_entries
 from lib.answers.live import RunEnd
 from lib.answers.traffic import LatencyAnswer, LatencyPartEntry, PrecisionEntry
-from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import linear_flop
 from lib.laws.serving import MEAN_FILL
@@ -51,7 +50,7 @@ from lib.traffic.latency import diagnose_latency as diagnose
 from lib.workload import gather_media
 
 if TYPE_CHECKING:
-    from lib.catalog.silicon import Cards
+    from lib.catalog.offers import Hardware as AnyHardware
 
 
 class SpeedArguments(MediaArguments):
@@ -118,7 +117,7 @@ def _at(band: Interval[float] | None, end: End) -> float | None:
     return None if band is None else band.at(end)
 
 
-def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> SpeedAnswer:
+def speed_answer(spec: ModelSpec, hardware: AnyHardware, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> SpeedAnswer:
     """The estimate as plain JSON.
 
     Raises:
@@ -143,7 +142,7 @@ def speed_answer(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest
     )
 
 
-def _limits(spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest) -> list[Caveat]:
+def _limits(spec: ModelSpec, hardware: AnyHardware, request: SpeedRequest) -> list[Caveat]:
     if spec.library == "diffusers":
         return []
     return [
@@ -164,7 +163,7 @@ def roofline(app: App, arguments: SpeedArguments) -> RooflineAnswer:
     return roofline_answer(offer, predict_speeds([(app.models(arguments.model), offer, arguments.request)], catalog.accelerators))
 
 
-def roofline_answer(offer: Offer | Cards, table: SpeedTable) -> RooflineAnswer:
+def roofline_answer(offer: AnyHardware, table: SpeedTable) -> RooflineAnswer:
     """The passes of one prediction: FLOP and bytes by the laws of speed, seconds as predicted."""
     of, inputs, times = table.engine_configs[0], table.inputs, table.times
     sequences, parameters = of.running_requests, float(inputs.active_parameters[0])

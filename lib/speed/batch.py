@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from lib import engines
 from lib import precision as precisions
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Accelerator, Cards
+from lib.catalog.offers import Hardware
+from lib.catalog.silicon import Accelerator
 from lib.engines import Engine
 from lib.errors import BadArgument, UnsupportedModel
 from lib.laws.forward_pass import Array
@@ -52,7 +52,7 @@ class SpeedRequest:
     media: MediaRequest = TEXT_ONLY
 
 
-SpeedQuestion = tuple[ModelSpec, Offer | Cards, SpeedRequest]
+SpeedQuestion = tuple[ModelSpec, Hardware, SpeedRequest]
 WITH_CROSS_ATTENTION = 1.5  # three blocks in a layer instead of two, so as many more kernels to launch
 BOTH_WAYS = 2  # encoders attend to what follows too, twice the pairs of a causal mask
 Columns = dict[str, float]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lib import precision as precisions
+from lib.catalog.offers import Hardware
 from lib.errors import UnsupportedModel, quote_value
 from lib.laws.forward_pass import Quantity, fraction
 from lib.laws.pipeline import DENOISING, denoising
@@ -21,8 +22,7 @@ from lib.speed.predict import ExplainedSpeed, Interval, SpeedPart
 from lib.units import Seconds
 
 if TYPE_CHECKING:
-    from lib.catalog.offers import Offer
-    from lib.catalog.silicon import Accelerator, Cards
+    from lib.catalog.silicon import Accelerator
     from lib.model.spec import ModelSpec
 
 EAGER = frozenset({"eager", "unfused"})
@@ -66,9 +66,7 @@ def _work_of(spec: ModelSpec, request: SpeedRequest, table: dict[str, dict[str, 
     return published, f"{published['resolution']}, {published['steps']} steps"
 
 
-def predict_pictures(
-    spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]
-) -> ExplainedSpeed:
+def predict_pictures(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> ExplainedSpeed:
     """Time of a batch of `request.concurrency` pictures, without compilation.
 
     Raises:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lib.catalog.offers import Hardware
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws import forward_pass, serving
 from lib.laws.forward_pass import overlapped_time
@@ -27,8 +28,7 @@ from lib.speed.predict import STATIC_BATCH_ENGINES, ExplainedSpeed, SpeedEstimat
 from lib.units import GIB
 
 if TYPE_CHECKING:
-    from lib.catalog.offers import Offer
-    from lib.catalog.silicon import Accelerator, Cards
+    from lib.catalog.silicon import Accelerator
     from lib.laws import Law
     from lib.model.spec import ModelSpec
     from lib.speed.batch import EngineConfig, SpeedQuestion
@@ -41,9 +41,7 @@ SPEECH_RECOGNITION = "automatic-speech-recognition"
 _LARGEST_SHARE = 0.98
 
 
-def predict_speed(
-    spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]
-) -> ExplainedSpeed:
+def predict_speed(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> ExplainedSpeed:
     """How fast `request.concurrency` requests of this shape run, in flight all the time; `accelerators` are the catalog's.
 
     Raises:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib.catalog.offers import Offer
+from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
-from lib.catalog.silicon import Accelerator, Cards
+from lib.catalog.silicon import Accelerator
 from lib.engines import TRAITS, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.laws.forward_pass import Array
@@ -211,7 +211,7 @@ TYPICAL_CPUS = ("CPU-2vCPU", "CPU-8vCPU", "CPU-SPR-22core")
 """Cloud machines of which the catalog knows what they reach, by rising number of virtual CPUs."""
 
 
-def _host(offer: Offer, accelerators: Mapping[str, Accelerator]) -> tuple[Accelerator, tuple[Caveat, ...]]:
+def _host(offer: Hardware, accelerators: Mapping[str, Accelerator]) -> tuple[Accelerator, tuple[Caveat, ...]]:
     """The processor of a CPU offer at the size that is rented: the one that the platform names, else the typical one.
 
     Raises:
@@ -252,16 +252,16 @@ def _at_size(accelerators: ById[Mapping[str, Accelerator]], silicon: str, vcpu: 
     return whole.model_copy(update={"bandwidth": reached, "peaks": peaks, "vcpu": vcpu})
 
 
-def resolve_devices(hardware: Offer | Cards, accelerators: Mapping[str, Accelerator]) -> Devices:
+def resolve_devices(hardware: Hardware, accelerators: Mapping[str, Accelerator]) -> Devices:
     """The hardware as the laws see it; an unknown CPU takes the figures of the typical one among the catalog's `accelerators`.
 
     Raises:
         UnknownHardware: a CPU of which nothing is known.
     """
-    if isinstance(hardware, Offer) and hardware.silicon is None:
+    if hardware.silicon is None:
         (silicon, caveats), share = _host(hardware, accelerators), 1.0
     else:
-        silicon, share, caveats = hardware.silicon, hardware.accelerator_fraction, ()  # type: ignore[assignment]
+        silicon, share, caveats = hardware.silicon, hardware.accelerator_fraction, ()
     rate, over_pcie = find_link_rate(silicon)
     return Devices(
         silicon=silicon,

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Cards
+from lib.catalog.offers import Hardware, own_hardware
 from lib.engines import MICRO_BATCH
 from lib.laws import parallelism
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
@@ -34,8 +33,8 @@ class GpuHostSplit(NamedTuple):
     from the host's memory to a GPU.
     """
 
-    gpus: Offer | Cards
-    host: Offer | Cards
+    gpus: Hardware
+    host: Hardware
     share: float
     host_bytes: int
     on_gpu: int
@@ -44,9 +43,7 @@ class GpuHostSplit(NamedTuple):
     caveats: tuple[Caveat, ...]
 
 
-def split_model(
-    spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, accelerators: Mapping[str, Accelerator]
-) -> GpuHostSplit | None:
+def split_model(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> GpuHostSplit | None:
     """How the request's layers lie on this hardware; None where everything lies in one memory: nothing is split, or there is no GPU.
 
     Raises:
@@ -72,7 +69,7 @@ def split_model(
         values = {"needed_gib": (fit.capacity_bytes - fit.free_bytes) / GIB, "capacity_gib": fit.capacity_bytes / GIB}
         caveats = (*caveats, Caveat("does_not_fit", values, variant="offload"))
     return GpuHostSplit(
-        gpus=_without_limit(hardware),
+        gpus=hardware.model_copy(update={"silicon": silicon.model_copy(update={"memory_usable": UNLIMITED})}),
         host=host,
         share=min(1.0, of.gpu_read_bytes / read),
         host_bytes=read - of.gpu_read_bytes,
@@ -83,25 +80,13 @@ def split_model(
     )
 
 
-def _without_limit(hardware: Offer | Cards) -> Offer | Cards:
-    if isinstance(hardware, Offer):
-        return hardware.model_copy(update={"vram_bytes_per_accelerator": UNLIMITED})
-    return replace(hardware, silicon=hardware.silicon.model_copy(update={"memory_usable": UNLIMITED}))
-
-
-def _host(hardware: Offer | Cards, accelerators: Mapping[str, Accelerator]) -> tuple[Offer | Cards, tuple[Caveat, ...]]:
+def _host(hardware: Hardware, accelerators: Mapping[str, Accelerator]) -> tuple[Hardware, tuple[Caveat, ...]]:
     """The processor that the cards are plugged into; of cards that people own a typical one."""
-    if isinstance(hardware, Offer):
-        without = {
-            "silicon": None,
-            "accelerator_count": 0,
-            "accelerator_fraction": 1.0,
-            "vram_bytes_per_accelerator": None,
-            "ram_bytes": None,
-        }
+    if not hardware.traits.owned:
+        without = {"silicon": None, "accelerator_count": 0, "accelerator_fraction": 1.0, "ram_bytes": None}
         return hardware.model_copy(update=without), ()
     typical = accelerators[TYPICAL_CPUS[1]]
-    return Cards(silicon=typical), (Caveat("offload_typical_host", {"silicon": typical.name}),)
+    return own_hardware(typical), (Caveat("offload_typical_host", {"silicon": typical.name}),)
 
 
 def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -> ExplainedSpeed:

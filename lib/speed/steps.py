@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Accelerator, Cards
+from lib.catalog.offers import Hardware
+from lib.catalog.silicon import Accelerator
 from lib.errors import UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.model.spec import ModelSpec
@@ -168,7 +168,7 @@ def ridge_sequences(of: EngineConfig, most: int = 4096) -> int | None:
 
 def resolve_steps(
     spec: ModelSpec,
-    hardware: Offer | Cards,
+    hardware: Hardware,
     request: SpeedRequest,
     accelerators: Mapping[str, Accelerator],
     *,

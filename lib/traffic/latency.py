@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Accelerator, Cards
+from lib.catalog.offers import Hardware
+from lib.catalog.silicon import Accelerator
 from lib.engines import traits_of
 from lib.errors import BadArgument, UnreadableJson, UnsupportedModel, read_json
 from lib.memory import cache_headroom, count_sequences, estimate_memory, usable_memory
@@ -241,7 +241,7 @@ class Diagnosis:
 
 
 def diagnose_latency(
-    spec: ModelSpec, hardware: Offer | Cards, request: SpeedRequest, measured: MeasuredTimes, accelerators: Mapping[str, Accelerator]
+    spec: ModelSpec, hardware: Hardware, request: SpeedRequest, measured: MeasuredTimes, accelerators: Mapping[str, Accelerator]
 ) -> Diagnosis:
     """The diagnosis of one kind of request; `request.concurrency` requests are on their way at a time.
 
@@ -278,7 +278,7 @@ def diagnose_latency(
     )
 
 
-def _check_memory(of: EngineConfig, hardware: Offer | Cards) -> int | None:
+def _check_memory(of: EngineConfig, hardware: Hardware) -> int | None:
     """Requests that the cache of all copies holds beside the weights; None where nothing bounds them or the memory is not known.
 
     Raises:
@@ -336,7 +336,7 @@ def _verdict(measured_ms: float, expected: Interval[float] | None) -> PartVerdic
 
 def _formats(
     spec: ModelSpec,
-    hardware: Offer | Cards,
+    hardware: Hardware,
     request: SpeedRequest,
     now: SpeedEstimate,
     of: EngineConfig,

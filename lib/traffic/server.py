@@ -22,8 +22,8 @@ from math import ceil
 
 import numpy as np
 
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Accelerator, Cards
+from lib.catalog.offers import Hardware
+from lib.catalog.silicon import Accelerator
 from lib.engines import Engine, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.laws.serving import MEAN_FILL
@@ -73,7 +73,7 @@ class TrafficQuestion:
 class Server:
     """A model on hardware as replicas. `engines` are the independent copies on one such hardware, `usd_per_hour` the price of all of it."""
 
-    hardware: Offer | Cards
+    hardware: Hardware
     engine_config: EngineConfig
     plan: ServerPlan
     steps: StepTable
@@ -94,7 +94,7 @@ class Server:
 
 def resolve_server(
     spec: ModelSpec,
-    hardware: Offer | Cards,
+    hardware: Hardware,
     question: TrafficQuestion,
     accelerators: Mapping[str, Accelerator],
     *,
@@ -138,7 +138,7 @@ def resolve_server(
         steps=served.steps,
         room=room,
         engines=layout.replicas,
-        usd_per_hour=hardware.usd_per_hour if isinstance(hardware, Offer) else None,
+        usd_per_hour=hardware.usd_per_hour,
         longest_tokens=longest,
     )
 
@@ -160,7 +160,7 @@ def _mean_shape(question: TrafficQuestion) -> RequestShape:
     return replace(question.shape, prompt_tokens=prompt, output_tokens=output)
 
 
-def _check_stays(hardware: Offer | Cards) -> None:
+def _check_stays(hardware: Hardware) -> None:
     if hardware.traits.per_call:
         accepted = (
             "hardware that is rented by the hour, such as l4x1: ZeroGPU lends its card for one call at a time, so no server stays on it "
@@ -169,7 +169,7 @@ def _check_stays(hardware: Offer | Cards) -> None:
         raise BadArgument("hardware", hardware.id, accepted)
 
 
-def check_room(room: CacheHeadroom, hardware: Offer | Cards, shape: RequestShape) -> None:
+def check_room(room: CacheHeadroom, hardware: Hardware, shape: RequestShape) -> None:
     """Refuse hardware that does not hold the model with one request.
 
     Raises:

@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lib.catalog import load
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Cards
+from lib.catalog.offers import Hardware
 from lib.errors import UnknownHardware
 
 CATALOG = load()
@@ -69,8 +68,8 @@ def test_names_of_offers(text: str, platform: str, key: str) -> None:
 def test_plain_silicon(text: str, card: str, count: int) -> None:
     """An id of silicon, with a count; the answer's id can be asked for again."""
     found = CATALOG.resolve_hardware(text)
-    assert isinstance(found, Cards)
-    assert (found.silicon.id, found.count) == (card, count)
+    assert found.traits.owned
+    assert (found.processor.id, max(1, found.accelerator_count)) == (card, count)
     assert CATALOG.resolve_hardware(found.id) == found
 
 
@@ -175,8 +174,8 @@ def test_every_silicon_is_found_with_any_count(key: str, count: int) -> None:
     """Id → text → cards is the identity."""
     if CATALOG.accelerator(key).kind not in {"cpu", "apple"}:
         found = CATALOG.resolve_hardware(f"{key}x{count}")
-        assert isinstance(found, Cards)
-        assert (found.silicon.id, found.count) == (key, count)
+        assert found.traits.owned
+        assert (found.processor.id, max(1, found.accelerator_count)) == (key, count)
 
 
 @given(st.text(max_size=120) | st.sampled_from(IDS).flatmap(lambda key: st.text(max_size=4).map(lambda tail: key + tail)))
@@ -187,7 +186,7 @@ def test_every_silicon_is_found_with_any_count(key: str, count: int) -> None:
 def test_any_text_is_resolved_or_refused_with_a_short_sentence(text: str) -> None:
     """Nothing else than hardware or UnknownHardware comes out."""
     try:
-        found: Offer | Cards | str = CATALOG.resolve_hardware(text)
+        found: Hardware | str = CATALOG.resolve_hardware(text)
     except UnknownHardware as refused:
         found = str(refused)
-    assert isinstance(found, Offer | Cards) or 0 < len(found) < 500
+    assert isinstance(found, Hardware) or 0 < len(found) < 500

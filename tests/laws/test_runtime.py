@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lib import catalog
-from lib.catalog.silicon import Cards
+from lib.catalog.offers import own_hardware
 from lib.engines import ENGINES
 from lib.laws.runtime import MemoryReservation, cublas_workspace, runtime_parts, sglang_reserve_bytes
 from lib.memory import count_sequences, fit_memory
@@ -52,7 +52,7 @@ def test_a_published_start_up_log_of_vllm() -> None:
 
 def test_as_many_run_at_once_as_fit(llama: ModelSpec) -> None:
     """128 users of 512 tokens in and 256 out hold 640 tokens each on average: 22,459 / 640 = 35 run at once, the others wait."""
-    answer = predict_speed(llama, Cards(silicon=L4, count=1), SpeedRequest(engine="vllm", concurrency=128), ACCELERATORS)
+    answer = predict_speed(llama, own_hardware(L4, 1), SpeedRequest(engine="vllm", concurrency=128), ACCELERATORS)
     assert answer.running_requests == 22_459 // 640 == 35
     mean = MemoryRequest(engine="vllm", context_tokens=640)
     assert fit_memory(llama, mean, int(22.03 * GIB), L4).max_batch_size == count_sequences(llama, mean, int(22.03 * GIB), L4) == 35

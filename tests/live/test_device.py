@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lib.catalog import load
-from lib.catalog.silicon import Cards
+from lib.catalog.offers import own_hardware
 from lib.live import device
 from lib.live.device import Card, current_device, device_hardware, match_accelerator, on_zero_gpu, read_host
 
@@ -121,7 +121,7 @@ def test_a_cuda_device_is_looked_up_and_measured(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(device, "_card", lambda: Card(name="NVIDIA L4", memory_bytes=22_563 * MIB, capability=(8, 9), sm_count=58))
     found = current_device(load())
     assert (found.kind, found.accelerator, found.free_bytes) == ("cuda", "L4", 20 * GIB)
-    assert device_hardware(found, load()) == Cards(silicon=load().accelerator("L4"))
+    assert device_hardware(found, load()) == own_hardware(load().accelerator("L4"))
     monkeypatch.setattr(device, "_card", lambda: Card(name="Unheard Of 9", memory_bytes=22_563 * MIB, capability=(8, 9), sm_count=58))
     assert device_hardware(current_device(load()), load()) is None
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib import catalog
-from lib.catalog.silicon import Cards
+from lib.catalog.offers import own_hardware
 from lib.engines import ENGINES
 from lib.errors import BadArgument
 from lib.memory import count_per_device, estimate_memory, fit_memory, usable_memory
@@ -272,7 +272,7 @@ def test_capacity_of_offers_and_cards() -> None:
     cpu = next(o for o in held.offers if o.id == "cpu-upgrade")
     assert cpu.ram_bytes is not None
     assert usable_memory(cpu) == int(cpu.ram_bytes * 0.95)
-    assert usable_memory(Cards(silicon=SILICON["L4"], count=2)) == SILICON["L4"].memory_usable
+    assert usable_memory(own_hardware(SILICON["L4"], 2)) == SILICON["L4"].memory_usable
 
 
 @given(st.integers(0, 10**12), st.integers(1, 10**6), st.integers(0, 10**13), st.integers(1, 2**24))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.catalog import load
-from lib.catalog.offers import Offer
-from lib.catalog.silicon import Accelerator, Cards
+from lib.catalog.offers import Hardware, own_hardware
+from lib.catalog.silicon import Accelerator
 from lib.engines import TRAITS, Engine
 from lib.model import bundled
 from lib.model.resolve import resolve_count
@@ -42,17 +42,17 @@ def decoders() -> tuple[ModelSpec, ...]:
 
 
 @cache
-def machines() -> tuple[Offer | Cards, ...]:
+def machines() -> tuple[Hardware, ...]:
     """Every offer of today with known silicon or a known processor, and every card and chip alone, each once."""
     offers = [o for o in CATALOG.offers if o.listed and (o.silicon is not None or o.vcpu is not None)]
     distinct = {(o.accelerator, o.accelerator_count, o.accelerator_fraction, o.vcpu if o.silicon is None else 0): o for o in offers}
-    return (*distinct.values(), *(Cards(silicon=card) for card in CATALOG.accelerators.values()))
+    return (*distinct.values(), *(own_hardware(card) for card in CATALOG.accelerators.values()))
 
 
-def engine_on(spec: ModelSpec, hardware: Offer | Cards) -> Engine:
+def engine_on(spec: ModelSpec, hardware: Hardware) -> Engine:
     """The serving engine of GPUs and TPUs, where it runs the model."""
     silicon = hardware.silicon
-    if silicon is None or silicon.kind not in {"gpu", "tpu"} or (isinstance(hardware, Offer) and hardware.platform == "zerogpu"):
+    if silicon is None or silicon.kind not in {"gpu", "tpu"} or hardware.traits.per_call:
         return "transformers"
     served: Engine = "vllm-tpu" if silicon.kind == "tpu" else "vllm"
     return served if TRAITS[served].runs_on(silicon, sparse=spec.sparse_attention) and spec.work in TRAITS[served].works else "transformers"
@@ -143,7 +143,7 @@ def test_a_faster_card_is_never_slower(engine: Engine, precision: str) -> None:
             continue
         for requests in (1, 8):
             request = SpeedRequest(precision=precision, engine=engine, concurrency=requests)
-            found: SpeedTable = predict_speeds([(spec, Cards(silicon=card), request) for card in cards.values()], CATALOG.accelerators)
+            found: SpeedTable = predict_speeds([(spec, own_hardware(card), request) for card in cards.values()], CATALOG.accelerators)
             running = np.array([of.running_requests for of in found.engine_configs])
             same = running[slower] == running[faster]
             slow, fast = slower[same], faster[same]
@@ -166,7 +166,7 @@ def test_any_question_has_an_answer_in_order(count: int, prompt: int, answer: in
     """Low ≤ value ≤ high, all positive and finite, and rates are the inverse of times."""
     found = predict_speed(
         resolve_count(str(count)),
-        Cards(silicon=CATALOG.accelerators[card]),
+        own_hardware(CATALOG.accelerators[card]),
         SpeedRequest(prompt_tokens=prompt, output_tokens=answer, concurrency=requests),
         CATALOG.accelerators,
     )

@@ -1,0 +1,177 @@
+"""From text to hardware.
+
+A text is read in this order: silicon in its own spelling (`L4`, `L4x4`, `H100-SXMx8`); an offer by id or name, any case (`l4x1`, `L4X1`,
+`l4`); silicon in another case (`h100-sxm`); an offer that was withdrawn (refused, with its dates); else refused, with near matches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from lib.catalog.offers import Hardware, Offer, own_hardware
+from lib.catalog.silicon import OWNED_KINDS, Accelerator
+from lib.errors import UnknownHardware, quote_value
+from lib.platforms import PLATFORMS, Platform
+
+LONGEST = 80
+MOST_CARDS = 16384  # the largest TPU pod has 9216 chips
+_COUNTED = re.compile(r"(?P<id>.+)[xX×*](?P<count>[0-9]{1,5})", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """The names that can be looked up."""
+
+    by_id: Mapping[tuple[str, str], Offer]
+    """Offers by platform and id."""
+    by_name: Mapping[str, tuple[Offer, ...]]
+    """Offers by id or alias in lower case."""
+    silicon: Mapping[str, Accelerator]
+    """By id."""
+    silicon_folded: Mapping[str, Accelerator]
+    """By id in lower case, without hyphens and blanks."""
+
+    def advice(self, text: str, platform: str | None = None) -> str:
+        """A sentence that names what was probably meant, or where the list is; begins with a space."""
+        names = [name for name, rows in self.by_name.items() if any(row.listed and platform in {None, row.platform} for row in rows)]
+        names += [] if platform else list(self.silicon_folded)
+        near = get_close_matches(text.casefold()[:LONGEST], names, n=3, cutoff=0.6)
+        ids = [self.by_name[name][0].id if name in self.by_name else self.silicon_folded[name].id for name in near]
+        near_text = ", ".join(f"'{key}'" for key in dict.fromkeys(ids))
+        listing = " /list_hardware lists every id."
+        return f" Near matches: {near_text}.{listing}" if near_text else listing
+
+    def unknown(self, text: object, platform: str | None = None) -> str:
+        """The sentence for a name that no hardware has."""
+        where = f" on {platform}" if platform else ""
+        advice = self.advice(text, platform) if isinstance(text, str) else " It has to be text, such as 'l4x1'."
+        return f"There is no hardware called {quote_value(text)}{where}.{advice}"
+
+
+def index_names(offers: Iterable[Offer], aliases: Mapping[str, Mapping[str, str]], accelerators: Mapping[str, Accelerator]) -> Names:
+    """Everything that can be looked up. Ids win over aliases; platforms rank in the order of `PLATFORMS`."""
+    by_id: dict[tuple[str, str], Offer] = {(row.platform, row.id): row for row in offers}
+    by_name: dict[str, list[Offer]] = {}
+    ranked = sorted(by_id.values(), key=lambda row: (row.status == "retired", PLATFORMS.index(row.platform)))
+    for row in ranked:
+        by_name.setdefault(row.id.casefold(), []).append(row)
+    for row in ranked:
+        if row.endpoint:
+            for region in row.endpoint.regions:
+                kind = f"{row.endpoint.vendor}-{region}-{row.endpoint.instance_type}-{row.endpoint.instance_size}"
+                by_name.setdefault(kind.casefold(), []).append(row)
+    for platform in PLATFORMS:
+        for alias, target in aliases.get(platform, {}).items():
+            by_name.setdefault(alias.casefold(), []).append(by_id[platform, target])
+    return Names(
+        by_id=by_id,
+        by_name={name: tuple(rows) for name, rows in by_name.items()},
+        silicon=accelerators,
+        silicon_folded={_fold_name(key): card for key, card in accelerators.items()},
+    )
+
+
+def _fold_name(name: str) -> str:
+    """A name of silicon as people write it: "RTX 4070 Ti", "Apple M4 Max 64GB" and "nvidia h100-sxm" are cards of the catalog."""
+    text = name.casefold()
+    for maker in ("nvidia ", "geforce ", "amd ", "instinct ", "apple "):
+        text = text.removeprefix(maker)
+    return text.replace("-", "").replace(" ", "")
+
+
+def _withdrawn_sentence(row: Offer) -> str:
+    """The sentence for an offer of the past."""
+    since = f" on {row.since}" if row.since and row.since.count("-") > 1 else f" in {row.since}" if row.since else ""
+    cost = f" Its last price was {row.last_usd_per_hour} USD per hour." if row.last_usd_per_hour is not None else ""
+    instead = f" Closest today: '{row.successor}'." if row.successor else ""
+    return f"'{row.id}' ({row.name}) is no longer offered: it left {row.platform}{since}.{cost}{instead} /list_hardware lists every id."
+
+
+def _first_offer(names: Names, text: str, platform: Platform | None) -> Offer | None:
+    """The offer of this name; today's before a retired one."""
+    rows = [row for row in names.by_name.get(text.casefold(), ()) if platform in {None, row.platform}]
+    return rows[0] if rows else None
+
+
+def _silicon(names: Names, text: str) -> Hardware | None:
+    """Plain silicon, with or without a count."""
+    card = names.silicon.get(text) or names.silicon_folded.get(_fold_name(text))
+    if card is not None:
+        return own_hardware(card)
+    match = _COUNTED.fullmatch(text)
+    card = match and (names.silicon.get(match["id"]) or names.silicon_folded.get(_fold_name(match["id"])))
+    if match is None or card is None:
+        return None
+    count = int(match["count"])
+    if card.kind in {"cpu", "apple"} and count != 1:
+        what = "A CPU is one host" if card.kind == "cpu" else "A Mac is one machine"
+        raise UnknownHardware(f"{quote_value(text)} asks for {count} hosts of {card.name}. {what}: write '{card.id}'.")
+    if not 1 <= count <= MOST_CARDS:
+        raise UnknownHardware(f"{quote_value(text)} asks for {count} cards. Accepted: 1 to {MOST_CARDS}, such as '{card.id}x8'.")
+    return own_hardware(card, count)
+
+
+def _read_name(names: Names, text: object, platform: Platform | None) -> tuple[str, Platform | None]:
+    """The name without blanks at its ends, and the platform: as asked, else the one before a colon. Refuses what cannot be a name."""
+    if not isinstance(text, str):
+        raise UnknownHardware(names.unknown(text, platform))
+    name = text.strip()
+    before, colon, behind = name.partition(":")
+    if colon and (of := before.strip().casefold()) in PLATFORMS and platform in {None, of}:
+        name, platform = behind.strip(), of
+    if not name:
+        raise UnknownHardware("The hardware is empty. Accepted: an id such as 'l4x1', or silicon such as 'H100-SXMx8'.")
+    if len(name) > LONGEST:
+        raise UnknownHardware(f"The hardware {quote_value(name)} has {len(name)} characters; no id has more than {LONGEST}.")
+    return name, platform
+
+
+def find_offer(names: Names, text: object, platform: Platform | None) -> Offer:
+    """The offer of today that this text means; `jobs:l4x1` picks the platform of an id that several have."""
+    name, platform = _read_name(names, text, platform)
+    row = _first_offer(names, name, platform)
+    if row is None and _silicon(names, name) is not None:
+        raise UnknownHardware(f"{quote_value(name)} is plain silicon, without a price.{names.advice(name, platform)}")
+    if row is None:
+        raise UnknownHardware(names.unknown(name, platform))
+    if row.status == "retired":
+        raise UnknownHardware(_withdrawn_sentence(row))
+    return row
+
+
+def find_cards(names: Names, text: object) -> Hardware:
+    """The cards or the Mac of the visitor's own that this text means: `RTX-4090x2`, `M4-Max-64GB`."""
+    accepted = "Accepted: graphics cards or a Mac of your own, such as 'RTX-4090x2' or 'M4-Max-64GB'."
+    if not isinstance(text, str) or not 0 < len(text.strip()) <= LONGEST:
+        raise UnknownHardware(f"own_hardware was {quote_value(text)}. {accepted}")
+    own = _silicon(names, text.strip())
+    if own is None:
+        owned = {name: card.id for name, card in names.silicon_folded.items() if card.kind in OWNED_KINDS}
+        near = ", ".join(f"'{owned[name]}'" for name in get_close_matches(_fold_name(text), owned, n=3, cutoff=0.6))
+        meant = f" Near matches: {near}." if near else ""
+        raise UnknownHardware(f"own_hardware was {quote_value(text)}, which is none that is known here.{meant} {accepted}")
+    if own.processor.kind not in OWNED_KINDS:
+        raise UnknownHardware(f"own_hardware was {quote_value(text)}, which is not a graphics card or a Mac. {accepted}")
+    return own
+
+
+def find_hardware(names: Names, text: object, platform: Platform | None) -> Hardware:
+    """The offer or the plain silicon that this text means; silicon belongs to no platform."""
+    name, platform = _read_name(names, text, platform)
+    if platform is not None:
+        return find_offer(names, name, platform)
+    base, _, count = name.rpartition("x")
+    if name in names.silicon or (base in names.silicon and count.isdigit()):
+        cards = _silicon(names, name)
+        if cards is not None:
+            return cards
+    row = _first_offer(names, name, None)
+    if row is not None and row.status != "retired":
+        return row
+    cards = _silicon(names, name)
+    if cards is not None:
+        return cards
+    raise UnknownHardware(_withdrawn_sentence(row) if row is not None else names.unknown(name, None))
