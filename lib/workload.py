@@ -1,18 +1,25 @@
-"""What is asked of a model: the task, how long, how many at once, how often, and what may be spent."""
+"""What is asked of a model: the task, the lengths, the traffic, and the limits on money and time.
+
+Every request here is plain data with one docstring under each field; `lib.request.fields` says who reads it. A field without a check is set
+by code and is no argument.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal, get_args
+from types import MappingProxyType
+from typing import Annotated, Literal, get_args
 
-from lib.engines import MICRO_BATCH, Engine
+from lib.engines import MICRO_BATCH
 from lib.errors import BadArgument
+from lib.request import types as asked
+from lib.request.checks import MAX_NAME, check_choice, describe_value
+from lib.request.fields import Asked, Checked, Form, Request, number, one_of, whole_number
+from lib.request.types import AccountName, VisitorAccountName
 
 Mode = Literal["inference", "lora", "qlora", "full"]
-Account = Literal["anonymous", "free", "pro", "team", "enterprise"]
-VisitorAccount = Account | Literal["auto"]
 Priority = Literal["cheapest", "balanced", "fastest"]
 Sdk = Literal["gradio", "docker"]
 
@@ -32,13 +39,36 @@ CHECKPOINTING: tuple[Checkpointing, ...] = get_args(Checkpointing)
 ATTENTION_KERNELS: tuple[AttentionKernel, ...] = get_args(AttentionKernel)
 STACKS: tuple[Stack, ...] = get_args(Stack)
 SHARDINGS: tuple[Sharding, ...] = get_args(Sharding)
-ACCOUNTS: tuple[Account, ...] = get_args(Account)
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 SDKS: tuple[Sdk, ...] = get_args(Sdk)
-AUTO: Literal["auto"] = "auto"
+
+Family = Literal["generate", "vision_language", "encode", "speech", "image", "video", "provider"]
+_MEMBERS: dict[Family, tuple[str, ...]] = {
+    "generate": ("text-generation", "text2text-generation", "summarization", "translation", "conversational", "chat"),
+    "vision_language": (
+        "image-text-to-text", "image-to-text", "visual-question-answering", "document-question-answering",
+        "video-text-to-text", "audio-text-to-text", "any-to-any", "vision-language",
+    ),
+    "encode": (
+        "text-classification", "token-classification", "zero-shot-classification", "fill-mask", "question-answering",
+        "table-question-answering", "feature-extraction", "sentence-similarity", "text-ranking", "image-classification",
+        "zero-shot-image-classification", "object-detection", "zero-shot-object-detection", "image-segmentation",
+        "mask-generation", "depth-estimation", "keypoint-detection", "image-feature-extraction", "audio-classification",
+        "video-classification", "voice-activity-detection", "tabular-classification", "tabular-regression",
+        "time-series-forecasting", "visual-document-retrieval", "classification", "embedding",
+    ),
+    "speech": ("automatic-speech-recognition", "text-to-speech", "text-to-audio", "audio-to-audio", "speech"),
+    "image": (
+        "text-to-image", "image-to-image", "unconditional-image-generation", "inpainting", "image-to-3d", "text-to-3d", "image",
+    ),
+    "video": ("text-to-video", "image-to-video", "video-to-video", "image-text-to-video", "video"),
+    "provider": ("inference-api", "inference-provider"),
+}  # fmt: skip
+FAMILIES = MappingProxyType({task: family for family, tasks in _MEMBERS.items() for task in tasks})
+TASKS: tuple[str, ...] = ("auto", *FAMILIES)
 
 
-def visitors_plan(account: Account, visitor_account: VisitorAccount) -> Account:
+def visitors_plan(account: AccountName, visitor_account: VisitorAccountName) -> AccountName:
     """The plan whose quota a visitor of a ZeroGPU Space has; "auto" is that of the account that hosts.
 
     >>> visitors_plan("pro", "auto"), visitors_plan("pro", "free")
@@ -74,114 +104,166 @@ GUIDANCES: tuple[Guidance, ...] = get_args(Guidance)
 QUANTIZED: tuple[Quantized, ...] = get_args(Quantized)
 
 
+LONGEST_SIDE = 8_192
+MOST_FRAMES = 2_049
+LONGEST_CONTEXT = 1_048_576
+"""The longest context that the page offers."""
+MOST_AT_ONCE = 256
+"""The most requests at a time that the page offers."""
+MOST_DEVICES = 16
+MOST_GPU_LAYERS = 200
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineRequest:
-    """What a pipeline is asked to make, and how it saves memory; 0 is the pipeline's own size, frames or steps.
+class PipelineRequest(Request):
+    """The pictures that a pipeline is asked to make, and how it saves memory."""
 
-    `guidance` "auto" is as the pipeline takes it, "off" asks a distilled model once a step. `offload` is what waits in the host's memory,
-    `quantized` which components a format of 8 or 4 bits is for.
-    """
-
-    width: int = 0
-    height: int = 0
-    frames: int = 0
-    steps: int = 0
-    guidance: Guidance = "auto"
-    offload: Offload = "none"
-    vae_tiling: bool = False
-    vae_slicing: bool = False
-    quantized: Quantized = "all"
+    width: Annotated[asked.Pixels, Form("Width, pixels", group="workload", high=LONGEST_SIDE, info="0: automatic")] = 0
+    """Pictures and clips: pixels; 0 is the pipeline's own, as for height, frames and steps."""
+    height: Annotated[asked.Pixels, Form("Height, pixels", group="workload", high=LONGEST_SIDE, info="0: automatic")] = 0
+    """Pixels, as width."""
+    frames: Annotated[asked.Pixels, Form("Frames", group="workload", high=MOST_FRAMES, info="0: automatic")] = 0
+    """Frames of a clip."""
+    steps: Annotated[int, whole_number(0, asked.MAX_STEPS), Form("Denoising steps", "denoising", group="workload", info="0: automatic")] = 0
+    """Steps of denoising."""
+    guidance: Annotated[Guidance, one_of(GUIDANCES, Guidance), Form("Guidance", group="workload")] = "auto"
+    """auto: as the pipeline guides; off: a distilled model, which runs once a step."""
+    offload: Annotated[Offload, one_of(OFFLOADS, Offload), Form("Moved to host memory", group="memory")] = "none"
+    """The parts of the pipeline that wait in the host's memory."""
+    vae_tiling: asked.Flag = False
+    """The VAE decodes a large picture by tiles."""
+    vae_slicing: asked.Flag = False
+    """The VAE decodes one picture of a batch at a time."""
+    quantized: Annotated[Quantized, one_of(QUANTIZED, Quantized)] = "all"
+    """The components that a format of 8 or 4 bits applies to: the denoiser alone, or text encoders too."""
 
 
 AS_THE_PIPELINE = PipelineRequest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MediaRequest:
-    """What each request brings beside its text, or in its place: pictures of one size, in pixels, and seconds of sound.
+class MediaRequest(Request):
+    """The pictures and the sound of each request, with its text or in its place."""
 
-    0 seconds are half a minute for a model that hears.
-    """
-
-    images: int = 0
-    image_width: int = 1024
-    image_height: int = 1024
-    audio_seconds: float = 0.0
+    images: Annotated[int, whole_number(0, asked.MOST_IMAGES), Form("Images in a prompt", group="workload")] = 0
+    """Pictures in each prompt, for models that take them; their tokens come on top."""
+    image_width: Annotated[asked.ImageSide, Form("Image width, pixels", group="workload")] = 1024
+    """Pixels of each picture in a prompt."""
+    image_height: Annotated[asked.ImageSide, Form("Image height, pixels", group="workload")] = 1024
+    """Pixels, as image_width."""
+    audio_seconds: Annotated[
+        float, number(0, asked.LONGEST_SOUND_S), Form("Length of sound, s", "sound", group="workload", info="0: half a minute")
+    ] = 0.0
+    """Seconds of sound in each request, for models that hear; 0 is half a minute."""
 
 
 TEXT_ONLY = MediaRequest()
-MEDIA_ARGUMENTS = tuple(field.name for field in fields(MediaRequest))
-PICTURE_ARGUMENTS = tuple(field.name for field in fields(PipelineRequest))
-
-
-def gather_media(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by name, with those about what is made and what is brought gathered as `pictures` and `media`."""
-    rest = {name: value for name, value in values.items() if name not in {*PICTURE_ARGUMENTS, *MEDIA_ARGUMENTS}}
-    pictures = {name: values[name] for name in PICTURE_ARGUMENTS if name in values}
-    media = {name: values[name] for name in MEDIA_ARGUMENTS if name in values}
-    return {**rest, "pictures": PipelineRequest(**pictures), "media": MediaRequest(**media)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryRequest:
-    """One question about memory.
+class MemoryRequest(Request):
+    """One question about memory."""
 
-    `precision` and `kv_precision` are names that `lib.precision` knows, "auto" included. `context_tokens` counts the tokens a
-    sequence's cache has seen (decoder tokens for an encoder-decoder), without those of `media`;
-    `encoder_tokens` = 0 means the model's own full length.
-    `devices` is how many accelerators share the model (tensor parallel). llama.cpp alone: `gpu_layers` is its `-ngl`, None for everything
-    on the GPU; `micro_batch` its `-ub`, tokens; without `flash_attention` scores are held.
-    """
-
-    precision: str = "auto"
-    engine: Engine = "transformers"
-    context_tokens: int = 4096
-    batch_size: int = 1
-    kv_precision: str = "auto"
-    mode: Mode = "inference"
-    devices: int = 1
-    encoder_tokens: int = 0
-    pictures: PipelineRequest = AS_THE_PIPELINE
+    precision: asked.Precision = "auto"
+    engine: asked.Engine = "transformers"
+    context_tokens: asked.Tokens = 4096
+    """Tokens that each sequence's cache holds, pictures and sound apart (decoder tokens of an encoder-decoder)."""
+    batch_size: Annotated[int, whole_number(1, asked.MAX_BATCH)] = 1
+    """Sequences held at the same time."""
+    kv_precision: Annotated[asked.CachePrecision, Form("Cache precision", "kv", group="memory")] = "auto"
+    mode: Annotated[Mode, one_of(MODES, Mode), Form("Use", group="memory")] = "inference"
+    """Inference, or how the model is trained."""
+    devices: Annotated[
+        int, whole_number(1, asked.MAX_DEVICES), Form("GPUs", group="memory", high=MOST_DEVICES, info="0: as many as the hardware has.")
+    ] = 1
+    """Accelerators that share the model (tensor parallel)."""
+    encoder_tokens: asked.TokensOrNone = 0
+    """Length of the encoder's side; 0 is the model's own full length."""
+    gpu_layers: Annotated[
+        asked.GpuLayers,
+        Form("Layers on the GPU", "ngl", group="memory", high=MOST_GPU_LAYERS, info="llama.cpp (-ngl); −1 is everything."),
+    ] = None
+    micro_batch: Annotated[int, whole_number(1, 65_536)] = MICRO_BATCH
+    """llama.cpp: tokens computed together (-ub)."""
+    flash_attention: asked.Flag = True
+    """llama.cpp: whether attention holds no scores (-fa)."""
+    pictures: Annotated[PipelineRequest, Asked("width height frames guidance offload vae_tiling vae_slicing quantized")] = AS_THE_PIPELINE
     media: MediaRequest = TEXT_ONLY
-    gpu_layers: int | None = None
-    micro_batch: int = MICRO_BATCH
-    flash_attention: bool = True
 
 
 ALL_LINEAR = "all-linear"
 _SHOWN_NAMES = 12
 MOST_RANK = 16_384
+_FUSED_LOSS: Mapping[str, bool | None] = {"auto": None, "yes": True, "no": False}
+
+
+def _check_modules(name: str, value: object) -> tuple[str, ...]:
+    accepted = f"all-linear, or names of modules such as q_proj,v_proj, at most {MAX_NAME} characters"
+    if not isinstance(value, str) or len(value) > MAX_NAME or not value.isprintable():
+        raise BadArgument(name, describe_value(value), accepted)
+    names = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+    if not names or (ALL_LINEAR in names and len(names) > 1):
+        raise BadArgument(name, value, accepted)
+    return names
+
+
+FusedLoss = Annotated[
+    bool | None,
+    Checked(
+        lambda name, value: _FUSED_LOSS[check_choice(name, value, tuple(_FUSED_LOSS))],
+        str,
+        "auto leaves it to the stack, yes and no set it.",
+        choices=tuple(_FUSED_LOSS),
+        write=lambda value: next(word for word, meaning in _FUSED_LOSS.items() if meaning == value),
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingRequest:
+class TrainingRequest(Request):
     """One question about fine-tuning.
 
-    `target_modules` are last parts of module names ("q_proj"), or `ALL_LINEAR` alone; without an adapter they count for nothing, as does
-    `rank`. `precision` "bf16" trains and keeps everything in 16 bits, "mixed" multiplies in 16 bits and keeps what is trained, its
-    gradients and states in 32, "fp32" does all in 32. `fused_loss` is None where the stack decides. A step takes `accumulation`
-    micro-batches of `micro_batch` sequences of `sequence_tokens` each, on every one of `devices`; with `packing` all of them are full,
-    without it lengths vary below that, and `row_tokens` is their mean (0: not stated). `double_quantization` holds the scales of QLoRA's
-    blocks in 8 bits.
+    A step takes `accumulation` micro-batches of `micro_batch` sequences of `sequence_tokens` each, on every one of `devices`.
     """
 
-    method: Method = "lora"
-    rank: int = 16
-    target_modules: tuple[str, ...] = (ALL_LINEAR,)
-    optimizer: Optimizer = "adamw"
-    precision: TrainingPrecision = "mixed"
-    checkpointing: Checkpointing = "layers"
-    attention: AttentionKernel = "sdpa"
-    sequence_tokens: int = 2048
-    packing: bool = True
-    micro_batch: int = 1
-    accumulation: int = 1
-    stack: Stack = "trl"
-    sharding: Sharding = "none"
-    devices: int = 1
-    fused_loss: bool | None = None
-    double_quantization: bool = True
+    method: Annotated[Method, one_of(METHODS), Form("Method", group="train")] = "lora"
+    """full, lora, dora or qlora."""
+    rank: Annotated[int, whole_number(1, MOST_RANK), Form("Rank of the adapters", group="train")] = 16
+    """Rank of the adapters."""
+    target_modules: Annotated[tuple[str, ...], Checked(_check_modules, str), Form("Target modules", "modules", group="train")] = (
+        ALL_LINEAR,
+    )
+    """all-linear, or a comma list of the last parts of module names (q_proj). Without an adapter it has no effect, as rank has none."""
+    optimizer: Annotated[Optimizer, one_of(OPTIMIZERS), Form("Optimizer", group="train")] = "adamw"
+    """adamw is torch's fused one."""
+    precision: Annotated[TrainingPrecision, one_of(TRAINING_PRECISIONS), Form("", "master", group="train")] = "mixed"
+    """mixed multiplies in 16 bits and keeps trained weights, their gradients and states in 32 bits (QLoRA in TRL keeps adapters in 16);
+    bf16 does all in 16; fp32 all in 32."""
+    checkpointing: Annotated[Checkpointing, one_of(CHECKPOINTING), Form("Gradient checkpointing", group="train")] = "layers"
+    """none, layers or offloaded."""
+    attention: Annotated[AttentionKernel, one_of(ATTENTION_KERNELS), Form("Attention kernel", group="train")] = "sdpa"
+    """sdpa, flash or eager."""
+    sequence_tokens: Annotated[asked.Tokens, Form("Sequence, tokens", "sequence", group="train", high=LONGEST_CONTEXT)] = 2048
+    """Tokens of a sequence at most."""
+    packing: Annotated[asked.Flag, Form("Packing", group="train")] = True
+    """Whether sequences are packed to that length; without it their lengths vary below it."""
+    micro_batch: Annotated[int, whole_number(1, asked.MAX_BATCH), Form("Micro-batch", "microbatch", group="train")] = 1
+    """Sequences that a device takes together."""
+    accumulation: Annotated[int, whole_number(1, asked.MAX_BATCH), Form("Accumulation steps", group="train")] = 1
+    """Micro-batches of a step."""
+    stack: Annotated[Stack, one_of(STACKS), Form("Stack", group="train")] = "trl"
+    """The library that trains."""
+    fused_loss: Annotated[FusedLoss, Form("Fused loss", "loss", group="train")] = None
+    double_quantization: Annotated[asked.Flag, Form("Double quantization", "doublequant", group="train")] = True
+    """Whether QLoRA holds the scales of its 4-bit blocks in 8 bits."""
+    sharding: Annotated[Sharding, one_of(SHARDINGS), Form("Sharding", group="train")] = "none"
+    """How several devices share the states."""
+    devices: Annotated[
+        int, whole_number(1, 1_024), Form("GPUs", "gpus", group="train", info="Hardware with several GPUs trains on all of them.")
+    ] = 1
+    """Devices that train together."""
     row_tokens: float = 0
+    """Mean length of unpacked sequences, tokens; 0: not stated."""
 
     @property
     def micro_batch_tokens(self) -> int:
@@ -234,31 +316,50 @@ def check_rank(rank: int, module: str, rows: int, columns: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """What a Space has to do, and what may be spent; 0 sets no limit in `max_usd_per_month`, `min_tokens_per_s` and `max_ttft_s`.
+class Workload(Request):
+    """The work of a Space, and the limits on money and time."""
 
-    `context_tokens` is the longest request, `prompt_tokens` and `output_tokens` the usual one (0: `prompt_and_output_tokens` of the
-    context). `engine` and `sdk` are names of `ENGINES` and `SDKS`, or "auto". `account` hosts, `visitor_account` is what visitors have
-    (`visitors_plan`), and `visitors_per_day` how many share the day's requests (0: not stated).
-    """
-
-    task: str = "auto"
-    context_tokens: int = 4096
-    concurrency: int = 1
-    requests_per_day: int = 100
-    hours_per_day: Decimal = Decimal(24)
-    precision: str = "auto"
-    account: Account = "free"
-    max_usd_per_month: Decimal = Decimal(0)
-    min_tokens_per_s: float = 0.0
-    priority: Priority = "balanced"
-    platforms: tuple[str, ...] = ("spaces", "zerogpu")
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-    max_ttft_s: float = 0.0
-    engine: Engine | Literal["auto"] = "auto"
-    sdk: Sdk | Literal["auto"] = "auto"
-    visitor_account: VisitorAccount = "auto"
-    visitors_per_day: int = 0
-    pictures: PipelineRequest = AS_THE_PIPELINE
+    task: Annotated[str, one_of(TASKS), Form("Task", group="recommend")] = "auto"
+    """auto, or a Hub task such as text-generation."""
+    context_tokens: Annotated[asked.Tokens, Form("Context length", "context", group="workload", high=LONGEST_CONTEXT)] = 4096
+    """Tokens of the longest request, prompt and answer together."""
+    concurrency: Annotated[asked.Concurrency, Form("Concurrent requests", group="workload", high=MOST_AT_ONCE)] = 1
+    """Requests that are served at the same time."""
+    requests_per_day: Annotated[asked.RequestsPerDay, Form("Requests a day", "requests", group="workload")] = 100
+    """Requests that arrive in a day."""
+    hours_per_day: Annotated[asked.HoursPerDay, Form("Hours a day", "hours", group="workload", low=1)] = Decimal(24)
+    """Hours a day that the hardware runs."""
+    precision: Annotated[asked.Precision, Form("Precision", group="workload")] = "auto"
+    account: Annotated[asked.Account, Form("Account", group="workload")] = "free"
+    """The plan of the account that hosts the Space."""
+    max_usd_per_month: Annotated[asked.UsdPerMonth, Form("Budget, USD a month", "budget", group="recommend", info="0 sets no limit.")] = (
+        Decimal(0)
+    )
+    """Budget; 0 sets no limit."""
+    min_tokens_per_s: Annotated[
+        asked.TokensPerSecond, Form("Minimum speed, tokens/s", "speed", group="recommend", info="For each request; 0 sets no limit.")
+    ] = 0.0
+    """Tokens per second that each request must get; 0 sets no limit."""
+    priority: Annotated[Priority, one_of(PRIORITIES, Priority), Form("Priority", group="recommend")] = "balanced"
+    """cheapest, balanced or fastest: the property that weighs more."""
+    platforms: Annotated[asked.Platforms, Form("Where", group="recommend")] = ("spaces", "zerogpu")
+    prompt_tokens: Annotated[
+        asked.TokensOrNone, Form("Prompt tokens", "prompt", group="workload", high=LONGEST_CONTEXT, info="0: automatic")
+    ] = 0
+    """Tokens of the usual prompt; 0 takes a share of the context."""
+    output_tokens: Annotated[
+        asked.TokensOrNone, Form("Output tokens", "answer", group="workload", high=LONGEST_CONTEXT, info="0: automatic")
+    ] = 0
+    """Tokens of the usual answer; 0 takes a share of the context."""
+    max_ttft_s: Annotated[
+        asked.FirstTokenSeconds, Form("Longest time to first token, s", "ttft", group="recommend", info="0 sets no limit.")
+    ] = 0.0
+    """Longest time to the first token in seconds; 0 sets no limit."""
+    engine: Annotated[asked.AnyEngine, Form("Engine", group="workload")] = "auto"
+    """The program that runs the model; auto tries vLLM before other servers; with priority fastest all compete."""
+    sdk: Annotated[Sdk | Literal["auto"], one_of((asked.AUTO, *SDKS)), Form("Space SDK", group="recommend")] = "auto"
+    """SDK of the Space: gradio, docker, or auto for either."""
+    pictures: Annotated[PipelineRequest, Asked("width height frames steps guidance offload")] = AS_THE_PIPELINE
     media: MediaRequest = TEXT_ONLY
+    visitor_account: Annotated[asked.VisitorAccount, Form("Visitors' account", "visitors", group="workload")] = "auto"
+    visitors_per_day: Annotated[asked.VisitorsPerDay, Form("Visitors a day", "daily_visitors", group="workload", info="0: not stated")] = 0

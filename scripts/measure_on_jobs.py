@@ -196,18 +196,18 @@ def main(
     from lib.errors import AdvisorError  # noqa: PLC0415
     from lib.hub.jobs import Jobs  # noqa: PLC0415
     from lib.live.ledger import Ledger, LedgerPlace, ledger_place  # noqa: PLC0415
-    from lib.service import arguments  # noqa: PLC0415
+    from lib.request import checks  # noqa: PLC0415
     from lib.service.jobs import PRECISIONS, JobRequest, most_usd, plan_job  # noqa: PLC0415
 
     catalog, prices = _prices()
     try:
         request = JobRequest(
-            models=tuple(dict.fromkeys(arguments.check_text("model", model, "Qwen/Qwen3-8B") for model in models)),
-            prompt_tokens=arguments.check_whole("prompt-tokens", prompt_tokens, 1, 1_000_000),
-            output_tokens=arguments.check_whole("output-tokens", output_tokens, 2, 100_000),
-            precision=arguments.check_choice("precision", precision, PRECISIONS),
+            models=tuple(dict.fromkeys(checks.check_text("model", model, "Qwen/Qwen3-8B") for model in models)),
+            prompt_tokens=checks.check_whole("prompt-tokens", prompt_tokens, 1, 1_000_000),
+            output_tokens=checks.check_whole("output-tokens", output_tokens, 2, 100_000),
+            precision=checks.check_choice("precision", precision, PRECISIONS),
         )
-        limit = arguments.check_whole("timeout", timeout, 60, 86_400)
+        limit = checks.check_whole("timeout", timeout, 60, 86_400)
         plans = [plan_job(flavor, limit, catalog) for flavor in dict.fromkeys(flavors)]
     except AdvisorError as refusal:
         flavors_of_jobs = ", ".join(offer.id for offer in catalog.offers if offer.platform == "jobs" and offer.listed)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from lib.advisor.candidates import TASKS
 from lib.advisor.recommend import recommend
 from lib.advisor.result import Cost, Entry, ProviderOption, Recommendation, Rejection, Speed
 from lib.provenance import Reason
 
-__all__ = ["TASKS", "Cost", "Entry", "ProviderOption", "Reason", "Recommendation", "Rejection", "Speed", "recommend"]
+__all__ = ["Cost", "Entry", "ProviderOption", "Reason", "Recommendation", "Rejection", "Speed", "recommend"]

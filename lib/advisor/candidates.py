@@ -32,33 +32,9 @@ from lib.model.spec import ModelSpec
 from lib.precision import FAMILIES as FORMATS
 from lib.precision import NAMES, PUBLISHED_LAWS, loads, weight_format
 from lib.provenance import Reason, Value
-from lib.workload import AUTO, Sdk, Workload
+from lib.request.types import AUTO
+from lib.workload import FAMILIES, Family, Sdk, Workload
 
-Family = Literal["generate", "vision_language", "encode", "speech", "image", "video", "provider"]
-
-_MEMBERS: dict[Family, tuple[str, ...]] = {
-    "generate": ("text-generation", "text2text-generation", "summarization", "translation", "conversational", "chat"),
-    "vision_language": (
-        "image-text-to-text", "image-to-text", "visual-question-answering", "document-question-answering",
-        "video-text-to-text", "audio-text-to-text", "any-to-any", "vision-language",
-    ),
-    "encode": (
-        "text-classification", "token-classification", "zero-shot-classification", "fill-mask", "question-answering",
-        "table-question-answering", "feature-extraction", "sentence-similarity", "text-ranking", "image-classification",
-        "zero-shot-image-classification", "object-detection", "zero-shot-object-detection", "image-segmentation",
-        "mask-generation", "depth-estimation", "keypoint-detection", "image-feature-extraction", "audio-classification",
-        "video-classification", "voice-activity-detection", "tabular-classification", "tabular-regression",
-        "time-series-forecasting", "visual-document-retrieval", "classification", "embedding",
-    ),
-    "speech": ("automatic-speech-recognition", "text-to-speech", "text-to-audio", "audio-to-audio", "speech"),
-    "image": (
-        "text-to-image", "image-to-image", "unconditional-image-generation", "inpainting", "image-to-3d", "text-to-3d", "image",
-    ),
-    "video": ("text-to-video", "image-to-video", "video-to-video", "image-text-to-video", "video"),
-    "provider": ("inference-api", "inference-provider"),
-}  # fmt: skip
-FAMILIES = MappingProxyType({task: family for family, tasks in _MEMBERS.items() for task in tasks})
-TASKS: tuple[str, ...] = ("auto", *FAMILIES)
 _PLAIN = MappingProxyType(
     {
         "conversational": "text-generation",
@@ -104,7 +80,7 @@ def able_families(spec: ModelSpec) -> frozenset[Family]:
     needs no model at all.
     """
     if spec.source == "rule_of_thumb":
-        return frozenset(_MEMBERS)
+        return frozenset(FAMILIES.values())
     own = FAMILIES[task_of("auto", spec)]
     further: dict[Family, set[Family]] = {
         "generate": {"encode"},

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from lib.advisor.candidates import SERVERS, Candidate, Family
+from lib.advisor.candidates import SERVERS, Candidate
 from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
 from lib.catalog.rules import PlatformRules
@@ -33,7 +33,7 @@ from lib.precision import PUBLISHED_LAWS, weight_format
 from lib.provenance import Reason, Value
 from lib.speed import SpeedRequest
 from lib.units import GIB
-from lib.workload import MediaRequest, MemoryRequest, PipelineRequest, Workload
+from lib.workload import Family, MediaRequest, MemoryRequest, PipelineRequest, Workload
 
 COMFORT = 0.10
 """Share of a device that stays free in a comfortable fit: fragmentation of the allocator, longer prompts, other libraries."""

@@ -27,7 +27,7 @@ from decimal import Decimal
 from itertools import groupby, islice
 from typing import TypeVar
 
-from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, Family, list_candidates
+from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, list_candidates
 from lib.advisor.fit import DoesNotFitReason, HostedModel, JudgeContext, Placement, max_concurrency, place_candidate
 from lib.advisor.rank import NEARLY_AS_FAST, TESTED, VERDICTS, Level, order_configurations, total_rate, weigh
 from lib.advisor.result import (
@@ -61,6 +61,7 @@ from lib.memory import usable_memory
 from lib.precision import find_loading
 from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
+from lib.workload import Family
 
 _Configured = TypeVar("_Configured", bound=ConfiguredHardware)
 

@@ -25,10 +25,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from lib.advisor.candidates import AS_STORED, EIGHT_BITS, FOUR_BITS, Family
+from lib.advisor.candidates import AS_STORED, EIGHT_BITS, FOUR_BITS
 from lib.advisor.result import Configuration, Entry, Speed, Verdict
 from lib.platforms import PLATFORMS
-from lib.workload import Priority
+from lib.workload import Family, Priority
 
 WEIGHTS = {AS_STORED: Decimal(1), EIGHT_BITS: Decimal(2), FOUR_BITS: Decimal("2.5")}
 DRAWING_WEIGHTS = {AS_STORED: Decimal(1), EIGHT_BITS: Decimal(3), FOUR_BITS: Decimal(5)}

@@ -13,7 +13,7 @@ from typing import Literal
 
 from lib import memory
 from lib import precision as formats
-from lib.advisor.candidates import Candidate, Family, family_of, task_of
+from lib.advisor.candidates import Candidate, family_of, task_of
 from lib.advisor.fit import measure_headroom
 from lib.advisor.speed import Roofline, bound_speed, find_roofline
 from lib.catalog import Catalog
@@ -31,7 +31,7 @@ from lib.speed import SpeedEstimate, SpeedRequest, predict_each
 from lib.speed.batch import resolve_engine_config
 from lib.speed.hardware import resolve_devices
 from lib.speed.model_work import count_multiplied
-from lib.workload import MemoryRequest
+from lib.workload import Family, MemoryRequest
 
 Gain = Literal["compute", "bandwidth", "memory_only"]
 Predict = Callable[[ModelSpec, Offer, MemoryRequest, Usage], SpeedEstimate | None]

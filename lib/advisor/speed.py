@@ -13,7 +13,7 @@ from threading import Lock
 
 from cachetools import LRUCache
 
-from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, Candidate, Family
+from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, Candidate
 from lib.advisor.fit import Placement
 from lib.advisor.result import Speed
 from lib.catalog.offers import Hardware
@@ -28,7 +28,7 @@ from lib.speed.batch import SpeedQuestion
 from lib.speed.hardware import HALVES
 from lib.speed.model_work import count_head_parameters, count_multiplied
 from lib.units import BytesPerSecond, FlopPerSecond
-from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload, prompt_and_output_tokens
+from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Family, Workload, prompt_and_output_tokens
 
 SOUND_TOKENS = 1500  # of half a minute of sound, for a decoder whose rule is not known: positions of Whisper's encoder
 # Published times of one request without torch.compile (which ZeroGPU lacks), batch 1: a common pipeline stands for its kind.

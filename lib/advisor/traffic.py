@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from lib.advisor.candidates import SERVERS, Family
+from lib.advisor.candidates import SERVERS
 from lib.advisor.fit import HostedModel, JudgeContext, Placement, max_concurrency, place_candidate
 from lib.advisor.result import Speed
 from lib.advisor.speed import CLIP_S, PICTURE_S, attach_bounds, predict_placements
@@ -39,7 +39,8 @@ from lib.cost.usage import (
 )
 from lib.laws.price import FULL_UTILISATION, HOUR_S, calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Reason, Value
-from lib.workload import AUTO, Workload, visitors_plan
+from lib.request.types import AUTO
+from lib.workload import Family, Workload, visitors_plan
 
 READING_TOKENS_PER_S = 5.2  # of people, by the sources of `lib.advisor.judge`
 LONGEST_WAIT_S = 10.0  # keeps a visitor's attention (Nielsen 1993, Usability Engineering, chapter 5)

@@ -34,9 +34,9 @@ from lib.catalog.rows import (
 )
 from lib.platforms import RulesGroup
 from lib.provenance import Source
-from lib.workload import Account
+from lib.request.types import AccountName
 
-Accounts = tuple[Account, ...]
+Accounts = tuple[AccountName, ...]
 
 
 class Rules(Row):

@@ -17,7 +17,7 @@ import click
 from lib.cli.outcome import DONE, MEANINGS, end_command, guard_command, print_answer, say
 
 if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
+    from lib.request.fields import Argument
 
 SCRIPT = "python scripts/manage_space.py"
 
@@ -48,22 +48,20 @@ class EndpointCommand(click.Command):
         """Its own parameters, those of the endpoint that are not among them, and --help."""
         own = {parameter.name for parameter in self.params}
         arguments = pkgutil.resolve_name(self._arguments).list_fields()
-        self.params += [_option(name, argument) for name, argument in arguments.items() if name not in own]
+        self.params += [_option(argument) for name, argument in arguments.items() if name not in own]
         return super().get_params(ctx)
 
 
-def _option(name: str, argument: FieldInfo) -> click.Option:
-    """An argument's name, default and words; what a value may be is checked by the endpoint."""
-    from lib.service.arguments import Checked  # noqa: PLC0415
-
-    shown = next(check.shown for check in argument.metadata if isinstance(check, Checked))
+def _option(argument: Argument) -> click.Option:
+    """An argument as an option; the endpoint checks its value."""
+    shown = argument.check.shown
     return click.Option(
-        [f"--{name.replace('_', '-')}"],
+        [f"--{argument.name.replace('_', '-')}"],
         default=argument.default,
         type=shown if shown in {int, float} else str,
         metavar="|".join(get_args(shown)) or None,
         show_default=argument.default != "",
-        help=f"{argument.description}.",
+        help=argument.help,
     )
 
 

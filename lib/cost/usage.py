@@ -20,14 +20,19 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_UP, Decimal
+from typing import Annotated
 
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules, ZeroGpuRules
 from lib.laws.price import FULL_UTILISATION, HOUR_S, answer_price, awake_time, beyond_quota, calls_per_day, quota_seconds, visitors_needed
 from lib.provenance import Caveat, Value
+from lib.request import types as asked
+from lib.request.checks import check_whole
+from lib.request.fields import Checked, Form, Request, whole_number
+from lib.request.types import AccountName, VisitorAccountName
 from lib.result import Exact, Hidden, Result, Usd
 from lib.speed import SpeedEstimate
-from lib.workload import Account, VisitorAccount, visitors_plan
+from lib.workload import visitors_plan
 
 LIGHT_TRAFFIC_VISITORS = 10
 """Visitors who count as light traffic on ZeroGPU: so many may wait for a GPU at the same time, or spend their whole quota. A judgement."""
@@ -122,40 +127,60 @@ STARTUP_S = Decimal(120)
 """Start-up at each wake where the usage states none. An assumption: the platform publishes only the limit of 30 minutes."""
 
 
+MAX_REPLICAS = 1_000
+MAX_SLEEP_S = 31 * 86_400
+RequestCount = Annotated[
+    Decimal,
+    Checked(
+        lambda name, value: Decimal(check_whole(name, value, 0, asked.MAX_REQUESTS_PER_DAY)), int, low=0, high=asked.MAX_REQUESTS_PER_DAY
+    ),
+]
+SleepSeconds = Annotated[
+    Decimal,
+    Checked(lambda name, value: Decimal(max(0, check_whole(name, value, -1, MAX_SLEEP_S))), int, low=-1, high=MAX_SLEEP_S),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Use of one offer.
+class Usage(Request):
+    """Use of one offer."""
 
-    `hours_per_day` is how long it runs at most, and the window in which the requests of the day arrive; outside it is paused, asleep
-    or not visited. `requests_per_day` = 0 means that the traffic is not stated, `sleep_after_s` = 0 that it never sleeps (Endpoints: is
-    never scaled to zero). `request_s` is the time a request takes, by default that of the speed estimate, `startup_s` the start-up at
-    each wake. `extra_replica_hours_per_month` is what autoscaling adds, all replicas together. `seconds_on_gpu` is what a ZeroGPU call
-    takes, by default `request_s`, else the platform's default duration. `exposed_port` is for Jobs: `None` means one when requests come.
-    """
-
-    hours_per_day: Decimal = Decimal(24)
-    days_per_month: Decimal = Decimal(30)
-    replicas: int = 1
-    requests_per_day: Decimal = Decimal(0)
-    sleep_after_s: Decimal = Decimal(0)
+    hours_per_day: asked.HoursPerDay = Decimal(24)
+    """Hours a day that it runs at most, and in which requests arrive; outside them it is paused, asleep or not visited."""
+    days_per_month: Annotated[asked.DaysPerMonth, Form("Days a month", "days", group="cost")] = Decimal(30)
+    replicas: Annotated[int, whole_number(1, MAX_REPLICAS)] = 1
+    """Copies, each billed."""
+    requests_per_day: RequestCount = Decimal(0)
+    """Requests that arrive in these hours; 0 if not known."""
+    sleep_after_s: SleepSeconds = Decimal(0)
+    """Seconds without requests after which it sleeps (Endpoints: is scaled to zero); 0 or -1 is never."""
+    account: asked.Account = "free"
+    """The plan of the account that pays."""
+    prompt_tokens: asked.Tokens = 512
+    """Tokens of a prompt."""
+    output_tokens: asked.TokensOrNone = 256
+    """Tokens of an answer."""
+    concurrency: asked.Concurrency = 1
+    """Requests that each replica serves at the same time."""
+    visitor_account: asked.VisitorAccount = "auto"
+    visitors_per_day: asked.VisitorsPerDay = 0
     storage_gb: Decimal = Decimal(0)
     storage_public: bool = False
     seats: int = 1
-    account: Account = "free"
-    visitor_account: VisitorAccount = "auto"
-    visitors_per_day: int = 0
-    prompt_tokens: int = 512
-    output_tokens: int = 256
-    concurrency: int = 1
     request_s: Decimal | None = None
+    """Time of a request; by default that of the speed estimate."""
     startup_s: Decimal | None = None
+    """Start-up at each wake."""
     seconds_on_gpu: Decimal | None = None
+    """Time of a ZeroGPU call; by default `request_s`, else the platform's default duration."""
     extra_replica_hours_per_month: Decimal = Decimal(0)
+    """Hours that autoscaling adds, all replicas together."""
     exposed_port: bool | None = None
+    """For Jobs: `None` exposes one when requests come."""
     region: str | None = None
 
     @property
-    def visitors_plan(self) -> Account:
+    def visitors_plan(self) -> AccountName:
         """Whose quota a visitor of a ZeroGPU Space has."""
         return visitors_plan(self.account, self.visitor_account)
 
@@ -259,7 +284,7 @@ def reservation_values(rules: ZeroGpuRules) -> dict[str, Value]:
     }
 
 
-def zerogpu_caveats(rules: ZeroGpuRules, account: Account, visitor_account: VisitorAccount) -> list[Caveat]:
+def zerogpu_caveats(rules: ZeroGpuRules, account: AccountName, visitor_account: VisitorAccountName) -> list[Caveat]:
     """What a figure of the quota rests on: runs that users report, the factor on the time used, visitors whose plan was not stated."""
     plan = visitors_plan(account, visitor_account)
     factor = max(size.duration_factor for size in rules.sizes)

@@ -31,7 +31,7 @@ from lib.errors import BadArgument, HubGarbage, InvalidInput, quote_value
 from lib.hub.client import check_id, check_printable
 
 if TYPE_CHECKING:
-    from lib.workload import Account as Plan
+    from lib.request.types import AccountName as Plan
 
 FLAVOR = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}", re.ASCII)

@@ -35,12 +35,14 @@ measured by github.com/linkedin/Liger-Kernel benchmark/data (ead96b61).
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lib.laws import Law
 from lib.laws.activation import FLOAT32
 from lib.units import Bytes
-from lib.workload import Optimizer
+
+if TYPE_CHECKING:
+    from lib.workload import Optimizer
 
 LAW = Law(
     equation="the fullest of five moments of a step: logits, loss, first layer, last layer, update",

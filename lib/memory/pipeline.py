@@ -26,14 +26,13 @@ from lib.laws.pipeline import byte_terms, latent_frames, sum_terms, work_terms
 from lib.memory.components import group_bytes, sum_by_component
 from lib.memory.resolve import resolve_media
 from lib.model.spec import Pipeline
+from lib.workload import LONGEST_SIDE, MOST_FRAMES
 
 if TYPE_CHECKING:
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ModelSpec
     from lib.workload import MediaRequest, PipelineRequest
 
-LONGEST_SIDE = 8_192
-MOST_FRAMES = 2_049
 _CHANNELS = 3
 
 

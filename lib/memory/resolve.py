@@ -26,7 +26,8 @@ from lib.laws.media_tokens import DEFAULT_S, ImageSize, count_image, count_sound
 from lib.model.resolve import typical_decoder
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
-from lib.workload import AS_THE_PIPELINE, AUTO, MemoryRequest, Mode, PipelineRequest, TrainingRequest
+from lib.request.types import AUTO
+from lib.workload import AS_THE_PIPELINE, MemoryRequest, Mode, PipelineRequest, TrainingRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -308,9 +309,6 @@ def find_largest(size: Callable[[int], int], capacity: int, limit: int) -> int:
     return low
 
 
-MOST_IMAGES = 10_000
-SHORTEST_SIDE, LONGEST_IMAGE = 28, 16_384
-LONGEST_SOUND_S = 86_400
 _MOST_OBLONG = 200  # processors of Qwen's models refuse more
 
 

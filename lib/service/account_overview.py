@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from lib.advisor.space_rules import (
     ENDPOINT_STAGES,
     JOB_STAGES,
@@ -29,7 +27,9 @@ from lib.hub.spaces import MOST_ROWS
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Reason, Source
-from lib.service.arguments import MAX_NAME, Arguments, Checked, argument, check_text, one_of, own_token
+from lib.request.checks import MAX_NAME, check_text
+from lib.request.fields import Arguments, Checked, one_of
+from lib.request.types import own_token
 from lib.service.endpoint import App, check_space_id, endpoint
 from lib.service.space_status import free_cpu_caveats, per_month, price, tier_name
 
@@ -81,7 +81,8 @@ def _owner(name: str, value: object) -> str:
 class OverviewArguments(Arguments):
     """Arguments of `/account_overview`."""
 
-    owner: Annotated[str, Checked(_owner, str)] = argument("", "one of your organizations; empty is your own account")
+    owner: Annotated[str, Checked(_owner, str)] = ""
+    """One of your organizations; empty is your own account."""
 
 
 @endpoint()
@@ -221,8 +222,9 @@ def check_resource_name(name: object) -> str:
 class StopArguments(Arguments):
     """Arguments of `/stop_resource`."""
 
-    kind: Annotated[Kind, one_of(KINDS)] = argument(..., "space, endpoint or job")
-    name: Annotated[str, Checked(lambda _, value: check_resource_name(value), str), Field(description=_NAMED)]
+    kind: Annotated[Kind, one_of(KINDS)]
+    """space, endpoint or job."""
+    name: Annotated[str, Checked(lambda _, value: check_resource_name(value), str, f"{_NAMED}.")]
 
 
 @endpoint(writes=True, destroys=True)

@@ -19,6 +19,7 @@ from lib.hub.space_session import install_session
 from lib.hub.spaces import Spaces
 from lib.live.device import device_kind
 from lib.live.measure import import_ahead
+from lib.request.checks import check_text
 from lib.service import (
     account_overview,
     chat,
@@ -35,7 +36,6 @@ from lib.service import (
     space_status,
     speed,
 )
-from lib.service.arguments import check_text
 from lib.service.endpoint import ENDPOINTS, App, Endpoint, bind_arguments, is_token
 from lib.service.models import Models
 from lib.service.single_flight import FairTurns, nobody

@@ -24,7 +24,8 @@ from lib.live.limits import DeviceRates
 from lib.live.zerogpu import quota_values
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
-from lib.service.arguments import Arguments, Checked, argument, describe_value, number, whole_number
+from lib.request.checks import describe_value
+from lib.request.fields import Arguments, Checked, number, whole_number
 from lib.service.endpoint import App, endpoint
 from lib.service.runs import Run, RunPrediction, predict_run, relative_error
 from lib.service.speed import run_end
@@ -110,14 +111,14 @@ def _history(_: str, value: object) -> list[Message]:
 class ChatArguments(Arguments):
     """Arguments of `/chat`."""
 
-    message: Annotated[str, Checked(_text, str)] = argument(..., "what to say, at most 16,000 characters")
-    history: Annotated[list[Message], Checked(_history, list[dict[str, str]])] = argument(
-        [], "earlier turns, oldest first, as objects with role (user or assistant) and content"
-    )
-    max_new_tokens: Annotated[int, whole_number(1, MOST_TOKENS)] = argument(256, "the longest answer, 1 to 1024 tokens")
-    temperature: Annotated[float, number(0, MOST_TEMPERATURE)] = argument(
-        0.7, "0 takes the most likely token each time; up to 2 varies more"
-    )
+    message: Annotated[str, Checked(_text, str)]
+    """What to say, at most 16,000 characters."""
+    history: Annotated[Sequence[Message], Checked(_history, list[dict[str, str]], write=list)] = ()
+    """Earlier turns, oldest first, as objects with role (user or assistant) and content."""
+    max_new_tokens: Annotated[int, whole_number(1, MOST_TOKENS)] = 256
+    """The longest answer, 1 to 1024 tokens."""
+    temperature: Annotated[float, number(0, MOST_TEMPERATURE)] = 0.7
+    """0 takes the most likely token each time; up to 2 varies more."""
 
 
 @endpoint(queue=CHAT, repeatable=False)

@@ -21,29 +21,20 @@ from lib.memory.resolve import choose_engine
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
-from lib.service.arguments import (
+from lib.request.checks import check_decimal, check_whole, describe_value
+from lib.request.fields import Arguments, Asked, Checked
+from lib.request.types import (
     MAX_CONCURRENCY,
     MAX_TOKENS,
     MAX_TOKENS_PER_S,
-    Arguments,
-    Checked,
     Concurrency,
-    DaysPerMonth,
     Engine,
     Hardware,
-    HoursPerDay,
     Model,
     Precision,
-    RequestsPerDay,
-    Tokens,
-    TokensOrNone,
-    argument,
-    check_decimal,
-    check_whole,
-    describe_value,
 )
 from lib.service.endpoint import App, endpoint
-from lib.service.usage import TrafficArguments, memory_request, traffic_of
+from lib.service.usage import memory_request
 from lib.speed import ExplainedSpeed, SpeedRequest, predict_speed
 
 HORIZON_MONTHS = 12
@@ -105,26 +96,21 @@ def _side(name: str, value: object) -> SideArguments:
         return SideArguments.model_validate(value)
 
 
-_SIDE = (
-    "an object with hardware, and optionally model (in place of the shared one), precision, engine, concurrency, and what was measured: "
-    "tokens_per_s, latency_p50_s, latency_p99_s"
-)
-
-
-class CompareArguments(TrafficArguments):
+class CompareArguments(Arguments):
     """Arguments of `/compare`; a side is given as an object."""
 
-    model: Model = argument(..., "a Hub id, the text of a config.json, or a parameter count; empty where both rates were measured")
-    before: Annotated[SideArguments, Checked(_side, dict[str, Any])] = argument(..., _SIDE)
-    after: Annotated[SideArguments, Checked(_side, dict[str, Any])] = argument(..., "the same for the other configuration")
-    prompt_tokens: Tokens = argument(512, "tokens of a prompt")
-    output_tokens: TokensOrNone = argument(256, "tokens of an answer")
-    requests_per_day: RequestsPerDay = argument(100, "requests that arrive in a day")
-    hours_per_day: HoursPerDay = argument(24, "hours a day that it runs, and in which requests arrive")
-    days_per_month: DaysPerMonth = argument(30, "days of a month")
-    effort_usd: Annotated[Decimal, Checked(lambda _, value: check_decimal(EFFORT, value, 0, MAX_EFFORT_USD), float)] = argument(
-        0, "what the change costs once, USD; 0 if not known"
+    model: Model
+    """A Hub id, the text of a config.json, or a parameter count; empty where both rates were measured."""
+    before: Annotated[SideArguments, Checked(_side, dict[str, Any])]
+    """An object with hardware, and optionally model (in place of the shared one), precision, engine, concurrency, and measurements:
+    tokens_per_s, latency_p50_s, latency_p99_s."""
+    after: Annotated[SideArguments, Checked(_side, dict[str, Any])]
+    """The same for the other configuration."""
+    usage: Annotated[Usage, Asked("prompt_tokens output_tokens requests_per_day hours_per_day days_per_month")] = Usage(
+        requests_per_day=Decimal(100)
     )
+    effort_usd: Annotated[Decimal, Checked(lambda _, value: check_decimal(EFFORT, value, 0, MAX_EFFORT_USD), float)] = Decimal(0)
+    """One-off cost of the change, USD; 0 if not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +215,7 @@ def _configure_side(app: App, catalog: Catalog, model: object, side: SideArgumen
 
 
 def _load(arguments: CompareArguments) -> _Load:
-    usage = traffic_of(arguments)
+    usage = arguments.usage
     if usage.hours_per_day == 0:
         raise InvalidInput("Hours a day is 0, so nothing runs and there is nothing to compare. Set the hours in which requests arrive.")
     arriving = usage.requests_per_day / (usage.hours_per_day * HOUR_S)

@@ -53,73 +53,88 @@ from lib.present.sentences import caveat_entries, sentence
 from lib.present.setup_files import write_setup
 from lib.present.tpu_recipes import RecipeChoice, gpu_recipes, tpu_recipes
 from lib.provenance import Caveat, Source, Value
-from lib.service.arguments import (
-    Checked,
-    Concurrency,
-    Flag,
-    MediaArguments,
-    Tokens,
-    TokensOrNone,
-    argument,
-    check_choice,
-    number,
-    one_of,
-    whole_number,
-)
+from lib.request.checks import check_choice
+from lib.request.fields import Arguments, Asked, Checked, number, one_of, whole_number
+from lib.request.types import Flag
 from lib.service.endpoint import App, endpoint
 from lib.service.recommend import ranked_entry
-from lib.workload import Workload, gather_media
+from lib.workload import Workload
 
 MOST_CHIPS, MOST_STEPS, LONGEST_TTFT_S = 100_000, 10**12, 3_600
 _WEIGHED: Mapping[str, str] = {"auto": "auto", "fp16": "bf16", "bf16": "bf16", "fp8": "fp8", "int8": "int8"}
 """The precision in which slices and offers are judged; others are judged in bf16, which a TPU has."""
-_WORKLOAD = ("context_tokens", "prompt_tokens", "output_tokens", "concurrency")
+OF_WORKLOAD = Asked(
+    "context_tokens concurrency prompt_tokens output_tokens width height frames steps guidance "
+    "images image_width image_height audio_seconds"
+)
 _PRICED: Mapping[str, tuple[Commitment, ...]] = {"interruptible": ("spot",), "committed": ("1_year", "3_years")}
 """Terms of TPU prices in which a budget shows."""
 
 
-class GpuTpuArguments(MediaArguments):
+class GpuTpuArguments(Arguments):
     """Arguments of `/compare_gpu_tpu`."""
 
-    model: Annotated[object, Checked(lambda _, value: value, str)] = argument(
-        "", "a Hub id, the text of a config.json, or a parameter count; empty: only the questions"
-    )
-    framework: Annotated[gpu_tpu.Framework, one_of(gpu_tpu.FRAMEWORKS)] = argument("pytorch", "pytorch, jax or tensorflow")
-    phase: Annotated[gpu_tpu.Phase, one_of(gpu_tpu.PHASES)] = argument("inference", "inference, training, or both (a verdict by stage)")
-    shape_changes: Flag = argument(False, "shapes change between steps, within a few buckets")
-    custom_kernels: Flag = argument(False, "kernels were written for the model (in CUDA, unless kernels says otherwise)")
-    dynamic_shapes: Flag = argument(False, "shapes change at every step")
-    outside_gcp: Flag = argument(False, "it has to run outside Google Cloud")
-    on_gcp: Flag = argument(False, "it runs on Google Cloud already")
-    chips_at_scale: Annotated[int, whole_number(0, MOST_CHIPS)] = argument(0, "chips or cards that work together; 0: not stated")
-    latency_sensitive: Flag = argument(False, "the slowest requests have a limit (p99)")
-    precision: Annotated[gpu_tpu.Precision, one_of(gpu_tpu.PRECISIONS)] = argument(
-        "auto", "the precision that it needs; auto: as stored, or fewer bits where that is cheaper"
-    )
-    static_shapes: Flag = argument(False, "shapes never change")
-    kernels: Annotated[gpu_tpu.Kernels, one_of(gpu_tpu.KERNELS)] = argument("none", "none, cuda, triton or pallas")
-    irregular_control_flow: Flag = argument(False, "branches depend on the data")
-    unstructured_sparsity: Flag = argument(False, "it skips zeros without structure")
-    large_embeddings: Flag = argument(False, "very large embedding tables (ranking, recommendation)")
-    on_prem: Flag = argument(False, "it runs in one's own data centre")
-    edge: Flag = argument(False, "it runs at the edge")
-    multi_cloud: Flag = argument(False, "it runs in several clouds")
-    regulated: Flag = argument(False, "rules say where data may be")
-    training_steps: Annotated[int, whole_number(0, MOST_STEPS)] = argument(0, "steps of a training run; 0: not stated")
-    batch: Annotated[gpu_tpu.Batch, one_of(gpu_tpu.BATCHES)] = argument("not_stated", "not_stated, large_regular or small_irregular")
-    team: Annotated[gpu_tpu.Team, one_of(gpu_tpu.TEAMS)] = argument("not_stated", "what the team knows: not_stated, cuda or jax")
-    experiments: Flag = argument(False, "the program changes often")
-    budget: Annotated[gpu_tpu.Budget, one_of(gpu_tpu.BUDGETS)] = argument(
-        "not_stated", "not_stated, interruptible (may be stopped at any time) or committed (one to three years)"
-    )
-    context_tokens: Tokens = argument(4096, "tokens per request, prompt and answer together")
-    concurrency: Concurrency = argument(8, "requests served at the same time")
-    max_ttft_s: Annotated[float, number(0, LONGEST_TTFT_S)] = argument(0, "limit on the time to first token; 0 sets none")
-    region: Annotated[str, Checked(lambda _, value: value, str)] = argument(HOME_REGION, "region of the TPU prices, such as europe-west4")
-    commitment: Annotated[Commitment, one_of(COMMITMENTS)] = argument("on_demand", "TPU price: on_demand, spot, 1_year or 3_years")
-    torchtpu_claim: Flag = argument(False, "add what a vendor's claim of 1.5 to 2 times the speed would mean")
-    prompt_tokens: TokensOrNone = argument(0, "tokens of the usual prompt; 0 takes a share of the context")
-    output_tokens: TokensOrNone = argument(0, "tokens of the usual answer; 0 takes a share of the context")
+    behind = ("concurrency max_ttft_s region commitment torchtpu_claim",)
+
+    model: Annotated[object, Checked(lambda _, value: value, str)] = ""
+    """A Hub id, the text of a config.json, or a parameter count; empty: only the questions."""
+    framework: Annotated[gpu_tpu.Framework, one_of(gpu_tpu.FRAMEWORKS)] = "pytorch"
+    """pytorch, jax or tensorflow."""
+    phase: Annotated[gpu_tpu.Phase, one_of(gpu_tpu.PHASES)] = "inference"
+    """inference, training, or both (a verdict by stage)."""
+    shape_changes: Flag = False
+    """Shapes change between steps, within a few buckets."""
+    custom_kernels: Flag = False
+    """Kernels were written for the model (in CUDA, unless kernels says otherwise)."""
+    dynamic_shapes: Flag = False
+    """Shapes change at every step."""
+    outside_gcp: Flag = False
+    """It has to run outside Google Cloud."""
+    on_gcp: Flag = False
+    """It runs on Google Cloud already."""
+    chips_at_scale: Annotated[int, whole_number(0, MOST_CHIPS)] = 0
+    """Chips or cards that work together; 0: not stated."""
+    latency_sensitive: Flag = False
+    """The slowest requests have a limit (p99)."""
+    precision: Annotated[gpu_tpu.Precision, one_of(gpu_tpu.PRECISIONS)] = "auto"
+    """The precision that it needs; auto: as stored, or fewer bits where that is cheaper."""
+    static_shapes: Flag = False
+    """Shapes never change."""
+    kernels: Annotated[gpu_tpu.Kernels, one_of(gpu_tpu.KERNELS)] = "none"
+    """none, cuda, triton or pallas."""
+    irregular_control_flow: Flag = False
+    """Branches depend on the data."""
+    unstructured_sparsity: Flag = False
+    """It skips zeros without structure."""
+    large_embeddings: Flag = False
+    """Very large embedding tables (ranking, recommendation)."""
+    on_prem: Flag = False
+    """It runs in one's own data centre."""
+    edge: Flag = False
+    """It runs at the edge."""
+    multi_cloud: Flag = False
+    """It runs in several clouds."""
+    regulated: Flag = False
+    """Rules say where data may be."""
+    training_steps: Annotated[int, whole_number(0, MOST_STEPS)] = 0
+    """Steps of a training run; 0: not stated."""
+    batch: Annotated[gpu_tpu.Batch, one_of(gpu_tpu.BATCHES)] = "not_stated"
+    """not_stated, large_regular or small_irregular."""
+    team: Annotated[gpu_tpu.Team, one_of(gpu_tpu.TEAMS)] = "not_stated"
+    """What the team knows: not_stated, cuda or jax."""
+    experiments: Flag = False
+    """The program changes often."""
+    budget: Annotated[gpu_tpu.Budget, one_of(gpu_tpu.BUDGETS)] = "not_stated"
+    """not_stated, interruptible (may be stopped at any time) or committed (one to three years)."""
+    workload: Annotated[Workload, OF_WORKLOAD] = Workload(concurrency=8)
+    max_ttft_s: Annotated[float, number(0, LONGEST_TTFT_S)] = 0
+    """Limit on the time to first token; 0 sets none."""
+    region: Annotated[str, Checked(lambda _, value: value, str)] = HOME_REGION
+    """Region of the TPU prices, such as europe-west4."""
+    commitment: Annotated[Commitment, one_of(COMMITMENTS)] = "on_demand"
+    """TPU price: on_demand, spot, 1_year or 3_years."""
+    torchtpu_claim: Flag = False
+    """Add what a vendor's claim of 1.5 to 2 times the speed would mean."""
 
     @property
     def rental(self) -> Rental:
@@ -165,8 +180,7 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     arguments = arguments.model_copy(update={"region": check_choice("region", arguments.region, regions)})
     has_model = not (isinstance(arguments.model, str) and not arguments.model.strip())
     spec = app.models(arguments.model) if has_model else None
-    asked = gather_media(arguments.model_dump(include={*_WORKLOAD, *MediaArguments.model_fields}))
-    workload = Workload(**asked, precision=_WEIGHED.get(arguments.precision, "bf16"))
+    workload = replace(arguments.workload, precision=_WEIGHED.get(arguments.precision, "bf16"))
     options, findings, work = None, Findings(), arguments.work
     if spec is not None:
         check_media(spec, workload.pictures, workload.media)
@@ -232,7 +246,7 @@ def _retired_entries(catalog: Catalog) -> list[RetiredEntry]:
 
 def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOptions | None) -> Iterable[Caveat]:
     if spec is not None:
-        yield from limit_context(spec, arguments.context_tokens)[1]
+        yield from limit_context(spec, arguments.workload.context_tokens)[1]
     yield Caveat("weights_are_judgement")
     yield from () if spec is None else spec.caveats
     if options is not None:
@@ -414,7 +428,7 @@ def _recipes(
             terms=terms,
             model=model,
             devices=1 if entry is None else entry.devices,
-            context_tokens=arguments.context_tokens,
+            context_tokens=arguments.workload.context_tokens,
             region=arguments.region,
             spot=arguments.commitment == "spot" or arguments.budget == "interruptible",
             optimum=software.optimum,
@@ -424,6 +438,10 @@ def _recipes(
         yield from tpu_recipes(choice)
     for entry in () if options is None else options.gpu_by_platform:
         setup = write_setup(
-            ranked_entry(entry), catalog, model=model, context_tokens=arguments.context_tokens, sequences=arguments.concurrency
+            ranked_entry(entry),
+            catalog,
+            model=model,
+            context_tokens=arguments.workload.context_tokens,
+            sequences=arguments.workload.concurrency,
         )
         yield from gpu_recipes(entry, setup)

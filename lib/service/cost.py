@@ -31,67 +31,51 @@ from lib.model.spec import ModelSpec
 from lib.platforms import PER_CALL
 from lib.present.sentences import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step
 from lib.provenance import Caveat, Value
-from lib.service.arguments import (
-    Account,
-    Checked,
-    Concurrency,
-    DaysPerMonth,
+from lib.request.checks import check_text
+from lib.request.fields import Arguments, Asked, Checked
+from lib.request.types import (
     Engine,
     Hardware,
-    HoursPerDay,
-    MediaArguments,
     Model,
     Precision,
-    RequestsPerDay,
-    Tokens,
-    TokensOrNone,
-    argument,
-    check_text,
 )
 from lib.service.endpoint import App, endpoint, may_be_sold
 from lib.service.usage import (
     OWN,
-    Replicas,
-    SleepAfter,
     Storage,
-    UsageArguments,
     UsdPerMillion,
     estimate_or_none,
     memory_request,
     predict_loads,
     predict_usage,
+    read_storage,
     state_price,
-    usage_of,
 )
 from lib.speed import ExplainedSpeed, Interval, SpeedEstimate
-from lib.workload import MEDIA_ARGUMENTS, PICTURE_ARGUMENTS, MemoryRequest, gather_media
+from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, MemoryRequest, PipelineRequest
 
 Region = Annotated[str, Checked(lambda name, value: check_text(name, value, "europe-west4") if value else "", str)]
 
 
-class CostArguments(MediaArguments, UsageArguments):
+class CostArguments(Arguments):
     """Arguments of `/estimate_cost`."""
 
-    hardware: Hardware = argument(
-        ..., "an id such as l4x1, zero-a10g, aws-nvidia-l4-x1 or v6e-8; jobs:l4x1 where several platforms share an id"
-    )
-    hours_per_day: HoursPerDay = argument(24, "hours a day that it runs at most, and in which requests arrive")
-    days_per_month: DaysPerMonth = argument(30, "days of a month")
-    replicas: Replicas = argument(1, "copies, each billed")
-    requests_per_day: RequestsPerDay = argument(0, "requests that arrive in these hours; 0 if not known")
-    sleep_after_s: SleepAfter = argument(
-        0, "seconds without requests after which it sleeps (Endpoints: is scaled to zero); 0 or -1 is never"
-    )
-    storage_gb: Storage = argument(0, "private storage in gigabytes")
-    account: Account = argument("free", "the plan of the account that pays")
-    model: Model = argument("", "a Hub id, the text of a config.json, or a parameter count such as 7B; empty for hardware alone")
+    behind = ("sleep_after_s storage_gb account model precision engine", "audio_seconds visitor_account visitors_per_day")
+
+    hardware: Hardware
+    """An id such as l4x1, zero-a10g, aws-nvidia-l4-x1 or v6e-8; jobs:l4x1 where several platforms share an id."""
+    usage: Usage = Usage()
+    storage_gb: Storage = 0
+    model: Model = ""
+    """A Hub id, the text of a config.json, or a parameter count such as 7B; empty for hardware alone."""
     precision: Precision = "auto"
     engine: Engine = "transformers"
-    prompt_tokens: Tokens = argument(512, "tokens of a prompt")
-    output_tokens: TokensOrNone = argument(256, "tokens of an answer")
-    concurrency: Concurrency = argument(1, "requests that each replica serves at the same time")
-    provider_usd_per_million_output_tokens: UsdPerMillion = argument(0, "what a provider asks per million answer tokens; 0 if not known")
-    region: Region = argument("", "region of a TPU slice, such as europe-west4; empty is us-central1")
+    provider_usd_per_million_output_tokens: UsdPerMillion = Decimal(0)
+    """A provider's price per million answer tokens; 0 if not known."""
+    region: Region = ""
+    """Region of a TPU slice, such as europe-west4; empty is us-central1."""
+    pictures: Annotated[PipelineRequest, Asked("width height frames steps guidance")] = AS_THE_PIPELINE
+    media: MediaRequest = TEXT_ONLY
 
     def memory_request(self, spec: ModelSpec, offer: Offer, usage: Usage) -> MemoryRequest:
         """What has to fit on the offer.
@@ -99,10 +83,10 @@ class CostArguments(MediaArguments, UsageArguments):
         Raises:
             BadArgument: the engine does not run the model, or this model makes or takes no such pictures or sound.
         """
-        brought = gather_media(self.model_dump(include={*PICTURE_ARGUMENTS, *MEDIA_ARGUMENTS}))
-        check_media(spec, **brought)
+        check_media(spec, self.pictures, self.media)
         engine = choose_engine(spec, self.engine)
-        return memory_request(usage, self.precision, engine, spread(spec, engine, offer.accelerator_count).devices, **brought)
+        devices = spread(spec, engine, offer.accelerator_count).devices
+        return memory_request(usage, self.precision, engine, devices, pictures=self.pictures, media=self.media)
 
 
 @endpoint()
@@ -136,7 +120,8 @@ def estimate_cost(app: App, arguments: CostArguments) -> cost_answers.CostAnswer
 
 def read_usage(arguments: CostArguments, catalog: Catalog) -> Usage:
     """How hardware is used, in the region of the call."""
-    return replace(usage_of(arguments, catalog.rules.storage), region=arguments.region.casefold() or None)
+    storage_gb = read_storage(arguments.storage_gb, catalog.rules.storage)
+    return replace(arguments.usage, storage_gb=storage_gb, region=arguments.region.casefold() or None)
 
 
 def read_own_price(arguments: CostArguments) -> TokenPrice | None:

@@ -4,7 +4,7 @@
 decorator answers the page only.
 
 The model is the only description of the arguments: names, types, defaults, words, and the checks behind the types (see
-`lib.service.arguments`). `bind_arguments` makes of the function what the page, Gradio, MCP and the command line call: a function with those
+`lib.request.fields`). `bind_arguments` makes of the function what the page, Gradio, MCP and the command line call: a function with those
 arguments as named parameters, whose signature and docstring are read as documentation by `lib.ui.http.api` and `lib.ui.http.mcp`.
 
 What an endpoint is about is read here too: the text of `model` (a config.json, a parameter count, or an id with perhaps a GGUF file) and
@@ -27,8 +27,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
-from pydantic import Field
-
 from lib.errors import BadArgument, UnknownModel, quote_value
 from lib.hub.search import find_providers, find_quantized, suggest_models
 from lib.hub.spaces import Spaces
@@ -38,14 +36,13 @@ from lib.live.device import current_device
 from lib.live.heartbeat import on_device
 from lib.live.limits import device_rates
 from lib.live.measure import run_measurement
-from lib.service.arguments import MAX_NAME, Arguments, Checked, describe_value
+from lib.request.checks import MAX_NAME, describe_value
+from lib.request.fields import Argument, Arguments, Checked
 from lib.service.runs import MeasurementLedger
 from lib.service.single_flight import nobody
 from lib.speed import predict_speed
 
 if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
     from lib.catalog import Catalog
     from lib.catalog.silicon import Accelerator
     from lib.hub.search import ProviderOffers
@@ -214,16 +211,14 @@ def _find_check(metadata: Iterable[object]) -> Checked | None:
     return next((one for one in metadata if isinstance(one, Checked)), None)
 
 
-def _parameter(name: str, argument: FieldInfo) -> inspect.Parameter:
-    check = _find_check(argument.metadata)
-    annotation = object if check is None else check.shown
-    missing = inspect.Parameter.empty if argument.is_required() else argument.default
-    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=missing, annotation=annotation)
+def _parameter(argument: Argument) -> inspect.Parameter:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(argument.name, kind, default=argument.default, annotation=argument.check.shown)
 
 
 def _docstring(function: Callable[..., Any], arguments: type[Arguments]) -> str:
     head, returns, tail = inspect.cleandoc(function.__doc__ or "").partition("\n\nReturns:")
-    descriptions = "\n".join(f"    {name}: {argument.description}" for name, argument in arguments.list_fields().items())
+    descriptions = "\n".join(f"    {argument.name}: {argument.help}" for argument in arguments.list_fields().values())
     return f"{head}\n\nArgs:\n{descriptions}{returns}{tail}"
 
 
@@ -238,7 +233,7 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     arguments: type[Arguments] = types["arguments"]
     keywords = [p for p in inspect.signature(function).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
     checks = {p.name: _find_check(getattr(annotated[p.name], "__metadata__", ())) for p in keywords}
-    parameters = [_parameter(name, argument) for name, argument in arguments.list_fields().items()]
+    parameters = [_parameter(argument) for argument in arguments.list_fields().values()]
     further = [
         p.replace(annotation=types[p.name]) if (check := checks[p.name]) is None else p.replace(annotation=check.shown, default=None)
         for p in keywords
@@ -415,4 +410,4 @@ def _of_page(text: str) -> str:
     return "/".join(page.path.strip("/").split("/")[1:3])
 
 
-SpaceId = Annotated[str, Checked(lambda _, value: check_space_id(value), str), Field(description="the Space, owner/name")]
+SpaceId = Annotated[str, Checked(lambda _, value: check_space_id(value), str, "The Space, owner/name.")]

@@ -6,7 +6,6 @@ import math
 from dataclasses import asdict, replace
 from typing import Annotated
 
-from lib import workload
 from lib.answers.common import fill, source_entries
 from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingOptionEntry
 from lib.catalog import Catalog
@@ -19,21 +18,9 @@ from lib.platforms import TRAITS
 from lib.present.sentences import caveat_entries
 from lib.present.training_cards import change_sentence, job_command, training_script
 from lib.provenance import Caveat, Source
-from lib.service.arguments import (
-    ALL,
-    MAX_NAME,
-    Arguments,
-    Checked,
-    Flag,
-    Model,
-    Tokens,
-    argument,
-    check_choices,
-    describe_value,
-    number,
-    one_of,
-    whole_number,
-)
+from lib.request.checks import check_choices
+from lib.request.fields import Arguments, Checked, number, whole_number
+from lib.request.types import ALL, Model
 from lib.service.endpoint import App, endpoint
 from lib.speed.training import TrainingChange, TrainingOption, find_changes, rank_hardware
 from lib.workload import TrainingRequest
@@ -48,16 +35,6 @@ PLACES = tuple(name for name, traits in TRAITS.items() if traits.trains)
 CHECKED = "2026-11-22"
 
 
-def _modules(name: str, value: object) -> tuple[str, ...]:
-    accepted = f"all-linear, or names of modules such as q_proj,v_proj, at most {MAX_NAME} characters"
-    if not isinstance(value, str) or len(value) > MAX_NAME or not value.isprintable():
-        raise BadArgument(name, describe_value(value), accepted)
-    names = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
-    if not names or (workload.ALL_LINEAR in names and len(names) > 1):
-        raise BadArgument(name, value, accepted)
-    return names
-
-
 def _places(name: str, value: object) -> tuple[str, ...]:
     names = check_choices(name, value, (*PLACES, ALL))
     return PLACES if ALL in names else names
@@ -67,58 +44,22 @@ class TrainingArguments(Arguments):
     """Arguments of `/estimate_training`."""
 
     model: Model
-    method: Annotated[workload.Method, one_of(workload.METHODS)] = argument("lora", "full, lora, dora or qlora")
-    rank: Annotated[int, whole_number(1, workload.MOST_RANK)] = argument(16, "rank of the adapters")
-    target_modules: Annotated[tuple[str, ...], Checked(_modules, str)] = argument(
-        "all-linear", "all-linear, or a comma list of module names"
-    )
-    optimizer: Annotated[workload.Optimizer, one_of(workload.OPTIMIZERS)] = argument("adamw", "adamw is torch's fused one")
-    precision: Annotated[workload.TrainingPrecision, one_of(workload.TRAINING_PRECISIONS)] = argument(
-        "mixed",
-        "mixed keeps weights that are trained, their gradients and states in 32 bits (QLoRA in TRL keeps adapters in 16); "
-        "bf16 all in 16; fp32 all in 32",
-    )
-    checkpointing: Annotated[workload.Checkpointing, one_of(workload.CHECKPOINTING)] = argument("layers", "none, layers or offloaded")
-    attention: Annotated[workload.AttentionKernel, one_of(workload.ATTENTION_KERNELS)] = argument("sdpa", "sdpa, flash or eager")
-    sequence_tokens: Tokens = argument(2048, "tokens of a sequence at most")
-    packing: Flag = argument(True, "whether sequences are packed to that length")
-    micro_batch: Annotated[int, whole_number(1, MOST_BATCH)] = argument(1, "sequences that a device takes together")
-    accumulation: Annotated[int, whole_number(1, MOST_BATCH)] = argument(8, "micro-batches of a step")
-    stack: Annotated[workload.Stack, one_of(workload.STACKS)] = argument("trl", "what trains")
-    fused_loss: Annotated[str, one_of(("auto", "yes", "no"))] = argument("auto", "auto is what the stack does by itself")
-    double_quantization: Flag = argument(True, "whether QLoRA holds the scales of its 4-bit blocks in 8 bits")
-    sharding: Annotated[workload.Sharding, one_of(workload.SHARDINGS)] = argument("none", "how several devices share the states")
-    devices: Annotated[int, whole_number(1, MOST_DEVICES)] = argument(1, "devices that train together")
-    rows: Annotated[int, whole_number(0, MOST_ROWS)] = argument(10_000, "rows of the dataset")
-    tokens_per_row: Annotated[float, number(1, 10**8)] = argument(512, "tokens of a row, on average")
-    epochs: Annotated[float, number(0.0001, 10_000)] = argument(1, "passes over the dataset")
-    platforms: Annotated[tuple[str, ...], Checked(_places, str)] = argument("spaces,jobs", f"comma list of {', '.join(PLACES)}, all")
+    step: TrainingRequest = TrainingRequest(accumulation=8)
+    rows: Annotated[int, whole_number(0, MOST_ROWS)] = 10_000
+    """Rows of the dataset."""
+    tokens_per_row: Annotated[float, number(1, 10**8)] = 512
+    """Tokens of a row, on average."""
+    epochs: Annotated[float, number(0.0001, 10_000)] = 1
+    """Passes over the dataset."""
+    platforms: Annotated[tuple[str, ...], Checked(_places, str, f"Comma list of {', '.join(PLACES)}, all.")] = ("spaces", "jobs")
 
     def request(self) -> TrainingRequest:
         """The question about one step."""
-        return TrainingRequest(
-            method=self.method,
-            rank=self.rank,
-            target_modules=self.target_modules,
-            optimizer=self.optimizer,
-            precision=self.precision,
-            checkpointing=self.checkpointing,
-            attention=self.attention,
-            sequence_tokens=self.sequence_tokens,
-            packing=self.packing,
-            micro_batch=self.micro_batch,
-            accumulation=self.accumulation,
-            stack=self.stack,
-            sharding=self.sharding,
-            devices=self.devices,
-            double_quantization=self.double_quantization,
-            fused_loss=None if self.fused_loss == "auto" else self.fused_loss == "yes",
-            row_tokens=0 if self.packing else self.tokens_per_row,
-        )
+        return replace(self.step, row_tokens=0 if self.step.packing else self.tokens_per_row)
 
     def total_tokens(self) -> int:
         """Tokens trained on over all epochs; a row longer than `sequence_tokens` is cut to it."""
-        cut = min(self.tokens_per_row, self.sequence_tokens)
+        cut = min(self.tokens_per_row, self.step.sequence_tokens)
         return max(1, round(self.rows * cut * self.epochs))
 
 

@@ -37,7 +37,8 @@ from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, gpu_seconds,
 from lib.live.zerogpu import quota_seconds, quota_values
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source, Value
-from lib.service.arguments import Arguments, Model, argument, one_of, whole_number
+from lib.request.fields import Arguments, one_of, whole_number
+from lib.request.types import Model
 from lib.service.endpoint import App, endpoint
 from lib.service.runs import PreparedRun, Run, RunPrediction, prepare_run, relative_error
 from lib.service.speed import run_end
@@ -161,10 +162,14 @@ PRECISIONS = ("fp32", "fp16", "bf16")
 class MeasureArguments(Arguments):
     """Arguments of `/measure`."""
 
-    model: Model = argument(..., "a Hub id or the text of a config.json; only its configuration is read, no weights")
-    prompt_tokens: Annotated[int, whole_number(1, MAX_PROMPT)] = argument(512, "tokens of the prompt")
-    output_tokens: Annotated[int, whole_number(1, MAX_OUTPUT)] = argument(64, "tokens to write")
-    precision: Annotated[str, one_of(PRECISIONS)] = argument("bf16", "fp32, fp16 or bf16")
+    model: Model
+    """A Hub id or the text of a config.json; only its configuration is read, no weights."""
+    prompt_tokens: Annotated[int, whole_number(1, MAX_PROMPT)] = 512
+    """Tokens of the prompt."""
+    output_tokens: Annotated[int, whole_number(1, MAX_OUTPUT)] = 64
+    """Tokens to write."""
+    precision: Annotated[str, one_of(PRECISIONS)] = "bf16"
+    """fp32, fp16 or bf16."""
 
 
 @endpoint(queue=DEVICE, writes=True, repeatable=False)
@@ -355,12 +360,18 @@ MAX_WARMUP = 1_000
 class HeartbeatArguments(Arguments):
     """Arguments of `/heartbeat`."""
 
-    batch: Annotated[int, whole_number(1, MAX_BATCH)] = argument(128, "rows of x")
-    hidden: Annotated[int, whole_number(1, MAX_SIDE)] = argument(4096, "columns of x and rows of w")
-    intermediate: Annotated[int, whole_number(1, MAX_SIDE)] = argument(16384, "columns of w")
-    iterations: Annotated[int, whole_number(3, MAX_ITERATIONS)] = argument(100, "warm products to time; fewer where time runs out")
-    warmup: Annotated[int, whole_number(0, MAX_WARMUP)] = argument(5, "products that are run but not counted, after the first")
-    dtype: Annotated[Dtype, one_of(DTYPES, Dtype)] = argument("float32", "float32, float16 or bfloat16")
+    batch: Annotated[int, whole_number(1, MAX_BATCH)] = 128
+    """Rows of x."""
+    hidden: Annotated[int, whole_number(1, MAX_SIDE)] = 4096
+    """Columns of x and rows of w."""
+    intermediate: Annotated[int, whole_number(1, MAX_SIDE)] = 16384
+    """Columns of w."""
+    iterations: Annotated[int, whole_number(3, MAX_ITERATIONS)] = 100
+    """Warm products to time; fewer where time runs out."""
+    warmup: Annotated[int, whole_number(0, MAX_WARMUP)] = 5
+    """Products that are run but not counted, after the first."""
+    dtype: Annotated[Dtype, one_of(DTYPES, Dtype)] = "float32"
+    """float32, float16 or bfloat16."""
 
 
 @endpoint(queue=DEVICE, repeatable=False)

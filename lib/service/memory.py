@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Annotated
 
 from lib import advisor, memory
 from lib.advisor import limits
@@ -29,7 +28,7 @@ from lib.answers.model import (
 )
 from lib.catalog import Catalog
 from lib.catalog.offers import Hardware as AnyHardware
-from lib.engines import MICRO_BATCH, traits_of
+from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.memory import fit_memory, host_memory, usable_memory
 from lib.memory.pipeline import StageBytes, resolve_size
@@ -40,67 +39,35 @@ from lib.platforms import RENTED, SPACE_PLATFORMS
 from lib.present.numbers import describe_speed_change
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Reason, Value
-from lib.service.arguments import (
-    MAX_BATCH,
-    MAX_DEVICES,
-    Arguments,
+from lib.request.fields import Arguments
+from lib.request.types import (
     CachePrecision,
     Concurrency,
     Engine,
     FirstTokenSeconds,
-    Flag,
-    Frames,
     GpuLayers,
-    Guidance,
     Hardware,
-    Mode,
     Model,
-    Offload,
-    Pixels,
     Platforms,
     Precision,
-    PromptMediaArguments,
-    Quantized,
     Tokens,
-    TokensOrNone,
     TokensPerSecond,
-    argument,
-    whole_number,
 )
 from lib.service.endpoint import App, endpoint
 from lib.speed import SpeedEstimate
-from lib.workload import MemoryRequest, Workload, gather_media
+from lib.workload import MemoryRequest, Workload
 
 MAX_MICRO_BATCH = 65_536
 MOST_BYTES = 10**18  # an exabyte: beyond every machine, and within the integers that JSON readers share
 
 
-class MemoryArguments(PromptMediaArguments):
+class MemoryArguments(Arguments):
     """Arguments of `/estimate_memory`."""
 
-    behind = (("hardware", "audio_seconds"),)
-
     model: Model
-    precision: Precision = "auto"
-    engine: Engine = "transformers"
-    context_tokens: Tokens = argument(4096, "tokens that each sequence's cache has seen (decoder tokens of an encoder-decoder)")
-    batch_size: Annotated[int, whole_number(1, MAX_BATCH)] = argument(1, "sequences held at the same time")
-    kv_precision: CachePrecision = "auto"
-    mode: Mode = "inference"
-    devices: Annotated[int, whole_number(1, MAX_DEVICES)] = argument(1, "accelerators that share the model")
-    encoder_tokens: TokensOrNone = argument(0, "length of the encoder's side; 0 is the model's own full length")
-    gpu_layers: GpuLayers = -1
-    micro_batch: Annotated[int, whole_number(1, MAX_MICRO_BATCH)] = argument(MICRO_BATCH, "llama.cpp: tokens computed together (-ub)")
-    flash_attention: Flag = argument(True, "llama.cpp: whether attention holds no scores (-fa)")
-    width: Pixels = argument(0, "pictures and clips: pixels; 0 is the pipeline's own, as for height and frames")
-    height: Pixels = argument(0, "pixels, as width")
-    frames: Frames = argument(0, "frames of a clip")
-    guidance: Guidance = "auto"
-    offload: Offload = "none"
-    vae_tiling: Flag = argument(False, "the VAE decodes a large picture by tiles")
-    vae_slicing: Flag = argument(False, "the VAE decodes one picture of a batch at a time")
-    quantized: Quantized = "all"
-    hardware: Hardware = argument("", "whose silicon is counted with, as in /solve; empty: a GPU of which nothing more is known")
+    request: MemoryRequest = MemoryRequest()
+    hardware: Hardware = ""
+    """The hardware whose silicon is counted with, as in /solve; empty: a GPU of which nothing more is known."""
 
 
 @endpoint()
@@ -122,10 +89,8 @@ def memory_request(spec: ModelSpec, arguments: MemoryArguments) -> MemoryRequest
     Raises:
         BadArgument: a size that this pipeline cannot make, or that this model makes none of.
     """
-    values = gather_media({name: getattr(arguments, name) for name in MemoryArguments.model_fields if name not in {"model", "hardware"}})
-    resolve_size(spec, values["pictures"])
-    values["gpu_layers"] = None if arguments.gpu_layers < 0 else arguments.gpu_layers
-    return MemoryRequest(**values)
+    resolve_size(spec, arguments.request.pictures)
+    return arguments.request
 
 
 def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, hardware: AnyHardware | None = None) -> MemoryAnswer:
@@ -199,17 +164,24 @@ class SolveArguments(Arguments):
     """Arguments of `/solve`."""
 
     model: Model
-    hardware: Hardware = argument(..., "an id such as l4x1, zero-a10g or v6e-8, or plain silicon with a count such as RTX-4090x2")
-    context_tokens: Tokens = argument(4096, "tokens of each request, prompt and answer together")
-    concurrency: Concurrency = argument(1, "requests at a time")
-    max_ttft_s: FirstTokenSeconds = argument(0, "longest time to the first token in seconds; 0 sets no limit")
-    min_tokens_per_s: TokensPerSecond = argument(0, "tokens per second that each request must get; 0 sets no limit")
+    hardware: Hardware
+    """An id such as l4x1, zero-a10g or v6e-8, or plain silicon with a count such as RTX-4090x2."""
+    context_tokens: Tokens = 4096
+    """Tokens of each request, prompt and answer together."""
+    concurrency: Concurrency = 1
+    """Requests at a time."""
+    max_ttft_s: FirstTokenSeconds = 0
+    """Longest time to the first token in seconds; 0 sets no limit."""
+    min_tokens_per_s: TokensPerSecond = 0
+    """Tokens per second that each request must get; 0 sets no limit."""
     precision: Precision = "auto"
     kv_precision: CachePrecision = "auto"
     engine: Engine = "transformers"
-    output_tokens: Tokens = argument(256, "tokens of an answer, of those of a request; half of them at most")
-    gpu_layers: GpuLayers = -1
-    platforms: Platforms = argument("spaces", f"where the cheapest tier is looked for: comma list of {', '.join(RENTED)}, all")
+    output_tokens: Tokens = 256
+    """Tokens of an answer, of those of a request; half of them at most."""
+    gpu_layers: GpuLayers = None
+    platforms: Platforms = ("spaces", "zerogpu")
+    """Platforms of the cheapest tier: comma list as in /recommend; those where visitors pay are left out."""
 
     @property
     def slo(self) -> SLO:
@@ -231,7 +203,7 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         spec, hardware, catalog.accelerators,
         engine=arguments.engine, precision=arguments.precision, kv_precision=arguments.kv_precision,
         context_tokens=longest, output_tokens=arguments.output_tokens, requests=arguments.concurrency,
-        gpu_layers=None if arguments.gpu_layers < 0 else arguments.gpu_layers,
+        gpu_layers=arguments.gpu_layers,
     )  # fmt: skip
     estimate, fit, speed = config.estimate(), config.fit(), config.predict()
     tries, ways = limits.try_precisions(config, slo), find_memory_savings(config, catalog)

@@ -16,7 +16,7 @@ from lib.catalog.offers import Offer
 from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer
 from lib.cost.bill import bill_storage
 from lib.cost.break_even import Axis, Kind, Option, Outlook, price_option
-from lib.cost.usage import measure_capacity
+from lib.cost.usage import MAX_REPLICAS, measure_capacity
 from lib.engines import usual_engine
 from lib.errors import UnknownHardware
 from lib.memory.spread import spread
@@ -24,14 +24,12 @@ from lib.model.spec import ModelSpec
 from lib.platforms import PLATFORMS
 from lib.present.sentences import sentence, way_change_sentence, way_configuration, way_label
 from lib.provenance import Caveat
-from lib.service.arguments import DaysPerMonth, Hardware, Model, argument, one_of, some_of, whole_number
+from lib.request.fields import Arguments, Asked, one_of, some_of, whole_number
+from lib.request.types import Hardware, Model
 from lib.service.cost import cost_answer, deploy, word_no_saving, word_saving
 from lib.service.endpoint import App, may_be_sold
-from lib.service.recommend import WorkloadArguments
 from lib.service.usage import (
-    MAX_REPLICAS,
     OWN,
-    SleepAfter,
     Storage,
     UsdPerMillion,
     estimate_or_none,
@@ -42,7 +40,7 @@ from lib.service.usage import (
     state_price,
 )
 from lib.speed import ExplainedSpeed, SpeedEstimate
-from lib.workload import MemoryRequest
+from lib.workload import MemoryRequest, Workload
 
 AXES: tuple[Axis, ...] = ("requests", "hours")
 PROVIDERS = "providers"
@@ -50,19 +48,21 @@ WHERE = (*PLATFORMS, PROVIDERS)
 AUTO = "auto"
 
 
-class OutlookArguments(WorkloadArguments):
+class OutlookArguments(Arguments):
     """Arguments of the outlook: the workload as `/recommend` takes it, the hardware, how it is used, and where else the model could run."""
 
     model: Model
     hardware: Hardware = AUTO
     axis: Annotated[Axis, one_of(AXES)] = "requests"
-    sleep_after_s: SleepAfter = 900
-    days_per_month: DaysPerMonth = Decimal(30)
-    replicas: Annotated[int, whole_number(0, MAX_REPLICAS)] = argument(0, "copies, each billed; 0 takes as many as the traffic needs")
+    usage: Annotated[Usage, Asked("sleep_after_s days_per_month")] = Usage(sleep_after_s=Decimal(900))
+    replicas: Annotated[int, whole_number(0, MAX_REPLICAS)] = 0
+    """Copies, each billed; 0 takes as many as the traffic needs."""
     storage_gb: Storage = 0
-    beside: Annotated[tuple[str, ...], some_of(WHERE)] = argument("spaces,zerogpu,endpoints,jobs,providers", "what is compared")
+    beside: Annotated[tuple[str, ...], some_of(WHERE)] = ("spaces", "zerogpu", "endpoints", "jobs", PROVIDERS)
+    """The platforms to compare with."""
     usd_per_million_input: UsdPerMillion = Decimal(0)
     usd_per_million_output: UsdPerMillion = Decimal(0)
+    workload: Workload = Workload()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,19 +145,19 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
 
 def _usage(arguments: OutlookArguments, judged: Recommendation, catalog: Catalog) -> Usage:
     """The stated use with the usual request of the recommendation."""
-    return Usage(
-        hours_per_day=arguments.hours_per_day,
-        days_per_month=arguments.days_per_month,
+    workload = arguments.workload
+    return replace(
+        arguments.usage,
+        hours_per_day=workload.hours_per_day,
         replicas=max(1, arguments.replicas),
-        requests_per_day=Decimal(arguments.requests_per_day if arguments.hours_per_day else 0),
-        sleep_after_s=Decimal(max(0, arguments.sleep_after_s)),
+        requests_per_day=Decimal(workload.requests_per_day if workload.hours_per_day else 0),
         storage_gb=read_storage(arguments.storage_gb, catalog.rules.storage),
-        account=arguments.account,
-        visitor_account=arguments.visitor_account,
-        visitors_per_day=arguments.visitors_per_day,
+        account=workload.account,
+        visitor_account=workload.visitor_account,
+        visitors_per_day=workload.visitors_per_day,
         prompt_tokens=judged.usual.prompt_tokens,
         output_tokens=judged.usual.output_tokens,
-        concurrency=arguments.concurrency,
+        concurrency=workload.concurrency,
     )
 
 
@@ -172,15 +172,16 @@ def _use(usage: Usage, entry: Entry | None, arguments: OutlookArguments) -> Usag
 
 def _request(spec: ModelSpec, offer: Offer, entry: Entry | None, usage: Usage, arguments: OutlookArguments) -> MemoryRequest:
     """The configuration as it was judged; of an offer that does not qualify, as asked."""
-    brought: Any = {"pictures": arguments.workload.pictures, "media": arguments.workload.media}
+    workload = arguments.workload
+    brought: Any = {"pictures": workload.pictures, "media": workload.media}
     if entry is not None:
-        context_tokens = arguments.context_tokens if entry.memory is None else entry.memory.tokens
+        context_tokens = workload.context_tokens if entry.memory is None else entry.memory.tokens
         request = memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), context_tokens, **brought)
         return replace(request, gpu_layers=entry.gpu_layers)
     usual = usual_engine(offer.processor.kind, own_files=spec.library == "gguf")
-    engine = usual if arguments.engine == AUTO else arguments.engine
+    engine = usual if workload.engine == AUTO else workload.engine
     devices = spread(spec, engine, offer.accelerator_count).devices
-    return memory_request(usage, arguments.precision, engine, devices, arguments.context_tokens, **brought)
+    return memory_request(usage, workload.precision, engine, devices, workload.context_tokens, **brought)
 
 
 def _choose_offer(arguments: OutlookArguments, spec: ModelSpec, judged: Recommendation, catalog: Catalog) -> tuple[Offer, Entry | None]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from cachetools import LRUCache, cached
 
 from lib import advisor
-from lib.advisor.candidates import FAMILIES
 from lib.advisor.result import ConfiguredHardware, Cost, Entry, OwnHardware, ProviderOption, Recommendation, Rejection, Speed
 from lib.answers.common import (
     SCHEMA,
@@ -35,96 +34,33 @@ from lib.catalog.offers import Offer
 from lib.catalog.rows import ById
 from lib.memory.pipeline import check_media
 from lib.model.spec import ModelSpec
-from lib.platforms import PLATFORMS
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Reason
-from lib.service.arguments import (
-    Account,
-    AnyEngine,
-    AnySdk,
-    Arguments,
-    Concurrency,
-    FirstTokenSeconds,
+from lib.request.fields import Arguments, whole_number
+from lib.request.types import (
     Flag,
     Hardware,
-    HoursPerDay,
-    MediaArguments,
     Model,
-    Offload,
     Platforms,
-    Precision,
-    Priority,
-    RequestsPerDay,
-    Task,
-    Tokens,
-    TokensOrNone,
-    TokensPerSecond,
-    UsdPerMonth,
-    VisitorAccount,
-    VisitorsPerDay,
-    argument,
-    whole_number,
 )
 from lib.service.endpoint import App, endpoint, read_reference
 from lib.service.speed import speed_end
-from lib.workload import Workload, gather_media
+from lib.workload import FAMILIES, Workload
 
 MAX_ENTRIES = 10_000
 
 
-class WorkloadArguments(MediaArguments):
-    """What a Space has to do: the arguments that `/recommend` and `/right_size` share."""
-
-    behind: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("offload", "guidance"),
-        ("visitor_account", "audio_seconds"),
-        ("visitors_per_day", "visitor_account"),
-    )
-
-    task: Task = "auto"
-    context_tokens: Tokens = argument(4096, "tokens per request, prompt and answer together")
-    concurrency: Concurrency = argument(1, "requests served at the same time")
-    requests_per_day: RequestsPerDay = argument(100, "how many requests arrive in a day")
-    hours_per_day: HoursPerDay = argument(24, "hours a day that the hardware runs")
-    precision: Precision = "auto"
-    account: Account = argument("free", "the plan of the account that hosts")
-    max_usd_per_month: UsdPerMonth = argument(0, "budget; 0 sets no limit")
-    min_tokens_per_s: TokensPerSecond = argument(0, "tokens per second that each request must get; 0 sets no limit")
-    priority: Priority = "balanced"
-    platforms: Platforms = argument("spaces", f"comma list of {', '.join(PLATFORMS)}, all")
-    prompt_tokens: TokensOrNone = argument(0, "tokens of the usual prompt; 0 takes a share of the context")
-    output_tokens: TokensOrNone = argument(0, "tokens of the usual answer; 0 takes a share of the context")
-    max_ttft_s: FirstTokenSeconds = argument(0, "longest time to the first token in seconds; 0 sets no limit")
-    engine: AnyEngine = argument("auto", "what runs the model; auto tries vLLM before other servers; with fastest all compete")
-    sdk: AnySdk = argument("auto", "what the Space is built with: gradio, docker, or auto for either")
-    offload: Offload = "none"
-    visitor_account: VisitorAccount = "auto"
-    visitors_per_day: VisitorsPerDay = 0
-
-    @property
-    def workload(self) -> Workload:
-        """The same as the advisor takes it."""
-        return Workload(**gather_media({name: getattr(self, name) for name in WorkloadArguments.model_fields}))
-
-
-class ListArguments(Arguments):
-    """How much of a list is wanted."""
-
-    limit: Annotated[int, whole_number(0, MAX_ENTRIES)] = argument(0, "entries in ranked and rejected each; 0 is all")
-
-
-class OwnArguments(Arguments):
-    """What the visitor owns."""
-
-    own_hardware: Hardware = argument("", "your cards or Mac, beside what is rented: RTX-4090, RTX-3090x2, M4-Max-64GB; empty is none")
-
-
-class RecommendArguments(WorkloadArguments, ListArguments, OwnArguments):
+class RecommendArguments(Arguments):
     """Arguments of `/recommend`."""
 
-    behind: ClassVar[tuple[tuple[str, str], ...]] = (*WorkloadArguments.behind, ("visitors_per_day", "own_hardware"))
+    behind = ("visitor_account limit own_hardware",)
 
     model: Model
+    workload: Workload = Workload()
+    limit: Annotated[int, whole_number(0, MAX_ENTRIES)] = 0
+    """Entries in ranked and rejected each; 0 is all."""
+    own_hardware: Hardware = ""
+    """Your cards or Mac, compared with hardware for rent: RTX-4090, RTX-3090x2, M4-Max-64GB; empty is none."""
 
 
 @endpoint()
@@ -134,7 +70,7 @@ def recommend(app: App, arguments: RecommendArguments) -> RecommendationAnswer:
     Returns:
         The recommendation.
     """
-    calls_provider = FAMILIES.get(arguments.task) == "provider" and arguments.model == ""  # such a Space needs no model
+    calls_provider = FAMILIES.get(arguments.workload.task) == "provider" and arguments.model == ""  # such a Space needs no model
     spec, catalog = None if calls_provider else app.models(arguments.model), app.catalog()
     if spec is not None:
         check_media(spec, arguments.workload.pictures, arguments.workload.media)
@@ -322,8 +258,9 @@ def _provider(option: ProviderOption) -> ProviderEntry:
 class HardwareArguments(Arguments):
     """Arguments of `/list_hardware`."""
 
-    platform: Platforms = argument("spaces", f"comma list of {', '.join(PLATFORMS)}, all")
-    include_retired: Flag = argument(False, "also what the platform no longer offers")
+    platform: Platforms = ("spaces", "zerogpu")
+    include_retired: Flag = False
+    """Also hardware that the platform no longer offers."""
 
 
 @endpoint()

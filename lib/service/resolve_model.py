@@ -26,10 +26,11 @@ from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
-from lib.service.arguments import MAX_BATCH, MAX_TOKENS, Arguments, Engine, Flag, Mode, Model, Precision, Quantized, argument, whole_number
+from lib.request.fields import Arguments, Asked, one_of, whole_number
+from lib.request.types import MAX_BATCH, MAX_TOKENS, Flag, Model
 from lib.service.endpoint import App, endpoint
 from lib.speed.model_work import derive_model_work
-from lib.workload import MOST_RANK, MemoryRequest, PipelineRequest, TrainingRequest
+from lib.workload import MODES, MOST_RANK, MemoryRequest, Mode, TrainingRequest
 
 if TYPE_CHECKING:
     from lib.workload import Method
@@ -110,9 +111,7 @@ class TensorsArguments(Arguments):
     """Arguments of `/tensors`."""
 
     model: Model
-    precision: Precision = "auto"
-    engine: Engine = "transformers"
-    quantized: Quantized = "all"
+    request: Annotated[MemoryRequest, Asked("precision engine quantized")] = MemoryRequest()
 
 
 @endpoint()
@@ -125,8 +124,7 @@ def tensors(app: App, arguments: TensorsArguments) -> TensorsAnswer:
     spec = app.models(arguments.model)
     if not spec.tensors:
         raise BadArgument("model", arguments.model, "a Hub id or a config.json: a parameter count alone has no tensors")
-    pictures = PipelineRequest(quantized=arguments.quantized)
-    estimate = memory.estimate_memory(spec, MemoryRequest(precision=arguments.precision, engine=arguments.engine, pictures=pictures))
+    estimate = memory.estimate_memory(spec, arguments.request)
     sizes, total = estimate.of.tensor_bytes, estimate.weights_bytes
     pairs = sorted(zip(spec.tensors, sizes, strict=True), key=lambda pair: (-pair[1], pair[0].component, pair[0].name))
     return fill(
@@ -152,12 +150,18 @@ class DryRunArguments(Arguments):
     """Arguments of `/dry_run`."""
 
     model: Model
-    prompt_tokens: Annotated[int, whole_number(1, MAX_TOKENS)] = argument(512, "tokens of each prompt; of a training step, its sequences")
-    output_tokens: Annotated[int, whole_number(1, MAX_TOKENS)] = argument(64, "tokens of each answer; the last step is executed at its end")
-    batch_size: Annotated[int, whole_number(1, MAX_BATCH)] = argument(1, "sequences at the same time")
-    mode: Mode = "inference"
-    rank: Annotated[int, whole_number(1, MOST_RANK)] = argument(16, "rank of LoRA and QLoRA, on all linear modules")
-    checkpointing: Flag = argument(True, "whether a training step recomputes its layers")
+    prompt_tokens: Annotated[int, whole_number(1, MAX_TOKENS)] = 512
+    """Tokens of each prompt; of a training step, its sequences."""
+    output_tokens: Annotated[int, whole_number(1, MAX_TOKENS)] = 64
+    """Tokens of each answer; the last step is executed at its end."""
+    batch_size: Annotated[int, whole_number(1, MAX_BATCH)] = 1
+    """Sequences at the same time."""
+    mode: Annotated[Mode, one_of(MODES, Mode)] = "inference"
+    """Inference, or how the model is trained."""
+    rank: Annotated[int, whole_number(1, MOST_RANK)] = 16
+    """Rank of LoRA and QLoRA, on all linear modules."""
+    checkpointing: Flag = True
+    """Whether a training step recomputes its layers."""
 
 
 @endpoint()

@@ -15,21 +15,8 @@ from lib.errors import AdvisorError, BadArgument, Busy, InvalidInput, Unsupporte
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
-from lib.service.arguments import (
-    Arguments,
-    Engine,
-    Flag,
-    Hardware,
-    Model,
-    Precision,
-    Tokens,
-    TokensOrNone,
-    argument,
-    number,
-    one_of,
-    text_of,
-    whole_number,
-)
+from lib.request.fields import Arguments, number, one_of, whole_number
+from lib.request.types import Engine, Flag, Hardware, Model, Precision, Tokens, TokensOrNone, text_of
 from lib.service.endpoint import App, endpoint
 from lib.service.single_flight import FairTurns
 from lib.speed import SpeedRequest, predict_speed
@@ -89,29 +76,38 @@ class ServedArguments(Arguments):
     """The model, how it is served, and the usual request."""
 
     model: Model
-    hardware: Hardware = argument(..., "an id such as l4x1 or v6e-8, or plain silicon with a count such as H100-SXMx8")
-    prompt_tokens: Tokens = argument(512, "tokens of a prompt, on average")
-    output_tokens: Tokens = argument(256, "tokens of an answer, on average")
-    max_batch_size: Annotated[int, whole_number(1, MOST_BATCH)] = argument(32, "sequences that a replica takes at a time (max_num_seqs)")
-    timeout_s: Annotated[float, number(0, 3_600)] = argument(0.05, "dynamic batching: seconds after which a batch starts unfilled")
+    hardware: Hardware
+    """An id such as l4x1 or v6e-8, or plain silicon with a count such as H100-SXMx8."""
+    prompt_tokens: Tokens = 512
+    """Tokens of a prompt, on average."""
+    output_tokens: Tokens = 256
+    """Tokens of an answer, on average."""
+    max_batch_size: Annotated[int, whole_number(1, MOST_BATCH)] = 32
+    """Sequences that a replica takes at a time (max_num_seqs)."""
+    timeout_s: Annotated[float, number(0, 3_600)] = 0.05
+    """Dynamic batching: seconds after which a batch starts unfilled."""
     precision: Precision = "auto"
     engine: Engine = "vllm"
-    lengths: Annotated[arriving.Lengths, one_of(arriving.LENGTHS)] = argument(
-        "uniform", "uniform or lognormal around these means, or fixed: then all clients of a closed loop stay in lockstep"
-    )
-    spread: Annotated[float, number(0, 3)] = argument(0.5, "uniform: share of the mean either way (at most 1); lognormal: its variation")
-    replicas: Annotated[int, whole_number(1, MOST_REPLICAS)] = argument(1, "pieces of this hardware")
-    cold_start_s: Annotated[float, number(0, 3_600)] = argument(120, "seconds that a replica takes to wake")
-    scale_to_zero_after_s: Seconds = argument(0, "seconds without requests after which a replica sleeps; 0 is never")
-    concurrency_limit: Annotated[int, whole_number(0, MOST_CLIENTS)] = argument(
-        0, "requests that the app in front lets through at a time (default_concurrency_limit of a Space); 0 is no limit"
-    )
-    shared_prefix_tokens: TokensOrNone = argument(0, "tokens with which all prompts begin, cached once")
-    token_budget: Annotated[int, whole_number(0, 65_536)] = argument(
-        0, "tokens of a step at most (max_num_batched_tokens); 0 is the engine's own default"
-    )
-    max_ttft_s: Seconds = argument(0, "target: seconds to the first token; 0 is none")
-    max_tpot_s: Seconds = argument(0, "target: seconds between tokens; 0 is none")
+    lengths: Annotated[arriving.Lengths, one_of(arriving.LENGTHS)] = "uniform"
+    """uniform or lognormal around these means, or fixed: then all clients of a closed loop stay in lockstep."""
+    spread: Annotated[float, number(0, 3)] = 0.5
+    """Uniform: share of the mean either way (at most 1); lognormal: its variation."""
+    replicas: Annotated[int, whole_number(1, MOST_REPLICAS)] = 1
+    """Pieces of this hardware."""
+    cold_start_s: Annotated[float, number(0, 3_600)] = 120
+    """Seconds that a replica takes to wake."""
+    scale_to_zero_after_s: Seconds = 0
+    """Seconds without requests after which a replica sleeps; 0 is never."""
+    concurrency_limit: Annotated[int, whole_number(0, MOST_CLIENTS)] = 0
+    """Requests that the app in front lets through at a time (default_concurrency_limit of a Space); 0 is no limit."""
+    shared_prefix_tokens: TokensOrNone = 0
+    """Tokens with which all prompts begin, cached once."""
+    token_budget: Annotated[int, whole_number(0, 65_536)] = 0
+    """Tokens of a step at most (max_num_batched_tokens); 0 is the engine's own default."""
+    max_ttft_s: Seconds = 0
+    """Target: seconds to the first token; 0 is none."""
+    max_tpot_s: Seconds = 0
+    """Target: seconds between tokens; 0 is none."""
 
     @property
     def shape(self) -> RequestShape:
@@ -146,23 +142,28 @@ class BatchingArguments(ServedArguments):
     """Arguments of `/simulate_batching`."""
 
     behind = (
-        ("prompt_tokens", "requests_per_s"), ("output_tokens", "prompt_tokens"), ("max_batch_size", "output_tokens"),
-        ("timeout_s", "max_batch_size"), ("precision", "seed"),
-    )  # fmt: skip
+        "hardware policy requests_per_s prompt_tokens",
+        "timeout_s duration_s seed precision arrivals burstiness clients trace capacity engine",
+    )
 
-    policy: Annotated[Policy, one_of(POLICIES)] = argument("continuous", "static, dynamic or continuous batching")
-    requests_per_s: Annotated[float, number(0.0001, MOST_RATE)] = argument(1, "requests that arrive per second, on average")
-    duration_s: Annotated[float, number(1, LONGEST_S)] = argument(
-        300, "seconds in which requests arrive; all of them are answered. At most about 10,000 requests are simulated"
-    )
-    seed: Annotated[int, whole_number(0, 2**31)] = argument(0, "of the random numbers: the same seed gives the same requests")
-    arrivals: Annotated[arriving.Arrivals, one_of(arriving.ARRIVALS)] = argument("poisson", "poisson, bursty, recorded or closed")
-    burstiness: Annotated[float, number(0.01, 1)] = argument(0.25, "bursty: shape of the gamma distributed gaps; 1 is poisson")
-    clients: Annotated[int, whole_number(0, MOST_CLIENTS)] = argument(0, "closed: clients that send the next request when one is answered")
-    trace: Annotated[str, text_of("a CSV")] = argument(
-        "", "recorded: CSV with a time in each line, and prompt_tokens and output_tokens if recorded"
-    )
-    capacity: Flag = argument(False, "also find the replicas and tiers that keep max_ttft_s and max_tpot_s at the 99th percentile")
+    policy: Annotated[Policy, one_of(POLICIES)] = "continuous"
+    """static, dynamic or continuous batching."""
+    requests_per_s: Annotated[float, number(0.0001, MOST_RATE)] = 1
+    """Requests that arrive per second, on average."""
+    duration_s: Annotated[float, number(1, LONGEST_S)] = 300
+    """Seconds in which requests arrive; all of them are answered. At most about 10,000 requests are simulated."""
+    seed: Annotated[int, whole_number(0, 2**31)] = 0
+    """Of the random numbers: the same seed gives the same requests."""
+    arrivals: Annotated[arriving.Arrivals, one_of(arriving.ARRIVALS)] = "poisson"
+    """poisson, bursty, recorded or closed."""
+    burstiness: Annotated[float, number(0.01, 1)] = 0.25
+    """Bursty: shape of the gamma distributed gaps; 1 is poisson."""
+    clients: Annotated[int, whole_number(0, MOST_CLIENTS)] = 0
+    """Closed: clients that send the next request when one is answered."""
+    trace: Annotated[str, text_of("a CSV")] = ""
+    """Recorded: CSV with a time in each line, and prompt_tokens and output_tokens if recorded."""
+    capacity: Flag = False
+    """Also find the replicas and tiers that keep max_ttft_s and max_tpot_s at the 99th percentile."""
 
     def whole_question(self) -> TrafficQuestion:
         """The whole question.

@@ -35,7 +35,9 @@ from lib.hub.spaces import Spaces
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Reason, Value
-from lib.service.arguments import Checked, Flag, argument, check_text, check_whole, decimal_number, look_up_later, one_of, own_token
+from lib.request.checks import check_text, check_whole
+from lib.request.fields import Checked, decimal_number, one_of
+from lib.request.types import Flag, look_up_later, own_token
 from lib.service.endpoint import App, endpoint
 from lib.service.space_status import (
     SpaceArguments,
@@ -73,15 +75,12 @@ SleepSecondsOrCurrent = Annotated[
 class SwitchArguments(SpaceArguments):
     """Arguments of `/switch_hardware`."""
 
-    hardware: Annotated[str, Checked(lambda name, value: check_text(name, value, "l4x1"), str)] = argument(
-        ..., "the tier to switch to, such as l4x1"
-    )
-    confirm_usd_per_hour: Annotated[Decimal, decimal_number(0, MAX_USD_PER_HOUR)] = argument(
-        ..., "today's price of that tier as /list_hardware shows it; any other figure is refused"
-    )
-    sleep_time_s: SleepSecondsOrCurrent = argument(
-        NEVER, "seconds without a visit until it sleeps; -1 is never, where the tier leaves the choice; null keeps what it has"
-    )
+    hardware: Annotated[str, Checked(lambda name, value: check_text(name, value, "l4x1"), str)]
+    """The tier to switch to, such as l4x1."""
+    confirm_usd_per_hour: Annotated[Decimal, decimal_number(0, MAX_USD_PER_HOUR)]
+    """Today's price of that tier as /list_hardware shows it; any other figure is refused."""
+    sleep_time_s: SleepSecondsOrCurrent = NEVER
+    """Seconds without a visit until it sleeps; -1 is never, where the tier leaves the choice; null keeps what it has."""
 
 
 @endpoint(writes=True, destroys=True)
@@ -108,7 +107,8 @@ def switch_hardware(
 class SleepArguments(SpaceArguments):
     """Arguments of `/set_sleep_time`."""
 
-    seconds: SleepSeconds = argument(..., "seconds without a visit until it sleeps; -1 is never")
+    seconds: SleepSeconds
+    """Seconds without a visit until it sleeps; -1 is never."""
 
 
 @endpoint(writes=True)
@@ -144,7 +144,8 @@ def pause_space(app: App, arguments: SpaceArguments, *, token: Annotated[str, ow
 class RestartArguments(SpaceArguments):
     """Arguments of `/restart_space`."""
 
-    factory: Flag = argument(False, "build it from scratch, without what earlier builds left")
+    factory: Flag = False
+    """Build it from scratch, without what earlier builds left."""
 
 
 @endpoint(writes=True, destroys=True, repeatable=False)

@@ -16,7 +16,6 @@ from decimal import Decimal
 from typing import Annotated
 
 from lib.advisor import recommend
-from lib.advisor.candidates import FAMILIES
 from lib.advisor.recommend import RightSizing
 from lib.advisor.recommend import right_size as judge_tier
 from lib.advisor.result import Recommendation
@@ -35,10 +34,12 @@ from lib.model.spec import ModelSpec
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Caveat, Reason, Source, Value
-from lib.service.arguments import Arguments, Checked, argument, check_number, check_text, describe_value, look_up_later
+from lib.request.checks import check_number, check_text, describe_value
+from lib.request.fields import Arguments, Checked
+from lib.request.types import look_up_later
 from lib.service.endpoint import ACCEPTED, App, SpaceId, endpoint
-from lib.service.recommend import WorkloadArguments, ranked_entry, recommendation_answer
-from lib.workload import MemoryRequest, Sdk, Workload
+from lib.service.recommend import ranked_entry, recommendation_answer
+from lib.workload import FAMILIES, MemoryRequest, Sdk, Workload
 
 
 class SpaceArguments(Arguments):
@@ -292,12 +293,12 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-class RightSizeArguments(WorkloadArguments, SpaceArguments):
+class RightSizeArguments(SpaceArguments):
     """Arguments of `/right_size`."""
 
-    model: Annotated[str, Checked(_text, str)] = argument(
-        "", "a Hub id, the text of a config.json, or a parameter count; empty takes the models that the Space links"
-    )
+    model: Annotated[str, Checked(_text, str)] = ""
+    """A Hub id, the text of a config.json, or a parameter count; empty takes the models that the Space links."""
+    workload: Workload = Workload()
 
 
 @endpoint()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -18,20 +19,8 @@ from lib.memory.resolve import context_caveats, split_caveats
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Caveat, Reason, Value
-from lib.service.arguments import (
-    Arguments,
-    Concurrency,
-    Engine,
-    GpuLayers,
-    Hardware,
-    MediaArguments,
-    Model,
-    Precision,
-    Tokens,
-    argument,
-    number,
-    text_of,
-)
+from lib.request.fields import Arguments, Asked, number
+from lib.request.types import Hardware, Model, text_of
 from lib.service.endpoint import App, endpoint
 from lib.speed import (
     End,
@@ -47,30 +36,18 @@ from lib.speed.hardware import find_peak
 from lib.speed.timing import bytes_moved, prompt_attention_flop
 from lib.traffic.latency import LONGEST_MS, FormatEffect, LatencyPart, MeasuredTimes, read_metrics
 from lib.traffic.latency import diagnose_latency as diagnose
-from lib.workload import gather_media
 
 if TYPE_CHECKING:
     from lib.catalog.offers import Hardware as AnyHardware
 
 
-class SpeedArguments(MediaArguments):
+class SpeedArguments(Arguments):
     """Arguments of `/estimate_speed` and of the roofline."""
 
     model: Model
-    hardware: Hardware = argument(..., "an id such as l4x1, zero-a10g or v6e-8, or plain silicon with a count such as H100-SXMx8")
-    precision: Precision = "auto"
-    engine: Engine = "transformers"
-    prompt_tokens: Tokens = argument(512, "tokens of a prompt (encoders: of a sequence)")
-    output_tokens: Tokens = argument(256, "tokens of an answer (sound: of each window of half a minute)")
-    concurrency: Concurrency = argument(1, "requests in flight all the time (pictures: of a batch)")
-    gpu_layers: GpuLayers = -1
-
-    @property
-    def request(self) -> SpeedRequest:
-        """The same as the prediction takes it."""
-        values = gather_media(self.model_dump(exclude={"model", "hardware"}))
-        values["gpu_layers"] = None if self.gpu_layers < 0 else self.gpu_layers
-        return SpeedRequest(**values)
+    hardware: Hardware
+    """An id such as l4x1, zero-a10g or v6e-8, or plain silicon with a count such as H100-SXMx8."""
+    request: SpeedRequest = SpeedRequest()
 
 
 @endpoint()
@@ -208,21 +185,24 @@ class LatencyArguments(Arguments):
     """Arguments of `/diagnose_latency`: means of a request; 0 is not measured."""
 
     model: Model
-    hardware: Hardware = argument(..., "an id such as l4x1 or v6e-8, or plain silicon with a count such as H100-SXMx8")
-    preprocess_ms: Milliseconds = argument(0, "measured: host work before the request is sent (tokenising, templates)")
-    queue_ms: Milliseconds = argument(0, "measured: wait in the server before the first step")
-    transfer_ms: Milliseconds = argument(0, "measured: network, both ways")
-    ttft_ms: Milliseconds = argument(0, "measured: time to first token from when the server has the request, its queue included")
-    tpot_ms: Milliseconds = argument(0, "measured: time per output token after the first")
-    postprocess_ms: Milliseconds = argument(0, "measured: host work after the last token")
-    metrics_text: Annotated[str, text_of("a server's /metrics or of a benchmark's JSON")] = argument(
-        "", "instead: the text of a vLLM or TGI server's /metrics, or the JSON of vllm bench serve; times that are stated win"
-    )
-    precision: Precision = "auto"
-    engine: Engine = "vllm"
-    prompt_tokens: Tokens = argument(512, "tokens of a prompt; those of the text win")
-    output_tokens: Tokens = argument(256, "tokens of an answer; those of the text win")
-    concurrency: Concurrency = argument(1, "requests on their way at a time; those of the text win")
+    hardware: Hardware
+    """An id such as l4x1 or v6e-8, or plain silicon with a count such as H100-SXMx8."""
+    preprocess_ms: Milliseconds = 0
+    """Measured: host work before the request is sent (tokenising, templates)."""
+    queue_ms: Milliseconds = 0
+    """Measured: wait in the server before the first step."""
+    transfer_ms: Milliseconds = 0
+    """Measured: network, both ways."""
+    ttft_ms: Milliseconds = 0
+    """Measured: time to first token from when the server has the request, its queue included."""
+    tpot_ms: Milliseconds = 0
+    """Measured: time per output token after the first."""
+    postprocess_ms: Milliseconds = 0
+    """Measured: host work after the last token."""
+    metrics_text: Annotated[str, text_of("a server's /metrics or of a benchmark's JSON")] = ""
+    """Instead: the text of a vLLM or TGI server's /metrics, or the JSON of vllm bench serve; stated times win, but its tokens and
+    requests at a time replace those below."""
+    request: Annotated[SpeedRequest, Asked("precision engine prompt_tokens output_tokens concurrency")] = SpeedRequest(engine="vllm")
 
     def measured_times(self) -> MeasuredTimes:
         """The stated times, and from the text those that are not stated.
@@ -238,9 +218,9 @@ class LatencyArguments(Arguments):
             ttft_ms=self.ttft_ms or read.ttft_ms,
             tpot_ms=self.tpot_ms or read.tpot_ms,
             postprocess_ms=self.postprocess_ms or read.postprocess_ms,
-            prompt_tokens=read.prompt_tokens or self.prompt_tokens,
-            output_tokens=read.output_tokens or self.output_tokens,
-            concurrency=read.concurrency or self.concurrency,
+            prompt_tokens=read.prompt_tokens or self.request.prompt_tokens,
+            output_tokens=read.output_tokens or self.request.output_tokens,
+            concurrency=read.concurrency or self.request.concurrency,
             origin=read.origin,
         )
 
@@ -254,12 +234,11 @@ def diagnose_latency(app: App, arguments: LatencyArguments) -> LatencyAnswer:
     """
     catalog, spec, measured = app.catalog(), app.models(arguments.model), arguments.measured_times()
     hardware = catalog.resolve_hardware(arguments.hardware)
-    request = SpeedRequest(
-        precision=arguments.precision,
-        engine=arguments.engine,
-        prompt_tokens=measured.prompt_tokens or arguments.prompt_tokens,
-        output_tokens=measured.output_tokens or arguments.output_tokens,
-        concurrency=measured.concurrency or arguments.concurrency,
+    request = replace(
+        arguments.request,
+        prompt_tokens=measured.prompt_tokens or arguments.request.prompt_tokens,
+        output_tokens=measured.output_tokens or arguments.request.output_tokens,
+        concurrency=measured.concurrency or arguments.request.concurrency,
     )
     diagnosis = diagnose(spec, hardware, request, measured, catalog.accelerators)
     return fill(

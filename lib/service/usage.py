@@ -20,59 +20,22 @@ from lib.engines import Engine as EngineName
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Source
-from lib.service.arguments import (
+from lib.request.checks import check_decimal
+from lib.request.fields import decimal_number
+from lib.request.types import (
     MAX_HARDWARE,
-    Account,
-    Arguments,
-    Concurrency,
-    DaysPerMonth,
-    HoursPerDay,
-    RequestsPerDay,
-    Tokens,
-    TokensOrNone,
-    VisitorAccount,
-    VisitorsPerDay,
-    check_decimal,
-    decimal_number,
     look_up_later,
-    whole_number,
 )
 from lib.speed import ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_each, predict_speed
 from lib.units import GB
 from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, MemoryRequest, PipelineRequest
 
-MAX_REPLICAS = 1_000
-MAX_SLEEP_S = 31 * 86_400
 MAX_STORAGE_GB = 1_000_000_000
 MAX_USD_PER_MILLION = 1_000_000
 OWN = "your own price"
 
-Replicas = Annotated[int, whole_number(1, MAX_REPLICAS)]
-SleepAfter = Annotated[int, whole_number(-1, MAX_SLEEP_S)]
-Storage = Annotated[object, look_up_later(float)]
+Storage = Annotated[object, look_up_later(float, "Private storage in gigabytes.")]
 UsdPerMillion = Annotated[Decimal, decimal_number(0, MAX_USD_PER_MILLION)]
-
-
-class TrafficArguments(Arguments):
-    """The requests that arrive, and when."""
-
-    hours_per_day: HoursPerDay = Decimal(24)
-    days_per_month: DaysPerMonth = Decimal(30)
-    requests_per_day: RequestsPerDay = 100
-    prompt_tokens: Tokens = 512
-    output_tokens: TokensOrNone = 256
-
-
-class UsageArguments(TrafficArguments):
-    """How hardware is used under this traffic."""
-
-    replicas: Replicas = 1
-    sleep_after_s: SleepAfter = 0
-    storage_gb: Storage = 0
-    account: Account = "free"
-    concurrency: Concurrency = 1
-    visitor_account: VisitorAccount = "auto"
-    visitors_per_day: VisitorsPerDay = 0
 
 
 def state_price(provider: str, usd_per_million_input: Decimal, usd_per_million_output: Decimal) -> TokenPrice | None:
@@ -110,35 +73,6 @@ def memory_request(
         devices=devices,
         pictures=pictures,
         media=media,
-    )
-
-
-def traffic_of(arguments: TrafficArguments) -> Usage:
-    """The use that is always on while requests arrive."""
-    return Usage(
-        hours_per_day=arguments.hours_per_day,
-        days_per_month=arguments.days_per_month,
-        requests_per_day=Decimal(arguments.requests_per_day),
-        prompt_tokens=arguments.prompt_tokens,
-        output_tokens=arguments.output_tokens,
-    )
-
-
-def usage_of(arguments: UsageArguments, prices: StoragePrices) -> Usage:
-    """How hardware is used.
-
-    Raises:
-        BadArgument: `storage_gb` is neither a size nor one of the old persistent tiers.
-    """
-    return replace(
-        traffic_of(arguments),
-        replicas=arguments.replicas,
-        sleep_after_s=Decimal(max(0, arguments.sleep_after_s)),
-        storage_gb=read_storage(arguments.storage_gb, prices),
-        account=arguments.account,
-        visitor_account=arguments.visitor_account,
-        visitors_per_day=arguments.visitors_per_day,
-        concurrency=arguments.concurrency,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from lib import engines
 from lib import precision as precisions
 from lib.catalog.offers import Hardware
 from lib.catalog.silicon import Accelerator
-from lib.engines import Engine
 from lib.errors import BadArgument, UnsupportedModel
 from lib.laws.forward_pass import Array
 from lib.laws.parallelism import ceil_divide
@@ -28,6 +27,8 @@ from lib.memory.resolve import PromptMedia, choose_engine, resolve_media
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.provenance import Caveat
+from lib.request import types as asked
+from lib.request.fields import Asked, Request
 from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS, MAX_NUM_SEQS
 from lib.speed.hardware import Ceilings, Devices, Layout, class_ceilings, emulates, lay_out, resolve_devices
 from lib.speed.model_work import DecoderStack, ForwardCost, derive_model_work
@@ -35,21 +36,25 @@ from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, MemoryRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpeedRequest:
-    """One question about speed; `concurrency` requests are in flight all the time, each of the same shape.
+class SpeedRequest(Request):
+    """One question about speed: so many requests in flight all the time, each of the same shape.
 
-    `kv_precision`, `gpu_layers`, `pictures` and `media` as in `MemoryRequest`. For pipelines that make pictures the tokens mean nothing.
+    Tokens mean nothing for pipelines that make pictures.
     """
 
-    precision: str = "auto"
-    engine: Engine = "transformers"
-    prompt_tokens: int = 512
-    output_tokens: int = 256
-    concurrency: int = 1
-    kv_precision: str = "auto"
-    gpu_layers: int | None = None
-    pictures: PipelineRequest = AS_THE_PIPELINE
+    precision: asked.Precision = "auto"
+    engine: asked.Engine = "transformers"
+    prompt_tokens: asked.Tokens = 512
+    """Tokens of a prompt (encoders: of a sequence)."""
+    output_tokens: asked.Tokens = 256
+    """Tokens of an answer (sound: of each window of half a minute)."""
+    concurrency: asked.Concurrency = 1
+    """Requests in flight all the time (pictures: of a batch)."""
+    gpu_layers: asked.GpuLayers = None
+    pictures: Annotated[PipelineRequest, Asked("width height frames steps guidance")] = AS_THE_PIPELINE
     media: MediaRequest = TEXT_ONLY
+    kv_precision: str = "auto"
+    """Precision of the KV cache, a name of `lib.precision`."""
 
 
 SpeedQuestion = tuple[ModelSpec, Hardware, SpeedRequest]

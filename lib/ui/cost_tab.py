@@ -32,7 +32,7 @@ from lib.present.cost_rows import (
 )
 from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
-from lib.service.arguments import MAX_CONCURRENCY, MAX_TOKENS_PER_S
+from lib.request.types import MAX_CONCURRENCY, MAX_TOKENS_PER_S
 from lib.service.compare import MAX_EFFORT_USD, MAX_SECONDS, compare
 from lib.service.outlook import outlook
 from lib.service.recommend import recommend

@@ -13,15 +13,13 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import OWNED_KINDS
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.engines import ENGINES
-from lib.memory.pipeline import LONGEST_SIDE, MOST_FRAMES
-from lib.memory.resolve import LONGEST_IMAGE, LONGEST_SOUND_S, MOST_IMAGES, SHORTEST_SIDE
 from lib.platforms import OWN, PLATFORMS, TPU_PLATFORMS, TRAITS, with_listed
 from lib.present import training_cards
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import refusal_note
 from lib.present.numbers import usd_per_hour
-from lib.service.arguments import MAX_STEPS
-from lib.workload import ACCOUNTS, AUTO, GUIDANCES, MODES, MOST_RANK, OFFLOADS, PRIORITIES, SDKS
+from lib.request.types import ACCOUNTS, AUTO, LONGEST_IMAGE, LONGEST_SOUND_S, MAX_STEPS, MOST_IMAGES, SHORTEST_SIDE
+from lib.workload import GUIDANCES, LONGEST_SIDE, MODES, MOST_FRAMES, MOST_RANK, OFFLOADS, PRIORITIES, SDKS
 
 MODEL_LENGTH = 600
 _TEXT_LENGTH = 200

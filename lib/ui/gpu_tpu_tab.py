@@ -25,8 +25,7 @@ from lib.present.gpu_tpu_cards import (
 )
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json
-from lib.service.arguments import MediaArguments
-from lib.service.compare_gpu_tpu import compare_gpu_tpu
+from lib.service.compare_gpu_tpu import OF_WORKLOAD, compare_gpu_tpu
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Outputs, Ticks, Updates, follow
@@ -101,8 +100,7 @@ def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
     arguments = workload.recommend_arguments(values)
     pairs = zip(ask.GPU_TPU, values[len(ask.QUESTION) :], strict=True)
     form = {field.argument: field.default if value is None else value for field, value in pairs}
-    shared = ("context_tokens", "concurrency", "max_ttft_s", "prompt_tokens", "output_tokens", *MediaArguments.model_fields)
-    form |= {name: arguments[name] for name in shared}
+    form |= {name: arguments[name] for name in ("max_ttft_s", *OF_WORKLOAD.names.split())}
     if form["precision"] == "auto" and arguments["precision"] in {word for _, word in ask.PRECISION_NEEDED}:
         form["precision"] = arguments["precision"]
     ticked = [*_words(form.pop("places")), *_words(form.pop("traits"))]

@@ -23,7 +23,7 @@ from lib.ui.events import Outputs, Ticks, Updates, follow
 from lib.ui.fields import Value
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
-from lib.workload import MEDIA_ARGUMENTS
+from lib.workload import MediaRequest
 
 if TYPE_CHECKING:
     from lib.answers.model import FitEntry
@@ -120,7 +120,7 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
     if makes_pictures(services, model):
         arguments |= {name: of_workload[name] for name in ("width", "height", "frames", "guidance")} | {"offload": of_tab["offload"]}
     else:
-        arguments |= {name: of_workload[name] for name in MEDIA_ARGUMENTS} | {"gpu_layers": of_tab["gpu_layers"]}
+        arguments |= {name: of_workload[name] for name in MediaRequest.__slots__} | {"gpu_layers": of_tab["gpu_layers"]}
     if of_tab["mode"] != "inference":
         return MemoryQuestion(arguments=arguments)
     choice = workload.choose_hardware(services, model, values)

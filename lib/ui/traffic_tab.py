@@ -27,7 +27,7 @@ from lib.present.traffic_rows import (
     loads_table,
     needs_table,
 )
-from lib.service.arguments import MAX_CONCURRENCY
+from lib.request.types import MAX_CONCURRENCY
 from lib.service.recommend import recommend
 from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
 from lib.service.speed import diagnose_latency

@@ -14,7 +14,8 @@ from advisor_specs import decoder, encoder, pipeline
 from lib.advisor import recommend
 from lib.catalog import load
 from lib.model.spec import ModelSpec
-from lib.workload import Account, Workload
+from lib.request.types import AccountName
+from lib.workload import Workload
 
 CATALOG = load()
 ZERO = "zero-a10g"
@@ -161,7 +162,7 @@ def test_above_30b_only_quantized_on_one_card(parameters: float, layers: int, he
     ("account", "pick"),
     [("pro", "cpu-basic"), ("team", "cpu-basic"), ("enterprise", "cpu-basic"), ("free", ZERO)],
 )
-def test_inference_api_demo(account: Account, pick: str) -> None:
+def test_inference_api_demo(account: AccountName, pick: str) -> None:
     """A Space that only calls a provider: cpu-basic, except that free accounts cannot create it and get ZeroGPU for nothing."""
     found = recommend(None, Workload(task="inference-api", account=account), CATALOG)
     assert found.pick is not None

@@ -19,7 +19,8 @@ from lib.memory import usable_memory
 from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.provenance import Reason
-from lib.workload import ACCOUNTS, PRIORITIES, SDKS, Workload
+from lib.request.types import ACCOUNTS
+from lib.workload import PRIORITIES, SDKS, Workload
 
 CATALOG = load()
 OFFERS = tuple(offer for offer in CATALOG.offers if offer.listed)

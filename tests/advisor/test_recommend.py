@@ -23,8 +23,9 @@ from lib.memory import estimate_memory, host_memory, usable_memory
 from lib.model.file_header import resolve_gguf
 from lib.model.spec import ModelSpec, Origin, Quantization
 from lib.provenance import Reason
+from lib.request.types import AccountName
 from lib.speed import SpeedRequest, predict_speed
-from lib.workload import Account, MemoryRequest, Workload
+from lib.workload import MemoryRequest, Workload
 
 CATALOG = load()
 EVERYWHERE = ("spaces", "zerogpu", "endpoints", "jobs", "tpu")
@@ -177,7 +178,7 @@ def test_pictures_are_not_drawn_on_cpu() -> None:
 
 
 @pytest.mark.parametrize("account", ["anonymous", "free"])
-def test_cpu_basic_needs_a_plan(account: Account) -> None:
+def test_cpu_basic_needs_a_plan(account: AccountName) -> None:
     """Only PRO, Team and Enterprise create Spaces on the free CPU."""
     assert why_not(answer(encoder(30e6), account=account), "cpu-basic").code == "cpu_basic_needs_plan"
 

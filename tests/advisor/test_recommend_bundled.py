@@ -9,7 +9,8 @@ from lib.advisor import recommend
 from lib.catalog import load
 from lib.model import bundled
 from lib.present.sentences import sentence
-from lib.workload import ACCOUNTS, PRIORITIES, Workload
+from lib.request.types import ACCOUNTS
+from lib.workload import PRIORITIES, Workload
 
 CATALOG = load()
 EVERYWHERE = ("spaces", "zerogpu", "endpoints", "jobs", "tpu")

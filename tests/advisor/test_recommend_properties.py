@@ -16,7 +16,8 @@ from lib.catalog import load
 from lib.engines import ENGINES
 from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence
-from lib.workload import ACCOUNTS, PRIORITIES, SDKS, Workload
+from lib.request.types import ACCOUNTS
+from lib.workload import PRIORITIES, SDKS, Workload
 
 CATALOG = load()
 PLATFORMS = ("spaces", "zerogpu", "endpoints", "jobs", "tpu")

@@ -23,8 +23,8 @@ from space_stand_in import FakeSpace, Person, RunningJob, SpaceStandIn, demo
 from lib.cli import act, outcome
 from lib.cli.app import main
 from lib.errors import AdvisorError
+from lib.request.fields import Arguments
 from lib.service import space_status
-from lib.service.arguments import Arguments
 from lib.service.recommend import RecommendArguments
 from lib.service.space_status import RightSizeArguments
 
@@ -366,7 +366,7 @@ def test_a_command_takes_every_argument_of_its_endpoint(name: str, arguments: ty
     assert listed.keys() <= options.keys()
     assert {name: options[name].default for name in listed} == {name: argument.default for name, argument in listed.items()}
     told = " ".join(CliRunner().invoke(main, [name, "--help"]).output.split())
-    assert all(str(argument.description).split(";")[0].split(",")[0] in told for argument in listed.values())
+    assert all(str(argument.help).split(";")[0].split(",")[0] in told for argument in listed.values())
 
 
 def test_a_value_reaches_the_endpoint_by_its_own_type(run: Run) -> None:

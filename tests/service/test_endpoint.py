@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from lib.catalog import load
 from lib.errors import BadArgument, NotSignedIn, UnknownModel
 from lib.model.bundled import find_spec
-from lib.service.arguments import Arguments, argument, own_token, whole_number
+from lib.request.fields import Arguments, whole_number
+from lib.request.types import own_token
 from lib.service.endpoint import App, bind_arguments, may_be_sold, read_reference
 from lib.service.models import Models
 
@@ -27,14 +28,17 @@ Count = Annotated[int, whole_number(1, 9)]
 class Shared(Arguments):
     """What two endpoints share."""
 
-    times: Count = argument(2, "how often")
+    times: Count = 2
+    """How often."""
 
 
 class Own(Shared):
     """What one of them adds."""
 
-    word: Annotated[int, whole_number(0, 9)] = argument(0, "a digit")
-    count: Count = argument(..., "how many")
+    word: Annotated[int, whole_number(0, 9)] = 0
+    """A digit."""
+    count: Count
+    """How many."""
 
 
 def add(app: App, arguments: Own) -> int:
@@ -60,15 +64,15 @@ def stream(app: App, arguments: Shared) -> Iterator[int]:
 
 
 def test_arguments_are_parameters_in_the_order_of_the_contract() -> None:
-    """Those without a default first, then the endpoint's own, then the shared ones; types and defaults as callers are shown them."""
-    assert str(inspect.signature(bind_arguments(add, APP))) == "(count: int, word: int = 0, times: int = 2) -> int"
+    """Those without a default first, then as they are written; types and defaults as callers are shown them."""
+    assert str(inspect.signature(bind_arguments(add, APP))) == "(count: int, times: int = 2, word: int = 0) -> int"
     assert bind_arguments(add, APP)(1) == 3
-    assert bind_arguments(add, APP)(1, 5, times=9) == 15
+    assert bind_arguments(add, APP)(1, 5, word=9) == 15
 
 
 def test_the_docstring_lists_the_arguments() -> None:
     """Gradio and MCP read the words there."""
-    listed = "Args:\n    count: how many\n    word: a digit\n    times: how often\n\nReturns:\n    The sum."
+    listed = "Args:\n    count: How many.\n    times: How often.\n    word: A digit.\n\nReturns:\n    The sum."
     assert bind_arguments(add, APP).__doc__ == f"Add.\n\n{listed}"
 
 
@@ -82,7 +86,8 @@ def test_defaults_are_checked_like_anything_sent() -> None:
     """A default out of range would be found by the first call."""
 
     class Wrong(Arguments):
-        count: Count = argument(0, "none")
+        count: Count = 0
+        """None."""
 
     with pytest.raises(BadArgument, match=r"^count was '0'"):
         Wrong()
@@ -124,11 +129,11 @@ def test_arguments_do_not_change() -> None:
 
 def test_the_model_gives_the_same_json_schema_as_the_signature() -> None:
     """Types, words and defaults have one home."""
-    properties = Own.model_json_schema()["properties"]
+    properties = Own.json_schema()["properties"]
     assert {name: (field["type"], field["description"], field.get("default")) for name, field in properties.items()} == {
-        "times": ("integer", "how often", 2),
-        "word": ("integer", "a digit", 0),
-        "count": ("integer", "how many", None),
+        "times": ("integer", "How often.", 2),
+        "word": ("integer", "A digit.", 0),
+        "count": ("integer", "How many.", None),
     }
 
 

@@ -28,7 +28,7 @@ def change_defaults(**changed: object) -> dict[str, object]:
 )
 def test_a_precision_is_understood_in_other_spellings(written: str, meant: str) -> None:
     """Words of torch and of llama.cpp, and any capitals."""
-    assert MemoryArguments.model_validate(change_defaults(precision=written)).precision == meant
+    assert MemoryArguments.model_validate(change_defaults(precision=written)).request.precision == meant
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,6 @@ from starlette.routing import BaseRoute, Route
 from lib.errors import Busy, InvalidInput, quote_value, read_json
 from lib.live.device_queue import check_waiting_place, width
 from lib.present.markup import EndpointText, agents_text
-from lib.result import SchemaWithoutTitles
 from lib.service.endpoint import Endpoint, check_arguments
 from lib.ui.http.api import (
     RefusedQuestion,
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult, Tool
     from starlette.types import Message, Receive, Scope, Send
 
-    from lib.service.arguments import Arguments
+    from lib.request.fields import Arguments
     from lib.ui.http.api import Question
 
 
@@ -67,10 +66,9 @@ def description(question: Question) -> str:
 
 
 def input_schema(question: Question) -> dict[str, Any]:
-    """The JSON schema of the model that checks the question's arguments, in the order of its signature."""
+    """The JSON schema of the question's arguments, in the order of its signature."""
     model: type[Arguments] = question.arguments  # type: ignore[attr-defined]  # `bind_arguments` puts it there
-    schema = model.model_json_schema(schema_generator=SchemaWithoutTitles)
-    return {"required": []} | schema | {"properties": {name: schema["properties"][name] for name in model.list_fields()}}
+    return model.json_schema()
 
 
 def tool_hints(name: str, endpoint: Endpoint) -> dict[str, str | bool]:

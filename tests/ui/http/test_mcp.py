@@ -38,7 +38,7 @@ def test_choices_are_listed() -> None:
     assert schema["properties"]["engine"]["enum"] == ENGINES
     assert schema["properties"]["context_tokens"] == {
         "type": "integer",
-        "description": "tokens that each sequence's cache has seen (decoder tokens of an encoder-decoder)",
+        "description": "Tokens that each sequence's cache holds, pictures and sound apart (decoder tokens of an encoder-decoder).",
         "default": 4096,
         "minimum": 1,
         "maximum": 100_000_000,

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from lib.errors import HubUnreachable, UnknownModel
 from lib.live.device_queue import DEVICE
-from lib.service.arguments import Arguments, argument, whole_number
+from lib.request.fields import Arguments, whole_number
 from lib.service.endpoint import App, Endpoint, bind_arguments
 from lib.service.single_flight import CALLER_GONE
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, Crowded, RefusedBody
@@ -45,7 +45,8 @@ async def echo(request: Request) -> JSONResponse:
 class Pulse(Arguments):
     """Arguments of a question that waits for the device."""
 
-    iterations: Annotated[int, whole_number(3, 9)] = argument(5, "how often")
+    iterations: Annotated[int, whole_number(3, 9)] = 5
+    """How often."""
 
 
 def beat(_: App, arguments: Pulse) -> dict[str, int]:

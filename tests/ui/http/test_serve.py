@@ -34,7 +34,7 @@ from running_app import ROOT
 from typing_extensions import TypedDict
 
 from lib.errors import TooLong
-from lib.service.arguments import Arguments
+from lib.request.fields import Arguments
 from lib.service.endpoint import Endpoint
 from lib.ui.events import Page
 from lib.ui.http import api, serve
