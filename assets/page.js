@@ -2,7 +2,7 @@
   // Fields, tabs and the parts that answer, as lib/ui/theme.py lists them.
   const MAP = __PAGE__;
   const STILL_MS = 250; // the fields have to be unchanged for so long
-  const ticks = MAP.parts.map(() => 0), answered = {}, seen = new Set();
+  const ticks = MAP.panels.map(() => 0), answered = {}, seen = new Set();
   let calls = 0, tab = null, open = false, leaving = false;
 
   const tabShown = () => MAP.tabs[document.querySelector('button[role="tab"][aria-selected="true"]')?.textContent.trim()] ?? "recommend";
@@ -113,7 +113,7 @@
     if (stopped.includes("")) return [...ticks];
     address(queryOf(reference, typed, values, bad.map((one) => one.name)), before !== null && before !== tab);
     const question = JSON.stringify([reference, ...values]);
-    MAP.parts.forEach((part, n) => {
+    MAP.panels.forEach((part, n) => {
       const asked = part.once ? "once" : question;
       if (!shows(part) || stopped.includes(part.name) || answered[part.name] === asked) return;
       answered[part.name] = asked;
@@ -130,7 +130,7 @@
       document.getElementById("first")?.remove();
     }));
   };
-  const answersHere = () => !MAP.parts.some((part) => part.tab === tab && !part.box && !part.once)
+  const answersHere = () => !MAP.panels.some((part) => part.tab === tab && !part.box && !part.once)
     || [...document.querySelectorAll("#facts .refusal, .answers :is(.card, .refusal)")].some((one) => one.checkVisibility());
   setTimeout(reveal, 4_000); // where this script fails, first.html does the same by its style
   // A tab that has no model to ask about gives the reason why the named one cannot be used, with what to do.
@@ -165,7 +165,7 @@
   const settle = () => document.querySelector("#settle")?.click();
   const inView = new IntersectionObserver((entries) => {
     for (const entry of entries) {
-      const part = MAP.parts.find((one) => one.box === `#${entry.target.id}`);
+      const part = MAP.panels.find((one) => one.box === `#${entry.target.id}`);
       if (!entry.isIntersecting || !part || seen.has(part.name)) continue;
       seen.add(part.name);
       settle();
@@ -173,7 +173,7 @@
   }, { rootMargin: "200px" });
   const watched = new WeakSet();
   const watch = () => {
-    for (const part of MAP.parts) {
+    for (const part of MAP.panels) {
       const box = part.box ? document.querySelector(part.box) : null;
       if (!box?.matches(".chart, #curve") || watched.has(box)) continue;
       watched.add(box);
@@ -197,7 +197,7 @@
   // Boxes that open, and panels that unfold on narrow screens.
   document.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
-    if (MAP.parts.some((part) => part.box && target?.closest(`${part.box} > button`))) setTimeout(settle, 0);
+    if (MAP.panels.some((part) => part.box && target?.closest(`${part.box} > button`))) setTimeout(settle, 0);
     const fold = target?.closest("[data-fold]");
     if (fold) {
       fold.setAttribute("aria-expanded", String(panelOf(fold).toggleAttribute("data-open")));

@@ -5,7 +5,7 @@
   login on disk) never acts for a visitor. Headers are written here and not by `build_hf_headers`, which looks for the
   server's token when given None and asks the Hub for a telemetry registry.
 - Redirects are followed by hand: within the Hub's origin, and for file contents to its file servers over https.
-- Bodies are read uncompressed in pieces, up to a limit; a longer one is refused and the connection closed.
+- BodyLimits are read uncompressed in pieces, up to a limit; a longer one is refused and the connection closed.
 - All requests run on one background event loop, so that a deadline is kept to the second: a thread that waits on a socket cannot be stopped
   from outside, a coroutine is cancelled and its connection closed, whatever the other side is doing (even one byte of a header at a time).
 - The cache holds only what a stranger may read, drops the least recently used answer first, and limits the age of each.

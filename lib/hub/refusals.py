@@ -32,8 +32,6 @@ from lib.errors import (
 if TYPE_CHECKING:
     from httpx2 import Response
 
-    from lib.hub.client import Hub
-
 _INSTEAD = "Choose a model of the bundled catalog, or paste its config.json instead."
 
 
@@ -231,7 +229,7 @@ def unfollowed_redirect(act: Act, what: str) -> HubGarbage:
     )
 
 
-def quotable(text: str, token: str | None) -> str:
+def sanitize_remote_message(text: str, token: str | None) -> str:
     """What the Hub wrote, fit to be quoted: one line of plain characters; nothing if a part of the token stands in it."""
     squeezed = "".join(text.lower().split())
     secret = (token or "").lower()
@@ -242,27 +240,27 @@ def quotable(text: str, token: str | None) -> str:
     return plain[:_MAX_REMARK]
 
 
-def space_refusal(response: Response, *, hub: Hub, act: Act, what: str) -> AdvisorError:
+def space_refusal(response: Response, *, endpoint: str, token_sent: bool, act: Act, what: str) -> AdvisorError:
     """Our error for an answer of status 400 or higher."""
     remark = response.extensions.get("remark", "")
     quoted = f" The Hub says: '{remark}'." if remark else ""
     advisor_error: AdvisorError
     match response.status_code:
         case 401:
-            advisor_error = _unauthorized_error(response, hub, act, what)
+            advisor_error = _unauthorized_error(response, endpoint, act, what, token_sent=token_sent)
         case 402:
-            advisor_error = _payment_error(hub, act, what, quoted)
+            advisor_error = _payment_error(endpoint, act, what, quoted)
         case 403:
-            advisor_error = _forbidden_error(hub, act, what, quoted)
+            advisor_error = _forbidden_error(endpoint, act, what, quoted, token_sent=token_sent)
         case 404 | 410:
-            advisor_error = _missing_space_error(hub, act, what)
+            advisor_error = _missing_space_error(act, what, token_sent=token_sent)
         case 409:
             advisor_error = Conflict(
                 f"The Hub did not {_DOING[act]} {_name_it(act, what)}: something else is being done to it right now.{quoted} "
                 "Wait until it has settled, look at it again, and repeat the action if it is still needed."
             )
         case 429:
-            advisor_error = _rate_error(response.headers, what, token_sent=hub.token is not None)
+            advisor_error = _rate_error(response.headers, what, token_sent=token_sent)
         case status if status >= 500:  # noqa: PLR2004 - the class of server errors
             advisor_error = HubUnreachable(f"The Hub has a problem (status {status}) with {quote_value(what)}. {_advice(act)}")
         case 400 | 422 if act in ACTIONS and act not in _KIND:
@@ -275,18 +273,18 @@ def space_refusal(response: Response, *, hub: Hub, act: Act, what: str) -> Advis
     return advisor_error
 
 
-def _payment_error(hub: Hub, act: Act, what: str, quoted: str) -> PaymentNeeded:
+def _payment_error(endpoint: str, act: Act, what: str, quoted: str) -> PaymentNeeded:
     return PaymentNeeded(
         f"The Hub asks for payment before it can {_DOING[act]} {_name_it(act, what)}.{quoted} Add a payment method or prepaid "
-        f"credits on {hub.endpoint}/settings/billing (of the organization, if the Space belongs to one), or choose cheaper hardware."
+        f"credits on {endpoint}/settings/billing (of the organization, if the Space belongs to one), or choose cheaper hardware."
     )
 
 
-def _unauthorized_error(response: Response, hub: Hub, act: Act, what: str) -> AdvisorError:
+def _unauthorized_error(response: Response, endpoint: str, act: Act, what: str, *, token_sent: bool) -> AdvisorError:
     """Status 401: unknown to strangers, a matter of permission to everyone else."""
-    tokens = f"{hub.endpoint}/settings/tokens"
-    if hub.token is None:
-        return _missing_space_error(hub, act, what)
+    tokens = f"{endpoint}/settings/tokens"
+    if not token_sent:
+        return _missing_space_error(act, what, token_sent=token_sent)
     if act == "account" or response.headers.get("x-error-message") == INVALID_TOKEN:
         return NotPermitted(
             f"The Hub did not accept the token sent for {quote_value(what)}: it is wrong or has expired. "
@@ -305,25 +303,25 @@ def _unauthorized_error(response: Response, hub: Hub, act: Act, what: str) -> Ad
     )
 
 
-def _forbidden_error(hub: Hub, act: Act, what: str, quoted: str) -> NotPermitted:
+def _forbidden_error(endpoint: str, act: Act, what: str, quoted: str, *, token_sent: bool) -> NotPermitted:
     if act not in ACTIONS:
         return NotPermitted(
-            f"The Hub does not allow {'this token' if hub.token else 'strangers'} to {_DOING[act]} {quote_value(what)}.{quoted} "
-            f"Use a token with {_PERMISSIONS.get(act, 'read access')}, made on {hub.endpoint}/settings/tokens."
+            f"The Hub does not allow {'this token' if token_sent else 'strangers'} to {_DOING[act]} {quote_value(what)}.{quoted} "
+            f"Use a token with {_PERMISSIONS.get(act, 'read access')}, made on {endpoint}/settings/tokens."
         )
     if act in _PERMISSIONS:
         return NotPermitted(
             f"This token may not {_DOING[act]} {_name_it(act, what)}.{quoted} It needs {_PERMISSIONS[act]} for the account or organization "
-            f"that pays ({hub.endpoint}/settings/tokens)."
+            f"that pays ({endpoint}/settings/tokens)."
         )
     return NotPermitted(
         f"This token may not {_DOING[act]} the Space {quote_value(what)}.{quoted} Only its owner, or a member of its organization with "
-        f"write access, may; the token itself needs write access to it too ({hub.endpoint}/settings/tokens). A Space "
+        f"write access, may; the token itself needs write access to it too ({endpoint}/settings/tokens). A Space "
         "of others can be duplicated."
     )
 
 
-def _missing_space_error(hub: Hub, act: Act, what: str) -> RepoNotFound:
+def _missing_space_error(act: Act, what: str, *, token_sent: bool) -> RepoNotFound:
     if act == "list":
         return RepoNotFound(f"There is no user or organization {quote_value(what)} whose Spaces can be listed. Check the spelling.")
     if act in _PERMISSIONS:
@@ -331,7 +329,7 @@ def _missing_space_error(hub: Hub, act: Act, what: str) -> RepoNotFound:
             f"The Hub finds nothing when it is to {_DOING[act]} {quote_value(what)} (status 404). Check the name; the token needs "
             f"{_PERMISSIONS[act]}."
         )
-    if hub.token is not None:
+    if token_sent:
         return RepoNotFound(
             f"There is no Space {quote_value(what)} that your account can see. Check the spelling, or ask its owner for access."
         )

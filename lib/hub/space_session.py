@@ -156,7 +156,7 @@ class BoundedCall:
         message = answer.headers.get("x-error-message", "")
         if message == refusals.INVALID_TOKEN:
             headers["x-error-message"] = message
-        remark = refusals.quotable(message or _message(answer.body), self.hub.token)
+        remark = refusals.sanitize_remote_message(message or _message(answer.body), self.hub.token)
         response = Response(answer.status, headers=headers, request=request, extensions={"remark": remark})
         hf_raise_for_status(response)
         return response

@@ -223,7 +223,9 @@ class Spaces:
             with self._turn(), bound_requests(call):
                 return question(HfApi(endpoint=self._hub.endpoint, token=self._token()))
         except HfHubHTTPError as error:
-            raise refusals.space_refusal(error.response, hub=self._hub, act=act, what=what) from error
+            raise refusals.space_refusal(
+                error.response, endpoint=self._hub.endpoint, token_sent=self._hub.token is not None, act=act, what=what
+            ) from error
         except HubError:
             raise
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:

@@ -14,8 +14,8 @@ of its own, and the platform's scheduler knows who waits for one. There a queue 
 scheduler's queue is not every other's.
 
 Gradio bounds only the length of all its queues together. One caller could fill that with calls of the chat, each of which takes up to two
-minutes, and for hours no visitor could open the page, which waits in the same queue. So at most `WAITING_PLACES` calls wait for each of
-these queues on each way, at most `OWN_PLACES` of them of one caller, and the next one is refused at once.
+minutes, and for hours no visitor could open the page, which waits in the same queue. So at most `DEVICE_QUEUE_SLOTS` calls wait for each of
+these queues on each way, at most `OWN_QUEUE_SLOTS` of them of one caller, and the next one is refused at once.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ QUEUES = frozenset({CHAT, DEVICE})
 """Names of the queues, which are the `concurrency_id` of Gradio's events too."""
 WAIT_S = 120.0
 HARDWARE_WAIT_S = 30.0
-WAITING_PLACES = 20
-OWN_PLACES = 5
+DEVICE_QUEUE_SLOTS = 20
+OWN_QUEUE_SLOTS = 5
 """Of one login or network address, behind which a whole classroom may sit."""
 ZEROGPU_WIDTH = 8
 """Calls that are passed on at once: each is a process of its own here until it ends, and a thread of Gradio's forty."""
@@ -125,7 +125,7 @@ def hardware_turn(wait_s: float = HARDWARE_WAIT_S) -> Iterator[None]:
         yield
 
 
-def check_waiting_place(waiting: Sequence[Hashable], caller: Hashable = None, places: int = WAITING_PLACES) -> None:
+def check_queue_slot(waiting: Sequence[Hashable], caller: Hashable = None, places: int = DEVICE_QUEUE_SLOTS) -> None:
     """Let one more call of this caller wait, where a call of each of `waiting` waits already.
 
     Raises:
@@ -134,7 +134,7 @@ def check_waiting_place(waiting: Sequence[Hashable], caller: Hashable = None, pl
     own = waiting.count(caller)
     if len(waiting) >= places:
         raise Occupied(f"{len(waiting)} calls wait for the device, and this one would be number {places + 1}. Try again in some minutes.")
-    if own >= min(OWN_PLACES, places):
+    if own >= min(OWN_QUEUE_SLOTS, places):
         raise Occupied(
             f"{own} calls from your account or network address wait for the device already, of {len(waiting)} in all. "
             "Let one of them end, then send this one again."

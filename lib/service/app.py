@@ -38,7 +38,7 @@ from lib.service import (
 )
 from lib.service.endpoint import ENDPOINTS, App, Endpoint, bind_arguments, is_token
 from lib.service.models import Models
-from lib.service.single_flight import FairTurns, nobody
+from lib.service.single_flight import FairTurns, anonymous_caller
 
 Answer = TypeVar("Answer")
 VERSION: str = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
@@ -159,7 +159,7 @@ class Services:
 HUB_CALLS, OWN_HUB_CALLS = 12, 6
 """Questions about Spaces and accounts that are at the Hub at a time, of all visitors and of one; each may take 15 s."""
 HUB_WAITING, OWN_HUB_WAITING, HUB_WAIT_S = 24, 6, 3.0
-"""Questions that wait for one of these places, of all visitors and of one, each on a thread, and how long."""
+"""Questions that wait for one of these turns, of all visitors and of one, each on a thread, and how long."""
 
 
 def _hub_is_busy() -> RateLimited:
@@ -169,13 +169,13 @@ def _hub_is_busy() -> RateLimited:
     )
 
 
-def services(caller: Callable[[], Hashable] = nobody) -> Services:
+def services(caller: Callable[[], Hashable] = anonymous_caller) -> Services:
     """Ready to answer at once from bundled data; prices are refreshed in the background, and the Hub is asked when a visitor asks.
 
-    `caller()` tells who asks on the current thread: callers share the places in every line.
+    `caller()` tells who asks on the current thread: callers share the slots of every queue.
     """
     install_session()  # before the first request: taking over the Hub client's session closes the one that was there
-    feed, turns = PriceFeed(load()), FairTurns(HUB_CALLS, own_width=OWN_HUB_CALLS, places=HUB_WAITING, own_places=OWN_HUB_WAITING)
+    feed, turns = PriceFeed(load()), FairTurns(HUB_CALLS, own_width=OWN_HUB_CALLS, queue_slots=HUB_WAITING, own_queue_slots=OWN_HUB_WAITING)
     spaces = functools.partial(Spaces, turn=lambda: turns.turn(caller(), HUB_WAIT_S, _hub_is_busy))
     acts = os.environ.get("ACCOUNT_ACTIONS") != "0"
     return Services(

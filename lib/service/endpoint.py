@@ -39,7 +39,7 @@ from lib.live.measure import run_measurement
 from lib.request.checks import MAX_NAME, describe_value
 from lib.request.fields import Argument, Arguments, Checked
 from lib.service.runs import MeasurementLedger
-from lib.service.single_flight import nobody
+from lib.service.single_flight import anonymous_caller
 from lib.speed import predict_speed
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class App:
     spaces: Callable[[str | None], Spaces] = Spaces
     """The Hub's Spaces as the owner of a token sees them."""
 
-    caller: Callable[[], Hashable] = nobody
+    caller: Callable[[], Hashable] = anonymous_caller
     """Who asks on the current thread; callers share the turns at work that takes a processor."""
 
     time: Time = field(default_factory=Time)

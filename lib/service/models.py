@@ -52,7 +52,7 @@ from lib.model.spec import ModelSpec, Origin, TensorGroup
 from lib.provenance import Caveat, Source
 from lib.service.build_process import BuildProcess, TooSlow, build_process, run_process, slow_process
 from lib.service.endpoint import VISITOR_TOKEN, read_reference
-from lib.service.single_flight import SecondsUsed, SingleFlight, nobody
+from lib.service.single_flight import SecondsUsed, SingleFlight, anonymous_caller
 from lib.workload import TrainingRequest
 
 
@@ -252,7 +252,7 @@ class Models:
     def __init__(
         self,
         build: BuildProcess | None = None,
-        caller: Callable[[], Hashable] = nobody,
+        caller: Callable[[], Hashable] = anonymous_caller,
         run: BuildProcess | None = None,
         slow: BuildProcess | None = None,
     ) -> None:

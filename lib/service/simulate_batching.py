@@ -51,7 +51,7 @@ LONGEST_S = arriving.MAX_SPAN_S
 MOST_RATE = 10_000
 _AT_ONCE, _WAIT_S = 2, 30.0
 MAX_SIMULATIONS_WAITING, _OWN_WAITING = 16, 4
-_TURNS = FairTurns(_AT_ONCE, places=MAX_SIMULATIONS_WAITING, own_places=_OWN_WAITING)
+_TURNS = FairTurns(_AT_ONCE, queue_slots=MAX_SIMULATIONS_WAITING, own_queue_slots=_OWN_WAITING)
 """Simulations take a processor each while they run, so few run at a time and the others wait for a moment.
 
 At most 14 threads ask `/simulate_batching` (`lib.ui.http.fair_queue`) and two events of the page stream it, so each finds a place.

@@ -5,12 +5,12 @@ already known must not notice them. So: the same question asked twice at the sam
 for a worker (one process builds, and it takes one question at a time: `lib.service.build_process`); at most `waiting` callers wait, each
 at most `patience` seconds, and the others are refused with a sentence.
 
-Callers take turns (`FairLine`): of each the oldest question; first the caller whose work took the fewest seconds lately, then the one who
+Callers take turns (`RoundRobin`): of each the oldest question; first the caller whose work took the fewest seconds lately, then the one who
 was served least recently. So a caller with questions of 20 s goes behind callers with questions of 0.2 s. When the line is full, the
 caller with most entries loses the newest one to a caller with fewer (longest queue dropped first; McKenney 1990, "Stochastic fairness
 queueing").
 
-Turns (`FairTurns`) are few at a time: one caller never has all of them, and has few places in the line. The line is bounded, because each
+Turns (`FairTurns`) are few at a time: one caller never has all of them, and has few slots in the queue. The queue is bounded, because each
 entry holds one of the threads that answer requests.
 
 A caller whose connection is closed waits no longer (`CALLER_GONE`): its question leaves the line, and work that can be stopped is stopped.
@@ -76,7 +76,7 @@ class SecondsUsed:
             return int(self._seconds.get(caller, 0.0) / _EQUAL_S)
 
 
-class FairLine(Generic[Item]):
+class RoundRobin(Generic[Item]):
     """Items that wait, by caller: of each the oldest first; callers by the seconds they used, then the least recently served first.
 
     Not thread-safe; callers must hold a lock.
@@ -131,13 +131,13 @@ _NOBODY: Final[Hashable] = object()
 class FairTurns:
     """At most `width` turns at a time, and a line before them."""
 
-    def __init__(self, width: int, *, places: int, own_places: int, own_width: int | None = None) -> None:
-        """Let `places` wait, `own_places` of one caller, who has at most `own_width` turns: by default all but one."""
+    def __init__(self, width: int, *, queue_slots: int, own_queue_slots: int, own_width: int | None = None) -> None:
+        """Let `queue_slots` calls wait, `own_queue_slots` of one caller, who has at most `own_width` turns: by default all but one."""
         self._free, self._own_width = width, own_width or max(1, width - 1)
-        self._places, self._own_places = places, own_places
+        self._queue_slots, self._own_queue_slots = queue_slots, own_queue_slots
         self._running: Counter[Hashable] = Counter()
         self._used = SecondsUsed()
-        self._line = FairLine[threading.Event](self._used)
+        self._line = RoundRobin[threading.Event](self._used)
         self._lock = threading.Lock()
 
     @contextmanager
@@ -163,7 +163,7 @@ class FairTurns:
     def _join(self, caller: Hashable, refusal: Callable[[], AdvisorError]) -> threading.Event:
         granted = threading.Event()
         with self._lock:
-            if self._line.count(caller) >= self._own_places or len(self._line) >= self._places:
+            if self._line.count(caller) >= self._own_queue_slots or len(self._line) >= self._queue_slots:
                 raise refusal()
             self._line.join(caller, granted)
             self._grant()
@@ -191,8 +191,8 @@ class FairTurns:
 Result = TypeVar("Result")
 
 
-def nobody() -> Hashable:
-    """The caller where nobody tells one from another."""
+def anonymous_caller() -> Hashable:
+    """The caller where callers are not distinguished."""
     return None
 
 
@@ -219,7 +219,7 @@ class SingleFlight(Generic[Result]):
         waiting: int,
         patience: float,
         name: str,
-        caller: Callable[[], Hashable] = nobody,
+        caller: Callable[[], Hashable] = anonymous_caller,
         used: SecondsUsed | None = None,
     ) -> None:
         """Let `waiting` callers wait up to `patience` seconds for `workers` threads, and keep the last `keep` results.
@@ -231,7 +231,7 @@ class SingleFlight(Generic[Result]):
         self._patience, self._most, self._caller = patience, waiting, caller
         self._results: LRUCache[Hashable, Result] = LRUCache(keep)
         self._flights: dict[Hashable, _Flight[Result]] = {}
-        self._line = FairLine[_Flight[Result]](self._used)
+        self._line = RoundRobin[_Flight[Result]](self._used)
         self._lock = threading.Lock()
         self._workers = ThreadPoolExecutor(max_workers=workers, thread_name_prefix=name)
 

@@ -38,7 +38,7 @@ from lib.service.outlook import outlook
 from lib.service.recommend import recommend
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Outputs, Ticks, Updates, follow
+from lib.ui.events import Outputs, RefreshTriggers, Updates, follow
 from lib.ui.fields import Field, Value
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
@@ -138,7 +138,7 @@ def comparison_updates(services: Services, model: str, values: Sequence[Value]) 
     try:
         answer = services[compare](model, before, after, **traffic, effort_usd=0 if effort is None else effort)
     except AdvisorError as refused:
-        return {"answer": ask.word_refusal(refused, "No comparison.")}
+        return {"answer": ask.format_error(refused, "No comparison.")}
     return {"answer": comparison_card(answer) + comparison_table(answer) + comparison_laws(answer)}
 
 
@@ -205,7 +205,7 @@ def cost_updates(services: Services, model: str, values: Sequence[Value]) -> Upd
             of_own, hardware = "" if own is None else own_bill_card(own), "auto"
         answer = services[outlook](model, **arguments, hardware=hardware)
     except AdvisorError as refused:
-        return {"bill": of_own + ask.word_refusal(refused, "No bill.")}
+        return {"bill": of_own + ask.format_error(refused, "No bill.")}
     name = model_name(answer.model, model)
     acts = answer_actions(
         text=cost_text(answer, name),
@@ -228,9 +228,9 @@ def cost_updates(services: Services, model: str, values: Sequence[Value]) -> Upd
     }
 
 
-def wire(view: CostView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
+def wire(view: CostView, services: Services, model: ModelReference, question: Sequence[Any], triggers: RefreshTriggers) -> None:
     """The bills, which ask more than the other answers (a provider's price, every way to save), and the comparison in its box."""
     inputs = [model.text, *question, *view.inputs.values()]
-    follow(ticks["cost"], partial(cost_updates, services), inputs, view.outputs, "cost_changed")
+    follow(triggers["cost"], partial(cost_updates, services), inputs, view.outputs, "cost_changed")
     compared = [*inputs, *view.compare.inputs]
-    follow(ticks["compare"], partial(comparison_updates, services), compared, view.compare.outputs, "compare_changed")
+    follow(triggers["compare"], partial(comparison_updates, services), compared, view.compare.outputs, "compare_changed")

@@ -3,7 +3,7 @@
 `Page` is the Blocks that they belong to: whatever goes wrong in one of its events leaves it as a sentence.
 
 A change asks the server nothing by itself: it runs a function of `assets/page.js`, which waits until the fields have been still for a
-moment, checks the numbers, puts the question into the address, and raises the hidden number (`tick`) of each part that has to answer
+moment, checks the numbers, puts the question into the address, and raises the hidden number (`trigger`) of each part that has to answer
 anew: a part of the tab that is shown, its box open or in view, whose question differs from the one that it answered last.
 
 Every event of the page is private, and most bypass Gradio's queue: an answer takes milliseconds. While one answer of an event is under
@@ -137,7 +137,7 @@ def changes(components: Iterable[Any]) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Panel:
     """A part of the page that answers by itself, the tab it belongs to, and its box, if it answers only while that is open or in view.
 
     One that answers `once` does so when its tab is first shown; with `named`, only if the address names that.
@@ -150,31 +150,31 @@ class Part:
     named: str = ""
 
 
-PARTS = (
-    Part("recommend", "recommend"),
-    Part("front", "recommend", "#front"),
-    Part("roofline", "recommend", "#roofline"),
-    Part("code", "recommend", "#code"),
-    Part("memory", "memory"),
-    Part("curve", "memory", "#curve"),
-    Part("precisions", "memory", "#precisions"),
-    Part("solve", "memory", "#solve"),
-    Part("tensors", "memory", "#tensors"),
-    Part("train", "train"),
-    Part("cost", "cost"),
-    Part("compare", "cost", "#compare"),
-    Part("tpu", "tpu"),
-    Part("traffic", "traffic", once=True),
-    Part("latency", "traffic", "#latency"),
-    Part("expected", "live"),
-    Part("space", "space", once=True, named="space"),
+PANELS = (
+    Panel("recommend", "recommend"),
+    Panel("front", "recommend", "#front"),
+    Panel("roofline", "recommend", "#roofline"),
+    Panel("code", "recommend", "#code"),
+    Panel("memory", "memory"),
+    Panel("curve", "memory", "#curve"),
+    Panel("precisions", "memory", "#precisions"),
+    Panel("solve", "memory", "#solve"),
+    Panel("tensors", "memory", "#tensors"),
+    Panel("train", "train"),
+    Panel("cost", "cost"),
+    Panel("compare", "cost", "#compare"),
+    Panel("tpu", "tpu"),
+    Panel("traffic", "traffic", once=True),
+    Panel("latency", "traffic", "#latency"),
+    Panel("expected", "live"),
+    Panel("space", "space", once=True, named="space"),
 )
-Ticks = dict[str, gr.Number]
+RefreshTriggers = dict[str, gr.Number]
 
 
-def build_ticks() -> Ticks:
+def build_refresh_triggers() -> RefreshTriggers:
     """The hidden numbers, by the name of their part."""
-    return {part.name: gr.Number(0, visible="hidden", label=part.name, container=False) for part in PARTS}
+    return {panel.name: gr.Number(0, visible="hidden", label=panel.name, container=False) for panel in PANELS}
 
 
 Outputs = Mapping[str, Any]
@@ -219,13 +219,13 @@ Answer = Callable[[str, Sequence[Any]], Updates]
 """A handler of a part: the model, then the values of its other inputs."""
 
 
-def follow(tick: gr.Number, answer: Answer, inputs: Sequence[Any], outputs: Outputs, name: str) -> Dependency:
+def follow(trigger: gr.Number, answer: Answer, inputs: Sequence[Any], outputs: Outputs, name: str) -> Dependency:
     """Answer whenever the part's number is raised; the last time wins. The first input is the model."""
 
     def update(model: str, *values: Any) -> dict[Any, Any]:
         return fill_outputs(outputs, answer(model, values))
 
-    dependency: Dependency = tick.change(update, inputs, list(outputs.values()), trigger_mode="always_last", api_name=name, **AT_ONCE)
+    dependency: Dependency = trigger.change(update, inputs, list(outputs.values()), trigger_mode="always_last", api_name=name, **AT_ONCE)
     return dependency
 
 

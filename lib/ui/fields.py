@@ -68,7 +68,7 @@ def arguments(fields: Sequence[Field], values: Sequence[Value]) -> dict[str, Any
     return {name: ",".join(value) if isinstance(value, list) else value for name, value in named.items()}
 
 
-def word_refusal(refused: Exception | str, failed: str = "", box: Sequence[Field] = ()) -> str:
+def format_error(refused: Exception | str, failed: str = "", box: Sequence[Field] = ()) -> str:
     """The markup of a refusal, under what failed ("No bill."), with the label of a field (first of the box's) in place of its argument.
 
     "iterations was '1'." becomes "Timed products was '1'.", and "Before: concurrency was None." "Before: concurrent requests was None.".

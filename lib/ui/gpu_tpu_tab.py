@@ -28,7 +28,7 @@ from lib.present.tables import answer_json
 from lib.service.compare_gpu_tpu import OF_WORKLOAD, compare_gpu_tpu
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Outputs, Ticks, Updates, follow
+from lib.ui.events import Outputs, RefreshTriggers, Updates, follow
 from lib.ui.fields import Value
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
@@ -96,7 +96,7 @@ def _inputs(services: Services) -> workload.Inputs:
 
 
 def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
-    """The workload and the form as arguments of the API: several ticks as a flag each."""
+    """The workload and the form as arguments of the API: several triggers as a flag each."""
     arguments = workload.recommend_arguments(values)
     pairs = zip(ask.GPU_TPU, values[len(ask.QUESTION) :], strict=True)
     form = {field.argument: field.default if value is None else value for field, value in pairs}
@@ -118,7 +118,7 @@ def gpu_tpu_updates(services: Services, model: str, values: Sequence[Value]) -> 
     try:
         answer = services[compare_gpu_tpu](model, **asked_arguments(values))
     except AdvisorError as refused:
-        return {"verdict": ask.word_refusal(refused, "No comparison.")}
+        return {"verdict": ask.format_error(refused, "No comparison.")}
     name = model_name(answer["model"], model) if model else ""
     acts = answer_actions(
         text=verdict_text(answer, name),
@@ -135,7 +135,7 @@ def gpu_tpu_updates(services: Services, model: str, values: Sequence[Value]) -> 
     }
 
 
-def wire(view: GpuTpuView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
+def wire(view: GpuTpuView, services: Services, model: ModelReference, question: Sequence[Any], triggers: RefreshTriggers) -> None:
     """It answers while its tab is shown."""
     inputs = [model.text, *question, *view.inputs.values()]
-    follow(ticks["tpu"], partial(gpu_tpu_updates, services), inputs, view.outputs, "gpu_tpu_changed")
+    follow(triggers["tpu"], partial(gpu_tpu_updates, services), inputs, view.outputs, "gpu_tpu_changed")

@@ -75,7 +75,7 @@ from lib.ui.events import (
     scene_updates,
     scenes,
 )
-from lib.ui.fields import Field, arguments, word_refusal
+from lib.ui.fields import Field, arguments, format_error
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import fold_button, number
 
@@ -171,7 +171,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
     except TooLong as refused:
         markup = refusal_note(str(refused))
     except AdvisorError as refused:
-        return word_refusal(refused, box=MEASURE)
+        return format_error(refused, box=MEASURE)
     return markup + instead_link(services[suggest_measurement](model, prompt, answer, precision))
 
 
@@ -189,7 +189,7 @@ def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, pre
             for item in items:
                 yield _measure_scene(item, model)
 
-    yield from scenes(run, DEVICE, lambda refused: {"status": word_refusal(refused, box=MEASURE)})
+    yield from scenes(run, DEVICE, lambda refused: {"status": format_error(refused, box=MEASURE)})
 
 
 def _measure_scene(item: Any, model: str) -> Updates:
@@ -277,7 +277,7 @@ def heartbeat_scenes(services: Services, dtype: Any, *sizes: Any) -> Iterator[Up
             for item in items:
                 yield _heartbeat_scene(item)
 
-    yield from scenes(run, DEVICE, lambda refused: {"status": word_refusal(refused, box=HEARTBEAT)})
+    yield from scenes(run, DEVICE, lambda refused: {"status": format_error(refused, box=HEARTBEAT)})
 
 
 def _heartbeat_scene(item: Any) -> Updates:

@@ -31,7 +31,7 @@ from lib.ui import live_boxes
 from lib.ui.events import (
     AT_ONCE,
     Outputs,
-    Ticks,
+    RefreshTriggers,
     Updates,
     by_component,
     close_on_exit,
@@ -272,7 +272,7 @@ def opening_markup(services: Services, look: Callable[[Catalog], Device] = curre
     return bind_units(line) + device_markup(catalog, lambda _: device)
 
 
-def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference, ticks: Ticks) -> None:
+def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference, triggers: RefreshTriggers) -> None:
     """Opening the tab (by hand or by a link, which selects it) fills it; each run then fills its own part, and the ledger after it."""
     wire_chat(view.chat, services)
     live_boxes.wire_heartbeat(view.heartbeat, services)
@@ -293,4 +293,4 @@ def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference,
     coming.then(refresh, ledger, outputs, api_name="ledger_opened", **AT_ONCE)
     running.then(refresh, ledger, outputs, api_name="ledger_followed", **AT_ONCE)
     expected = {"expected": view.measure.outputs["expected"]}
-    follow(ticks["expected"], foresee, [model.text, *view.measure.inputs], expected, "measure_expected")
+    follow(triggers["expected"], foresee, [model.text, *view.measure.inputs], expected, "measure_expected")

@@ -30,7 +30,7 @@ from lib.service.resolve_model import stream_dry_run, tensors
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import AT_ONCE, Outputs, Updates, close_on_exit
-from lib.ui.fields import Value, word_refusal
+from lib.ui.fields import Value, format_error
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
 
@@ -59,7 +59,7 @@ def precision_updates(services: Services, question: Ask, model: str, values: Seq
         arguments = question(model, values)
         current = services[estimate_memory](model, **arguments)
     except AdvisorError as refused:
-        return {"table": ask.word_refusal(refused, "No estimates by precision.")}
+        return {"table": ask.format_error(refused, "No estimates by precision.")}
     answers: dict[str, MemoryAnswer] = {current["precision"]: current}
     for name in list_formats(current["engine"]):
         try:
@@ -97,7 +97,7 @@ def tensors_updates(services: Services, question: Ask, model: str, values: Seque
         memory = services[estimate_memory](model, **arguments)
         answer = services[tensors](model, precision=memory["precision"], engine=memory["engine"])
     except AdvisorError as refused:
-        return {"head": word_refusal(refused, "No tensors.")}
+        return {"head": format_error(refused, "No tensors.")}
     name = model_name(answer["model"], model)
     return {"head": tensor_map_head(answer), "chart": draw_tensors(answer, name), "table": tensors_table(answer, name)}
 
@@ -154,7 +154,7 @@ def solve_updates(services: Services, model: str, values: Sequence[Value]) -> Up
             shared["engine"] = "transformers"
         answer = services[solve](model, hardware or "", concurrency=arguments["concurrency"], **limits, **shared)
     except AdvisorError as refused:
-        return {"answer": ask.word_refusal(refused, "No solution.", SOLVE)}
+        return {"answer": ask.format_error(refused, "No solution.", SOLVE)}
     return {"answer": solve_card(answer, model_name(answer["model"], model)) + memory_savings_table(answer)}
 
 
@@ -200,7 +200,7 @@ def dry_run_markup(services: Services, model: str, values: Sequence[Value]) -> I
             for answer in answers:
                 yield progress_line(NOTES["executing"]) if answer is None else dry_run_table(answer)
     except AdvisorError as refused:
-        yield ask.word_refusal(refused, "No dry run.")
+        yield ask.format_error(refused, "No dry run.")
 
 
 def wire_dry_run(view: DryRunView, services: Services, model: ModelReference, inputs: Sequence[Any]) -> None:

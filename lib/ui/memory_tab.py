@@ -19,7 +19,7 @@ from lib.service.memory import estimate_memory
 from lib.service.resolve_model import resolve_model
 from lib.ui import fields as ask
 from lib.ui import memory_boxes, workload
-from lib.ui.events import Outputs, Ticks, Updates, follow
+from lib.ui.events import Outputs, RefreshTriggers, Updates, follow
 from lib.ui.fields import Value
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
@@ -144,7 +144,7 @@ def memory_updates(services: Services, model: str, values: Sequence[Value]) -> U
         question = memory_question(services, model, values)
         answer = services[estimate_memory](model, **question.arguments)
     except AdvisorError as refused:
-        return {"need": ask.word_refusal(refused, "No memory estimate.")}
+        return {"need": ask.format_error(refused, "No memory estimate.")}
     name = model_name(answer["model"], model)
     acts = answer_actions(
         text=memory_text(answer, name),
@@ -205,19 +205,21 @@ def _card(fit: FitEntry) -> str:
     return traits.label if traits.per_call else str(fit["accelerator"])
 
 
-def wire(view: MemoryView, services: Services, model: ModelReference, limit: gr.State, question: Sequence[Any], ticks: Ticks) -> None:
+def wire(
+    view: MemoryView, services: Services, model: ModelReference, limit: gr.State, question: Sequence[Any], triggers: RefreshTriggers
+) -> None:
     """The answer; the curve when it comes into view; the boxes while they are open."""
 
     def arguments(ref: str, values: Sequence[Value]) -> dict[str, Any]:
         return memory_question(services, ref, values).arguments
 
     inputs = [*question, *view.inputs.values()]
-    follow(ticks["memory"], partial(memory_updates, services), [model.text, *inputs], view.outputs, "memory_changed")
-    follow(ticks["curve"], partial(curve_updates, services), [model.text, limit, *inputs], view.curve, "curve_changed")
+    follow(triggers["memory"], partial(memory_updates, services), [model.text, *inputs], view.outputs, "memory_changed")
+    follow(triggers["curve"], partial(curve_updates, services), [model.text, limit, *inputs], view.curve, "curve_changed")
     solved = [model.text, *view.solve.inputs, *inputs]
-    follow(ticks["solve"], partial(memory_boxes.solve_updates, services), solved, view.solve.outputs, "solve_changed")
+    follow(triggers["solve"], partial(memory_boxes.solve_updates, services), solved, view.solve.outputs, "solve_changed")
     precisions = partial(memory_boxes.precision_updates, services, arguments)
-    follow(ticks["precisions"], precisions, [model.text, *inputs], view.precisions, "precisions_changed")
+    follow(triggers["precisions"], precisions, [model.text, *inputs], view.precisions, "precisions_changed")
     tensors = partial(memory_boxes.tensors_updates, services, arguments)
-    follow(ticks["tensors"], tensors, [model.text, *inputs], view.tensors, "tensors_changed")
+    follow(triggers["tensors"], tensors, [model.text, *inputs], view.tensors, "tensors_changed")
     memory_boxes.wire_dry_run(view.dry_run, services, model, inputs)

@@ -24,7 +24,7 @@ from lib.ui import (
 )
 from lib.ui import fields as ask
 from lib.ui.cost_tab import CostView
-from lib.ui.events import AT_ONCE, Page, Ticks, Updates, build_ticks, by_component, changes, explain_markup
+from lib.ui.events import AT_ONCE, Page, RefreshTriggers, Updates, build_refresh_triggers, by_component, changes, explain_markup
 from lib.ui.gpu_tpu_tab import GpuTpuView
 from lib.ui.http import api
 from lib.ui.live_tab import LiveView
@@ -66,7 +66,7 @@ class PageView:
     traffic: TrafficView
     live: LiveView
     space: SpaceView
-    ticks: Ticks
+    triggers: RefreshTriggers
     look: gr.Button
     go: gr.Button
 
@@ -121,7 +121,7 @@ def build_view(services: Services) -> PageView:
     with gr.Column(elem_classes="model-bar"):
         model = model_field.build(services)
         workload_view, media = workload.build(services, model.config)
-    ticks = build_ticks()
+    triggers = build_refresh_triggers()
     look = gr.Button("Answer again", visible="hidden", elem_id="settle")
     go = gr.Button("Look at this hardware", visible="hidden", elem_id="go")
     tab: dict[str, gr.Tab] = {}
@@ -157,23 +157,23 @@ def build_view(services: Services) -> PageView:
         traffic=traffic,
         live=live,
         space=space,
-        ticks=ticks,
+        triggers=triggers,
         look=look,
         go=go,
     )
 
 
 def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
-    question, reference, ticks = view.question(), view.model.reference, view.ticks
-    recommend_tab.wire(view.recommend, services, reference, question, ticks)
-    memory_tab.wire(view.memory, services, reference, view.model.limit, question, ticks)
-    cost_tab.wire(view.cost, services, reference, question, ticks)
-    train_tab.wire(view.train, services, reference, ticks)
-    gpu_tpu_tab.wire(view.gpu_tpu, services, reference, question, ticks)
+    question, reference, triggers = view.question(), view.model.reference, view.triggers
+    recommend_tab.wire(view.recommend, services, reference, question, triggers)
+    memory_tab.wire(view.memory, services, reference, view.model.limit, question, triggers)
+    cost_tab.wire(view.cost, services, reference, question, triggers)
+    train_tab.wire(view.train, services, reference, triggers)
+    gpu_tpu_tab.wire(view.gpu_tpu, services, reference, question, triggers)
     model_field.wire(view.model, services)
-    traffic_tab.wire(view.traffic, services, reference, question, ticks)
-    live_tab.wire(view.live, view.tab["live"], services, reference, ticks)
-    space_tab.wire(view.space, services, question, ticks)
+    traffic_tab.wire(view.traffic, services, reference, question, triggers)
+    live_tab.wire(view.live, view.tab["live"], services, reference, triggers)
+    space_tab.wire(view.space, services, question, triggers)
 
     opened, changed = view.outputs(), view.model_outputs()
 
@@ -216,7 +216,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     settling: dict[str, Any] = {"show_progress": "hidden", "queue": False, "trigger_mode": "multiple", "api_visibility": "private"}
     unasked = [*view.live.heartbeat.inputs[1:], view.live.chat.length, view.live.chat.temperature]  # checked, but nothing answers by itself
     events = [*changes([*view.every(), *beside, *unasked]), *(tab.select for tab in view.tab.values()), view.look.click]
-    hidden = list(ticks.values())
+    hidden = list(triggers.values())
     gr.on(events, None, every, hidden, js="(...values) => advisor.settle(...values)", api_name="settled", **settling)
     view.go.click(None, None, view.workload["hardware"], js="() => advisor.go()", api_name="hardware_taken", **settling)
     for name, event in (("named", by_name), ("changed", changing)):

@@ -24,8 +24,8 @@ from lib.service.recommend import recommend
 from lib.service.speed import roofline
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Outputs, Ticks, Updates, follow
-from lib.ui.fields import Value, arguments, word_refusal
+from lib.ui.events import Outputs, RefreshTriggers, Updates, follow
+from lib.ui.fields import Value, arguments, format_error
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
 from lib.workload import prompt_and_output_tokens
@@ -79,7 +79,7 @@ def setup_updates(services: Services, model: str, values: Sequence[Value]) -> Up
         )
         return {"code": setup_code(setup)}
     except AdvisorError as refused:
-        return {"code": word_refusal(refused, "No files.")}
+        return {"code": format_error(refused, "No files.")}
 
 
 def build_roofline() -> Outputs:
@@ -110,7 +110,7 @@ def roofline_updates(services: Services, model: str, values: Sequence[Value]) ->
             precision, engine, at_once = entry["precision"], entry["engine"], entry["speed"]["concurrency"] or at_once
         picture = services[roofline](model, choice.hardware, precision, engine, prompt, answer, at_once)
     except AdvisorError as refused:
-        return {"words": word_refusal(refused, "No roofline.")}
+        return {"words": format_error(refused, "No roofline.")}
     return {"words": roofline_words(picture), "chart": draw_roofline(picture)}
 
 
@@ -182,7 +182,7 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
         own_hardware = workload.own_hardware(services, values)
         answer = services[recommend](model, **workload.recommend_arguments(values), own_hardware=own_hardware)
     except AdvisorError as refused:
-        return {"pick": ask.word_refusal(refused, "No recommendation.")}
+        return {"pick": ask.format_error(refused, "No recommendation.")}
     pick, entries, own = answer["pick"], answer["ranked"], answer.get("own")
     name = model_name(answer["model"], model)
     card = pick_card(pick, name) if pick else no_pick_card(name)
@@ -241,11 +241,11 @@ def front_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     return {"head": front_head(front), "chart": draw_front(front), "foot": front_foot(front)}
 
 
-def wire(view: RecommendView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
+def wire(view: RecommendView, services: Services, model: ModelReference, question: Sequence[Any], triggers: RefreshTriggers) -> None:
     """The answer; the chart when it comes into view; the boxes while they are open."""
     inputs = [model.text, *question]
-    follow(ticks["recommend"], partial(recommend_updates, services), inputs, view.outputs, "recommend_changed")
-    follow(ticks["front"], partial(front_updates, services), inputs, view.front, "front_drawn")
-    follow(ticks["roofline"], partial(roofline_updates, services), inputs, view.roofline, "roofline_changed")
+    follow(triggers["recommend"], partial(recommend_updates, services), inputs, view.outputs, "recommend_changed")
+    follow(triggers["front"], partial(front_updates, services), inputs, view.front, "front_drawn")
+    follow(triggers["roofline"], partial(roofline_updates, services), inputs, view.roofline, "roofline_changed")
     with_framework = [model.text, view.code.framework, *question]
-    follow(ticks["code"], partial(setup_updates, services), with_framework, view.code.outputs, "code_changed")
+    follow(triggers["code"], partial(setup_updates, services), with_framework, view.code.outputs, "code_changed")

@@ -91,7 +91,7 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class ViewState:
     """One picture of an action under way. `review`, where it is given, takes the place of the old one; `status` likewise.
 
     `watching`: the Space is being watched, which can be stopped. `again`: the same confirmation may be pressed once more. `arrived`: it
@@ -140,27 +140,29 @@ def review_request(services: Services, request: SpaceRequest, token: str | None)
     )
 
 
-def action_scenes(services: Services, confirmation: Confirmation | None, request: SpaceRequest, token: str | None) -> Iterator[Scene]:
+def action_scenes(services: Services, confirmation: Confirmation | None, request: SpaceRequest, token: str | None) -> Iterator[ViewState]:
     """Do what was reviewed and follow it: a switch or a restart until the Space runs, has failed, or time is over."""
     if confirmation is None or confirmation.request != request:
-        yield Scene(progress=refusal_note(NOTES["form_changed"]), review=Review(card=""))
+        yield ViewState(progress=refusal_note(NOTES["form_changed"]), review=Review(card=""))
         return
-    yield Scene(progress=sending_card(request.action, request.space))
+    yield ViewState(progress=sending_card(request.action, request.space))
     try:
         answer = _act(services, confirmation, token)
     except PriceNotConfirmed:
         # The service's own sentence names its argument; here it is a button.
         sentence = NOTES["price_changed"].format(tier=request.hardware, price=price_words(confirmation.usd_per_hour))
-        yield Scene(progress=refusal_note(sentence), review=review_request(services, request, token))
+        yield ViewState(progress=refusal_note(sentence), review=review_request(services, request, token))
         return
     except NotSignedIn:
-        yield Scene(progress=refusal_note(NOTES["token_needed:space"]), again=True)  # the service's own sentence speaks of the API, too
+        yield ViewState(progress=refusal_note(NOTES["token_needed:space"]), again=True)  # the service's own sentence speaks of the API, too
         return
     except AdvisorError as refused:
-        yield Scene(progress=refusal_note(str(refused)), again=True)
+        yield ViewState(progress=refusal_note(str(refused)), again=True)
         return
     if request.action in {"sleep", "pause"}:
-        yield Scene(progress=done_card(request.action, answer), review=Review(card=""), status=_status_now(services, request.space, token))
+        yield ViewState(
+            progress=done_card(request.action, answer), review=Review(card=""), status=_status_now(services, request.space, token)
+        )
         return
     yield from _watch_scenes(services, request, token)
 
@@ -181,10 +183,10 @@ def _act(services: Services, confirmation: Confirmation, token: str | None) -> A
             return services[restart_space](request.space, request.action == "factory", token=token)
 
 
-def _watch_scenes(services: Services, request: SpaceRequest, token: str | None) -> Iterator[Scene]:
+def _watch_scenes(services: Services, request: SpaceRequest, token: str | None) -> Iterator[ViewState]:
     try:
         for progress in services[watch](request.space, token=token, hardware=request.hardware):
-            yield Scene(
+            yield ViewState(
                 progress=progress_card(progress),
                 review=Review(card=""),
                 status=status_markup(progress),
@@ -192,7 +194,7 @@ def _watch_scenes(services: Services, request: SpaceRequest, token: str | None) 
                 arrived=progress["arrived"],
             )
     except AdvisorError as lost:
-        yield Scene(progress=refusal_note(f"{NOTES['unwatched']} {lost}"), review=Review(card=""))
+        yield ViewState(progress=refusal_note(f"{NOTES['unwatched']} {lost}"), review=Review(card=""))
 
 
 def _status_now(services: Services, space: str, token: str | None) -> str:
@@ -335,13 +337,13 @@ def _wire_confirm(form: FormView, tab: TabParts, services: Services) -> None:
     form.stop.click(stop, None, [form.progress, form.stop], cancels=[confirming], queue=False, api_name="space_unwatched", **private)
 
 
-async def each_scene(scenes: Iterator[Scene]) -> AsyncIterator[Scene]:
+async def each_scene(scenes: Iterator[ViewState]) -> AsyncIterator[ViewState]:
     """The scenes one by one, each waited for in a thread of the watchers."""
     while (scene := await to_thread.run_sync(next, scenes, None, limiter=WATCHERS)) is not None:
         yield scene
 
 
-def _tab_updates(tab: TabParts, scene: Scene, *, stale: bool) -> dict[Any, Any]:
+def _tab_updates(tab: TabParts, scene: ViewState, *, stale: bool) -> dict[Any, Any]:
     """The tab beside a scene: the token is emptied, and a right size that was found for another tier goes."""
     if scene.status is None:
         return {tab.token: "", tab.status: gr.skip(), tab.sized: gr.skip(), tab.use: gr.skip()}
@@ -350,7 +352,7 @@ def _tab_updates(tab: TabParts, scene: Scene, *, stale: bool) -> dict[Any, Any]:
     return {tab.token: "", tab.status: scene.status, tab.sized: sized, tab.use: use}
 
 
-def _scene_updates(form: FormView, scene: Scene, confirmation: Confirmation | None) -> dict[Any, Any]:
+def _scene_updates(form: FormView, scene: ViewState, confirmation: Confirmation | None) -> dict[Any, Any]:
     """A scene on the page; the confirmation holds for one press, unless the scene says that it may be pressed again."""
     confirm = {form.card: gr.skip(), form.confirm: gr.update(visible=scene.again), form.confirmation: confirmation if scene.again else None}
     new = confirm if scene.review is None else _review_updates(form, scene.review)

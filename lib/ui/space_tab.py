@@ -17,7 +17,7 @@ from lib.service.space_status import right_size, space_status
 from lib.ui import account, space_actions, workload
 from lib.ui import fields as ask
 from lib.ui.account import AccountView, LoginView
-from lib.ui.events import Ticks
+from lib.ui.events import RefreshTriggers
 from lib.ui.fields import MODEL_LENGTH, QUESTION
 from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, FormView, TabParts, clear_review, status_markup, tier_choices
 
@@ -64,7 +64,7 @@ def size_markup(services: Services, space: str, model: str | None, values: Seque
     except NoLinkedModel:
         return SizeMarkup(card=hint_note(NOTES["no_linked_model"]))
     except AdvisorError as refused:
-        return SizeMarkup(card=ask.word_refusal(refused, "No right size."))
+        return SizeMarkup(card=ask.format_error(refused, "No right size."))
     pick = answer["pick"]
     tier = ""
     if pick is not None and answer["decision"] == "move":
@@ -142,16 +142,16 @@ def build(services: Services) -> SpaceView:
     )
 
 
-def wire(view: SpaceView, services: Services, question: Sequence[Any], ticks: Ticks) -> None:
+def wire(view: SpaceView, services: Services, question: Sequence[Any], triggers: RefreshTriggers) -> None:
     """Seeing first, then acting in two steps."""
-    _wire_look(view, services, question, ticks)
+    _wire_look(view, services, question, triggers)
     account.wire_account(view.account, view.login.token, services)
     space_actions.wire(
         view.form, TabParts(space=view.space_id, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
     )
 
 
-def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], ticks: Ticks) -> None:
+def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], triggers: RefreshTriggers) -> None:
     form = view.form
 
     at = [field.argument for field in QUESTION].index("hardware")
@@ -186,7 +186,7 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tic
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "minimal"}
     outputs = [view.status, view.space_id, view.sized, view.use, form.box, form.tier, form.sleep, form.progress, *clear_review(form)]
     asking = [view.space, token, question[at]]
-    looking = gr.on([view.look.click, view.space.submit, ticks["space"].change], look, asking, outputs, api_name="space_looked", **quiet)
+    looking = gr.on([view.look.click, view.space.submit, triggers["space"].change], look, asking, outputs, api_name="space_looked", **quiet)
     sizing = [view.space_id, token, view.size, *question]
     answers = [view.sized, view.pick, view.use, token]
     looking.then(size, sizing, answers, api_name="space_sized", **quiet)

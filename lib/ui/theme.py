@@ -12,7 +12,7 @@ from gradio.themes.utils.colors import Color
 
 from lib.present.cards import PART_COLOURS
 from lib.ui import cost_tab, live_boxes, live_tab, memory_boxes, traffic_tab
-from lib.ui.events import PARTS
+from lib.ui.events import PANELS
 from lib.ui.fields import ALL_FIELDS, EXAMPLE, MODEL_LENGTH, Field
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
@@ -95,7 +95,7 @@ BOX_FIELDS: dict[str, tuple[Field, ...]] = {
     "solve": memory_boxes.SOLVE, "compare": cost_tab.COMPARE, "latency": traffic_tab.LATENCY,
     "expected": live_boxes.MEASURE, "heartbeat": live_boxes.HEARTBEAT, "chat": (live_tab.LENGTH, live_tab.TEMPERATURE),
 }  # fmt: skip
-"""Numbers of boxes, which no link carries, by the part that asks them (`PARTS`), or by a box that answers when a button is pressed."""
+"""Numbers of boxes, which no link carries, by the part that asks them (`PANELS`), or by a box that answers when a button is pressed."""
 
 
 def page_script() -> str:
@@ -105,7 +105,7 @@ def page_script() -> str:
         "fields": [{"name": field.name, "default": field.default} for field in ALL_FIELDS],
         "numbers": [{"name": one.name, "label": one.label, "low": one.low, "high": one.high, "box": box} for one, box in numbers],
         "tabs": TAB_WORDS,
-        "parts": [asdict(part) for part in PARTS],
+        "panels": [asdict(panel) for panel in PANELS],
         "longest": MODEL_LENGTH,
         "example": EXAMPLE,
     }

@@ -34,7 +34,7 @@ from lib.service.speed import diagnose_latency
 from lib.traffic.latency import LONGEST_MS
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import AT_ONCE, Outputs, Ticks, Updates, close_on_exit, follow, last_scene, scene_updates
+from lib.ui.events import AT_ONCE, Outputs, RefreshTriggers, Updates, close_on_exit, follow, last_scene, scene_updates
 from lib.ui.fields import Value
 from lib.ui.memory_tab import makes_pictures
 from lib.ui.model_field import ModelReference
@@ -238,7 +238,7 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
                     yield {"status": _progress(step), "needs": needs, "busy": True}
         yield {"chart": figure, "needs": needs}  # once more, for a page that was still loading when it came
     except AdvisorError as refused:
-        yield {"status": ask.word_refusal(refused, "No simulation.")}
+        yield {"status": ask.format_error(refused, "No simulation.")}
 
 
 def _progress(step: int) -> str:
@@ -270,11 +270,11 @@ def latency_updates(services: Services, model: str, values: Sequence[Value]) -> 
         shape = {name: settings[name] for name in ("prompt_tokens", "output_tokens", "precision", "engine")}
         answer = services[diagnose_latency](model, settings["hardware"], metrics_text=own[-1] or "", **times, **shape)
     except AdvisorError as refused:
-        return {"answer": ask.word_refusal(refused, "No diagnosis.", LATENCY)}
+        return {"answer": ask.format_error(refused, "No diagnosis.", LATENCY)}
     return {"answer": latency_card(answer) + latency_table(answer) + answer_details(answer)}
 
 
-def wire(view: TrafficView, services: Services, model: ModelReference, question: Sequence[Any], ticks: Ticks) -> None:
+def wire(view: TrafficView, services: Services, model: ModelReference, question: Sequence[Any], triggers: RefreshTriggers) -> None:
     """It answers when it is first shown, and then when Simulate is pressed; Stop ends a run."""
     inputs, parts = [view.measure, model.text, *question, *view.inputs.values()], view.outputs
     outputs = list(parts.values())
@@ -291,7 +291,7 @@ def wire(view: TrafficView, services: Services, model: ModelReference, question:
     options: dict[str, Any] = {
         "concurrency_limit": _AT_ONCE, "concurrency_id": "traffic", "api_visibility": "private", "show_progress": "hidden",
     }  # fmt: skip
-    running = gr.on([parts["run"].click, ticks["traffic"].change], run, inputs, outputs, api_name="traffic_run", **options)
+    running = gr.on([parts["run"].click, triggers["traffic"].change], run, inputs, outputs, api_name="traffic_run", **options)
     # The words come after the run has ended: its last scene would write over them.
     stopping = parts["stop"].click(None, cancels=[running], api_name="traffic_cancelled", **AT_ONCE)
     stopping.then(stop, None, outputs, api_name="traffic_stopped", **AT_ONCE)
@@ -299,4 +299,4 @@ def wire(view: TrafficView, services: Services, model: ModelReference, question:
     drawn = [parts["head"], parts["chart"]]
     view.measure.input(redraw, redrawn, drawn, trigger_mode="always_last", api_name="traffic_drawn", **AT_ONCE)
     measured = [model.text, *question, *view.inputs.values(), *view.latency.inputs]
-    follow(ticks["latency"], partial(latency_updates, services), measured, view.latency.outputs, "latency_changed")
+    follow(triggers["latency"], partial(latency_updates, services), measured, view.latency.outputs, "latency_changed")

@@ -17,7 +17,7 @@ from lib.present.training_cards import changes_table, options_csv, options_table
 from lib.service.estimate_training import estimate_training
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Outputs, Ticks, Updates, follow
+from lib.ui.events import Outputs, RefreshTriggers, Updates, follow
 from lib.ui.fields import Value
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
@@ -93,7 +93,7 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     try:
         answer = services[estimate_training](model, **asked_arguments(values))
     except AdvisorError as refused:
-        return {"need": ask.word_refusal(refused, "No training estimate.")}
+        return {"need": ask.format_error(refused, "No training estimate.")}
     name = model_name(answer["model"], model)
     acts = answer_actions(
         text=training_text(answer, name),
@@ -111,6 +111,6 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     }
 
 
-def wire(view: TrainView, services: Services, model: ModelReference, ticks: Ticks) -> None:
+def wire(view: TrainView, services: Services, model: ModelReference, triggers: RefreshTriggers) -> None:
     """It answers while its tab is shown."""
-    follow(ticks["train"], partial(train_updates, services), [model.text, *view.inputs.values()], view.outputs, "train_changed")
+    follow(triggers["train"], partial(train_updates, services), [model.text, *view.inputs.values()], view.outputs, "train_changed")

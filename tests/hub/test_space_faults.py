@@ -28,7 +28,7 @@ from lib.errors import (
     RepoNotFound,
 )
 from lib.hub import space_session, spaces
-from lib.hub.refusals import quotable
+from lib.hub.refusals import sanitize_remote_message
 from lib.hub.space_answers import Runtime, read_account, read_runtime
 from lib.hub.spaces import Spaces
 
@@ -209,7 +209,7 @@ def test_no_eight_characters_of_a_token_are_ever_quoted(before: str, after: str,
     """Whatever stands around them, and in whatever case; spread by blanks too."""
     piece = token[at % (len(token) - 7) :][:8]
     for text in (piece, " ".join(piece)):
-        quote = quotable(f"{before}{text.upper() if upper else text}{after}", token)
+        quote = sanitize_remote_message(f"{before}{text.upper() if upper else text}{after}", token)
         assert piece.lower() not in "".join(quote.lower().split())
 
 

@@ -11,11 +11,16 @@ from contextlib import ExitStack
 import pytest
 
 from lib.errors import Busy, UnknownModel
-from lib.service.single_flight import CALLER_GONE, FairTurns, SecondsUsed, SingleFlight, nobody
+from lib.service.single_flight import CALLER_GONE, FairTurns, SecondsUsed, SingleFlight, anonymous_caller
 
 
 def make_flight(
-    *, waiting: int = 8, patience: float = 5.0, keep: int = 2, caller: Callable[[], object] = nobody, used: SecondsUsed | None = None
+    *,
+    waiting: int = 8,
+    patience: float = 5.0,
+    keep: int = 2,
+    caller: Callable[[], object] = anonymous_caller,
+    used: SecondsUsed | None = None,
 ) -> SingleFlight[str]:
     """A memory for tests."""
     return SingleFlight(keep=keep, workers=1, waiting=waiting, patience=patience, name="test", caller=caller, used=used)
@@ -190,11 +195,11 @@ def test_seconds_of_work_count_for_whoever_asked() -> None:
 
 def test_a_closed_connection_leaves_the_line_and_stops_its_work() -> None:
     """The one behind it in line is never begun; the one under way is told to stop; turns are left too."""
-    once, begun, stopped = make_flight(patience=60), threading.Event(), threading.Event()
+    once, begun, stopped, ended = make_flight(patience=60), threading.Event(), threading.Event(), threading.Event()
 
     def work() -> str:
         begun.set()
-        assert stopped.wait(60)
+        assert ended.wait(60)  # not before both have left: a free worker would begin the one behind
         return "late"
 
     def ask(key: str) -> str:
@@ -202,10 +207,14 @@ def test_a_closed_connection_leaves_the_line_and_stops_its_work() -> None:
         return once(key, work if key == "under way" else lambda: pytest.fail("begun for nobody"), stopped.set)
 
     with ThreadPoolExecutor() as pool:
-        for answer in [pool.submit(ask, key) for key in ("under way", "behind")]:
+        under_way = pool.submit(ask, "under way")
+        assert begun.wait(60)
+        for answer in (under_way, pool.submit(ask, "behind")):
             with pytest.raises(Busy, match="connection was closed"):
                 answer.result(60)
-    turns = FairTurns(1, places=2, own_places=2)
+        assert stopped.is_set()
+        ended.set()
+    turns = FairTurns(1, queue_slots=2, own_queue_slots=2)
     with ThreadPoolExecutor() as pool, turns.turn("somebody", 0, _refusal):
 
         def wait_for_turn() -> None:
@@ -250,7 +259,7 @@ def _refusal() -> Busy:
 
 def test_a_caller_who_asks_for_much_leaves_a_turn_to_others() -> None:
     """One of two turns is all that the same caller has at once; another's is granted at once."""
-    turns = FairTurns(2, places=4, own_places=2)
+    turns = FairTurns(2, queue_slots=4, own_queue_slots=2)
     with turns.turn("greedy", 0, _refusal):
         with pytest.raises(Busy), turns.turn("greedy", 0.01, _refusal):
             pass
@@ -260,7 +269,7 @@ def test_a_caller_who_asks_for_much_leaves_a_turn_to_others() -> None:
 
 def test_two_callers_who_hold_all_turns_keep_a_third_waiting_for_a_moment_only() -> None:
     """Two callers have three turns each, which is all that one may have; when one of them ends, the third caller is next."""
-    turns = FairTurns(6, places=9, own_places=3, own_width=3)
+    turns = FairTurns(6, queue_slots=9, own_queue_slots=3, own_width=3)
     with ExitStack() as held, ThreadPoolExecutor() as pool:
         first = held.enter_context(ExitStack())
         for number in range(6):
@@ -282,7 +291,7 @@ def test_two_callers_who_hold_all_turns_keep_a_third_waiting_for_a_moment_only()
 
 def test_those_who_wait_are_served_caller_by_caller() -> None:
     """Two wait of the first caller, then one of the second: the second is served before the first's second."""
-    turns, served = FairTurns(1, places=4, own_places=2), list[str]()
+    turns, served = FairTurns(1, queue_slots=4, own_queue_slots=2), list[str]()
     order: list[Future[None]] = []
 
     def ask(caller: str, name: str) -> None:
@@ -302,7 +311,7 @@ def test_those_who_wait_are_served_caller_by_caller() -> None:
 
 def test_the_line_is_bounded_for_all_and_for_each() -> None:
     """Who finds it full is refused at once, and holds no thread; those who gave up are in it no longer."""
-    turns = FairTurns(1, places=3, own_places=2)
+    turns = FairTurns(1, queue_slots=3, own_queue_slots=2)
     with ThreadPoolExecutor() as pool, ExitStack() as held:
         held.enter_context(turns.turn("somebody", 0, _refusal))
 

@@ -12,5 +12,5 @@ def test_every_field_has_a_name_of_its_own() -> None:
 
 def test_a_refused_argument_is_called_as_on_the_page() -> None:
     """No name of an argument reaches a visitor; what is no argument stays."""
-    assert "Requests a day was" in ask.word_refusal(ValueError("requests_per_day was '-5'. Accepted: 0."), "No bill.")
-    assert "The Hub was" in ask.word_refusal(ValueError("The Hub was not reached."), "No bill.")
+    assert "Requests a day was" in ask.format_error(ValueError("requests_per_day was '-5'. Accepted: 0."), "No bill.")
+    assert "The Hub was" in ask.format_error(ValueError("The Hub was not reached."), "No bill.")

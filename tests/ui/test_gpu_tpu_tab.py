@@ -27,7 +27,7 @@ def test_every_output_has_a_value(real_app: Services, model: str) -> None:
 
 
 def test_the_form_becomes_the_flags_of_the_api() -> None:
-    """Ticks are flags, shapes are one of three, an emptied number is its default."""
+    """RefreshTriggers are flags, shapes are one of three, an emptied number is its default."""
     sent = asked_arguments(
         fill_form(places=["on_gcp", "regulated"], traits=["latency_sensitive"], shapes="buckets", chips=None, claim="yes")
     )

@@ -1,4 +1,4 @@
-"""Bodies of requests, received and read within bounds: their size, their time, all of them together, and the values in them.
+"""BodyLimits of requests, received and read within bounds: their size, their time, all of them together, and the values in them.
 
 Gradio reads a body of any size for as long as it comes, parses it where every other request is served, and keeps for a session what it
 made of it. 4 MB of "[],[],…" became 120 MB that way, and stayed.
@@ -49,7 +49,7 @@ class Crowded(Busy):
         super().__init__("Too many long requests are being received at the same time. Send this one again in some seconds.")
 
 
-class Bodies:
+class BodyLimits:
     """The bodies of one server. For the event loop that serves it, and no other thread."""
 
     def __init__(self, seconds: float = RECEIVE_S, at_once: int = AT_ONCE_BYTES) -> None:

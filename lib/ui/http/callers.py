@@ -55,7 +55,7 @@ from gradio.context import LocalContext
 from gradio.state_holder import SessionState
 from starlette.datastructures import Headers, MutableHeaders
 
-from lib.live.device_queue import QUEUES, WAITING_PLACES, Occupied, check_waiting_place
+from lib.live.device_queue import DEVICE_QUEUE_SLOTS, QUEUES, Occupied, check_queue_slot
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -146,13 +146,13 @@ def _network(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
 
 
 MOST_EVENTS = 200
-"""Events of the page that wait in Gradio's queue or run; `WaitingPlaces` gives one caller half of the free places at most."""
+"""Events of the page that wait in Gradio's queue or run; `QueueSlots` gives one caller half of the free places at most."""
 
 
-class WaitingPlaces:
+class QueueSlots:
     """The waiting places before each device queue of a page, and those of its other events. For the event loop that serves it alone."""
 
-    def __init__(self, page: gr.Blocks, places: int = WAITING_PLACES) -> None:
+    def __init__(self, page: gr.Blocks, places: int = DEVICE_QUEUE_SLOTS) -> None:
         """`page` says which of its functions wait for the device, and which events wait in Gradio's queue."""
         self._page, self._places = page, places
         self._arriving: list[tuple[str, Hashable]] = []
@@ -174,7 +174,7 @@ class WaitingPlaces:
             return
         if queue in QUEUES:
             coming = [of for name, of in self._arriving if name == queue]
-            check_waiting_place([*coming, *map(_caller_of_event, self._waiting(queue))], caller, self._places)
+            check_queue_slot([*coming, *map(_caller_of_event, self._waiting(queue))], caller, self._places)
         unfinished = self._page._queue.event_ids_to_events.values()  # noqa: SLF001  Gradio has no public name for it
         callers = Counter([*(of for _, of in self._arriving), *map(_caller_of_event, unfinished)])
         if callers[caller] * 2 >= MOST_EVENTS - callers.total():

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import anyio
 
 from lib.errors import Busy
-from lib.service.single_flight import FairLine
+from lib.service.single_flight import RoundRobin
 from lib.ui.http.callers import current_caller
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class FairQueue:
         self._spare = min(SPARE, own_width - 1) or 1
         self._queue_slots, self._wait_s = queue_slots, wait_s
         self._running: Counter[Hashable] = Counter()
-        self._waiting = FairLine[anyio.Event]()
+        self._waiting = RoundRobin[anyio.Event]()
 
     async def __aenter__(self) -> None:
         """Wait for a turn.
@@ -77,7 +77,7 @@ class FairQueue:
             else:
                 self._waiting.leave(caller, granted)
             if isinstance(failure, TimeoutError):
-                raise QueueFull(f"The server is busy: no thread became free within {self._wait_s:g} s. Try again in a minute.") from None
+                raise QueueFull(f"The server is busy: this call had no turn within {self._wait_s:g} s. Try again in a minute.") from None
             raise
 
     async def __aexit__(self, *_: object) -> None:

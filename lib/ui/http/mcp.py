@@ -19,8 +19,7 @@ import inspect
 import json
 import re
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
@@ -32,7 +31,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from lib.errors import Busy, InvalidInput, quote_value, read_json
-from lib.live.device_queue import check_waiting_place, width
+from lib.live.device_queue import DEVICE_QUEUE_SLOTS, WAIT_S, width
 from lib.present.markup import EndpointText, agents_text
 from lib.service.endpoint import Endpoint, check_arguments
 from lib.ui.http.api import (
@@ -45,8 +44,8 @@ from lib.ui.http.api import (
     wrap_stream,
 )
 from lib.ui.http.bodies import MOST_NODES, replay
-from lib.ui.http.callers import VISITOR_HEADER, current_caller
-from lib.ui.http.fair_queue import Threads
+from lib.ui.http.callers import VISITOR_HEADER
+from lib.ui.http.fair_queue import FairQueue, Threads
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -98,8 +97,7 @@ class McpEndpoint:
         """Serve these questions as tools of the same names, each on one of `threads`."""
         self._endpoints, self._threads = endpoints, threads
         self._answers = {name: tool_function(endpoint) for name, endpoint in endpoints.items()}
-        self._turns = functools.cache(lambda queue: anyio.Semaphore(width(queue)))
-        self._waiting: defaultdict[str, list[Hashable]] = defaultdict(list)
+        self._device_queues = functools.cache(_device_queue)
         self._building = threading.Lock()
         self._fixing, self._fixed = anyio.Lock(), dict[tuple[str, str], list[bytes]]()
 
@@ -195,23 +193,13 @@ class McpEndpoint:
         endpoint = self._endpoints.get(name)
         if endpoint is None or endpoint.queue is None:
             return await self._answer_on_thread(name, arguments, request)
-        waiting, caller = self._waiting[endpoint.queue], current_caller()
         try:
             check_names(endpoint.question, arguments)
             await self._threads.run(functools.partial(check_arguments, endpoint.question, arguments))
-            check_waiting_place(waiting, caller)
+            async with self._device_queues(endpoint.queue):
+                return await self._answer_on_thread(name, arguments, request)
         except (InvalidInput, Busy) as error:
             return _refusal_result(str(error))
-        waiting.append(caller)
-        try:
-            turn = self._turns(endpoint.queue)
-            await turn.acquire()
-        finally:
-            waiting.remove(caller)
-        try:
-            return await self._answer_on_thread(name, arguments, request)
-        finally:
-            turn.release()
 
     async def _answer_on_thread(self, name: str, arguments: dict[str, Any], request: Request) -> CallToolResult:
         endpoint = self._endpoints.get(name)
@@ -239,6 +227,12 @@ class McpEndpoint:
         if endpoint.queue is not None:
             LocalContext.request.set(gr.Request(request=request))  # where `spaces` looks for whose GPU seconds these are
         return dict(self._answers[name](**arguments, **own))
+
+
+def _device_queue(name: str) -> FairQueue:
+    """The calls over MCP that wait for a device queue; Gradio's calls wait for it in Gradio's own queue."""
+    at_once = width(name)
+    return FairQueue(at_once, at_once, at_once, queue_slots=DEVICE_QUEUE_SLOTS, wait_s=WAIT_S)
 
 
 def tool_function(endpoint: Endpoint) -> Callable[..., Mapping[str, Any]]:

@@ -6,7 +6,7 @@
   is not read: Gradio's own `/login` would write a body of any size to the disk. Nothing here takes a file: a value that says it is one is
   fetched by Gradio from whatever address it names, into the server's disk, before any function of ours is asked; a "deep link" writes half
   a megabyte a session; a "proxy" fetches from other Spaces.
-- Bodies are received and parsed within bounds (`lib.ui.http.bodies`); sessions end when they are over (`lib.ui.http.callers`).
+- BodyLimits are received and parsed within bounds (`lib.ui.http.bodies`); sessions end when they are over (`lib.ui.http.callers`).
 - A call with missing, unknown or superfluous arguments dies in Gradio with a bare 500. Here it gets a sentence, in Gradio's own form of an
   error, and defaults for values left out at the end of {"data": [...]}, as the contract promises. Only public names can be called by name:
   Gradio's `private` hides a name and does not close it. The page itself calls by number.
@@ -33,12 +33,12 @@ from lib.errors import AdvisorError, InvalidInput, UnreadableJson, quote_value
 from lib.service.endpoint import Endpoint, check_arguments
 from lib.service.single_flight import CALLER_GONE
 from lib.ui.http.api import UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
-from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, replay
+from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, BodyLimits, replay
 from lib.ui.http.callers import (
     KEY,
     MOST_STREAMS,
+    QueueSlots,
     Sessions,
-    WaitingPlaces,
     crowded_stream,
     has_cookies,
     is_foreign,
@@ -153,11 +153,11 @@ class ApiMiddleware:
         app: ASGIApp,
         endpoints: Mapping[str, Endpoint],
         public: Callable[[], Mapping[int, str]],
-        places: WaitingPlaces | None = None,
+        places: QueueSlots | None = None,
         *,
         events: Container[int] | None = None,
         sessions: Sessions | None = None,
-        bodies: Bodies | None = None,
+        bodies: BodyLimits | None = None,
     ) -> None:
         """Stand in front of `app`, whose public functions are `public`, names by number; calls of those in `endpoints` are checked here.
 
@@ -168,7 +168,7 @@ class ApiMiddleware:
         self._app, self._endpoints = app, endpoints
         self._long = {name for name, e in endpoints.items() if _LONG_ARGUMENTS & public_signature(e.question).parameters.keys()}
         self._public, self._events, self._places, self._sessions = public, events, places, sessions
-        self._bodies = bodies or Bodies()
+        self._bodies = bodies or BodyLimits()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, mended or unchanged, or refuse it."""

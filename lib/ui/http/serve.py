@@ -19,13 +19,13 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from lib.ui import live_boxes
-from lib.ui.http.callers import CAPACITY, MOST_EVENTS, FrameAncestors, Sessions, WaitingPlaces, begin_without_settings
+from lib.ui.http.callers import CAPACITY, MOST_EVENTS, FrameAncestors, QueueSlots, Sessions, begin_without_settings
 from lib.ui.http.failures import HANDLERS, Failures
 from lib.ui.http.fair_queue import Threads
 from lib.ui.http.gradio_internals import prevent_hot_reload, share_threads
 from lib.ui.http.mcp import agent_routes, routes
 from lib.ui.http.middleware import ApiMiddleware
-from lib.ui.http.shortcuts import FirstView, RenderedOnce, direct_routes
+from lib.ui.http.shortcuts import PageCache, Skeleton, direct_routes
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -86,13 +86,13 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
             "middleware": [
                 Middleware(Failures),
                 Middleware(FrameAncestors),
-                Middleware(RenderedOnce, page=page, first_view=FirstView(page, services)),
+                Middleware(PageCache, page=page, first_view=Skeleton(page, services)),
                 Middleware(
                     ApiMiddleware,
                     endpoints=public_endpoints,
                     public=public,
                     events={number for number, fn in page.fns.items() if fn.fn is not None},
-                    places=WaitingPlaces(page),
+                    places=QueueSlots(page),
                     sessions=Sessions(page),
                 ),
             ],

@@ -58,7 +58,7 @@ from lib.ui.http.api import (
     values_of,
     wrap_question,
 )
-from lib.ui.http.bodies import Bodies
+from lib.ui.http.bodies import BodyLimits
 from lib.ui.http.callers import ANSWER_S, no_answer
 from lib.ui.http.fair_queue import Threads
 from lib.ui.recommend_tab import recommend_updates
@@ -93,10 +93,10 @@ class _Rendered:
         return _in_json(root).join(self.pieces)
 
 
-class RenderedOnce:
+class PageCache:
     """Answers visits of `PATHS` from what was rendered before; everything else is passed on."""
 
-    def __init__(self, app: ASGIApp, page: gr.Blocks, first_view: FirstView | None = None) -> None:
+    def __init__(self, app: ASGIApp, page: gr.Blocks, first_view: Skeleton | None = None) -> None:
         """Stand in front of `app`, which serves `page`, with a first view in its HTML. Nothing is rendered before the first visit."""
         self._app, self._page, self._first_view = app, page, first_view
         self._rendered: dict[str, _Rendered] = {}
@@ -186,7 +186,7 @@ _VARIABLES = re.compile(r"^(\.dark )?\.gradio-container[^{]*\{\s*--")
 """The rules of the page's sheet that the layer needs, by how they begin."""
 
 
-class FirstView:
+class Skeleton:
     """The layer, for the prices of one catalog at a time."""
 
     def __init__(self, page: gr.Blocks, services: Services) -> None:
@@ -266,7 +266,7 @@ class _CallState:
     """What all questions share: threads, the reading of bodies, and answers that wait to be read. For the event loop only."""
 
     def __init__(self, threads: Threads) -> None:
-        self.bodies, self.threads = Bodies(), threads
+        self.bodies, self.threads = BodyLimits(), threads
         self._unread: TTLCache[str, str] = TTLCache(UNREAD_BYTES, ANSWER_S, time.monotonic, len)
 
     def keep(self, event: str, data: object) -> JSONResponse:

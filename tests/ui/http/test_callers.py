@@ -23,13 +23,13 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from lib.live.device_queue import OWN_PLACES, Occupied
+from lib.live.device_queue import OWN_QUEUE_SLOTS, Occupied
 from lib.service.endpoint import Endpoint
 from lib.ui.http.callers import (
     KEY,
     MOST_EVENTS,
     FrameAncestors,
-    WaitingPlaces,
+    QueueSlots,
     caller_of,
     current_caller,
     has_cookies,
@@ -119,7 +119,7 @@ def busy_page() -> Iterator[tuple[str, gr.Blocks]]:
         gr.api(say, api_name="say", concurrency_limit=1, concurrency_id="chat")
     page.queue(max_size=200, api_open=False)
     asked = {"say": Endpoint(question=say, queue="chat")}
-    door = Middleware(ApiMiddleware, endpoints=asked, public=lambda: {2: "say"}, places=WaitingPlaces(page, FEW))
+    door = Middleware(ApiMiddleware, endpoints=asked, public=lambda: {2: "say"}, places=QueueSlots(page, FEW))
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, app_kwargs={"middleware": [door]}, ssr_mode=False)
     yield url.rstrip("/"), page
     done.set()
@@ -158,7 +158,7 @@ def test_a_number_that_gradio_would_read_its_own_way_is_refused(busy_page: tuple
 
 def test_calls_on_their_way_into_the_queue_count() -> None:
     """Three at once, before Gradio has counted any: the third finds no place, and each place is free again afterwards."""
-    places = WaitingPlaces(gr.Blocks(), FEW)
+    places = QueueSlots(gr.Blocks(), FEW)
     with places.place("chat"), places.place("chat"), pytest.raises(Occupied), places.place("chat"):
         pytest.fail("a third place was given")
     with places.place("chat"), places.place(None):
@@ -176,9 +176,9 @@ class Waiting:
 def test_one_caller_has_few_of_the_places_and_the_first_call_of_each_goes_first() -> None:
     """A stranger's sixth call finds no place although fifteen are free; ada's first then waits behind the stranger's first alone."""
     page = gr.Blocks()
-    places, line = WaitingPlaces(page), EventQueue("chat", 1)
+    places, line = QueueSlots(page), EventQueue("chat", 1)
     page._queue.event_queue_per_concurrency_id["chat"] = line
-    for at in range(OWN_PLACES):
+    for at in range(OWN_QUEUE_SLOTS):
         with places.place("chat", "stranger"):
             line.queue.append(Waiting(f"s{at}", "stranger"))  # type: ignore[arg-type]
     with pytest.raises(Occupied, match="5 calls from your account or network address wait"), places.place("chat", "stranger"):
@@ -193,13 +193,13 @@ def test_a_wide_slot_has_places_too() -> None:
     with gr.Blocks() as page:
         gr.api(say, api_name="say", concurrency_limit=8, concurrency_id="chat")
         gr.api(say, api_name="other", queue=False)
-    assert [WaitingPlaces(page).queue_of(number) for number in page.fns] == ["chat", None]
+    assert [QueueSlots(page).queue_of(number) for number in page.fns] == ["chat", None]
 
 
 def test_one_caller_never_has_all_of_the_events_of_the_page() -> None:
     """A caller may have half of the free places, so a caller who has none still finds one."""
     page = gr.Blocks()
-    places, running = WaitingPlaces(page), page._queue.event_ids_to_events
+    places, running = QueueSlots(page), page._queue.event_ids_to_events
 
     def send(caller: str) -> None:
         for _ in range(MOST_EVENTS):

@@ -95,5 +95,5 @@ def test_a_wait_ends_with_a_refusal() -> None:
         async with queue, queue:
             raise AssertionError
 
-    with pytest.raises(QueueFull, match="no thread became free"):
+    with pytest.raises(QueueFull, match="had no turn"):
         anyio.run(wait)

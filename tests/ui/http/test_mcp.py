@@ -88,7 +88,7 @@ def test_descriptions_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> 
         assert (len(made), len(passed_on)) == work
         assert [answer["id"] for answer in second] == ['"b"'] * 3
         assert [answer["result"] for answer in first] == [answer["result"] for answer in second]
-        assert [tool["name"] for tool in first[0]["result"]["tools"]] == ["list_hardware", "solve"]
+        assert [tool["name"] for tool in first[0]["result"]["tools"]] == ["solve", "list_hardware"]
         assert first[1]["result"]["protocolVersion"] == "2025-06-18"
         assert first[2]["result"]["protocolVersion"] > "2025-06-18"
         assert server.post("/gradio_api/mcp/", json=message_of("ping", 5), headers=kinds).json() == {

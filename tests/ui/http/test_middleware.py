@@ -21,7 +21,7 @@ from lib.live.device_queue import DEVICE
 from lib.request.fields import Arguments, whole_number
 from lib.service.endpoint import App, Endpoint, bind_arguments
 from lib.service.single_flight import CALLER_GONE
-from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, Bodies, Crowded, RefusedBody
+from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, BodyLimits, Crowded, RefusedBody
 from lib.ui.http.fair_queue import Threads
 from lib.ui.http.middleware import ApiMiddleware, refuse_request
 from lib.ui.http.shortcuts import direct_routes
@@ -295,7 +295,7 @@ def test_a_call_whose_client_disconnects_ends() -> None:
     assert ended == [True]
 
 
-def deliver(bodies: Bodies, pieces: list[bytes], limit: int = LARGE_BYTES) -> bytes:
+def deliver(bodies: BodyLimits, pieces: list[bytes], limit: int = LARGE_BYTES) -> bytes:
     """Receive a body that stops coming after these pieces, while its sender stays."""
 
     async def read_pieces() -> bytes:
@@ -313,7 +313,7 @@ def deliver(bodies: Bodies, pieces: list[bytes], limit: int = LARGE_BYTES) -> by
 
 def test_a_body_that_stops_coming_ends_with_408() -> None:
     """Half of it came; what came is let go."""
-    bodies = Bodies(seconds=0.05)
+    bodies = BodyLimits(seconds=0.05)
     with pytest.raises(RefusedBody, match="did not arrive whole") as caught:
         deliver(bodies, [b" " * 500_000])
     assert caught.value.status == 408
@@ -324,7 +324,7 @@ def test_one_sender_leaves_room_for_the_others() -> None:
     """Five bodies of 2 MB from one address are one too many; a sixth from another address is taken."""
 
     async def crowd() -> list[str]:
-        bodies, ends = Bodies(seconds=2), []
+        bodies, ends = BodyLimits(seconds=2), []
 
         async def send(caller: str) -> None:
             parts: list[Message] = [{"type": "http.request", "body": b" " * 2_000_000, "more_body": True}]
@@ -353,7 +353,7 @@ def test_bodies_on_their_way_are_bounded_together_and_short_ones_find_room() -> 
     """Two senders of half a megabyte fill what there is: a third is told so, and one of 64 KiB is not."""
 
     async def crowd() -> tuple[list[type[BaseException]], bytes]:
-        bodies, ends = Bodies(seconds=1, at_once=2**20), []
+        bodies, ends = BodyLimits(seconds=1, at_once=2**20), []
 
         async def send(size: int) -> bytes:
             parts: list[Message] = [{"type": "http.request", "body": b" " * size, "more_body": size > SMALL_BYTES}]

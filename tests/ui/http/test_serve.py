@@ -143,7 +143,7 @@ def small_page(*, login: bool) -> gr.Blocks:
 def launch_page(page: gr.Blocks, monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of the page, served as the app serves its own."""
     monkeypatch.setattr(serve, "endpoints", lambda _services: TABLE)
-    monkeypatch.setattr(serve, "FirstView", lambda _page, _services: None)  # this page has no pick to show
+    monkeypatch.setattr(serve, "Skeleton", lambda _page, _services: None)  # this page has no pick to show
     options: dict[str, Any] = launch_arguments(page, None)  # type: ignore[arg-type]
     _, url, _ = page.launch(server_name="127.0.0.1", quiet=True, prevent_thread_lock=True, inbrowser=False, **options)
     return url.rstrip("/")

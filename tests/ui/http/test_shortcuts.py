@@ -13,7 +13,7 @@ from gradio.routes import App
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
-from lib.ui.http.shortcuts import PATHS, RenderedOnce, drop_api_components
+from lib.ui.http.shortcuts import PATHS, PageCache, drop_api_components
 
 HOSTS: list[dict[str, str]] = [
     {"host": "localhost:7860"},
@@ -58,7 +58,7 @@ def page() -> gr.Blocks:
 def clients(page: gr.Blocks) -> Iterator[tuple[TestClient, TestClient, list[str]]]:
     """The page as Gradio serves it and as it is served here, and what Gradio was asked for the latter."""
     asked: list[str] = []
-    once = [Middleware(RenderedOnce, page=page), Middleware(Asked, paths=asked)]
+    once = [Middleware(PageCache, page=page), Middleware(Asked, paths=asked)]
     with TestClient(App.create_app(page)) as plain, TestClient(App.create_app(page, app_kwargs={"middleware": once})) as rendered:
         yield plain, rendered, asked
 
