@@ -25,6 +25,7 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 MICRO_BATCH = 512
 """Tokens that llama.cpp computes at once by default (n_ubatch)."""
 
+Split = Literal["tensor", "layers", "none"]
 Work = Literal["decoder", "embedding decoder", "text encoder", "encoder-decoder", "speech", "other encoder", "pipeline"]
 """What a model does: makes text token by token; reads text with a decoder's layers, to embed or rank it; reads text in one pass; reads one
 text and writes another; hears; reads pictures or sound in one pass; makes pictures."""
@@ -74,7 +75,7 @@ class EngineTraits:
     """Kinds of silicon on which it runs inside the Python process of a Space; elsewhere it is a server of its own, for a Docker Space."""
     advised_on: frozenset[str]
     """Kinds of silicon on which `/recommend` chooses it."""
-    split: Literal["tensor", "layers", "none"] = "layers"
+    split: Split = "layers"
     """How it uses several devices (`lib.memory.spread`): every layer is split, each device holds some layers, or one device holds all."""
     pipelined: bool = False
     """Devices that hold layers in turn work on micro-batches of a prompt at the same time."""

@@ -264,7 +264,7 @@ def find_savings(setup: CurrentSetup) -> SavingsReport:
         UnknownHardware: today's offer has no price.
         BadArgument: a precision that no format has.
     """
-    devices = spread(setup.spec, setup.request.engine, setup.offer.accelerator_count).devices
+    devices = spread(setup.spec, setup.request.engine, setup.offer).devices
     setup = replace(setup, request=replace(setup.request, devices=devices))
     ways = _DollarWays(setup, setup.price_month(setup.offer, setup.request))
     results = [

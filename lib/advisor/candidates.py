@@ -214,7 +214,7 @@ def _candidates_of(
     tried: list[Candidate] = []
     refused: Reason | None = None
     for engine, built_with in _by_preference(spec, offer, engines, crowd=crowd):
-        most = spread(spec, engine, offer.accelerator_count).devices
+        most = spread(spec, engine, offer).devices
         for devices in (most,) if most == 1 or TRAITS[engine].split == "tensor" else (1, most):  # layers are tried on one device too
             forms, left_out = list_forms(spec, family, offer.silicon, engine, precision, published)
             refused = refused or left_out

@@ -155,8 +155,8 @@ def _spread(
         layout = resolve_engine_config((spec, hardware, SpeedRequest(precision=precision, engine=engine)), accelerators).layout
         if layout.engine != engine and layout.engine in TRAITS:  # on a TPU
             raise BadArgument("engine", engine, f"{layout.engine} on {hardware.name}")
-        return silicon, layout.tensor_parallel * layout.pipeline_stages, layout.replicas
-    return silicon, *spread(spec, engine, max(1, hardware.accelerator_count))
+    shared = spread(spec, engine, hardware)
+    return silicon, shared.devices, shared.copies
 
 
 def on_zerogpu(hardware: Hardware) -> bool:
@@ -218,7 +218,7 @@ class CurrentSetup:
         capacity = memory.usable_memory(offer)
         if capacity is None or not can_compute(offer, request):
             return None
-        request = replace(request, devices=spread(self.spec, request.engine, offer.accelerator_count).devices)
+        request = replace(request, devices=spread(self.spec, request.engine, offer).devices)
         estimate = self.estimate(offer, request)
         if not measure_headroom(estimate, capacity, self.family).comfortable:
             return None

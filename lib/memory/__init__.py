@@ -21,7 +21,7 @@ from lib.memory.per_device import (
     host_memory,
     usable_memory,
 )  # fmt: skip
-from lib.memory.resolve import find_largest, tensor_parallel_degree
+from lib.memory.resolve import find_largest
 from lib.memory.result import (
     GenerationMemory,
     MemoryEstimate,
@@ -36,5 +36,5 @@ from lib.memory.result import (
 __all__ = [
     "CacheHeadroom", "GenerationMemory", "MemoryEstimate", "MemoryFit", "MemoryPart", "PerDevice", "attention_scores", "cache_headroom",
     "compose", "count_per_device", "count_sequences", "estimate_generation", "estimate_memory", "find_largest", "fit_memory",
-    "host_memory", "most_layers_on_card", "tensor_parallel_degree", "usable_memory",
+    "host_memory", "most_layers_on_card", "usable_memory",
 ]  # fmt: skip

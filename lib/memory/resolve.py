@@ -1,26 +1,21 @@
 """What a request means for one model on one device: everything that "auto" left open is decided, except how long and how many.
 
-The result is the key under which work is shared. The sizes of a layer that the laws of plain decoders need, and the tensor-parallel
-degree, are read off the spec here too.
+The result is the key under which work is shared. The sizes of a layer that the laws of plain decoders need are read off the spec here too.
 
 Pictures and sound of a request are counted as the model takes them: tokens in its prompt, passes of towers, what cross-attention caches.
-Beside it stands what a question asks beyond its model, as caveats: a length that it does not read, an encoder that it does not have,
-devices over which no engine splits it.
+Beside it stands what a question asks beyond its model, as caveats: a length that it does not read, an encoder that it does not have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib import precision as formats
-from lib.catalog.rows import ById
-from lib.engines import MICRO_BATCH, TRAITS, Engine, Work, list_engines, traits_of
+from lib.engines import MICRO_BATCH, Engine, Work, list_engines, traits_of
 from lib.errors import BadArgument
-from lib.laws import parallelism
 from lib.laws.activation import FLOAT32, HALF, prefill_bytes
 from lib.laws.media_tokens import DEFAULT_S, ImageSize, count_image, count_sound
 from lib.model.resolve import typical_decoder
@@ -213,27 +208,6 @@ def layer_sizes(spec: ModelSpec) -> LayerSizes:
     return LayerSizes(d.hidden_size, heads * width, kv_heads * width, mlp, heads, kv_heads, d.vocab_size, d.layers, is_known=is_known)
 
 
-def tensor_parallel_degree(spec: ModelSpec, devices: int) -> int:
-    """The most of `devices` over which vLLM splits this model; the heads of a bare parameter count are only typical and do not count."""
-    return _tensor_parallel_degree(ById(spec), devices)
-
-
-@lru_cache(maxsize=1024)
-def _tensor_parallel_degree(key: ById[ModelSpec], devices: int) -> int:
-    spec = key.value
-    d = spec.dimensions
-    # Width of one routed expert: the extent of its smallest matrix that is not the hidden size; 0 without experts.
-    matrices = [g.shape[-2:] for g in spec.tensors if g.kind == "expert" and len(g.shape) > 1 and not g.name.endswith("bias")]
-    widths = (min([extent for extent in shape if extent != d.hidden_size] or [d.hidden_size]) for shape in matrices)
-    return parallelism.tensor_parallel_degree(
-        heads=0 if spec.source == "rule_of_thumb" else d.attention_heads,
-        kv_heads=d.kv_heads,
-        devices=devices,
-        mlp_widths=(d.intermediate_size, min(widths, default=0)),
-        vocabulary=d.vocab_size,
-    )
-
-
 def limit_context(spec: ModelSpec, context_tokens: int) -> tuple[int, tuple[Caveat, ...]]:
     """The context that is counted, at most the model's own limit, and what to say first where that is less than was asked."""
     limit = spec.context_limit
@@ -261,17 +235,6 @@ def picture_caveats(spec: ModelSpec, request: MemoryRequest) -> list[Caveat]:
     if spec.library == "diffusers":
         return [Caveat("context_of_pictures")] if request.context_tokens != MemoryRequest().context_tokens else []
     return [Caveat("not_a_pipeline")] if replace(request.pictures, width=0, height=0, frames=0) != AS_THE_PIPELINE else []
-
-
-def split_caveats(spec: ModelSpec, engine: str, devices: int) -> list[Caveat]:
-    """Devices that an engine with tensor parallelism leaves unused, because the model's heads and widths do not divide by them."""
-    traits = TRAITS.get(engine)  # type: ignore[call-overload]  # "host" and "neuron" are names of fitted constants, not of engines
-    if traits is None or not traits.tensor_parallel or devices <= 1:
-        return []
-    degree = tensor_parallel_degree(spec, devices)
-    if devices % degree == 0:
-        return []
-    return [Caveat("devices_unused", {"engine": engine, "devices": devices, "degree": degree})]
 
 
 ENDLESS = 2**24

@@ -3,33 +3,76 @@
 tensor    every layer over as many devices as divide its heads and widths; copies on the rest
 layers    some of the layers on each device: one copy over all of them
 none      one device holds the whole model; a copy on each
+
+On Neuron every engine splits every layer, over a power of two of devices with at least one attention head each.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from lib.engines import Engine, traits_of
-from lib.memory.resolve import tensor_parallel_degree
+from lib.catalog.rows import ById
+from lib.engines import TRAITS, Engine, Split, traits_of
+from lib.laws import parallelism
+from lib.memory.resolve import layer_sizes
+from lib.provenance import Caveat
 
 if TYPE_CHECKING:
+    from lib.catalog.offers import Hardware
     from lib.model.spec import ModelSpec
 
 
 class Spread(NamedTuple):
-    """Devices that share one copy of the model, and copies."""
+    """Devices that share one copy of the model, copies, and how a copy is split."""
 
     devices: int
     copies: int
+    split: Split
 
 
-def spread(spec: ModelSpec, engine: Engine | str, count: int) -> Spread:
-    """How the engine uses `count` devices (a processor counts as one)."""
-    devices = max(1, count)
-    match traits_of(engine).split:
+def spread(spec: ModelSpec, engine: Engine | str, hardware: Hardware) -> Spread:
+    """How the engine uses the devices of the hardware (a processor counts as one)."""
+    count, split = max(1, hardware.accelerator_count), traits_of(engine).split
+    if hardware.processor.kind == "neuron":
+        degree = parallelism.largest_power_of_two(min(count, layer_sizes(spec).heads or 1))
+        return Spread(degree, count // degree, "tensor")
+    match split:
         case "tensor":
-            degree = tensor_parallel_degree(spec, devices)
-            return Spread(degree, devices // degree)
+            degree = tensor_parallel_degree(spec, count)
+            return Spread(degree, count // degree, split)
         case "none":
-            return Spread(1, devices)
-    return Spread(devices, 1)
+            return Spread(1, count, split)
+    return Spread(count, 1, split)
+
+
+def tensor_parallel_degree(spec: ModelSpec, devices: int) -> int:
+    """The most of `devices` over which vLLM splits this model; the heads of a bare parameter count are only typical and do not count."""
+    return _tensor_parallel_degree(ById(spec), devices)
+
+
+@lru_cache(maxsize=1024)
+def _tensor_parallel_degree(key: ById[ModelSpec], devices: int) -> int:
+    spec = key.value
+    d = spec.dimensions
+    # Width of one routed expert: the extent of its smallest matrix that is not the hidden size; 0 without experts.
+    matrices = [g.shape[-2:] for g in spec.tensors if g.kind == "expert" and len(g.shape) > 1 and not g.name.endswith("bias")]
+    widths = (min([extent for extent in shape if extent != d.hidden_size] or [d.hidden_size]) for shape in matrices)
+    return parallelism.tensor_parallel_degree(
+        heads=0 if spec.source == "rule_of_thumb" else d.attention_heads,
+        kv_heads=d.kv_heads,
+        devices=devices,
+        mlp_widths=(d.intermediate_size, min(widths, default=0)),
+        vocabulary=d.vocab_size,
+    )
+
+
+def split_caveats(spec: ModelSpec, engine: str, devices: int) -> list[Caveat]:
+    """Devices that an engine with tensor parallelism leaves unused, because the model's heads and widths do not divide by them."""
+    traits = TRAITS.get(engine)  # type: ignore[call-overload]  # "host" and "neuron" are names of fitted constants, not of engines
+    if traits is None or not traits.tensor_parallel or devices <= 1:
+        return []
+    degree = tensor_parallel_degree(spec, devices)
+    if devices % degree == 0:
+        return []
+    return [Caveat("devices_unused", {"engine": engine, "devices": devices, "degree": degree})]

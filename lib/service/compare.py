@@ -236,7 +236,7 @@ def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest, usage: U
     capacity = usable_memory(offer)
     if capacity is None:
         return
-    needed = memory_request(usage, request.precision, request.engine, spread(spec, request.engine, offer.accelerator_count).devices)
+    needed = memory_request(usage, request.precision, request.engine, spread(spec, request.engine, offer).devices)
     fit = fit_memory(spec, needed, capacity, offer.processor)
     if not fit.fits:
         raise InvalidInput(

@@ -25,8 +25,8 @@ from lib.hub.search import ProviderOffers
 from lib.laws.price import HOUR_S, answer_price
 from lib.memory import fit_memory, usable_memory
 from lib.memory.pipeline import check_media
-from lib.memory.resolve import choose_engine, context_caveats, split_caveats
-from lib.memory.spread import spread
+from lib.memory.resolve import choose_engine, context_caveats
+from lib.memory.spread import split_caveats, spread
 from lib.model.spec import ModelSpec
 from lib.platforms import PER_CALL
 from lib.present.sentences import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step
@@ -85,7 +85,7 @@ class CostArguments(Arguments):
         """
         check_media(spec, self.pictures, self.media)
         engine = choose_engine(spec, self.engine)
-        devices = spread(spec, engine, offer.accelerator_count).devices
+        devices = spread(spec, engine, offer).devices
         return memory_request(usage, self.precision, engine, devices, pictures=self.pictures, media=self.media)
 
 

@@ -32,8 +32,8 @@ from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.memory import fit_memory, host_memory, usable_memory
 from lib.memory.pipeline import StageBytes, resolve_size
-from lib.memory.resolve import choose_engine, encoder_caveats, limit_context, picture_caveats, split_caveats
-from lib.memory.spread import spread
+from lib.memory.resolve import choose_engine, encoder_caveats, limit_context, picture_caveats
+from lib.memory.spread import split_caveats, spread
 from lib.model.spec import ModelSpec
 from lib.platforms import RENTED, SPACE_PLATFORMS
 from lib.present.numbers import describe_speed_change
@@ -143,7 +143,7 @@ def _stage(stage: StageBytes) -> StageEntry:
 
 def _devices(spec: ModelSpec, request: MemoryRequest, offer: AnyHardware) -> int:
     """Cards of the offer that share the model: as many as the engine spreads it over, or as were asked for."""
-    most = spread(spec, choose_engine(spec, request.engine), offer.accelerator_count).devices
+    most = spread(spec, choose_engine(spec, request.engine), offer).devices
     return most if request.devices == 1 else min(request.devices, max(1, offer.accelerator_count))
 
 

@@ -180,7 +180,7 @@ def _request(spec: ModelSpec, offer: Offer, entry: Entry | None, usage: Usage, a
         return replace(request, gpu_layers=entry.gpu_layers)
     usual = usual_engine(offer.processor.kind, own_files=spec.library == "gguf")
     engine = usual if workload.engine == AUTO else workload.engine
-    devices = spread(spec, engine, offer.accelerator_count).devices
+    devices = spread(spec, engine, offer).devices
     return memory_request(usage, workload.precision, engine, devices, workload.context_tokens, **brought)
 
 

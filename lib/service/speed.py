@@ -15,7 +15,8 @@ from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import linear_flop
 from lib.laws.serving import MEAN_FILL
 from lib.memory.pipeline import resolve_size
-from lib.memory.resolve import context_caveats, split_caveats
+from lib.memory.resolve import context_caveats
+from lib.memory.spread import split_caveats
 from lib.model.spec import ModelSpec
 from lib.present.sentences import caveat_entries, reason_entries, sentence
 from lib.provenance import Caveat, Reason, Value

@@ -206,7 +206,7 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
     card = devices.silicon
     precision = precisions.resolve(request.precision, spec, request.engine, card)
     compute = precisions.compute_dtype(precision, spec, card)
-    layout = lay_out(devices, request.engine, spec)
+    layout = lay_out(hardware, devices, request.engine, spec)
     work = derive_model_work(spec, precision, compute, request.kv_precision, recorded=layout.engine not in EAGER)
     timed_as = native_format(precision, compute, card)
     if timed_as != precision:  # stored so, and computed as if it were stored in the wider type

@@ -21,9 +21,8 @@ from lib.catalog.silicon import Accelerator
 from lib.engines import TRAITS, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.laws.forward_pass import Array
-from lib.laws.parallelism import largest_power_of_two
-from lib.memory import tensor_parallel_degree, usable_memory
-from lib.memory.resolve import layer_sizes
+from lib.memory import usable_memory
+from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
 from lib.speed.calibration import CLASSES
@@ -274,26 +273,17 @@ def resolve_devices(hardware: Hardware, accelerators: Mapping[str, Accelerator])
     )
 
 
-def lay_out(devices: Devices, engine: str, spec: ModelSpec) -> Layout:
-    """How the engine uses the devices.
-
-    Tensor parallelism splits every layer over as many of them as the engine starts with, and runs replicas on the rest; Neuron over a power
-    of two of them, at most one attention head each. The other engines give each device some of the layers; only pipelined ones let them
-    work on a long prompt at the same time.
+def lay_out(hardware: Hardware, devices: Devices, engine: str, spec: ModelSpec) -> Layout:
+    """How the engine uses the devices (`lib.memory.spread`); only pipelined engines let stages work on a long prompt at the same time.
 
     Raises:
         BadArgument: the engine needs other hardware.
     """
     name, caveats = resolve_engine(devices, engine, sparse=spec.sparse_attention)
-    if name == "host" or traits_of(engine).timed_as:
-        return Layout(name, 1, 1, 1, False, caveats)
-    if name == "neuron":
-        degree = largest_power_of_two(min(devices.count, layer_sizes(spec).heads))
-    elif traits_of(name).tensor_parallel:
-        degree = tensor_parallel_degree(spec, devices.count)
-    else:
-        return Layout(name, 1, devices.count, 1, traits_of(name).pipelined and devices.count > 1, caveats)
-    return Layout(name, degree, 1, devices.count // degree, False, caveats)
+    shared = spread(spec, name if name in TRAITS else engine, hardware)
+    if shared.split != "layers":
+        return Layout(name, shared.devices, 1, shared.copies, False, caveats)
+    return Layout(name, 1, shared.devices, shared.copies, traits_of(engine).pipelined and shared.devices > 1, caveats)
 
 
 def _able(silicon: Accelerator, *, sparse: bool) -> str:

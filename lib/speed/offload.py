@@ -14,6 +14,7 @@ from lib.engines import MICRO_BATCH
 from lib.laws import parallelism
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.resolve import UNLIMITED
+from lib.memory.spread import spread
 from lib.provenance import Caveat
 from lib.speed.batch import SpeedRequest
 from lib.speed.hardware import TYPICAL_CPUS, find_host_link_rate
@@ -58,7 +59,7 @@ def split_model(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, acce
         context_tokens=request.prompt_tokens + request.output_tokens,
         batch_size=request.concurrency,
         kv_precision=request.kv_precision,
-        devices=hardware.accelerator_count,
+        devices=spread(spec, request.engine, hardware).devices,
         gpu_layers=request.gpu_layers,
     )
     of = count_per_device(spec, memory_request, hardware.silicon)

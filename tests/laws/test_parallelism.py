@@ -10,8 +10,7 @@ from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, family_of, list_cand
 from lib.catalog import load
 from lib.engines import traits_of
 from lib.laws.parallelism import head_share, layer_split_bytes, tensor_parallel_bytes
-from lib.memory import tensor_parallel_degree
-from lib.memory.spread import spread
+from lib.memory.spread import spread, tensor_parallel_degree
 from lib.model.bundled import find_spec, list_ids
 from lib.model.spec import ModelSpec
 from lib.speed.hardware import lay_out, resolve_devices
@@ -43,10 +42,10 @@ def test_all_who_ask_agree() -> None:
                 hardware = offer.model_copy(update={"accelerator_count": count})
                 tried = list_candidates(spec, family_of(task_of("auto", spec)), hardware, Workload()).tried
                 assert {c.devices for c in tried if c.engine in TENSOR_PARALLEL_ENGINES} <= {degree}, spec.id
-                assert spread(spec, engine, count).devices == degree
+                assert spread(spec, engine, hardware).devices == degree
                 if not traits_of(engine).runs_on(hardware.processor, sparse=spec.sparse_attention):
                     continue
-                layout = lay_out(resolve_devices(hardware, CATALOG.accelerators), engine, spec)
+                layout = lay_out(hardware, resolve_devices(hardware, CATALOG.accelerators), engine, spec)
                 assert (layout.tensor_parallel, layout.tensor_parallel * layout.replicas <= count) == (degree, True), spec.id
 
 

@@ -52,7 +52,7 @@ def compare(step: int) -> int:
             entry = fits.get((place.platform, place.id))
             if entry is None:
                 continue
-            assert entry["devices"] == spread(SPECS[model], engine, place.accelerator_count).devices
+            assert entry["devices"] == spread(SPECS[model], engine, place).devices
             try:
                 limits = SOLVE(model, f"{place.platform}:{place.id}", engine=engine)
             except AdvisorError:  # no speed is known of this engine or format there
