@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from lib.present.training_cards import COLOURS, LABELS, PANELS
+from lib.present.training_cards import COLOURS, LABELS, PARTS
 from lib.service.app import Services
 from lib.ui import fields as ask
 from lib.ui import page, workload
@@ -78,4 +78,4 @@ def test_a_link_repeats_the_question(real_app: Services) -> None:
 
 def test_every_part_has_a_colour_and_a_label() -> None:
     """The bar and the legend name all of them."""
-    assert {colour for colour, _ in PANELS.values()} == COLOURS.keys() == LABELS.keys()
+    assert {colour for colour, _ in PARTS.values()} == COLOURS.keys() == LABELS.keys()
