@@ -109,9 +109,9 @@ def compare(points: list[Point], engine: str) -> Iterator[tuple[Point, float, fl
             results[key] = simulate(inputs, constants, engine), float(times.first_token.total[0]), float(times.tpot_s[0])
         result, ttft_s, tpot_s = results[key]
         if point.metric == "served_first":
-            yield point, result.ttft.mean * 1e3, ttft_s * 1e3
-        elif result.tpot is not None:
-            yield point, result.tpot.mean * 1e3, tpot_s * 1e3
+            yield point, result.ttft_mean_s * 1e3, ttft_s * 1e3
+        elif result.tpot_mean_s is not None:
+            yield point, result.tpot_mean_s * 1e3, tpot_s * 1e3
 
 
 def _line(title: str, log_error: NDArray[np.float64]) -> str:

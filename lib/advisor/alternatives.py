@@ -37,6 +37,7 @@ from lib.laws.parallelism import ceil_divide, layers_on_gpu
 from lib.memory.spread import spread
 from lib.platforms import PER_CALL
 from lib.provenance import Value
+from lib.result import Result
 from lib.speed import SpeedEstimate
 from lib.speed.hardware import find_host_link_rate
 from lib.workload import MemoryRequest
@@ -75,20 +76,29 @@ _QUARTER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySaving:
-    """One way: bytes of the fullest device before and after, whether it fits then, and how fast a request is then against today.
-
-    `saved_bytes` is negative where the way takes more. The ratios are seconds after / before, None without a prediction. `needs` are the
-    settings that change, by the names of the API.
-    """
+class MemorySaving(Result):
+    """A way to take less memory."""
 
     code: MemorySavingCode
+    """A stable code."""
+
     saved_bytes: int
+    """Bytes that the fullest device saves; negative where the way takes more."""
+
     per_device_bytes: int
+    """Bytes on the fullest device after the change."""
+
     fits: bool
+    """Whether it fits after the change."""
+
     tpot_ratio: float | None = None
+    """Time per output token after the change, divided by that before; null if not predicted."""
+
     ttft_ratio: float | None = None
+    """Time to first token after the change, divided by that before; null if not predicted."""
+
     needs: Mapping[str, Value] = field(default_factory=dict)
+    """Settings that change, by the names of the arguments."""
 
 
 def find_memory_savings(config: ServingConfig, catalog: Catalog) -> tuple[MemorySaving, ...]:

@@ -24,6 +24,7 @@ from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.platforms import RENTED, TPU_PLATFORMS
 from lib.provenance import Value
+from lib.result import Result, Usd
 from lib.workload import OUTPUT_TOKENS, Workload
 
 Support = Literal["passing", "untested", "not_enough_hbm"]
@@ -36,18 +37,32 @@ _NO_ENGINE = frozenset({"no_engine", "dtype_missing", "engine_form", "engine_not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegionPrice:
-    """USD per hour of a slice in one region; `None` where no price was found."""
+class RegionPrice(Result):
+    """Prices of a slice in one region; null where none was found."""
 
     region: str
-    on_demand: Decimal
-    spot: Decimal | None
-    one_year: Decimal | None
-    three_years: Decimal | None
+    """Region of Google Cloud."""
+
+    usd_per_hour: Usd
+    """List price per hour."""
+
+    spot_usd_per_hour: Usd | None
+    """Spot price per hour."""
+
+    one_year_usd_per_hour: Usd | None
+    """Price per hour with a commitment of one year."""
+
+    three_years_usd_per_hour: Usd | None
+    """Price per hour with a commitment of three years."""
 
     def at(self, commitment: Commitment) -> Decimal | None:
         """The price on these terms."""
-        return {"on_demand": self.on_demand, "spot": self.spot, "1_year": self.one_year, "3_years": self.three_years}[commitment]
+        return {
+            "on_demand": self.usd_per_hour,
+            "spot": self.spot_usd_per_hour,
+            "1_year": self.one_year_usd_per_hour,
+            "3_years": self.three_years_usd_per_hour,
+        }[commitment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,8 +285,8 @@ def list_region_prices(offer: Offer, software: TpuSoftware) -> tuple[RegionPrice
         years = {} if terms is None or price > lowest else {each.years: each.usd_per_chip_hour * chips for each in terms.commitments}
         rows.append(
             RegionPrice(
-                region=region, on_demand=price * chips, spot=None if spot is None else spot * chips,
-                one_year=years.get(1), three_years=years.get(3),
+                region=region, usd_per_hour=price * chips, spot_usd_per_hour=None if spot is None else spot * chips,
+                one_year_usd_per_hour=years.get(1), three_years_usd_per_hour=years.get(3),
             )
         )  # fmt: skip
     return tuple(rows)

@@ -1,16 +1,17 @@
-"""The shapes of what a model is (`/resolve_model`, `/tensors`, `/dry_run`), its memory, what of it fits (`/solve`), and its training."""
+"""The answers of `/resolve_model`, `/tensors`, `/dry_run`, `/estimate_memory`, `/solve` and `/estimate_training`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from typing_extensions import TypedDict
-
-from lib.answers.common import Answer as AnswerShape
+from lib.advisor.alternatives import MemorySaving
+from lib.memory import MemoryFit
+from lib.memory.result import MemoryPart
 from lib.model.spec import CacheTerm
 from lib.provenance import Answer
-from lib.result import Result
+from lib.result import Result, Usd
+from lib.speed.training import TrainingOption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,26 +39,50 @@ class GgufFile(Result):
     """Size of the file; 0 if unknown."""
 
 
-class FigureEntry(TypedDict):
-    """A figure of a dry run: as executed, as the closed form gives it, and closed form over executed; None where there is no form."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureEntry(Result):
+    """A figure of a dry run: as executed, and as the closed form gives it."""
 
     name: str
+    """The counted quantity: weights and buffers, peak, prefill …"""
+
     unit: str
+    """bytes, FLOP, operations or parameters."""
+
     executed: int
+    """The executed figure."""
+
     closed_form: int | None
+    """The figure of the closed form; null where no form exists."""
+
     ratio: float | None
+    """Closed form divided by executed."""
 
 
-class DryRunAnswer(AnswerShape):
-    """What an execution without values took. `layers_run` of `layers` computed, the others were counted like them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRunAnswer(Answer):
+    """The cost of an execution without values."""
 
     model: str
+    """Id of the model; empty without one."""
+
     architecture: str
+    """Class that was executed."""
+
     mode: str
+    """inference, or the method of a training step."""
+
     layers: int
+    """Layers of the model."""
+
     layers_run: int
+    """Layers that were computed; the others are counted like them."""
+
     peak_bytes: int
-    figures: list[FigureEntry]
+    """Bytes at the fullest moment."""
+
+    figures: tuple[FigureEntry, ...]
+    """Every figure beside the closed form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,254 +150,432 @@ class ModelAnswer(Answer):
     """GGUF files of the repository that can be named instead, the smallest first."""
 
 
-class TensorEntry(TypedDict):
-    """Parameters that share a name (layer numbers as *) and a shape, which is that of one of `count` tensors.
-
-    `block` is the module of a layer that they belong to (self_attn, mlp …), `kind` what they are: linear, expert, embedding, head, norm,
-    conv or other. `share` is that of `bytes` in the weights of the whole model.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorEntry(Result):
+    """Parameters that share a name (layer numbers as *) and a shape."""
 
     component: str
+    """Part of the model."""
+
     block: str
+    """Module of a layer: self_attn, mlp …"""
+
     kind: str
+    """linear, expert, embedding, head, norm, conv or other."""
+
     name: str
-    shape: list[int]
+    """Name, with * for layer numbers."""
+
+    shape: tuple[int, ...]
+    """Shape of one tensor."""
+
     count: int
+    """Number of tensors."""
+
     parameters: int
+    """Parameters of all of them."""
+
     bytes: int
+    """Bytes of all of them."""
+
     share: float
+    """Their share of the weights of the whole model."""
 
 
-class TensorsAnswer(AnswerShape):
-    """Every tensor of a model, the largest first; their bytes add up to `weights_bytes`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorsAnswer(Answer):
+    """Every tensor of a model, the largest first."""
 
     model: str
+    """Id of the model; empty without one."""
+
     precision: str
+    """Number format of the weights."""
+
     engine: str
+    """Inference engine."""
+
     parameters_total: int
+    """All parameters."""
+
     weights_bytes: int
-    tensors: list[TensorEntry]
+    """Bytes of all weights, the sum over the tensors."""
+
+    tensors: tuple[TensorEntry, ...]
+    """The tensors."""
 
 
-class PartEntry(TypedDict):
-    """One number, opened: the law that gave it, what went in, and how it splits."""
-
-    name: str
-    bytes: int
-    law: str
-    inputs: dict[str, str]
-    source: str
-    details: dict[str, int]
-
-
-class FitEntry(TypedDict):
-    """Whether the configuration fits one piece of hardware, and how far it could be stretched there (null: no limit found)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitEntry(MemoryFit):
+    """One piece of hardware: whether the configuration fits it, and how far the configuration could be stretched there."""
 
     hardware: str
+    """Id of the hardware."""
+
     platform: str
+    """Platform that rents it out; empty for silicon that is not rented, "own" for the visitor's own cards."""
+
     name: str
+    """Name for people."""
+
     accelerator: str | None
+    """Id of the card or chip; null on a CPU."""
+
     accelerator_count: int
+    """Cards or chips."""
+
     devices: int
-    usd_per_hour: float | None
-    fits: bool
-    capacity_bytes: int
-    free_bytes: int
-    max_context_tokens: int | None
-    max_batch_size: int | None
+    """Cards or chips that the model is spread over."""
+
+    usd_per_hour: Usd | None
+    """Price per hour; null where there is none."""
 
 
-class StageEntry(TypedDict):
-    """A stage of a pipeline (encode, denoise, decode) on one device: weights that lie there and temporary tensors."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageEntry(Result):
+    """A stage of a pipeline on one device."""
 
     name: str
+    """encode, denoise or decode."""
+
     weights_bytes: int
+    """Weights that are on the device."""
+
     activation_bytes: int
+    """Temporary tensors."""
+
     total_bytes: int
+    """Both."""
 
 
-class MemoryAnswer(AnswerShape):
-    """What a configuration takes, and where it fits."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryAnswer(Answer):
+    """The memory of a configuration, and the hardware that holds it."""
 
     model: str
+    """Id of the model; empty without one."""
+
     precision: str
+    """Number format of the weights."""
+
     kv_precision: str
+    """Number format of the KV cache."""
+
     engine: str
+    """Inference engine."""
+
     weights_bytes: int
+    """Weights, over all devices."""
+
     kv_cache_bytes: int
+    """KV cache, over all devices."""
+
     activation_bytes: int
+    """Activations, over all devices; in training also gradients and optimizer states."""
+
     runtime_bytes: int
+    """Runtime of each process beside the model: CUDA context, libraries, fragmentation."""
+
     total_bytes: int
+    """The sum of the four parts."""
+
     low_bytes: int
+    """Lower bound of the total."""
+
     high_bytes: int
+    """Upper bound of the total."""
+
     per_device_bytes: int
+    """Peak of the fullest device."""
+
     host_bytes: int
+    """Bytes of the total that are in the memory of the host."""
+
     rule_of_thumb_bytes: int
-    parts: list[PartEntry]
-    stages: list[StageEntry]
-    fits: list[FitEntry]
+    """The community's rule of thumb: parameters × bytes × 1.2."""
+
+    parts: tuple[MemoryPart, ...]
+    """The four parts with their laws and inputs."""
+
+    stages: tuple[StageEntry, ...]
+    """Stages of a pipeline; empty for other models."""
+
+    fits: tuple[FitEntry, ...]
+    """Hardware and whether the configuration fits it."""
 
 
-class MaximumEntry(TypedDict):
-    """The most that is possible; 0: not even one, null: nothing bounds it.
-
-    `limited_by`: what one more would pass: memory, model, engine, ttft, speed, zerogpu or nothing.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaximumEntry(Result):
+    """The most that is possible."""
 
     value: int | None
+    """The maximum; 0 if not even one is possible, null if nothing bounds it."""
+
     limited_by: str
+    """What one more would exceed: memory, model, engine, ttft, speed, zerogpu or nothing."""
+
     message: str
+    """The same as a sentence."""
 
 
-class PrecisionTryEntry(TypedDict):
-    """One precision of the weights: whether it fits, and whether it meets the limits; speed is null where it is not predicted."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionTryEntry(Result):
+    """One precision of the weights."""
 
     precision: str
+    """Number format of the weights."""
+
     fits: bool
+    """Whether it fits."""
+
     meets_limits: bool
+    """Whether it keeps the limits."""
+
     weights_bytes: int
+    """Bytes of the weights."""
+
     per_device_bytes: int
+    """Bytes on the fullest device."""
+
     ttft_s: float | None
+    """Time to first token in seconds; null if not predicted."""
+
     tokens_per_s: float | None
+    """Tokens per second of one request; null if not predicted."""
 
 
-class CheapestTierEntry(TypedDict):
-    """The offer with the lowest price per hour that does the work within the limits, all its machines together."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheapestTierEntry(Result):
+    """The offer with the lowest price per hour that does the work within the limits."""
 
     hardware: str
+    """Id of the hardware."""
+
     platform: str
+    """Platform that rents it out; empty for silicon that is not rented, "own" for the visitor's own cards."""
+
     name: str
+    """Name for people."""
+
     precision: str
+    """Number format of the weights."""
+
     engine: str
+    """Inference engine."""
+
     replicas: int
-    usd_per_hour: float
+    """Machines that share the requests."""
+
+    usd_per_hour: Usd
+    """Price per hour of all machines."""
+
     ttft_s: float | None
+    """Time to first token in seconds; null if not predicted."""
+
     tokens_per_s: float | None
+    """Tokens per second of one request; null if not predicted."""
 
 
-class MemorySavingEntry(TypedDict):
-    """A way to take less memory: bytes that a device saves, whether it fits then, and seconds after / before (null: not predicted)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySavingEntry(MemorySaving):
+    """A way to take less memory."""
 
-    code: str
     message: str
+    """What to change, as a sentence."""
+
     effect: str
-    saved_bytes: int
-    per_device_bytes: int
-    fits: bool
-    tpot_ratio: float | None
-    ttft_ratio: float | None
-    needs: dict[str, str | int]
+    """What it does to speed, in words."""
+
+    needs: Mapping[str, str | int]
+    """Settings that change, by the names of the arguments."""
 
 
-class SolveAnswer(AnswerShape):
-    """What hardware takes of a model at most, within limits on the first token and on speed.
-
-    Bytes are those of the fullest device for what was asked, which `fits` and `meets_limits` judge; the engine runs `copies` of the model,
-    each on `devices`. `precisions` go from most bytes to fewest; `best_precision` is the first of them that fits and keeps the limits.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveAnswer(Answer):
+    """The maxima of a model on hardware, within limits on the first token and on speed."""
 
     model: str
+    """Id of the model; empty without one."""
+
     hardware: str
+    """Id of the hardware."""
+
     platform: str
+    """Platform that rents it out; empty for silicon that is not rented, "own" for the visitor's own cards."""
+
     name: str
+    """Name for people."""
+
     precision: str
+    """Number format of the weights."""
+
     engine: str
+    """Inference engine."""
+
     devices: int
+    """Cards or chips of each copy of the model."""
+
     copies: int
+    """Copies of the model that the engine runs on this hardware."""
+
     context_tokens: int
+    """Tokens of each request."""
+
     concurrency: int
+    """Requests at a time."""
+
     fits: bool
+    """Whether the stated requests fit."""
+
     meets_limits: bool
+    """Whether the stated requests keep the limits."""
+
     per_device_bytes: int
+    """Bytes on the fullest device."""
+
     capacity_bytes: int
+    """Bytes that the engine may fill on one device."""
+
     free_bytes: int
+    """Bytes left on the fullest device; negative where the model does not fit."""
+
     ttft_s: float | None
+    """Time to first token in seconds; null if not predicted."""
+
     tokens_per_s: float | None
+    """Tokens per second of one request; null if not predicted."""
+
     longest_context: MaximumEntry
+    """Longest context."""
+
     most_requests: MaximumEntry
+    """Most requests at a time."""
+
     largest_batch: MaximumEntry
+    """Largest batch that fits, without limits on speed."""
+
     best_precision: str | None
-    precisions: list[PrecisionTryEntry]
+    """The first of `precisions` that fits and keeps the limits; null if none does."""
+
+    precisions: tuple[PrecisionTryEntry, ...]
+    """Precisions of the weights, from most bytes to fewest."""
+
     cheapest: CheapestTierEntry | None
-    memory_savings: list[MemorySavingEntry]
+    """Cheapest tier within the limits; null if none."""
+
+    memory_savings: tuple[MemorySavingEntry, ...]
+    """Ways to take less memory, the largest first."""
 
 
-class TrainingPartEntry(TypedDict):
-    """What holds so many bytes of the fullest device at the fullest moment of a step."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPartEntry(Result):
+    """A part of the fullest device at the fullest moment of a step."""
 
     name: str
+    """What holds the bytes."""
+
     bytes: int
+    """Bytes."""
 
 
-class TrainingOptionEntry(TypedDict):
-    """A training on one piece of hardware; `platform` is "own" for a card of one's own. Null where nothing is published to derive it from.
-
-    `verdict` is "fits" where even the high value of what a device needs does, "risky" where the typical one does, "no" otherwise.
-    `usd` and `hours` are for all tokens. `mfu` is the share of the dense peak that the model's own FLOPs reach. `sharding` is "fsdp" where
-    one card of the offer is not enough and all its cards share the model.
-    """
-
-    hardware: str
-    platform: str
-    name: str
-    accelerator: str
-    devices: int
-    verdict: str
-    capacity_bytes: int
-    needed_bytes: int
-    longest_sequence_tokens: int
-    largest_micro_batch: int
-    tokens_per_s_low: float | None
-    tokens_per_s: float | None
-    tokens_per_s_high: float | None
-    mfu: float | None
-    hours: float | None
-    usd_per_hour: float | None
-    usd: float | None
-    sharding: str
-
-
-class TrainingChangeEntry(TypedDict):
-    """Something to change: what it saves on the fullest device, what that then needs, and its speed as a share of today's."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingChangeEntry(Result):
+    """A change that saves memory."""
 
     code: str
+    """A stable code."""
+
     message: str
+    """What to change, as a sentence."""
+
     saved_bytes: int
+    """Bytes that it saves on the fullest device."""
+
     device_bytes: int
+    """Bytes that the fullest device then needs."""
+
     speed_ratio: float | None
+    """Speed as a share of today's; null if not predicted."""
 
 
-class TrainingAnswer(AnswerShape):
-    """What a training step takes, by part, and where, how fast and for how much it runs.
-
-    `parts` add up to `device_bytes`. Allocated is what tensors hold, reserved what the allocator takes for them, device reserved and the
-    CUDA context: it decides whether a step fits. `host_bytes` lie in the host's memory. `command` and
-    `script` are null where no flavor of Jobs fits, with sharding, for text encoders, and for models without a Hub id.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingAnswer(Answer):
+    """A training step in memory by part, and the hardware that runs the training, with hours and dollars."""
 
     model: str
+    """Id of the model; empty without one."""
+
     method: str
+    """full, lora, dora or qlora."""
+
     stack: str
+    """Training stack."""
+
     optimizer: str
+    """Optimizer."""
+
     precision: str
+    """mixed, bf16 or fp32."""
+
     weights_format: str
+    """Number format of the frozen or trained weights."""
+
     checkpointing: str
+    """none, layers or offloaded."""
+
     sharding: str
+    """How several devices share the states."""
+
     devices: int
+    """Devices that train together."""
+
     trained_parameters: int
+    """Parameters that are trained."""
+
     tokens_per_step: int
+    """Tokens of an optimizer step, at most."""
+
     total_tokens: int
+    """Tokens over all epochs."""
+
     steps: int
-    parts: list[TrainingPartEntry]
+    """Optimizer steps."""
+
+    parts: tuple[TrainingPartEntry, ...]
+    """Parts of `device_bytes`; they add up to it."""
+
     allocated_bytes: int
+    """Bytes that tensors hold."""
+
     reserved_low_bytes: int
+    """Lower bound of the reserved bytes."""
+
     reserved_bytes: int
+    """Bytes that the allocator takes for the tensors."""
+
     reserved_high_bytes: int
+    """Upper bound of the reserved bytes."""
+
     device_low_bytes: int
+    """Lower bound of the device's bytes."""
+
     device_bytes: int
+    """Reserved bytes and the CUDA context: they decide whether a step fits."""
+
     device_high_bytes: int
+    """Upper bound of the device's bytes."""
+
     host_bytes: int
-    options: list[TrainingOptionEntry]
-    changes: list[TrainingChangeEntry]
+    """Bytes in the host's memory."""
+
+    options: tuple[TrainingOption, ...]
+    """Hardware that trains it: first what fits, then by the price of the whole training."""
+
+    changes: tuple[TrainingChangeEntry, ...]
+    """Changes that save memory."""
+
     command: str | None
+    """Command that starts the training on Jobs; null where no flavor fits, with sharding, for text encoders and without a Hub id."""
+
     script: str | None
+    """Script that the command runs."""

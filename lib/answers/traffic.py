@@ -1,173 +1,239 @@
-"""The shapes of `/simulate_batching`, `/diagnose_latency`, and of the policies side by side that the tab *Traffic* draws."""
+"""The answers of `/simulate_batching` and `/diagnose_latency`, and the policies side by side that the tab *Traffic* draws."""
 
 from __future__ import annotations
 
-from typing_extensions import TypedDict
+from dataclasses import dataclass
 
-from lib.answers.common import Answer, ReasonEntry
-
-
-class TrafficFigures(TypedDict):
-    """What a simulation came to; times in seconds.
-
-    TPOT is null where no answer has two tokens, `usd_per_million_tokens` (output tokens) where the hardware has no price, goodput (requests
-    per second within the stated targets) and `on_target` (their share) where no target is stated. `backlog` counts requests that nobody had
-    begun when the last one arrived; `queue_mean` and `wait_*` are those of requests before their first step. `requests_per_s`,
-    `throughput_tokens_per_s`, `queue_mean`, goodput and the price are those of the steady part of the run: from when the replicas are as
-    full as they stay to the last arrival, `counted_from_s` to `counted_until_s`. Where there is no such part these run from 0 to the last
-    answer, and a caveat says so.
-    """
-
-    requests: int
-    completed: int
-    refused: int
-    counted_from_s: float
-    counted_until_s: float
-    requests_per_s: float
-    throughput_tokens_per_s: float
-    utilisation: float
-    queue_mean: float
-    queue_longest: int
-    backlog: int
-    wait_p50_s: float
-    wait_p99_s: float
-    ttft_mean_s: float
-    ttft_p50_s: float
-    ttft_p95_s: float
-    ttft_p99_s: float
-    tpot_mean_s: float | None
-    tpot_p50_s: float | None
-    tpot_p95_s: float | None
-    tpot_p99_s: float | None
-    latency_mean_s: float
-    latency_p50_s: float
-    latency_p95_s: float
-    latency_p99_s: float
-    goodput_per_s: float | None
-    on_target: float | None
-    preemptions: int
-    cold_starts: int
-    cache_peak_bytes: int
-    cache_bytes: int
-    usd_per_million_tokens: float | None
+from lib.provenance import Answer, Reasons
+from lib.result import Result, Usd
+from lib.traffic.latency import FormatEffect
+from lib.traffic.simulation import TrafficResult
 
 
-class TierNeedEntry(TypedDict):
-    """Replicas of one tier that keep the targets at the 99th percentile; null where too many would be needed.
-
-    `steady` says whether the price is that of a steady part of the run.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierNeedEntry(Result):
+    """Replicas of one tier that keep the targets at the 99th percentile."""
 
     hardware: str
+    """Id of the hardware."""
+
     platform: str
+    """Platform that rents it out; empty for silicon that is not rented."""
+
     name: str
+    """Name for people."""
+
     replicas: int | None
-    usd_per_hour: float | None
+    """Replicas; null where too many would be needed."""
+
+    usd_per_hour: Usd | None
+    """Price per hour of all replicas; null where there is none."""
+
     ttft_p99_s: float | None
+    """99th percentile of the time to first token, in seconds."""
+
     tpot_p99_s: float | None
-    usd_per_million_tokens: float | None
+    """99th percentile of the time per output token, in seconds."""
+
+    usd_per_million_tokens: Usd | None
+    """Price of a million output tokens; null where there is none."""
+
     steady: bool
+    """Whether the price is that of a steady part of the run."""
 
 
-class CapacityNeedEntry(TypedDict):
-    """What the traffic needs within the targets: replicas of the stated hardware, and each tier of its platform, cheapest first.
-
-    `left_out` are tiers that were not tried, because the search is bounded.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityNeedEntry(Result):
+    """The hardware that the traffic needs within the targets."""
 
     max_ttft_s: float
+    """Target of the time to first token in seconds; 0 sets none."""
+
     max_tpot_s: float
+    """Target of the time per output token in seconds; 0 sets none."""
+
     replicas: int | None
-    tiers: list[TierNeedEntry]
-    left_out: list[str]
+    """Replicas of the stated hardware; null where too many would be needed."""
+
+    tiers: tuple[TierNeedEntry, ...]
+    """Each tier of the platform, the cheapest first."""
+
+    left_out: tuple[str, ...]
+    """Tiers that were not tried, because the search is bounded."""
 
 
-class BatchingAnswer(Answer, TrafficFigures):
-    """One simulation. `replicas` counts engines: hardware that holds the model several times runs several of them.
-
-    `most_requests_per_s` is what all of them serve at most by the laws, `span_s` runs to the last answer, `billed_s` are the seconds of all
-    replicas in it, `events` are steps and runs of steps.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchingAnswer(Answer, TrafficResult):
+    """One simulation."""
 
     model: str
+    """Id of the model; empty without one."""
+
     hardware: str
+    """Id of the hardware."""
+
     policy: str
+    """static, dynamic or continuous batching."""
+
     precision: str
+    """Number format of the weights."""
+
     engine: str
+    """Inference engine."""
+
     arrivals: str
+    """How requests arrive: poisson, bursty, recorded or closed."""
+
     replicas: int
+    """Engines; hardware that holds the model several times runs several of them."""
+
     max_batch_size: int
-    span_s: float
-    billed_s: float
+    """Sequences that an engine runs at a time, at most."""
+
     most_requests_per_s: float
-    events: int
+    """Requests per second that all replicas serve at most, by the laws."""
+
     capacity: CapacityNeedEntry | None
+    """Replicas and tiers that keep the targets; null if not asked for."""
 
 
-class LoadEntry(TrafficFigures):
-    """One policy at one load; `steady` says whether rates and price are those of a steady part of its run."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadEntry(TrafficResult):
+    """One policy at one load."""
 
     policy: str
+    """static, dynamic or continuous batching."""
+
     asked_requests_per_s: float
+    """Requests that arrive per second."""
+
     steady: bool
+    """Whether rates and price are those of a steady part of the run."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadsAnswer(Answer):
-    """The policies side by side along the load; `done` of `total` points are there, the rest is still simulated."""
+    """The policies side by side along the load."""
 
     model: str
+    """Id of the model; empty without one."""
+
     hardware: str
+    """Id of the hardware."""
+
     name: str
+    """Name for people."""
+
     platform: str
+    """Platform that rents it out; empty for silicon that is not rented."""
+
     precision: str
+    """Number format of the weights."""
+
     engine: str
-    usd_per_hour: float | None
+    """Inference engine."""
+
+    usd_per_hour: Usd | None
+    """Price per hour; null where there is none."""
+
     most_requests_per_s: float
+    """Requests per second that all replicas serve at most, by the laws."""
+
     lone_request_s: float
-    points: list[LoadEntry]
+    """Seconds of a request that is alone on the hardware."""
+
+    points: tuple[LoadEntry, ...]
+    """The points that were simulated."""
+
     done: int
+    """Number of simulated points."""
+
     total: int
+    """Number of points when all are simulated."""
 
 
-class LatencyPartEntry(TypedDict):
-    """A part of a request's time: measured (0: not measured) and as the laws expect it here (null: no law)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyPartEntry(Result):
+    """A part of a request's time."""
 
     name: str
+    """preprocess, transfer, queue, prefill, decode or postprocess."""
+
     measured_ms: float
+    """Measured time; 0 if not measured."""
+
     expected_ms: float | None
+    """Time that the laws expect; null without a law."""
+
     low_ms: float | None
+    """Lower end of the expected range."""
+
     high_ms: float | None
+    """Upper end of the expected range."""
+
     share: float | None
+    """Share of the measured total; null if nothing was measured."""
+
     verdict: str
+    """as_expected, slower, faster, no_law or not_measured."""
 
 
-class PrecisionEntry(TypedDict):
-    """What smaller weights or activations do here: to a step, to the prompt, and to memory."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionEntry(FormatEffect):
+    """The effect of smaller weights or activations on a step, on the prompt, and on memory."""
 
-    precision: str
-    tpot_ms: float
-    ttft_ms: float
-    weights_bytes: int
-    effect: str
     message: str
+    """The effect as a sentence."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyAnswer(Answer):
-    """Where the time goes; `ridge_batch` is the batch from which arithmetic takes longer than reading weights (null: never)."""
+    """The parts of a request's time."""
 
     model: str
+    """Id of the model; empty without one."""
+
     hardware: str
+    """Id of the hardware."""
+
     precision: str
+    """Number format of the weights."""
+
     engine: str
+    """Inference engine."""
+
     prompt_tokens: int
+    """Tokens of a prompt."""
+
     output_tokens: int
+    """Tokens of an answer."""
+
     concurrency: int
-    parts: list[LatencyPartEntry]
+    """Requests at a time."""
+
+    parts: tuple[LatencyPartEntry, ...]
+    """The parts in the order of a request."""
+
     total_ms: float
+    """Sum of the measured parts."""
+
     dominant: str | None
+    """The longest measured part; null if nothing was measured."""
+
     bound: str
+    """What limits a step: bandwidth, compute or overhead."""
+
     ridge_batch: int | None
+    """Batch from which arithmetic takes longer than reading weights; null if none."""
+
     read_from: str
-    reasons: list[ReasonEntry]
-    next_steps: list[ReasonEntry]
-    precisions: list[PrecisionEntry]
+    """Source of the measured times: vLLM, TGI, a benchmark, or empty."""
+
+    reasons: Reasons
+    """Why the time goes there."""
+
+    next_steps: Reasons
+    """What to do next."""
+
+    precisions: tuple[PrecisionEntry, ...]
+    """The effect of each smaller format."""

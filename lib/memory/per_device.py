@@ -25,6 +25,7 @@ from lib.memory.pipeline import OutputSize, PipelineMemory, StageBytes
 from lib.memory.resolve import ENDLESS, UNLIMITED, find_largest, resolve_request
 from lib.memory.training import TrainingMemory, estimate_training
 from lib.precision import QLORA
+from lib.result import Result
 from lib.workload import TrainingRequest
 
 if TYPE_CHECKING:
@@ -228,20 +229,23 @@ def max_batch(of: PerDevice, memory_bytes: int, tokens: int, host_bytes: int, at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryFit:
-    """Whether a configuration fits the memory of an offer, and how far it could be stretched.
-
-    `capacity_bytes` is what the engine may fill of one device (its usable memory, or the share that the engine claims of it), `free_bytes`
-    what is left of that on the fullest device (negative when it does not fit), `max_context_tokens` and
-    `max_batch_size` the largest that still fit with everything else unchanged (0 = not even one; context is bounded by the model's own
-    limit, `None` = no limit found).
-    """
+class MemoryFit(Result):
+    """Whether a configuration fits the memory of an offer, and how far it could be stretched."""
 
     fits: bool
+    """Whether the configuration fits."""
+
     capacity_bytes: int
+    """Bytes that the engine may fill on one device: its usable memory, or the share that the engine claims of it."""
+
     free_bytes: int
+    """Bytes left on the fullest device; negative where it does not fit."""
+
     max_context_tokens: int | None
+    """Longest context that fits with all else unchanged, up to the model's limit; 0 if none, null if no limit was found."""
+
     max_batch_size: int | None
+    """Largest batch that fits with all else unchanged; 0 if not even one, null if no limit was found."""
 
 
 def fit_memory(

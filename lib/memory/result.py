@@ -7,6 +7,7 @@ The parts are worded for people elsewhere (`lib.present`); here are the numbers,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +21,7 @@ from lib.memory.per_device import count_per_device
 from lib.memory.resolve import find_largest
 from lib.precision import lacks_stored_format, weight_format
 from lib.provenance import Caveat, Source, Value
+from lib.result import Result
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator
@@ -37,19 +39,26 @@ CHECK_DATE = "2026-11-21"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPart:
-    """One component of an estimate: bytes, the law that gave them, and the numbers that went in.
-
-    `law` is the equation as text, `inputs` its symbols with values as shown to people, `source` where the law comes from.
-    `details` splits the part further (cache by layer kind, weights by component); the split adds up to `bytes`.
-    """
+class MemoryPart(Result):
+    """One part of an estimate."""
 
     name: str
+    """weights, kv_cache, activation or runtime."""
+
     bytes: int
+    """Bytes of the part."""
+
     law: str
-    inputs: dict[str, str]
+    """The equation."""
+
+    inputs: Mapping[str, str]
+    """Symbols of the equation with their values."""
+
     source: str
-    details: dict[str, int]
+    """Where the equation comes from."""
+
+    details: Mapping[str, int]
+    """The part divided further (cache by kind of layer, weights by component); adds up to `bytes`, or is empty."""
 
 
 @dataclass(frozen=True, kw_only=True)

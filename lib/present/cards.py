@@ -26,8 +26,9 @@ from lib.answers.common import (
     RecommendationAnswer,
     SourceEntry,
 )
-from lib.answers.model import CheapestTierEntry, MaximumEntry, MemoryAnswer, ModelAnswer, PartEntry, PrecisionTryEntry, SolveAnswer
+from lib.answers.model import CheapestTierEntry, MaximumEntry, MemoryAnswer, ModelAnswer, PrecisionTryEntry, SolveAnswer
 from lib.catalog import PriceState
+from lib.memory.result import MemoryPart
 from lib.platforms import PLATFORMS, TRAITS
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import count, deviation, gib, gib_figure, rate, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
@@ -58,7 +59,8 @@ PART_COLOURS: dict[str, str] = {"weights": "#3d74b8", "cache": "#c98018", "activ
 
 def part_bytes(memory: Memory) -> dict[str, int]:
     """Bytes of each part of a memory answer, in the order of `PARTS`; a model that keeps nothing of its tokens has no cache."""
-    return {key: memory[field] for key, _, field in PARTS if key != "cache" or memory[field]}
+    sizes = {key: getattr(memory, field) if isinstance(memory, MemoryAnswer) else memory[field] for key, _, field in PARTS}
+    return {key: size for key, size in sizes.items() if key != "cache" or size}
 
 
 def model_line(model: ModelAnswer) -> str:
@@ -109,7 +111,7 @@ def memory_bar(memory: Memory, capacity: int | None = None, need: int | None = N
     `need` replaces the bytes on the fullest device. The bar is drawing only: the same numbers stand beside it as text.
     """
     total = sum(part_bytes(memory).values()) or 1
-    need = need or memory["per_device_bytes"] or total
+    need = need or (memory.per_device_bytes if isinstance(memory, MemoryAnswer) else memory["per_device_bytes"]) or total
     scale = max(need, capacity or 0)
     segments = "".join(
         f'<i class="seg {key}" style="width:{share(size * need / total, scale):.2f}%"></i>' for key, size in part_bytes(memory).items()
@@ -143,16 +145,16 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, confi
         "qlora": "for QLoRA fine-tuning",
         "full": "for full fine-tuning",
     }[mode]
-    where = f"on each of {devices} GPUs, {gib(memory['total_bytes'])} in total" if devices > 1 else "on one device"
-    if memory["host_bytes"]:
-        where = f"{where if devices > 1 else 'on the GPU'}, {gib(memory['host_bytes'])} in the memory of the processor"
+    where = f"on each of {devices} GPUs, {gib(memory.total_bytes)} in total" if devices > 1 else "on one device"
+    if memory.host_bytes:
+        where = f"{where if devices > 1 else 'on the GPU'}, {gib(memory.host_bytes)} in the memory of the processor"
     as_on = f" · as recommended for {escape(configured)}" if configured else ""
     settings = escape(memory_settings(memory))
     between = _between(memory) + (" in total" if devices > 1 and _between(memory) else "")
     return (
         '<section class="card memory-card" aria-label="Memory needed"><h2 class="sr">Memory needed</h2>'
         f'<p class="eyebrow">{escape(model)} needs, {what}</p>'
-        f'<p class="headline"><span class="figure">{gib(memory["per_device_bytes"])}</span> {where}</p>'
+        f'<p class="headline"><span class="figure">{gib(memory.per_device_bytes)}</span> {where}</p>'
         f'<p class="quiet">{settings}{as_on}{between}</p>{_stages(memory)}{memory_bar(memory)}{memory_legend(memory)}'
         f"{rule_of_thumb_line(memory)}</section>"
     )
@@ -160,25 +162,25 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, confi
 
 def memory_settings(memory: MemoryAnswer) -> str:
     """Precisions and engine in a phrase."""
-    cache = f"{memory['kv_precision']} cache, " if memory["kv_cache_bytes"] else ""
-    return f"{memory['precision']} weights, {cache}{memory['engine']}"
+    cache = f"{memory.kv_precision} cache, " if memory.kv_cache_bytes else ""
+    return f"{memory.precision} weights, {cache}{memory.engine}"
 
 
 def _stages(memory: MemoryAnswer) -> str:
     """What each stage of a pipeline takes of a device; nothing of any other model."""
-    stages = [f"{stage['name']} {gib(stage['total_bytes'])}" for stage in memory["stages"]]
+    stages = [f"{stage.name} {gib(stage.total_bytes)}" for stage in memory.stages]
     return f'<p class="quiet">By stage: {", ".join(stages)}</p>' if stages else ""
 
 
 def _between(memory: MemoryAnswer) -> str:
-    low, high = gib(memory["low_bytes"]), gib(memory["high_bytes"])
+    low, high = gib(memory.low_bytes), gib(memory.high_bytes)
     return "" if low == high else f" · between {low} and {high}"
 
 
 def rule_of_thumb_line(memory: MemoryAnswer) -> str:
     """The community's rule beside the answer, with how far it is off."""
-    rule = memory["rule_of_thumb_bytes"]
-    off = deviation(rule, max(1, memory["total_bytes"]))
+    rule = memory.rule_of_thumb_bytes
+    off = deviation(rule, max(1, memory.total_bytes))
     compared = " than this estimate" if off.endswith(("more", "less")) else ""
     return f'<p class="thumb">Rule of thumb, parameters × bytes × 1.2: <strong>{gib(rule)}</strong>, {off}{compared}.</p>'
 
@@ -338,19 +340,19 @@ _KEYS = {"weights": "weights", "kv_cache": "cache", "cache": "cache", "activatio
 
 def memory_explanation(memory: MemoryAnswer) -> str:
     """Every part opened, then what the estimate leaves open, then the sources with their dates."""
-    opened = "".join(_part(part) for part in memory["parts"] if part["name"] != "kv_cache" or part["bytes"])
-    return f'<div class="explain">{opened}{caveat_list(memory["caveats"])}{source_list(memory["sources"])}</div>'
+    opened = "".join(_part(part) for part in memory.parts if part.name != "kv_cache" or part.bytes)
+    return f'<div class="explain">{opened}{caveat_list(memory.caveats)}{source_list(memory.sources)}</div>'
 
 
-def _part(part: PartEntry) -> str:
-    key = _KEYS.get(part["name"], "runtime")
+def _part(part: MemoryPart) -> str:
+    key = _KEYS.get(part.name, "runtime")
     label = next(label for part_name, label, _ in PARTS if part_name == key)
     return (
-        f'<section class="law"><h3><i class="swatch {key}"></i>{label} <span>{gib(part["bytes"])}</span></h3>'
-        f"<pre>{escape(part['law'])}</pre>"
-        + (law_inputs(part["inputs"]) if part["inputs"] else "")
+        f'<section class="law"><h3><i class="swatch {key}"></i>{label} <span>{gib(part.bytes)}</span></h3>'
+        f"<pre>{escape(part.law)}</pre>"
+        + (law_inputs(part.inputs) if part.inputs else "")
         + _split(part)
-        + f'<p class="quiet">Exactly {whole(part["bytes"])} bytes. Source: {link_source(part["source"])}</p></section>'
+        + f'<p class="quiet">Exactly {whole(part.bytes)} bytes. Source: {link_source(part.source)}</p></section>'
     )
 
 
@@ -359,15 +361,15 @@ def law_inputs(inputs: Mapping[str, str]) -> str:
     return definition_list(((escape(name), escape(value)) for name, value in inputs.items()), "inputs")
 
 
-def _split(part: PartEntry) -> str:
+def _split(part: MemoryPart) -> str:
     """How a part divides, largest first, when it divides at all."""
-    if not part["details"]:
+    if not part.details:
         return ""
     rows = "".join(
-        f"<tr><th scope='row'>{escape(name)}</th><td>{gib(size)}</td><td>{share(size, part['bytes']):.0f} %</td></tr>"
-        for name, size in sorted(part["details"].items(), key=lambda pair: -pair[1])
+        f"<tr><th scope='row'>{escape(name)}</th><td>{gib(size)}</td><td>{share(size, part.bytes):.0f} %</td></tr>"
+        for name, size in sorted(part.details.items(), key=lambda pair: -pair[1])
     )
-    return f'<table class="split"><caption class="sr">{escape(part["name"])} by what holds it</caption><tbody>{rows}</tbody></table>'
+    return f'<table class="split"><caption class="sr">{escape(part.name)} by what holds it</caption><tbody>{rows}</tbody></table>'
 
 
 def note_list(entries: Iterable[CaveatEntry | ReasonEntry | Statement], *more: str) -> str:
@@ -405,28 +407,28 @@ def answer_details(answer: Answer | AnswerShape) -> str:
 def solve_card(answer: SolveAnswer, model: str) -> str:
     """The maxima, each with what limits it, and the cheapest tier."""
     figures = (
-        ("Longest context", _maximum(answer["longest_context"], "tokens"), answer["longest_context"]["message"]),
-        ("Concurrent requests, at most", _maximum(answer["most_requests"], ""), answer["most_requests"]["message"]),
-        ("Largest batch that fits", _maximum(answer["largest_batch"], ""), answer["largest_batch"]["message"]),
-        ("Best precision", escape(answer["best_precision"] or "none"), _precision_line(answer)),
-        ("Cheapest tier", *_cheapest(answer["cheapest"])),
+        ("Longest context", _maximum(answer.longest_context, "tokens"), answer.longest_context.message),
+        ("Concurrent requests, at most", _maximum(answer.most_requests, ""), answer.most_requests.message),
+        ("Largest batch that fits", _maximum(answer.largest_batch, ""), answer.largest_batch.message),
+        ("Best precision", escape(answer.best_precision or "none"), _precision_line(answer)),
+        ("Cheapest tier", *_cheapest(answer.cheapest)),
     )
     cells = ((title, f"{figure}<small>{escape(why)}</small>") for title, figure, why in figures)
-    memory = f"{gib(answer['per_device_bytes'])} of {gib(answer['capacity_bytes'])} on each device"
+    memory = f"{gib(answer.per_device_bytes)} of {gib(answer.capacity_bytes)} on each device"
     return (
         '<section class="card" aria-label="Limits of this hardware">'
-        f'<p class="eyebrow">{escape(model)} on {escape(answer["name"])} <code>{escape(answer["hardware"])}</code></p>'
-        f'<p class="quiet">{escape(answer["engine"])}, {escape(answer["precision"])} · {whole(answer["concurrency"])} × '
-        f"{whole(answer['context_tokens'])} tokens take {memory}{'' if answer['fits'] else ': it does not fit'}"
-        f"{' · at full length' if answer['ttft_s'] else ''}{_speed(answer['ttft_s'], answer['tokens_per_s'])}</p>"
+        f'<p class="eyebrow">{escape(model)} on {escape(answer.name)} <code>{escape(answer.hardware)}</code></p>'
+        f'<p class="quiet">{escape(answer.engine)}, {escape(answer.precision)} · {whole(answer.concurrency)} × '
+        f"{whole(answer.context_tokens)} tokens take {memory}{'' if answer.fits else ': it does not fit'}"
+        f"{' · at full length' if answer.ttft_s else ''}{_speed(answer.ttft_s, answer.tokens_per_s)}</p>"
         f"{definition_list(cells)}</section>"
     )
 
 
 def _maximum(most: MaximumEntry, unit: str) -> str:
-    if most["value"] is None:
+    if most.value is None:
         return "no limit"
-    return f"{whole(most['value'])} {unit}".strip()
+    return f"{whole(most.value)} {unit}".strip()
 
 
 def _speed(ttft_s: float | None, decode_tokens_per_s: float | None) -> str:
@@ -436,16 +438,16 @@ def _speed(ttft_s: float | None, decode_tokens_per_s: float | None) -> str:
 
 
 def _precision_line(answer: SolveAnswer) -> str:
-    return ", ".join(f"{one['precision']}: {_verdict(one)}" for one in answer["precisions"])
+    return ", ".join(f"{one.precision}: {_verdict(one)}" for one in answer.precisions)
 
 
 def _verdict(tried: PrecisionTryEntry) -> str:
-    return "does not fit" if not tried["fits"] else "too slow" if not tried["meets_limits"] else "fits"
+    return "does not fit" if not tried.fits else "too slow" if not tried.meets_limits else "fits"
 
 
 def _cheapest(tier: CheapestTierEntry | None) -> tuple[str, str]:
     if tier is None:
         return "–", "No tier meets these limits."
-    what = f"{tier['name']}, {PLATFORM_NAMES.get(tier['platform'], tier['platform'])}: {tier['engine']}, {tier['precision']}"
-    several = f", {tier['replicas']} machines" if tier["replicas"] > 1 else ""
-    return f"{usd_per_hour(tier['usd_per_hour'])} an hour", f"{what}{several}{_speed(tier['ttft_s'], tier['tokens_per_s'])}"
+    what = f"{tier.name}, {PLATFORM_NAMES.get(tier.platform, tier.platform)}: {tier.engine}, {tier.precision}"
+    several = f", {tier.replicas} machines" if tier.replicas > 1 else ""
+    return f"{usd_per_hour(tier.usd_per_hour)} an hour", f"{what}{several}{_speed(tier.ttft_s, tier.tokens_per_s)}"

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lib.answers.common import EntrySpeed, PassEntry, RankedEntry, RecommendationAnswer, RooflineAnswer, SpeedEnd
+from lib.answers.common import EntrySpeed, RankedEntry, RecommendationAnswer, SpeedEnd
 from lib.answers.model import MemoryAnswer, TensorsAnswer
+from lib.answers.speed import PassEntry, RooflineAnswer
 from lib.present.cards import PART_COLOURS, PARTS, PLATFORM_COLOURS, PLATFORM_NAMES, REAL_TIME, Memory, part_bytes, request_words
 from lib.present.markup import escape, fold
 from lib.present.numbers import gib, rate, share, size_unit, usd_per_month
@@ -85,7 +86,7 @@ def growth_table(points: Sequence[tuple[int, MemoryAnswer]]) -> str:
     """The curve in numbers, behind a line: the parts on the fullest device at each context length."""
     labels = _labels(points[0][1])
     rows = [
-        (f"{length:,}", *(gib(round(_per_device(memory, key))) for key in labels), gib(int(memory["per_device_bytes"])))
+        (f"{length:,}", *(gib(round(_per_device(memory, key))) for key in labels), gib(int(memory.per_device_bytes)))
         for length, memory in points
     ]
     return curve_table(("Context, tokens", *labels.values(), "Total"), rows)
@@ -110,7 +111,7 @@ def draw_growth(
         line, hover = {"width": 0.5, "color": PART_COLOURS[key]}, f"%{{y:.2f}} {unit}"
         area = {"stackgroup": "memory", "mode": "lines", "line": line, "fillcolor": PART_COLOURS[key], "hovertemplate": hover}
         figure.add_scatter(x=lengths, y=heights, name=label, **area)
-    top = max(int(memory["per_device_bytes"]) for _, memory in points) / scale
+    top = max(int(memory.per_device_bytes) for _, memory in points) / scale
     near = dict.fromkeys([*_near(capacities, top), *([highlight] if highlight else [])])
     lines = _merge_labels(sorted(near, key=lambda pair: pair[1]))
     of_highlight = max((capacity for capacity, _ in lines if highlight and capacity <= highlight[1]), default=None)
@@ -159,7 +160,7 @@ def _merge_labels(pairs: Sequence[tuple[str, int]]) -> list[tuple[int, str]]:
 def _per_device(memory: MemoryAnswer, key: str) -> float:
     sizes = part_bytes(memory)
     total = sum(sizes.values()) or 1
-    return sizes[key] * int(memory["per_device_bytes"]) / total
+    return sizes[key] * int(memory.per_device_bytes) / total
 
 
 def _near(capacities: Sequence[tuple[str, int]], top: float) -> list[tuple[str, int]]:
@@ -184,7 +185,7 @@ _INNER = "#657286"
 
 def tensor_map_head(answer: TensorsAnswer) -> str:
     """The heading of the treemap with the colours of the kinds that the model has."""
-    kinds = {tensor["kind"] for tensor in answer["tensors"]}
+    kinds = {tensor.kind for tensor in answer.tensors}
     key = (swatch(colour, "swatch") + word for kind, (word, colour) in KIND_COLOURS.items() if kind in kinds)
     return chart_head("Where the bytes of the weights are", key)
 
@@ -196,13 +197,13 @@ def draw_tensors(answer: TensorsAnswer, name: str) -> Figure:
     sizes: dict[tuple[str, ...], int] = {}
     hover: dict[tuple[str, ...], str] = {}
     colours: dict[tuple[str, ...], str] = {}
-    for tensor in answer["tensors"]:
-        shape = " × ".join(str(extent) for extent in tensor["shape"])
-        leaf = (tensor["component"], tensor["block"], f"{tensor['name']} {shape}")
-        hover[leaf] = f"{tensor['count']:,} × [{shape}], {tensor['parameters']:,} parameters"
-        colours[leaf] = KIND_COLOURS[tensor["kind"]][1]
+    for tensor in answer.tensors:
+        shape = " × ".join(str(extent) for extent in tensor.shape)
+        leaf = (tensor.component, tensor.block, f"{tensor.name} {shape}")
+        hover[leaf] = f"{tensor.count:,} × [{shape}], {tensor.parameters:,} parameters"
+        colours[leaf] = KIND_COLOURS[tensor.kind][1]
         for depth in range(len(leaf) + 1):
-            sizes[leaf[:depth]] = sizes.get(leaf[:depth], 0) + tensor["bytes"]
+            sizes[leaf[:depth]] = sizes.get(leaf[:depth], 0) + tensor.bytes
     total = sizes.get((), 0)
     figure = Figure(
         Treemap(
@@ -404,19 +405,19 @@ def draw_roofline(answer: RooflineAnswer) -> Figure:
     """FLOP per second over FLOP per byte: what bandwidth and arithmetic allow, and the two passes as predicted below it."""
     from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
 
-    top, speed, passes = answer["peak_flop_per_s"], answer["bandwidth_bytes_per_s"], answer["passes"]
+    top, speed, passes = answer.peak_flop_per_s, answer.bandwidth_bytes_per_s, answer.passes
     ridge = top / speed
-    low = min([one["flop_per_byte"] for one in passes] + [ridge]) / 3
-    high = max([one["flop_per_byte"] for one in passes] + [ridge]) * 3
+    low = min([one.flop_per_byte for one in passes] + [ridge]) / 3
+    high = max([one.flop_per_byte for one in passes] + [ridge]) * 3
     figure, hover = Figure(), "%{x:.3~g} FLOP per byte: at most %{y:.3~g} TFLOP/s<extra></extra>"
     roof = [low * speed / 1e12, top / 1e12, top / 1e12]
     figure.add_scatter(x=[low, ridge, high], y=roof, mode="lines", line={"width": 2.5, "color": MARK}, hovertemplate=hover)
     for one, colour in zip(passes, _PASSES, strict=False):
-        ceiling = min(top, one["flop_per_byte"] * speed)
-        at, reached = one["flop_per_byte"], one["flop_per_s"] / 1e12
+        ceiling = min(top, one.flop_per_byte * speed)
+        at, reached = one.flop_per_byte, one.flop_per_s / 1e12
         line = {"width": 1.5, "dash": "dot", "color": colour}
         figure.add_scatter(x=[at, at], y=[reached, ceiling / 1e12], mode="lines", line=line, hoverinfo="skip")
-        hover = f"{escape(one['name'])}: %{{y:.3~g}} TFLOP/s at %{{x:.3~g}} FLOP per byte<extra></extra>"
+        hover = f"{escape(one.name)}: %{{y:.3~g}} TFLOP/s at %{{x:.3~g}} FLOP per byte<extra></extra>"
         figure.add_scatter(x=[at], y=[reached], mode="markers", marker={"size": 13, "color": colour}, hovertemplate=hover)
     along = axis("FLOP per byte moved", type="log", tickformat="~s", dtick=1)
     lay_out(figure, along, axis("TFLOP/s", type="log", tickformat="~g", dtick=1), height=320)
@@ -425,22 +426,22 @@ def draw_roofline(answer: RooflineAnswer) -> Figure:
 
 def roofline_words(answer: RooflineAnswer) -> str:
     """The roofline in sentences: which ceiling bounds each pass, and how much of it is reached."""
-    top, speed = answer["peak_flop_per_s"], answer["bandwidth_bytes_per_s"]
+    top, speed = answer.peak_flop_per_s, answer.bandwidth_bytes_per_s
     ridge = top / speed
-    lines = "".join(_pass(one, ridge, top, speed, colour) for one, colour in zip(answer["passes"], _PASSES, strict=False))
+    lines = "".join(_pass(one, ridge, top, speed, colour) for one, colour in zip(answer.passes, _PASSES, strict=False))
     return (
-        f'<div class="chart-head"><h2>Roofline of {escape(answer["name"])} <code>{escape(answer["hardware"])}</code></h2>'
-        f'<p class="key">{escape(answer["precision"])}, multiplied in {escape(answer["arithmetic"])}: {top / 1e12:,.0f} TFLOP/s · '
+        f'<div class="chart-head"><h2>Roofline of {escape(answer.name)} <code>{escape(answer.hardware)}</code></h2>'
+        f'<p class="key">{escape(answer.precision)}, multiplied in {escape(answer.arithmetic)}: {top / 1e12:,.0f} TFLOP/s · '
         f"{speed / 1e9:,.0f} GB/s · they meet at {ridge:,.0f} FLOP per byte</p></div>"
         f'<ul class="passes">{lines}</ul>'
     )
 
 
 def _pass(one: PassEntry, ridge: float, top: float, speed: float, colour: str) -> str:
-    by_memory = one["flop_per_byte"] < ridge
-    ceiling = min(top, one["flop_per_byte"] * speed)
+    by_memory = one.flop_per_byte < ridge
+    ceiling = min(top, one.flop_per_byte * speed)
     what = "left of the ridge: memory bandwidth bounds it" if by_memory else "right of the ridge: arithmetic bounds it"
     return (
-        f"<li>{swatch(colour)}<strong>{escape(one['name'])}</strong> {rate(one['flop_per_byte'])} FLOP per byte, {what}; "
-        f"{100 * one['flop_per_s'] / ceiling:.0f} % of the ceiling is predicted to be reached ({1000 * one['seconds']:,.1f} ms).</li>"
+        f"<li>{swatch(colour)}<strong>{escape(one.name)}</strong> {rate(one.flop_per_byte)} FLOP per byte, {what}; "
+        f"{100 * one.flop_per_s / ceiling:.0f} % of the ceiling is predicted to be reached ({1000 * one.seconds:,.1f} ms).</li>"
     )

@@ -7,6 +7,7 @@ docs.cloud.google.com/compute/docs/tpus/overview (read 2026-11-22); every figure
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
 from lib.answers.gpu_tpu import GpuTpuAnswer, OptionEntry, PropertyEntry, RecipeEntry, WeighedReasonEntry
 from lib.catalog import Catalog
@@ -35,13 +36,13 @@ _MOST_REGIONS = 20
 
 def verdict_card(answer: GpuTpuAnswer, model: str) -> str:
     """The verdict, the score behind it, and what each stage goes to where both were asked for."""
-    stages = " · ".join(f"{stage}: {SIDES[side]}" for stage, side in answer["by_stage"].items()) if len(answer["by_stage"]) > 1 else ""
-    hard = [reason for reason in answer["reasons"] if reason["hard"]]
-    why = f"{count_words(len(hard), 'constraint')} that no TPU meets" if hard else _ahead(answer["score"])
+    stages = " · ".join(f"{stage}: {SIDES[side]}" for stage, side in answer.by_stage.items()) if len(answer.by_stage) > 1 else ""
+    hard = [reason for reason in answer.reasons if reason.hard]
+    why = f"{count_words(len(hard), 'constraint')} that no TPU meets" if hard else _ahead(answer.score)
     about = f"GPU or TPU for {escape(model)}" if model else "GPU or TPU"
     return (
         f'<section class="card" aria-label="Verdict"><h2 class="sr">Verdict</h2><p class="eyebrow">{about}</p>'
-        f'<p class="headline"><span class="figure">{VERDICTS[answer["verdict"]]}</span></p>'
+        f'<p class="headline"><span class="figure">{VERDICTS[answer.verdict]}</span></p>'
         f'<p class="quiet">{escape(why)}{f" ({stages})" if stages else ""}.</p></section>'
     )
 
@@ -54,36 +55,36 @@ def _ahead(score: int) -> str:
 
 def reasons_table(answer: GpuTpuAnswer) -> str:
     """Constraints first, then preferences by weight, each with its source and date."""
-    if not answer["reasons"]:
+    if not answer.reasons:
         return '<p class="hint">Nothing that was answered speaks for either. Answer more of the questions.</p>'
-    rows = [_reason_row(reason) for reason in answer["reasons"]]
+    rows = [_reason_row(reason) for reason in answer.reasons]
     return table_markup("Why", ("Reason", "Favours", "How strongly"), rows, "reasons")
 
 
 def _reason_row(reason: WeighedReasonEntry) -> tuple[str, str, str]:
-    origin = f"<small>{link_source(reason['source'])}, {escape(reason['checked'])}</small>"
-    strength = "<strong>constraint</strong>" if reason["hard"] else WEIGHTS[reason["weight"]]
-    stage = f"<small>{escape(reason['stages'][0])} only</small>" if len(reason["stages"]) == 1 else ""
-    return f"{escape(reason['message'])}{origin}", f"{SIDES[reason['favours']]}{stage}", strength
+    origin = f"<small>{link_source(reason.source)}, {escape(reason.checked)}</small>"
+    strength = "<strong>constraint</strong>" if reason.hard else WEIGHTS[reason.weight]
+    stage = f"<small>{escape(reason.stages[0])} only</small>" if len(reason.stages) == 1 else ""
+    return f"{escape(reason.message)}{origin}", f"{SIDES[reason.favours]}{stage}", strength
 
 
 def options_table(answer: GpuTpuAnswer) -> str:
     """The slices and the GPU offers with memory, speed and price."""
-    if not answer["options"]:
+    if not answer.options:
         return ""
-    first = answer["options"][0]
-    terms = f"TPU prices: {first['region']}, {COMMITMENTS[first['commitment']]}"
-    where = terms if first["kind"] == "tpu" else "No slice of TPU is among them"
+    first = answer.options[0]
+    terms = f"TPU prices: {first.region}, {COMMITMENTS[first.commitment]}"
+    where = terms if first.kind == "tpu" else "No slice of TPU is among them"
     heads = ("Hardware", "Memory per device, all at full length", "First token", "Speed", "Price")
-    return table_markup(f"Options, predicted. {where}", heads, [_option_row(option) for option in answer["options"]], "options")
+    return table_markup(f"Options, predicted. {where}", heads, [_option_row(option) for option in answer.options], "options")
 
 
 def _option_row(option: OptionEntry) -> tuple[str, ...]:
     mark = f' <span class="badge">{escape(_role(option))}</span>'
-    runs = f"<small>{escape(option['precision'])} with {escape(option['engine'])}</small>"
+    runs = f"<small>{escape(option.precision)} with {escape(option.engine)}</small>"
     return (
-        hardware_name(option["name"], option["hardware"], option["platform"], mark) + runs,
-        f"{gib(option['per_device_bytes'])}<small>of {gib(option['capacity_bytes'] or 0)}, on {_devices(option)}</small>",
+        hardware_name(option.name, option.hardware, option.platform, mark) + runs,
+        f"{gib(option.per_device_bytes)}<small>of {gib(option.capacity_bytes or 0)}, on {_devices(option)}</small>",
         _first_token(option),
         _rates(option),
         _price(option),
@@ -92,18 +93,18 @@ def _option_row(option: OptionEntry) -> tuple[str, ...]:
 
 def _devices(option: OptionEntry) -> str:
     """Those that share the model; a slice can have more."""
-    return count_words(option["devices"], "chip" if option["kind"] == "tpu" else "card")
+    return count_words(option.devices, "chip" if option.kind == "tpu" else "card")
 
 
 def _first_token(option: OptionEntry) -> str:
-    if not option["ttft_s"]:
+    if not option.ttft_s:
         return _NONE
-    return f"{seconds(option['ttft_s'])}{'' if option['within_ttft'] else '<small>above the limit</small>'}"
+    return f"{seconds(option.ttft_s)}{'' if option.within_ttft else '<small>above the limit</small>'}"
 
 
 def _rates(option: OptionEntry) -> str:
     """Of one request, and of all together where they are several."""
-    one, together = option["decode_tokens_per_s"], option["throughput_tokens_per_s"]
+    one, together = option.decode_tokens_per_s, option.throughput_tokens_per_s
     if not one:
         return _NONE
     return f"{tokens_per_s(one)}<small>{f'{tokens_per_s(together)} together' if together and together > one else ''}</small>"
@@ -111,34 +112,32 @@ def _rates(option: OptionEntry) -> str:
 
 def _price(option: OptionEntry) -> str:
     """USD per million tokens, per hour, and with the claim where it was asked for."""
-    million, hourly, claimed = option["usd_per_million_output_tokens"], option["usd_per_hour"], option["what_if"]
+    million, hourly, claimed = option.usd_per_million_output_tokens, option.usd_per_hour, option.what_if
     if hourly is None:
         return f"{_NONE}<small>no such price was found</small>"
     head = _NONE if million is None else f"{usd(million)} per million tokens"
     what_if = ""
     if claimed is not None:
-        low, high = claimed["usd_per_million_output_tokens_low"], claimed["usd_per_million_output_tokens_high"]
+        low, high = claimed.usd_per_million_output_tokens_low, claimed.usd_per_million_output_tokens_high
         what_if = f"<small>what if: {usd(low)} to {usd(high)}</small>"
-    each = f" each, {option['replicas']} machines" if option["replicas"] > 1 else ""
+    each = f" each, {option.replicas} machines" if option.replicas > 1 else ""
     return f"{head}<small>{usd_per_hour(hourly)} an hour{each}</small>{what_if}"
 
 
 def _role(option: OptionEntry) -> str:
-    if option["kind"] == "gpu":
+    if option.kind == "gpu":
         return "GPU"
-    return {"smallest": "TPU, smallest", "cheapest": "TPU, cheapest"}.get(option["role"], "TPU")
+    return {"smallest": "TPU, smallest", "cheapest": "TPU, cheapest"}.get(option.role, "TPU")
 
 
 def options_notes(answer: GpuTpuAnswer) -> str:
     """The old advice, Optimum TPU, the what-if."""
-    guidance, optimum = answer["guidance"], answer["optimum_tpu"]
-    notes = [] if guidance is None else [escape(guidance["message"])]
+    guidance, optimum = answer.guidance, answer.optimum_tpu
+    notes = [] if guidance is None else [escape(guidance.message)]
     if guidance is not None:
-        support = "lists models of this family" if optimum["lists_this_family"] else "lists no model of this family"
-        notes.append(
-            escape(f"Optimum TPU {optimum['version']} {support}; it is in {optimum['state']}. Its models: {', '.join(optimum['models'])}.")
-        )
-    claims = [option["what_if"]["label"] for option in answer["options"] if option["what_if"] is not None]
+        support = "lists models of this family" if optimum.lists_this_family else "lists no model of this family"
+        notes.append(escape(f"Optimum TPU {optimum.version} {support}; it is in {optimum.state}. Its models: {', '.join(optimum.models)}."))
+    claims = [option.what_if.label for option in answer.options if option.what_if is not None]
     notes += [escape(f"{claims[0]} No other figure here contains it.")] if claims else []
     return bullet_list(notes, "notes")
 
@@ -146,15 +145,15 @@ def options_notes(answer: GpuTpuAnswer) -> str:
 def generations_table(answer: GpuTpuAnswer) -> str:
     """The generations: chips that the model needs, slices that exist, what vLLM was tested with."""
     rows = []
-    for one in answer["generations"]:
-        fitting = [each["hardware"] for each in one["slices"] if each["fits"]]
-        chips = _NONE if one["chips_needed"] is None else str(one["chips_needed"])
-        memory = f"{gib(one['memory_bytes_per_chip'] or 0)}<small>{one['bandwidth_bytes_per_s'] / 1e9:,.0f} GB/s</small>"
-        slices = ", ".join(f"{each['topology']} ({each['chips']:,})" for each in one["slices"])
-        alone = "runs on none of them" if one["chips_needed"] is None else "several slices would share the requests"
+    for one in answer.generations:
+        fitting = [each.hardware for each in one.slices if each.fits]
+        chips = _NONE if one.chips_needed is None else str(one.chips_needed)
+        memory = f"{gib(one.memory_bytes_per_chip or 0)}<small>{one.bandwidth_bytes_per_s / 1e9:,.0f} GB/s</small>"
+        slices = ", ".join(f"{each.topology} ({each.chips:,})" for each in one.slices)
+        alone = "runs on none of them" if one.chips_needed is None else "several slices would share the requests"
         runs = f"<small>{f'runs on {fitting[0]} and larger' if fitting else alone}</small>"
-        tested = f"{escape(one['support_message'])}<small>vLLM: {escape(one['vllm'])}</small>"
-        rows.append((escape(one["name"]), chips, memory, f'<span class="wraps">{slices}</span>{runs}', tested))
+        tested = f"{escape(one.support_message)}<small>vLLM: {escape(one.vllm)}</small>"
+        rows.append((escape(one.name), chips, memory, f'<span class="wraps">{slices}</span>{runs}', tested))
     if not rows:
         return ""
     heads = ("Generation", "Chips needed", "Memory per chip", "Topologies (chips)", "This model on vLLM")
@@ -163,21 +162,21 @@ def generations_table(answer: GpuTpuAnswer) -> str:
 
 def region_table(answer: GpuTpuAnswer) -> str:
     """Prices of the cheapest slice in every region."""
-    slices = [option for option in answer["options"] if option["prices"]]
+    slices = [option for option in answer.options if option.prices]
     if not slices:
         return ""
-    best = min(slices, key=lambda option: option["usd_per_million_output_tokens"] or float("inf"))
+    best = min(slices, key=lambda option: option.usd_per_million_output_tokens or float("inf"))
     rows = []
-    for price in best["prices"][:_MOST_REGIONS]:
-        terms = (price["usd_per_hour"], price["spot_usd_per_hour"], price["one_year_usd_per_hour"], price["three_years_usd_per_hour"])
-        rows.append((escape(price["region"]), *(_NONE if amount is None else usd(amount) for amount in terms)))
-    table = table_markup(f"{best['hardware']}, USD per hour", ("Region", "On demand", "Spot", "1 year", "3 years"), rows, "regions")
-    return fold(f"Prices of {best['hardware']} by region and commitment", table)
+    for price in best.prices[:_MOST_REGIONS]:
+        terms = (price.usd_per_hour, price.spot_usd_per_hour, price.one_year_usd_per_hour, price.three_years_usd_per_hour)
+        rows.append((escape(price.region), *(_NONE if amount is None else usd(amount) for amount in terms)))
+    table = table_markup(f"{best.hardware}, USD per hour", ("Region", "On demand", "Spot", "1 year", "3 years"), rows, "regions")
+    return fold(f"Prices of {best.hardware} by region and commitment", table)
 
 
 def side_by_side_table(answer: GpuTpuAnswer) -> str:
     """Properties of both, to read."""
-    rows = [(escape(row["property"]), escape(row["gpu"]), escape(row["tpu"])) for row in answer["side_by_side"]]
+    rows = [(escape(row.property), escape(row.gpu), escape(row.tpu)) for row in answer.side_by_side]
     return table_markup("GPU and TPU side by side, with the parts offered today", ("Property", "GPU", "TPU"), rows, "sides")
 
 
@@ -186,40 +185,40 @@ def retired_table(answer: GpuTpuAnswer) -> str:
     instead = ", ".join(PLATFORM_NAMES[name] for name in TPU_PLATFORMS)
     rows = [
         (
-            hardware_name(one["name"], one["hardware"], one["platform"]),
-            escape(one["since"] or _NONE),
-            _last_price(one["last_usd_per_hour"]),
-            f"<code>{escape(one['successor'] or '')}</code><small>{escape(instead)}</small>",
+            hardware_name(one.name, one.hardware, one.platform),
+            escape(one.since or _NONE),
+            _last_price(one.last_usd_per_hour),
+            f"<code>{escape(one.successor or '')}</code><small>{escape(instead)}</small>",
         )
-        for one in answer["retired"]
+        for one in answer.retired
     ]
     heads = ("Tier", "Gone since", "Last price per hour", "Instead")
     return table_markup("TPU tiers that Spaces and Inference Endpoints no longer have", heads, rows, "retired")
 
 
-def _last_price(amount: float | None) -> str:
+def _last_price(amount: Decimal | None) -> str:
     """To the tenth of a cent: 1.375 was a list price."""
     return usd_per_hour(amount) if amount is None or round(amount, 2) == amount else f"${amount:.3f}"
 
 
 def recipe_boxes(answer: GpuTpuAnswer) -> str:
     """Every recipe behind one line."""
-    return "".join(fold(escape(recipe["title"]), _recipe(recipe), "rest code-rest") for recipe in answer["recipes"])
+    return "".join(fold(escape(recipe.title), _recipe(recipe), "rest code-rest") for recipe in answer.recipes)
 
 
 def _recipe(recipe: RecipeEntry) -> str:
-    return code_blocks([(recipe["title"], recipe["code"])]) + bullet_list([escape(note) for note in recipe["notes"]], "notes")
+    return code_blocks([(recipe.title, recipe.code)]) + bullet_list([escape(note) for note in recipe.notes], "notes")
 
 
 def verdict_text(answer: GpuTpuAnswer, model: str) -> str:
     """The verdict and its reasons in plain words."""
-    head = f"{VERDICTS[answer['verdict']]}{f' for {model}' if model else ''}."
-    lines = [f"- {SIDES[reason['favours']]} ({_strength(reason)}): {reason['message']}" for reason in answer["reasons"]]
+    head = f"{VERDICTS[answer.verdict]}{f' for {model}' if model else ''}."
+    lines = [f"- {SIDES[reason.favours]} ({_strength(reason)}): {reason.message}" for reason in answer.reasons]
     return "\n".join([head, *lines])
 
 
 def _strength(reason: WeighedReasonEntry) -> str:
-    return "constraint" if reason["hard"] else WEIGHTS[reason["weight"]]
+    return "constraint" if reason.hard else WEIGHTS[reason.weight]
 
 
 def list_properties(catalog: Catalog) -> list[PropertyEntry]:
@@ -264,7 +263,7 @@ def list_properties(catalog: Catalog) -> list[PropertyEntry]:
         ("Rented from", *(", ".join(dict.fromkeys(PLATFORM_NAMES[offer.platform] for offer in each)) for each in offers)),
         ("USD per hour and device", *(f"{usd(min(each))} to {usd(max(each))}" for each in prices)),
     )
-    return [{"property": name, "gpu": on_gpu, "tpu": on_tpu} for name, on_gpu, on_tpu in rows]
+    return [PropertyEntry(property=name, gpu=on_gpu, tpu=on_tpu) for name, on_gpu, on_tpu in rows]
 
 
 def _list_offers(catalog: Catalog, kind: str) -> list[Offer]:

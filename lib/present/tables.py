@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from decimal import Decimal
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from lib import precision
 from lib.answers.common import EntryCost, OwnEntry, RankedEntry, RejectedEntry
@@ -34,6 +35,7 @@ from lib.present.cards import (
 from lib.present.markup import answer_actions, escape, fold
 from lib.present.numbers import count, count_words, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
 from lib.present.sentences import to_json
+from lib.result import fields_of
 
 if TYPE_CHECKING:
     from lib.answers.model import DryRunAnswer, FigureEntry, MemorySavingEntry, SolveAnswer, TensorEntry, TensorsAnswer
@@ -48,7 +50,7 @@ _FIT_FIELDS: tuple[FitField, ...] = get_args(FitField)
 
 
 Column = TypeVar("Column")
-Key = float | str | None
+Key = float | Decimal | str | None
 """What a cell is sorted by; `None` stands last both ways."""
 
 
@@ -109,7 +111,7 @@ def _row(number: int, heads: Sequence[str], cells: Sequence[str], tools: TableTo
 
 
 def _cell(index: int, head: str, text: str, key: Key = None) -> str:
-    by = "" if key is None else f' data-key="{escape(key)}"'
+    by = "" if key is None else f' data-key="{escape(float(key) if isinstance(key, Decimal) else key)}"'
     if index == 0:
         return f'<th role="rowheader" scope="row"{by}>{text}</th>'
     return f'<td role="cell" data-head="{escape(head)}"{by}>{text}</td>'
@@ -195,14 +197,12 @@ def rejected_table(entries: Sequence[RejectedEntry]) -> str:
 
 def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     """Each tier's capacity with the model's parts drawn in it, and how far it could be stretched; what fits stands first."""
-    by_price = sorted(
-        fits, key=lambda fit: (fit["platform"] in PLATFORMS, not fit["fits"], fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0)
-    )
+    by_price = sorted(fits, key=lambda fit: (fit.platform in PLATFORMS, not fit.fits, fit.usd_per_hour is None, fit.usd_per_hour or 0))
     heads = ["Hardware", "Memory on a device", "Fits", *_of_length(memory, "Longest context (tokens)"), "Concurrent requests", "Per hour"]
     rows = [_tier_row(fit, memory) for fit in by_price]
-    more = f"more, {sum(fit['fits'] for fit in fits)} of all {len(rows)} fit"
+    more = f"more, {sum(fit.fits for fit in fits)} of all {len(rows)} fit"
     tools = TableTools(keys=[_tier_keys(fit, memory) for fit in by_price], first=FIRST_ROWS, more=more, search="Search")
-    several = len({gib_figure(fit["capacity_bytes"] - fit["free_bytes"]) for fit in fits}) > 1
+    several = len({gib_figure(fit.capacity_bytes - fit.free_bytes) for fit in fits}) > 1
     note = (
         '<p class="quiet">Runtime and kernels take more on some cards than on others, so totals differ from card to card.</p>'
         if several
@@ -213,33 +213,33 @@ def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
 
 def _of_length(memory: MemoryAnswer, column: Column) -> list[Column]:
     """A column of the table for models with a context length; a pipeline, which runs in stages, has none."""
-    return [] if memory["stages"] else [column]
+    return [] if memory.stages else [column]
 
 
 def _tier_keys(fit: FitEntry, memory: MemoryAnswer) -> tuple[Key, ...]:
     unbounded = float("inf")
-    longest, most = (unbounded if value is None else value for value in (fit["max_context_tokens"], fit["max_batch_size"]))
-    return fit["name"], fit["capacity_bytes"], fit["free_bytes"], *_of_length(memory, longest), most, fit["usd_per_hour"]
+    longest, most = (unbounded if value is None else value for value in (fit.max_context_tokens, fit.max_batch_size))
+    return fit.name, fit.capacity_bytes, fit.free_bytes, *_of_length(memory, longest), most, fit.usd_per_hour
 
 
 def _tier_row(fit: FitEntry, memory: MemoryAnswer) -> tuple[str, ...]:
-    free, capacity = fit["free_bytes"], fit["capacity_bytes"]
+    free, capacity = fit.free_bytes, fit.capacity_bytes
     need = capacity - free
     bar = memory_bar(memory, capacity, need)
-    if fit["fits"]:
+    if fit.fits:
         room = f'<em class="badge fits">fits</em><small>{gib(free)} left</small>'
     elif free >= 0:
-        room = f'<em class="badge lacks">not here</em><small>{escape(memory["engine"])} does not run on it</small>'
+        room = f'<em class="badge lacks">not here</em><small>{escape(memory.engine)} does not run on it</small>'
     else:
         room = f'<em class="badge lacks">too small</em><small>{gib(-free)} short</small>'
-    shared = f" on each of {fit['devices']}" if fit["devices"] > 1 else ""
+    shared = f" on each of {fit.devices}" if fit.devices > 1 else ""
     return (
-        hardware_name(fit["name"], fit["hardware"], fit["platform"]),
+        hardware_name(fit.name, fit.hardware, fit.platform),
         f"{bar}<small>{gib_figure(need)} of {gib(capacity)}{shared}</small>",
         room,
-        *_of_length(memory, whole(fit["max_context_tokens"], "no limit found") if fit["max_context_tokens"] != 0 else "none"),
-        whole(fit["max_batch_size"], "no limit found") if fit["max_batch_size"] != 0 else "none",
-        usd_per_hour(fit["usd_per_hour"]),
+        *_of_length(memory, whole(fit.max_context_tokens, "no limit found") if fit.max_context_tokens != 0 else "none"),
+        whole(fit.max_batch_size, "no limit found") if fit.max_batch_size != 0 else "none",
+        usd_per_hour(fit.usd_per_hour),
     )
 
 
@@ -264,12 +264,12 @@ def _ranked_values(entry: RankedEntry) -> Iterable[object]:
     yield " ".join(reason["message"] for reason in entry["reasons"])
 
 
-def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def csv_text(fields: Sequence[str], rows: Iterable[object]) -> str:
     """These fields of each row as CSV; text that a spreadsheet would run as a formula is quoted as text, None becomes an empty cell."""
     out = io.StringIO()
     sheet = csv.writer(out, lineterminator="\n")
     sheet.writerow(fields)
-    sheet.writerows([_inert(row[field]) for field in fields] for row in rows)
+    sheet.writerows([_inert(row[field]) for field in fields] for row in map(to_json, rows))
     return out.getvalue()
 
 
@@ -301,7 +301,7 @@ def pick_text(pick: RankedEntry | None, model: str, own: OwnEntry | None = None)
 def memory_text(memory: MemoryAnswer, model: str) -> str:
     """A memory answer in a few plain lines."""
     parts = ", ".join(f"{part} {gib(size)}" for part, size in part_bytes(memory).items())
-    return f"{model}: {gib(memory['total_bytes'])} ({memory_settings(memory)}).\n{parts}."
+    return f"{model}: {gib(memory.total_bytes)} ({memory_settings(memory)}).\n{parts}."
 
 
 def fits_csv(fits: Sequence[FitEntry]) -> str:
@@ -311,16 +311,16 @@ def fits_csv(fits: Sequence[FitEntry]) -> str:
 
 def memory_savings_table(answer: SolveAnswer) -> str:
     """Ways to save memory, the largest saving first, and the assumptions behind the figures."""
-    if not answer["memory_savings"]:
-        return caveat_list(answer["caveats"])
+    if not answer.memory_savings:
+        return caveat_list(answer.caveats)
     heads = ("Change", "Saved per device", "Memory after", "Effect on speed")
-    rows = [_saving_row(way) for way in answer["memory_savings"]]
-    return table_markup("Ways to save memory, each on its own", heads, rows, "memory-savings") + caveat_list(answer["caveats"])
+    rows = [_saving_row(way) for way in answer.memory_savings]
+    return table_markup("Ways to save memory, each on its own", heads, rows, "memory-savings") + caveat_list(answer.caveats)
 
 
 def _saving_row(way: MemorySavingEntry) -> tuple[str, ...]:
-    fits = "fits" if way["fits"] else "does not fit"
-    return escape(way["message"]), gib(way["saved_bytes"]), f"{gib(way['per_device_bytes'])}<small>{fits}</small>", escape(way["effect"])
+    fits = "fits" if way.fits else "does not fit"
+    return escape(way.message), gib(way.saved_bytes), f"{gib(way.per_device_bytes)}<small>{fits}</small>", escape(way.effect)
 
 
 def answer_files(name: str, table: str, answer: object) -> tuple[tuple[str, str, str, str], ...]:
@@ -336,25 +336,25 @@ _TENSOR_FIELDS = ("component", "block", "kind", "name", "shape", "count", "param
 
 def shape_words(tensor: TensorEntry) -> str:
     """Its extents: "4096 × 14336", or one number."""
-    return " × ".join(map(str, tensor["shape"])) or "1"
+    return " × ".join(map(str, tensor.shape)) or "1"
 
 
 def tensors_table(answer: TensorsAnswer, name: str) -> str:
     """What can be saved of the tensors, and all of them as a table behind a line; the treemap is drawn from the same rows."""
     rows = [
         (
-            f"<code>{escape(tensor['name'])}</code>",
-            escape(f"{tensor['component']}, {tensor['block']}".replace("_", " ")),
+            f"<code>{escape(tensor.name)}</code>",
+            escape(f"{tensor.component}, {tensor.block}".replace("_", " ")),
             shape_words(tensor),
-            whole(tensor["count"]),
-            count(tensor["parameters"]),
-            gib(tensor["bytes"]),
-            f"{100 * tensor['share']:.2f} %",
+            whole(tensor.count),
+            count(tensor.parameters),
+            gib(tensor.bytes),
+            f"{100 * tensor.share:.2f} %",
         )
-        for tensor in answer["tensors"]
+        for tensor in answer.tensors
     ]
-    caption = f"{name}: {gib(answer['weights_bytes'])} of weights in {answer['precision']}, {len(rows)} kinds of tensors"
-    lines = [f"{t['name']}: {t['count']} × {shape_words(t)}, {t['bytes']:,} bytes" for t in answer["tensors"]]
+    caption = f"{name}: {gib(answer.weights_bytes)} of weights in {answer.precision}, {len(rows)} kinds of tensors"
+    lines = [f"{t.name}: {t.count} × {shape_words(t)}, {t.bytes:,} bytes" for t in answer.tensors]
     heads = ("Tensor", "Part of the model", "Shape", "Count", "Parameters", "Bytes", "Share")
     table = fold("Every tensor as a table", table_markup(f"{caption}, largest first", heads, rows, "tensors"), "")
     files = answer_files("tensors", tensors_csv(answer), answer)
@@ -363,7 +363,7 @@ def tensors_table(answer: TensorsAnswer, name: str) -> str:
 
 def tensors_csv(answer: TensorsAnswer) -> str:
     """The tensors as rows; a shape is written as 4096x14336."""
-    return csv_text(_TENSOR_FIELDS, [{**tensor, "shape": "x".join(map(str, tensor["shape"]))} for tensor in answer["tensors"]])
+    return csv_text(_TENSOR_FIELDS, [fields_of(tensor) | {"shape": "x".join(map(str, tensor.shape))} for tensor in answer.tensors])
 
 
 _FIGURE_FIELDS = ("figure", "unit", "executed", "closed_form", "ratio")
@@ -380,31 +380,31 @@ def _amount(value: int | None, unit: str) -> str:
 
 
 def _figure_row(figure: FigureEntry) -> tuple[str, ...]:
-    ratio = "–" if figure["ratio"] is None else f"{figure['ratio']:.3f}"
-    unit = figure["unit"]
-    return escape(figure["name"].capitalize()), _amount(figure["executed"], unit), _amount(figure["closed_form"], unit), ratio
+    ratio = "–" if figure.ratio is None else f"{figure.ratio:.3f}"
+    unit = figure.unit
+    return escape(figure.name.capitalize()), _amount(figure.executed, unit), _amount(figure.closed_form, unit), ratio
 
 
 def dry_run_table(answer: DryRunAnswer) -> str:
     """The table, and what can be saved of it."""
-    ran = f"{answer['layers_run']} of {answer['layers']} layers computed, the others counted like them"
-    caption, heads = f"{answer['architecture']} executed without values: {ran}", ("Figure", "Executed", "Closed form", "Ratio")
-    table = table_markup(caption, heads, list(map(_figure_row, answer["figures"])), "dry-run")
-    text = "\n".join(f"{f['name']}: {f['executed']:,} {f['unit']}" for f in answer["figures"])
+    ran = f"{answer.layers_run} of {answer.layers} layers computed, the others counted like them"
+    caption, heads = f"{answer.architecture} executed without values: {ran}", ("Figure", "Executed", "Closed form", "Ratio")
+    table = table_markup(caption, heads, list(map(_figure_row, answer.figures)), "dry-run")
+    text = "\n".join(f"{f.name}: {f.executed:,} {f.unit}" for f in answer.figures)
     return table + answer_actions(text=text, query=None, files=answer_files("dry_run", dry_run_csv(answer), answer))
 
 
 def dry_run_csv(answer: DryRunAnswer) -> str:
     """The figures as rows."""
-    return csv_text(_FIGURE_FIELDS, [{**figure, "figure": figure["name"]} for figure in answer["figures"]])
+    return csv_text(_FIGURE_FIELDS, [fields_of(figure) | {"figure": figure.name} for figure in answer.figures])
 
 
 def precision_table(answers: Sequence[MemoryAnswer], current: str, link: Callable[[str], str | None]) -> str:
     """One row for each answer, most bytes first; `current` is the precision in use, `link` the query that asks for another."""
-    by_size = sorted(answers, key=lambda answer: -answer["weights_bytes"])
-    here = next((answer["per_device_bytes"] for answer in by_size if answer["precision"] == current), None)
+    by_size = sorted(answers, key=lambda answer: -answer.weights_bytes)
+    here = next((answer.per_device_bytes for answer in by_size if answer.precision == current), None)
     holding = [_fitting(answer) for answer in by_size]
-    rows = [_precision_row(answer, fits, current, here, link(answer["precision"])) for answer, fits in zip(by_size, holding, strict=True)]
+    rows = [_precision_row(answer, fits, current, here, link(answer.precision)) for answer, fits in zip(by_size, holding, strict=True)]
     keys = [_precision_keys(answer, fits) for answer, fits in zip(by_size, holding, strict=True)]
     tools = TableTools(keys=keys, search="Search" if len(rows) > 8 else "")  # noqa: PLR2004  a screen
     heads = ["Precision", "Memory on a device", "Tiers that hold it", "Cheapest of them"]
@@ -414,27 +414,27 @@ def precision_table(answers: Sequence[MemoryAnswer], current: str, link: Callabl
 
 def _fitting(answer: MemoryAnswer) -> list[FitEntry]:
     """The tiers that hold it, cheapest first."""
-    return sorted((fit for fit in answer["fits"] if fit["fits"]), key=lambda fit: (fit["usd_per_hour"] is None, fit["usd_per_hour"] or 0))
+    return sorted((fit for fit in answer.fits if fit.fits), key=lambda fit: (fit.usd_per_hour is None, fit.usd_per_hour or 0))
 
 
 def _precision_row(answer: MemoryAnswer, holding: Sequence[FitEntry], current: str, here: int | None, query: str | None) -> tuple[str, ...]:
-    name, need = answer["precision"], gib(answer["per_device_bytes"])
+    name, need = answer.precision, gib(answer.per_device_bytes)
     label = escape(name) if name == current or query is None else f'<a href="{escape(query)}">{escape(name)}</a>'
     if name == current:
         label += ' <em class="badge pick">in use</em>'
     elif here is not None:
-        need += f"<small>{deviation(answer['per_device_bytes'], here)}</small>"
+        need += f"<small>{deviation(answer.per_device_bytes, here)}</small>"
     label += f"<small>{escape(precision.weight_format(name).title)}</small>"
-    tiers_judged = len(answer["fits"])
+    tiers_judged = len(answer.fits)
     if not holding:
         return label, need, f"none of {tiers_judged}", "–", *_of_length(answer, "–")
-    first, ids = holding[0], ", ".join(f"<code>{escape(fit['hardware'])}</code>" for fit in holding)
+    first, ids = holding[0], ", ".join(f"<code>{escape(fit.hardware)}</code>" for fit in holding)
     tiers = f"<details><summary>{len(holding)} of {tiers_judged}</summary>{ids}</details>"
-    cheapest = f"{escape(first['name'])}<small>{usd_per_hour(first['usd_per_hour'])} an hour</small>"
-    return label, need, tiers, cheapest, *_of_length(answer, whole(first["max_context_tokens"], "no limit found"))
+    cheapest = f"{escape(first.name)}<small>{usd_per_hour(first.usd_per_hour)} an hour</small>"
+    return label, need, tiers, cheapest, *_of_length(answer, whole(first.max_context_tokens, "no limit found"))
 
 
 def _precision_keys(answer: MemoryAnswer, holding: Sequence[FitEntry]) -> tuple[Key, ...]:
-    longest = holding[0]["max_context_tokens"] if holding else None
-    price = holding[0]["usd_per_hour"] if holding else None
-    return answer["precision"], answer["per_device_bytes"], len(holding), price, *_of_length(answer, longest)
+    longest = holding[0].max_context_tokens if holding else None
+    price = holding[0].usd_per_hour if holding else None
+    return answer.precision, answer.per_device_bytes, len(holding), price, *_of_length(answer, longest)

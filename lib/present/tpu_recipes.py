@@ -390,10 +390,10 @@ def gpu_recipes(entry: Entry, setup: Setup) -> Iterator[RecipeEntry]:
     )
     for name, language, code in parts:
         if code is not None:
-            yield {
-                "name": f"gpu_{entry.offer.platform}_{name.partition('.')[0].casefold()}",
-                "title": f"{where}: {name}",
-                "language": language,
-                "code": code,
-                "notes": list(setup.notes),
-            }
+            yield RecipeEntry(
+                name=f"gpu_{entry.offer.platform}_{name.partition('.')[0].casefold()}",
+                title=f"{where}: {name}",
+                language=language,
+                code=code,
+                notes=setup.notes,
+            )

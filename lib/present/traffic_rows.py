@@ -11,7 +11,7 @@ from lib.present.cards import caveat_list, note_list
 from lib.present.charts import MARK, axis, chart_head, lay_out
 from lib.present.markup import definition_list, escape, fold, hint_note
 from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour, whole
-from lib.present.sentences import sentence
+from lib.present.sentences import sentence, to_json
 from lib.present.tables import FIRST_ROWS, Key, TableTools, csv_text, hardware_name, table_markup
 from lib.provenance import Caveat
 
@@ -41,12 +41,12 @@ def point_figure(point: LoadEntry, measure: str) -> float | None:
     """The figure of a point that is drawn."""
     match measure:
         case "latency":
-            return point["latency_p99_s"]
+            return point.latency_p99_s
         case "throughput":
-            return point["throughput_tokens_per_s"]
+            return point.throughput_tokens_per_s
         case "price":
-            return point["usd_per_million_tokens"]
-    return point["ttft_p99_s"]
+            return None if point.usd_per_million_tokens is None else float(point.usd_per_million_tokens)
+    return point.ttft_p99_s
 
 
 def loads_head(measure: str) -> str:
@@ -67,20 +67,20 @@ def draw_loads(answer: LoadsAnswer, measure: str, stated_rate: float, chosen_pol
     figure = Figure()
     title, _, logarithmic = MEASURES[measure]
     for policy, name in POLICY_NAMES.items():
-        points = [point for point in answer["points"] if point["policy"] == policy]
+        points = [point for point in answer.points if point.policy == policy]
         figure.add_scatter(
-            x=[point["asked_requests_per_s"] for point in points],
+            x=[point.asked_requests_per_s for point in points],
             y=[point_figure(point, measure) for point in points],
             name=name,
             mode="lines+markers",
             line={"width": 5 if policy == chosen_policy else 2.5, "color": COLOURS[policy], "dash": DASHES[policy]},
             marker={
                 "size": 9 if policy == chosen_policy else 5,
-                "symbol": ["circle" if point["steady"] else "circle-open" for point in points],
+                "symbol": ["circle" if point.steady else "circle-open" for point in points],
             },
             hovertemplate="%{y:.3~g}",
         )
-    most = answer["most_requests_per_s"]
+    most = answer.most_requests_per_s
     if 0 < stated_rate <= most * 1.13:
         figure.add_vline(x=stated_rate, line={"width": 1.2, "dash": "dot", "color": MARK})
     scale = {"type": "log", "tickformat": "~g", "nticks": 6} if logarithmic else {"tickformat": "~s", "rangemode": "tozero"}
@@ -118,30 +118,30 @@ def optional_seconds(value: float | None) -> str:
 
 def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
     """One simulation: the 99th percentiles, the rate, the queue, the cache, the price."""
-    late = any(caveat["code"] == "queue_grows" for caveat in answer["caveats"])
-    figure, rest = ("More requests arrive than are served", "") if late else (seconds(answer["ttft_p99_s"]), " to the first token at p99")
-    price, share = answer["usd_per_million_tokens"], answer["on_target"]
+    late = any(caveat.code == "queue_grows" for caveat in answer.caveats)
+    figure, rest = ("More requests arrive than are served", "") if late else (seconds(answer.ttft_p99_s), " to the first token at p99")
+    price, share = answer.usd_per_million_tokens, answer.on_target
     figures = [
         *_percentiles(answer),
-        ("Waiting requests, mean and maximum", f"{answer['queue_mean']:.2g}, {whole(answer['queue_longest'])}"),
-        ("Engine busy", f"{100 * answer['utilisation']:.0f} %"),
-        ("KV cache at its peak", f"{gib(answer['cache_peak_bytes'])} of {gib(answer['cache_bytes'])}"),
+        ("Waiting requests, mean and maximum", f"{answer.queue_mean:.2g}, {whole(answer.queue_longest)}"),
+        ("Engine busy", f"{100 * answer.utilisation:.0f} %"),
+        ("KV cache at its peak", f"{gib(answer.cache_peak_bytes)} of {gib(answer.cache_bytes)}"),
     ]
-    if share is not None and answer["goodput_per_s"] is not None:
-        answered = f"{per_s(answer['goodput_per_s'])} of {per_s(answer['requests_per_s'])}, {100 * share:.0f} %"
+    if share is not None and answer.goodput_per_s is not None:
+        answered = f"{per_s(answer.goodput_per_s)} of {per_s(answer.requests_per_s)}, {100 * share:.0f} %"
         figures.append(("Goodput: answered within the targets", answered))
     if price is not None:
         figures.append(("Per million output tokens", usd(price)))
-    if answer["cold_starts"]:
-        figures.append(("Cold starts", whole(answer["cold_starts"])))
-    copies = f"{answer['replicas']} replicas of " if answer["replicas"] > 1 else ""
+    if answer.cold_starts:
+        figures.append(("Cold starts", whole(answer.cold_starts)))
+    copies = f"{answer.replicas} replicas of " if answer.replicas > 1 else ""
     return (
         '<section class="card" aria-label="Simulated traffic"><h2 class="sr">Simulated traffic</h2>'
-        f'<p class="eyebrow">{escape(model)} on {copies}{escape(name)} <code>{escape(answer["hardware"])}</code>, '
-        f"{POLICY_NAMES[answer['policy']].lower()} batching</p>"
+        f'<p class="eyebrow">{escape(model)} on {copies}{escape(name)} <code>{escape(answer.hardware)}</code>, '
+        f"{POLICY_NAMES[answer.policy].lower()} batching</p>"
         f'<p class="headline"><span class="figure">{figure}</span>{rest}</p>'
-        f'<p class="quiet">{escape(answer["engine"])}, {escape(answer["precision"])} · {whole(answer["completed"])} requests in '
-        f"{seconds(answer['span_s'])}{_part_of_run(answer)} · served: at most about {per_s(answer['most_requests_per_s'])} (estimate)</p>"
+        f'<p class="quiet">{escape(answer.engine)}, {escape(answer.precision)} · {whole(answer.completed)} requests in '
+        f"{seconds(answer.span_s)}{_part_of_run(answer)} · served: at most about {per_s(answer.most_requests_per_s)} (estimate)</p>"
         f"{definition_list(figures)}</section>"
     )
 
@@ -149,50 +149,50 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
 def _part_of_run(answer: BatchingAnswer) -> str:
     """The part of the run that rates and price are of, where it is not the whole, and why its rate is not the one that was asked for."""
     notes = []
-    if answer["counted_from_s"]:
-        notes.append(f"rates and price: from {seconds(answer['counted_from_s'])} to {seconds(answer['counted_until_s'])}")
-    if answer["arrivals"] in {"poisson", "bursty"}:
-        notes.append(f"arrivals are random: {per_s(answer['requests_per_s'])} were answered")
+    if answer.counted_from_s:
+        notes.append(f"rates and price: from {seconds(answer.counted_from_s)} to {seconds(answer.counted_until_s)}")
+    if answer.arrivals in {"poisson", "bursty"}:
+        notes.append(f"arrivals are random: {per_s(answer.requests_per_s)} were answered")
     return f" ({'; '.join(notes)})" if notes else ""
 
 
 def _percentiles(answer: BatchingAnswer) -> list[tuple[str, str]]:
     """The figures that card and text share."""
     times = {
-        "TTFT": (answer["ttft_p50_s"], answer["ttft_p95_s"], answer["ttft_p99_s"]),
-        "TPOT": (answer["tpot_p50_s"], answer["tpot_p95_s"], answer["tpot_p99_s"]),
-        "Latency": (answer["latency_p50_s"], answer["latency_p95_s"], answer["latency_p99_s"]),
+        "TTFT": (answer.ttft_p50_s, answer.ttft_p95_s, answer.ttft_p99_s),
+        "TPOT": (answer.tpot_p50_s, answer.tpot_p95_s, answer.tpot_p99_s),
+        "Latency": (answer.latency_p50_s, answer.latency_p95_s, answer.latency_p99_s),
     }
     figures = [(f"{name} p50, p95, p99", " · ".join(map(optional_seconds, values))) for name, values in times.items()]
-    return [*figures, ("Throughput", tokens_per_s(answer["throughput_tokens_per_s"]))]
+    return [*figures, ("Throughput", tokens_per_s(answer.throughput_tokens_per_s))]
 
 
 def batching_text(answer: BatchingAnswer, model: str) -> str:
     """The simulation in a few plain lines."""
-    head = f"{model} on {answer['replicas']} × {answer['hardware']}, {answer['policy']} batching, {answer['completed']} requests:"
+    head = f"{model} on {answer.replicas} × {answer.hardware}, {answer.policy} batching, {answer.completed} requests:"
     return "\n".join([head, *(f"{name}: {figure}" for name, figure in _percentiles(answer))])
 
 
 def loads_table(answer: LoadsAnswer) -> str:
     """Every point of the plot, folded behind a line."""
     heads = ("Policy", "Arriving", "Answered", "TTFT p50", "TTFT p99", "TPOT p99", "Latency p99", "Tokens per second", "USD per million")
-    table = table_markup("Three policies along the load", heads, list(map(_load_row, answer["points"])), "loads")
-    unsteady = caveat_list([one for one in answer["caveats"] if one["code"] == "loads_not_steady"])
+    table = table_markup("Three policies along the load", heads, list(map(_load_row, answer.points)), "loads")
+    unsteady = caveat_list([one for one in answer.caveats if one.code == "loads_not_steady"])
     return unsteady + fold("The plot as a table", table)
 
 
 def _load_row(point: LoadEntry) -> tuple[str, ...]:
-    price = point["usd_per_million_tokens"]
+    price = point.usd_per_million_tokens
     return (
-        policy_swatch(point["policy"]) + POLICY_NAMES[point["policy"]],
-        per_s(point["asked_requests_per_s"]),
-        per_s(point["requests_per_s"]),
-        seconds(point["ttft_p50_s"]),
-        seconds(point["ttft_p99_s"]),
-        optional_seconds(point["tpot_p99_s"]),
-        seconds(point["latency_p99_s"]),
-        f"{point['throughput_tokens_per_s']:,.0f}{_whole_run(point['steady'])}",
-        "–" if price is None else usd(price) + _whole_run(point["steady"]),
+        policy_swatch(point.policy) + POLICY_NAMES[point.policy],
+        per_s(point.asked_requests_per_s),
+        per_s(point.requests_per_s),
+        seconds(point.ttft_p50_s),
+        seconds(point.ttft_p99_s),
+        optional_seconds(point.tpot_p99_s),
+        seconds(point.latency_p99_s),
+        f"{point.throughput_tokens_per_s:,.0f}{_whole_run(point.steady)}",
+        "–" if price is None else usd(price) + _whole_run(point.steady),
     )
 
 
@@ -202,75 +202,75 @@ def _whole_run(steady: bool) -> str:
 
 def loads_csv(points: Sequence[LoadEntry]) -> str:
     """The points as CSV in base units."""
-    return csv_text(list(points[0]), points) if points else ""
+    first = ("policy", "asked_requests_per_s", "steady")
+    return csv_text([*first, *(name for name in to_json(points[0]) if name not in first)], points) if points else ""
 
 
 def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     """Replicas and tiers that keep the targets at the 99th percentile, the cheapest first."""
-    targets = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", need["max_ttft_s"]), ("TPOT", need["max_tpot_s"])) if limit > 0]
+    targets = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", need.max_ttft_s), ("TPOT", need.max_tpot_s)) if limit > 0]
     demand = "1 request per second needs" if rate == 1 else f"{rate:,.3g} requests per second need"
     caption = f"What {demand} at p99 within {' and '.join(targets)}, cheapest first"
     heads = ("Hardware", "Replicas", "Total per hour", "TTFT p99", "TPOT p99", "USD per million")
-    unsteady = sum(tier["replicas"] is not None and not tier["steady"] for tier in need["tiers"])
-    note = sentence(Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(need["tiers"])})) if unsteady else ""
-    if need["left_out"]:
-        left_out = Caveat("needs_left_out", {"hardware": ", ".join(need["left_out"])})
+    unsteady = sum(tier.replicas is not None and not tier.steady for tier in need.tiers)
+    note = sentence(Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(need.tiers)})) if unsteady else ""
+    if need.left_out:
+        left_out = Caveat("needs_left_out", {"hardware": ", ".join(need.left_out)})
         note = " ".join(filter(None, (note, sentence(left_out))))
-    tools = TableTools(keys=[_tier_keys(tier) for tier in need["tiers"]], first=FIRST_ROWS, more="more, dearer")
-    return table_markup(caption, heads, [_tier_row(tier) for tier in need["tiers"]], "needs", tools) + (hint_note(note) if note else "")
+    tools = TableTools(keys=[_tier_keys(tier) for tier in need.tiers], first=FIRST_ROWS, more="more, dearer")
+    return table_markup(caption, heads, [_tier_row(tier) for tier in need.tiers], "needs", tools) + (hint_note(note) if note else "")
 
 
 def _tier_keys(tier: TierNeedEntry) -> tuple[Key, ...]:
-    price = None if tier["replicas"] is None else tier["usd_per_hour"]
-    return tier["name"], tier["replicas"], price, tier["ttft_p99_s"], tier["tpot_p99_s"], tier["usd_per_million_tokens"]
+    price = None if tier.replicas is None else tier.usd_per_hour
+    return tier.name, tier.replicas, price, tier.ttft_p99_s, tier.tpot_p99_s, tier.usd_per_million_tokens
 
 
 def _tier_row(tier: TierNeedEntry) -> tuple[str, ...]:
-    price = tier["usd_per_million_tokens"]
+    price = tier.usd_per_million_tokens
     return (
-        hardware_name(tier["name"], tier["hardware"], tier["platform"] or OWN),
-        "not within 64" if tier["replicas"] is None else f"<strong>{tier['replicas']}</strong>",
-        "–" if tier["replicas"] is None else usd_per_hour(tier["usd_per_hour"]),
-        optional_seconds(tier["ttft_p99_s"]),
-        optional_seconds(tier["tpot_p99_s"]),
-        "–" if price is None else usd(price) + _whole_run(tier["steady"]),
+        hardware_name(tier.name, tier.hardware, tier.platform or OWN),
+        "not within 64" if tier.replicas is None else f"<strong>{tier.replicas}</strong>",
+        "–" if tier.replicas is None else usd_per_hour(tier.usd_per_hour),
+        optional_seconds(tier.ttft_p99_s),
+        optional_seconds(tier.tpot_p99_s),
+        "–" if price is None else usd(price) + _whole_run(tier.steady),
     )
 
 
 def latency_card(answer: LatencyAnswer) -> str:
     """The dominant part and the first step; then reasons, the parts and the formats."""
-    dominant = answer["dominant"]
+    dominant = answer.dominant
     head = "Nothing measured yet" if dominant is None else f"{PART_NAMES[dominant]} takes the most"
-    first, *others = answer["next_steps"]
-    reasons = note_list((*others, *answer["reasons"]))
+    first, *others = answer.next_steps
+    reasons = note_list((*others, *answer.reasons))
     return (
         '<section class="card" aria-label="Where the latency goes">'
-        f'<p class="headline"><span class="figure">{escape(head)}</span></p><p>{escape(first["message"])}</p>{reasons}</section>'
+        f'<p class="headline"><span class="figure">{escape(head)}</span></p><p>{escape(sentence(first))}</p>{reasons}</section>'
     )
 
 
 def latency_table(answer: LatencyAnswer) -> str:
     """Each part measured beside expected, then what each format would do."""
     heads = ("Part", "Measured", "Share", "Expected here", "Verdict")
-    load = f"{answer['prompt_tokens']:,} tokens in, {answer['output_tokens']:,} out, {answer['concurrency']:,} at a time"
-    parts = table_markup(f"Parts of a request: {load}", heads, list(map(_part_row, answer["parts"])), "latency")
+    load = f"{answer.prompt_tokens:,} tokens in, {answer.output_tokens:,} out, {answer.concurrency:,} at a time"
+    parts = table_markup(f"Parts of a request: {load}", heads, list(map(_part_row, answer.parts)), "latency")
     formats = [
-        (escape(one["precision"]), seconds(one["tpot_ms"] / 1e3), gib(one["weights_bytes"]), escape(one["message"]))
-        for one in answer["precisions"]
+        (escape(one.precision), seconds(one.tpot_ms / 1e3), gib(one.weights_bytes), escape(one.message)) for one in answer.precisions
     ]
     columns = ("Format", "A step", "Weights", "Effect here")
     return parts + (table_markup("Smaller formats: latency or only memory", columns, formats, "formats") if formats else "")
 
 
 def _part_row(part: LatencyPartEntry) -> tuple[str, ...]:
-    expected, low, high = part["expected_ms"], part["low_ms"], part["high_ms"]
+    expected, low, high = part.expected_ms, part.low_ms, part.high_ms
     span = "–"
     if expected is not None and low is not None and high is not None:
         span = "none" if high <= 0 else f"{seconds(expected / 1e3)}<small>{seconds(low / 1e3)} to {seconds(high / 1e3)}</small>"
     return (
-        PART_NAMES[part["name"]],
-        seconds(part["measured_ms"] / 1e3) if part["measured_ms"] > 0 else "–",
-        "–" if not part["share"] else f"{100 * part['share']:.0f} %",
+        PART_NAMES[part.name],
+        seconds(part.measured_ms / 1e3) if part.measured_ms > 0 else "–",
+        "–" if not part.share else f"{100 * part.share:.0f} %",
         span,
-        VERDICTS[part["verdict"]],
+        VERDICTS[part.verdict],
     )

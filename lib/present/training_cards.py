@@ -15,12 +15,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingOptionEntry
+from lib.answers.model import TrainingAnswer, TrainingChangeEntry
 from lib.present.charts import swatch
 from lib.present.markup import code_blocks, definition_list, escape, fold, hint_note, python_literal
 from lib.present.numbers import count, gib, share, usd, usd_per_hour
 from lib.present.setup_files import load_versions
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, table_markup
+from lib.speed.training import TrainingOption
 
 if TYPE_CHECKING:
     from lib.workload import TrainingRequest
@@ -94,39 +95,39 @@ _CSV = (
 def _sizes(answer: TrainingAnswer) -> dict[str, int]:
     """Bytes by colour, in the order of the bar."""
     sizes = dict.fromkeys(COLOURS, 0)
-    for part in answer["parts"]:
-        sizes[PARTS[part["name"]][0]] += part["bytes"]
+    for part in answer.parts:
+        sizes[PARTS[part.name][0]] += part.bytes
     return {name: size for name, size in sizes.items() if size}
 
 
 def training_card(answer: TrainingAnswer, model: str) -> str:
     """One figure, one bar, the parts, and what allocated and reserved are."""
-    sizes, total = _sizes(answer), answer["device_bytes"]
+    sizes, total = _sizes(answer), answer.device_bytes
     bar = "".join(f'<i class="seg" style="width:{share(size, total):.2f}%;background:{COLOURS[name]}"></i>' for name, size in sizes.items())
     legend = (
         (swatch(COLOURS[name], "swatch") + LABELS[name], f"{gib(size)} <small>{share(size, total):.0f} %</small>")
         for name, size in sizes.items()
     )
-    where = f"on each of {answer['devices']} GPUs" if answer["devices"] > 1 else "on one GPU"
-    host = f", {gib(answer['host_bytes'])} in host memory" if answer["host_bytes"] else ""
-    steps = f"{answer['tokens_per_step']:,} tokens a step · {answer['steps']:,} steps"
-    trained = f"{count(answer['trained_parameters'])} parameters trained · {steps}"
+    where = f"on each of {answer.devices} GPUs" if answer.devices > 1 else "on one GPU"
+    host = f", {gib(answer.host_bytes)} in host memory" if answer.host_bytes else ""
+    steps = f"{answer.tokens_per_step:,} tokens a step · {answer.steps:,} steps"
+    trained = f"{count(answer.trained_parameters)} parameters trained · {steps}"
     return (
         '<section class="card training-card" aria-label="Memory of a training step"><h2 class="sr">Memory of a training step</h2>'
-        f'<p class="eyebrow">{METHODS[answer["method"]]} of {escape(model)} needs</p>'
+        f'<p class="eyebrow">{METHODS[answer.method]} of {escape(model)} needs</p>'
         f'<p class="headline"><span class="figure">{gib(total)}</span> {where}{host}</p>'
-        f'<p class="quiet">between {gib(answer["device_low_bytes"])} and {gib(answer["device_high_bytes"])} · allocated '
-        f"{gib(answer['allocated_bytes'])}, reserved {gib(answer['reserved_bytes'])} · {trained}</p>"
+        f'<p class="quiet">between {gib(answer.device_low_bytes)} and {gib(answer.device_high_bytes)} · allocated '
+        f"{gib(answer.allocated_bytes)}, reserved {gib(answer.reserved_bytes)} · {trained}</p>"
         f'<div class="bar" aria-hidden="true">{bar}</div>{definition_list(legend, "legend")}</section>'
     )
 
 
-def options_table(options: Sequence[TrainingOptionEntry]) -> str:
+def options_table(options: Sequence[TrainingOption]) -> str:
     """Hardware with its verdict, hours and dollars; what fits first."""
     if not options:
         return hint_note("No hardware on these platforms can train this. With sharding, only hardware with several GPUs is listed.")
     heads = ("Hardware", "Verdict", "Memory", "Tokens/s", "Hours", "Price", "Longest sequence", "Largest micro-batch")
-    rows = [_row(option) for option in ([one for one in options if one["verdict"] != "no"] or options[:3])]
+    rows = [_row(option) for option in ([one for one in options if one.verdict != "no"] or options[:3])]
     first = table_markup("Hardware that fits, cheapest training run first", heads, rows[:FIRST_ROWS], "training-options")
     if len(rows) <= FIRST_ROWS:
         return first
@@ -134,21 +135,21 @@ def options_table(options: Sequence[TrainingOptionEntry]) -> str:
     return first + fold(f"{len(rows) - FIRST_ROWS} more that fit", more)
 
 
-def _row(option: TrainingOptionEntry) -> tuple[str, ...]:
-    speed, hours = option["tokens_per_s"], option["hours"]
-    hourly = option["usd_per_hour"]
-    price = "–" if option["usd"] is None else f"{usd(option['usd'])}<small>{usd_per_hour(hourly)} per hour</small>"
-    name = hardware_name(option["name"], option["hardware"], option["platform"])
-    cards = f"<small>{option['devices']} GPUs, {SHARDING_WORDS[option['sharding']]}</small>" if option["devices"] > 1 else ""
+def _row(option: TrainingOption) -> tuple[str, ...]:
+    speed, hours = option.tokens_per_s, option.hours
+    hourly = option.usd_per_hour
+    price = "–" if option.usd is None else f"{usd(option.usd)}<small>{usd_per_hour(hourly)} per hour</small>"
+    name = hardware_name(option.name, option.hardware, option.platform)
+    cards = f"<small>{option.devices} GPUs, {SHARDING_WORDS[option.sharding]}</small>" if option.devices > 1 else ""
     return (
         name + cards,
-        f"<strong>{VERDICTS[option['verdict']]}</strong>",
-        f"{gib(option['needed_bytes'])}<small>of {gib(option['capacity_bytes'])}</small>",
+        f"<strong>{VERDICTS[option.verdict]}</strong>",
+        f"{gib(option.needed_bytes)}<small>of {gib(option.capacity_bytes)}</small>",
         "–" if speed is None else f"{speed:,.0f}",
         "–" if hours is None else f"{hours:,.1f}",
         price,
-        f"{option['longest_sequence_tokens']:,}",
-        f"{option['largest_micro_batch']:,}",
+        f"{option.longest_sequence_tokens:,}",
+        f"{option.largest_micro_batch:,}",
     )
 
 
@@ -156,7 +157,7 @@ def changes_table(changes: Sequence[TrainingChangeEntry]) -> str:
     """What would take less memory, each on its own, with its price in speed."""
     if not changes:
         return ""
-    rows = [(escape(one["message"]), gib(one["saved_bytes"]), gib(one["device_bytes"]), _ratio(one["speed_ratio"])) for one in changes]
+    rows = [(escape(one.message), gib(one.saved_bytes), gib(one.device_bytes), _ratio(one.speed_ratio)) for one in changes]
     heads = ("Change", "Saves", "Memory after", "Speed")
     return table_markup("Ways to need less memory (savings are not cumulative)", heads, rows, "training-changes")
 
@@ -167,23 +168,23 @@ def _ratio(ratio: float | None) -> str:
 
 def recipe(answer: TrainingAnswer) -> str:
     """The script and the line that starts it on Jobs."""
-    if answer["command"] is None or answer["script"] is None:
+    if answer.command is None or answer.script is None:
         return hint_note("A script is only written for a Hub model that trains on one GPU of Jobs.")
-    return code_blocks([("Start it on Jobs", answer["command"]), ("train.py", answer["script"])])
+    return code_blocks([("Start it on Jobs", answer.command), ("train.py", answer.script)])
 
 
 def training_text(answer: TrainingAnswer, model: str) -> str:
     """The answer in a few plain lines."""
     parts = ", ".join(f"{LABELS[name].lower()} {gib(size)}" for name, size in _sizes(answer).items())
-    first = next((option for option in answer["options"] if option["verdict"] != "no"), None)
+    first = next((option for option in answer.options if option.verdict != "no"), None)
     best = ""
-    if first is not None and first["hours"] is not None:
-        price = "" if first["usd"] is None else f", {usd(first['usd'])}"
-        best = f"\n{first['name']} ({first['hardware']}): {first['hours']:,.1f} hours{price}."
-    return f"{model}, {METHODS[answer['method']]}: {gib(answer['device_bytes'])} ({parts}).{best}"
+    if first is not None and first.hours is not None:
+        price = "" if first.usd is None else f", {usd(first.usd)}"
+        best = f"\n{first.name} ({first.hardware}): {first.hours:,.1f} hours{price}."
+    return f"{model}, {METHODS[answer.method]}: {gib(answer.device_bytes)} ({parts}).{best}"
 
 
-def options_csv(options: Sequence[TrainingOptionEntry]) -> str:
+def options_csv(options: Sequence[TrainingOption]) -> str:
     """Every piece of hardware as CSV in base units."""
     return csv_text(_CSV, options)
 

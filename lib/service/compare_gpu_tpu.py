@@ -15,7 +15,6 @@ from lib.advisor.tpu_options import (
     HOME_REGION,
     Commitment,
     GenerationOption,
-    RegionPrice,
     Rental,
     SliceOption,
     TpuOptions,
@@ -27,7 +26,6 @@ from lib.advisor.tpu_options import (
     slice_usd_per_hour,
     within_limit,
 )
-from lib.answers.common import fill, source_entries
 from lib.answers.gpu_tpu import (
     GenerationEntry,
     GpuTpuAnswer,
@@ -35,7 +33,6 @@ from lib.answers.gpu_tpu import (
     OptimumEntry,
     OptionEntry,
     RecipeEntry,
-    RegionPriceEntry,
     RetiredEntry,
     SliceEntry,
     WeighedReasonEntry,
@@ -49,7 +46,7 @@ from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.platforms import TPU_PLATFORMS
 from lib.present.gpu_tpu_cards import SUPPORT, TORCHTPU_CLAIM, guidance_sentence, list_properties, replicas_sentence
-from lib.present.sentences import caveat_entries, sentence
+from lib.present.sentences import sentence
 from lib.present.setup_files import write_setup
 from lib.present.tpu_recipes import RecipeChoice, gpu_recipes, tpu_recipes
 from lib.provenance import Caveat, Source, Value
@@ -191,20 +188,29 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     findings = replace(findings, values={**find_general_values(catalog, software), **findings.values})
     decision = decide(work, rules, findings)
     entries = [] if options is None else list(_option_entries(arguments, options, software))
-    return fill(
-        GpuTpuAnswer,
-        decision,
+    optimum = software.optimum
+    return GpuTpuAnswer(
         model="" if spec is None else spec.id,
-        reasons=[_reason(reason) for reason in decision.reasons],
-        options=entries,
-        generations=[] if options is None else [_generation(each, catalog, software) for each in options.generations],
+        verdict=decision.verdict,
+        score=decision.score,
+        by_stage=decision.by_stage,
+        reasons=tuple(map(_reason, decision.reasons)),
+        options=tuple(entries),
+        generations=() if options is None else tuple(_generation(each, catalog, software) for each in options.generations),
         guidance=None if spec is None or options is None else _guidance(spec, options, software),
-        optimum_tpu=fill(OptimumEntry, software.optimum, lists_this_family=options is not None and options.runs_on_optimum),
-        retired=_retired_entries(catalog),
-        side_by_side=list_properties(catalog),
-        recipes=list(_recipes(arguments, "" if spec is None else spec.id, options, catalog, software)),
-        caveats=caveat_entries(_caveats(arguments, spec, options)),
-        sources=source_entries(_sources(decision, options, software)),
+        optimum_tpu=OptimumEntry(
+            version=optimum.version,
+            state=optimum.state,
+            models=optimum.models,
+            lists_this_family=options is not None and options.runs_on_optimum,
+            source=optimum.source,
+            checked=optimum.checked,
+        ),
+        retired=tuple(_retired_entries(catalog)),
+        side_by_side=tuple(list_properties(catalog)),
+        recipes=tuple(_recipes(arguments, "" if spec is None else spec.id, options, catalog, software)),
+        caveats=tuple(_caveats(arguments, spec, options)),
+        sources=tuple(_sources(decision, options, software)),
     )
 
 
@@ -224,24 +230,45 @@ def _check_consistent(arguments: GpuTpuArguments) -> None:
 
 
 def _reason(weighed: WeighedReason) -> WeighedReasonEntry:
-    return fill(WeighedReasonEntry, weighed.source, weighed, code=weighed.reason.code, message=sentence(weighed.reason))
+    return WeighedReasonEntry(
+        code=weighed.reason.code,
+        message=sentence(weighed.reason),
+        favours=weighed.favours,
+        weight=weighed.weight,
+        hard=weighed.hard,
+        stages=weighed.stages,
+        source=weighed.source.source,
+        checked=weighed.source.checked,
+    )
 
 
 def _guidance(spec: ModelSpec, options: TpuOptions, software: TpuSoftware) -> GuidanceEntry:
     check = options.guidance
     limit = software.guidance.one_chip_parameters
-    return {
-        "generation": check.generation,
-        "advised_chips": check.advised,
-        "chips_by_laws": check.by_laws,
-        "message": guidance_sentence(spec.parameters_total, check.advised, check.by_laws, limit),
-    }
+    return GuidanceEntry(
+        generation=check.generation,
+        advised_chips=check.advised,
+        chips_by_laws=check.by_laws,
+        message=guidance_sentence(spec.parameters_total, check.advised, check.by_laws, limit),
+    )
 
 
-def _retired_entries(catalog: Catalog) -> list[RetiredEntry]:
+def _retired_entries(catalog: Catalog) -> Iterable[RetiredEntry]:
     """The TPU tiers of Spaces and Endpoints that are gone."""
-    gone = [offer for offer in catalog.offers if offer.status == "retired" and offer.silicon is not None and offer.silicon.kind == "tpu"]
-    return [fill(RetiredEntry, offer, hardware=offer.id) for offer in gone]
+    for offer in catalog.offers:
+        if offer.status == "retired" and offer.silicon is not None and offer.silicon.kind == "tpu":
+            yield RetiredEntry(
+                hardware=offer.id,
+                platform=offer.platform,
+                name=offer.name,
+                accelerator_count=offer.accelerator_count,
+                last_usd_per_hour=offer.last_usd_per_hour,
+                since=offer.since,
+                successor=offer.successor,
+                notes=offer.notes,
+                source=offer.source,
+                checked=offer.checked,
+            )
 
 
 def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOptions | None) -> Iterable[Caveat]:
@@ -317,10 +344,16 @@ def _option(arguments: GpuTpuArguments, entry: Entry, role: str, generation: Gen
     million = None if usd_per_hour is None else rescale_usd_per_million(entry, usd_per_hour)
     ttft = None if predicted is None else predicted.ttft_s.value
     total = None if predicted is None or predicted.output_tokens_per_s is None else predicted.output_tokens_per_s.value
-    return fill(
-        OptionEntry,
-        offer,
-        entry,
+    return OptionEntry(
+        platform=offer.platform,
+        name=offer.name,
+        accelerator=offer.accelerator,
+        accelerator_count=offer.accelerator_count,
+        precision=entry.precision,
+        engine=entry.engine,
+        devices=entry.devices,
+        replicas=entry.replicas,
+        capacity_bytes=entry.capacity_bytes,
         kind="gpu" if generation is None else "tpu",
         role=role,
         hardware=offer.id,
@@ -340,19 +373,8 @@ def _option(arguments: GpuTpuArguments, entry: Entry, role: str, generation: Gen
         commitment="on_demand" if generation is None else arguments.rental.commitment,
         usd_per_hour=usd_per_hour,
         usd_per_million_output_tokens=million,
-        prices=[_region_price(price) for price in prices],
+        prices=tuple(prices),
         what_if=_what_if(entry, million, software) if arguments.torchtpu_claim and generation is not None else None,
-    )
-
-
-def _region_price(price: RegionPrice) -> RegionPriceEntry:
-    return fill(
-        RegionPriceEntry,
-        price,
-        usd_per_hour=price.on_demand,
-        spot_usd_per_hour=price.spot,
-        one_year_usd_per_hour=price.one_year,
-        three_years_usd_per_hour=price.three_years,
     )
 
 
@@ -360,29 +382,30 @@ def _what_if(entry: Entry, usd_per_million: Decimal | None, software: TpuSoftwar
     claimed = apply_claim(entry, usd_per_million, software.torchtpu_claim)
     if claimed is None:
         return None
-    return {
-        "label": TORCHTPU_CLAIM,
-        "throughput_tokens_per_s_low": claimed.tokens_per_s_low,
-        "throughput_tokens_per_s_high": claimed.tokens_per_s_high,
-        "usd_per_million_output_tokens_low": float(claimed.usd_per_million_low),
-        "usd_per_million_output_tokens_high": float(claimed.usd_per_million_high),
-    }
+    return WhatIfEntry(
+        label=TORCHTPU_CLAIM,
+        throughput_tokens_per_s_low=claimed.tokens_per_s_low,
+        throughput_tokens_per_s_high=claimed.tokens_per_s_high,
+        usd_per_million_output_tokens_low=claimed.usd_per_million_low,
+        usd_per_million_output_tokens_high=claimed.usd_per_million_high,
+    )
 
 
 def _generation(option: GenerationOption, catalog: Catalog, software: TpuSoftware) -> GenerationEntry:
     """A generation of TPU: whether vLLM runs the model on it, chips needed, and every slice with what it lacks."""
     generation, chip = option.generation, catalog.accelerator(option.generation.accelerator)
     terms = software.terms(generation.id)
-    return fill(
-        GenerationEntry,
-        generation,
-        option,
+    return GenerationEntry(
+        id=generation.id,
+        name=generation.name,
+        support=option.support,
+        chips_needed=option.chips_needed,
         accelerator=chip.id,
         memory_bytes_per_chip=chip.memory_usable,
         bandwidth_bytes_per_s=chip.bandwidth,
         vllm="" if terms is None else terms.vllm,
         support_message=SUPPORT[option.support],
-        slices=list(_slices(option)),
+        slices=tuple(_slices(option)),
     )
 
 
@@ -390,15 +413,15 @@ def _slices(option: GenerationOption) -> Iterable[SliceEntry]:
     for each in option.slices:
         tpu = each.offer.tpu
         if tpu is not None:
-            yield {
-                "hardware": each.offer.id,
-                "topology": tpu.topology,
-                "chips": each.offer.accelerator_count,
-                "hosts": tpu.hosts,
-                "usd_per_hour": float(each.offer.usd_per_hour or 0),
-                "fits": each.entry is not None and each.entry.replicas == 1,
-                "reason": _why_not(each),
-            }
+            yield SliceEntry(
+                hardware=each.offer.id,
+                topology=tpu.topology,
+                chips=each.offer.accelerator_count,
+                hosts=tpu.hosts,
+                usd_per_hour=each.offer.usd_per_hour or Decimal(0),
+                fits=each.entry is not None and each.entry.replicas == 1,
+                reason=_why_not(each),
+            )
 
 
 def _why_not(option: SliceOption) -> str:

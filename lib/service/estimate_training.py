@@ -6,8 +6,7 @@ import math
 from dataclasses import asdict, replace
 from typing import Annotated
 
-from lib.answers.common import fill, source_entries
-from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingOptionEntry
+from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingPartEntry
 from lib.catalog import Catalog
 from lib.errors import BadArgument
 from lib.laws import training as law
@@ -15,7 +14,6 @@ from lib.memory.training import check_training, fuses_loss
 from lib.memory.training import estimate_training as estimate_step
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS
-from lib.present.sentences import caveat_entries
 from lib.present.training_cards import change_sentence, job_command, training_script
 from lib.provenance import Caveat, Source
 from lib.request.checks import check_choices
@@ -80,27 +78,35 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     options = rank_hardware(spec, request, catalog, arguments.platforms, total_tokens=total)
     changes = find_changes(spec, request, catalog.accelerator(REFERENCE))
     command, script = _recipe(spec, request, options, arguments, catalog)
-    return fill(
-        TrainingAnswer,
-        request,
-        step,
+    return TrainingAnswer(
         model=spec.id,
+        method=request.method,
+        stack=request.stack,
+        optimizer=request.optimizer,
+        precision=request.precision,
+        checkpointing=request.checkpointing,
+        sharding=request.sharding,
+        devices=request.devices,
+        trained_parameters=step.trained_parameters,
+        tokens_per_step=step.tokens_per_step,
+        allocated_bytes=step.allocated_bytes,
+        host_bytes=step.host_bytes,
         weights_format=step.precision,
         total_tokens=total,
         steps=math.ceil(total / step.tokens_per_step),
-        parts=[{"name": name, "bytes": size} for name, size in step.parts.items()],
+        parts=tuple(TrainingPartEntry(name=name, bytes=size) for name, size in step.parts.items()),
         reserved_low_bytes=step.reserved.low,
         reserved_bytes=step.reserved.typical,
         reserved_high_bytes=step.reserved.high,
         device_low_bytes=step.device.low,
         device_bytes=step.device.typical,
         device_high_bytes=step.device.high,
-        options=[_option(option) for option in options],
-        changes=[_change(request, change) for change in changes],
+        options=tuple(options),
+        changes=tuple(_change(request, change) for change in changes),
         command=command,
         script=script,
-        caveats=caveat_entries((*spec.caveats, *_caveats(spec, request))),
-        sources=source_entries((*spec.sources, *_SOURCES)),
+        caveats=(*spec.caveats, *_caveats(spec, request)),
+        sources=(*spec.sources, *_SOURCES),
     )
 
 
@@ -125,13 +131,14 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
     return (*accumulated, *(Caveat(code) for code, true in holds.items() if true))
 
 
-def _option(option: TrainingOption) -> TrainingOptionEntry:
-    low, typical, high = option.tokens_per_s or (None, None, None)
-    return fill(TrainingOptionEntry, option, tokens_per_s_low=low, tokens_per_s=typical, tokens_per_s_high=high)
-
-
 def _change(request: TrainingRequest, change: TrainingChange) -> TrainingChangeEntry:
-    return fill(TrainingChangeEntry, change, message=change_sentence(change.code, asdict(replace(request, **change.fields))))
+    return TrainingChangeEntry(
+        code=change.code,
+        message=change_sentence(change.code, asdict(replace(request, **change.fields))),
+        saved_bytes=change.saved_bytes,
+        device_bytes=change.device_bytes,
+        speed_ratio=change.speed_ratio,
+    )
 
 
 def _recipe(

@@ -14,14 +14,12 @@ from lib.advisor.alternatives import MemorySaving, find_memory_savings
 from lib.advisor.limits import SLO, Limit, PrecisionTry
 from lib.advisor.result import Entry
 from lib.advisor.setup import ServingConfig, on_zerogpu, resolve_setup
-from lib.answers.common import fill, source_entries
 from lib.answers.model import (
     CheapestTierEntry,
     FitEntry,
     MaximumEntry,
     MemoryAnswer,
     MemorySavingEntry,
-    PartEntry,
     PrecisionTryEntry,
     SolveAnswer,
     StageEntry,
@@ -37,7 +35,7 @@ from lib.memory.spread import split_caveats, spread
 from lib.model.spec import ModelSpec
 from lib.platforms import RENTED, SPACE_PLATFORMS
 from lib.present.numbers import describe_speed_change
-from lib.present.sentences import caveat_entries, sentence
+from lib.present.sentences import sentence
 from lib.provenance import Caveat, Reason, Value
 from lib.request.fields import Arguments
 from lib.request.types import (
@@ -53,6 +51,7 @@ from lib.request.types import (
     Tokens,
     TokensPerSecond,
 )
+from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
 from lib.speed import SpeedEstimate
 from lib.workload import MemoryRequest, Workload
@@ -105,40 +104,45 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, har
     if estimate.total_bytes > MOST_BYTES:
         product = f"{request.batch_size:,} × {request.context_tokens:,}"
         raise BadArgument("batch_size × context_tokens", product, "a request that takes less than an exabyte (10^18 bytes)")
-    return fill(
-        MemoryAnswer,
-        estimate,
+    parts = (estimate.weights, estimate.kv_cache, estimate.activation, estimate.runtime)
+    places = (*((hardware,) if hardware is not None and hardware.traits.owned else ()), *catalog.on(SPACE_PLATFORMS))
+    return MemoryAnswer(
         model=spec.id,
+        precision=estimate.precision,
+        kv_precision=estimate.kv_precision,
+        engine=estimate.engine,
         weights_bytes=estimate.weights.bytes,
         kv_cache_bytes=estimate.kv_cache.bytes,
         activation_bytes=estimate.activation.bytes,
         runtime_bytes=estimate.runtime.bytes,
-        parts=[fill(PartEntry, part) for part in (estimate.weights, estimate.kv_cache, estimate.activation, estimate.runtime)],
-        stages=[_stage(stage) for stage in estimate.stages],
-        fits=list(
-            _fits(spec, request, [*((hardware,) if hardware is not None and hardware.traits.owned else ()), *catalog.on(SPACE_PLATFORMS)])
+        total_bytes=estimate.total_bytes,
+        low_bytes=estimate.low_bytes,
+        high_bytes=estimate.high_bytes,
+        per_device_bytes=estimate.per_device_bytes,
+        host_bytes=estimate.host_bytes,
+        rule_of_thumb_bytes=estimate.rule_of_thumb_bytes,
+        parts=parts,
+        stages=tuple(_stage(stage) for stage in estimate.stages),
+        fits=tuple(_fits(spec, request, places)),
+        caveats=(
+            *cut,
+            *spec.caveats,
+            *estimate.caveats,
+            *encoder_caveats(spec, request.encoder_tokens),
+            *picture_caveats(spec, request),
+            *split_caveats(spec, estimate.engine, request.devices),
         ),
-        caveats=caveat_entries(
-            (
-                *cut,
-                *spec.caveats,
-                *estimate.caveats,
-                *encoder_caveats(spec, request.encoder_tokens),
-                *picture_caveats(spec, request),
-                *split_caveats(spec, estimate.engine, request.devices),
-            )
-        ),
-        sources=source_entries((*spec.sources, *estimate.sources)),
+        sources=(*spec.sources, *estimate.sources),
     )
 
 
 def _stage(stage: StageBytes) -> StageEntry:
-    return {
-        "name": stage.name,
-        "weights_bytes": sum(stage.weights.values()),
-        "activation_bytes": stage.activation,
-        "total_bytes": stage.total,
-    }
+    return StageEntry(
+        name=stage.name,
+        weights_bytes=sum(stage.weights.values()),
+        activation_bytes=stage.activation,
+        total_bytes=stage.total,
+    )
 
 
 def _devices(spec: ModelSpec, request: MemoryRequest, offer: AnyHardware) -> int:
@@ -157,7 +161,16 @@ def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]
         traits = traits_of(choose_engine(spec, request.engine))
         if not traits.runs_on(offer.processor, sparse=spec.sparse_attention) or (offer.traits.per_call and not traits.on_zerogpu):
             fit = replace(fit, fits=False, max_context_tokens=0, max_batch_size=0)
-        yield fill(FitEntry, offer, fit, hardware=offer.id, devices=devices)
+        yield FitEntry(
+            **fields_of(fit),
+            hardware=offer.id,
+            platform=offer.platform,
+            name=offer.name,
+            accelerator=offer.accelerator,
+            accelerator_count=offer.accelerator_count,
+            devices=devices,
+            usd_per_hour=offer.usd_per_hour,
+        )
 
 
 class SolveArguments(Arguments):
@@ -213,16 +226,21 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         (on_zerogpu(hardware) and arguments.concurrency > 1, Caveat("calls_not_shared", {"concurrency": arguments.concurrency})),
         (any(way.code == "offload" for way in ways), Caveat("offload_price")),
     )
-    return fill(
-        SolveAnswer,
-        estimate,
-        fit,
-        config,
+    return SolveAnswer(
         model=spec.id,
         hardware=hardware.id,
         platform=hardware.rented_from,
         name=hardware.name,
+        precision=estimate.precision,
+        engine=estimate.engine,
+        devices=config.devices,
+        copies=config.copies,
+        context_tokens=config.context_tokens,
         concurrency=config.requests,
+        fits=fit.fits,
+        per_device_bytes=estimate.per_device_bytes,
+        capacity_bytes=fit.capacity_bytes,
+        free_bytes=fit.free_bytes,
         meets_limits=slo.missed_limit(speed) is None,
         ttft_s=None if speed is None else speed.ttft_s.value,
         tokens_per_s=_rate(speed),
@@ -230,11 +248,11 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         most_requests=_maximum(limits.find_most_requests(config, slo), config, slo),
         largest_batch=_maximum(limits.find_largest_batch(config), config, slo),
         best_precision=limits.best_precision(tries),
-        precisions=[_precision(each) for each in tries],
+        precisions=tuple(map(_precision, tries)),
         cheapest=_find_cheapest(config, arguments, catalog),
-        memory_savings=[_way(way) for way in ways],
-        caveats=caveat_entries((*cut, *(caveat for holds, caveat in open_points if holds), *spec.caveats, *estimate.caveats)),
-        sources=source_entries((*spec.sources, *estimate.sources)),
+        memory_savings=tuple(map(_way, ways)),
+        caveats=(*cut, *(caveat for holds, caveat in open_points if holds), *spec.caveats, *estimate.caveats),
+        sources=(*spec.sources, *estimate.sources),
     )
 
 
@@ -250,13 +268,15 @@ def _maximum(most: Limit, config: ServingConfig, slo: SLO) -> MaximumEntry:
         "min_tokens_per_s": slo.min_tokens_per_s,
     }
     variant = f"{most.limited_by}_none" if most.value == 0 else most.limited_by
-    return {"value": most.value, "limited_by": most.limited_by, "message": sentence(Reason("limited", values, variant=variant))}
+    return MaximumEntry(value=most.value, limited_by=most.limited_by, message=sentence(Reason("limited", values, variant=variant)))
 
 
 def _precision(tried: PrecisionTry) -> PrecisionTryEntry:
-    return fill(
-        PrecisionTryEntry,
-        tried,
+    return PrecisionTryEntry(
+        precision=tried.precision,
+        fits=tried.fits,
+        weights_bytes=tried.weights_bytes,
+        per_device_bytes=tried.per_device_bytes,
         meets_limits=tried.missed_limit is None,
         ttft_s=None if tried.speed is None else tried.speed.ttft_s.value,
         tokens_per_s=_rate(tried.speed),
@@ -264,12 +284,11 @@ def _precision(tried: PrecisionTry) -> PrecisionTryEntry:
 
 
 def _way(way: MemorySaving) -> MemorySavingEntry:
-    return fill(
-        MemorySavingEntry,
-        way,
+    needs = {name: value if isinstance(value, int) else str(value) for name, value in way.needs.items()}
+    return MemorySavingEntry(
+        **{**fields_of(way), "needs": needs},
         message=sentence(Reason("memory_saving", dict(way.needs), variant=way.code)),
         effect=describe_speed_change(way.tpot_ratio, way.ttft_ratio),
-        needs={name: value if isinstance(value, int) else str(value) for name, value in way.needs.items()},
     )
 
 
@@ -296,8 +315,16 @@ def _find_cheapest(config: ServingConfig, arguments: SolveArguments, catalog: Ca
     if not able:
         return None
     best = min(able, key=lambda entry: entry.cost.usd_per_hour * entry.replicas)
-    return fill(
-        CheapestTierEntry, best.offer, best, best.speed, hardware=best.offer.id, usd_per_hour=float(best.cost.usd_per_hour * best.replicas)
+    return CheapestTierEntry(
+        hardware=best.offer.id,
+        platform=best.offer.platform,
+        name=best.offer.name,
+        precision=best.precision,
+        engine=best.engine,
+        replicas=best.replicas,
+        usd_per_hour=best.cost.usd_per_hour * best.replicas,
+        ttft_s=best.speed.ttft_s,
+        tokens_per_s=best.speed.tokens_per_s,
     )
 
 

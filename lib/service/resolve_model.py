@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, cast
 
 from lib import memory
-from lib.answers.common import fill, source_entries
 from lib.answers.model import DryRunAnswer, FigureEntry, GgufFile, ModelAnswer, StoredFormat, TensorEntry, TensorsAnswer
 from lib.errors import BadArgument, UnsupportedModel
 from lib.laws.activation import FLOAT32, HALF, generation_peak_bytes
@@ -22,9 +21,8 @@ from lib.memory import estimate_memory
 from lib.memory.resolve import layer_sizes
 from lib.memory.training import estimate_training, step_peaks
 from lib.model.dry_run_figures import DryRun, InferenceRun, TrainingRun
-from lib.model.spec import ModelSpec
+from lib.model.spec import ModelSpec, TensorGroup
 from lib.precision import weight_format
-from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.request.fields import Arguments, Asked, one_of, whole_number
 from lib.request.types import MAX_BATCH, MAX_TOKENS, Flag, Model
@@ -127,15 +125,29 @@ def tensors(app: App, arguments: TensorsArguments) -> TensorsAnswer:
     estimate = memory.estimate_memory(spec, arguments.request)
     sizes, total = estimate.of.tensor_bytes, estimate.weights_bytes
     pairs = sorted(zip(spec.tensors, sizes, strict=True), key=lambda pair: (-pair[1], pair[0].component, pair[0].name))
-    return fill(
-        TensorsAnswer,
-        estimate,
+    return TensorsAnswer(
         model=spec.id,
+        precision=estimate.precision,
+        engine=estimate.engine,
         parameters_total=spec.parameters_total,
         weights_bytes=total,
-        tensors=[fill(TensorEntry, group, bytes=size, share=round(size / total, 6) if total else 0.0) for group, size in pairs],
-        caveats=caveat_entries(spec.caveats),
-        sources=source_entries((*spec.sources, *estimate.sources[:1])),
+        tensors=tuple(_tensor_entry(group, size, total) for group, size in pairs),
+        caveats=spec.caveats,
+        sources=(*spec.sources, *estimate.sources[:1]),
+    )
+
+
+def _tensor_entry(group: TensorGroup, size: int, total: int) -> TensorEntry:
+    return TensorEntry(
+        component=group.component,
+        block=group.block,
+        kind=group.kind,
+        name=group.name,
+        shape=group.shape,
+        count=group.count,
+        parameters=group.parameters,
+        bytes=size,
+        share=round(size / total, 6) if total else 0.0,
     )
 
 
@@ -199,20 +211,22 @@ def _answer(app: App, arguments: DryRunArguments, run: DryRun) -> DryRunAnswer:
     else:
         raise UnsupportedModel("Nothing was executed. Ask again, or ask for the estimate, which needs no run.")
     executed = Source(what="executed figures", source=f"{run.architecture} under torch's FakeTensorMode", checked="")
-    return fill(
-        DryRunAnswer,
-        run,
+    return DryRunAnswer(
         model=spec.id,
+        architecture=run.architecture,
         mode=arguments.mode,
-        figures=figures,
-        caveats=caveat_entries((*spec.caveats, *_differences(figures))),
-        sources=source_entries((executed, *spec.sources)),
+        layers=run.layers,
+        layers_run=run.layers_run,
+        peak_bytes=run.peak_bytes,
+        figures=tuple(figures),
+        caveats=(*spec.caveats, *_differences(figures)),
+        sources=(executed, *spec.sources),
     )
 
 
 def _differences(figures: list[FigureEntry]) -> Iterator[Caveat]:
     """What to know where the closed form is not what was executed."""
-    ratios = [(figure["name"], figure["unit"], figure["ratio"]) for figure in figures if figure["ratio"] is not None]
+    ratios = [(figure.name, figure.unit, figure.ratio) for figure in figures if figure.ratio is not None]
     for name, _, ratio in ratios:
         if name == "peak" and ratio < 1 - _CLOSE:
             yield Caveat("dry_run_too_low", {"share": 1 - ratio})
@@ -222,7 +236,7 @@ def _differences(figures: list[FigureEntry]) -> Iterator[Caveat]:
 
 def _figure(name: str, unit: str, executed: int, closed: float | None = None) -> FigureEntry:
     ratio = round(closed / executed, 4) if closed is not None and executed else None
-    return {"name": name, "unit": unit, "executed": executed, "closed_form": None if closed is None else round(closed), "ratio": ratio}
+    return FigureEntry(name=name, unit=unit, executed=executed, closed_form=None if closed is None else round(closed), ratio=ratio)
 
 
 def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments: DryRunArguments) -> list[FigureEntry]:

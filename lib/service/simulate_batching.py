@@ -8,15 +8,14 @@ from typing import Annotated, TypeVar, cast
 
 import numpy as np
 
-from lib.answers.common import SCHEMA, fill, source_entries, usd
-from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LoadEntry, LoadsAnswer, TierNeedEntry, TrafficFigures
+from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LoadEntry, LoadsAnswer, TierNeedEntry
 from lib.catalog.offers import Hardware as AnyHardware
 from lib.errors import AdvisorError, BadArgument, Busy, InvalidInput, UnsupportedModel
 from lib.model.spec import ModelSpec
-from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.request.fields import Arguments, number, one_of, whole_number
 from lib.request.types import Engine, Flag, Hardware, Model, Precision, Tokens, TokensOrNone, text_of
+from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
 from lib.service.single_flight import FairTurns
 from lib.speed import SpeedRequest, predict_speed
@@ -231,9 +230,8 @@ def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
     if arguments.capacity:
         needs = [step for step in _in_turns(app, _find_needs(app, spec, server, question, arguments, budget)) if step is not None]
     alone, sources = _prediction(app, spec, server, arguments)
-    return fill(
-        BatchingAnswer,
-        result,
+    return BatchingAnswer(
+        **fields_of(result),
         model=spec.id,
         hardware=hardware.id,
         policy=server.plan.policy,
@@ -242,11 +240,10 @@ def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
         arrivals=question.arrivals,
         replicas=server.plan.replicas,
         max_batch_size=server.plan.max_batch_size,
-        **traffic_figures(result),
         most_requests_per_s=most_requests_per_s(server, question.shape),
         capacity=None if needs is None else _capacity(needs, question, budget),
-        caveats=caveat_entries((*describe_caveats(server, question, result), *describe_needs(needs or (), budget.left_out), *alone)),
-        sources=source_entries(sources),
+        caveats=(*describe_caveats(server, question, result), *describe_needs(needs or (), budget.left_out), *alone),
+        sources=sources,
     )
 
 
@@ -264,15 +261,6 @@ def summarise_answered(simulation: Simulation, server: Server, question: Traffic
     raise BadArgument(
         "duration_s", question.duration_s, "a time in which at least one request arrives: ask for more seconds or requests_per_s"
     )
-
-
-def traffic_figures(result: TrafficResult) -> TrafficFigures:
-    """The figures as answers carry them."""
-    spreads = {"wait": result.wait, "ttft": result.ttft, "tpot": result.tpot, "latency": result.latency}
-    times = (name for name in TrafficFigures.__annotations__ if name.endswith(("_mean_s", "_p50_s", "_p95_s", "_p99_s")))
-    split = {name: name.split("_") for name in times}
-    spread_s = {name: getattr(spreads[of], point, None) for name, (of, point, _) in split.items()}  # None where nothing was spread
-    return fill(TrafficFigures, result, **spread_s)
 
 
 def _prediction(app: App, spec: ModelSpec, server: Server, arguments: ServedArguments) -> tuple[tuple[Caveat, ...], tuple[Source, ...]]:
@@ -322,26 +310,26 @@ def _find_needs(
 
 
 def _capacity(needs: list[CapacityNeed], question: TrafficQuestion, budget: WorkBudget) -> CapacityNeedEntry:
-    return {
-        "max_ttft_s": question.target.ttft_s,
-        "max_tpot_s": question.target.tpot_s,
-        "replicas": needs[0].replicas,
-        "tiers": [_tier(need) for need in rank_needs(needs)],
-        "left_out": list(budget.left_out),
-    }
+    return CapacityNeedEntry(
+        max_ttft_s=question.target.ttft_s,
+        max_tpot_s=question.target.tpot_s,
+        replicas=needs[0].replicas,
+        tiers=tuple(map(_tier, rank_needs(needs))),
+        left_out=tuple(budget.left_out),
+    )
 
 
 def _tier(need: CapacityNeed) -> TierNeedEntry:
     hardware, result = need.server.hardware, need.result
-    return fill(
-        TierNeedEntry,
-        need,
+    return TierNeedEntry(
+        replicas=need.replicas,
+        usd_per_hour=need.usd_per_hour,
         hardware=hardware.id,
         platform=hardware.rented_from,
         name=hardware.name,
-        ttft_p99_s=None if result is None else result.ttft.p99,
-        tpot_p99_s=None if result is None or result.tpot is None else result.tpot.p99,
-        usd_per_million_tokens=None if need.replicas is None or result is None else usd(result.usd_per_million_tokens),
+        ttft_p99_s=None if result is None else result.ttft_p99_s,
+        tpot_p99_s=None if result is None else result.tpot_p99_s,
+        usd_per_million_tokens=None if need.replicas is None or result is None else result.usd_per_million_tokens,
         steady=result is not None and result.steady,
     )
 
@@ -358,40 +346,31 @@ def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
         servers: dict[Policy, Server] = {policy: _server(app, spec, hardware, arguments.question(policy), arguments) for policy in POLICIES}
         server = servers["continuous"]
         caveats, sources = _prediction(app, spec, server, arguments)
-    answer: LoadsAnswer = {
-        "schema": SCHEMA,
-        "model": spec.id,
-        "hardware": hardware.id,
-        "name": hardware.name,
-        "platform": hardware.rented_from,
-        "precision": server.engine_config.precision,
-        "engine": server.engine_config.layout.engine,
-        "usd_per_hour": usd(server.usd_per_hour),
-        "most_requests_per_s": most_requests_per_s(server, question.shape),
-        "lone_request_s": lone_request_s(server, question.shape),
-        "points": [],
-        "done": 0,
-        "total": len(LOADS) * len(POLICIES),
-        "caveats": [],
-        "sources": source_entries(sources),
-    }
+    answer = LoadsAnswer(
+        model=spec.id,
+        hardware=hardware.id,
+        name=hardware.name,
+        platform=hardware.rented_from,
+        precision=server.engine_config.precision,
+        engine=server.engine_config.layout.engine,
+        usd_per_hour=server.usd_per_hour,
+        most_requests_per_s=most_requests_per_s(server, question.shape),
+        lone_request_s=lone_request_s(server, question.shape),
+        points=(),
+        done=0,
+        total=len(LOADS) * len(POLICIES),
+        sources=sources,
+    )
     points: list[SweepPoint] = []
     for point in _in_turns(app, sweep_loads(servers, question)):
         points.append(point)
-        answer["points"].append(_load_entry(point))
-        answer["done"] += 1
-        if answer["done"] % len(POLICIES) == 0:
-            answer["caveats"] = caveat_entries((*describe_points(points), *describe_caveats(server, question, None), *caveats))
-            yield answer
+        if len(points) % len(POLICIES) == 0:
+            open_points = (*describe_points(points), *describe_caveats(server, question, None), *caveats)
+            yield replace(answer, points=tuple(map(_load_entry, points)), done=len(points), caveats=open_points)
 
 
 def _load_entry(point: SweepPoint) -> LoadEntry:
-    return {
-        "policy": point.policy,
-        "asked_requests_per_s": point.requests_per_s,
-        "steady": point.result.steady,
-        **traffic_figures(point.result),
-    }
+    return LoadEntry(**fields_of(point.result), policy=point.policy, asked_requests_per_s=point.requests_per_s, steady=point.result.steady)
 
 
 def stream_needs(app: App, arguments: BatchingArguments) -> Iterator[CapacityNeedEntry]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from lib.answers.common import PassEntry, RooflineAnswer, SpeedAnswer, SpeedEnd, SpeedFigures, SpeedPartEntry, fill, source_entries
+from lib.answers.common import SpeedEnd
 from lib.answers.live import RunEnd
+from lib.answers.speed import PassEntry, RooflineAnswer, SpeedAnswer, SpeedFigures
 from lib.answers.traffic import LatencyAnswer, LatencyPartEntry, PrecisionEntry
 from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import linear_flop
@@ -18,10 +19,11 @@ from lib.memory.pipeline import resolve_size
 from lib.memory.resolve import context_caveats
 from lib.memory.spread import split_caveats
 from lib.model.spec import ModelSpec
-from lib.present.sentences import caveat_entries, reason_entries, sentence
+from lib.present.sentences import sentence
 from lib.provenance import Caveat, Reason, Value
 from lib.request.fields import Arguments, Asked, number
 from lib.request.types import Hardware, Model, text_of
+from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
 from lib.speed import (
     End,
@@ -82,13 +84,15 @@ def speed_end(speed: SpeedEstimate, end: End) -> SpeedEnd:
 
 
 def _figures(speed: ExplainedSpeed, end: End) -> SpeedFigures:
-    return {
-        **speed_end(speed, end),
-        "throughput_tokens_per_s": _at(speed.throughput_tokens_per_s, end),
-        "request_s": speed.request_s_at(end),
-        "items_per_s": _at(speed.items_per_s, end),
-        "real_time_factor": _at(speed.real_time_factor, end),
-    }
+    return SpeedFigures(
+        ttft_s=speed.ttft_s.at(end),
+        inter_token_s=_at(speed.tpot_s, end),
+        decode_tokens_per_s=_at(speed.decode_tokens_per_s, end),
+        throughput_tokens_per_s=_at(speed.throughput_tokens_per_s, end),
+        request_s=speed.request_s_at(end),
+        items_per_s=_at(speed.items_per_s, end),
+        real_time_factor=_at(speed.real_time_factor, end),
+    )
 
 
 def _at(band: Interval[float] | None, end: End) -> float | None:
@@ -105,18 +109,21 @@ def speed_answer(spec: ModelSpec, hardware: AnyHardware, request: SpeedRequest, 
     """
     resolve_size(spec, request.pictures)
     speed = predict_speed(spec, hardware, request, accelerators)
-    return fill(
-        SpeedAnswer,
-        speed,
+    return SpeedAnswer(
+        **fields_of(_figures(speed, "value")),
         model=spec.id,
         hardware=hardware.id,
-        **_figures(speed, "value"),
+        precision=speed.precision,
+        engine=speed.engine,
+        unit=speed.unit,
+        bound=speed.bound,
+        running_requests=speed.running_requests,
         low=_figures(speed, "low"),
         high=_figures(speed, "high"),
-        decode_parts=[fill(SpeedPartEntry, part) for part in speed.decode_parts],
-        prompt_parts=[fill(SpeedPartEntry, part) for part in speed.prompt_parts],
-        caveats=caveat_entries((*_limits(spec, hardware, request), *speed.caveats)),
-        sources=source_entries(speed.sources),
+        decode_parts=speed.decode_parts,
+        prompt_parts=speed.prompt_parts,
+        caveats=(*_limits(spec, hardware, request), *speed.caveats),
+        sources=speed.sources,
     )
 
 
@@ -157,26 +164,19 @@ def roofline_answer(offer: AnyHardware, table: SpeedTable) -> RooflineAnswer:
     moved = bytes_moved(inputs, tokens=tokens, sequences=sequences, cached_tokens=0.0)
     passes.append(_pass("Reading the prompts", float(times.prefill.total[0]), flop, float(moved[0])))
     silicon = of.devices.silicon
-    return {
-        "hardware": offer.id,
-        "name": offer.name,
-        "precision": of.precision,
-        "arithmetic": of.arithmetic,
-        "peak_flop_per_s": find_peak(silicon, of.arithmetic) * of.devices.share * of.layout.tensor_parallel,
-        "bandwidth_bytes_per_s": silicon.bandwidth * of.devices.share * of.layout.tensor_parallel,
-        "passes": passes,
-    }
+    return RooflineAnswer(
+        hardware=offer.id,
+        name=offer.name,
+        precision=of.precision,
+        arithmetic=of.arithmetic,
+        peak_flop_per_s=find_peak(silicon, of.arithmetic) * of.devices.share * of.layout.tensor_parallel,
+        bandwidth_bytes_per_s=silicon.bandwidth * of.devices.share * of.layout.tensor_parallel,
+        passes=tuple(passes),
+    )
 
 
 def _pass(name: str, seconds: float, flop: float, moved: float) -> PassEntry:
-    return {
-        "name": name,
-        "seconds": seconds,
-        "flop": flop,
-        "bytes": moved,
-        "flop_per_byte": flop / moved,
-        "flop_per_s": flop / seconds,
-    }
+    return PassEntry(name=name, seconds=seconds, flop=flop, bytes=moved, flop_per_byte=flop / moved, flop_per_s=flop / seconds)
 
 
 Milliseconds = Annotated[float, number(0, LONGEST_MS)]
@@ -242,33 +242,34 @@ def diagnose_latency(app: App, arguments: LatencyArguments) -> LatencyAnswer:
         concurrency=measured.concurrency or arguments.request.concurrency,
     )
     diagnosis = diagnose(spec, hardware, request, measured, catalog.accelerators)
-    return fill(
-        LatencyAnswer,
-        diagnosis,
-        request,
+    return LatencyAnswer(
         model=spec.id,
         hardware=hardware.id,
         precision=diagnosis.speed.precision,
         engine=diagnosis.speed.engine,
+        prompt_tokens=request.prompt_tokens,
+        output_tokens=request.output_tokens,
         concurrency=diagnosis.speed.request.concurrency,
-        parts=[_latency_part(part, diagnosis.total_ms) for part in diagnosis.parts],
+        parts=tuple(_latency_part(part, diagnosis.total_ms) for part in diagnosis.parts),
+        total_ms=diagnosis.total_ms,
         dominant=None if diagnosis.dominant is None else diagnosis.dominant.name,
         bound=diagnosis.speed.bound,
         ridge_batch=diagnosis.ridge,
         read_from=measured.origin,
-        reasons=reason_entries(diagnosis.reasons),
-        next_steps=reason_entries(diagnosis.next_steps),
-        precisions=[_format_effect(effect) for effect in diagnosis.formats],
-        caveats=caveat_entries(diagnosis.caveats),
-        sources=source_entries(diagnosis.speed.sources),
+        reasons=diagnosis.reasons,
+        next_steps=diagnosis.next_steps,
+        precisions=tuple(map(_format_effect, diagnosis.formats)),
+        caveats=diagnosis.caveats,
+        sources=diagnosis.speed.sources,
     )
 
 
 def _latency_part(part: LatencyPart, total_ms: float) -> LatencyPartEntry:
     expected = part.expected
-    return fill(
-        LatencyPartEntry,
-        part,
+    return LatencyPartEntry(
+        name=part.name,
+        measured_ms=part.measured_ms,
+        verdict=part.verdict,
         expected_ms=None if expected is None else expected.value,
         low_ms=None if expected is None else expected.low,
         high_ms=None if expected is None else expected.high,
@@ -278,4 +279,4 @@ def _latency_part(part: LatencyPart, total_ms: float) -> LatencyPartEntry:
 
 def _format_effect(effect: FormatEffect) -> PrecisionEntry:
     values: dict[str, Value] = {"precision": effect.precision, "percent": abs(100 * effect.saved)}
-    return fill(PrecisionEntry, effect, message=sentence(Reason(f"format_{effect.effect}", values)))
+    return PrecisionEntry(**fields_of(effect), message=sentence(Reason(f"format_{effect.effect}", values)))

@@ -20,6 +20,7 @@ from lib.laws.forward_pass import Array, Quantity, linear_flop, roofline_seconds
 from lib.laws.serving import MEAN_FILL, queue_time
 from lib.memory.resolve import resolve_media
 from lib.provenance import Caveat, Source
+from lib.result import Result
 from lib.speed.batch import (
     Columns,
     CostModelInputs,
@@ -132,14 +133,23 @@ class SpeedEstimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpeedPart:
-    """One part of a time, opened: seconds, the law, what went in, where the law comes from."""
+class SpeedPart(Result):
+    """One part of a time."""
 
     name: str
+    """Name of the part."""
+
     seconds: float
+    """Seconds that it adds; where two parts overlap, the shorter has what it adds."""
+
     law: str
-    inputs: dict[str, str]
+    """The equation."""
+
+    inputs: Mapping[str, str]
+    """Symbols of the equation with their values."""
+
     source: str
+    """Where the equation comes from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,15 +40,17 @@ from lib.memory.training import (
     step_traffic,
 )
 from lib.platforms import OWN, RENTED, TRAITS
+from lib.result import Result, Usd
 from lib.speed.hardware import HALVES, card_class, find_link_rate
 from lib.speed.model_work import count_multiplied
+from lib.workload import Sharding
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
     from lib.catalog.offers import Offer
     from lib.catalog.silicon import Accelerator
     from lib.model.spec import ModelSpec
-    from lib.workload import Sharding, TrainingRequest
+    from lib.workload import TrainingRequest
 
 _HIDDEN_SHARE = 0.5
 
@@ -172,25 +174,62 @@ _STATES = ("adamw_8bit", "paged_adamw_8bit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingOption:
-    """A training on one piece of hardware; figures of speed and money are None where nothing is published to derive them from."""
+class TrainingOption(Result):
+    """A training on one piece of hardware; figures of speed and money are null where nothing is published to derive them from."""
 
     hardware: str
+    """Id of the hardware."""
+
     platform: str
+    """Platform that rents it out; "own" for a card of one's own."""
+
     name: str
+    """Name for people."""
+
     accelerator: str
+    """Id of the card."""
+
     devices: int
+    """Cards that train."""
+
     sharding: Sharding
+    """How they share the states: fsdp where one card is not enough and all cards of the offer share the model."""
+
     verdict: Verdict
+    """fits: even the upper estimate does; risky: the typical one does; no: it does not."""
+
     capacity_bytes: int
+    """Usable memory of a card."""
+
     needed_bytes: int
+    """Bytes that the fullest card needs."""
+
     longest_sequence_tokens: int
+    """Longest sequence that fits with all else unchanged."""
+
     largest_micro_batch: int
-    tokens_per_s: tuple[float, float, float] | None
+    """Largest micro-batch that fits with all else unchanged."""
+
+    tokens_per_s_low: float | None
+    """Lower end of the range of tokens per second of all devices."""
+
+    tokens_per_s: float | None
+    """Tokens per second of all devices."""
+
+    tokens_per_s_high: float | None
+    """Upper end of the range."""
+
     mfu: float | None
+    """Share of the dense peak that the model's own FLOPs reach."""
+
     hours: float | None
-    usd_per_hour: Decimal | None
-    usd: Decimal | None
+    """Hours for all tokens."""
+
+    usd_per_hour: Usd | None
+    """Price per hour."""
+
+    usd: Usd | None
+    """Price of all hours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +300,9 @@ def _options(
             needed_bytes=memory.device.typical,
             longest_sequence_tokens=longest,
             largest_micro_batch=largest,
-            tokens_per_s=(speed.tokens_per_s_low, speed.tokens_per_s, speed.tokens_per_s_high) if speed is not None else None,
+            tokens_per_s_low=None if speed is None else speed.tokens_per_s_low,
+            tokens_per_s=None if speed is None else speed.tokens_per_s,
+            tokens_per_s_high=None if speed is None else speed.tokens_per_s_high,
             mfu=speed.mfu if speed is not None else None,
             hours=hours,
             usd_per_hour=price,

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from lib.catalog.offers import Hardware
 from lib.catalog.silicon import Accelerator
@@ -30,6 +30,7 @@ from lib.errors import BadArgument, UnreadableJson, UnsupportedModel, read_json
 from lib.memory import cache_headroom, count_sequences, estimate_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Reason, Value
+from lib.result import HIDDEN, Result
 from lib.speed import ExplainedSpeed, Interval, SpeedEstimate, SpeedRequest, predict_each, predict_speed
 from lib.speed.batch import EngineConfig, resolve_engine_config
 from lib.speed.steps import ridge_sequences
@@ -214,15 +215,26 @@ class LatencyPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormatEffect:
-    """A smaller format here: times of a step and of the first token in ms, bytes of weights; whether it cuts latency or only memory."""
+class FormatEffect(Result):
+    """The effect of a smaller format on this hardware."""
 
     precision: str
+    """Number format of the weights."""
+
     tpot_ms: float
+    """Time per output token."""
+
     ttft_ms: float
+    """Time to first token."""
+
     weights_bytes: int
+    """Bytes of the weights."""
+
     effect: Literal["latency", "prompt", "memory", "slower"]
-    saved: float
+    """What it saves: latency of every token, time of the prompt, memory alone; or it is slower."""
+
+    saved: Annotated[float, HIDDEN]
+    """Share of the time that it saves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -325,8 +325,8 @@ class WorkBudget:
 
 def keeps_target(result: TrafficResult, target: Target) -> bool:
     """Whether the 99th percentiles are within the target, and no queue is left that grows on."""
-    late = (target.ttft_s > 0 and result.ttft.p99 > target.ttft_s) or (
-        target.tpot_s > 0 and result.tpot is not None and result.tpot.p99 > target.tpot_s
+    late = (target.ttft_s > 0 and result.ttft_p99_s > target.ttft_s) or (
+        target.tpot_s > 0 and result.tpot_p99_s is not None and result.tpot_p99_s > target.tpot_s
     )
     return not late and not result.refused and result.backlog <= WAITING_SHARE * result.requests
 

@@ -30,7 +30,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import simpy
@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from lib.cost.usage import to_decimal
 from lib.errors import InvalidInput
 from lib.laws.price import answer_price
+from lib.result import HIDDEN, Result, Usd
 from lib.traffic.arrivals import Arrival
 from lib.traffic.replica import CacheMemory, ContinuousReplica, PaddedReplica, PagedCache, Process, Replica, ServedRequest, ServerPlan
 
@@ -240,52 +241,124 @@ class Target:
         return self.ttft_s > 0 or self.tpot_s > 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """Mean and percentiles of a time, in seconds."""
+@dataclass(frozen=True, kw_only=True)
+class TrafficResult(Result):
+    """The figures of one simulation.
 
-    mean: float
-    p50: float
-    p95: float
-    p99: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrafficResult:
-    """Figures of one simulation.
-
-    `tpot` is None where no request has two tokens, `usd_per_million_tokens` (output tokens) where nothing is rented, `goodput_per_s` and
-    `on_target` (a share) where no target is stated. `cache_peak_bytes` of `cache_bytes` on the fullest device of a replica. `backlog`:
-    requests that nobody had begun when the last one arrived. `refused`: longer than the cache of a replica. Rates, queue and price are
-    those from `counted_from_s` to `counted_until_s`; `billed_s` and `output_tokens` those of the whole run, to `span_s`.
+    Rates, mean queue, goodput and price are those of the steady part of the run: from when the replicas are as full as they stay to the
+    last arrival. Without such a part they run from 0 to the last answer, and a caveat says so.
     """
 
     requests: int
+    """Requests that arrived."""
+
     completed: int
+    """Requests that were answered."""
+
     refused: int
+    """Requests that are longer than the cache of a replica."""
+
     span_s: float
+    """Seconds to the last answer."""
+
     counted_from_s: float
+    """Start of the steady part, in seconds."""
+
     counted_until_s: float
-    output_tokens: int
+    """End of the steady part, in seconds."""
+
+    output_tokens: Annotated[int, HIDDEN]
+    """Output tokens of the whole run."""
+
     requests_per_s: float
+    """Requests answered per second."""
+
     throughput_tokens_per_s: float
+    """Output tokens per second of all requests."""
+
     utilisation: float
+    """Share of the billed time in which replicas compute."""
+
     queue_mean: float
+    """Mean number of requests before their first step."""
+
     queue_longest: int
+    """Largest number of requests before their first step."""
+
     backlog: int
-    wait: Spread
-    ttft: Spread
-    tpot: Spread | None
-    latency: Spread
+    """Requests that had not begun when the last one arrived."""
+
+    wait_mean_s: Annotated[float, HIDDEN]
+    """Mean time before the first step, in seconds."""
+
+    wait_p50_s: float
+    """Median time before the first step, in seconds."""
+
+    wait_p99_s: float
+    """99th percentile of the time before the first step, in seconds."""
+
+    ttft_mean_s: float
+    """Mean of the time to first token, in seconds."""
+
+    ttft_p50_s: float
+    """Median of the time to first token, in seconds."""
+
+    ttft_p95_s: float
+    """95th percentile of the time to first token, in seconds."""
+
+    ttft_p99_s: float
+    """99th percentile of the time to first token, in seconds."""
+
+    tpot_mean_s: float | None
+    """Mean of the time per output token, in seconds; null where no answer has two tokens."""
+
+    tpot_p50_s: float | None
+    """Median of the time per output token, in seconds; null where no answer has two tokens."""
+
+    tpot_p95_s: float | None
+    """95th percentile of the time per output token, in seconds; null where no answer has two tokens."""
+
+    tpot_p99_s: float | None
+    """99th percentile of the time per output token, in seconds; null where no answer has two tokens."""
+
+    latency_mean_s: float
+    """Mean of the whole time of a request, in seconds."""
+
+    latency_p50_s: float
+    """Median of the whole time of a request, in seconds."""
+
+    latency_p95_s: float
+    """95th percentile of the whole time of a request, in seconds."""
+
+    latency_p99_s: float
+    """99th percentile of the whole time of a request, in seconds."""
+
     goodput_per_s: float | None
+    """Requests per second that keep the targets; null without a target."""
+
     on_target: float | None
+    """Share of the requests that keep the targets; null without a target."""
+
     billed_s: float
+    """Billed seconds of all replicas up to the last answer."""
+
     cold_starts: int
+    """Starts of a replica that requests waited for."""
+
     preemptions: int
+    """Sequences that gave up their KV cache and were recomputed."""
+
     cache_peak_bytes: int
+    """Largest use of the KV cache on the fullest device of a replica."""
+
     cache_bytes: int
-    usd_per_million_tokens: Decimal | None
+    """Bytes for the KV cache on that device."""
+
+    usd_per_million_tokens: Usd | None
+    """Price of a million output tokens; null where the hardware has no price."""
+
     events: int
+    """Simulated steps and runs of steps."""
 
     @property
     def steady(self) -> bool:
@@ -296,9 +369,10 @@ class TrafficResult:
 _INSTANT_S = 1e-12
 
 
-def _spread(values: NDArray[np.float64]) -> Spread:
-    p50, p95, p99 = np.percentile(values, (50, 95, 99)).tolist()
-    return Spread(mean=float(values.mean()), p50=p50, p95=p95, p99=p99)
+def _spread(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
+    """Mean and percentiles of a time by the names of their fields; None without values."""
+    spread = [float(values.mean()), *np.percentile(values, (50, 95, 99)).tolist()] if len(values) else [None] * 4
+    return {f"{name}_{point}_s": value for point, value in zip(("mean", "p50", "p95", "p99"), spread, strict=True)}
 
 
 def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None = None, target: Target = Target()) -> TrafficResult | None:
@@ -344,10 +418,12 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None
         queue_mean=waited / seconds,
         queue_longest=of.longest_queue,
         backlog=of.backlog,
-        wait=_spread(wait),
-        ttft=_spread(ttft),
-        tpot=_spread(tpot) if len(tpot) else None,
-        latency=_spread(latency),
+        wait_mean_s=float(wait.mean()),
+        wait_p50_s=float(np.percentile(wait, 50)),
+        wait_p99_s=float(np.percentile(wait, 99)),
+        **_spread("ttft", ttft),  # type: ignore[arg-type]  # floats: at least one request was answered
+        **_spread("tpot", tpot),  # type: ignore[arg-type]  # None without an answer of two tokens
+        **_spread("latency", latency),  # type: ignore[arg-type]  # as of the first token
         goodput_per_s=float((in_time & answered).sum()) / seconds if target.is_stated else None,
         on_target=float(in_time.mean()) if target.is_stated else None,
         billed_s=billed,

@@ -119,7 +119,7 @@ def gpu_tpu_updates(services: Services, model: str, values: Sequence[Value]) -> 
         answer = services[compare_gpu_tpu](model, **asked_arguments(values))
     except AdvisorError as refused:
         return {"verdict": ask.format_error(refused, "No comparison.")}
-    name = model_name(answer["model"], model) if model else ""
+    name = model_name(answer.model, model) if model else ""
     acts = answer_actions(
         text=verdict_text(answer, name),
         query=link_query("tpu", model, (*ask.QUESTION, *ask.GPU_TPU), values),
@@ -131,7 +131,7 @@ def gpu_tpu_updates(services: Services, model: str, values: Sequence[Value]) -> 
         "options": options_table(answer) + region_table(answer),
         "table": generations_table(answer) + options_notes(answer) + side_by_side_table(answer) + retired_table(answer),
         "recipes": recipe_boxes(answer),
-        "sources": caveat_list(answer["caveats"]) + source_list(answer["sources"]),
+        "sources": caveat_list(answer.caveats) + source_list(answer.sources),
     }
 
 

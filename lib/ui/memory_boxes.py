@@ -60,20 +60,20 @@ def precision_updates(services: Services, question: Ask, model: str, values: Seq
         current = services[estimate_memory](model, **arguments)
     except AdvisorError as refused:
         return {"table": ask.format_error(refused, "No estimates by precision.")}
-    answers: dict[str, MemoryAnswer] = {current["precision"]: current}
-    for name in list_formats(current["engine"]):
+    answers: dict[str, MemoryAnswer] = {current.precision: current}
+    for name in list_formats(current.engine):
         try:
             answer = services[estimate_memory](model, **{**arguments, "precision": name})
         except BadArgument:  # a GGUF file is stored in one format only
             continue
-        answers.setdefault(answer["precision"], answer)
+        answers.setdefault(answer.precision, answer)
     fields = (*ask.QUESTION, *ask.MEMORY)
     at = [field.name for field in fields].index("precision")
 
     def link(name: str) -> str | None:
         return link_query("memory", model, fields, [*values[:at], name, *values[at + 1 :]])
 
-    return {"table": precision_table(list(answers.values()), current["precision"], link)}
+    return {"table": precision_table(list(answers.values()), current.precision, link)}
 
 
 def build_tensors() -> Outputs:
@@ -95,10 +95,10 @@ def tensors_updates(services: Services, question: Ask, model: str, values: Seque
         if arguments["mode"] != "inference":
             return {"head": hint_note(NOTES["only_inference:tensors"])}
         memory = services[estimate_memory](model, **arguments)
-        answer = services[tensors](model, precision=memory["precision"], engine=memory["engine"])
+        answer = services[tensors](model, precision=memory.precision, engine=memory.engine)
     except AdvisorError as refused:
         return {"head": format_error(refused, "No tensors.")}
-    name = model_name(answer["model"], model)
+    name = model_name(answer.model, model)
     return {"head": tensor_map_head(answer), "chart": draw_tensors(answer, name), "table": tensors_table(answer, name)}
 
 
@@ -155,7 +155,7 @@ def solve_updates(services: Services, model: str, values: Sequence[Value]) -> Up
         answer = services[solve](model, hardware or "", concurrency=arguments["concurrency"], **limits, **shared)
     except AdvisorError as refused:
         return {"answer": ask.format_error(refused, "No solution.", SOLVE)}
-    return {"answer": solve_card(answer, model_name(answer["model"], model)) + memory_savings_table(answer)}
+    return {"answer": solve_card(answer, model_name(answer.model, model)) + memory_savings_table(answer)}
 
 
 _ANSWER = 64

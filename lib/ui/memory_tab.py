@@ -145,18 +145,18 @@ def memory_updates(services: Services, model: str, values: Sequence[Value]) -> U
         answer = services[estimate_memory](model, **question.arguments)
     except AdvisorError as refused:
         return {"need": ask.format_error(refused, "No memory estimate.")}
-    name = model_name(answer["model"], model)
+    name = model_name(answer.model, model)
     acts = answer_actions(
         text=memory_text(answer, name),
         query=link_query("memory", model, (*ask.QUESTION, *ask.MEMORY), values),
         files=(
-            ("Download CSV", "memory.csv", "text/csv", fits_csv(answer["fits"])),
+            ("Download CSV", "memory.csv", "text/csv", fits_csv(answer.fits)),
             ("Download JSON", "memory.json", "application/json", answer_json(answer)),
         ),
     )
     return {
         "need": memory_card(answer, name, question.arguments["devices"], question.arguments["mode"], question.configured) + acts,
-        "tiers": tiers_table(answer["fits"], answer),
+        "tiers": tiers_table(answer.fits, answer),
         "explain": memory_explanation(answer),
         "curve_box": gr.update(visible=not makes_pictures(services, model)),
     }
@@ -179,8 +179,8 @@ def curve_updates(services: Services, model: str, values: Sequence[Any]) -> Upda
         ]
     except AdvisorError:
         return {}
-    fits, hardware = points[0][1]["fits"], question.get("hardware")
-    of_hardware = list_capacities([fit for fit in fits if hardware in {f"{fit['platform']}:{fit['hardware']}", fit["hardware"]}])
+    fits, hardware = points[0][1].fits, question.get("hardware")
+    of_hardware = list_capacities([fit for fit in fits if hardware in {f"{fit.platform}:{fit.hardware}", fit.hardware}])
     figure = draw_growth(points, list_capacities(fits), int(context), of_hardware[0] if of_hardware else None)
     return {"head": growth_head(points[0][1]), "chart": figure, "table": growth_table(points)}
 
@@ -196,13 +196,13 @@ def choose_lengths(context: float, limit: int) -> list[int]:
 
 def list_capacities(fits: Sequence[FitEntry]) -> list[tuple[str, int]]:
     """What one device of each accelerator holds, under its name."""
-    return list(dict.fromkeys((_card(fit), fit["capacity_bytes"]) for fit in fits if fit["accelerator"]))
+    return list(dict.fromkeys((_card(fit), fit.capacity_bytes) for fit in fits if fit.accelerator))
 
 
 def _card(fit: FitEntry) -> str:
     """ZeroGPU by its own name, for its large size is half a card."""
-    traits = traits_of(fit["platform"])
-    return traits.label if traits.per_call else str(fit["accelerator"])
+    traits = traits_of(fit.platform)
+    return traits.label if traits.per_call else str(fit.accelerator)
 
 
 def wire(

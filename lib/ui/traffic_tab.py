@@ -216,19 +216,19 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
         yield _CLEARED | {"status": progress_line("Simulating the requests.", 0, _STEPS), "busy": True}
         arguments = traffic_arguments(services, model, values)
         answer = services[simulate_batching](model, **arguments)
-        name = model_name(answer["model"], model)
+        name = model_name(answer.model, model)
         of_loads = {argument: arguments[argument] for argument in OF_LOADS}
         step = 1
         card = ""
         with close_on_exit(services[stream_loads](model, arguments["hardware"], **of_loads)) as loads:
             for points in loads:
                 if not card:
-                    card = batching_card(answer, name, points["name"]) + _acts(answer, points, name, model, values)
+                    card = batching_card(answer, name, points.name) + _acts(answer, points, name, model, values)
                     yield {"status": _progress(step), "card": card, "notes": answer_details(answer), "busy": True}
                 step += 1
                 figure = draw_loads(points, measure, float(arguments["requests_per_s"]), str(arguments["policy"]))
                 yield {"status": _progress(step), "head": loads_head(measure), "chart": figure, "loads": points, "busy": True}
-        card = batching_card(answer, name, points["name"]) + _acts(answer, points, name, model, values)
+        card = batching_card(answer, name, points.name) + _acts(answer, points, name, model, values)
         yield {"status": _progress(step), "card": card, "table": loads_table(points), "busy": True}
         needs = ""
         if arguments["arrivals"] in {"poisson", "bursty"} and (arguments["max_ttft_s"] or arguments["max_tpot_s"]):
@@ -252,7 +252,7 @@ def _acts(answer: Any, loads: LoadsAnswer, name: str, model: str, values: Sequen
         text=batching_text(answer, name),
         query=link_query("traffic", model, [field for field, _ in linked], [value for _, value in linked]),
         files=(
-            ("Download CSV", "traffic.csv", "text/csv", loads_csv(loads["points"])),
+            ("Download CSV", "traffic.csv", "text/csv", loads_csv(loads.points)),
             ("Download JSON", "traffic.json", "application/json", answer_json(answer)),
         ),
     )

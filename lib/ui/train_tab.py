@@ -94,20 +94,20 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
         answer = services[estimate_training](model, **asked_arguments(values))
     except AdvisorError as refused:
         return {"need": ask.format_error(refused, "No training estimate.")}
-    name = model_name(answer["model"], model)
+    name = model_name(answer.model, model)
     acts = answer_actions(
         text=training_text(answer, name),
         query=link_query("train", model, ask.TRAIN, values),
         files=(
             ("Download JSON", "fine-tuning.json", "application/json", answer_json(answer)),
-            ("Download CSV", "fine-tuning.csv", "text/csv", options_csv(answer["options"])),
+            ("Download CSV", "fine-tuning.csv", "text/csv", options_csv(answer.options)),
         ),
     )
     return {
         "need": training_card(answer, name) + acts,
-        "options": options_table(answer["options"]) + changes_table(answer["changes"]),
+        "options": options_table(answer.options) + changes_table(answer.changes),
         "recipe": recipe(answer),
-        "sources": caveat_list(answer["caveats"]) + source_list(answer["sources"]),
+        "sources": caveat_list(answer.caveats) + source_list(answer.sources),
     }
 
 

@@ -155,11 +155,11 @@ def test_prices_by_region_are_chips_times_the_chip_hour() -> None:
     """v6e-4 in us-central1: 4 × 2.70, spot 4 × 0.544208, one year 4 × 1.89, three years 4 × 1.22; europe-west4 has no such commitment."""
     prices = {price.region: price for price in list_region_prices(CATALOG.offer("v6e-4", "tpu"), SOFTWARE)}
     home = prices["us-central1"]
-    assert (home.on_demand, home.spot) == (Decimal("10.80"), Decimal("2.176832"))
-    assert (home.one_year, home.three_years) == (Decimal("7.56"), Decimal("4.88"))
-    assert prices["europe-west4"].on_demand == Decimal("11.88")
-    assert prices["europe-west4"].one_year is None
-    assert prices["southamerica-west1"].spot is None
+    assert (home.usd_per_hour, home.spot_usd_per_hour) == (Decimal("10.80"), Decimal("2.176832"))
+    assert (home.one_year_usd_per_hour, home.three_years_usd_per_hour) == (Decimal("7.56"), Decimal("4.88"))
+    assert prices["europe-west4"].usd_per_hour == Decimal("11.88")
+    assert prices["europe-west4"].one_year_usd_per_hour is None
+    assert prices["southamerica-west1"].spot_usd_per_hour is None
     assert list_region_prices(CATALOG.offer("l4x1", "spaces"), SOFTWARE) == ()
 
 

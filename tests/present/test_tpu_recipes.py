@@ -52,12 +52,12 @@ CHOICES = {
     "hostile model": choice(model="a/b\"; rm -rf $HOME; echo '$(id)"),
 }
 ALL = [(name, recipe) for name, chosen in CHOICES.items() for recipe in tpu_recipes(chosen)]
-IDS = [f"{name}: {recipe['name']}" for name, recipe in ALL]
+IDS = [f"{name}: {recipe.name}" for name, recipe in ALL]
 
 
 def of(language: str) -> list[Any]:
     """The recipes in a language, as parameters."""
-    return [pytest.param(recipe, id=identity) for (_, recipe), identity in zip(ALL, IDS, strict=True) if recipe["language"] == language]
+    return [pytest.param(recipe, id=identity) for (_, recipe), identity in zip(ALL, IDS, strict=True) if recipe.language == language]
 
 
 def read_by(program: list[str], code: str) -> str:
@@ -69,7 +69,7 @@ def read_by(program: list[str], code: str) -> str:
 def test_a_shell_reads_every_command() -> None:
     """`bash -n` over all of them, one process."""
     assert BASH is not None
-    code = "\n".join(recipe["code"] for _, recipe in ALL if recipe["language"] == "bash")
+    code = "\n".join(recipe.code for _, recipe in ALL if recipe.language == "bash")
     assert read_by([BASH, "-n"], code) == ""
 
 
@@ -77,14 +77,14 @@ def test_a_shell_reads_every_command() -> None:
 @pytest.mark.parametrize("name", [name for name in CHOICES if name != "hostile model"])
 def test_shellcheck_has_nothing_to_say(name: str) -> None:
     """The commands of one choice as one script: the variables of the first block are set in it."""
-    script = "\n".join(recipe["code"] for recipe in tpu_recipes(CHOICES[name]) if recipe["language"] == "bash")
+    script = "\n".join(recipe.code for recipe in tpu_recipes(CHOICES[name]) if recipe.language == "bash")
     # SC1091: the environment that is activated is made on the machine; SC2034: a variable for the visitor's own commands
     assert read_by([str(SHELLCHECK), "--shell=bash", "--exclude=SC1091,SC2034,SC2164", "-"], script) == ""
 
 
 def test_a_hostile_name_stays_one_word() -> None:
     """What looks like a command is an argument of vLLM: the shell sees it as one word."""
-    commands = next(recipe["code"] for recipe in tpu_recipes(CHOICES["hostile model"]) if recipe["name"] == "vllm")
+    commands = next(recipe.code for recipe in tpu_recipes(CHOICES["hostile model"]) if recipe.name == "vllm")
     line = commands.split("vllm serve ", 1)[1].split(" --tensor-parallel-size", 1)[0]
     assert BASH is not None
     done = subprocess.run([BASH, "-c", f"printf '%s' {line}"], capture_output=True, text=True, check=True)
@@ -94,9 +94,9 @@ def test_a_hostile_name_stays_one_word() -> None:
 @pytest.mark.parametrize("recipe", of("python"))
 def test_python_compiles(recipe: RecipeEntry) -> None:
     """It is a module, and it states its releases."""
-    compile(recipe["code"], recipe["name"], "exec")
-    assert recipe["code"].startswith("# pip install ")
-    assert "==" in recipe["code"].splitlines()[0]
+    compile(recipe.code, recipe.name, "exec")
+    assert recipe.code.startswith("# pip install ")
+    assert "==" in recipe.code.splitlines()[0]
 
 
 @pytest.mark.parametrize("recipe", of("python")[:2])
@@ -108,7 +108,7 @@ def test_calls_fit_the_installed_signatures(recipe: RecipeEntry) -> None:
     known: dict[str, Any] = {"torch.device": None, "torch.no_grad": torch.no_grad.__init__, "torch.compile": torch.compile}
     loaders = ("AutoTokenizer.from_pretrained", "AutoModelForCausalLM.from_pretrained")
     seen = set()
-    for node in ast.walk(ast.parse(recipe["code"])):
+    for node in ast.walk(ast.parse(recipe.code)):
         if not isinstance(node, ast.Call):
             continue
         name = ast.unparse(node.func)
@@ -126,8 +126,8 @@ def test_calls_fit_the_installed_signatures(recipe: RecipeEntry) -> None:
 @pytest.mark.parametrize("recipe", of("yaml"))
 def test_a_manifest_asks_for_the_chips_of_a_host(recipe: RecipeEntry) -> None:
     """Selector, requests equal to limits, and no alias of YAML's own."""
-    assert "&id" not in recipe["code"]
-    documents = list(yaml.safe_load_all(recipe["code"]))
+    assert "&id" not in recipe.code
+    documents = list(yaml.safe_load_all(recipe.code))
     assert [set(document) >= {"apiVersion", "kind", "metadata", "spec"} for document in documents] == [True, True]
     runs = next(document for document in documents if document["kind"] in {"Deployment", "Job"})
     pod = runs["spec"]["template"]["spec"]
@@ -139,8 +139,8 @@ def test_a_manifest_asks_for_the_chips_of_a_host(recipe: RecipeEntry) -> None:
 
 def test_a_slice_of_several_hosts_is_one_job() -> None:
     """v6e-16 is 4 hosts of 4 chips: four pods at once, each with four chips."""
-    recipe = next(one for one in tpu_recipes(CHOICES["several hosts"]) if one["name"] == "gke")
-    job = next(document for document in yaml.safe_load_all(recipe["code"]) if document["kind"] == "Job")
+    recipe = next(one for one in tpu_recipes(CHOICES["several hosts"]) if one.name == "gke")
+    job = next(document for document in yaml.safe_load_all(recipe.code) if document["kind"] == "Job")
     assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (4, 4)
     assert job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["google.com/tpu"] == 4
 
@@ -153,9 +153,9 @@ def test_the_zone_is_one_of_the_region_where_the_generation_is() -> None:
 
 def test_what_is_archived_or_retired_says_so() -> None:
     """JetStream by its name, Optimum TPU by its state, PyTorch/XLA by its successor; TPU7x has no TPU VM."""
-    recipes = {recipe["name"]: recipe for recipe in tpu_recipes(choice())}
-    assert "archived" in recipes["jetstream"]["title"]
-    assert "maintenance" in recipes["optimum_tpu"]["title"]
-    assert "TorchTPU will replace it" in recipes["torch_xla"]["notes"][0]
-    assert "tpu_vm" not in {recipe["name"] for recipe in tpu_recipes(choice("tpu7x-8"))}
+    recipes = {recipe.name: recipe for recipe in tpu_recipes(choice())}
+    assert "archived" in recipes["jetstream"].title
+    assert "maintenance" in recipes["optimum_tpu"].title
+    assert "TorchTPU will replace it" in recipes["torch_xla"].notes[0]
+    assert "tpu_vm" not in {recipe.name for recipe in tpu_recipes(choice("tpu7x-8"))}
     assert {"environment", "queued_resource", "tpu_vm", "vllm", "gke", "torch_tpu", "torch_xla", "maxtext"} <= recipes.keys()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from written import ask
 
 from lib.catalog import load
 from lib.engines import traits_of
@@ -14,15 +15,15 @@ from lib.model import bundled
 from lib.present.cards import month_figures
 from lib.present.numbers import usd_per_month
 from lib.service.cost import estimate_cost, ways_to_save
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App
 from lib.service.memory import estimate_memory, solve
 from lib.service.models import Models
 from lib.service.recommend import recommend
 from lib.service.speed import estimate_speed
 
 APP = App(catalog=load, models=Models(), quantized=lambda _: {})
-MEMORY, SOLVE, SAVE = (bind_arguments(question, APP) for question in (estimate_memory, solve, ways_to_save))
-RECOMMEND, SPEED, COST = (bind_arguments(question, APP) for question in (recommend, estimate_speed, estimate_cost))
+MEMORY, SOLVE, SAVE = (ask(question, APP) for question in (estimate_memory, solve, ways_to_save))
+RECOMMEND, SPEED, COST = (ask(question, APP) for question in (recommend, estimate_speed, estimate_cost))
 ENGINES = ("transformers", "vllm", "sglang", "tgi", "llama.cpp")
 SPECS = {name: spec for name in bundled.list_ids() if (spec := bundled.find_spec(name)) is not None}
 EMBEDDERS = tuple(name for name, spec in SPECS.items() if spec.work in {"text encoder", "embedding decoder"})

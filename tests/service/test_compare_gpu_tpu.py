@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 from contract import EXAMPLE, check_fields
+from written import ask
 
 from lib.catalog import load
 from lib.catalog.rules import load_decision_rules
 from lib.errors import BadArgument
 from lib.present.reason_words import GPU_TPU_RULES
 from lib.service.compare_gpu_tpu import compare_gpu_tpu
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App
 from lib.service.models import Models
 
-ASK: Any = bind_arguments(compare_gpu_tpu, App(catalog=load, models=Models()))
+ASK: Any = ask(compare_gpu_tpu, App(catalog=load, models=Models()))
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 

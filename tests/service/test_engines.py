@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from written import ask, services
 
 from lib.catalog import load
 from lib.engines import ENGINES, TRAITS, Engine
 from lib.errors import BadArgument
-from lib.service.app import services
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App
 from lib.service.memory import estimate_memory, solve
 from lib.service.models import Models
 from lib.service.recommend import recommend
@@ -53,9 +53,9 @@ def test_servers_run_as_many_as_fit(engine: Engine) -> None:
 )
 def test_a_model_that_an_engine_does_not_run_is_refused(model: str, engine: Engine, able: str) -> None:
     """By memory and speed alike, with the engines that do run it."""
-    for ask in (lambda: MEMORY(model, engine=engine), lambda: SPEED(model, "l4x1", engine=engine)):
+    for question in (lambda: MEMORY(model, engine=engine), lambda: SPEED(model, "l4x1", engine=engine)):
         with pytest.raises(BadArgument, match=re.escape(f"engine was '{engine}'. Accepted: {able}")):
-            ask()
+            question()
 
 
 def test_tei_is_timed_as_compiled_encoders_are() -> None:
@@ -102,28 +102,28 @@ def test_zerogpu_runs_pytorch_in_the_spaces_own_process() -> None:
 def test_sparse_attention_is_not_advised_below_hopper(model: str) -> None:
     """An indexer chooses what attention reads: no engine is known to start with it on an A100 (vllm issue 40851, sglang issue 35420)."""
     app = App(catalog=load, models=Models(), quantized=lambda _: {})
-    answer = bind_arguments(recommend, app)(model, platforms="spaces,jobs,endpoints", limit=1_000)
+    answer = ask(recommend, app)(model, platforms="spaces,jobs,endpoints", limit=1_000)
     assert answer["pick"] is not None
     assert "H200" in answer["pick"]["accelerator"] or answer["pick"]["engine"] == "llama.cpp"
     assert {entry["engine"] for entry in answer["ranked"] if "a100" in entry["hardware"]} <= {"llama.cpp"}  # attends to all tokens
     for refused in (row for row in answer["rejected"] if row["hardware"] == "a100x8"):
         assert refused["reason_code"] == "sparse_attention"
         assert "Hopper" in refused["reason"]
-    fits = bind_arguments(estimate_memory, app)(model, engine="vllm", precision="awq-4")["fits"]
+    fits = ask(estimate_memory, app)(model, engine="vllm", precision="awq-4")["fits"]
     assert not any(row["fits"] for row in fits if "a100" in row["hardware"])
     for question in (estimate_speed, solve):
         with pytest.raises(BadArgument, match="engine was 'vllm'"):
-            bind_arguments(question, app)(model, "spaces:a100x8", engine="vllm", precision="awq-4")
+            ask(question, app)(model, "spaces:a100x8", engine="vllm", precision="awq-4")
 
 
 def test_an_engine_that_does_not_list_a_model_comes_last() -> None:
     """Llama 3.2 Vision left vLLM after 0.10.2; SGLang lists it and is advised, and vLLM says that it is untested."""
     model = "meta-llama/Llama-3.2-11B-Vision-Instruct"
     app = App(catalog=load, models=Models(), quantized=lambda _: {})
-    ask = bind_arguments(recommend, app)
-    pick = ask(model, concurrency=8, platforms="endpoints")["pick"]
+    asked = ask(recommend, app)
+    pick = asked(model, concurrency=8, platforms="endpoints")["pick"]
     assert pick["engine"] == "sglang"
-    forced = ask(model, concurrency=8, platforms="endpoints", engine="vllm")["pick"]
+    forced = asked(model, concurrency=8, platforms="endpoints", engine="vllm")["pick"]
     assert "engine_untested" in {reason["code"] for reason in forced["reasons"]}
     assert any("does not list MllamaForConditionalGeneration" in reason["message"] for reason in forced["reasons"])
 
@@ -131,8 +131,8 @@ def test_an_engine_that_does_not_list_a_model_comes_last() -> None:
 def test_an_encoder_decoder_is_not_served_by_llama_server() -> None:
     """llama.cpp issue 26565: own cards and a CPU get another engine; asked for, it is refused with what does run it."""
     app = App(catalog=load, models=Models(), quantized=lambda _: {})
-    own = bind_arguments(recommend, app)("google/flan-t5-xxl", own_hardware="RTX-4090")["own"]["runs_as"]
+    own = ask(recommend, app)("google/flan-t5-xxl", own_hardware="RTX-4090")["own"]["runs_as"]
     assert own["engine"] != "llama.cpp"
-    answer = bind_arguments(recommend, app)("google/flan-t5-xxl", engine="llama.cpp")
+    answer = ask(recommend, app)("google/flan-t5-xxl", engine="llama.cpp")
     assert answer["pick"] is None
     assert {row["reason_code"] for row in answer["rejected"]} <= {"engine_not_here", "cpu_basic_needs_plan"}

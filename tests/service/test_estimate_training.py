@@ -11,6 +11,7 @@ import pytest
 from contract import EXAMPLE, check_fields
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written import ask
 
 from lib.catalog import load
 from lib.errors import BadArgument, UnsupportedModel
@@ -18,7 +19,7 @@ from lib.memory.training import STACK_TRAITS, estimate_training, largest_micro_b
 from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.present.training_cards import CHANGES, METHODS, PARTS, VERDICTS
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App
 from lib.service.estimate_training import estimate_training as question
 from lib.service.models import Models
 from lib.speed.training import load_speed, predict_step
@@ -26,7 +27,7 @@ from lib.units import GIB
 from lib.workload import METHODS as EVERY_METHOD
 from lib.workload import SHARDINGS, Stack, TrainingRequest
 
-ASK = bind_arguments(question, App(catalog=load, models=Models()))
+ASK = ask(question, App(catalog=load, models=Models()))
 LLAMA = "meta-llama/Llama-3.1-8B"
 CARDS = load().accelerators
 

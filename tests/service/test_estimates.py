@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from written import ask
+
 from lib import catalog
 from lib.model import bundled
 from lib.model.spec import ModelSpec
-from lib.service.endpoint import App, bind_arguments
+from lib.present.sentences import sentence
+from lib.service.endpoint import App
 from lib.service.estimate_training import estimate_training
 from lib.service.memory import memory_answer
 from lib.service.models import Models
@@ -27,20 +30,20 @@ def spec(name: str) -> ModelSpec:
 
 def codes(name: str, **request: object) -> set[str]:
     """Codes of `/estimate_memory`."""
-    return {entry["code"] for entry in memory_answer(spec(name), MemoryRequest(**request), CATALOG)["caveats"]}  # type: ignore[arg-type]
+    return {caveat.code for caveat in memory_answer(spec(name), MemoryRequest(**request), CATALOG).caveats}  # type: ignore[arg-type]
 
 
 def test_the_memory_answer_tells_what_is_open_about_the_model() -> None:
     """Gemma 3 27B's published file leaves sizes out: that stands beside what is open about the estimate."""
     assert {"class_defaults", "one_prompt"} <= codes("google/gemma-3-27b-it")
     answer = memory_answer(spec("google/gemma-3-27b-it"), MemoryRequest(), CATALOG)
-    assert {"configuration", "runtime"} <= {entry["what"] for entry in answer["sources"]}
+    assert {"configuration", "runtime"} <= {source.what for source in answer.sources}
 
 
 def test_scores_of_a_whole_prompt_are_explained() -> None:
     """gpt-oss has no fused kernel in transformers: at 32k tokens its scores outweigh the model, and the caveat says why."""
     answer = memory_answer(spec("openai/gpt-oss-20b"), MemoryRequest(context_tokens=32768), CATALOG)
-    assert any(entry["code"] == "one_prompt" and "scores" in entry["message"] for entry in answer["caveats"])
+    assert any(caveat.code == "one_prompt" and "scores" in sentence(caveat) for caveat in answer.caveats)
 
 
 def test_a_dtype_that_nobody_states_is_a_guess_and_said_to_be_one() -> None:
@@ -54,8 +57,8 @@ def test_a_dtype_that_nobody_states_is_a_guess_and_said_to_be_one() -> None:
 def test_a_context_beyond_the_model_is_cut_and_said_first() -> None:
     """GPT-2 knows 1,024 positions: 4,096 tokens, the default, are counted as 1,024, and the first caveat says so."""
     cut, whole = (memory_answer(spec("openai-community/gpt2"), MemoryRequest(context_tokens=at), CATALOG) for at in (4096, 1024))
-    assert cut["kv_cache_bytes"] == whole["kv_cache_bytes"]
-    assert cut["caveats"][0]["code"] == "context_cut"
+    assert cut.kv_cache_bytes == whole.kv_cache_bytes
+    assert cut.caveats[0].code == "context_cut"
     assert "context_cut" not in codes("openai-community/gpt2", context_tokens=1024)
 
 
@@ -74,7 +77,7 @@ def test_answers_that_count_differently_say_so() -> None:
     """
     llama = "meta-llama/Llama-3.1-8B-Instruct"
     app = App(catalog=lambda: CATALOG, models=Models())
-    asked, train = bind_arguments(recommend, app), bind_arguments(estimate_training, app)
+    asked, train = ask(recommend, app), ask(estimate_training, app)
 
     def read_messages(answer: Any) -> dict[str, str]:
         return {entry["code"]: entry["message"] for entry in answer["caveats"]}

@@ -9,10 +9,11 @@ from typing import Any
 import orjson
 import pytest
 from contract import ARGUMENTS, EXAMPLE, check_fields
+from written import ask
 
 from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App
 from lib.service.memory import MemoryArguments, estimate_memory, solve
 from lib.service.models import Models
 from lib.service.recommend import recommend
@@ -43,8 +44,8 @@ def test_each_argument_is_named_when_it_is_wrong(name: str, value: object) -> No
 
 
 APP = App(catalog=load, models=Models())
-ASK: Any = bind_arguments(solve, APP)
-RECOMMEND: Any = bind_arguments(recommend, APP)
+ASK: Any = ask(solve, APP)
+RECOMMEND: Any = ask(recommend, APP)
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 
@@ -58,7 +59,7 @@ def test_the_answer_keeps_the_contract() -> None:
 @pytest.mark.parametrize("mode", ["inference", "lora", "qlora", "full"])
 def test_the_memory_of_every_mode_can_be_sent(mode: str) -> None:
     """The event stream's own writer takes it: its keys are plain texts."""
-    answer = bind_arguments(estimate_memory, APP)(LLAMA, mode=mode)
+    answer = ask(estimate_memory, APP)(LLAMA, mode=mode)
     assert orjson.loads(orjson.dumps(answer)) == answer
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from written import written
+from written import Written
 
 from lib.catalog import load
 from lib.errors import BadArgument
@@ -15,7 +15,9 @@ from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
 
-SERVICES = Services(App(catalog=load, models=Models(), providers=lambda _: ProviderOffers(status="unknown", reason="Nobody was asked.")))
+SERVICES = Written(
+    Services(App(catalog=load, models=Models(), providers=lambda _: ProviderOffers(status="unknown", reason="Nobody was asked.")))
+)
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"  # 131,072 tokens, 32 heads, 8 for keys and values
 
 
@@ -28,7 +30,7 @@ def test_a_prompt_beyond_the_limit() -> None:
     """131,072 tokens are the model's, and what is beyond is said first; an encoder-decoder's prompt is read in the encoder."""
     assert SERVICES.estimate_speed(LLAMA, "l4x1", prompt_tokens=131_072)["caveats"][0]["code"] == "beyond_context"
     assert "beyond_context" not in codes(SERVICES.estimate_speed(LLAMA, "l4x1", prompt_tokens=130_816))
-    assert written(SERVICES.estimate_cost)("l4x1", model=LLAMA, prompt_tokens=131_072)["caveats"][0]["code"] == "beyond_context"
+    assert SERVICES.estimate_cost("l4x1", model=LLAMA, prompt_tokens=131_072)["caveats"][0]["code"] == "beyond_context"
     whisper = "openai/whisper-large-v3"  # 448 tokens of text
     assert "beyond_context" not in codes(SERVICES.estimate_speed(whisper, "l4x1", prompt_tokens=1500, output_tokens=200))
     assert "beyond_context" in codes(SERVICES.estimate_speed(whisper, "l4x1", output_tokens=449))

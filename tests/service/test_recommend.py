@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from written import ask
 
 from lib.catalog import load
 from lib.errors import BadArgument, InvalidInput, UnknownHardware, UnsupportedModel
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App
 from lib.service.memory import estimate_memory
 from lib.service.models import Models
 from lib.service.recommend import recommend
@@ -32,7 +33,7 @@ class Hub:
 
 def question(hub: Hub) -> Any:
     """The endpoint with this Hub."""
-    return bind_arguments(recommend, App(catalog=load, models=Models(), quantized=hub.find))
+    return ask(recommend, App(catalog=load, models=Models(), quantized=hub.find))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_memory_is_that_of_the_estimate_which_names_the_card(own: str, engine: s
     asked = {name: runs[name] for name in ("precision", "engine", "devices")} | {
         name: held[name] for name in ("context_tokens", "batch_size")
     }
-    estimate = bind_arguments(estimate_memory, App(catalog=load, models=Models()))
+    estimate = ask(estimate_memory, App(catalog=load, models=Models()))
     named, unnamed = estimate(SMALL, **asked, hardware=own), estimate(SMALL, **asked)
     assert {name: named[name] for name in ("total_bytes", "per_device_bytes", differs)} == {
         name: held[name] for name in ("total_bytes", "per_device_bytes", differs)
@@ -205,7 +206,7 @@ def test_llama_cpp_runs_models_that_see_where_it_is_asked_for(where: dict[str, s
 def test_own_cards_are_told_nearly_the_best_speed_that_is_known() -> None:
     """60 cards and 12 models: at least 0.9 of the best that `/estimate_speed` knows of the formats that may be taken, where it fits."""
     app = App(catalog=load, models=Models())
-    ask, speed = question(Hub(None)), bind_arguments(estimate_speed, app)
+    recommended, speed = question(Hub(None)), ask(estimate_speed, app)
     models = [
         SMALL, "Qwen/Qwen3-0.6B", "Qwen/Qwen3-4B", "Qwen/Qwen3-8B", "Qwen/Qwen3-14B", "Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B",
         "openai/gpt-oss-20b", "mistralai/Mistral-7B-Instruct-v0.3", "google/gemma-2-9b-it", "google/gemma-3-12b-it", LARGE,
@@ -214,14 +215,14 @@ def test_own_cards_are_told_nearly_the_best_speed_that_is_known() -> None:
     compared = 0
     for card in cards:
         for model in models:
-            runs = ask(model, own_hardware=card)["own"]["runs_as"]
+            runs = recommended(model, own_hardware=card)["own"]["runs_as"]
             if runs is None or runs["verdict"] != "comfortable":
                 continue
             lengths = {name: runs["speed"][name] for name in ("prompt_tokens", "output_tokens")}
             for engine, precision in (("vllm", "auto"), ("vllm", "awq-4"), ("llama.cpp", "gguf:Q4_K_M"), ("llama.cpp", "gguf:Q8_0")):
                 if model.startswith("openai/gpt-oss") and precision == "awq-4":  # its files hold 4 bits already
                     continue
-                if recommend_own(model, card, engine, precision, ask) is None:
+                if recommend_own(model, card, engine, precision, recommended) is None:
                     continue
                 known = speed(model, card, engine=engine, precision=precision, **lengths)["decode_tokens_per_s"]
                 assert runs["speed"]["decode_tokens_per_s"] >= 0.9 * known, (card, model, engine, precision)

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 from llama import llama_config
+from written import Written, ask
 
 from lib.catalog import load
 from lib.errors import BadArgument, UnknownModel, UnsupportedModel
@@ -53,12 +54,12 @@ def test_bytes_are_the_estimates(real_app: Services, model: str, precision: str)
     """One rule gives both: the sum over the tensors is the weights of the estimate, in every precision."""
     asked = {"precision": precision, "engine": "llama.cpp" if precision.startswith("gguf") else "transformers"}
     try:
-        memory = real_app.estimate_memory(model, **asked)
+        memory = Written(real_app).estimate_memory(model, **asked)
     except BadArgument as refused:
         with pytest.raises(BadArgument, match=refused.name):
-            real_app.tensors(model, **asked)
+            Written(real_app).tensors(model, **asked)
         return
-    answer = real_app.tensors(model, **asked)
+    answer = Written(real_app).tensors(model, **asked)
     sizes = [tensor["bytes"] for tensor in answer["tensors"]]
     assert sum(sizes) == answer["weights_bytes"] == memory["weights_bytes"]
     assert sum(tensor["parameters"] for tensor in answer["tensors"]) == answer["parameters_total"]
@@ -75,14 +76,14 @@ def test_bytes_are_the_estimates(real_app: Services, model: str, precision: str)
 def test_a_denoiser_alone_is_quantized(real_app: Services) -> None:
     """As in `/estimate_memory`, where text encoders can stay as they are."""
     asked = {"precision": "bnb-nf4", "quantized": "denoiser"}
-    answer = real_app.tensors(MODELS[-1], **asked)
-    assert answer["weights_bytes"] == real_app.estimate_memory(MODELS[-1], **asked)["weights_bytes"]
-    assert answer["weights_bytes"] > real_app.tensors(MODELS[-1], precision="bnb-nf4")["weights_bytes"]
+    answer = Written(real_app).tensors(MODELS[-1], **asked)
+    assert answer["weights_bytes"] == Written(real_app).estimate_memory(MODELS[-1], **asked)["weights_bytes"]
+    assert answer["weights_bytes"] > Written(real_app).tensors(MODELS[-1], precision="bnb-nf4")["weights_bytes"]
 
 
 def test_a_tensor_by_hand(real_app: Services) -> None:
     """Llama 3.1 8B: 32 matrices of 4096 × 14336 in two bytes each are 3.5 GiB."""
-    answer = real_app.tensors(LLAMA)
+    answer = Written(real_app).tensors(LLAMA)
     down = next(tensor for tensor in answer["tensors"] if tensor["name"].endswith("down_proj.weight"))
     assert down["bytes"] == 32 * 4096 * 14336 * 2
     assert (down["component"], down["block"], down["shape"], down["count"]) == ("language_model", "mlp", [4096, 14336], 32)
@@ -91,23 +92,23 @@ def test_a_tensor_by_hand(real_app: Services) -> None:
 def test_a_count_has_no_tensors(real_app: Services) -> None:
     """The sentence says so, and what is accepted."""
     with pytest.raises(BadArgument, match="a parameter count alone has no tensors"):
-        real_app.tensors("7B")
+        Written(real_app).tensors("7B")
 
 
 def test_rows_and_picture(real_app: Services) -> None:
     """Every tensor is a row of the table and of the CSV and a tile; a tile is as large as what it holds."""
     answer = real_app.tensors("google/gemma-3-4b-it")
     rows = list(csv.DictReader(io.StringIO(tensors_csv(answer))))
-    assert len(rows) == len(answer["tensors"]) == tensors_table(answer, "gemma").count('<tr role="row">') - 1
-    assert [int(row["bytes"]) for row in rows] == [tensor["bytes"] for tensor in answer["tensors"]]
-    assert rows[0]["shape"] == "x".join(map(str, answer["tensors"][0]["shape"]))
+    assert len(rows) == len(answer.tensors) == tensors_table(answer, "gemma").count('<tr role="row">') - 1
+    assert [int(row["bytes"]) for row in rows] == [tensor.bytes for tensor in answer.tensors]
+    assert rows[0]["shape"] == "x".join(map(str, answer.tensors[0].shape))
     tiles = draw_tensors(answer, "gemma").data[0]
     size = dict(zip(tiles.ids, tiles.values, strict=True))
     held = dict.fromkeys(size, 0)
     for tile, parent in zip(tiles.ids, tiles.parents, strict=True):
         if parent:
             held[parent] += size[tile]
-    assert size[tiles.ids[0]] == answer["weights_bytes"]
+    assert size[tiles.ids[0]] == answer.weights_bytes
     assert all(within in (0, size[tile]) for tile, within in held.items())
     assert sum(1 for within in held.values() if not within) == len(rows)
     assert "Embeddings" in tensor_map_head(answer)
@@ -135,7 +136,7 @@ class Here:
 
 
 APP = App(catalog=load, models=Models(cast("BuildProcess", Here())))
-QUESTION = bind_arguments(dry_run, APP)
+QUESTION = ask(dry_run, APP)
 LLAMA_CONFIG = json.dumps(llama_config(num_hidden_layers=6))
 
 
@@ -256,7 +257,7 @@ def test_the_box_of_the_page() -> None:
 
 def test_every_figure_is_in_the_table_and_in_the_csv() -> None:
     """One row each."""
-    answer = QUESTION(LLAMA_CONFIG, prompt_tokens=32)
+    answer = bind_arguments(dry_run, APP)(LLAMA_CONFIG, prompt_tokens=32)
     rows = dry_run_csv(answer).splitlines()
     assert rows[0] == "figure,unit,executed,closed_form,ratio"
-    assert len(rows) == 1 + len(answer["figures"]) == dry_run_table(answer).count('<tr role="row">')
+    assert len(rows) == 1 + len(answer.figures) == dry_run_table(answer).count('<tr role="row">')

@@ -13,11 +13,12 @@ import pytest
 from contract import check_fields
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written import ask
 
 from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, UnsupportedModel
 from lib.service import simulate_batching as module
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
 from lib.service.speed import estimate_speed
@@ -25,9 +26,9 @@ from lib.traffic.server import WorkBudget
 from lib.traffic.simulation import TooManyEvents
 
 APP = App(catalog=load, models=Models())
-QUESTION, LOADS = bind_arguments(simulate_batching, APP), bind_arguments(stream_loads, APP)
-SPEED = bind_arguments(estimate_speed, APP)
-NEEDS = bind_arguments(stream_needs, APP)
+QUESTION, LOADS = ask(simulate_batching, APP), ask(stream_loads, APP)
+SPEED = ask(estimate_speed, APP)
+NEEDS = ask(stream_needs, APP)
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 
@@ -52,10 +53,10 @@ def test_reading_a_recording_and_the_grid_of_steps_wait_for_their_turn(asked: st
     recorded = {"arrivals": "recorded", "trace": "time\n0\n1"} if asked == "question" else {}
     target = {"max_ttft_s": 2, "duration_s": 20} if asked == "needs" else {}
     monkeypatch.setattr(module, "_WAIT_S", 0.01)
-    ask = {"question": QUESTION, "needs": NEEDS, "loads": LOADS}[asked]
+    bound = {"question": QUESTION, "needs": NEEDS, "loads": LOADS}[asked]
 
     def answer() -> None:
-        result = ask("7B", "l4x1", **recorded, **target)
+        result = bound("7B", "l4x1", **recorded, **target)
         if asked != "question":
             next(result)
 

@@ -8,16 +8,17 @@ from typing import Any, get_args
 
 import pytest
 from contract import check_fields
+from written import ask
 
 from lib.catalog import load
 from lib.errors import BadArgument, UnknownHardware
 from lib.present.reason_words import REASONS
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.service.speed import diagnose_latency, estimate_speed
 from lib.traffic.latency import RequestPart
 
-QUESTION = bind_arguments(estimate_speed, App(catalog=load, models=Models()))
+QUESTION = ask(estimate_speed, App(catalog=load, models=Models()))
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 RANGED = ("ttft_s", "inter_token_s", "decode_tokens_per_s", "throughput_tokens_per_s")
 
@@ -181,7 +182,7 @@ def test_unknown_hardware_is_refused() -> None:
         QUESTION(LLAMA, "l5x1")
 
 
-LATENCY = bind_arguments(diagnose_latency, App(catalog=load, models=Models()))
+LATENCY = ask(diagnose_latency, App(catalog=load, models=Models()))
 METRICS = "vllm:time_to_first_token_seconds_sum 4\nvllm:time_to_first_token_seconds_count 10\n"
 
 

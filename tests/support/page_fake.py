@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
-from lib.answers.model import GgufFile, ModelAnswer
+from lib.answers.model import FitEntry, GgufFile, MemoryAnswer, ModelAnswer
 from lib.catalog import Catalog, load
 from lib.errors import HubUnreachable, UnknownModel
+from lib.memory.result import MemoryPart
 from lib.model.spec import CacheTerm
+from lib.present.sentences import to_json
 from lib.provenance import Caveat, Source
 
 GIB = 2**30
@@ -94,59 +97,52 @@ class FakeServices:
             gguf_files=(GgufFile(model=f"{model}:Q8_0", bytes=8_540_771_328),),
         )
 
-    def estimate_memory(self, model: str, **asked: Any) -> dict[str, Any]:
+    def estimate_memory(self, model: str, **asked: Any) -> MemoryAnswer:
         self.questions.append(("estimate_memory", asked))
         # 32 layers x 2 x 8 heads x 128 x 2 bytes = 131 072 bytes for each token
         cache = 131_072 * int(asked["context_tokens"]) * int(asked["batch_size"])
         parts = {"weights_bytes": 16_060_522_496, "kv_cache_bytes": cache, "activation_bytes": 700_000_000, "runtime_bytes": 900_000_000}
         total = sum(parts.values())
-        law = {"source": "Pope et al. 2022, arXiv:2211.05102", "inputs": {"T": str(asked["context_tokens"]), "L": "32"}}
-        explain = [
-            {
-                "name": "weights",
-                "bytes": parts["weights_bytes"],
-                "law": "M = P · b",
-                "details": {"language_model": parts["weights_bytes"]},
-                **law,
-            },
-            {"name": "kv_cache", "bytes": cache, "law": "M_kv = 2 · B · L · T · H · D · b", "details": {"full attention": cache}, **law},
-            {"name": "activation", "bytes": parts["activation_bytes"], "law": "M_a = c + a · T", "details": {}, **law},
-            {"name": "runtime", "bytes": parts["runtime_bytes"], "law": "context + libraries", "details": {}, **law},
-        ]
-        return (
-            _fill_common()
-            | parts
-            | {
-                "model": self._check_model(model),
-                "precision": "bf16",
-                "kv_precision": "bf16",
-                "engine": asked["engine"],
-                "total_bytes": total,
-                "low_bytes": total - GIB,
-                "high_bytes": total + GIB,
-                "per_device_bytes": total // int(asked["devices"]),
-                "host_bytes": 0,
-                "rule_of_thumb_bytes": 19_272_626_995,
-                "parts": explain,
-                "stages": [],
-                "fits": [
-                    {
-                        "hardware": name,
-                        "platform": "spaces",
-                        "name": title,
-                        "accelerator": card,
-                        "accelerator_count": 1,
-                        "devices": 1,
-                        "usd_per_hour": price,
-                        "fits": total < size * GIB,
-                        "capacity_bytes": size * GIB,
-                        "free_bytes": size * GIB - total,
-                        "max_context_tokens": max(0, (size * GIB - total + cache) // 131_072),
-                        "max_batch_size": 4 if total < size * GIB else 0,
-                    }
-                    for name, title, card, _, size, price in _CARDS
-                ],
-            }
+        law: dict[str, Any] = {"source": "Pope et al. 2022, arXiv:2211.05102", "inputs": {"T": str(asked["context_tokens"]), "L": "32"}}
+        weights = parts["weights_bytes"]
+        explain = (
+            MemoryPart(name="weights", bytes=weights, law="M = P · b", details={"language_model": weights}, **law),
+            MemoryPart(name="kv_cache", bytes=cache, law="M_kv = 2 · B · L · T · H · D · b", details={"full attention": cache}, **law),
+            MemoryPart(name="activation", bytes=parts["activation_bytes"], law="M_a = c + a · T", details={}, **law),
+            MemoryPart(name="runtime", bytes=parts["runtime_bytes"], law="context + libraries", details={}, **law),
+        )
+        return MemoryAnswer(
+            **COMMON,
+            **parts,
+            model=self._check_model(model),
+            precision="bf16",
+            kv_precision="bf16",
+            engine=asked["engine"],
+            total_bytes=total,
+            low_bytes=total - GIB,
+            high_bytes=total + GIB,
+            per_device_bytes=total // int(asked["devices"]),
+            host_bytes=0,
+            rule_of_thumb_bytes=19_272_626_995,
+            parts=explain,
+            stages=(),
+            fits=tuple(
+                FitEntry(
+                    hardware=name,
+                    platform="spaces",
+                    name=title,
+                    accelerator=card,
+                    accelerator_count=1,
+                    devices=1,
+                    usd_per_hour=Decimal(str(price)),
+                    fits=total < size * GIB,
+                    capacity_bytes=size * GIB,
+                    free_bytes=size * GIB - total,
+                    max_context_tokens=max(0, (size * GIB - total + cache) // 131_072),
+                    max_batch_size=4 if total < size * GIB else 0,
+                )
+                for name, title, card, _, size, price in _CARDS
+            ),
         )
 
     def _entry(self, card: tuple[Any, ...], asked: dict[str, Any], *, pareto: bool) -> dict[str, Any]:
@@ -162,7 +158,7 @@ class FakeServices:
             "replicas": 1,
             "devices": 1,
             "gpu_layers": -1,
-            "memory": {**memory, "capacity_bytes": size * GIB, "free_bytes": size * GIB - memory["total_bytes"]},
+            "memory": {**to_json(memory), "capacity_bytes": size * GIB, "free_bytes": size * GIB - memory.total_bytes},
             "speed": {
                 "ttft_s": None,
                 "inter_token_s": None,

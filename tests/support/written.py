@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from lib.present.sentences import to_json
@@ -17,11 +18,13 @@ def written(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, or generator, with JSON in place of results; anything else that it returns stays."""
 
     def call(*values: object, **named: object) -> Any:
-        answer = function(*values, **named)
-        return map(to_json, answer) if inspect.isgenerator(answer) else to_json(answer)
+        return to_json(function(*values, **named))
 
-    functools.update_wrapper(call, function)
-    return call
+    def stream(*values: object, **named: object) -> Any:
+        with closing(function(*values, **named)) as pieces:
+            yield from map(to_json, pieces)
+
+    return functools.update_wrapper(stream if inspect.isgeneratorfunction(function) else call, function)
 
 
 def ask(function: Callable[..., Any], app_: App) -> Callable[..., Any]:

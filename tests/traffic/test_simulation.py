@@ -45,8 +45,8 @@ def test_one_slot_and_equal_requests_wait_as_m_d_1_says() -> None:
     """A request is 1000 steps of 1 ms, one at a time: D = 1 s. At load 1/2 the mean wait is ρ·D / (2·(1 - ρ)) = 0.5 s."""
     arrivals = draw_arrivals(0.5, 60_000, RequestShape(prompt_tokens=1, output_tokens=1000), np.random.default_rng(1))
     of = run_arrivals(arrivals, ServerPlan(max_batch_size=1))
-    assert figures(of).wait.mean == pytest.approx(0.5, rel=0.02)
-    assert figures(of).wait.mean == pytest.approx(np.mean(kiefer_wolfowitz(arrivals, 1, 0.001)), abs=1e-6)
+    assert figures(of).wait_mean_s == pytest.approx(0.5, rel=0.02)
+    assert figures(of).wait_mean_s == pytest.approx(np.mean(kiefer_wolfowitz(arrivals, 1, 0.001)), abs=1e-6)
 
 
 def draw_exponential(count: int, seed: int) -> list[Arrival]:
@@ -65,7 +65,7 @@ def test_two_replicas_and_exponential_requests_wait_as_m_m_c_says() -> None:
     """
     arrivals = draw_exponential(60_000, 2)
     of = run_arrivals(arrivals, ServerPlan(replicas=2, max_batch_size=1), EqualSteps(each_s=0.0005))
-    mean = figures(of).wait.mean
+    mean = figures(of).wait_mean_s
     assert mean == pytest.approx(1 / 3, rel=0.02)
     assert np.mean([(job.started_s or 0) > job.arrival.at_s + 0.001 for job in of.jobs]) == pytest.approx(1 / 3, rel=0.02)
     assert mean == pytest.approx(np.mean(kiefer_wolfowitz(arrivals, 2, 0.0005)), abs=1e-6)
@@ -75,7 +75,7 @@ def test_two_sequences_of_one_replica_wait_like_two_replicas() -> None:
     """Steps that take the same time for one as for two: each sequence is a server. Joining at a step's end rounds waits by 0.5 ms."""
     arrivals = draw_exponential(10_000, 3)
     of = run_arrivals(arrivals, ServerPlan(max_batch_size=2), EqualSteps(each_s=0.0005))
-    assert figures(of).wait.mean == pytest.approx(np.mean(kiefer_wolfowitz(arrivals, 2, 0.0005)), abs=0.0005)
+    assert figures(of).wait_mean_s == pytest.approx(np.mean(kiefer_wolfowitz(arrivals, 2, 0.0005)), abs=0.0005)
 
 
 arrivals_lists = st.lists(

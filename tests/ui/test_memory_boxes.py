@@ -6,6 +6,7 @@ import re
 
 import page_values
 import pytest
+from written import Written
 
 from lib.precision import list_formats, loads
 from lib.present.markup import NOTES
@@ -35,7 +36,7 @@ def test_each_row_is_an_answer_about_memory(real_app: Services) -> None:
     assert shown.count("in use") == 1
     answer = real_app.estimate_memory(LLAMA, precision="awq-4", engine="vllm")
     awq = next(row for row in rows if ">awq-4<" in row)
-    assert f"{sum(fit['fits'] for fit in answer['fits'])} of {len(answer['fits'])}" in awq
+    assert f"{sum(fit.fits for fit in answer.fits)} of {len(answer.fits)}" in awq
     assert "precision=awq-4" in awq
 
 
@@ -58,14 +59,14 @@ MEMORY = page_values.fill_form("memory")
 
 def test_the_box_answers_for_the_questions_of_the_tab(real_app: Services) -> None:
     """The figures of /solve, with the context of the tab; a refusal and a missing model become sentences."""
-    ranked = real_app.recommend(LLAMA)["ranked"]
+    ranked = Written(real_app).recommend(LLAMA)["ranked"]
     runs = next({"engine": one["engine"], "precision": one["precision"]} for one in ranked if one["hardware"] == "l4x1")
     answer = real_app.solve(LLAMA, "l4x1", context_tokens=4096, max_ttft_s=2, **runs)
     shown = _limits(real_app, "spaces:l4x1", 2)
-    assert f"{answer['longest_context']['value']:,} tokens" in shown
-    assert all(way["effect"] in shown for way in answer["memory_savings"])
+    assert f"{answer.longest_context.value:,} tokens" in shown
+    assert all(way.effect in shown for way in answer.memory_savings)
     long = real_app.solve(LLAMA, "l4x1", context_tokens=4096, output_tokens=1000, **runs)
-    assert f"at full length · {seconds(long['ttft_s'])} to the first token" in _limits(real_app, "spaces:l4x1", 0, answer=1000)
+    assert f"at full length · {seconds(long.ttft_s)} to the first token" in _limits(real_app, "spaces:l4x1", 0, answer=1000)
     assert NOTES["name_model:solve"] in _limits(real_app, "spaces:l4x1", 0, model="")
     assert "There is no hardware called" in _limits(real_app, "nowhere", 0)
     assert "RTX 4090" in _limits(real_app, "RTX-4090", None)

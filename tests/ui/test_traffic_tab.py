@@ -37,7 +37,7 @@ def test_a_run_shows_the_simulation_then_loads_then_tiers(real_app: Services) ->
     """Scene by scene, with progress, the chart growing; at the end nothing is busy any more."""
     scenes = list(traffic_scenes(real_app, LLAMA, fill_form(hardware="spaces:l4x1", duration=60.0), "ttft"))
     assert [bool(scene.get("busy")) for scene in scenes] == [True] * (len(scenes) - 1) + [False]
-    drawn = [scene["loads"]["done"] for scene in scenes if scene.get("loads")]
+    drawn = [scene["loads"].done for scene in scenes if scene.get("loads")]
     assert len(drawn) > 10
     card = last_value(scenes, "card")
     assert "to the first token at p99" in card
@@ -54,7 +54,7 @@ def test_every_measure_is_drawn_for_every_policy(real_app: Services, measure: st
     """Three lines, each with all loads."""
     *_, answer = real_app[stream_loads](LLAMA, "l4x1", max_batch_size=8)
     figure = draw_loads(answer, measure, 0.5)
-    assert [len(line.x) for line in figure.data] == [answer["total"] // 3] * 3
+    assert [len(line.x) for line in figure.data] == [answer.total // 3] * 3
     assert len(figure.layout.shapes) == 1
 
 

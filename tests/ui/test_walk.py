@@ -7,7 +7,7 @@ from typing import Any
 
 import page_values
 import pytest
-from written import written
+from written import Written
 
 from lib.catalog.silicon import OWNED_KINDS
 from lib.errors import AdvisorError
@@ -48,7 +48,7 @@ def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(real_app: S
     """Every eighth offer that qualifies, and the pick: the bill, the memory of the fullest device, the configuration, tokens per second."""
     model, named = case
     question = workload.recommend_arguments(_values("recommend", named, "auto"))
-    answer = real_app.recommend(model, **question)
+    answer = Written(real_app).recommend(model, **question)
     for entry in [answer["pick"], *answer["ranked"][::8]]:
         hardware = workload.entry_name(entry)
         bill = cost_tab.cost_updates(real_app, model, _values("cost", named, hardware))["bill"]
@@ -58,8 +58,8 @@ def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(real_app: S
         need = memory_tab.memory_updates(real_app, model, _values("memory", named, hardware))["need"]
         assert f'<span class="figure">{gib(entry["memory"]["per_device_bytes"])}</span>' in need
         asked = memory_tab.memory_question(real_app, model, _values("memory", named, hardware)).arguments
-        assert real_app.estimate_memory(model, **asked)["per_device_bytes"] == entry["memory"]["per_device_bytes"]
-        priced = written(real_app[outlook])(model, **question, hardware=hardware, beside="spaces")["bill"]
+        assert Written(real_app).estimate_memory(model, **asked)["per_device_bytes"] == entry["memory"]["per_device_bytes"]
+        priced = Written(real_app)[outlook](model, **question, hardware=hardware, beside="spaces")["bill"]
         assert priced["total_usd_per_month"] == pytest.approx(entry["cost"]["total_usd_per_month"])
         assert priced["usd_per_million_output_tokens"] == pytest.approx(entry["cost"]["usd_per_million_output_tokens"])
 
@@ -70,26 +70,28 @@ def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(
     """Every eighth offer and the pick: *Memory* (limits) and *Cost* (compare) say what *Recommend* says of the same requests."""
     model, named = case
     question = workload.recommend_arguments(_values("recommend", named, "auto"))
-    answer = real_app.recommend(model, **question)
+    answer = Written(real_app).recommend(model, **question)
     for entry in [answer["pick"], *answer["ranked"][::8]]:
         speed, hardware = entry["speed"], workload.entry_name(entry)
         shape = {"precision": entry["precision"], "engine": entry["engine"], "concurrency": speed["concurrency"]}
         prompt, output = speed["prompt_tokens"], speed["output_tokens"]
         if model == PICTURES:  # both boxes ask about tokens
             with pytest.raises(AdvisorError, match="makes pictures"):
-                real_app.solve(model, hardware, **shape)
+                Written(real_app).solve(model, hardware, **shape)
             with pytest.raises(AdvisorError, match=r"no output tokens|not rented by the hour"):
-                real_app.compare(model, {"hardware": hardware, **shape}, {"hardware": hardware, **shape})
+                Written(real_app).compare(model, {"hardware": hardware, **shape}, {"hardware": hardware, **shape})
             sizes = {name: value for name, value in question.items() if name in {"width", "height", "steps"}}
-            assert real_app.estimate_speed(model, entry["hardware"], **shape, **sizes)["ttft_s"] == pytest.approx(speed["request_s"])
+            assert Written(real_app).estimate_speed(model, entry["hardware"], **shape, **sizes)["ttft_s"] == pytest.approx(
+                speed["request_s"]
+            )
             continue
-        limits = real_app.solve(model, hardware, context_tokens=prompt + output, output_tokens=output, **shape)
+        limits = Written(real_app).solve(model, hardware, context_tokens=prompt + output, output_tokens=output, **shape)
         assert (limits["tokens_per_s"], limits["ttft_s"]) == pytest.approx((speed["decode_tokens_per_s"], speed["ttft_s"]))
         if entry["platform"] == "zerogpu":  # it is not rented by the hour, and the box does not offer it
             continue
         side = {"hardware": hardware, **shape}
         traffic = {name: question[name] for name in cost_tab.TRAFFIC if name in question}
-        compared = written(real_app.compare)(model, side, side, prompt_tokens=prompt, output_tokens=output, **traffic)["before"]
+        compared = Written(real_app).compare(model, side, side, prompt_tokens=prompt, output_tokens=output, **traffic)["before"]
         assert compared["latency_p50_s"] == pytest.approx(speed["request_s"])
         assert compared["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
 
@@ -98,7 +100,7 @@ def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(
 def test_boxes_and_gpu_or_tpu_show_an_offer_as_it_is_recommended(real_app: Services, model: str, named: dict[str, Any]) -> None:
     """*Limits* and *Traffic* take its precision and engine, the roofline its step, *GPU or TPU* says its speed, price and configuration."""
     values = _values("recommend", {**named, "platforms": ["spaces", "endpoints", "jobs", "tpu"]}, "auto")
-    ranked = real_app.recommend(model, **workload.recommend_arguments(values))["ranked"]
+    ranked = Written(real_app).recommend(model, **workload.recommend_arguments(values))["ranked"]
     for entry in ranked[::12]:
         hardware, speed = workload.entry_name(entry), entry["speed"]
         if model == PICTURES:
@@ -112,7 +114,7 @@ def test_boxes_and_gpu_or_tpu_show_an_offer_as_it_is_recommended(real_app: Servi
             assert f"({1000 * speed['inter_token_s']:,.1f} ms)" in roof
     tab = gpu_tpu_tab.gpu_tpu_updates(real_app, model, _values("tpu", named, "auto"))["options"]
     rows = {row["hardware"] + row["platform"]: row for row in ranked}
-    options = real_app.compare_gpu_tpu(model, **gpu_tpu_tab.asked_arguments(_values("tpu", named, "auto")))["options"]
+    options = Written(real_app).compare_gpu_tpu(model, **gpu_tpu_tab.asked_arguments(_values("tpu", named, "auto")))["options"]
     same = [(one, rows[one["hardware"] + one["platform"]]) for one in options if one["hardware"] + one["platform"] in rows]
     same = [(one, row) for one, row in same if (one["precision"], one["engine"]) == (row["precision"], row["engine"])]
     assert same
@@ -131,7 +133,7 @@ def test_boxes_and_gpu_or_tpu_show_an_offer_as_it_is_recommended(real_app: Servi
 def test_cost_carries_on_zerogpu_what_recommend_does(real_app: Services, account: str, requests: int, visitors: int) -> None:
     """One limit on quota and GPU time: where it qualifies the way is free, where it does not the table says so."""
     named = {"account": account, "requests": requests, "daily_visitors": visitors, "beside": ["spaces", "zerogpu"]}
-    answer = real_app.recommend(LLAMA, **workload.recommend_arguments(_values("recommend", named, "auto")))
+    answer = Written(real_app).recommend(LLAMA, **workload.recommend_arguments(_values("recommend", named, "auto")))
     qualifies = any(one["hardware"] == "zero-a10g" for one in answer["ranked"])
     by_runs = account == "pro" or not visitors or requests <= 8 * visitors  # users report 8 runs a day of free visitors
     assert qualifies == (by_runs and requests < 20_000)  # which take more than six hours of GPU time
@@ -145,12 +147,12 @@ def test_cost_carries_on_zerogpu_what_recommend_does(real_app: Services, account
 @pytest.mark.parametrize("named", [WORKLOADS[0][1], WORKLOADS[2][1], {"context": 8192}], ids=str)
 def test_traffic_of_one_client_is_served_as_predicted(real_app: Services, named: dict[str, Any]) -> None:
     """A request after the other, nothing waits: the medians of *Traffic* are the TTFT and the TPOT of *Recommend*."""
-    ranked = real_app.recommend(LLAMA, **workload.recommend_arguments(_values("recommend", named, "auto")))["ranked"]
+    ranked = Written(real_app).recommend(LLAMA, **workload.recommend_arguments(_values("recommend", named, "auto")))["ranked"]
     entry = next(one for one in ranked if one["engine"] == "vllm" and one["accelerator"])
     speed = entry["speed"]
     shape = {name: speed[name] for name in ("prompt_tokens", "output_tokens")} | {"engine": "vllm", "precision": entry["precision"]}
     one = {"arrivals": "closed", "clients": 1, "max_batch_size": 1, "duration_s": 60, "lengths": "fixed"}
-    served = real_app.simulate_batching(LLAMA, workload.entry_name(entry), **shape, **one)
+    served = Written(real_app).simulate_batching(LLAMA, workload.entry_name(entry), **shape, **one)
     assert speed["concurrency"] == 1
     assert served["ttft_p50_s"] == pytest.approx(speed["ttft_s"], rel=1e-3)
     assert served["tpot_p50_s"] == pytest.approx(speed["inter_token_s"], rel=1e-3)
@@ -159,7 +161,7 @@ def test_traffic_of_one_client_is_served_as_predicted(real_app: Services, named:
 def test_without_named_hardware_every_tab_looks_at_the_pick(real_app: Services, case: tuple[str, dict[str, Any]]) -> None:
     """Cost bills it, Memory measures it."""
     model, named = case
-    pick = real_app.recommend(model, **workload.recommend_arguments(_values("recommend", named, "auto")))["pick"]
+    pick = Written(real_app).recommend(model, **workload.recommend_arguments(_values("recommend", named, "auto")))["pick"]
     assert f"<code>{pick['hardware']}</code>" in cost_tab.cost_updates(real_app, model, _values("cost", named, "auto"))["bill"]
     assert (
         f"as recommended for {escape(pick['name'])} ({pick['hardware']})"
@@ -172,7 +174,7 @@ def test_own_hardware_is_the_same_on_every_tab(real_app: Services, card: str, ca
     """Recommend, Memory, Cost, the roofline and Traffic look at the cards that the visitor owns; none of them has a price."""
     named = {"hardware": card, "cards": cards}
     question = workload.recommend_arguments(page_values.fill_form("recommend", **named))
-    runs = real_app.recommend(LLAMA, **question, own_hardware=name)["own"]["runs_as"]
+    runs = Written(real_app).recommend(LLAMA, **question, own_hardware=name)["own"]["runs_as"]
     assert (runs["platform"], runs["hardware"]) == ("own", name)
     speed, need = tokens_per_s(runs["speed"]["decode_tokens_per_s"]), gib(runs["memory"]["per_device_bytes"])
     shown = recommend_tab.recommend_updates(real_app, LLAMA, page_values.fill_form("recommend", **named))["pick"]
@@ -182,7 +184,7 @@ def test_own_hardware_is_the_same_on_every_tab(real_app: Services, card: str, ca
     assert f"tab=memory&amp;model=meta-llama%2FLlama-3.1-8B-Instruct&amp;hardware={card}" in line
     memory = memory_tab.memory_updates(real_app, LLAMA, page_values.fill_form("memory", **named))
     assert f'<span class="figure">{need}</span>' in memory["need"]
-    assert memory.tiers.index(f"<code>{name}</code>") < memory.tiers.index("cpu-basic")
+    assert memory["tiers"].index(f"<code>{name}</code>") < memory["tiers"].index("cpu-basic")
     bill = cost_tab.cost_updates(real_app, LLAMA, page_values.fill_form("cost", **named, beside=["spaces"]))["bill"]
     assert f"Your {runs['name']}: nothing to rent." in bill
     assert speed in bill[: bill.index("What renting would cost instead")]
@@ -190,7 +192,9 @@ def test_own_hardware_is_the_same_on_every_tab(real_app: Services, card: str, ca
     asked = traffic_tab.traffic_arguments(real_app, LLAMA, page_values.fill_form("traffic", **named))
     assert asked["hardware"] == name
     assert asked["engine"] == ("llama.cpp" if card.startswith("M4") else "vllm")
-    assert real_app.simulate_batching(LLAMA, **{**asked, "duration_s": 30.0, "requests_per_s": 0.1})["usd_per_million_tokens"] is None
+    assert (
+        Written(real_app).simulate_batching(LLAMA, **{**asked, "duration_s": 30.0, "requests_per_s": 0.1})["usd_per_million_tokens"] is None
+    )
 
 
 def _files(services: Services, model: str, **asked: Any) -> str:
@@ -221,7 +225,7 @@ def test_a_length_is_asked_of_those_whose_answer_it_changes(real_app: Services, 
     """Prompt and output tokens: what is asked changes the speed or the memory of the pick, what is not asked changes neither."""
 
     def pick(**lengths: int) -> tuple[Any, ...]:
-        found = real_app.recommend(model, context_tokens=400, **lengths)["pick"]
+        found = Written(real_app).recommend(model, context_tokens=400, **lengths)["pick"]
         return found["speed"]["request_s"], found["memory"]["per_device_bytes"]
 
     asked = model_field.resolve(real_app, model, "").media
@@ -250,7 +254,7 @@ def test_what_a_model_has_not_is_not_shown(real_app: Services) -> None:
 def test_the_memory_of_a_pipeline_is_one_figure(real_app: Services) -> None:
     """Card, row of that hardware, and *Recommend* say the same; cards whose runtime takes another amount are explained."""
     values = page_values.fill_form("recommend", hardware="auto")
-    pick = real_app.recommend(PICTURES, **workload.recommend_arguments(values))["pick"]
+    pick = Written(real_app).recommend(PICTURES, **workload.recommend_arguments(values))["pick"]
     shown = memory_tab.memory_updates(real_app, PICTURES, page_values.fill_form("memory"))
     need = gib(pick["memory"]["per_device_bytes"])
     assert f'<span class="figure">{need}</span>' in shown["need"]
@@ -266,7 +270,7 @@ def test_the_memory_of_a_pipeline_is_one_figure(real_app: Services) -> None:
 def test_the_chart_speaks_the_unit_of_the_card(real_app: Services, model: str, unit: str, asked: str, concurrency: int) -> None:
     """Of one request the chart's point is the card's figure; of several it is that of all of them together."""
     values = page_values.fill_form("recommend", concurrency=concurrency)
-    answer = real_app.recommend(model, **workload.recommend_arguments(values))
+    answer = Written(real_app).recommend(model, **workload.recommend_arguments(values))
     front = speed_front(answer)
     assert (front.unit, asked in front.shape) == (unit, True)
     for point, entry in zip(front.points, answer["ranked"], strict=True):
@@ -285,7 +289,7 @@ def test_a_pipeline_has_no_curve_and_no_simulation(real_app: Services) -> None:
     assert not memory_tab.memory_updates(real_app, PICTURES, page_values.fill_form("memory"))["curve_box"]["visible"]
     assert memory_tab.memory_updates(real_app, LLAMA, page_values.fill_form("memory"))["curve_box"]["visible"]
     with pytest.raises(AdvisorError, match="makes pictures"):
-        real_app.simulate_batching(PICTURES, **traffic_tab.traffic_arguments(real_app, PICTURES, page_values.fill_form("traffic")))
+        Written(real_app).simulate_batching(PICTURES, **traffic_tab.traffic_arguments(real_app, PICTURES, page_values.fill_form("traffic")))
 
 
 def test_files_for_own_hardware(real_app: Services) -> None:
