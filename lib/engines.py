@@ -12,7 +12,7 @@ llama.cpp's README. Where a default depends on the release or the card, the fiel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Literal, Protocol, get_args
@@ -49,6 +49,22 @@ class Silicon(Protocol):
     @property
     def compute_capability(self) -> tuple[int, int] | None:
         """CUDA's number; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCommand:
+    """How the engine's server is started. An option whose value is not known is left out (`lib.present.snippets.command_words`)."""
+
+    program: str
+    options: tuple[str, ...]
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """Its words for compressed weights, by precision, law or arithmetic of `lib.precision`."""
+    dtypes: Mapping[str, str] = field(default_factory=lambda: {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"})
+    """Its words for other weights, by precision; "" stands for any other precision."""
+    endpoint_name: str = ""
+    """The name under which Inference Endpoints start it themselves (`hf endpoints deploy --engine`)."""
+    endpoint_splits: bool = False
+    """Inference Endpoints take the number of devices and hand it on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +133,14 @@ class EngineTraits:
     """Plain formats that it does not compute in."""
     small_cache: str = "int8"
     """Its cache format of eight bits."""
+    command: ServerCommand | None = None
+    """How its server is started, where it has one."""
+    package: str = ""
+    """The Python package that brings it (`lib/data/frameworks.json`), where that is not transformers."""
+    package_note: str = ""
+    """What to mind when that package is installed."""
+    streams_weights: bool = False
+    """Can leave weights in the host's memory and read them from there at each step."""
     timed_as: str = ""
     """The program whose fitted constants stand for its own (`lib.speed.calibration`), where too few measurements of it were published."""
 
@@ -168,22 +192,57 @@ _DECODERS: frozenset[Work] = frozenset({"decoder", "embedding decoder"})
 _TEXT: frozenset[Work] = _DECODERS | {"text encoder"}
 _VOLTA, _T4, _AMPERE = (7, 0), (7, 5), (8, 0)
 _FLASH_MLA = frozenset({9, 10})  # Hopper and the Blackwell of data centres
+_QUANTIZED = {"scaled_tensor": "fp8", "bnb8": "bitsandbytes", "bnb4": "bitsandbytes", "bnb4_double": "bitsandbytes"}
+_VLLM = ServerCommand(
+    program="vllm serve {model} --host 0.0.0.0 --port {port}",
+    options=(
+        "--max-model-len {context_tokens}", "--tensor-parallel-size {devices}", "--gpu-memory-utilization {memory_share}",
+        "--quantization {quantization}", "--dtype {dtype}",
+    ),
+    formats=_QUANTIZED, endpoint_name="vllm", endpoint_splits=True,
+)  # fmt: skip
+_SGLANG = ServerCommand(
+    program="python3 -m sglang.launch_server --model-path {model} --host 0.0.0.0 --port {port}",
+    options=("--context-length {context_tokens}", "--tp-size {devices}", "--quantization {quantization}", "--dtype {dtype}"),
+    formats=_QUANTIZED, endpoint_name="sglang", endpoint_splits=True,
+)  # fmt: skip
+_TENSORRT_LLM = ServerCommand(
+    program="trtllm-serve {model} --host 0.0.0.0 --port {port}",
+    options=("--tp_size {devices}", "--max_seq_len {context_tokens}", "--kv_cache_free_gpu_memory_fraction {memory_share}"),
+)
+_TGI = ServerCommand(
+    program="text-generation-launcher --model-id {model} --hostname 0.0.0.0 --port {port}",
+    options=("--num-shard {devices}", "--max-total-tokens {context_tokens}", "--quantize {quantization}", "--dtype {dtype}"),
+    formats={"fp8": "fp8", "awq-4": "awq", "gptq-4": "gptq", "gptq-8": "gptq", "bnb-int8": "bitsandbytes", "bnb-nf4": "bitsandbytes-nf4"},
+    dtypes={"fp16": "float16", "bf16": "bfloat16"}, endpoint_name="tgi",
+)  # fmt: skip
+_TEI = ServerCommand(
+    program="text-embeddings-router --model-id {model} --hostname 0.0.0.0 --port {port}",
+    options=("--dtype {dtype}",), dtypes={"fp32": "float32", "": "float16"}, endpoint_name="tei",
+)  # fmt: skip
+_LLAMA_CPP = ServerCommand(
+    program="/app/llama-server {files} --host 0.0.0.0 --port {port}",
+    options=("-np {sequences}", "-c {slot_tokens}", "-ngl {gpu_layers}"), endpoint_name="llamacpp",
+)  # fmt: skip
 
 TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
     {
         "transformers": EngineTraits(
+            streams_weights=True,
             silicon=_ALSO_ON_MACS, works=frozenset(get_args(Work)), on_zerogpu=True, in_process=_ANYWHERE | {"apple"},
             advised_on=_OWNED, static_batch=True, eager=True,
             cache="exact", start_up="forward pass", fp8="fp8-block", int8="bnb-int8", int4="bnb-nf4",
             sparse_capabilities=_FLASH_MLA,
         ),
         "vllm": EngineTraits(
+            command=_VLLM, streams_weights=True,
             silicon=_ANYWHERE, least_capability=_VOLTA, sparse_capabilities=_FLASH_MLA, works=_TEXT | {"speech"}, split="tensor",
             packed_kernels=True, advised_on=_GPU,
             claims="a share", memory_share=0.9, captured_graphs=True, cache="grouped blocks", block_tokens=16, start_up="profile run",
             batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4", small_cache="fp8",
         ),
         "sglang": EngineTraits(
+            command=_SGLANG,
             silicon=_SERVER, least_capability=_T4, sparse_capabilities=_FLASH_MLA, works=_TEXT, split="tensor", max_num_seqs=2048,
             packed_kernels=True, advised_on=_GPU,
             claims="weights and cache", captured_graphs=True, cache="blocks", block_tokens=1, start_up="profile run",
@@ -191,6 +250,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             small_cache="fp8",
         ),
         "tensorrt-llm": EngineTraits(
+            command=_TENSORRT_LLM,
             silicon=_GPU, least_capability=_AMPERE, sparse_capabilities=_FLASH_MLA, nvidia_only=True, works=frozenset({"decoder"}),
             split="tensor", max_num_seqs=1024, packed_kernels=True, advised_on=_GPU,
             claims="a share of the rest", memory_share=0.9, captured_graphs=True, cache="blocks", block_tokens=32,
@@ -198,6 +258,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             cannot_load=frozenset({"gguf", "bnb8", "bnb4", "bnb4_double"}), small_cache="fp8",
         ),
         "tgi": EngineTraits(
+            command=_TGI,
             silicon=_SERVER, least_capability=_T4, sparse_capabilities=frozenset(), works=frozenset({"decoder", "encoder-decoder"}),
             split="tensor", max_num_seqs=128, packed_kernels=True, advised_on=_GPU, claims="a share, graphs beside it", memory_share=0.9,
             captured_graphs=True, cache="even blocks", block_tokens=1, start_up="profile run", batched_tokens=((0, 4096),),
@@ -205,6 +266,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             cannot_load=frozenset({"gguf", "mxfp4", "nvfp4"}), small_cache="fp8",
         ),
         "tei": EngineTraits(
+            command=_TEI,
             silicon=_SERVER | {"apple"}, least_capability=_T4, nvidia_only=True, works=frozenset({"text encoder", "embedding decoder"}),
             native=True, listed_only=True, advised_on=_OWNED, split="none", cache="none", start_up="profile run",
             batched_tokens=((0, 16_384),), timed_as="compiled",
@@ -215,12 +277,15 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
         ),
         "llama.cpp": EngineTraits(
             # llama-server serves no encoder-decoder: llama.cpp issue 26565, read 2026-11-24
+            command=_LLAMA_CPP, package="llama-cpp-python",
+            package_note="PyPI holds its source only; on a GPU build it with CMAKE_ARGS=-DGGML_CUDA=on",
             silicon=_ALSO_ON_MACS, works=_TEXT, in_process=frozenset({"cpu"}), advised_on=_OWNED, pipelined=True, static_batch=True,
             packed_kernels=True, own_files=True, native=True, listed_only=True, cache="cells", start_up="compute buffer",
             fp8="gguf:Q8_0", int8="gguf:Q8_0",
             int4="gguf:Q4_K_M",
         ),
         "vllm-tpu": EngineTraits(
+            package="vllm-tpu", package_note="brings its own torch and libtpu: pin no other",
             silicon=_TPU, works=_DECODERS, advised_on=_TPU, split="tensor",
             packed_kernels=True, claims="a share", memory_share=0.9, cache="pages",
             start_up="profile run", batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-channel", int8="int8-channel", int4="int4-group",

@@ -163,6 +163,15 @@ def test_no_name_of_a_platform_is_compared() -> None:
     assert [line for line in compared if "tpu" not in line or "platform" in line.partition(": ")[2]] == []
 
 
+def test_no_name_of_an_engine_is_compared() -> None:
+    """Code asks the row of an engine. Left: libraries, kinds of repositories, formats of metrics, and a Job that runs vLLM or this app."""
+    other = ("library", "repository.kind", "measured.origin", "plan.engine")
+    files = [file for file in (ROOT / "lib").rglob("*.py") if file.stem != "engines"]
+    compared = [line for file in files for line in compared_names(file, frozenset(ENGINES))]
+    assert [line for line in compared if not any(subject in line for subject in other)] == []
+    assert len(compared) <= 7
+
+
 def test_every_platform_has_its_row_and_tick() -> None:
     """ZeroGPU is ticked with Spaces on the first tab."""
     assert tuple(TRAITS_OF_PLATFORMS) == (*PLATFORMS, OWN)

@@ -69,9 +69,6 @@ def smaller_requests(
 # In bytes
 
 MemorySavingCode = Literal[Shrink, "kernel", "offload", "layers_on_host", "more_devices"]
-OFFLOADS = frozenset({"transformers", "vllm"})
-"""Engines that leave weights in the host's memory and read them from there at each step. llama.cpp leaves whole layers to the processor,
-which has laws of its own (`gpu_layers`)."""
 _QUARTER = 4
 
 
@@ -138,7 +135,7 @@ def _leave_on_host(
     if config.silicon.kind != "gpu" or on_zerogpu(config.hardware):
         return
     fit = config.fit()
-    if config.engine == "llama.cpp" and config.gpu_layers is None:
+    if traits_of(config.engine).own_files and config.gpu_layers is None:
         layers = config.spec.dimensions.layers
         on_card = layers * (_QUARTER - 1) // _QUARTER
         if not fit.fits:
@@ -147,7 +144,7 @@ def _leave_on_host(
         saving = compare("layers_on_host", replace(config, gpu_layers=on_card), gpu_layers=on_card, host_layers=on_host)
         if on_host and saving.fits:
             yield saving
-    if config.engine not in OFFLOADS:
+    if not traits_of(config.engine).streams_weights:
         return
     weights, room = before.weights.bytes // config.devices, memory.host_memory(config.hardware)
     moved = -fit.free_bytes if fit.free_bytes < 0 else ceil_divide(weights, _QUARTER)

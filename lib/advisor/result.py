@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
-from lib.advisor.candidates import AS_STORED, EIGHT_BITS, SERVERS, TENSOR_PARALLEL_ENGINES, Candidate
+from lib.advisor.candidates import AS_STORED, EIGHT_BITS, TENSOR_PARALLEL_ENGINES, Candidate
 from lib.advisor.fit import Headroom
 from lib.catalog.engine_models import read_engine_models
 from lib.catalog.offers import Hardware, Offer, Rule
 from lib.catalog.rules import PlatformRules
 from lib.cost import Usage, bill_offer
 from lib.cost.usage import ADVISED_SLEEP_S, count_hours
-from lib.engines import Engine
+from lib.engines import Engine, traits_of
 from lib.errors import BadCatalog
 from lib.laws.price import DAY_H
 from lib.memory import MemoryEstimate
@@ -257,7 +257,7 @@ def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, 
     """How the checkpoint comes into this precision, and what the Space has to be built with."""
     candidate, precision = best.candidate, best.headroom.memory.precision
     reasons = []
-    of_its_own = candidate.engine in SERVERS or (candidate.engine == "llama.cpp" and offer.silicon is not None)
+    of_its_own = offer.processor.kind not in traits_of(candidate.engine).in_process
     if candidate.sdk == "docker" and of_its_own:
         reasons.append(Reason("needs_docker", {"engine": candidate.engine}))
     if candidate.untested:

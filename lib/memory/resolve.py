@@ -139,7 +139,7 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     precision_name = by_default if request.precision == AUTO else request.precision
     precision = formats.resolve(precision_name, spec, engine, accelerator)
     compute = formats.compute_dtype(precision, spec, accelerator)
-    if request.gpu_layers is not None and engine != "llama.cpp":
+    if request.gpu_layers is not None and not traits_of(engine).own_files:
         raise BadArgument("gpu_layers", request.gpu_layers, f"-1 with {engine}: only llama.cpp computes some layers on the processor")
     media = resolve_media(spec, request.media)
     if request.mode != "inference":

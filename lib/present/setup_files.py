@@ -25,6 +25,7 @@ from lib.catalog.offers import ZEROGPU_OFFERS, tier_of
 from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
 from lib.catalog.rules import ZeroGpuRules
 from lib.engines import TRAITS, Engine
+from lib.engines import traits_of as engine_traits
 from lib.errors import BadArgument
 from lib.platforms import TRAITS as PLATFORMS
 from lib.platforms import Framework, PlatformTraits, Runs, traits_of
@@ -140,7 +141,7 @@ def load_versions() -> Versions:
 
 
 FRAMEWORKS: dict[Framework, str] = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow"}
-SERVERS_OF_OWN = frozenset(name for name, row in TRAITS.items() if not row.in_process and name != "llama.cpp")
+SERVERS_OF_OWN = frozenset(name for name, row in TRAITS.items() if row.command is not None and not row.in_process)
 """Engines that a command starts on a machine of one's own; llama.cpp comes as a package there."""
 _SOME_MODEL = "organization/model"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
@@ -203,7 +204,7 @@ def write_setup(
     usable = next((name for name in place.frameworks if name == framework), None)
     if usable is None:
         raise BadArgument("framework", framework, f"{', '.join(place.frameworks)} on {platform}")
-    is_server = entry["engine"] != "transformers" and (entry["sdk"] == "docker" or place.runs_images)
+    is_server = not engine_traits(entry["engine"]).own_modules and (entry["sdk"] == "docker" or place.runs_images)
     if is_server or (place.runs == "machine" and entry["engine"] in SERVERS_OF_OWN):
         if usable != "pytorch":
             raise BadArgument("framework", framework, f"pytorch with {entry['engine']}, a server that brings its own")
@@ -231,7 +232,7 @@ def write_setup(
 
 def _app(entry: ConfiguredEntry, model: str, task: str) -> str | None:
     """The Space's app.py, where this model and engine have one."""
-    if entry["engine"] != "transformers" or not _HUB_ID.fullmatch(model):
+    if not engine_traits(entry["engine"]).own_modules or not _HUB_ID.fullmatch(model):
         return None
     on_load = entry["loading"] == "quantized on load"
     if traits_of(entry["platform"]).per_call:
@@ -288,7 +289,7 @@ def _server(entry: ConfiguredEntry, catalog: Catalog, versions: Versions, model:
             replicas=max(1, entry["replicas"]),
         )
         command = endpoint_command(engine, name, image.image, start, instance) + "\n"
-    answers = "/embed and /rerank" if engine == "tei" else "/v1 in the format of OpenAI's API"
+    answers = "/embed and /rerank" if not engine_traits(engine).generates else "/v1 in the format of OpenAI's API"
     notes = [f"The server answers on port {PORT} at {answers}."]
     if ":" in name:
         notes.append("The command uses the GGUF file that you named.")
@@ -344,7 +345,7 @@ def _front_matter(entry: ConfiguredEntry, model: str, versions: Versions) -> str
     hardware = tier_of(str(entry["hardware"]))
     metadata: dict[str, object] = {"title": _title(model)}
     if entry["sdk"] == "docker":
-        metadata |= {"sdk": "docker", "app_port": GRADIO_PORT if entry["engine"] == "transformers" else PORT}
+        metadata |= {"sdk": "docker", "app_port": GRADIO_PORT if engine_traits(entry["engine"]).own_modules else PORT}
     else:
         version = versions["gradio"].version
         metadata |= {"sdk": "gradio", "sdk_version": version, "python_version": versions.python.version, "app_file": "app.py"}
@@ -391,17 +392,14 @@ _FORMAT_PACKAGES = {
 
 
 def _pytorch(entry: ConfiguredEntry, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
-    engine, place, torch = entry["engine"], traits_of(entry["platform"]), versions["torch"]
+    engine, place, torch = engine_traits(entry["engine"]), traits_of(entry["platform"]), versions["torch"]
     names = ["transformers", "accelerate"]
-    if place.rents_tpus and engine == "vllm-tpu":
-        yield "", "# brings its own torch and libtpu: pin no other"
-        names = ["vllm-tpu"]
+    if engine.package and not place.per_call:
+        yield "", f"# {engine.package_note}"
+        names = [engine.package]
     elif place.rents_tpus:
         yield "", f'# the device is "tpu"; works with {versions["torch_tpu"].brings}. torch_tpu will replace PyTorch/XLA'
         names = ["torch_tpu", "torch", "transformers"]
-    elif engine == "llama.cpp" and not place.per_call:
-        yield "", "# PyPI holds its source only; on a GPU build it with CMAKE_ARGS=-DGGML_CUDA=on"
-        names = ["llama-cpp-python"]
     else:
         if place.per_call:
             admitted = zerogpu.torch_versions

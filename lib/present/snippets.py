@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lib.catalog.offers import tier_of
-from lib.engines import traits_of
+from lib.engines import ServerCommand, traits_of
 from lib.precision import TORCH_DTYPES, weight_format
 from lib.present.markup import bullet_list, code_blocks, escape, fold, python_literal
 from lib.present.space_cards import Action
@@ -146,10 +146,6 @@ def action_code(snippet: Snippet) -> str:
 
 
 PORT = 8000
-_DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-_TGI_FORMATS = {"awq-4": "awq", "gptq-4": "gptq", "gptq-8": "gptq", "bnb-int8": "bitsandbytes", "bnb-nf4": "bitsandbytes-nf4"}
-_MANAGED = {"vllm": "vllm", "sglang": "sglang", "tgi": "tgi", "tei": "tei", "llama.cpp": "llamacpp"}
-"""Names under which Inference Endpoints run an engine themselves (`hf endpoints deploy --engine`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,53 +166,31 @@ def command_words(engine: str, model: str, start: Start) -> list[str]:
     >>> " ".join(command_words("vllm", "Qwen/Qwen3-8B", Start(precision="bf16", devices=2, context_tokens=8192)))
     'vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port 8000 --max-model-len 8192 --tensor-parallel-size 2 --gpu-memory-utilization 0.9 --dtype bfloat16'
     """  # noqa: E501 one line of output
-    listen = ["--host", "0.0.0.0", "--port", str(PORT)]  # noqa: S104 the container's own address
-    match engine:
-        case "vllm":
-            return ["vllm", "serve", model, *listen, *_vllm(start, with_devices=True)]
-        case "sglang":
-            return ["python3", "-m", "sglang.launch_server", "--model-path", model, *listen, *_sglang(start, with_devices=True)]
-        case "tensorrt-llm":
-            length = ["--max_seq_len", str(start.context_tokens)] if start.context_tokens else []
-            share = str(traits_of(engine).memory_share)
-            tp = ["--tp_size", str(start.devices)]
-            return ["trtllm-serve", model, *listen, *tp, *length, "--kv_cache_free_gpu_memory_fraction", share]
-        case "tgi":
-            return ["text-generation-launcher", "--model-id", model, "--hostname", "0.0.0.0", "--port", str(PORT), *_tgi(start)]  # noqa: S104
-        case "tei":
-            return ["text-embeddings-router", "--model-id", model, "--hostname", "0.0.0.0", "--port", str(PORT), *_tei(start)]  # noqa: S104
-        case "llama.cpp":
-            return ["/app/llama-server", *_llama_cpp_model(model, start), *listen, *_llama_cpp(start)]
-    raise ValueError(f"no server of an engine named {engine}")
+    command = traits_of(engine).command
+    if command is None:
+        raise ValueError(f"no server of an engine named {engine}")
+    files = " ".join(_llama_cpp_model(model, start)) if traits_of(engine).own_files else ""
+    return [*command.program.format(model=model, files=files, port=PORT).split(), *_options(engine, command, start)]
 
 
-def _quantization_flags(start: Start) -> list[str]:
-    law = weight_format(start.precision).law
-    name = {"scaled_tensor": "fp8", "bnb8": "bitsandbytes", "bnb4": "bitsandbytes", "bnb4_double": "bitsandbytes"}.get(law, "")
-    return ["--quantization", name] if name else ["--dtype", _DTYPES[start.precision]] if start.precision in _DTYPES else []
-
-
-def _vllm(start: Start, *, with_devices: bool) -> list[str]:
-    length = ["--max-model-len", str(start.context_tokens)] if start.context_tokens else []
-    devices = ["--tensor-parallel-size", str(start.devices)] if with_devices else []
-    return [*length, *devices, "--gpu-memory-utilization", str(traits_of("vllm").memory_share), *_quantization_flags(start)]
-
-
-def _sglang(start: Start, *, with_devices: bool) -> list[str]:
-    length = ["--context-length", str(start.context_tokens)] if start.context_tokens else []
-    devices = ["--tp-size", str(start.devices)] if with_devices else []
-    return [*length, *devices, *_quantization_flags(start)]
-
-
-def _tgi(start: Start) -> list[str]:
-    length = ["--max-total-tokens", str(start.context_tokens)] if start.context_tokens else []
-    kind = "fp8" if weight_format(start.precision).arithmetic == "fp8" else _TGI_FORMATS.get(start.precision, "")
-    form = ["--quantize", kind] if kind else ["--dtype", _DTYPES[start.precision]] if start.precision in {"fp16", "bf16"} else []
-    return ["--num-shard", str(start.devices), *length, *form]
-
-
-def _tei(start: Start) -> list[str]:
-    return ["--dtype", "float32" if start.precision == "fp32" else "float16"]
+def _options(engine: str, command: ServerCommand, start: Start, *, with_devices: bool = True) -> list[str]:
+    """The options whose values are known."""
+    quantization = None
+    if command.formats:
+        form = weight_format(start.precision)
+        quantization = next((command.formats[key] for key in (start.precision, form.law, form.arithmetic) if key in command.formats), None)
+    values = {
+        "context_tokens": start.context_tokens or None,
+        "devices": start.devices if with_devices else None,
+        "memory_share": traits_of(engine).memory_share,
+        "quantization": quantization,
+        "dtype": None if quantization else command.dtypes.get(start.precision, command.dtypes.get("")),
+        "sequences": start.sequences,
+        "slot_tokens": start.context_tokens * start.sequences or None,
+        "gpu_layers": None if not start.on_gpu else start.gpu_layers if start.gpu_layers >= 0 else 99,
+    }
+    known = {name: value for name, value in values.items() if value is not None}
+    return [word for option in command.options if option.partition("{")[2][:-1] in known for word in option.format(**known).split()]
 
 
 def _llama_cpp_model(model: str, start: Start) -> list[str]:
@@ -225,13 +199,6 @@ def _llama_cpp_model(model: str, start: Start) -> list[str]:
     if file.lower().endswith(".gguf"):
         return ["-hf", repository, "-hff", file]
     return ["-hf", f"{repository}:{file or start.precision.removeprefix('gguf:').upper()}"]
-
-
-def _llama_cpp(start: Start) -> list[str]:
-    """`-c` is the length of all slots together."""
-    slots = ["-np", str(start.sequences)]
-    length = ["-c", str(start.context_tokens * start.sequences)] if start.context_tokens else []
-    return [*slots, *length, *(["-ngl", str(start.gpu_layers if start.gpu_layers >= 0 else 99)] if start.on_gpu else [])]
 
 
 def dockerfile(image: str, words: Sequence[str]) -> str:
@@ -272,16 +239,14 @@ class Instance:
 
 def endpoint_command(engine: str, model: str, image: str, start: Start, at: Instance) -> str:
     """The line that deploys an Inference Endpoint; the platform starts the engines that it manages, and mounts the model at /repository."""
-    managed = _MANAGED.get(engine)
-    if managed is None:
+    command = traits_of(engine).command
+    if command is None or not command.endpoint_name:
         words = command_words(engine, "/repository", start)
         how = ["--container-command", shlex.join(words), "--health-route", "/health", "--port", str(PORT)]
     else:
-        how = ["--engine", managed]
-        shared = {"vllm": _vllm(start, with_devices=False), "sglang": _sglang(start, with_devices=False)}
-        arguments = shared.get(engine) or {"tgi": _tgi, "tei": _tei, "llama.cpp": _llama_cpp}[engine](start)
-        how += ["--tensor-parallel-size", str(start.devices)] if engine in shared and start.devices > 1 else []
-        how.append(f"--container-args={shlex.join(arguments)}")
+        how = ["--engine", command.endpoint_name]
+        how += ["--tensor-parallel-size", str(start.devices)] if command.endpoint_splits and start.devices > 1 else []
+        how.append(f"--container-args={shlex.join(_options(engine, command, start, with_devices=not command.endpoint_splits))}")
     options = [
         "--repo", model.partition(":")[0], "--framework", "custom", "--custom-image", image, *how, "--accelerator", at.accelerator,
         "--vendor", at.vendor, "--region", at.region, "--instance-type", at.instance_type, "--instance-size", at.instance_size,

@@ -29,7 +29,7 @@ from lib.precision import weight_format
 from lib.provenance import Caveat
 from lib.request import types as asked
 from lib.request.fields import Asked, Request
-from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS, MAX_NUM_SEQS
+from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS, MAX_NUM_SEQS, OWN_FILES
 from lib.speed.hardware import Ceilings, Devices, Layout, class_ceilings, emulates, lay_out, resolve_devices
 from lib.speed.model_work import DecoderStack, ForwardCost, derive_model_work
 from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, MemoryRequest, PipelineRequest
@@ -166,7 +166,7 @@ def choose_arithmetic(precision: str, compute: str, card: Accelerator, engine: s
     those for 16 bits: the authors of Qwen3 call theirs unoptimised (qwen.readthedocs.io, speed benchmark).
     """
     form = weight_format(precision)
-    if form.law == "gguf" and form.bits < 16 and engine == "llama.cpp":  # noqa: PLR2004
+    if form.law == "gguf" and form.bits < 16 and engine in OWN_FILES:  # noqa: PLR2004
         return "int8"
     if form.law == "plain" or not form.arithmetic or form.law == "bnb8":
         return "fp32" if card.kind == "cpu" and not card.supports(compute) else compute

@@ -34,8 +34,10 @@ ALL_ROWS = 1e12
 FUSED_ROWS = {"bnb4": 1.0, "int4": 50.0, "int8": 50.0, "awq": 1023.0}
 """Rows up to which the kernels of eager engines unpack weights in registers; more are unpacked to memory. bitsandbytes 0.45 `matmul_4bit`
 (a vector goes to `gemv_4bit`), exllamav2 `MAX_Q_GEMM_ROWS`, AutoAWQ 0.2 `WQLinear_GEMM` (its heuristic of 1024 rows)."""
-CACHE_COPYING = frozenset({"transformers"})
+CACHE_COPYING = frozenset(name for name, row in TRAITS.items() if row.own_modules)
 """Engines whose default cache is copied at each step (`lib.laws.forward_pass.cache_bytes_copied`)."""
+OWN_FILES = frozenset(name for name, row in TRAITS.items() if row.own_files)
+"""Engines that multiply quantized weights in 8-bit integers."""
 GRAPH_REPLAYING = frozenset(name for name, row in TRAITS.items() if row.captured_graphs)
 """Engines that record decode steps as CUDA graphs and launch passes with prompts kernel by kernel (`lib.laws.forward_pass.step_time`)."""
 MAX_NUM_SEQS: dict[str, int] = {

@@ -20,7 +20,7 @@ from lib.memory.resolve import resolve_media
 from lib.precision import weight_format
 from lib.provenance import Caveat, Source
 from lib.speed.batch import SpeedRequest, count_read, native_format, resolve_engine_config
-from lib.speed.calibration import Calibration, load_calibration
+from lib.speed.calibration import OWN_FILES, Calibration, load_calibration
 from lib.speed.diffusion import predict_pictures
 from lib.speed.hardware import emulates, is_measured
 from lib.speed.offload import combine_split, split_model
@@ -114,13 +114,13 @@ def _caveats(of: EngineConfig, calibration: Calibration) -> tuple[Caveat, ...]:
     converts = {"precision": of.precision, "silicon": card.name, "timed_as": timed_as}
     possible = (
         (not is_measured(calibration.measured, engine, card), Caveat("extrapolated", {"engine": engine, "silicon": card.name})),
-        (engine == "vllm-tpu" and of.work.decoder is None, Caveat("extrapolated", {"engine": engine}, variant="encoder")),
+        (card.kind == "tpu" and of.work.decoder is None, Caveat("extrapolated", {"engine": engine}, variant="encoder")),
         (of.layout.pipeline_stages > 1, Caveat("one_after_another", {"engine": engine, "devices": of.devices.count})),
         (card.kind == "cpu" and not card.reached, Caveat("cpu_estimate")),
         (hears and card.kind == "cpu" and of.work.decoder is not None, Caveat("cpu_estimate", variant="speech")),
         (hears and of.work.decoder is None, Caveat("waveform_convolutions")),
         (spec.library == "gguf", Caveat("gguf_engine")),
-        (engine == "llama.cpp" and card.vendor == "NVIDIA", Caveat("prompts_of_2024")),
+        (engine in OWN_FILES and card.vendor == "NVIDIA", Caveat("prompts_of_2024")),
         (engine == "host" and weight_format(of.precision).bits <= PACKED_BITS, Caveat("cpu_estimate", variant="packed")),
         (spec.unknown_cache, Caveat("cache_unknown")),
         (spec.source == "rule_of_thumb", Caveat("typical_model", variant="speed")),

@@ -18,7 +18,7 @@ import numpy as np
 from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator
-from lib.engines import TRAITS, traits_of
+from lib.engines import TRAITS, traits_of, usual_engine
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.laws.forward_pass import Array
 from lib.memory import usable_memory
@@ -301,7 +301,8 @@ def resolve_engine(devices: Devices, engine: str, *, sparse: bool = False) -> tu
         case "cpu" if traits_of(engine).runs_on(devices.silicon):
             return "host", ()
         case "tpu":
-            return "vllm-tpu", () if engine == "vllm-tpu" else (ON_TPU,)
+            own = usual_engine("tpu")
+            return own, () if engine == own else (ON_TPU,)
         case "neuron":
             return "neuron", (ON_NEURON,)
     if not traits_of(engine).runs_on(devices.silicon, sparse=sparse):

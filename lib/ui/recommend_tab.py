@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from lib.engines import usual_engine
 from lib.errors import AdvisorError
-from lib.platforms import traits_of
+from lib.platforms import TPU_PLATFORMS, traits_of
 from lib.present.cards import caveat_list, model_name, no_pick_card, own_card, pick_card, prices_line, recommendation_notes, source_list
 from lib.present.charts import draw_front, draw_roofline, front_foot, front_head, roofline_words, speed_front
 from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note, refusal_note
@@ -115,7 +116,7 @@ def roofline_updates(services: Services, model: str, values: Sequence[Value]) ->
 
 
 def _engine(hardware: str) -> str:
-    return "vllm-tpu" if hardware.startswith("tpu:") else "transformers"
+    return usual_engine("tpu" if hardware.partition(":")[0] in TPU_PLATFORMS else "gpu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.engines import ENGINES, TRAITS
+from lib.engines import ENGINES, TRAITS, usual_engine
 from lib.errors import AdvisorError, UnknownHardware
 from lib.platforms import traits_of
 from lib.present.cards import answer_details, model_name
@@ -177,7 +177,7 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
         engine = "llama.cpp"
     if arguments["engine"] == "auto" and makes_pictures(services, model):
         engine = "transformers"  # no server takes it: the refusal is to name the model, not an engine that nobody chose
-    serves = entry is not None and entry["engine"] in {engine, "vllm-tpu"}
+    serves = entry is not None and entry["engine"] in {engine, usual_engine("tpu")}
     return {
         **own,
         "hardware": hardware,
