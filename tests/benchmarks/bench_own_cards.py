@@ -10,7 +10,8 @@ tight      the same formats wherever they fit
 every      all formats of 4 bits or more wherever they fit, also NVFP4 and MXFP4, for which most models have no published checkpoint
 
 Memory is that of `/estimate_memory` at 4,096 tokens. Left out are formats that `/recommend` refuses because the silicon does not compute in
-them, and further compression of checkpoints that are stored in 4 bits. A pair of card and model passes with a share of 0.9 or more.
+them, engines that do not list the model's class, and further compression of checkpoints that are stored in 4 bits. A pair of card and model
+passes with a share of 0.9 or more.
 """
 
 from __future__ import annotations
@@ -82,12 +83,16 @@ def list_ways(model: str, card: str) -> list[Way]:
 
 
 def is_refused(model: str, card: str, way: Way) -> bool:
-    """Whether `/recommend` states that the silicon does not compute in the format: `/estimate_speed` knows no kernels."""
+    """Whether `/recommend` states that the silicon does not compute in the format, or that the engine does not list the model's class.
+
+    `/estimate_speed` knows neither.
+    """
     try:
         own = RECOMMEND(model, own_hardware=card, engine=way.engine, precision=way.precision)["own"]
     except AdvisorError:
         return False
-    return any(obstacle["code"] == "dtype_missing" for obstacle in own.get("obstacles") or ())
+    said = {reason["code"] for reason in (own["runs_as"]["reasons"] if own["runs_as"] else own["obstacles"])}
+    return bool(said & {"dtype_missing", "engine_untested"})
 
 
 def find_bests(model: str, card: str) -> dict[str, Way]:

@@ -149,7 +149,7 @@ class Crowd:
             return self.once(key, work)
 
         answer = self._threads.submit(ask_as_caller)
-        until = time.monotonic() + 5
+        until = time.monotonic() + 60
         while key not in self.once._flights and not answer.done() and time.monotonic() < until:
             time.sleep(0.001)
         return answer

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page
 
-WAIT_MS = 30_000  # a busy machine takes many times as long as a quiet one
+WAIT_MS = 90_000  # a busy machine takes many times as long as a quiet one
 Open = Callable[..., Page]
 
 # Two frames and a moment without work: Gradio hands the fields of a part that was just opened their first values once more.

@@ -38,7 +38,7 @@ class Device:
         with self._lock:
             self._now += 1
             self.most = max(self.most, self._now)
-        self._barrier.wait(timeout=10)
+        self._barrier.wait(timeout=60)
         time.sleep(0.02)  # long enough for the others to come in, if they may
         with self._lock:
             self._now -= 1
@@ -71,7 +71,7 @@ def _reset_slots(monkeypatch: pytest.MonkeyPatch) -> None:
 def _at_once(ways: dict[str, Callable[[], object]], times: int) -> None:
     with ThreadPoolExecutor(max_workers=len(ways) * times) as threads:
         for done in [threads.submit(way) for way in ways.values() for _ in range(times)]:
-            done.result(timeout=30)
+            done.result(timeout=120)
 
 
 @pytest.mark.usefixtures("_reset_slots")
@@ -92,7 +92,7 @@ def test_every_way_waits_for_the_device(way: str) -> None:
             waiting = threads.submit(_ways(device)[way])
             time.sleep(0.1)
             assert device.most == 0
-        waiting.result(timeout=10)
+        waiting.result(timeout=60)
     assert device.most == 1
 
 

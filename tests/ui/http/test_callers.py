@@ -128,7 +128,7 @@ def busy_page() -> Iterator[tuple[str, gr.Blocks]]:
 
 def join(url: str, number: object, session: str) -> httpx.Response:
     """One event of the page."""
-    return httpx.post(f"{url}/gradio_api/queue/join", json={"data": ["x"], "fn_index": number, "session_hash": session}, timeout=20)
+    return httpx.post(f"{url}/gradio_api/queue/join", json={"data": ["x"], "fn_index": number, "session_hash": session}, timeout=60)
 
 
 def test_a_crowd_before_one_slot_is_told_at_once_and_the_rest_of_the_page_answers(busy_page: tuple[str, gr.Blocks]) -> None:
@@ -142,7 +142,7 @@ def test_a_crowd_before_one_slot_is_told_at_once_and_the_rest_of_the_page_answer
         threading.Event().wait(0.05)
     assert [join(url, 0, f"s{at}").status_code for at in range(FEW)] == [200, 200]
     refused = join(url, 0, "late")
-    by_name = httpx.post(f"{url}/gradio_api/call/say", json={"data": ["x"]}, timeout=20)
+    by_name = httpx.post(f"{url}/gradio_api/call/say", json={"data": ["x"]}, timeout=60)
     assert (refused.status_code, by_name.status_code) == (503, 503)
     assert refused.json()["title"] == "busy"
     assert len(waiting.queue) == FEW
@@ -218,7 +218,7 @@ def test_one_caller_never_has_all_of_the_events_of_the_page() -> None:
 def test_what_the_page_does_not_use_is_closed(busy_page: tuple[str, gr.Blocks], path: str) -> None:
     """Those routes write files for strangers, or hold a connection for nothing."""
     method = "POST" if path in ("upload", "process_recording") else "GET"
-    assert httpx.request(method, f"{busy_page[0]}/gradio_api/{path}", timeout=20).status_code == 404
+    assert httpx.request(method, f"{busy_page[0]}/gradio_api/{path}", timeout=60).status_code == 404
 
 
 FILE = {"path": "http://example.invalid/large", "meta": {"_type": "gradio.FileData"}}
@@ -230,14 +230,14 @@ def test_a_file_in_a_call_is_refused_before_gradio_fetches_it(busy_page: tuple[s
     sent = {"data": [{"deep": [FILE]}], "fn_index": 1, "session_hash": "f"}
     escaped = json.dumps(sent).replace("meta", "\\u006deta")
     for body in (json.dumps(sent).encode(), escaped.encode()):
-        answer = httpx.post(url, content=body, headers={"content-type": "application/json"}, timeout=20)
+        answer = httpx.post(url, content=body, headers={"content-type": "application/json"}, timeout=60)
         assert (answer.status_code, "Files are not taken" in answer.text) == (422, True)
     assert not holds_file({"data": [json.dumps(FILE), {"meta": "gradio.FileData"}, {"path": "x", "meta": {"_type": "other"}}]})
 
 
 def test_a_number_where_a_name_belongs_is_refused_as_unknown(busy_page: tuple[str, gr.Blocks]) -> None:
     """/call/predict is no endpoint; Gradio dies in it with a bare 500."""
-    answer = httpx.post(f"{busy_page[0]}/gradio_api/call/predict", json={"data": ["x"], "fn_index": 1}, timeout=20)
+    answer = httpx.post(f"{busy_page[0]}/gradio_api/call/predict", json={"data": ["x"], "fn_index": 1}, timeout=60)
     assert answer.status_code == 404
 
 

@@ -58,7 +58,7 @@ def test_an_event_of_the_page_takes_its_turn_in_the_name_of_its_caller(queued: b
         call = {"data": [], "fn_index": 0, "session_hash": "s"}
         if queued:
             assert httpx.post(f"{url}gradio_api/queue/join", json=call).is_success
-            assert "process_completed" in httpx.get(f"{url}gradio_api/queue/data", params={"session_hash": "s"}, timeout=20).text
+            assert "process_completed" in httpx.get(f"{url}gradio_api/queue/data", params={"session_hash": "s"}, timeout=60).text
         else:
             assert httpx.post(f"{url}gradio_api/run/predict", json=call).is_success
     finally:

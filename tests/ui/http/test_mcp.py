@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -16,6 +17,7 @@ from lib.ui.http import mcp
 from lib.ui.http.api import public_signature
 from lib.ui.http.fair_queue import Threads
 from lib.ui.http.mcp import description, input_schema, output_schema
+from lib.ui.http.shortcuts import direct_routes
 
 ASKED = {name: endpoint.question for name, endpoint in services().endpoints().items()}
 
@@ -58,6 +60,29 @@ def message_of(method: str, number: object, **params: object) -> dict[str, objec
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
+def test_questions_that_compute_for_long_wait_in_the_narrow_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the API and as tools. Of these questions few run at a time, and two of one caller."""
+    table, noted = services().endpoints(), list[bool]()
+    run = Threads.run
+
+    async def note(threads: Threads, work: Callable[[], Any], *, heavy: bool = False) -> Any:
+        noted.append(heavy)
+        return await run(threads, work, heavy=heavy)
+
+    monkeypatch.setattr(Threads, "run", note)
+    heavy = {"compare_gpu_tpu", "estimate_training", "simulate_batching", "solve"}
+    asked = {name: ["7B"] if name == "estimate_training" else ["7B", "l4x1"] for name in heavy} | {"estimate_speed": ["7B", "l4x1"]}
+    asked["compare_gpu_tpu"] = ["7B"]
+    threads, kinds = Threads(), {"accept": "application/json, text/event-stream"}
+    with TestClient(Starlette(routes=[*direct_routes(table, threads), *mcp.routes(table, threads)])) as server:
+        for name, data in asked.items():
+            noted.clear()
+            assert server.post(f"/gradio_api/run/{name}", json={"data": data}).status_code == 200
+            named = dict(zip(ARGUMENTS[name], data, strict=False))
+            server.post("/gradio_api/mcp/", json=message_of("tools/call", 1, name=name, arguments=named), headers=kinds)
+            assert noted == [name in heavy] * 2, name
+
+
 def test_descriptions_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """`/agents`, `/llms.txt`, the schema, `tools/list` and `initialize` are bytes from their second request on; the id is the caller's."""
     table = {name: endpoint for name, endpoint in services().endpoints().items() if name in {"list_hardware", "solve"}}
@@ -88,7 +113,7 @@ def test_descriptions_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> 
         assert (len(made), len(passed_on)) == work
         assert [answer["id"] for answer in second] == ['"b"'] * 3
         assert [answer["result"] for answer in first] == [answer["result"] for answer in second]
-        assert [tool["name"] for tool in first[0]["result"]["tools"]] == ["solve", "list_hardware"]
+        assert {tool["name"] for tool in first[0]["result"]["tools"]} == {"list_hardware", "solve"}
         assert first[1]["result"]["protocolVersion"] == "2025-06-18"
         assert first[2]["result"]["protocolVersion"] > "2025-06-18"
         assert server.post("/gradio_api/mcp/", json=message_of("ping", 5), headers=kinds).json() == {

@@ -90,6 +90,7 @@ def test_gradio_is_asked_once_for_each_path(clients: tuple[TestClient, TestClien
         rendered.get("/?deep_link=anything", headers=headers)
         rendered.head("/", headers=headers)
     assert sorted(asked) == sorted(PATHS)
+    assert {"/", "/config", "/gradio_api/info", "/gradio_api/openapi.json"} <= PATHS
     page.config = {**page.config}
     rendered.get("/")
     assert asked.count("/") == 2
