@@ -105,6 +105,10 @@ class EngineTraits:
     """Its kernels read packed weights; the others unpack them first and gain no speed from a smaller format."""
     listed_only: bool = False
     """Runs only the models of its own list (`lib.catalog.engine_models`); the others try the modelling code of transformers."""
+    share_by_release: bool = False
+    """Its share of the memory, and whether captured graphs lie inside it, depend on the release (`lib.laws.runtime.VLLM_SHARES`)."""
+    fp8_cache: bool = False
+    """Its checkpoints with 8- or 4-bit floating-point weights hold scales for an fp8 KV cache, which it then uses by default."""
     own_files: bool = False
     """Loads files of its own (GGUF) instead of the checkpoint, and can leave layers that the devices do not hold to the processor."""
     native: bool = False
@@ -237,7 +241,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
         "vllm": EngineTraits(
             command=_VLLM, streams_weights=True,
             silicon=_ANYWHERE, least_capability=_VOLTA, sparse_capabilities=_FLASH_MLA, works=_TEXT | {"speech"}, split="tensor",
-            packed_kernels=True, advised_on=_GPU,
+            packed_kernels=True, advised_on=_GPU, share_by_release=True,
             claims="a share", memory_share=0.9, captured_graphs=True, cache="grouped blocks", block_tokens=16, start_up="profile run",
             batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4", small_cache="fp8",
         ),
@@ -252,7 +256,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
         "tensorrt-llm": EngineTraits(
             command=_TENSORRT_LLM,
             silicon=_GPU, least_capability=_AMPERE, sparse_capabilities=_FLASH_MLA, nvidia_only=True, works=frozenset({"decoder"}),
-            split="tensor", max_num_seqs=1024, packed_kernels=True, advised_on=_GPU,
+            split="tensor", max_num_seqs=1024, packed_kernels=True, advised_on=_GPU, fp8_cache=True,
             claims="a share of the rest", memory_share=0.9, captured_graphs=True, cache="blocks", block_tokens=32,
             start_up="profile run", fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
             cannot_load=frozenset({"gguf", "bnb8", "bnb4", "bnb4_double"}), small_cache="fp8",

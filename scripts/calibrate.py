@@ -1,8 +1,9 @@
 """Fit the constants of the laws of speed on published measurements, print how well they do, and write them into the catalog.
 
     python -m scripts.calibrate FACTS [--left-out [--shapes] [--write]]
+    python -m scripts.calibrate FACTS --pictures [--write]       pictures and clips alone
 
-FACTS is a folder with `measured_throughput.json`, `bench_throughput.json` and `served_throughput.csv`. `--left-out` also fits without each
+FACTS is a folder with the files that `scripts/calibration_*.py` name. `--left-out` also fits without each
 model and each card in turn, small groups some at a time (some minutes), and prints the errors on what was left out; `--shapes` does so with
 all models of one shape (as many layers of the same width) left out together. `--write` writes `lib/data/speed_constants.json` with the
 ranges that cover 85 % of the left-out points, and the points for the tests.
@@ -15,8 +16,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +28,11 @@ from lib.laws.forward_pass import Array
 from lib.speed.hardware import card_class
 from scripts import calibration_pictures
 from scripts.calibration_bench import bench
+from scripts.calibration_field import field
 from scripts.calibration_fit import Data, columns, fit, left_out, predict
 from scripts.calibration_points import Point, public
 from scripts.calibration_served import served_points
-from scripts.calibration_write import COVERED, kinds, write
+from scripts.calibration_write import COVERED, kinds, replace_pictures, write, write_picture_points
 
 
 def line(error: Array) -> str:
@@ -70,9 +74,15 @@ def main() -> None:
     parser.add_argument("facts", type=Path)
     parser.add_argument("--left-out", action="store_true")
     parser.add_argument("--shapes", action="store_true")
+    parser.add_argument("--pictures", action="store_true")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    points = [*public(arguments.facts), *served_points(arguments.facts), *bench(arguments.facts)]
+    if arguments.pictures:
+        picture_constants = fit_pictures(arguments.facts)
+        if arguments.write:
+            replace_pictures(picture_constants)
+        return
+    points = [*public(arguments.facts), *served_points(arguments.facts), *bench(arguments.facts), *field(arguments.facts)]
     data = columns(points)
     began = time.perf_counter()
     x, cost, evaluations = fit(data)
@@ -89,16 +99,46 @@ def main() -> None:
     errors["each card left out"] = left_out(data, [p.accelerator for p in points], x)
     report("each card left out", errors["each card left out"], data, ("card",))
     print(f"{time.perf_counter() - began:.0f} s")
-    pictures, work = calibration_pictures.read(arguments.facts)
-    picture_constants = calibration_pictures.fit(pictures)
-    alone = calibration_pictures.left_out(pictures)
-    print("\n== pictures and clips")
-    print(f"  fitted               {line(calibration_pictures.errors(picture_constants, pictures))}")
-    print(f"  each model left out  {line(alone)}")
+    picture_constants = fit_pictures(arguments.facts)
     if arguments.write:
-        spread = round(float(np.percentile(np.abs(alone), COVERED)), 4)
         checked = json.loads((arguments.facts / "measured_throughput.json").read_text(encoding="utf-8"))["as_of"]
-        print(json.dumps(write(x, data, errors, picture_constants | {"spread": spread, "work": work}, checked), indent=1))
+        print(json.dumps(write(x, data, errors, picture_constants, checked), indent=1))
+
+
+def fit_pictures(facts: Path) -> dict[str, Any]:
+    """Fit the constants of pictures and clips, print how well they do, and write the points for the tests.
+
+    The app runs pipelines eagerly, so its ranges are those of eager rows: of left-out models, and for cards with few rows those of
+    left-out cards of classes that other cards stand for.
+    """
+    points, work = calibration_pictures.read(facts)
+    constants = calibration_pictures.fit(points)
+    own, alone, new_card = (
+        calibration_pictures.errors(constants, points),
+        calibration_pictures.left_out(points),
+        calibration_pictures.left_out(points, "card"),
+    )
+    eager = np.array([p["way"] == "eager" for p in points])
+    print("\n== pictures and clips: fitted / each model left out / each card left out")
+    groups = {"all": np.ones(len(points), bool), "eager": eager, "compiled": np.array([p["way"] == "compiled" for p in points])}
+    groups |= {f"eager, {name}": eager & np.array([p["group"] == name for p in points]) for name in sorted({p["group"] for p in points})}
+    groups |= {f"source {name}": np.array([p["source"] == name for p in points]) for name in sorted({p["source"] for p in points})}
+    groups |= {f"eager, {name}": eager & np.array([p["model"] == name for p in points]) for name in sorted({p["model"] for p in points})}
+    for name, inside in groups.items():
+        if inside.any():
+            for title, error in (("fitted", own), ("model left out", alone), ("card left out", new_card)):
+                print(f"  {name:60s}{title:16s}{line(error[inside])}")
+    peers = {group: {p["card"] for p in points if p["group"] == group} for group in {p["group"] for p in points}}
+    others = np.array([len(peers[p["group"]]) > 1 and p["way"] in {"eager", "compiled"} for p in points])
+    covered = [float(np.percentile(np.abs(error), COVERED)) for error in (alone[eager], new_card[others])]
+    rows = Counter(p["card"] for p, take in zip(points, eager, strict=True) if take)
+    write_picture_points(points, own, alone)
+    return constants | {
+        "spread": round(covered[0], 4),
+        "spread_few_rows": round(covered[1], 4),
+        "rows": dict(sorted(rows.items())),
+        "work": work,
+    }
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from lib.speed.batch import CostModelInputs, tabulate
 from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS
 from lib.speed.hardware import class_ceilings, emulates, find_link_rate
 
-CARDS = load().accelerators
+CATALOG = load()
+CARDS = CATALOG.accelerators
 ENGINE_OF = {
     "transformers": "transformers", "autogptq": "transformers", "litgpt": "transformers", "torchscript": "compiled",
     "vllm": "vllm", "deepspeed-mii": "vllm", "lmdeploy": "vllm", "sglang": "sglang", "tgi": "tgi",
@@ -148,6 +149,21 @@ def software_of(p: Mapping[str, Any]) -> Software:
     return Software(cache_copied=True, repeats_heads=repeats, all_logits="all positions" in p.get("notes", ""))
 
 
+FIRST_SCHEDULERS = frozenset({"vllm", "deepspeed-mii"})
+V1_SINCE = (0, 8)
+"""The release of vLLM that made its second engine (V1) the default: its scheduler runs in a process of its own. V0 schedules, prepares
+inputs and turns tokens to text in Python between two steps (vllm.ai/blog, "vLLM V1: A Major Upgrade", 2025-01-27; release notes of 0.8.0,
+2025-03-18)."""
+
+
+def schedules_between(p: Mapping[str, Any]) -> bool:
+    """Whether the release of a point's engine schedules between two steps; a version that is a year is one of V0."""
+    if p["engine"] not in FIRST_SCHEDULERS:
+        return False
+    version = re.search(r"\b0\.(\d+)", str(p.get("engine_version")))
+    return version is None or (0, int(version[1])) < V1_SINCE
+
+
 def public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, float], tuple[str, float, str]]:
     """The case of a point and the card that it ran on; `m` are the sizes of its model."""
     card = CARDS[p["accelerator"]]
@@ -191,6 +207,7 @@ def public_case(p: Mapping[str, Any], m: Mapping[str, Any]) -> tuple[dict[str, f
         "prompt_tokens": p["prompt_tokens"] or 1, "output_tokens": p["output_tokens"] or 1,
         "running_requests": max(p["batch_or_concurrency"] or 0, 1),
         "static_cache_tokens": p.get("static_kv_read_tokens") or 0, "held_steps": 0, "bunched_arrivals": False,
+        "scheduled_between": schedules_between(p),
     }  # fmt: skip
     return case, (card.id, 1.0, arithmetic)
 

@@ -181,7 +181,7 @@ def _served_points(row: Mapping[str, str]) -> Iterator[tuple[Point, tuple[object
         "row_split": False, "pipelined": False, "prompt_tokens": prompt, "output_tokens": output,
         "running_requests": requests, "static_cache_tokens": 0,
         "held_steps": _held_steps(row, model, requests, copied=is_copied),
-        "bunched_arrivals": has_equal_shapes and not _schedules_late(row),
+        "bunched_arrivals": has_equal_shapes and not _schedules_late(row), "scheduled_between": False,
     }  # fmt: skip
     key = (
         row["backend"],

@@ -21,12 +21,13 @@ TESTS = Path("tests/data/speed_points.json")
 SOURCE = (
     "fit by scripts/calibrate.py to published measurements and raw result files of benchmarks (optimum-benchmark, LLM-Inference-Bench, "
     "bitsandbytes, GLM-4, MInference and others; as listed in measured_throughput.json and bench_throughput.json) and to the served "
-    "means of InferenceX, as published in aiconfigurator-core 0.12 systems/silicon_sample.csv"
+    "means of InferenceX, as published in aiconfigurator-core 0.12 systems/silicon_sample.csv; vLLM on one H100 from ML.ENERGY "
+    "(benchmark v3), pictures also from OneDiff, stable-fast, ModelOpt and ParaAttention"
 )
 COVERED = 85
 POOL = 40
 """An engine's own range counts as much as that of all engines once it has this many points."""
-EVERY = {"public": 4, "bench": 5, "served": 11}
+EVERY = {"public": 4, "bench": 5, "served": 11, "field": 1}
 OF_METRIC = {
     "ttft": {"served_first", "ttft_ms", "prefill_tok_s", "request_ms", "samples_per_s"},
     "tpot": {"served_between", "tpot_ms", "itl_ms", "decode_tok_s"},
@@ -48,6 +49,7 @@ def kinds(points: list[Point]) -> dict[str, NDArray[np.bool_]]:
     tests: dict[str, Callable[[Point], bool]] = {
         "published points": lambda p: p.source == "public",
         "raw benchmark results": lambda p: p.source == "bench",
+        "vllm on one H100, batch up to 16": lambda p: p.source == "field",
         "transformers, prefill": lambda p: (
             p.source == "bench" and p.engine == "transformers" and p.metric in PROMPTS and p.regime != ENCODERS
         ),
@@ -155,3 +157,29 @@ def _write_points(points: list[Point], error: Array) -> None:
     TESTS.parent.mkdir(exist_ok=True)
     body = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
     TESTS.write_text('{"names":' + json.dumps(names) + ',\n"points":[\n' + body + "\n]}\n", encoding="utf-8")
+
+
+def replace_pictures(pictures: dict[str, Any]) -> None:
+    """Write the constants of pictures and leave the others as they are."""
+    content = json.loads(DATA.read_text(encoding="utf-8")) | {"pictures": pictures}
+    DATA.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+PICTURE_TESTS = Path("tests/data/picture_points.json")
+_CASE = (
+    "way", "units", "group", "flop", "attention_flop", "product_bytes_per_flop", "decoder_flop", "evaluations", "batch", "peak",
+    "attention_peak", "bandwidth", "seconds", "model", "card", "source",
+)  # fmt: skip
+
+
+def write_picture_points(points: list[dict[str, Any]], fitted: Array, alone: Array) -> None:
+    """Every eager row with its errors: fitted, and with its model left out."""
+    rows = [
+        [*(float(f"{p[name]:.5g}") if isinstance(p[name], float) else p[name] for name in _CASE), round(float(a), 4), round(float(b), 4)]
+        for p, a, b in zip(points, fitted, alone, strict=True)
+        if p["way"] == "eager"
+    ]
+    names = json.dumps([*_CASE, "fitted", "left_out"])
+    PICTURE_TESTS.write_text(
+        '{"names":' + names + ',"rows":[\n' + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]}\n"
+    )

@@ -9,20 +9,27 @@ Tensors are as large as what they describe. Convolutions and matrices work on ea
 of its latents (A²·f), over time on pairs of frames (A·f²), over both on all pairs (A²·f²). The coefficients come from runs of the
 pipeline on the meta device (`lib.model.diffusion`).
 
-    t = B · V / (N · φ · η) + s · e · t_e          t_e = ((B · F / (N · φ · η))⁴ + τ⁴)^(1/4)   eager: launching overlaps with computing
-                                                   t_e = B · F / (N · φ · η) + τ                compiled
+    t = B · V / r + s · e · t_e          t_e = (c⁴ + τ⁴)^(1/4)   eager: launching overlaps with computing
+                                         t_e = c + τ             compiled
+    c = B · ((F - F_a) / r + F_a / r_a)          1 / r = 1 / (φ · η) + κ · b / β          r_a = φ_a · η · α
 
-    s  steps   e  evaluations per step (2 with guidance)   F  FLOP of an evaluation   V  FLOP of the decoder   N  copies that share B
-    φ  dense peak in the compute dtype     η  share of it that is reached     τ  host time of an evaluation
-    Kernels between the products move k bytes for each FLOP of them: for φ · η stands 1 / (1 / (φ · η) + k / bandwidth).
+    s  steps   e  evaluations per step (2 with guidance)   F  FLOP of an evaluation, F_a of them attention   V  FLOP of the decoder
+    φ  dense peak of the units that multiply, φ_a that of the compute dtype     η  share of it that is reached     τ  host time of an
+    evaluation     b  bytes of activations that products read and write per FLOP (1 / width in a transformer)     β  bandwidth
+    κ  how often these bytes pass the memory, by the card's class: products stall on them, other kernels move them again
+
+Narrow models reach less than wide ones: an H100 does 211 TFLOP/s in SD 3.5 medium (1,536 wide), 281 in large (2,432), 320 in FLUX.1.
 
 Limits: a size far outside those of the runs is an extrapolation.
-Source: diffusers 0.42.1 and torch 2.13.0, executed; checked 2026-11-22; η and τ from `scripts/calibration_pictures.py`.
+Source: diffusers 0.42.1 and torch 2.13.0, executed; checked 2026-11-25; η, κ, α and τ from `scripts/calibration_pictures.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lib.laws import Law
 from lib.laws.forward_pass import FITTED_CONSTANTS, Quantity
@@ -74,15 +81,51 @@ DENOISING = Law(
 
 
 def denoising(
-    *, batch: Quantity, evaluations: Quantity, flop: Quantity, decoder_flop: Quantity, rate: Quantity, host_s: Quantity, eager: bool
+    *,
+    batch: Quantity,
+    evaluations: Quantity,
+    flop: Quantity,
+    attention_flop: Quantity,
+    decoder_flop: Quantity,
+    rate: Quantity,
+    attention_rate: Quantity,
+    host_s: Quantity,
+    eager: bool | NDArray[np.bool_],
 ) -> Quantity:
-    """Seconds for a batch; `rate` = N · φ · η with the bytes between products, `host_s` = τ.
+    """Seconds for a batch; `rate` = r, `attention_rate` = r_a, `host_s` = τ.
 
     FLUX.1-dev, 28 evaluations of 74.4 TFLOP on 300 TFLOP/s reached, 10 TFLOP to decode: 2093.2 / 300 = 6.98 s:
 
-    >>> round(denoising(batch=1, evaluations=28, flop=74.4e12, decoder_flop=10e12, rate=3e14, host_s=0.0, eager=True), 2)
+    >>> law = dict(batch=1, evaluations=28, flop=74.4e12, attention_flop=11.7e12, decoder_flop=10e12, host_s=0.0)
+    >>> round(float(denoising(rate=3e14, attention_rate=3e14, eager=True, **law)), 2)
     6.98
     """
-    computed_s = batch * flop / rate
-    each_s = (computed_s**_OVERLAP + host_s**_OVERLAP) ** (1 / _OVERLAP) if eager else computed_s + host_s
-    return batch * decoder_flop / rate + evaluations * each_s
+    computed_s = batch * (np.subtract(flop, attention_flop) / rate + attention_flop / attention_rate)
+    together_s = (computed_s**_OVERLAP + host_s**_OVERLAP) ** (1 / _OVERLAP)
+    return batch * decoder_flop / rate + evaluations * np.where(eager, together_s, np.add(computed_s, host_s))
+
+
+TRANSFER = Law(
+    "model: 2 · bytes of all components / r; group, sequential: bytes of the denoiser · its runs / r; 1 / r = 1 / bus + 1 / host",
+    "lib/laws/pipeline.py",
+)
+BUS_REACHED = 0.8
+"""Share of a bus's rate that copies from pinned memory reach: 12.4-12.8 of 15.8 GB/s (PCIe 3.0 x16, 5 cards), 25.2-26.1 of 31.5 (4.0, 3
+cards), 55.4-56.7 of 63 (5.0, 2 hosts); bandwidthTest and nvbandwidth outputs of 2019-2026, read 2026-11-23. A T4 of AWS's g4dn reaches
+6.3 GB/s."""
+HOST_COPY = {"model": 4.8e9, "sequential": 13.4e9, "group": 22.9e9}
+"""Bytes per second at which the host hands on weights, beside the bus. A model that is taken off the card is written back to memory that
+has to be allocated anew. From 67.7 GB in 15.1 s (FLUX.1-dev, model), 666 GB in 61.8 s (sequential) and in 41.1 s (group): the table of
+github.com/huggingface/diffusers pull request 11682 (2025-06-09), one row each, card and steps inferred (H100, 28); with model offload also
+25 GB in 6.5 s on an RTX 4090 (diffusers documentation, 2025). Checked 2026-11-25."""
+HOST_PROCESS_BYTES = 1_838_000_000
+"""Host memory of a process whose weights are all on the card (same table, one row)."""
+
+
+def transfer_time(*, moved_bytes: float, bus: float, offload: str) -> float:
+    """Seconds that weights take to the card (and, with "model", back), at the bus's stated rate.
+
+    >>> round(transfer_time(moved_bytes=67.7e9, bus=64e9, offload="model"), 1)
+    15.4
+    """
+    return moved_bytes * (1 / (BUS_REACHED * bus) + 1 / HOST_COPY[offload])

@@ -36,10 +36,8 @@ What an engine claims of the memory at start, by default:
 K is never more than M - W - A - R. vLLM refuses to start with a maximum length whose cache is larger than K, and every engine admits no
 more sequences than K holds; so K decides whether a request fits, the longest context, the largest batch and how many requests run at once.
 
-    vLLM          0.9 is the default of the releases up to 2025 and what the code to copy sets. Newer ones default to 0.92 and count
-                  captured graphs within the share (before v0.21 they came on top); they are within it here.
-                  docs.vllm.ai/en/v0.8.5/serving/engine_args.html; vllm `vllm/config/cache.py` (002f10e); start-up log in
-                  github.com/gpustack/runner/pull/251; tpu-inference sizes its pages by the same option
+    vLLM          by release: `VLLM_SHARES`. The law counts with 0.9, which the code to copy sets, and with graphs inside the share.
+                  tpu-inference sizes its pages by the same option
     TGI           `TGI_WIGGLE_ROOM` times `--cuda-memory-fraction` (1.0): `server/text_generation_server/models/globals.py` and
                   `flash_causal_lm.py` (`warmup`), `utils/import_utils.py` (db931fc)
     TensorRT-LLM  nvidia.github.io/TensorRT-LLM/examples/kvcacheconfig.html
@@ -134,6 +132,32 @@ def sglang_reserve_bytes(*, memory: int, devices: int) -> int:
     captured = next(few if devices < _MANY else many for gib, few, many in _CAPTURED if memory >= gib * GIB)
     reserve = 512 * MIB + 3 * MIB * chunk // 2 + 2 * MIB * captured + 128 * MIB * devices
     return max(reserve, _LEAST_ON_LARGE) if memory > _LARGE else reserve
+
+
+class ShareRule(NamedTuple):
+    """What releases of vLLM from `since` on claim by default, and whether captured graphs lie inside that share."""
+
+    since: tuple[int, int]
+    share: float
+    graphs_inside: bool
+    source: str
+
+
+VLLM_SHARES = (
+    ShareRule((0, 6), 0.9, False, "docs.vllm.ai/en/v0.6.6, engine arguments; V0 captures after it has sized the cache"),
+    ShareRule((0, 8), 0.9, False, "docs.vllm.ai/en/v0.8.5/serving/engine_args.html; start-up log in github.com/gpustack/runner/pull/251"),
+    ShareRule((0, 21), 0.92, True, "vllm/config/cache.py at 002f10e; VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS is on since 0.21"),
+)
+"""By release, read 2026-11-22. `docs` of 0.21 and later name 0.92; logs of these releases mostly set another share."""
+
+
+def vllm_share(version: tuple[int, int]) -> ShareRule:
+    """The rule of a release.
+
+    >>> vllm_share((0, 11)).graphs_inside, vllm_share((0, 26)).share
+    (False, 0.92)
+    """
+    return next((rule for rule in reversed(VLLM_SHARES) if rule.since <= version), VLLM_SHARES[0])
 
 
 class MemoryReservation(NamedTuple):

@@ -93,7 +93,9 @@ class PerDevice:
         return layer_split_bytes(in_layers=gpu_bytes, ends=output, layers=max(1, on_gpu), devices=self.request.devices)
 
     def host(self, tokens: int, batch: int) -> int:
-        """Bytes in the memory of the host beside GPUs that hold some of the layers; 0 where everything lies on the devices."""
+        """Bytes in the host's memory: layers that GPUs do not hold, or an offloaded pipeline; 0 where everything is on the devices."""
+        if self._stages is not None:
+            return self._stages.host_bytes
         if self.on_gpu is None:
             return 0
         cache = self.cache.share(tokens, batch)
@@ -206,7 +208,7 @@ def count_per_device(spec: ModelSpec, request: MemoryRequest, accelerator: Accel
 def _find_largest(of: PerDevice, peak: Callable[[int], int], host: Callable[[int], int], capacity: int, host_bytes: int, limit: int) -> int:
     """The largest n up to `limit` that fits the fullest device, and the host where it holds layers."""
     most = find_largest(peak, capacity, limit)
-    return find_largest(host, host_bytes, most) if of.on_gpu is not None and most else most
+    return find_largest(host, host_bytes, most) if most and of.host(1, 1) else most
 
 
 def max_context(of: PerDevice, capacity: int, batch: int, host_bytes: int) -> int | None:
@@ -247,6 +249,9 @@ class MemoryFit(Result):
     max_batch_size: int | None
     """Largest batch that fits with all else unchanged; 0 if not even one, null if no limit was found."""
 
+    kv_cache_tokens: int | None = None
+    """Tokens, in requests of this length, of the KV cache that the engine allocates at start; null if it allocates none ahead."""
+
 
 def fit_memory(
     spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None, *, host_bytes: int | None = None
@@ -273,7 +278,16 @@ def _fit(of: PerDevice, memory_bytes: int, tokens: int, batch: int, host_bytes: 
         free_bytes=free,
         max_context_tokens=max_context(of, capacity_bytes, batch, host_bytes),
         max_batch_size=max_batch(of, memory_bytes, tokens, host_bytes),
+        kv_cache_tokens=_count_cache_tokens(of, capacity_bytes, tokens, batch),
     )
+
+
+def _count_cache_tokens(of: PerDevice, capacity_bytes: int, tokens: int, batch: int) -> int | None:
+    """Tokens that the cache holds which an engine allocates at start: as many requests of this length as it has room for, and a part."""
+    each = of.worst_cache(tokens, 1)
+    if of.trains or not traits_of(of.request.engine).preallocates or not each:
+        return None
+    return int(max(0, capacity_bytes - of.beside_cache(tokens, batch)) / each * tokens)
 
 
 def count_sequences(

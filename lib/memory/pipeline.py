@@ -22,9 +22,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lib.errors import BadArgument
-from lib.laws.pipeline import byte_terms, latent_frames, sum_terms, work_terms
+from lib.laws.pipeline import HOST_PROCESS_BYTES, byte_terms, latent_frames, sum_terms, work_terms
 from lib.memory.components import group_bytes, sum_by_component
 from lib.memory.resolve import resolve_media
+from lib.model.picture_defaults import CardDefaults, find_card_defaults
 from lib.model.spec import Pipeline
 from lib.workload import LONGEST_SIDE, MOST_FRAMES
 
@@ -74,7 +75,8 @@ def resolve_size(spec: ModelSpec, request: PipelineRequest) -> OutputSize:
         if stated and spec.library != "diffusers":
             raise BadArgument(*stated, f"0, for {spec.id or 'this model'} makes no pictures or clips")
         return OutputSize(request.width, request.height, request.frames)
-    size = OutputSize(request.width or of.width, request.height or of.height, request.frames or of.frames)
+    card = find_card_defaults(spec.id) or _NOTHING_STATED
+    size = OutputSize(request.width or card.width or of.width, request.height or card.height or of.height, request.frames or of.frames)
     step, frames = of.granularity, request.frames
     for name, side in (("width", size.width), ("height", size.height)):
         if side > LONGEST_SIDE:
@@ -100,25 +102,57 @@ def check_media(spec: ModelSpec, pictures: PipelineRequest, media: MediaRequest)
     resolve_media(spec, media)
 
 
-def is_guided(of: Pipeline, pictures: PipelineRequest) -> bool:
+_NOTHING_STATED = CardDefaults(models=(), steps=0, guided=True, source="", checked="")
+
+
+def is_guided(spec: ModelSpec, pictures: PipelineRequest) -> bool:
     """Whether the denoiser is asked with the prompt and without it in each step."""
-    return of.guidance != "embedded" and pictures.guidance != "off"
+    of = spec.pipeline
+    card = find_card_defaults(spec.id) or _NOTHING_STATED
+    return of is not None and of.guidance != "embedded" and pictures.guidance != "off" and card.guided
 
 
 class PictureWork(NamedTuple):
-    """FLOP of one picture or clip: of an evaluation of the denoiser, of the VAE; and how often the denoiser is asked."""
+    """FLOP of one picture or clip: of an evaluation of the denoiser, of the VAE; and how often the denoiser is asked.
+
+    `attention_flop` are part of `flop`; the other products read and write `product_bytes_per_flop`. `sequential`: guidance asks the
+    denoiser twice a step. `described` says steps and guidance, and whence they are.
+    """
 
     flop: float
+    attention_flop: float
+    product_bytes_per_flop: float
     decoder_flop: float
     steps: int
     evaluations_per_step: int
+    sequential: bool
+    described: str
 
 
-def picture_work(of: Pipeline, size: OutputSize, pictures: PipelineRequest) -> PictureWork:
-    """What has to be computed for one picture or clip."""
+_LINEAR_TERMS = 3
+"""Terms of the work that do not grow with the square of pixels or frames; the others are attention."""
+
+
+def picture_work(spec: ModelSpec, size: OutputSize, pictures: PipelineRequest) -> PictureWork:
+    """What has to be computed for one picture or clip of a pipeline that was run."""
+    of = spec.pipeline
+    assert of is not None  # noqa: S101 the callers look
+    card = find_card_defaults(spec.id)
     terms = work_terms(size.megapixels, latent_frames(size.frames, of.frame_step))
-    decoder_flop = sum_terms(of.decoder_flop, terms) + of.encoder_flop
-    return PictureWork(sum_terms(of.flop, terms), decoder_flop, pictures.steps or of.steps, 2 if is_guided(of, pictures) else 1)
+    steps = pictures.steps or (card or _NOTHING_STATED).steps or of.steps
+    guided = is_guided(spec, pictures)
+    whence = "as asked" if pictures.steps else "as its model card" if card else "the pipeline's default"
+    how = "guided" if guided else "guidance embedded" if of.guidance == "embedded" and card is None else "not guided"
+    return PictureWork(
+        flop=sum_terms(of.flop, terms),
+        attention_flop=sum_terms(of.flop[_LINEAR_TERMS:], terms[_LINEAR_TERMS:]),
+        product_bytes_per_flop=of.product_bytes_per_flop,
+        decoder_flop=sum_terms(of.decoder_flop, terms) + of.encoder_flop,
+        steps=steps,
+        evaluations_per_step=2 if guided else 1,
+        sequential=of.guidance == "sequential",
+        described=f"{steps} step{'s' if steps > 1 else ''} ({whence}), {how}",
+    )
 
 
 class PipelineMemory:
@@ -126,6 +160,7 @@ class PipelineMemory:
 
     def __init__(self, spec: ModelSpec, of: Pipeline, request: ResolvedRequest) -> None:
         self._of, self._request, self._pictures = of, request, request.pictures
+        self._guided = is_guided(spec, request.pictures)
         self.size = resolve_size(spec, request.pictures)
         self._frames = latent_frames(self.size.frames, of.frame_step)
         self._widths = 2 if request.compute_dtype == "fp32" else 1
@@ -144,6 +179,11 @@ class PipelineMemory:
     def all(self, batch: int) -> tuple[StageBytes, ...]:
         """Encode, denoise and decode, each with the component of it that takes most."""
         return tuple(max(self._candidates(stage, batch), key=lambda of: of.total) for stage in ("encode", "denoise", "decode"))
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes in the host's memory: every component waits there, whichever is on the card, beside the process; 0 without offload."""
+        return 0 if self._pictures.offload == "none" else sum(self.components.values()) + HOST_PROCESS_BYTES
 
     def fullest(self, batch: int) -> StageBytes:
         """The stage that decides."""
@@ -177,7 +217,7 @@ class PipelineMemory:
             terms = byte_terms(pictures, megapixels, self._frames)
             return self._widths * max(sum_terms(coefficients, terms) for coefficients in moments)
 
-        if stage == "denoise" and self._of.guidance == "batched" and not is_guided(self._of, self._pictures):
+        if stage == "denoise" and self._of.guidance == "batched" and not self._guided:
             return round(max(0.0, peak(batch / 2, self.size.megapixels)))
         if stage != "decode":
             return round(max(0.0, peak(batch, self.size.megapixels)))

@@ -126,6 +126,19 @@ def choose_engine(spec: ModelSpec, engine: Engine) -> Engine:
     return engine
 
 
+def resolve_cache_format(spec: ModelSpec, engine: str, precision: str, asked: str, compute: str) -> str:
+    """The format of the KV cache: as asked, else that of activations, or fp8 where the engine's checkpoints bring scales for it.
+
+    TensorRT-LLM's checkpoints in fp8 and nvfp4 are made by ModelOpt, whose hf_quant_config.json states `kv_cache_quant_algo: FP8`
+    (nvidia.github.io/TensorRT-LLM, quantization; read 2026-11-25). Latent caches stay in 16 bits.
+    """
+    if asked != AUTO:
+        return asked
+    scaled = traits_of(engine).fp8_cache and formats.weight_format(precision).arithmetic in {"fp8", "fp4"}
+    latent = any("latent" in term.kind for term in spec.cache_terms or ())
+    return "fp8" if scaled and not latent else compute
+
+
 def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None) -> ResolvedRequest:
     """Decide precision, cache precision and compute dtype for this model on this card.
 
@@ -139,6 +152,7 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     precision_name = by_default if request.precision == AUTO else request.precision
     precision = formats.resolve(precision_name, spec, engine, accelerator)
     compute = formats.compute_dtype(precision, spec, accelerator)
+    cache = resolve_cache_format(spec, engine, precision, request.kv_precision, compute)
     if request.gpu_layers is not None and not traits_of(engine).own_files:
         raise BadArgument("gpu_layers", request.gpu_layers, f"-1 with {engine}: only llama.cpp computes some layers on the processor")
     media = resolve_media(spec, request.media)
@@ -150,13 +164,13 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     memory = accelerator.memory_usable if accelerator else None
     return ResolvedRequest(
         precision=precision,
-        kv_precision=compute if request.kv_precision == "auto" else request.kv_precision,
+        kv_precision=cache,
         compute_dtype=compute,
         engine=engine,
         mode=request.mode,
         devices=request.devices,
         encoder_tokens=media.cross_positions or request.encoder_tokens or spec.dimensions.encoder_tokens,
-        kv_element_bytes=formats.element_bytes(request.kv_precision, compute),
+        kv_element_bytes=formats.element_bytes(cache, compute),
         silicon=kind,
         is_named=accelerator is not None,
         compute_capability=accelerator.compute_capability if accelerator else None,

@@ -187,6 +187,11 @@ class MemoryEstimate:
         if traits.preallocates and inference:
             variant = {"a share of the rest": "rest", "weights and cache": "computed"}.get(traits.claims, "")
             open_points.append(Caveat("preallocates", {"engine": request.engine, "share": traits.memory_share}, variant=variant))
+        if traits.share_by_release and inference:
+            old, new = runtime.VLLM_SHARES[-2:]
+            changed = ".".join(map(str, new.since))
+            shares: dict[str, Value] = {"old_share": old.share, "new_share": new.share, "changed": changed, "share": traits.memory_share}
+            open_points.append(Caveat("share_by_release", shares))
         tokens_of_step, least = request.profiled_tokens, min(each for _, each in traits.batched_tokens)
         if inference and traits.start_up == "profile run" and tokens_of_step > least:
             values: dict[str, Value] = {"tokens": tokens_of_step, "least_tokens": least, "engine": request.engine}

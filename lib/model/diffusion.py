@@ -317,10 +317,15 @@ def describe_pipeline(parts: Mapping[str, Module], encoders: Mapping[str, BuiltM
         flop=_short(_solve(rows, [full[k].denoise.flop / evaluations for k in single], terms)),
         decoder_flop=_short(_solve(rows, [full[k].decode.flop for k in single], terms)),
         encoder_flop=float(sum(one.flop for one, _ in encoded.values())),
+        product_bytes_per_flop=_product_bytes_per_flop(full[single[-1]].denoise),
         tile=pipeline.tile_megapixels,
         units={name: _units(module) for name, module in (*parts.items(), *((n, b.model) for n, b in encoders.items()))},
         fits=(*of_encoders, *fits),
     )
+
+
+def _product_bytes_per_flop(run: StageRun) -> float:
+    return float(f"{run.product_bytes / (run.flop - run.attention_flop):.4g}")
 
 
 def _units(module: Module) -> tuple[int, int, int]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -117,8 +117,24 @@ class _Kernels(GpuKernels):
         return super().__torch_function__(func, types, args, kwargs)
 
 
+_ACTIVATIONS = {
+    torch.ops.aten.mm.default: (0,),
+    torch.ops.aten.addmm.default: (1,),
+    torch.ops.aten.bmm.default: (0, 1),
+    torch.ops.aten.baddbmm.default: (1, 2),
+    torch.ops.aten.convolution.default: (0,),
+}
+"""The arguments of a product that are activations; the others are weights."""
+
+
+def _count_bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(t.numel() * t.element_size() for t in tensors)
+
+
 class _Recorder(StorageRecorder):  # type: ignore[no-untyped-call]  # torch's
     """Records storages with their sizes in bytes and the FLOP of matrix products and convolutions; a question for a value gets 0.
+
+    `product_bytes` are the bytes of activations that these products read and write, with the copies of layouts below.
 
     cuDNN's kernels for tensor cores read and write channels last, so that a convolution of contiguous pictures copies its input and its
     output. That is inferred from peaks: without the copies, published ones of SD 1.5, SDXL and FLUX.1 are 0.9-1.0 GiB a megapixel higher
@@ -128,6 +144,7 @@ class _Recorder(StorageRecorder):  # type: ignore[no-untyped-call]  # torch's
     def __init__(self, weights: list[Tensor]) -> None:
         super().__init__(weights, Lengths(1, 1, 1), BUDGET)
         self.flop = 0
+        self.product_bytes = 0
 
     def bytes_alive(self) -> list[int]:
         """Bytes alive right after each storage appeared, in the order of appearance."""
@@ -150,10 +167,12 @@ class _Recorder(StorageRecorder):  # type: ignore[no-untyped-call]  # torch's
             copies = [empty(t.numel(), dtype=t.dtype) for t in (args[0], result)]
             for copy in copies:
                 self._follow(copy)
+            self.product_bytes += 2 * _count_bytes(copies)
             del copies, copy
         count = flop_registry.get(func._overloadpacket)  # noqa: SLF001 as torch's own counter does
         if count is not None:
             self.flop += count(*args, **(kwargs or {}), out_val=result)
+            self.product_bytes += _count_bytes([result, *(args[k] for k in _ACTIVATIONS.get(func, ()))])
         return result
 
 
@@ -173,10 +192,15 @@ class Shape:
 
 @dataclass(slots=True)
 class StageRun:
-    """Bytes of temporary tensors right after each operation of a stage that made some, and its FLOP."""
+    """Bytes of temporary tensors right after each operation of a stage that made some, and its FLOP.
+
+    `attention_flop` of these are those of attention, `product_bytes` what the other products read and write of activations.
+    """
 
     moments: list[int] = field(default_factory=list)
     flop: int = 0
+    attention_flop: int = 0
+    product_bytes: int = 0
 
     @property
     def peak(self) -> int:
@@ -289,7 +313,7 @@ class MetaPipeline:
         recorder, kernels, decode = _Recorder(weights), _Kernels(), self.vae.decode
 
         def decode_noted(latents: Tensor, *args: Any, **kwargs: Any) -> Any:
-            decode_start.setdefault("at", (len(recorder.sizes), recorder.flop + kernels.flop))
+            decode_start.setdefault("at", (len(recorder.sizes), recorder.flop, kernels.flop, recorder.product_bytes))
             decode_start.setdefault("latents", latents)
             return decode(latents, *args, **kwargs)
 
@@ -299,10 +323,11 @@ class MetaPipeline:
                 output = self._pipeline(**self._inputs(shape, dtype), num_inference_steps=1, output_type="pt", return_dict=False)[0]
         finally:
             del self.vae.decode
-        storages, flop = decode_start["at"]
+        storages, product_flop, attention_flop, product_bytes = decode_start["at"]
+        flop = product_flop + attention_flop
         moments = recorder.bytes_alive()
         return PipelineRun(
-            denoise=StageRun(moments[:storages], flop),
+            denoise=StageRun(moments[:storages], flop, attention_flop, product_bytes),
             decode=StageRun(moments[storages:], recorder.flop + kernels.flop - flop),
             output=self._shape_of(output, shape),
             latents=decode_start["latents"],
@@ -340,7 +365,7 @@ class MetaPipeline:
         sizes = {"height": shape.height, "width": shape.width, "num_frames": shape.frames, "video_length": shape.frames}
         inputs |= {name: value for name, value in sizes.items() if value and name in self._arguments}
         if not shape.guided:
-            inputs |= {name: 1.0 for name in ("guidance_scale", "true_cfg_scale") if name in self._arguments}
+            inputs |= {name: 0.0 for name in ("guidance_scale", "true_cfg_scale") if name in self._arguments}  # some guide above 0
         fixed = {"use_resolution_binning": False, "clean_caption": False}
         return {name: value for name, value in (inputs | fixed).items() if name in self._arguments}
 

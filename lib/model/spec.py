@@ -193,7 +193,8 @@ class Pipeline:
     `granularity` divides height and width, `frame_step` the frames after the first (0: it makes pictures). `guidance`: a guided step runs
     the denoiser on twice the batch ("batched"), twice ("sequential"), or once ("embedded": guidance is an input, or there is none).
     `flop` of the denoiser for one picture and evaluation, and `decoder_flop` of the VAE, as coefficients of 1, A, A·f, A²·f, A·f², A²·f²;
-    `encoder_flop` of all text encoders for one prompt. `tile`: megapixels of a tile of the VAE (0: it has none). `units` are, by component,
+    `encoder_flop` of all text encoders for one prompt. `product_bytes_per_flop`: activations that the denoiser's products read and write,
+    in 16 bits, without attention. `tile`: megapixels of a tile of the VAE (0: it has none). `units` are, by component,
     the parameters of the largest module without children and of the largest block, which offloading moves one by one, and of what stands
     outside blocks.
     """
@@ -209,6 +210,7 @@ class Pipeline:
     flop: tuple[float, ...]
     decoder_flop: tuple[float, ...]
     encoder_flop: float
+    product_bytes_per_flop: float
     tile: float
     units: dict[str, tuple[int, int, int]]
     fits: tuple[StageFit, ...]

@@ -66,6 +66,9 @@ _MEMORY = {
     "not_a_pipeline": "Guidance, offload, tiling and slicing are for pipelines that make pictures; they change nothing for this model.",
     "preallocates": "{engine} claims {share:.0%} of the device at start and fills what is left of it with cache; this is what the request "
     "needs. What fits, and the limits, are counted within that share.",
+    "share_by_release": "vLLM claims {old_share:.0%} of the device by default before release {changed} and captures CUDA graphs beside "
+    "that share; since then it claims {new_share:.0%} with the graphs inside. This estimate: {share:.0%}, graphs inside "
+    "(--gpu-memory-utilization {share:g}).",
     "preallocates:rest": "{engine} fills {share:.0%} of what the model leaves of the device with cache at start; this is what the request "
     "needs. What fits, and the limits, are counted within that share.",
     "preallocates:computed": "{engine} fills the device with cache at start, but for what it keeps by the device's size for activations "
@@ -151,6 +154,7 @@ _PREDICTION = {
     "starts on {degree!s}. Choose that many, or an engine that deals out whole layers.",
     "requests_wait": "Of {concurrency} requests about {running_requests:,.0f} run at the same time; the others wait for a place, which is "
     "in the time to the first token.",
+    "picture_rows": "{rows} public times of pictures were found for {silicon}: its range is that of cards that the fit has not seen.",
     "picture_shape": "One picture or clip of {shape}, without torch.compile, on one device.",
     "engine_replaced:tpu": "On a TPU this is the figure of vllm-tpu; the engine that was asked for does not run there.",
     "engine_replaced:tei": "Too few measurements of TEI are published: its speed is taken to be that of other compiled encoders "

@@ -160,7 +160,7 @@ def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]
         fit = fit_memory(spec, replace(request, devices=devices), capacity, offer.processor, host_bytes=host_memory(offer))
         traits = traits_of(choose_engine(spec, request.engine))
         if not traits.runs_on(offer.processor, sparse=spec.sparse_attention) or (offer.traits.per_call and not traits.on_zerogpu):
-            fit = replace(fit, fits=False, max_context_tokens=0, max_batch_size=0)
+            fit = replace(fit, fits=False, max_context_tokens=0, max_batch_size=0, kv_cache_tokens=None)
         yield FitEntry(
             **fields_of(fit),
             hardware=offer.id,

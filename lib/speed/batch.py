@@ -23,7 +23,7 @@ from lib.laws.forward_pass import Array
 from lib.laws.parallelism import ceil_divide
 from lib.laws.serving import MEAN_FILL
 from lib.memory import count_sequences
-from lib.memory.resolve import PromptMedia, choose_engine, resolve_media
+from lib.memory.resolve import PromptMedia, choose_engine, resolve_cache_format, resolve_media
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.provenance import Caveat
@@ -95,8 +95,9 @@ class CostModelInputs:
     with the share of the datasheet that they are (`lib.speed.hardware`), memory of one device, link of one device in bytes/s, whether that
     is PCIe. Layout: tensor-parallel devices, pipeline stages, independent replicas; `row_split` and `pipelined` are llama.cpp's two ways.
     Request: tokens in and out, requests that run at once, the allocated length that static caches read (0 elsewhere), the decode
-    steps that a server is told to let new requests wait so that they come together (0 by every engine's default), and whether all requests
-    are of exactly one length at an engine that schedules a step ahead, as in some benchmarks.
+    steps that a server is told to let new requests wait so that they come together (0 by every engine's default), whether all requests
+    are of exactly one length at an engine that schedules a step ahead, as in some benchmarks, and whether the release schedules in Python
+    between two steps while the device waits, as vLLM did before 0.8.
     """
 
     engine: NDArray[np.int64]
@@ -142,6 +143,7 @@ class CostModelInputs:
     static_cache_tokens: Array
     held_steps: Array
     bunched_arrivals: NDArray[np.bool_]
+    scheduled_between: NDArray[np.bool_]
 
     def __len__(self) -> int:
         """n, the number of rows."""
@@ -153,7 +155,8 @@ class CostModelInputs:
 
 
 DTYPES = dict.fromkeys(
-    ("eager", "cache_copied", "emulated", "converted", "over_pcie", "row_split", "pipelined", "bunched_arrivals"), np.bool_
+    ("eager", "cache_copied", "emulated", "converted", "over_pcie", "row_split", "pipelined", "bunched_arrivals", "scheduled_between"),
+    np.bool_,
 ) | {"engine": np.int64, "kernel": np.int64}
 """Types of the columns that are not float64."""
 
@@ -207,10 +210,11 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
     precision = precisions.resolve(request.precision, spec, request.engine, card)
     compute = precisions.compute_dtype(precision, spec, card)
     layout = lay_out(hardware, devices, request.engine, spec)
-    work = derive_model_work(spec, precision, compute, request.kv_precision, recorded=layout.engine not in EAGER)
+    cache = resolve_cache_format(spec, request.engine, precision, request.kv_precision, compute)
+    work = derive_model_work(spec, precision, compute, cache, recorded=layout.engine not in EAGER)
     timed_as = native_format(precision, compute, card)
     if timed_as != precision:  # stored so, and computed as if it were stored in the wider type
-        native = derive_model_work(spec, timed_as, timed_as, request.kv_precision, recorded=layout.engine not in EAGER)
+        native = derive_model_work(spec, timed_as, timed_as, cache if cache != compute else timed_as, recorded=layout.engine not in EAGER)
         work = native._replace(total_bytes=work.total_bytes, kernel=work.kernel)
     arithmetic = choose_arithmetic(precision, compute, card, layout.engine)
     return EngineConfig(
@@ -313,7 +317,7 @@ def _row(of: EngineConfig, stack: DecoderStack, prompt_tokens: float, output_tok
         "tensor_parallel": layout.tensor_parallel, "pipeline_stages": layout.pipeline_stages,
         "replicas": min(layout.replicas, of.running_requests), "row_split": False, "pipelined": layout.pipelined,
         "prompt_tokens": prompt_tokens, "output_tokens": output_tokens, "running_requests": of.running_requests,
-        "static_cache_tokens": 0.0, "held_steps": 0.0, "bunched_arrivals": False,
+        "static_cache_tokens": 0.0, "held_steps": 0.0, "bunched_arrivals": False, "scheduled_between": False,
     }  # fmt: skip
 
 

@@ -55,7 +55,8 @@ class Constants:
 
     bandwidth, compute: logits of the share that is reached, and offsets of it. `bandwidth_cache`: offset for attention kernels that read
     the cache. `bandwidth_copy`: offset for copies (cache, unpacked weights). `rows_half`, `width_half`: ln of the rows and of the columns
-    at which half of the compute is reached. launch: ln seconds of launch overhead per layer, step and sequence; `prompt_layer_s`: per layer
+    at which half of the compute is reached. launch: ln seconds of launch overhead per layer, step and sequence; `scheduling_s`: ln seconds
+    between two steps of releases that schedule there; `prompt_layer_s`: per layer
     of a pass with prompts; `eager_kernel`: ln factor on the time of a layer where eager engines unpack a format; `launch_experts`: where
     there are experts. `all_reduce_s`: ln seconds of latency; `all_reduce_pcie`, `all_reduce_rows`: ln factors over PCIe and for a split by
     rows; `link_share`: ln of the share of the link that is reached. `attention`: offset for attention kernels over prompts.
@@ -78,6 +79,7 @@ class Constants:
     rows_half_class: Array
     launch_layer_s: Array
     launch_step_s: Array
+    scheduling_s: Array
     launch_sequence_s: Array
     prompt_layer_s: Array
     eager_kernel: Array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,14 +11,15 @@ import numpy as np
 from lib import precision as precisions
 from lib.catalog.offers import Hardware
 from lib.errors import UnsupportedModel, quote_value
-from lib.laws.forward_pass import Quantity, fraction
+from lib.laws.forward_pass import Array, fraction
 from lib.laws.pipeline import DENOISING, denoising
 from lib.memory.pipeline import picture_work, resolve_size
 from lib.memory.resolve import choose_engine
 from lib.provenance import Caveat, Source
 from lib.speed.batch import SpeedRequest, choose_arithmetic
-from lib.speed.calibration import CLASSES, load_calibration
+from lib.speed.calibration import load_calibration
 from lib.speed.hardware import card_class, find_peak, resolve_devices
+from lib.speed.picture_transfer import time_transfer
 from lib.speed.predict import ExplainedSpeed, Interval, SpeedPart
 from lib.units import Seconds
 
@@ -27,24 +29,73 @@ if TYPE_CHECKING:
 
 EAGER = frozenset({"eager", "unfused"})
 WAYS = {"gpu": "eager", "tpu": "chip", "neuron": "chip", "cpu": "host"}
+FEW_ROWS = 8
+"""A card with fewer public times than this gets the range of cards that the fit has not seen."""
+_HALVED = 2.5
+"""GeForce cards multiply 16-bit numbers and add in float32 at twice their float32 rate, half of what the chip can; others at four times."""
 
 
-def predict_seconds(
-    work: dict[str, Any], fit: dict[str, Any], *, way: str, units: str, group: str, peak_rate: float, bandwidth: float, batch: Quantity
-) -> Quantity:
-    """The law with its fitted constants; `way` is how it runs: eager, unfused (eager before PyTorch 2), compiled, chip, or host (CPU).
+def picture_class(card: Accelerator) -> str:
+    """The class whose shares hold for pictures: as for text, but cards with GDDR apart by whether their tensor rate is halved."""
+    group = card_class(card)
+    if group != "gddr":
+        return group
+    return "gddr-halved" if (card.peak("fp16") or 0.0) <= _HALVED * (card.peak("fp32") or 0.0) else "gddr"
 
-    A class of cards reaches what it reaches in the matrices of language models, of which there are many more points, and an offset.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureLoad:
+    """Pictures to make and the cards that make them: n rows, arrays of shape (n,).
+
+    `way` is how a pipeline runs: eager, unfused (eager before PyTorch 2), compiled, chip, or host (CPU); `units` multiply the weights;
+    `group` is the card's class. FLOP are those of one evaluation for one picture, `peak` and `attention_peak` in FLOP/s, `bandwidth` in
+    bytes/s.
     """
-    own = float(load_calibration().constants.compute_class[CLASSES.index(group)])
-    logit = fit["base"] + fit["way"].get(way, 0.0) + fit["units"].get(units, 0.0) + own + fit["class"].get(group, 0.0)
-    evaluations = work["steps"] * work["evaluations_per_step"]
-    eager = way in EAGER
-    host = float(np.exp(fit["host_s"] if eager else fit["compiled_host_s"]))
-    moved = float(np.exp(fit["bytes_per_flop"].get(way, -np.inf)))
-    rate = 1.0 / (1.0 / (peak_rate * float(fraction(logit))) + moved / bandwidth)
-    return denoising(
-        batch=batch, evaluations=evaluations, flop=work["flop"], decoder_flop=work["decoder_flop"], rate=rate, host_s=host, eager=eager
+
+    way: tuple[str, ...]
+    units: tuple[str, ...]
+    group: tuple[str, ...]
+    flop: Array
+    attention_flop: Array
+    product_bytes_per_flop: Array
+    decoder_flop: Array
+    evaluations: Array
+    batch: Array
+    peak: Array
+    attention_peak: Array
+    bandwidth: Array
+
+    @classmethod
+    def of_rows(cls, rows: list[dict[str, Any]]) -> PictureLoad:
+        """Rows with a value for each field."""
+        names = {"way", "units", "group"}
+        columns = {f.name: [row[f.name] for row in rows] for f in fields(cls)}
+        values: dict[str, Any] = {n: tuple(c) if n in names else np.array(c, dtype=float) for n, c in columns.items()}
+        return cls(**values)
+
+
+def predict_seconds(load: PictureLoad, fit: Mapping[str, Any]) -> Array:
+    """The law of `lib.laws.pipeline` with its fitted constants; seconds of shape (n,)."""
+
+    def pick(family: str, names: tuple[str, ...]) -> Array:
+        return np.array([fit[family].get(name, 0.0) for name in names])
+
+    share = fraction(fit["base"] + pick("way", load.way) + pick("units", load.units) + pick("class", load.group))
+    moved = np.exp(pick("traffic", load.way) + pick("class_traffic", load.group)) * load.product_bytes_per_flop
+    moved = np.where(np.array([way == "host" for way in load.way]), 0.0, moved)
+    eager = np.array([way in EAGER for way in load.way])
+    return np.asarray(
+        denoising(
+            batch=load.batch,
+            evaluations=load.evaluations,
+            flop=load.flop,
+            attention_flop=load.attention_flop,
+            decoder_flop=load.decoder_flop,
+            rate=1.0 / (1.0 / (load.peak * share) + moved / load.bandwidth),
+            attention_rate=load.attention_peak * share * np.exp(fit["attention"]),
+            host_s=np.exp(np.where(eager, fit["host_s"], fit["compiled_host_s"])),
+            eager=eager,
+        )
     )
 
 
@@ -53,17 +104,16 @@ def _work_of(spec: ModelSpec, request: SpeedRequest, table: dict[str, dict[str, 
     published = {name.casefold(): row for name, row in table.items()}.get(spec.id.casefold())
     if spec.pipeline is not None:
         size = resolve_size(spec, request.pictures)
-        work = picture_work(spec.pipeline, size, request.pictures)._asdict()
-        if published is not None and not request.pictures.steps:
-            work["steps"] = published["steps"]  # as its work was published: a distilled model takes fewer than its pipeline does
+        work = picture_work(spec, size, request.pictures)
         frames = f" x {size.frames} frames" if size.frames else ""
-        return work, f"{size.width} x {size.height}{frames}, {work['steps']} steps"
+        return work._asdict(), f"{size.width} x {size.height}{frames}, {work.described}"
     if published is None:
         raise UnsupportedModel(
             f"{quote_value(spec.id or 'This pipeline')} was not run here and its work per picture was not published, so its speed is not "
             f"predicted. Known: {', '.join(table)}."
         )
-    return published, f"{published['resolution']}, {published['steps']} steps"
+    guided = "guided" if published["evaluations_per_step"] > 1 else "not guided"
+    return published, f"{published['resolution']}, {published['steps']} steps, {guided} (as its published measurements)"
 
 
 def predict_pictures(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> ExplainedSpeed:
@@ -83,24 +133,31 @@ def predict_pictures(spec: ModelSpec, hardware: Hardware, request: SpeedRequest,
     if card.kind not in WAYS:
         raise UnsupportedModel(f"No time of a picture on a Mac was measured, so speeds of pipelines on {card.name} are not predicted.")
     precision = precisions.resolve(request.precision, spec, "transformers", card)
-    units = choose_arithmetic(precision, precisions.compute_dtype(precision, spec, card), card, "transformers")
+    compute = precisions.compute_dtype(precision, spec, card)
+    units = choose_arithmetic(precision, compute, card, "transformers")
     rate = find_peak(card, units) * devices.share
-    took = float(
-        predict_seconds(
-            work,
-            fit,
-            way=WAYS[card.kind],
-            units=units,
-            group=card_class(card),
-            peak_rate=rate,
-            bandwidth=card.bandwidth * devices.share,
-            batch=batch,
+    evaluations = work["steps"] * work["evaluations_per_step"]
+    row = {name: work[name] for name in ("flop", "attention_flop", "product_bytes_per_flop", "decoder_flop")} | {
+        "way": WAYS[card.kind], "units": units, "group": picture_class(card), "evaluations": evaluations, "batch": batch,
+        "peak": rate, "attention_peak": find_peak(card, compute) * devices.share, "bandwidth": card.bandwidth * devices.share,
+    }  # fmt: skip
+    took = float(predict_seconds(PictureLoad.of_rows([row]), fit)[0])
+    least = request.concurrency * (evaluations * work["flop"] + work["decoder_flop"]) / rate
+    transfer = time_transfer(spec, request, card, work["steps"] * (work["evaluations_per_step"] if work["sequential"] else 1))
+    rows = fit["rows"].get(card.id, 0)
+    spread = float(np.exp(fit["spread"] if rows >= FEW_ROWS else fit["spread_few_rows"]))
+    value = max(took, least) + transfer.seconds
+    whole = Interval(value=Seconds(value), low=Seconds(max(took / spread, least) + transfer.least_s), high=Seconds(value * spread))
+    parts = [
+        SpeedPart(
+            name="denoising",
+            seconds=max(took, least),
+            law=DENOISING.equation,
+            inputs={"shape": what, "evaluations per step": str(work["evaluations_per_step"]), "TFLOP": f"{work['flop'] / 1e12:g}"},
+            source=DENOISING.source,
         )
-    )
-    least = request.concurrency * (work["steps"] * work["evaluations_per_step"] * work["flop"] + work["decoder_flop"]) / rate
-    spread = float(np.exp(fit["spread"]))
-    value = max(took, least)
-    whole = Interval(value=Seconds(value), low=Seconds(max(took / spread, least)), high=Seconds(value * spread))
+    ]
+    few = (Caveat("picture_rows", {"silicon": card.name, "rows": rows}),) if rows < FEW_ROWS else ()
     return ExplainedSpeed(
         request=request,
         precision=precision,
@@ -114,15 +171,7 @@ def predict_pictures(spec: ModelSpec, hardware: Hardware, request: SpeedRequest,
         bound="compute",
         running_requests=batch,
         decode_parts=(),
-        prompt_parts=(
-            SpeedPart(
-                name="denoising",
-                seconds=whole.value,
-                law=DENOISING.equation,
-                inputs={"shape": what, "evaluations per step": str(work["evaluations_per_step"]), "TFLOP": f"{work['flop'] / 1e12:g}"},
-                source=DENOISING.source,
-            ),
-        ),
-        caveats=(Caveat("picture_shape", {"shape": what}), *devices.caveats),
+        prompt_parts=(*parts, *transfer.parts),
+        caveats=(Caveat("picture_shape", {"shape": what}), *few, *devices.caveats),
         sources=(Source(what="constants and work per picture", source=calibration.source, checked=calibration.checked), *card.sources),
     )

@@ -226,7 +226,7 @@ def time_forward_pass(
     launch = launch_overhead(
         layers=i.layers,
         layer_s=rates.launch_layer_s,
-        step_s=np.exp(k.launch_step_s[i.engine]),
+        step_s=np.exp(k.launch_step_s[i.engine]) + np.exp(k.scheduling_s[0]) * i.scheduled_between,
         sequence_s=np.exp(k.launch_sequence_s[i.engine]),
         sequences=sequences,
         factor=rates.launch_factor,

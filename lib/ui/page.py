@@ -36,7 +36,6 @@ from lib.ui.theme import ASSETS, TAB_WORDS, launch_options
 from lib.ui.traffic_tab import TrafficView
 from lib.ui.train_tab import TrainView
 from lib.ui.workload import Inputs, read_link
-from lib.workload import LONGEST_CONTEXT
 
 if TYPE_CHECKING:
     from lib.service.app import Services
@@ -226,7 +225,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
 
 
 def model_changed(
-    services: Services, model: str | None, config: str | None, context: ask.Value | None, before: int = LONGEST_CONTEXT
+    services: Services, model: str | None, config: str | None, context: ask.Value | None, before: int = ask.LONGEST_CONTEXT
 ) -> Updates:
     """Another model: what it is, and the context up to its limit. The tabs answer after it.
 

@@ -13,7 +13,7 @@ from lib import catalog
 from lib.catalog.offers import own_hardware
 from lib.engines import ENGINES
 from lib.errors import BadArgument
-from lib.memory import count_per_device, estimate_memory, fit_memory, usable_memory
+from lib.memory import cache_headroom, count_per_device, estimate_memory, fit_memory, usable_memory
 from lib.memory.resolve import find_largest, resolve_request
 from lib.memory.training import estimate_training
 from lib.model import bundled
@@ -289,3 +289,41 @@ def test_the_search_for_the_largest_asks_rarely(fixed: int, slope: int, capacity
         assert len(asked) <= 2 * limit.bit_length() + 3
         assert found == 0 or size(found) <= capacity
         assert found == limit or size(found + 1) > capacity
+
+
+def test_fp8_checkpoints_of_tensorrt_llm_hold_an_fp8_cache() -> None:
+    """ModelOpt writes scales for the cache beside those of the weights; 16-bit weights and other engines keep a 16-bit cache."""
+    spec = bundled.find_spec(LLAMA)
+    assert spec is not None
+    found = {
+        (engine, precision): estimate_memory(spec, MemoryRequest(engine=engine, precision=precision)).kv_precision
+        for engine in ("tensorrt-llm", "vllm")
+        for precision in ("fp8", "bf16")
+    }
+    assert found == {
+        ("tensorrt-llm", "fp8"): "fp8", ("tensorrt-llm", "bf16"): "bf16", ("vllm", "fp8"): "bf16", ("vllm", "bf16"): "bf16",
+    }  # fmt: skip
+    asked = MemoryRequest(engine="tensorrt-llm", precision="fp8", kv_precision="bf16")
+    assert estimate_memory(spec, asked).kv_precision == "bf16"
+
+
+def test_the_cache_that_an_engine_allocates_at_start_is_counted_in_tokens() -> None:
+    """Llama-3.1-8B on an L4 with vLLM: what nine tenths of 22.03 GiB leave, at 128 KiB a token; transformers allocates none ahead."""
+    spec, card = bundled.find_spec(LLAMA), SILICON["L4"]
+    assert spec is not None
+    request = MemoryRequest(engine="vllm", precision="bf16", context_tokens=4096)
+    fit = fit_memory(spec, request, card.memory_usable or 0, card)
+    assert fit.kv_cache_tokens is not None
+    room = cache_headroom(spec, request, card.memory_usable or 0, card)
+    assert fit.kv_cache_tokens == pytest.approx(room.capacity_bytes / 131_072, rel=0.01)
+    assert 15_000 < fit.kv_cache_tokens < 40_000
+    assert fit_memory(spec, replace(request, engine="transformers"), card.memory_usable or 0, card).kv_cache_tokens is None
+
+
+def test_the_share_of_vllm_by_release_is_said() -> None:
+    """0.9 with graphs beside it before 0.21, 0.92 with graphs inside since."""
+    spec = bundled.find_spec(LLAMA)
+    assert spec is not None
+    said = [c for c in estimate_memory(spec, MemoryRequest(engine="vllm")).caveats if c.code == "share_by_release"]
+    assert [(c.values["old_share"], c.values["new_share"], c.values["changed"]) for c in said] == [(0.9, 0.92, "0.21")]
+    assert not [c for c in estimate_memory(spec, MemoryRequest(engine="sglang")).caveats if c.code == "share_by_release"]

@@ -95,7 +95,7 @@ def test_flop_of_an_evaluation(name: str, resolution: int, flop: float, decoder:
     spec = _spec(name)
     assert spec.pipeline is not None
     asked = PipelineRequest(width=resolution, height=resolution)
-    work = picture_work(spec.pipeline, resolve_size(spec, asked), asked)
+    work = picture_work(spec, resolve_size(spec, asked), asked)
     assert work.flop == pytest.approx(flop, rel=0.15)
     assert work.decoder_flop - spec.pipeline.encoder_flop == pytest.approx(decoder, rel=0.10)
 

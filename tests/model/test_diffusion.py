@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from lib.memory import estimate_memory
+from lib.memory.pipeline import is_guided
 from lib.model import bundled
 from lib.model.diffusion import build_component
 from lib.model.pipeline_run import MetaPipeline
@@ -27,8 +29,9 @@ def test_closed_form_agrees_with_a_dry_run(name: str) -> None:
     shape, spec = PICTURES[name], bundled.find_spec(name)
     config: Any = bundled.find_config(name)
     assert spec is not None
-    run = MetaPipeline(_modules(config)).call(shape, torch.bfloat16)
     asked = PipelineRequest(width=shape.width, height=shape.height, frames=shape.frames)
+    guided = is_guided(spec, asked) or (spec.pipeline is not None and spec.pipeline.guidance != "batched")
+    run = MetaPipeline(_modules(config)).call(replace(shape, guided=guided), torch.bfloat16)
     estimate = estimate_memory(spec, MemoryRequest(precision="bf16", batch_size=shape.batch, pictures=asked))
     _, denoise, decode = estimate.stages
     assert denoise.activation == pytest.approx(run.denoise.peak, rel=0.05)

@@ -64,7 +64,7 @@ def test_decode_of_llama_2_7b_with_transformers(batch: int, tokens_per_s: float)
     found = ask(LLAMA_7B, "A100-SXM4-80GB", prompt=256, answer=512, batch=batch)
     assert batch / step_s(found) == pytest.approx(tokens_per_s, rel=0.25)
     copied = next(part for part in found.decode_parts if part.name == "copying the cache")
-    assert copied.seconds > 0.3 * step_s(found)
+    assert copied.seconds > 0.25 * step_s(found)
 
 
 def test_only_transformers_copies_its_cache() -> None:
