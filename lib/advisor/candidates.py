@@ -170,7 +170,9 @@ def engines_on(
             continue
         if kind in row.in_process:
             pairs.append((name, process))
-        elif not (place.runs_spaces and sdk == "gradio") and (served or row.own_files or not row.generates or name == requested):
+        elif place.runs_spaces and sdk == "gradio":
+            continue
+        elif served or kind != "gpu" or row.own_files or not row.generates or name == requested:  # a GPU runs other work in its own process
             pairs.append((name, server))
     return tuple(pairs)
 
