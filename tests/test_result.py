@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated
@@ -13,8 +15,9 @@ import pytest
 from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError
 
+import lib
 from lib.provenance import Answer, Caveat, Reason, Reasons, Source, Statement
-from lib.result import ABSENT, HIDDEN, Result, Usd, json_schema, write_json
+from lib.result import ABSENT, HIDDEN, Result, Usd, field_descriptions, json_schema, write_json
 
 
 class Size(StrEnum):
@@ -112,3 +115,19 @@ def test_the_schema_describes_every_field() -> None:
     assert schema["description"] == "A longer table."
     assert schema["required"] == ["schema", "caveats", "sources", "rows", "reasons", "pages"]
     assert schema["$defs"]["Row"]["properties"]["usd"] == {"type": "number", "description": "Dollars."}
+
+
+def test_every_field_of_every_result_is_described() -> None:
+    """By a docstring under it: that one text is the description in the schemas."""
+    for module in pkgutil.walk_packages(lib.__path__, "lib."):
+        if not module.name.startswith(("lib.ui", "lib.cli", "lib.live")):
+            importlib.import_module(module.name)
+    kinds = {kind for kind in all_subclasses(Result) if kind.__module__.startswith("lib.") and is_dataclass(kind)}
+    assert len(kinds) > 30
+    missing = {kind.__name__: {field.name for field in fields(kind)} - field_descriptions(kind).keys() for kind in kinds}
+    assert {name: names for name, names in missing.items() if names} == {}
+
+
+def all_subclasses(kind: type) -> set[type]:
+    """Direct and indirect ones."""
+    return {below for child in kind.__subclasses__() for below in (child, *all_subclasses(child))}
