@@ -36,7 +36,7 @@ class SpeedFigures(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpeedAnswer(Answer, SpeedFigures):
+class SpeedAnswer(SpeedFigures, Answer):
     """The speed of a configuration."""
 
     model: str

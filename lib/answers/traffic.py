@@ -63,7 +63,7 @@ class CapacityNeedEntry(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchingAnswer(Answer, TrafficResult):
+class BatchingAnswer(TrafficResult, Answer):
     """One simulation."""
 
     model: str
