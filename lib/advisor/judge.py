@@ -27,33 +27,11 @@ from decimal import Decimal
 from itertools import groupby, islice
 from typing import TypeVar
 
+from lib.advisor import result, traffic
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, list_candidates
 from lib.advisor.fit import DoesNotFitReason, HostedModel, JudgeContext, Placement, max_concurrency, place_candidate
 from lib.advisor.rank import NEARLY_AS_FAST, TESTED, VERDICTS, Level, order_configurations, total_rate, weigh
-from lib.advisor.result import (
-    DAYS_PER_MONTH,
-    Configuration,
-    ConfiguredHardware,
-    Cost,
-    Entry,
-    LesserSteps,
-    OwnHardware,
-    Rejection,
-    Speed,
-    explain_configuration,
-    explain_offer,
-    price_offer,
-)
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
-from lib.advisor.traffic import (
-    READING_TOKENS_PER_S,
-    estimate_gpu_seconds,
-    explain_hosting,
-    forbid_hosting,
-    judge_quota,
-    plan_traffic,
-    warn_declarations,
-)
 from lib.catalog.offers import Hardware, Offer, own_hardware
 from lib.cost.usage import LOADS
 from lib.laws.media_tokens import DEFAULT_S
@@ -63,7 +41,7 @@ from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
 from lib.workload import Family
 
-_Configured = TypeVar("_Configured", bound=ConfiguredHardware)
+_Configured = TypeVar("_Configured", bound=result.ConfiguredHardware)
 
 CPU_TOKENS_PER_S = 8.0
 FIRST_ANSWER_S = 5.0
@@ -94,7 +72,7 @@ class OfferSearch:
     waves: list[tuple[Candidate, ...]]
     refused: Reason | None
     least_step: int
-    passing: list[Configuration] = field(default_factory=list)
+    passing: list[result.Configuration] = field(default_factory=list)
     too_slow: list[RejectedPlacement] = field(default_factory=list)
     shortages: list[DoesNotFitReason] = field(default_factory=list)
     hopeless: set[tuple[int, int]] = field(default_factory=set)
@@ -145,7 +123,7 @@ class OfferSearch:
         return (self.refused or Reason("no_engine", {"silicon": self.offer.name, "family": ""}),)
 
 
-def judge_offers(offers: Sequence[Offer], context: JudgeContext) -> list[Entry | Rejection]:
+def judge_offers(offers: Sequence[Offer], context: JudgeContext) -> list[result.Entry | result.Rejection]:
     """The verdict on each offer."""
     model = context.model
     if model is None:
@@ -154,7 +132,7 @@ def judge_offers(offers: Sequence[Offer], context: JudgeContext) -> list[Entry |
     return [_conclude(offer, trial, context, model) for offer, trial in zip(offers, trials, strict=True)]
 
 
-def judge_own(cards: Hardware, context: JudgeContext) -> OwnHardware | None:
+def judge_own(cards: Hardware, context: JudgeContext) -> result.OwnHardware | None:
     """The verdict on cards of the visitor's own; where they do not run the model, what would: more of them, or the smallest larger Mac.
 
     `None` where the Space runs no model.
@@ -169,18 +147,18 @@ def judge_own(cards: Hardware, context: JudgeContext) -> OwnHardware | None:
     else:
         larger = [cards.with_count(count) for count in OWN_COUNTS if count > cards.accelerator_count]
 
-    def decide(one: Hardware) -> ConfiguredHardware | tuple[Reason, ...]:
+    def decide(one: Hardware) -> result.ConfiguredHardware | tuple[Reason, ...]:
         trial = _try_all([one], context, model)[0]
         if isinstance(trial, Reason):
             return (trial,)
         best = _choose(one, trial, context)
-        return trial.obstacles if best is None else _configure(ConfiguredHardware, one, trial, best, model)
+        return trial.obstacles if best is None else _configure(result.ConfiguredHardware, one, trial, best, model)
 
     verdict = decide(cards)
-    if isinstance(verdict, ConfiguredHardware):
-        return OwnHardware(cards=cards, runs_as=verdict)
-    would = (best for one in larger if isinstance(best := decide(one), ConfiguredHardware))
-    return OwnHardware(cards=cards, runs_as=None, obstacles=verdict, larger=tuple(islice(would, 1)))
+    if isinstance(verdict, result.ConfiguredHardware):
+        return result.OwnHardware(cards=cards, runs_as=verdict)
+    would = (best for one in larger if isinstance(best := decide(one), result.ConfiguredHardware))
+    return result.OwnHardware(cards=cards, runs_as=None, obstacles=verdict, larger=tuple(islice(would, 1)))
 
 
 def _try_all(hardware: Sequence[Hardware], context: JudgeContext, model: HostedModel) -> list[OfferSearch | Reason]:
@@ -226,7 +204,7 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]], context: JudgeContext
             pairs, predict_placements(spec, family, pairs, context.speed_request, context.accelerators), strict=True
         )
     ]
-    plans = plan_traffic([(*pair, speed) for pair, speed in zip(pairs, speeds, strict=True)], context, model)
+    plans = traffic.plan_traffic([(*pair, speed) for pair, speed in zip(pairs, speeds, strict=True)], context, model)
     for (trial, _), plan in zip(placed, plans, strict=True):
         reasons, obstacles = list(plan.reasons), list(plan.obstacles)
         slow = judge_speed(trial.offer, context, plan.speed)
@@ -241,7 +219,7 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]], context: JudgeContext
             continue
         comfortable = plan.placement.headroom.comfortable
         trial.passing.append(
-            Configuration(
+            result.Configuration(
                 candidate=plan.placement.candidate,
                 headroom=plan.placement.headroom,
                 speed=plan.speed,
@@ -252,7 +230,7 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]], context: JudgeContext
         )
 
 
-def _bound(offer: Hardware, placement: Placement, context: JudgeContext, model: HostedModel) -> Speed:
+def _bound(offer: Hardware, placement: Placement, context: JudgeContext, model: HostedModel) -> result.Speed:
     roofline = find_roofline(offer, placement.candidate, placement.headroom.memory.precision, context.cpus)
     return bound_speed(model.spec, context.family, placement.headroom.memory, roofline, placement.concurrency)
 
@@ -266,7 +244,7 @@ class SpeedVerdict:
     is_slow: bool = False
 
 
-def judge_speed(offer: Hardware, context: JudgeContext, speed: Speed) -> SpeedVerdict:
+def judge_speed(offer: Hardware, context: JudgeContext, speed: result.Speed) -> SpeedVerdict:
     """The speed against the limits that were asked for and the floors of the table above."""
     workload, family = context.workload, context.family
     obstacles = []
@@ -283,14 +261,18 @@ def judge_speed(offer: Hardware, context: JudgeContext, speed: Speed) -> SpeedVe
     return SpeedVerdict(obstacles=tuple(obstacles), reasons=slow, is_slow=bool(slow))
 
 
-def _below_floor(family: Family, speed: Speed, least: float) -> tuple[Reason, ...]:
+def _below_floor(family: Family, speed: result.Speed, least: float) -> tuple[Reason, ...]:
     """The floor that an accelerator misses, if any; a stated least speed takes the place of reading speed."""
     if speed.predicted is None:
         return ()
     if family in {"generate", "vision_language"}:
         rate = speed.tokens_per_s
-        missed = not least and rate is not None and rate < READING_TOKENS_PER_S
-        return (Reason("below_reading", {"tokens_per_s": rate or 0.0, "reading_tokens_per_s": READING_TOKENS_PER_S}),) if missed else ()
+        missed = not least and rate is not None and rate < traffic.READING_TOKENS_PER_S
+        return (
+            (Reason("below_reading", {"tokens_per_s": rate or 0.0, "reading_tokens_per_s": traffic.READING_TOKENS_PER_S}),)
+            if missed
+            else ()
+        )
     limit_s, seconds = _limit_request_s(family, speed.predicted), speed.predicted.request_s
     return (Reason("slow_request", {"seconds": seconds, "limit_s": limit_s}),) if limit_s is not None and seconds > limit_s else ()
 
@@ -300,7 +282,7 @@ def _limit_request_s(family: Family, predicted: SpeedEstimate) -> float | None:
     return {"encode": PASS_S, "speech": predicted.sound_s or DEFAULT_S, "image": PICTURE_S}.get(family)
 
 
-def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | None) -> tuple[Reason, bool]:
+def judge_cpu(family: Family, speed: result.Speed, *, context_tokens: int, vcpu: int | None) -> tuple[Reason, bool]:
     """Whether a CPU is enough for this work, by the table above, and why."""
     values: dict[str, Value] = {"vcpu": vcpu or 0, "family": family}
     if family in {"image", "video"}:
@@ -321,21 +303,21 @@ def judge_cpu(family: Family, speed: Speed, *, context_tokens: int, vcpu: int | 
     return Reason("cpu_enough" if enough else "cpu_too_slow", values), enough
 
 
-def _judge_quota(offer: Hardware, context: JudgeContext, placement: Placement, speed: Speed) -> tuple[list[Reason], bool]:
+def _judge_quota(offer: Hardware, context: JudgeContext, placement: Placement, speed: result.Speed) -> tuple[list[Reason], bool]:
     """What the visitors' quota means for it, and whether it refuses."""
-    rules, seconds = context.rules.zerogpu, estimate_gpu_seconds(context.family, speed)
-    quota, enough = judge_quota(offer, rules, context.workload, seconds)
+    rules, seconds = context.rules.zerogpu, traffic.estimate_gpu_seconds(context.family, speed)
+    quota, enough = traffic.judge_quota(offer, rules, context.workload, seconds)
     if not enough:
         return [quota], True
     weight_bytes = placement.headroom.memory.weights_bytes
-    conditions = explain_hosting(rules, context.workload)
-    return [quota, *warn_declarations(offer, rules, seconds, weight_bytes), *conditions], False
+    conditions = traffic.explain_hosting(rules, context.workload)
+    return [quota, *traffic.warn_declarations(offer, rules, seconds, weight_bytes), *conditions], False
 
 
 # Verdicts
 
 
-def _choose(hardware: Hardware, trial: OfferSearch, context: JudgeContext) -> Configuration | None:
+def _choose(hardware: Hardware, trial: OfferSearch, context: JudgeContext) -> result.Configuration | None:
     """The best configuration of those that pass; on cards of the visitor's own the fastest."""
     if hardware.traits.owned:
         return _choose_fastest(trial.passing, context.family)
@@ -347,15 +329,15 @@ def _choose(hardware: Hardware, trial: OfferSearch, context: JudgeContext) -> Co
     )
 
 
-def _grade(configuration: Configuration) -> Level:
+def _grade(configuration: result.Configuration) -> Level:
     return (VERDICTS.index(configuration.verdict), bool(configuration.candidate.untested))
 
 
-def _top_rate(configurations: Sequence[Configuration]) -> float:
+def _top_rate(configurations: Sequence[result.Configuration]) -> float:
     return max((total_rate(of.speed, of.replicas) for of in configurations), default=0.0)
 
 
-def _choose_fastest(passing: Sequence[Configuration], family: Family) -> Configuration | None:
+def _choose_fastest(passing: Sequence[result.Configuration], family: Family) -> result.Configuration | None:
     """The fastest configuration; of those within 5 % the least compressed, then the first that was tried.
 
     A comfortable fit comes before a tight one that is at most a tenth faster.
@@ -374,16 +356,16 @@ def _configure(
     kind: type[_Configured],
     hardware: Hardware,
     trial: OfferSearch,
-    best: Configuration,
+    best: result.Configuration,
     model: HostedModel,
     reasons: Iterable[Reason] = (),
-    **cost: Cost,
+    **cost: result.Cost,
 ) -> _Configured:
     """The hardware in its best configuration, with the reasons for it before any further ones."""
     less_compressed = [of for of in trial.passing if of.candidate.step < best.candidate.step]
     step = best.candidate.step  # none of the configurations with less compressed weights passes
     refused = any(slow.step < step for slow in trial.too_slow)
-    lesser: LesserSteps = "untried" if trial.least_step >= step else "refused" if refused else "too_large"
+    lesser: result.LesserSteps = "untried" if trial.least_step >= step else "refused" if refused else "too_large"
     precision = best.headroom.memory.precision
     loading = find_loading(precision, model.spec)
     return kind(
@@ -401,12 +383,12 @@ def _configure(
         free_bytes=best.headroom.free_bytes,
         speed=best.speed,
         verdict=best.verdict,
-        reasons=(*explain_configuration(hardware, best, less_compressed, model.published, loading, lesser), *best.reasons, *reasons),
+        reasons=(*result.explain_configuration(hardware, best, less_compressed, model.published, loading, lesser), *best.reasons, *reasons),
         **cost,
     )
 
 
-def _conclude(offer: Offer, trial: OfferSearch | Reason, context: JudgeContext, model: HostedModel) -> Entry | Rejection:
+def _conclude(offer: Offer, trial: OfferSearch | Reason, context: JudgeContext, model: HostedModel) -> result.Entry | result.Rejection:
     """The entry of the best configuration, or every obstacle."""
     obstacles = list(find_obstacles(offer, context))
     best = None
@@ -416,15 +398,15 @@ def _conclude(offer: Offer, trial: OfferSearch | Reason, context: JudgeContext, 
         obstacles += trial.obstacles
     obstacles += _judge_budget(offer, context, 1 if best is None else best.replicas)
     if obstacles or best is None or isinstance(trial, Reason):
-        return Rejection(offer=offer, reason=obstacles[0], also=tuple(obstacles[1:]))
-    cost = price_offer(offer, context.workload, context.rules, best.speed.predicted, best.replicas)
-    return _configure(Entry, offer, trial, best, model, explain_offer(offer, context.rules, cost), cost=cost)
+        return result.Rejection(offer=offer, reason=obstacles[0], also=tuple(obstacles[1:]))
+    cost = result.price_offer(offer, context.workload, context.rules, best.speed.predicted, best.replicas)
+    return _configure(result.Entry, offer, trial, best, model, result.explain_offer(offer, context.rules, cost), cost=cost)
 
 
 def find_obstacles(offer: Offer, context: JudgeContext) -> tuple[Reason, ...]:
     """What forbids the offer whatever the model: the account, the SDK of the Space."""
     workload, rules = context.workload, context.rules
-    obstacles = list(forbid_hosting(offer, rules.zerogpu, workload))
+    obstacles = list(traffic.forbid_hosting(offer, rules.zerogpu, workload))
     if "paid_plan_to_create" in offer.rules and not rules.accounts.may_create_cpu_basic(workload.account):
         obstacles.append(Reason("cpu_basic_needs_plan", {"account": workload.account}))
     if "implausible_price" in offer.rules:
@@ -436,22 +418,24 @@ def _judge_budget(offer: Offer, context: JudgeContext, replicas: int) -> list[Re
     """Whether the whole workload costs more than may be spent."""
     workload, limit = context.workload, context.workload.max_usd_per_month
     priced = limit and offer.listed
-    usd_per_month = price_offer(offer, workload, context.rules, replicas=replicas).usd_per_month if priced else Decimal(0)
+    usd_per_month = result.price_offer(offer, workload, context.rules, replicas=replicas).usd_per_month if priced else Decimal(0)
     if usd_per_month <= limit:
         return []
-    return [Reason("over_budget", {"usd_per_month": usd_per_month, "limit_usd": limit, "days": DAYS_PER_MONTH, "replicas": replicas})]
+    return [
+        Reason("over_budget", {"usd_per_month": usd_per_month, "limit_usd": limit, "days": result.DAYS_PER_MONTH, "replicas": replicas})
+    ]
 
 
-def _judge_without_model(offer: Offer, context: JudgeContext) -> Entry | Rejection:
+def _judge_without_model(offer: Offer, context: JudgeContext) -> result.Entry | result.Rejection:
     """The model runs elsewhere: any hardware serves the page."""
     workload = context.workload
     retired = () if offer.listed else (Reason("retired", {"since": offer.since or ""}),)
     obstacles = (*retired, *find_obstacles(offer, context), *_judge_budget(offer, context, 1))
     if obstacles:
-        return Rejection(offer=offer, reason=obstacles[0], also=obstacles[1:])
-    cost = price_offer(offer, workload, context.rules)
+        return result.Rejection(offer=offer, reason=obstacles[0], also=obstacles[1:])
+    cost = result.price_offer(offer, workload, context.rules)
     no_quota = (Reason("zerogpu_no_quota_used"),) if "daily_quota" in offer.rules else ()
-    return Entry(
+    return result.Entry(
         offer=offer,
         precision="",
         engine="provider",
@@ -462,8 +446,8 @@ def _judge_without_model(offer: Offer, context: JudgeContext) -> Entry | Rejecti
         memory=None,
         capacity_bytes=usable_memory(offer),
         free_bytes=usable_memory(offer),
-        speed=Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=None, peak_flops_per_s=None, basis="runs elsewhere"),
+        speed=result.Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=None, peak_flops_per_s=None, basis="runs elsewhere"),
         cost=cost,
         verdict="comfortable",
-        reasons=(Reason("runs_elsewhere"), *no_quota, *explain_offer(offer, context.rules, cost)),
+        reasons=(Reason("runs_elsewhere"), *no_quota, *result.explain_offer(offer, context.rules, cost)),
     )

@@ -50,26 +50,27 @@ def weigh(step: int, family: Family) -> Decimal:
     return (DRAWING_WEIGHTS if family in {"image", "video"} else WEIGHTS)[step]
 
 
-def order_configurations(of: Configuration, usd_per_hour: Decimal, priority: Priority, family: Family) -> Key:
+def order_configurations(configuration: Configuration, usd_per_hour: Decimal, priority: Priority, family: Family) -> Key:
     """The key by which the configurations of one offer are ordered; `usd_per_hour` of all machines that it takes."""
-    level, weight = (VERDICTS.index(of.verdict), bool(of.candidate.untested)), weigh(of.candidate.step, family)
+    candidate = configuration.candidate
+    level, weight = (VERDICTS.index(configuration.verdict), bool(candidate.untested)), weigh(candidate.step, family)
     if priority == "fastest":
-        return (level > TESTED, -total_rate(of.speed, of.replicas), weight)
-    several = INCONVENIENT if of.replicas > 1 and priority == "balanced" else 1
-    return (level, usd_per_hour * weight * several, weight, of.replicas)
+        return (level > TESTED, -total_rate(configuration.speed, configuration.replicas), weight)
+    several = INCONVENIENT if configuration.replicas > 1 and priority == "balanced" else 1
+    return (level, usd_per_hour * weight * several, weight, configuration.replicas)
 
 
-def total_rate(of: Speed, replicas: int) -> float:
+def total_rate(speed: Speed, replicas: int) -> float:
     """What "fast" means for this work: tokens per second of all requests, else requests per second; bounds where nothing is predicted."""
-    predicted = of.predicted
+    predicted = speed.predicted
     if predicted is not None:
         output_tokens_per_s = predicted.output_tokens_per_s
         return replicas * (1.0 / predicted.request_s if output_tokens_per_s is None else output_tokens_per_s.value)
-    if of.decode_tokens_per_s_upper_bound is not None:
-        return replicas * of.decode_tokens_per_s_upper_bound
-    if of.request_s_lower_bound:
-        return replicas / of.request_s_lower_bound
-    return replicas * (of.peak_flops_per_s or 0.0)
+    if speed.decode_tokens_per_s_upper_bound is not None:
+        return replicas * speed.decode_tokens_per_s_upper_bound
+    if speed.request_s_lower_bound:
+        return replicas / speed.request_s_lower_bound
+    return replicas * (speed.peak_flops_per_s or 0.0)
 
 
 def rate_speed(entry: Entry) -> float:

@@ -113,11 +113,7 @@ def recommend(
 
 
 def _context(spec: ModelSpec | None, workload: Workload) -> int:
-    """The context to hold: what is asked and at least the stated request, but no more than the model can use (`limit_context`).
-
-    Raises:
-        BadArgument: the stated request is longer than the model's limit.
-    """
+    """The context to hold: what is asked and at least the stated request, but no more than the model can use (`limit_context`)."""
     stated = workload.prompt_tokens + workload.output_tokens
     limit = None if spec is None else spec.context_limit
     if limit is not None and stated > limit:
@@ -175,8 +171,12 @@ def _describe_speed(speed: Speed) -> list[Reason]:
         return [Reason("speed_is_a_bound")] if bounded else []
     if speed.predicted.tpot_s is None:
         return []
-    of = speed.predicted.request
-    values: dict[str, Value] = {"prompt_tokens": of.prompt_tokens, "output_tokens": of.output_tokens, "concurrency": of.concurrency}
+    request = speed.predicted.request
+    values: dict[str, Value] = {
+        "prompt_tokens": request.prompt_tokens,
+        "output_tokens": request.output_tokens,
+        "concurrency": request.concurrency,
+    }
     return [Reason("speed_is_predicted", values)]
 
 
@@ -246,7 +246,11 @@ def right_size(
         sizes = [each for each in on_current.rejected if entry is None and _tier(each.offer) == _tier(current)]
         rejection = max(sizes, key=lambda each: each.offer.vram_bytes or 0, default=None)  # the largest size comes closest
     fits = True if entry else False if rejection else None
-    month = _price_current(current, entry, recommendation.workload, rules)
+    month = None  # with as many machines as the workload takes there, one where it is not known to do it
+    if entry is not None:
+        month = entry.cost.usd_per_month
+    elif current is not None and current.usd_per_hour is not None:
+        month = price_offer(current, recommendation.workload, rules).usd_per_month
     pick = recommendation.pick
     saving = None if month is None or pick is None else month - pick.cost.usd_per_month
     stays = pick is not None and current is not None and _tier(pick.offer) == _tier(current)
@@ -264,13 +268,6 @@ def right_size(
         saving_usd_per_month=saving,
         reasons=tuple(_reasons(decision, current, entry, rejection, pick, saving)),
     )
-
-
-def _price_current(current: Offer | None, entry: Entry | None, workload: Workload, rules: PlatformRules) -> Decimal | None:
-    """USD per month of the current tier: with as many machines as the workload takes there, one where it is not known to do it."""
-    if entry is not None:
-        return entry.cost.usd_per_month
-    return None if current is None or current.usd_per_hour is None else price_offer(current, workload, rules).usd_per_month
 
 
 def _tier(offer: Offer) -> tuple[str, str]:

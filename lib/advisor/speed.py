@@ -108,22 +108,23 @@ def predict_placements(
         with _LOCK:
             _PREDICTIONS.update(new)
         estimates |= new
-    return [None if (one := estimates[key]) is None else _one_pass(one) if family == "encode" else one for key in keys]
+    if family == "encode":  # one pass
+        for key, estimate in estimates.items():
+            if estimate is not None:
+                floor = None if estimate.floor is None else replace(estimate.floor, tpot_s=None)
+                estimates[key] = replace(estimate, tpot_s=None, floor=floor)
+    return [estimates[key] for key in keys]
 
 
-def _one_pass(of: SpeedEstimate) -> SpeedEstimate:
-    return replace(of, tpot_s=None, floor=None if of.floor is None else replace(of.floor, tpot_s=None))
-
-
-def attach_bounds(of: SpeedEstimate) -> Speed:
+def attach_bounds(estimate: SpeedEstimate) -> Speed:
     """A prediction with the bounds of the datasheet beside it; rates that were measured on the machine have none (their floor is 0)."""
-    ttft_s, tpot_s = (None, None) if of.floor is None else (of.floor.ttft_s, of.floor.tpot_s)
+    ttft_s, tpot_s = (None, None) if estimate.floor is None else (estimate.floor.ttft_s, estimate.floor.tpot_s)
     return Speed(
         decode_tokens_per_s_upper_bound=1.0 / tpot_s if tpot_s else None,
-        request_s_lower_bound=None if not ttft_s else of.windows * (ttft_s + (tpot_s or 0.0) * (of.request.output_tokens - 1)),
+        request_s_lower_bound=None if not ttft_s else estimate.windows * (ttft_s + (tpot_s or 0.0) * (estimate.request.output_tokens - 1)),
         peak_flops_per_s=None,
         basis=PREDICTION,
-        predicted=of,
+        predicted=estimate,
     )
 
 

@@ -70,7 +70,7 @@ def plan_traffic(timed: Sequence[Timed], context: JudgeContext, model: HostedMod
     others = {at: _other_loads(*of, context, model) for at, of in enumerate(timed)}
     pairs = [(timed[at][0], placement) for at, placements in others.items() for placement in placements]
     estimates = predict_placements(model.spec, context.family, pairs, context.speed_request, context.accelerators)
-    predicted = iter(None if one is None else attach_bounds(one) for one in estimates)
+    predicted = iter(None if estimate is None else attach_bounds(estimate) for estimate in estimates)
     plans = []
     for at, (offer, placement, speed) in enumerate(timed):
         loads = [(placement, speed)]
@@ -174,7 +174,9 @@ def explain_hosting(rules: ZeroGpuRules, workload: Workload) -> list[Reason]:
     reasons = []
     if spaces and workload.account == "free":
         reasons.append(Reason("zerogpu_hosting", {"spaces": spaces, "conditions": ", ".join(rules.free_hosting_conditions)}))
-    assumed = (Reason(f"zerogpu_{of.code}", of.values) for of in zerogpu_caveats(rules, workload.account, workload.visitor_account))
+    assumed = (
+        Reason(f"zerogpu_{caveat.code}", caveat.values) for caveat in zerogpu_caveats(rules, workload.account, workload.visitor_account)
+    )
     return [*reasons, *assumed, Reason("zerogpu_reservation", reservation_values(rules))]
 
 

@@ -217,7 +217,12 @@ def find_break_even(
         return ()
     bills = _Bills(offer=offer, usage=usage, rules=rules, speed=speed, best=best, sleeping_usd={})
     sleeps = resolve_sleep_time(offer, usage, rules) > 0
-    points = [_sleep_ends(bills)] if sleeps else []
+    points: list[BreakEvenPoint] = []
+    if sleeps:  # sleep never costs more than always on; from here on it saves less than a hundredth
+        nearly = NEARLY * bills.always_on()
+        least = first_where(lambda n: bills.sleeping(n) >= nearly, MOST_REQUESTS)
+        crossing, usd = (None, None) if least is None else (Decimal(least), bills.sleeping(least))
+        points.append(bills.point("sleeping", "always_on", crossing, usd, "least n: sleeping(n) ≥ 0.99 · always on"))
     if price is not None and price_request(price, usage, rules.providers) > 0:
         full, each, credit = bills.always_on(), bills.daily_tokens_usd(price), bills.credit
         requests = crossing_of_lines((full, Decimal(0)), (-credit, each))
@@ -228,14 +233,6 @@ def find_break_even(
     if zerogpu is not None:
         points += _quota_ends(bills, zerogpu, sleeps=sleeps, price=price)
     return tuple(points)
-
-
-def _sleep_ends(bills: _Bills) -> BreakEvenPoint:
-    """Sleep never costs more than always on; from here on it saves less than a hundredth."""
-    full = bills.always_on()
-    requests = first_where(lambda n: bills.sleeping(n) >= NEARLY * full, MOST_REQUESTS)
-    usd, law = None if requests is None else bills.sleeping(requests), "least n: sleeping(n) ≥ 0.99 · always on"
-    return bills.point("sleeping", "always_on", None if requests is None else Decimal(requests), usd, law)
 
 
 def _against_sleeping(bills: _Bills, way: Way, bill: Callable[[int], Decimal]) -> BreakEvenPoint:

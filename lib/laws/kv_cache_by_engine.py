@@ -135,7 +135,7 @@ def block_tokens(term: CacheLayer, element_bytes: float, state_page: int) -> int
     return max(least, round_up(wanted, least))
 
 
-def vllm_cache(of: CacheQuestion) -> EngineCache:
+def vllm_cache(question: CacheQuestion) -> EngineCache:
     """Cache blocks that vLLM hands to B sequences of T tokens, by layer kind, and codes of what is left open.
 
         M = B · Σ_k  slots(L_k) · ⌈n_k(T) / s⌉ · s · e_k · b          attention, in blocks of s tokens
@@ -161,31 +161,36 @@ def vllm_cache(of: CacheQuestion) -> EngineCache:
     Codes: `engine_state_dtype` (states are counted as transformers keeps them), `engine_cache_layout` (a kind is counted without
     the engine's own layout).
     """
-    states = [t for t in of.terms if is_state(t)]
-    paged = [t for t in of.terms if t.growth in {"tokens", "window", "encoder"} and t.holds != "indexer keys"]
-    indexers = [t for t in of.terms if t.holds == "indexer keys"]
-    rest = [t for t in of.terms if t not in paged and t not in states and t.holds != "indexer keys"]
+    states = [t for t in question.terms if is_state(t)]
+    paged = [t for t in question.terms if t.growth in {"tokens", "window", "encoder"} and t.holds != "indexer keys"]
+    indexers = [t for t in question.terms if t.holds == "indexer keys"]
+    rest = [t for t in question.terms if t not in paged and t not in states and t.holds != "indexer keys"]
     state_layers = max((t.layers for t in states), default=0)
-    page = padded = sum(math.ceil(t.elements * width(t, of.element_bytes, of.state_bytes)) for t in states)
-    even = len({t.elements for t in paged}) == 1 and not any(t.growth in {"blocks", "remainder", "step"} for t in of.terms)
+    page = padded = sum(math.ceil(t.elements * width(t, question.element_bytes, question.state_bytes)) for t in states)
+    even = len({t.elements for t in paged}) == 1 and not any(t.growth in {"blocks", "remainder", "step"} for t in question.terms)
     counts = [t.layers for t in paged] + ([state_layers] if states else [])
     sizes: list[tuple[str, float]] = []
     for term in paged:
-        block = block_tokens(term, of.element_bytes, page)
+        block = block_tokens(term, question.element_bytes, page)
         layers = slots(term.layers, counts) if even else term.layers
-        sizes.append((term.kind, layers * blocks(term, of.tokens, of.encoder_tokens, block) * block * term.elements * of.element_bytes))
-        padded = max(padded, math.ceil(block * term.elements * of.element_bytes))
+        sizes.append(
+            (
+                term.kind,
+                layers * blocks(term, question.tokens, question.encoder_tokens, block) * block * term.elements * question.element_bytes,
+            )
+        )
+        padded = max(padded, math.ceil(block * term.elements * question.element_bytes))
     for term in indexers:
         row = term.elements + _SCALE_BYTES * math.ceil(term.elements / _SCALED)
-        sizes.append((term.kind, term.layers * blocks(term, of.tokens, of.encoder_tokens, _LATENT_BLOCK) * _LATENT_BLOCK * row))
+        sizes.append((term.kind, term.layers * blocks(term, question.tokens, question.encoder_tokens, _LATENT_BLOCK) * _LATENT_BLOCK * row))
     if states:
         sizes.append((states[-1].kind, (slots(state_layers, counts) if even or not paged else state_layers) * padded))
-    sizes += of._replace(batch=1).as_transformers(rest).items()
+    sizes += question._replace(batch=1).as_transformers(rest).items()
     codes = (("engine_state_dtype",) if states else ()) + (("engine_cache_layout",) if rest or (paged and not even) else ())
-    return _sum_up(((kind, of.batch * size) for kind, size in sizes), codes)
+    return _sum_up(((kind, question.batch * size) for kind, size in sizes), codes)
 
 
-def block_cache(of: CacheQuestion, *, block: int, even: bool) -> EngineCache:
+def block_cache(question: CacheQuestion, *, block: int, even: bool) -> EngineCache:
     """Cache blocks for B sequences of T tokens, by layer kind, and codes of what is left open: SGLang, TensorRT-LLM and TGI.
 
         M = B · Σ_k  L_k · ⌈n_k(T) / s⌉ · s · e_k · b
@@ -205,14 +210,14 @@ def block_cache(of: CacheQuestion, *, block: int, even: bool) -> EngineCache:
     """
     sizes: list[tuple[str, float]] = []
     codes: list[str] = []
-    slide_alone = not keeps_windows(of.terms)
-    for term in of.terms:
+    slide_alone = not keeps_windows(question.terms)
+    for term in question.terms:
         if _is_plain(term):
             whole = even and not slide_alone
-            count = of.tokens if whole or term.growth == "tokens" else min(of.tokens, term.span + 1)
-            sizes.append((term.kind, of.batch * term.layers * round_up(count, block) * term.elements * of.element_bytes))
+            count = question.tokens if whole or term.growth == "tokens" else min(question.tokens, term.span + 1)
+            sizes.append((term.kind, question.batch * term.layers * round_up(count, block) * term.elements * question.element_bytes))
         else:
-            sizes += of.as_transformers([term]).items()
+            sizes += question.as_transformers([term]).items()
             codes.append("engine_state_dtype" if is_state(term) else "engine_cache_layout")
     return _sum_up(sizes, codes)
 
@@ -242,7 +247,7 @@ def cells(term: CacheLayer, tokens: int, *, windowed: bool = True, micro_batch: 
     return whole_cells(tokens)
 
 
-def llamacpp_cache(of: CacheQuestion) -> EngineCache:
+def llamacpp_cache(question: CacheQuestion) -> EngineCache:
     """Cache that llama.cpp allocates at start for B sequences of T tokens each, by layer kind, and codes of what is left open.
 
         M = B · Σ_k  L_k · e_k · b · cells_k   +   B · Σ_states  L · e · 4
@@ -270,15 +275,15 @@ def llamacpp_cache(of: CacheQuestion) -> EngineCache:
     """
     sizes: list[tuple[str, float]] = []
     codes: list[str] = []
-    windowed = keeps_windows(of.terms)
-    for term in of.terms:
+    windowed = keeps_windows(question.terms)
+    for term in question.terms:
         if _is_plain(term):
-            count = cells(term, of.tokens, windowed=windowed, micro_batch=of.micro_batch)
-            sizes.append((term.kind, of.batch * term.layers * term.elements * of.element_bytes * count))
+            count = cells(term, question.tokens, windowed=windowed, micro_batch=question.micro_batch)
+            sizes.append((term.kind, question.batch * term.layers * term.elements * question.element_bytes * count))
         elif is_state(term):
-            sizes.append((term.kind, of.batch * term.layers * term.elements * _STATE))
+            sizes.append((term.kind, question.batch * term.layers * term.elements * _STATE))
         else:
-            sizes += of.as_transformers([term]).items()
+            sizes += question.as_transformers([term]).items()
             codes.append("engine_cache_layout")
         if "latent" in term.kind:
             codes.append("engine_latent_build")
@@ -316,7 +321,7 @@ def row_elements(elements: int, head_dim: int, element_bytes: float) -> int:
     return round_up(2 * count, packed) * round_up(head_dim, _LANES)
 
 
-def tpu_cache(of: CacheQuestion) -> EngineCache:
+def tpu_cache(question: CacheQuestion) -> EngineCache:
     """Cache pages that vLLM on TPU (tpu-inference) hands to B sequences of T tokens, by layer kind, and codes of what is left open.
 
         M = B · Σ_k  L_k · ⌈n_k(T) / s⌉ · s · row_k · b
@@ -341,31 +346,31 @@ def tpu_cache(of: CacheQuestion) -> EngineCache:
     """
     sizes: list[tuple[str, float]] = []
     codes: list[str] = []
-    for term in of.terms:
+    for term in question.terms:
         latent = "latent" in term.kind and term.holds != "indexer keys"
-        heads = not latent and of.head_dim > 0 and term.elements % (2 * of.head_dim) == 0 and term.holds == "keys and values"
+        heads = not latent and question.head_dim > 0 and term.elements % (2 * question.head_dim) == 0 and term.holds == "keys and values"
         if term.growth in {"tokens", "window"} and (latent or heads):
-            page = _LATENT_PAGE if latent else page_tokens(of.tokens)
-            row = round_up(term.elements, _LANES) if latent else row_elements(term.elements, of.head_dim, of.element_bytes)
-            pages = blocks(term, of.tokens, of.encoder_tokens, page)
-            sizes.append((term.kind, of.batch * term.layers * pages * page * row * of.element_bytes))
+            page = _LATENT_PAGE if latent else page_tokens(question.tokens)
+            row = round_up(term.elements, _LANES) if latent else row_elements(term.elements, question.head_dim, question.element_bytes)
+            pages = blocks(term, question.tokens, question.encoder_tokens, page)
+            sizes.append((term.kind, question.batch * term.layers * pages * page * row * question.element_bytes))
         else:
-            sizes += of.as_transformers([term]).items()
+            sizes += question.as_transformers([term]).items()
             codes.append("engine_cache_layout")
     return _sum_up(sizes, codes)
 
 
-def engine_cache(engine: str, of: CacheQuestion) -> EngineCache:
+def engine_cache(engine: str, question: CacheQuestion) -> EngineCache:
     """What `engine` holds or allocates for B sequences of T tokens.
 
     Raises:
         ValueError: there is no engine of this name.
     """
     traits = traits_of(engine)
-    if not of.terms or traits.cache == "none":
+    if not question.terms or traits.cache == "none":
         return EngineCache({}, ())
     if traits.cache == "exact":
-        return EngineCache(of.as_transformers(of.terms), ())
+        return EngineCache(question.as_transformers(question.terms), ())
     if traits.cache in {"blocks", "even blocks"}:
-        return block_cache(of, block=traits.block_tokens, even=traits.cache == "even blocks")
-    return {"grouped blocks": vllm_cache, "cells": llamacpp_cache, "pages": tpu_cache}[traits.cache](of)
+        return block_cache(question, block=traits.block_tokens, even=traits.cache == "even blocks")
+    return {"grouped blocks": vllm_cache, "cells": llamacpp_cache, "pages": tpu_cache}[traits.cache](question)

@@ -192,7 +192,7 @@ class ImageRules(NamedTuple):
 _SHRUNK_ABOVE = 1.1  # of LlavaOnevisionProcessor
 
 
-def count_image(size: ImageSize, of: ImageRules) -> ImageCount:
+def count_image(size: ImageSize, image_rules: ImageRules) -> ImageCount:
     """Tokens and tower positions of one picture.
 
     Qwen2.5-VL reads 1,024 x 1,024 pixels as 37 x 37 tokens:
@@ -200,40 +200,40 @@ def count_image(size: ImageSize, of: ImageRules) -> ImageCount:
     >>> count_image(ImageSize(1024, 1024), ImageRules("area", patch=14, merge=2, least_pixels=3136, most_pixels=12845056))
     ImageCount(tokens=1369, tiles=1, positions=5476)
     """
-    unit = of.patch * of.merge
-    of_tile = (of.tile // of.patch) ** 2 + of.class_positions
-    if of.rule == "fixed":
-        return ImageCount(of.tile_tokens * of.most_tiles, of.most_tiles, of_tile)
-    if of.rule == "split":
-        rows, columns = split_grid(size, longest=of.longest, tile=of.tile)
+    unit = image_rules.patch * image_rules.merge
+    of_tile = (image_rules.tile // image_rules.patch) ** 2 + image_rules.class_positions
+    if image_rules.rule == "fixed":
+        return ImageCount(image_rules.tile_tokens * image_rules.most_tiles, image_rules.most_tiles, of_tile)
+    if image_rules.rule == "split":
+        rows, columns = split_grid(size, longest=image_rules.longest, tile=image_rules.tile)
         marks = rows * (columns * 2 + 1) + 3
-        return ImageCount((rows * columns + 1) * of.tile_tokens + marks, rows * columns + 1, of_tile)
-    if of.rule == "canvas":
-        rows, columns = choose_canvas(size, tile=of.tile, most_tiles=of.most_tiles)
+        return ImageCount((rows * columns + 1) * image_rules.tile_tokens + marks, rows * columns + 1, of_tile)
+    if image_rules.rule == "canvas":
+        rows, columns = choose_canvas(size, tile=image_rules.tile, most_tiles=image_rules.most_tiles)
         tiles = rows * columns + 1 if rows * columns > 1 else 1
         separators = (rows * columns if tiles > 1 else 0) + 3
-        return ImageCount(tiles * of.tile_tokens + separators, tiles, of_tile)
-    if of.rule == "any size":
-        rows, columns = choose_grid(size, tile=of.tile, grids=of.grids)
-        side = of.tile // of.patch
+        return ImageCount(tiles * image_rules.tile_tokens + separators, tiles, of_tile)
+    if image_rules.rule == "any size":
+        rows, columns = choose_grid(size, tile=image_rules.tile, grids=image_rules.grids)
+        side = image_rules.tile // image_rules.patch
         high, wide = cover_grid(size, rows * side, columns * side)
-        shrunk = math.sqrt(high * wide / (of.most_tiles * side**2)) if of.most_tiles else 0.0
+        shrunk = math.sqrt(high * wide / (image_rules.most_tiles * side**2)) if image_rules.most_tiles else 0.0
         if shrunk > _SHRUNK_ABOVE:
             high, wide = int(high // shrunk), int(wide // shrunk)
-        return ImageCount(of.tile_tokens + high * wide + high, rows * columns + 1, of_tile)
-    if of.rule == "nearest grid":
-        tiles = math.prod(nearest_grid(size, tile=of.tile, most_tiles=of.most_tiles))
+        return ImageCount(image_rules.tile_tokens + high * wide + high, rows * columns + 1, of_tile)
+    if image_rules.rule == "nearest grid":
+        tiles = math.prod(nearest_grid(size, tile=image_rules.tile, most_tiles=image_rules.most_tiles))
         tiles += int(tiles > 1)
-        return ImageCount(tiles * of.tile_tokens + 2, tiles, of_tile)
-    if of.rule == "area":
-        made = resize_to_area(size, factor=unit, least=of.least_pixels, most=of.most_pixels)
-    elif of.rule == "longest side":
-        made = fit_longest_side(size, factor=unit, longest=of.longest)
+        return ImageCount(tiles * image_rules.tile_tokens + 2, tiles, of_tile)
+    if image_rules.rule == "area":
+        made = resize_to_area(size, factor=unit, least=image_rules.least_pixels, most=image_rules.most_pixels)
+    elif image_rules.rule == "longest side":
+        made = fit_longest_side(size, factor=unit, longest=image_rules.longest)
     else:
-        made = fill_budget(size, factor=unit, most=of.most_pixels)
+        made = fill_budget(size, factor=unit, most=image_rules.most_pixels)
     columns, rows = made.width // unit, made.height // unit
-    breaks = rows if of.rule == "longest side" else 0
-    return ImageCount(rows * columns + breaks, 1, rows * columns * of.merge**2)
+    breaks = rows if image_rules.rule == "longest side" else 0
+    return ImageCount(rows * columns + breaks, 1, rows * columns * image_rules.merge**2)
 
 
 SoundRule = Literal["windows", "convolutions"]
@@ -271,7 +271,7 @@ class SoundRules(NamedTuple):
         return self.mel_bins * self.positions * FRAMES_PER_POSITION
 
 
-def count_sound(seconds: float, of: SoundRules) -> SoundCount:
+def count_sound(seconds: float, sound_rules: SoundRules) -> SoundCount:
     """Passes and positions of a sound; one too short for the first position counts as one.
 
     >>> count_sound(10, SoundRules("windows", positions=1500)), count_sound(61, SoundRules("windows", positions=1500))
@@ -279,21 +279,21 @@ def count_sound(seconds: float, of: SoundRules) -> SoundCount:
     >>> count_sound(1, SoundRules("convolutions", kernels=(10, 3, 3, 3, 3, 2, 2), strides=(5, 2, 2, 2, 2, 2, 2)))
     SoundCount(windows=1, positions=49)
     """
-    if of.rule == "windows":
-        return SoundCount(max(1, math.ceil(seconds / of.window_s)), of.positions)
+    if sound_rules.rule == "windows":
+        return SoundCount(max(1, math.ceil(seconds / sound_rules.window_s)), sound_rules.positions)
     extent = round(seconds * SAMPLES_PER_S)
-    for kernel, stride in zip(of.kernels, of.strides, strict=True):
+    for kernel, stride in zip(sound_rules.kernels, sound_rules.strides, strict=True):
         extent = (extent - kernel) // stride + 1
     return SoundCount(1, max(1, extent))
 
 
-def samples_for(positions: int, of: SoundRules) -> int:
+def samples_for(positions: int, sound_rules: SoundRules) -> int:
     """The most samples of which convolutions make so many positions.
 
     >>> samples_for(49, SoundRules("convolutions", kernels=(10, 3, 3, 3, 3, 2, 2), strides=(5, 2, 2, 2, 2, 2, 2)))
     16079
     """
     extent = positions + 1
-    for kernel, stride in zip(reversed(of.kernels), reversed(of.strides), strict=True):
+    for kernel, stride in zip(reversed(sound_rules.kernels), reversed(sound_rules.strides), strict=True):
         extent = (extent - 1) * stride + kernel
     return extent - 1

@@ -202,20 +202,20 @@ def recurring_bytes(peak: dict[str, int], *, recomputes: bool) -> int:
     return temporary_bytes(peak) - peak.get(StepPart.COPIES, 0) - (0 if recomputes else peak.get(StepPart.SAVED_ACTIVATIONS, 0))
 
 
-def find_peaks(of: StepTensors) -> StepPeaks:
+def find_peaks(step_tensors: StepTensors) -> StepPeaks:
     """The five fullest moments of a step."""
-    before = of.gradients if of.accumulates else 0
-    early = of.gradients if of.accumulates else of.first_gradients
-    one = of.layer if of.recomputes else 0
-    last = of.layer if not of.recomputes else of.layer + of.saved_activations // 64
+    before = step_tensors.gradients if step_tensors.accumulates else 0
+    early = step_tensors.gradients if step_tensors.accumulates else step_tensors.first_gradients
+    one = step_tensors.layer if step_tensors.recomputes else 0
+    last = step_tensors.layer if not step_tensors.recomputes else step_tensors.layer + step_tensors.saved_activations // 64
     copies, gradients, saved = StepPart.COPIES, StepPart.GRADIENTS, StepPart.SAVED_ACTIVATIONS
-    through = {StepPart.ACTIVATION_GRADIENTS: of.activation_gradients}
-    base: dict[str, int] = {**of.states, copies: of.copies_in_backward}
-    kept = {gradients: before, saved: of.saved_activations}
+    through = {StepPart.ACTIVATION_GRADIENTS: step_tensors.activation_gradients}
+    base: dict[str, int] = {**step_tensors.states, copies: step_tensors.copies_in_backward}
+    kept = {gradients: before, saved: step_tensors.saved_activations}
     return StepPeaks(
-        logits=base | kept | {copies: of.copies, StepPart.LOSS: of.loss.forward},
-        loss=base | kept | {StepPart.LOSS: of.loss.backward},
-        layer=base | {gradients: early, saved: of.saved_activations + one} | through,
-        end=base | {gradients: of.gradients + of.tied_gradients, saved: last} | through,
-        update=of.states | {gradients: of.gradients, StepPart.OPTIMIZER_TEMPORARY: of.optimizer_temporary},
+        logits=base | kept | {copies: step_tensors.copies, StepPart.LOSS: step_tensors.loss.forward},
+        loss=base | kept | {StepPart.LOSS: step_tensors.loss.backward},
+        layer=base | {gradients: early, saved: step_tensors.saved_activations + one} | through,
+        end=base | {gradients: step_tensors.gradients + step_tensors.tied_gradients, saved: last} | through,
+        update=step_tensors.states | {gradients: step_tensors.gradients, StepPart.OPTIMIZER_TEMPORARY: step_tensors.optimizer_temporary},
     )

@@ -139,9 +139,9 @@ def is_latent(spec: ModelSpec) -> bool:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _engine_cache(terms: ById[tuple[CacheTerm, ...]], engine: str, of: CacheQuestion) -> EngineCache:
+def _engine_cache(terms: ById[tuple[CacheTerm, ...]], engine: str, question: CacheQuestion) -> EngineCache:
     """The law, asked once for cards and formats of weights that make no difference to it."""
-    return engine_cache(engine, of._replace(terms=terms.value))
+    return engine_cache(engine, question._replace(terms=terms.value))
 
 
 class CacheBytes:
@@ -178,11 +178,17 @@ class CacheBytes:
         return tuple(kinds)
 
     def _by_law(self, tokens: int, batch: int) -> EngineCache:
-        of = self._request
+        request = self._request
         question = CacheQuestion(
-            tokens, batch, of.kv_element_bytes, self._head_dim, of.encoder_tokens, float(of.element_bytes), of.micro_batch
+            tokens,
+            batch,
+            request.kv_element_bytes,
+            self._head_dim,
+            request.encoder_tokens,
+            float(request.element_bytes),
+            request.micro_batch,
         )
-        return _engine_cache(ById(self._terms), of.engine, question)
+        return _engine_cache(ById(self._terms), request.engine, question)
 
     def by_kind(self, tokens: int, batch: int) -> dict[str, int]:
         """By layer kind, over all devices, nothing held twice."""
@@ -266,8 +272,10 @@ class ActivationBytes:
         self.by_law = not self._fits or self._start_up != "forward pass" or request.mode != "inference"
 
     def _of(self, spec: ModelSpec, kernel: str | None) -> tuple[Callable[[int, int], float], ...]:
-        of = self._request
-        return tuple(_quick(f, of.encoder_tokens) for f in spec.activations if f.kernel == kernel and f.element_bytes == of.element_bytes)
+        request = self._request
+        return tuple(
+            _quick(f, request.encoder_tokens) for f in spec.activations if f.kernel == kernel and f.element_bytes == request.element_bytes
+        )
 
     def scores(self, tokens: int, batch: int) -> int:
         """Additional bytes of an older torch on this silicon, a device: scores of all tokens, where no fused kernel takes shared heads."""

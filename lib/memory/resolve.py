@@ -338,9 +338,10 @@ def tower_bytes(vision: VisionInput | None, media: PromptMedia, requests: int, e
     """Temporary tensors of the vision tower over the pictures of so many requests at once, by the law of a plain encoder."""
     if vision is None or not media.passes:
         return 0
-    of, passes = vision.tower, media.passes * requests
-    layer_bytes = vision.kept_layers * passes * media.positions * of.hidden_size * element_bytes
+    tower, passes = vision.tower, media.passes * requests
+    layer_bytes = vision.kept_layers * passes * media.positions * tower.hidden_size * element_bytes
     return layer_bytes + prefill_bytes(
-        tokens=media.positions, batch=passes, element_bytes=element_bytes, hidden=of.hidden_size,
-        query_width=of.hidden_size, key_width=of.hidden_size, mlp_width=of.intermediate_size, heads=of.attention_heads, vocabulary=0,
+        tokens=media.positions, batch=passes, element_bytes=element_bytes, hidden=tower.hidden_size,
+        query_width=tower.hidden_size, key_width=tower.hidden_size, mlp_width=tower.intermediate_size,
+        heads=tower.attention_heads, vocabulary=0,
     )  # fmt: skip

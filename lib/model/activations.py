@@ -30,22 +30,11 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from lib.errors import UnsupportedModel
+from lib.model import meta_device
 from lib.model.allocations import BLOCK, Coefficient, GpuKernels, Polynomial, StorageRecorder, add, evaluate, shift_by_token, size_law
 from lib.model.build import LOCK, BuiltModel
 from lib.model.cache_terms import cache_of, tensors_of
 from lib.model.layer_extrapolation import Layer, layers_of, run_only, select_layers
-from lib.model.meta_device import (
-    Lengths,
-    MetaRun,
-    attention_windows,
-    has_argument,
-    in_dtype,
-    own_dtype,
-    position_limit,
-    prefill_inputs,
-    unchecked_distributions,
-    with_kernel,
-)
 from lib.model.spec import ActivationFit
 
 
@@ -68,7 +57,7 @@ class PartialModel:
     working: list[Layer]
 
 
-def trace_forward(stage: PartialModel, lengths: Lengths, *, budget: int, symbolic: bool = True, decode: bool = True) -> Trace:
+def trace_forward(stage: PartialModel, lengths: meta_device.Lengths, *, budget: int, symbolic: bool = True, decode: bool = True) -> Trace:
     """Prefill as `generate` makes it and, where there is a cache and it is asked for, one decode step.
 
     Args:
@@ -81,7 +70,7 @@ def trace_forward(stage: PartialModel, lengths: Lengths, *, budget: int, symboli
     Raises:
         UnsupportedModel: the budget is spent.
     """
-    unknowns = lengths if symbolic else Lengths(1, 1, 1)
+    unknowns = lengths if symbolic else meta_device.Lengths(1, 1, 1)
     recorder = StorageRecorder([*stage.module.parameters(), *stage.module.buffers()], unknowns, budget)
     idle: list[int | None] = []
 
@@ -91,9 +80,16 @@ def trace_forward(stage: PartialModel, lengths: Lengths, *, budget: int, symboli
         return copy
 
     with ExitStack() as modes:
-        for mode in (run_only(stage.layers, stage.working, aside=aside), no_grad(), MetaRun(0), GpuKernels(), device("meta"), recorder):
+        for mode in (
+            run_only(stage.layers, stage.working, aside=aside),
+            no_grad(),
+            meta_device.MetaRun(0),
+            GpuKernels(),
+            device("meta"),
+            recorder,
+        ):
             modes.enter_context(mode)
-        inputs = prefill_inputs(stage.module, lengths)
+        inputs = meta_device.prefill_inputs(stage.module, lengths)
         output = stage.module(**inputs)
         last = last_scores(output) if "use_cache" in inputs else None
         cache = cache_of(output) if "use_cache" in inputs else None
@@ -118,14 +114,16 @@ def last_scores(output: Any) -> Tensor | None:
 def step_inputs(module: Module, cache: object, encoder_states: Any) -> tuple[str, dict[str, Any]]:
     """The name of a decode step's token ids, and its other arguments."""
     config: Any = module.config
-    name = "cache_params" if has_argument(module, "cache_params") else "past_key_values"
+    name = "cache_params" if meta_device.has_argument(module, "cache_params") else "past_key_values"
     inputs: dict[str, Any] = {name: cache, "use_cache": True}
     if not config.is_encoder_decoder:
         return "input_ids", inputs
     return "decoder_input_ids", {**inputs, "encoder_outputs": BaseModelOutput(last_hidden_state=encoder_states)}
 
 
-def _decode_step(module: Module, recorder: StorageRecorder, cache: object, encoder_states: Any, lengths: Lengths) -> list[Polynomial]:
+def _decode_step(
+    module: Module, recorder: StorageRecorder, cache: object, encoder_states: Any, lengths: meta_device.Lengths
+) -> list[Polynomial]:
     """Moments of one decode step, less the cache as it was before it."""
     config: Any = module.config
     ids, inputs = step_inputs(module, cache, encoder_states)
@@ -148,7 +146,7 @@ def _numbers_of(recorder: StorageRecorder, cache: object) -> set[int]:
     return {number for number in numbers if number is not None}
 
 
-def _pinned_by_slices(recorder: StorageRecorder, cache: object, layers: list[Layer], lengths: Lengths) -> Polynomial:
+def _pinned_by_slices(recorder: StorageRecorder, cache: object, layers: list[Layer], lengths: meta_device.Lengths) -> Polynomial:
     """Storage that cached slices keep alive beyond their own size, over all layers of each kind."""
     twins = Counter(layer.kind for layer in layers)
     by_position = {position: layer for layer in layers for position in layer.positions}
@@ -198,7 +196,7 @@ _FIELDS = {
     (1, 0, 2): "per_encoder_token_squared",
 }
 _CLOSE = 0.005
-_GRID = [Lengths(*point) for point in product((1, 8, 256), [2**p for p in range(21)], (1, 64, 1500))]
+_GRID = [meta_device.Lengths(*point) for point in product((1, 8, 256), [2**p for p in range(21)], (1, 64, 1500))]
 
 
 def pareto_peaks(moments: list[Polynomial]) -> list[Polynomial]:
@@ -276,9 +274,9 @@ class TraceLengths:
     """The lengths to run a stage at: `long` past every window, `short` below the first one (0 = none), `check` for the comparison."""
 
     def __init__(self, stage: PartialModel) -> None:
-        self.windows = attention_windows(stage.module.config)
+        self.windows = meta_device.attention_windows(stage.module.config)
         last = max(self.windows, default=0)
-        limit = position_limit(stage.module)
+        limit = meta_device.position_limit(stage.module)
         self.long = next((BLOCK * p for p in _PRIMES if BLOCK * p > 2 * last), BLOCK * _PRIMES[-1])
         self.check = max(2 * BLOCK, -(-2 * last // BLOCK) * BLOCK)
         if limit is not None and limit < self.long:
@@ -288,9 +286,9 @@ class TraceLengths:
         self.short = max((t for t in _BELOW_LIMIT[_SHORTEST:] if self.windows and t < self.windows[0]), default=0)
 
     @property
-    def primes(self) -> Lengths:
+    def primes(self) -> meta_device.Lengths:
         """The lengths of a run whose moments are polynomials."""
-        return Lengths(_BATCH, self.long, _ENCODER)
+        return meta_device.Lengths(_BATCH, self.long, _ENCODER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +305,7 @@ def trace_activations(built: BuiltModel) -> tuple[ActivationFit, ...]:
 
     The built model is as before when this returns.
     """
-    with LOCK, warnings.catch_warnings(), unchecked_distributions():
+    with LOCK, warnings.catch_warnings(), meta_device.unchecked_distributions():
         warnings.simplefilter("ignore")
         for stage in _stages(built.model):
             try:
@@ -319,7 +317,7 @@ def trace_activations(built: BuiltModel) -> tuple[ActivationFit, ...]:
 
 def _stages(model: Module) -> list[PartialModel]:
     """The model with a few layers, with all layers up to the last of these, then models inside it that take token ids."""
-    inner = [m for m in model.modules() if isinstance(m, PreTrainedModel) and m is not model and has_argument(m, "input_ids")]
+    inner = [m for m in model.modules() if isinstance(m, PreTrainedModel) and m is not model and meta_device.has_argument(m, "input_ids")]
     stages = []
     for module in (model, *inner):
         layers = layers_of(module)
@@ -333,7 +331,7 @@ def _stages(model: Module) -> list[PartialModel]:
 @contextmanager
 def _load_as(module: Module, dtype: Dtype, kernel: str) -> Iterator[None]:
     """The module in another dtype and with another attention kernel while this lasts; parts kept in float32 stay so."""
-    with in_dtype(module, dtype, source=own_dtype(module)), with_kernel(module, kernel):
+    with meta_device.in_dtype(module, dtype, source=meta_device.own_dtype(module)), meta_device.with_kernel(module, kernel):
         yield
 
 
@@ -360,7 +358,7 @@ def _trace_stage(stage: PartialModel) -> tuple[ActivationFit, ...]:
 
 def _run_probe(stage: PartialModel, plan: TraceLengths) -> TraceResult:
     """Run short and plain, then with primes, and compare."""
-    lengths = Lengths(_FEW, plan.check, _SHORT_ENCODER)
+    lengths = meta_device.Lengths(_FEW, plan.check, _SHORT_ENCODER)
     try:
         plain = trace_forward(stage, lengths, budget=_PROBE_BUDGET, symbolic=False, decode=False)
     except UnsupportedModel:
@@ -383,7 +381,7 @@ def _run_probe(stage: PartialModel, plan: TraceLengths) -> TraceResult:
     return TraceResult(trace=None, sample_at=min(_CHUNKED, plan.check), operations=count)
 
 
-def _foretells(trace: Trace, other: Trace, lengths: Lengths) -> bool:
+def _foretells(trace: Trace, other: Trace, lengths: meta_device.Lengths) -> bool:
     """Whether every size of the other run, at `lengths`, is what the polynomials of `trace` give."""
     same = len(trace.laws) == len(other.sizes)
     return same and all(evaluate(law, lengths) == size for law, size in zip(trace.laws, other.sizes, strict=True))
@@ -408,7 +406,7 @@ def _sample(stage: PartialModel, key: Key, tokens: int) -> list[ActivationFit]:
     """A straight line through the peaks of three plain runs; and what is fuller at a few tokens, where only weights make temporaries."""
     peaks = {}
     for point in ((1, tokens), (2, tokens), (1, 2 * tokens), (1, _FEW), (1, 2 * _FEW)):
-        trace = trace_forward(stage, Lengths(*point, _SHORT_ENCODER), budget=4 * _PROBE_BUDGET, symbolic=False, decode=False)
+        trace = trace_forward(stage, meta_device.Lengths(*point, _SHORT_ENCODER), budget=4 * _PROBE_BUDGET, symbolic=False, decode=False)
         peaks[point] = max(moment.get((0, 0, 0), 0) for moment in trace.moments)
     least, longer = (float(peaks.pop((1, few))) for few in (_FEW, 2 * _FEW))
     line, per_token = interpolate(key, peaks), (longer - least) / _FEW

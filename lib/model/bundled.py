@@ -112,11 +112,7 @@ def from_json(plain: Mapping[str, Any]) -> ModelSpec:
 
 
 def _check_count(name: str, rows: int) -> None:
-    """Refuse a file that was cut: `model_counts.json` has the number of its rows.
-
-    Raises:
-        BadCatalog: more or fewer rows came.
-    """
+    """Refuse a file that was cut: `model_counts.json` has the number of its rows."""
     stated = json.loads(files("lib.data").joinpath(COUNTS).read_text(encoding="utf-8"))[name]
     if rows != stated:
         raise BadCatalog(f"{name} has {rows} rows instead of {stated}: it was cut or changed. Run scripts/build_models.py again.")

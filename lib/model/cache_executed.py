@@ -20,18 +20,8 @@ from torch import bfloat16, no_grad
 from transformers import PreTrainedModel
 
 from lib.errors import AdvisorError, UnknownGrowth, UnsupportedModel
+from lib.model import cache_terms
 from lib.model.build import LOCK
-from lib.model.cache_terms import (
-    CachedTensor,
-    TensorGrowth,
-    block_length,
-    cache_of,
-    contents_of,
-    describe_tensors,
-    fit_growth,
-    layer_kind_of,
-    name_terms,
-)
 from lib.model.layer_dedup import DedupLayer, DedupRun, dedup_layers, holds_cache, keeps_state_inside
 from lib.model.meta_device import MetaRun, decoder_inputs, fixed_encoder_positions, has_argument, in_dtype
 from lib.model.spec import CacheTerm
@@ -47,7 +37,7 @@ BATCH = 3
 ENCODED, ENCODED_LONGER = 13, 29
 """Lengths of the encoder's output that a decoder with cross attention is given."""
 
-Snapshot = dict[str, CachedTensor]
+Snapshot = dict[str, cache_terms.CachedTensor]
 """A cache after a prefill: its tensors by path."""
 
 
@@ -71,8 +61,8 @@ class CacheRunner:
             layer.forget(idle=self.dedup.idle)
         inputs = decoder_inputs(self.module, tokens, batch, encoder_positions or self.encoder_positions)
         with no_grad(), MetaRun(self.answer):
-            cache = cache_of(self.module(**inputs))
-        return None if cache is None else {tensor.path: tensor for tensor in describe_tensors(cache)}
+            cache = cache_terms.cache_of(self.module(**inputs))
+        return None if cache is None else {tensor.path: tensor for tensor in cache_terms.describe_tensors(cache)}
 
 
 def _owners_of(dedup: DedupRun, first: Snapshot) -> dict[int, DedupLayer]:
@@ -129,11 +119,7 @@ def _run_first(runner: CacheRunner) -> tuple[Snapshot, dict[int, DedupLayer]] | 
 
 
 def _run_long(runner: CacheRunner) -> tuple[int, Snapshot]:
-    """The longest run that the model takes: a table of positions, or a loop over the tokens, can set a limit.
-
-    Raises:
-        UnsupportedModel: a place of the cache has a setting, such as a window, that is not below the longest run that is possible.
-    """
+    """The longest run that the model takes: a table of positions, or a loop over the tokens, can set a limit."""
     failure: Exception | None = None
     for tokens in LONG:
         if isinstance(failure, UnsupportedModel) and tokens > LONG[-1]:
@@ -171,11 +157,11 @@ class CacheRuns:
     by_encoder: dict[int, Snapshot] = field(default_factory=dict)
     idle: frozenset[int] = frozenset()
 
-    def owner(self, tensor: CachedTensor) -> DedupLayer | None:
+    def owner(self, tensor: cache_terms.CachedTensor) -> DedupLayer | None:
         """The layer that wrote the tensor, None where that is not clear."""
         return self.owners.get(tensor.index) if tensor.index is not None else None
 
-    def runs_for_itself(self, tensor: CachedTensor) -> bool:
+    def runs_for_itself(self, tensor: cache_terms.CachedTensor) -> bool:
         """Whether the tensor is not that of a layer for which another one runs."""
         owner = self.owner(tensor)
         return owner is None or owner.twin is None
@@ -186,14 +172,14 @@ class CacheRuns:
 
     def idle_owners(self) -> set[int]:
         """First layers that hold something, and the same after one token and after `SHORT`."""
-        one, short = self.first, self.by_length[SHORT]
+        first, short = self.first, self.by_length[SHORT]
         holders, growing = set(), set()
-        for path in one.keys() | short.keys():
-            owner = self.owner(one.get(path) or short[path])
+        for path in first.keys() | short.keys():
+            owner = self.owner(first.get(path) or short[path])
             if owner is None or owner.twin is not None:
                 continue
             holders.add(id(owner))
-            if path not in one or path not in short or one[path].elements != BATCH * short[path].elements:
+            if path not in first or path not in short or first[path].elements != BATCH * short[path].elements:
                 growing.add(id(owner))
         return holders - growing
 
@@ -324,12 +310,12 @@ def sample_cache(module: PreTrainedModel) -> list[TensorShapes] | None:
     return None if snapshots is None else _sample_tensors(snapshots)
 
 
-def _growth_of(tensor: TensorShapes, spans: set[int]) -> TensorGrowth:
+def _growth_of(tensor: TensorShapes, spans: set[int]) -> cache_terms.TensorGrowth:
     counts = tensor.by_encoder
-    law = fit_growth(tensor.shapes, spans)
+    law = cache_terms.fit_growth(tensor.shapes, spans)
     if len(set(counts.values())) > 1:
-        by_encoder = fit_growth({positions: (count,) for positions, count in counts.items()})
-        if by_encoder is None or by_encoder.growth != "tokens" or fit_growth(tensor.shapes) is None:
+        by_encoder = cache_terms.fit_growth({positions: (count,) for positions, count in counts.items()})
+        if by_encoder is None or by_encoder.growth != "tokens" or cache_terms.fit_growth(tensor.shapes) is None:
             raise UnknownGrowth(f"The cached tensor '{tensor.path}' grows with the encoder's length by no law that is known here.")
         return replace(by_encoder, growth="encoder", span=1)
     if law is None:
@@ -349,12 +335,12 @@ def build_terms(samples: list[TensorShapes]) -> tuple[CacheTerm, ...]:
             by_owner[tensor.owner, tensor.layers].append(tensor)
     layers_by_term: Counter[CacheTerm] = Counter()
     for (_, layers), tensors in by_owner.items():
-        spans = {block for t in tensors if len(t.shapes) > 3 and (block := block_length(t.shapes)) > 1}  # noqa: PLR2004 one, short, between and long
+        spans = {block for t in tensors if len(t.shapes) > 3 and (block := cache_terms.block_length(t.shapes)) > 1}  # noqa: PLR2004 one, short, between and long
         elements: Counter[CacheTerm] = Counter()
         for tensor in tensors:
             law = _growth_of(tensor, spans)
-            holds = contents_of(tensor.path)
-            kind = layer_kind_of(tensor.path, holds, law.growth, compressed=bool(spans))
+            holds = cache_terms.contents_of(tensor.path)
+            kind = cache_terms.layer_kind_of(tensor.path, holds, law.growth, compressed=bool(spans))
             dtype = "model" if tensor.dtype == "bfloat16" else tensor.dtype
             elements[CacheTerm(kind=kind, holds=holds, layers=1, elements=0, growth=law.growth, span=law.span, dtype=dtype)] += law.elements
         for term, count in elements.items():
@@ -401,7 +387,7 @@ def _run_outermost(built: BuiltModel) -> tuple[CacheTerm, ...] | None:
         else:
             # A part of a model that did not run as a whole may well be its encoder, which has no cache of its own.
             if samples is not None:
-                return name_terms(build_terms(samples), built.config)
+                return cache_terms.name_terms(build_terms(samples), built.config)
             if module is built.model:
                 return None
     raise failure or UnsupportedModel(f"{built.architecture} has no part that takes tokens, so its cache was not run.")

@@ -166,20 +166,12 @@ class TensorGrowth:
         return self.elements * units(self.growth, self.span, tokens)
 
 
-def _moving_axis(shapes: Shapes) -> int | None:
-    """The only axis whose extent differs between the two longest runs, if there is exactly one."""
-    first, second = (shapes[length] for length in sorted(shapes)[-2:])
-    if len(first) != len(second):
-        return None
-    axes = [axis for axis, (a, b) in enumerate(zip(first, second, strict=True)) if a != b]
-    return axes[0] if len(axes) == 1 else None
-
-
 def block_length(shapes: Shapes) -> int:
     """The m for which the longest run holds ⌊T/m⌋ entries along the axis that moves, else 0."""
-    axis = _moving_axis(shapes)
-    longest = max(shapes)
-    return longest // shapes[longest][axis] if axis is not None and shapes[longest][axis] else 0
+    before, longest = sorted(shapes)[-2:]
+    pairs = [*zip(shapes[before], shapes[longest], strict=False)]
+    moving = [extent for previous, extent in pairs if previous != extent]
+    return longest // moving[0] if len(shapes[before]) == len(shapes[longest]) and len(moving) == 1 and moving[0] else 0
 
 
 def _possible_growths(shapes: Shapes, spans: Iterable[int]) -> Iterable[TensorGrowth]:

@@ -290,12 +290,8 @@ def _switched_off(value: object) -> bool:
 
 def list_unknown_sizes(config: Mapping[str, Any], has_field: Callable[[str], bool]) -> list[str]:
     """Keys that may add parameters or mean a forward pass of another kind, and that an architecture does not know."""
-    return [k for k, v in config.items() if not (has_field(k) or _adds_no_parameters(k) or _switched_off(v) or _trains_only(k))]
-
-
-def _trains_only(key: str) -> bool:
-    """Whether a key is about a loss of training."""
-    return "aux" in key.split("_") or "loss" in key.split("_")
+    of_losses = {key for key in config if {"aux", "loss"} & set(key.split("_"))}  # of training only
+    return [k for k, v in config.items() if not (k in of_losses or has_field(k) or _adds_no_parameters(k) or _switched_off(v))]
 
 
 def convert_to_llama(config: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -44,11 +44,7 @@ _VIDEO_CLASSES = ("Wan", "CogVideo", "LTX", "Hunyuan", "Mochi", "Allegro", "3D",
 
 
 def _diffusers_class(name: str) -> Any:
-    """A model class of diffusers.
-
-    Raises:
-        UnsupportedModel: diffusers is not installed, or has no such model class.
-    """
+    """A model class of diffusers."""
     try:
         import diffusers  # noqa: PLC0415 loaded when first needed
     except ImportError:
@@ -332,8 +328,8 @@ def _units(module: Module) -> tuple[int, int, int]:
     """Parameters of the largest module without children, of the largest block of a list of modules, and of what stands outside lists."""
     from torch.nn import ModuleList  # noqa: PLC0415 loaded when first needed
 
-    def count(of: Module) -> int:
-        return sum(p.numel() for p in of.parameters())
+    def count(module: Module) -> int:
+        return sum(p.numel() for p in module.parameters())
 
     leaves = max((count(m) for m in module.modules() if not list(m.children())), default=0)
     inner = {id(m) for m in module.modules() if isinstance(m, ModuleList) for item in m for m in item.modules()}

@@ -394,11 +394,7 @@ def _sizes(module: Any) -> tuple[int, int]:
 
 
 def _adapt(model: PreTrainedModel, training: TrainingRequest) -> None:
-    """Put adapters beside the targeted modules of a model on the meta device and, for QLoRA, plain linear ones in 4 bits; freeze all else.
-
-    Raises:
-        BadArgument: a target matches no module, or the rank is above the smaller side of a matrix.
-    """
+    """Put adapters on the targeted modules of a model on the meta device and, for QLoRA, plain linear ones in 4 bits; freeze the rest."""
     model.requires_grad_(requires_grad=False)
     head, packs = output_head(model), training.method == "qlora"  # the head is left out, as `all-linear` leaves it out
     modules = {name: m for name, m in model.named_modules() if isinstance(m, (nn.Linear, Conv1D)) and m is not head}

@@ -31,22 +31,7 @@ from typing import Any
 
 from lib.errors import BadConfig, UnsupportedModel, quote_value
 from lib.laws.weights import BLOCKS, FILE_TYPES, file_type_of
-from lib.model.spec import (
-    UNKNOWN_ORIGIN,
-    CacheTerm,
-    Dimensions,
-    Growth,
-    ModelSpec,
-    Origin,
-    Quantization,
-    StoredTensor,
-    StoredWeights,
-    TensorGroup,
-    TensorKind,
-    count_layer_kinds,
-    make_tokenless_spec,
-    parameters_active,
-)
+from lib.model import spec
 from lib.provenance import Caveat, Source
 
 Keys = Mapping[str, str | int | float | bool | tuple[int, ...]]
@@ -107,7 +92,7 @@ class _Header:
 _NEXT = "Choose another file, or name the model it was made from"
 
 
-def resolve_gguf(keys: Keys, tensors: Mapping[str, StoredTensor], origin: Origin = UNKNOWN_ORIGIN) -> ModelSpec:
+def resolve_gguf(keys: Keys, tensors: Mapping[str, spec.StoredTensor], origin: spec.Origin = spec.UNKNOWN_ORIGIN) -> spec.ModelSpec:
     """Resolve a GGUF file from its header.
 
     Args:
@@ -139,7 +124,7 @@ def resolve_gguf(keys: Keys, tensors: Mapping[str, StoredTensor], origin: Origin
     for tensor in tensors.values():
         by_type[tensor.dtype] += _bytes(tensor)
     pooled = isinstance(keys.get(f"{architecture}.pooling_type"), int) and keys[f"{architecture}.pooling_type"] != 0
-    sizes = Dimensions(
+    sizes = spec.Dimensions(
         hidden_size=hidden,
         layers=header.layers,
         attention_heads=heads,
@@ -148,7 +133,7 @@ def resolve_gguf(keys: Keys, tensors: Mapping[str, StoredTensor], origin: Origin
         intermediate_size=header.whole("feed_forward_length"),
         vocab_size=vocabulary,
     )
-    return ModelSpec(
+    return spec.ModelSpec(
         id=origin.id,
         architecture=architecture,
         model_type=architecture,
@@ -156,18 +141,18 @@ def resolve_gguf(keys: Keys, tensors: Mapping[str, StoredTensor], origin: Origin
         library="gguf",
         source="gguf",
         parameters_total=sum(g.parameters for g in groups),
-        parameters_active=parameters_active(groups),
+        parameters_active=spec.parameters_active(groups),
         tensors=groups,
         dimensions=sizes,
-        layer_kinds=count_layer_kinds(terms or None, header.layers) if terms or not causal else {},
+        layer_kinds=spec.count_layer_kinds(terms or None, header.layers) if terms or not causal else {},
         cache_terms=terms or None,
         unknown_cache=causal and not terms,
         activations=(),
         context_limit=header.whole("context_length") or None,
-        stored=StoredWeights(
+        stored=spec.StoredWeights(
             dtype="float16",
             bytes_by_dtype=dict(by_type),
-            quantization=Quantization(method="gguf", format=f"gguf:{_file_type(keys, by_type)}"),
+            quantization=spec.Quantization(method="gguf", format=f"gguf:{_file_type(keys, by_type)}"),
         ),
         license=origin.license,
         gated=origin.gated,
@@ -180,7 +165,7 @@ def resolve_gguf(keys: Keys, tensors: Mapping[str, StoredTensor], origin: Origin
     )
 
 
-def _layers_held(tensors: Mapping[str, StoredTensor]) -> dict[int, set[str]]:
+def _layers_held(tensors: Mapping[str, spec.StoredTensor]) -> dict[int, set[str]]:
     """Names of the tensors of each layer that makes text; of an encoder-decoder its decoder's."""
     names: dict[int, set[str]] = {}
     decodes = any(name.startswith("dec.blk.") for name in tensors)
@@ -192,11 +177,7 @@ def _layers_held(tensors: Mapping[str, StoredTensor]) -> dict[int, set[str]]:
 
 
 def _layer_count(header: _Header, tensors: Mapping[int, set[str]]) -> int:
-    """Layers that are loaded: those for multi-token prediction are not.
-
-    Raises:
-        BadConfig: none, more than llama.cpp takes, or another number than there are tensors for.
-    """
+    """Layers that are loaded: those for multi-token prediction are not."""
     stated = header.whole("decoder_block_count") or header.whole("block_count")
     if not 0 < stated <= MAX_LAYERS:
         raise BadConfig(f"The GGUF file states {stated:,} layers; from 1 to {MAX_LAYERS:,} are read. {_NEXT}.")
@@ -206,7 +187,7 @@ def _layer_count(header: _Header, tensors: Mapping[int, set[str]]) -> int:
     return stated - extra if extra < stated else stated
 
 
-def _bytes(tensor: StoredTensor) -> int:
+def _bytes(tensor: spec.StoredTensor) -> int:
     weights, size = BLOCKS[tensor.dtype]
     return math.prod(tensor.shape) // weights * size
 
@@ -218,16 +199,16 @@ def _file_type(keys: Keys, by_type: Mapping[str, int]) -> str:
     return name or file_type_of(max(by_type, key=lambda kind: by_type[kind], default="F16"))
 
 
-def _group(tensors: Mapping[str, StoredTensor], header: _Header, *, encodes: bool) -> tuple[TensorGroup, ...]:
+def _group(tensors: Mapping[str, spec.StoredTensor], header: _Header, *, encodes: bool) -> tuple[spec.TensorGroup, ...]:
     """Tensors of one role and shape, with the bytes that they take as they are stored."""
     experts, per_token = header.whole("expert_count"), header.whole("expert_used_count")
-    groups: dict[TensorGroup, tuple[int, int]] = {}
+    groups: dict[spec.TensorGroup, tuple[int, int]] = {}
     for name, tensor in tensors.items():
         match = _BLOCK.match(name)
         if match and int(match[2]) >= header.layers and header.has("nextn_predict_layers"):
             continue
         routed = bool(_EXPERTS.search(name)) and len(tensor.shape) > 1 and tensor.shape[0] == experts > 0
-        group = TensorGroup(
+        group = spec.TensorGroup(
             name=_BLOCK.sub(lambda m: f"{m[1] + '.' if m[1] else ''}blk.*.{m[3]}", name),
             component=_component(name, encodes=encodes),
             kind="expert" if routed else _kind(name, tensor.shape),
@@ -251,7 +232,7 @@ def _component(name: str, *, encodes: bool) -> str:
     return "encoder" if encodes else "language_model"
 
 
-def _kind(name: str, shape: tuple[int, ...]) -> TensorKind:
+def _kind(name: str, shape: tuple[int, ...]) -> spec.TensorKind:
     if len(shape) < 2:  # noqa: PLR2004 vectors
         return "norm" if "norm" in name else "other"
     if name.startswith(("token_embd.", "per_layer_token_embd.", "position_embd.", "token_types.")):
@@ -261,9 +242,9 @@ def _kind(name: str, shape: tuple[int, ...]) -> TensorKind:
     return "conv" if "conv" in name.rpartition(".weight")[0].rpartition(".")[2] else "linear"
 
 
-def _cache(header: _Header, tensors: Mapping[int, set[str]]) -> tuple[CacheTerm, ...]:
+def _cache(header: _Header, tensors: Mapping[int, set[str]]) -> tuple[spec.CacheTerm, ...]:
     """What each layer caches, equal layers counted together; nothing where a layer's kind cannot be told."""
-    counts: Counter[CacheTerm] = Counter()
+    counts: Counter[spec.CacheTerm] = Counter()
     sharing = header.layers - header.whole("attention.shared_kv_layers")
     slides = _sliding(header)
     for layer in range(header.layers):
@@ -288,7 +269,7 @@ def _sliding(header: _Header) -> tuple[int, ...]:
     return tuple(window if period == 0 or layer % period != full else 0 for layer in range(header.layers))
 
 
-def _layer_terms(header: _Header, tensors: set[str], layer: int, *, window: int) -> tuple[CacheTerm, ...]:
+def _layer_terms(header: _Header, tensors: set[str], layer: int, *, window: int) -> tuple[spec.CacheTerm, ...]:
     states = _state_terms(header, tensors)
     names = {name.partition(".")[0] for name in tensors}
     recurrent = any(_STATES.match(name) for name in names)
@@ -310,12 +291,12 @@ def _layer_terms(header: _Header, tensors: set[str], layer: int, *, window: int)
     return (_term(kind, "keys and values", heads * width, window), *states) if heads * width else states
 
 
-def _term(kind: str, holds: str, elements: int, window: int) -> CacheTerm:
-    growth: Growth = "window" if window else "tokens"
-    return CacheTerm(kind=kind, holds=holds, layers=0, elements=elements, growth=growth, span=window - 1 if window else 0)
+def _term(kind: str, holds: str, elements: int, window: int) -> spec.CacheTerm:
+    growth: spec.Growth = "window" if window else "tokens"
+    return spec.CacheTerm(kind=kind, holds=holds, layers=0, elements=elements, growth=growth, span=window - 1 if window else 0)
 
 
-def _state_terms(header: _Header, tensors: set[str]) -> tuple[CacheTerm, ...]:
+def _state_terms(header: _Header, tensors: set[str]) -> tuple[spec.CacheTerm, ...]:
     """Convolution and recurrent state of a layer, as llama.cpp sizes them."""
     names = {name.partition(".")[0] for name in tensors}
     hidden = header.whole("embedding_length")
@@ -335,8 +316,8 @@ def _state_terms(header: _Header, tensors: set[str]) -> tuple[CacheTerm, ...]:
     return tuple(_state(kind, name, size) for name, size in sizes if size > 0)
 
 
-def _state(kind: str, holds: str, elements: int) -> CacheTerm:
-    return CacheTerm(kind=kind, holds=holds, layers=0, elements=elements, growth="constant", dtype="float32")
+def _state(kind: str, holds: str, elements: int) -> spec.CacheTerm:
+    return spec.CacheTerm(kind=kind, holds=holds, layers=0, elements=elements, growth="constant", dtype="float32")
 
 
 _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
@@ -351,7 +332,9 @@ def is_timm(config: Mapping[str, Any]) -> bool:
     )
 
 
-def resolve_timm(config: Mapping[str, Any], tensors: Mapping[str, StoredTensor], origin: Origin = UNKNOWN_ORIGIN) -> ModelSpec:
+def resolve_timm(
+    config: Mapping[str, Any], tensors: Mapping[str, spec.StoredTensor], origin: spec.Origin = spec.UNKNOWN_ORIGIN
+) -> spec.ModelSpec:
     """Resolve a model of timm from its configuration and the header of its weights.
 
     Raises:
@@ -370,7 +353,7 @@ def resolve_timm(config: Mapping[str, Any], tensors: Mapping[str, StoredTensor],
     settings = config.get("pretrained_cfg")
     head = str((isinstance(settings, Mapping) and settings.get("classifier")) or "head")
     groups = tuple(
-        TensorGroup(
+        spec.TensorGroup(
             name=name,
             component="head" if name.startswith((f"{head}.", "head.", "fc.", "classifier.")) else "backbone",
             kind=_timm_kind(name, tensor.shape),
@@ -380,14 +363,14 @@ def resolve_timm(config: Mapping[str, Any], tensors: Mapping[str, StoredTensor],
         for name, tensor in parameters.items()
     )
     buffers = sum(_stored_bytes(tensor) for name, tensor in tensors.items() if name not in parameters)
-    return make_tokenless_spec(
+    return spec.make_tokenless_spec(
         groups,
         id=origin.id,
         architecture=architecture,
         task=origin.task or "image-classification",
         library="timm",
         source="safetensors",
-        stored=StoredWeights(dtype=_DTYPES.get(max(by_dtype, key=lambda kind: by_dtype[kind]), ""), bytes_by_dtype=dict(by_dtype)),
+        stored=spec.StoredWeights(dtype=_DTYPES.get(max(by_dtype, key=lambda kind: by_dtype[kind]), ""), bytes_by_dtype=dict(by_dtype)),
         license=origin.license,
         gated=origin.gated,
         sources=(Source(what="parameters", source=f"header of the weights of {architecture}, a model of timm", checked=origin.checked),),
@@ -395,12 +378,12 @@ def resolve_timm(config: Mapping[str, Any], tensors: Mapping[str, StoredTensor],
     )
 
 
-def _stored_bytes(tensor: StoredTensor) -> int:
+def _stored_bytes(tensor: spec.StoredTensor) -> int:
     """Bytes of a tensor in safetensors; a type that is not known counts as float32."""
     return math.prod(tensor.shape) * BLOCKS.get(tensor.dtype, BLOCKS["F32"])[1]
 
 
-def _timm_kind(name: str, shape: tuple[int, ...]) -> TensorKind:
+def _timm_kind(name: str, shape: tuple[int, ...]) -> spec.TensorKind:
     if len(shape) <= 1:
         return "norm" if "norm" in name or "bn" in name else "other"
     return "conv" if len(shape) == _RANK_OF_CONV else "linear"

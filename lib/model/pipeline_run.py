@@ -258,10 +258,10 @@ class MetaPipeline:
 
     def _compression(self) -> tuple[int, int]:
         """Pixels of a side, and frames, that one latent stands for."""
-        of = self._pipeline
+        pipeline = self._pipeline
         spatial = ("vae_scale_factor_spatial", "vae_spatial_compression_ratio", "vae_spatial_scale_factor", "vae_scale_factor")
         temporal = ("vae_scale_factor_temporal", "vae_temporal_compression_ratio", "vae_temporal_scale_factor")
-        factors = [next((int(v) for n in names if (v := getattr(of, n, None))), 0) for names in (spatial, temporal)]
+        factors = [next((int(v) for n in names if (v := getattr(pipeline, n, None))), 0) for names in (spatial, temporal)]
         return factors[0] or 8, factors[1]
 
     @property

@@ -106,39 +106,39 @@ def _explain(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
     )
 
 
-def _caveats(of: EngineConfig, calibration: Calibration) -> tuple[Caveat, ...]:
+def _caveats(config: EngineConfig, calibration: Calibration) -> tuple[Caveat, ...]:
     """What the answer leaves open."""
-    spec, card, engine = of.spec, of.devices.silicon, of.layout.engine
+    spec, card, engine = config.spec, config.devices.silicon, config.layout.engine
     hears = spec.task == SPEECH_RECOGNITION
-    timed_as = native_format(of.precision, of.compute, card)
-    converts = {"precision": of.precision, "silicon": card.name, "timed_as": timed_as}
+    timed_as = native_format(config.precision, config.compute, card)
+    converts = {"precision": config.precision, "silicon": card.name, "timed_as": timed_as}
     possible = (
         (not is_measured(calibration.measured, engine, card), Caveat("extrapolated", {"engine": engine, "silicon": card.name})),
-        (card.kind == "tpu" and of.work.decoder is None, Caveat("extrapolated", {"engine": engine}, variant="encoder")),
-        (of.layout.pipeline_stages > 1, Caveat("one_after_another", {"engine": engine, "devices": of.devices.count})),
+        (card.kind == "tpu" and config.work.decoder is None, Caveat("extrapolated", {"engine": engine}, variant="encoder")),
+        (config.layout.pipeline_stages > 1, Caveat("one_after_another", {"engine": engine, "devices": config.devices.count})),
         (card.kind == "cpu" and not card.reached, Caveat("cpu_estimate")),
-        (hears and card.kind == "cpu" and of.work.decoder is not None, Caveat("cpu_estimate", variant="speech")),
-        (hears and of.work.decoder is None, Caveat("waveform_convolutions")),
+        (hears and card.kind == "cpu" and config.work.decoder is not None, Caveat("cpu_estimate", variant="speech")),
+        (hears and config.work.decoder is None, Caveat("waveform_convolutions")),
         (spec.library == "gguf", Caveat("gguf_engine")),
         (engine in OWN_FILES and card.vendor == "NVIDIA", Caveat("prompts_of_2024")),
-        (engine == "host" and weight_format(of.precision).bits <= PACKED_BITS, Caveat("cpu_estimate", variant="packed")),
+        (engine == "host" and weight_format(config.precision).bits <= PACKED_BITS, Caveat("cpu_estimate", variant="packed")),
         (spec.unknown_cache, Caveat("cache_unknown")),
         (spec.source == "rule_of_thumb", Caveat("typical_model", variant="speed")),
-        (engine in STATIC_BATCH_ENGINES and of.request.concurrency > 1, Caveat("static_batch")),
-        (emulates(card, of.arithmetic), Caveat("emulated_dtype", converts)),
-        (timed_as != of.precision, Caveat("emulated_dtype", converts, variant="converted")),
+        (engine in STATIC_BATCH_ENGINES and config.request.concurrency > 1, Caveat("static_batch")),
+        (emulates(card, config.arithmetic), Caveat("emulated_dtype", converts)),
+        (timed_as != config.precision, Caveat("emulated_dtype", converts, variant="converted")),
     )
-    return (*of.devices.caveats, *of.layout.caveats, *_shortage(of), *(caveat for holds, caveat in possible if holds))
+    return (*config.devices.caveats, *config.layout.caveats, *_shortage(config), *(caveat for holds, caveat in possible if holds))
 
 
-def _shortage(of: EngineConfig) -> tuple[Caveat, ...]:
+def _shortage(config: EngineConfig) -> tuple[Caveat, ...]:
     """Whether the weights and all requests fit."""
-    memory = of.devices.memory * of.layout.tensor_parallel * of.layout.pipeline_stages
-    if memory and of.work.total_bytes > memory * _LARGEST_SHARE:
-        values = {"needed_gib": of.work.total_bytes / GIB, "capacity_gib": memory / GIB}
+    memory = config.devices.memory * config.layout.tensor_parallel * config.layout.pipeline_stages
+    if memory and config.work.total_bytes > memory * _LARGEST_SHARE:
+        values = {"needed_gib": config.work.total_bytes / GIB, "capacity_gib": memory / GIB}
         return (Caveat("does_not_fit", values, variant="speed"),)
-    if of.running_requests < of.request.concurrency:
-        return (Caveat("requests_wait", {"concurrency": of.request.concurrency, "running_requests": of.running_requests}),)
+    if config.running_requests < config.request.concurrency:
+        return (Caveat("requests_wait", {"concurrency": config.request.concurrency, "running_requests": config.running_requests}),)
     return ()
 
 
@@ -274,15 +274,15 @@ def _rate(per_s: float, unit: str) -> str:
     return f"{per_s / 1e12:.2f} T{unit}/s" if per_s >= 1e12 else f"{per_s / 1e9:.1f} G{unit}/s"  # noqa: PLR2004
 
 
-def _card(of: EngineConfig) -> dict[str, str]:
-    card, share = of.devices.silicon, of.devices.share
+def _card(config: EngineConfig) -> dict[str, str]:
+    card, share = config.devices.silicon, config.devices.share
     rented = "" if share == 1 else f", {share:.2g} of it"
-    return {"hardware": f"{of.layout.tensor_parallel} × {card.name}{rented}", "bandwidth": _rate(card.bandwidth * share, "B")}
+    return {"hardware": f"{config.layout.tensor_parallel} × {card.name}{rented}", "bandwidth": _rate(card.bandwidth * share, "B")}
 
 
-def _encoder_inputs(of: EngineConfig) -> dict[str, str]:
+def _encoder_inputs(config: EngineConfig) -> dict[str, str]:
     """How much an encoder or a vision tower reads before the decoder."""
-    media = resolve_media(of.spec, of.request.media)
+    media = resolve_media(config.spec, config.request.media)
     if media.images:
         return {"pictures": f"{media.images:,}", "passes": f"{media.passes:,}", "positions": f"{media.positions:,}"}
-    return {"positions": f"{count_read(of):,}"}
+    return {"positions": f"{count_read(config):,}"}

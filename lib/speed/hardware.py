@@ -211,11 +211,7 @@ TYPICAL_CPUS = ("CPU-2vCPU", "CPU-8vCPU", "CPU-SPR-22core")
 
 
 def _host(offer: Hardware, accelerators: Mapping[str, Accelerator]) -> tuple[Accelerator, tuple[Caveat, ...]]:
-    """The processor of a CPU offer at the size that is rented: the one that the platform names, else the typical one.
-
-    Raises:
-        UnknownHardware: neither the processor nor its virtual CPUs are known.
-    """
+    """The processor of a CPU offer at the size that is rented: the one that the platform names, else the typical one."""
     cpu = offer.host_cpu
     if offer.vcpu is None:
         if cpu is not None:

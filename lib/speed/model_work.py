@@ -159,7 +159,7 @@ def _tower(spec: ModelSpec, share: dict[str, float], stack: DecoderStack) -> Dec
     """The vision tower and what projects its output."""
     if spec.vision is None:
         return None
-    of, windowed = spec.vision.tower, spec.vision.windowed_layers
+    tower, windowed = spec.vision.tower, spec.vision.windowed_layers
     parts = [name for name in ("vision_tower", "projector") if name in share]
     return stack._replace(
         dense_bytes=sum(share[name] for name in parts),
@@ -168,10 +168,10 @@ def _tower(spec: ModelSpec, share: dict[str, float], stack: DecoderStack) -> Dec
         experts_per_token=0,
         active_parameters=float(sum(spec.parameters_by_component[name] for name in parts)),
         head_parameters=0.0,
-        layers=of.layers,
-        hidden=of.hidden_size,
-        attention_width=of.hidden_size,
-        full_layers=of.layers - windowed,
+        layers=tower.layers,
+        hidden=tower.hidden_size,
+        attention_width=tower.hidden_size,
+        full_layers=tower.layers - windowed,
         windowed_layers=windowed,
     )
 

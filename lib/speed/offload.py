@@ -124,16 +124,16 @@ def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -
     )
 
 
-def _prompt_on_host(of: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate) -> Interval[Seconds]:
+def _prompt_on_host(split: GpuHostSplit, gpu: SpeedEstimate, host: SpeedEstimate) -> Interval[Seconds]:
     """The host's time of a whole prompt, or the GPU's with the weights copied to it, whichever is less."""
     tokens = gpu.request.prompt_tokens * gpu.request.concurrency
-    if tokens < parallelism.LEAST_TOKENS or of.share >= 1:
+    if tokens < parallelism.LEAST_TOKENS or split.share >= 1:
         return host.ttft_s
-    whole_bytes = of.host_bytes / (1 - of.share)
+    whole_bytes = split.host_bytes / (1 - split.share)
 
     def least(on_gpu_s: float, on_host_s: float) -> Seconds:
         copied = parallelism.copied_prompt_time(
-            on_gpu_s=on_gpu_s, host_bytes=whole_bytes, tokens=tokens, micro_batch=MICRO_BATCH, link=of.link
+            on_gpu_s=on_gpu_s, host_bytes=whole_bytes, tokens=tokens, micro_batch=MICRO_BATCH, link=split.link
         )
         return Seconds(min(on_host_s, copied))
 

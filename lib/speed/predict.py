@@ -221,13 +221,13 @@ _Ends = tuple[float, float, float]
 
 
 def _estimate(
-    of: EngineConfig, ttft: _Ends, tpot: _Ends, throughput: _Ends, bound: Bound, least: tuple[float, float], prefill_s: float
+    config: EngineConfig, ttft: _Ends, tpot: _Ends, throughput: _Ends, bound: Bound, least: tuple[float, float], prefill_s: float
 ) -> SpeedEstimate:
-    decodes = of.work.decoder is not None
+    decodes = config.work.decoder is not None
     rate = [TokensPerSecond(end) for end in throughput]
-    media = resolve_media(of.spec, of.request.media)
+    media = resolve_media(config.spec, config.request.media)
     return SpeedEstimate(
-        request=of.request,
+        request=config.request,
         ttft_s=_time_band(ttft),
         tpot_s=_time_band(tpot) if decodes else None,
         throughput_tokens_per_s=Interval(value=rate[0], low=rate[1], high=rate[2]),
@@ -365,8 +365,8 @@ def _largest_parts(times: ServingTimes, decodes: Array) -> list[Bound]:
     """What takes most of the time: of a decode step, or of the prompt where nothing is decoded."""
     names: tuple[Bound, ...] = ("bandwidth", "compute", "overhead")
 
-    def largest(of: ForwardPass, attention: Quantity) -> NDArray[np.int64]:
-        parts = np.stack([of.weights + of.cache, of.compute + attention, of.launch + of.all_reduce])
+    def largest(run: ForwardPass, attention: Quantity) -> NDArray[np.int64]:
+        parts = np.stack([run.weights + run.cache, run.compute + attention, run.launch + run.all_reduce])
         return np.asarray(parts.argmax(axis=0))
 
     largest_part = np.where(decodes > 0, largest(times.step, 0.0), largest(times.prefill.matrices, times.prefill.attention))

@@ -152,14 +152,14 @@ class ServedModel:
     steps: StepTable
 
 
-def ridge_sequences(of: EngineConfig, most: int = 4096) -> int | None:
+def ridge_sequences(config: EngineConfig, most: int = 4096) -> int | None:
     """The fewest sequences with which the arithmetic of a decode step takes longer than reading the weights; None up to `most`.
 
     Below it, weights of fewer bytes make a step shorter; from it on, only faster arithmetic does (Williams et al. 2009, the ridge point).
     """
-    row, _ = describe_passes(of)
+    row, _ = describe_passes(config)
     counts = np.arange(1, most + 1, dtype=np.float64)
-    rows, constants = tabulate([row], [of.ceilings]).take(np.zeros(most, dtype=np.int64)), load_calibration().constants
+    rows, constants = tabulate([row], [config.ceilings]).take(np.zeros(most, dtype=np.int64)), load_calibration().constants
     rates = reach_rates(rows, constants)
     step = time_forward_pass(rows, constants, rates, tokens=counts, cached_tokens=0.0, sequences=counts)
     bound = np.flatnonzero(step.compute >= step.weights)

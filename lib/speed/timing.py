@@ -11,27 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lib.engines import MICRO_BATCH
-from lib.laws import serving
-from lib.laws.forward_pass import (
-    Array,
-    Quantity,
-    achieved_bandwidth,
-    achieved_compute,
-    all_reduce_time,
-    attention_flop,
-    cache_bytes_copied,
-    cache_bytes_read,
-    device_time,
-    expert_share,
-    fraction,
-    launch_overhead,
-    linear_flop,
-    narrow_matrices,
-    pipeline_share,
-    step_time,
-    unpacked_bytes_moved,
-    weight_bytes_read,
-)
+from lib.laws import forward_pass, serving
 from lib.laws.serving import (
     FULL_LOAD_FILL,
     MEAN_FILL,
@@ -64,38 +44,38 @@ class ReachedRates:
     overhead per layer and the factor on it, seconds of latency of an all-reduce, bytes/s of the link.
     """
 
-    bandwidth: Array
-    cache_bandwidth: Array
-    copy_bandwidth: Array
-    compute_logit: Array
-    attention: Array
-    launch_layer_s: Array
-    launch_factor: Array
-    all_reduce_latency: Array
-    link: Array
+    bandwidth: forward_pass.Array
+    cache_bandwidth: forward_pass.Array
+    copy_bandwidth: forward_pass.Array
+    compute_logit: forward_pass.Array
+    attention: forward_pass.Array
+    launch_layer_s: forward_pass.Array
+    launch_factor: forward_pass.Array
+    all_reduce_latency: forward_pass.Array
+    link: forward_pass.Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardPass:
     """Seconds of one forward pass and of its parts; arrays of shape (n,). The parts overlap and do not add up to `total`."""
 
-    total: Array
-    weights: Array
-    cache: Array
-    copy: Array
-    unpack: Array
-    compute: Array
-    launch: Array
-    all_reduce: Array
+    total: forward_pass.Array
+    weights: forward_pass.Array
+    cache: forward_pass.Array
+    copy: forward_pass.Array
+    unpack: forward_pass.Array
+    compute: forward_pass.Array
+    launch: forward_pass.Array
+    all_reduce: forward_pass.Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefill:
     """Seconds in which prompts are read, with the pass of the matrices and the attention in it; arrays of shape (n,)."""
 
-    total: Array
+    total: forward_pass.Array
     matrices: ForwardPass
-    attention: Array
+    attention: forward_pass.Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +91,10 @@ class ServingTimes:
     busy_step: ForwardPass
     prefill: Prefill
     lone_prefill: Prefill
-    request_s: Array
-    decoding_sequences: Array
+    request_s: forward_pass.Array
+    decoding_sequences: forward_pass.Array
     first_token: FirstToken
-    tpot_s: Array
+    tpot_s: forward_pass.Array
 
 
 def reach_rates(inputs: CostModelInputs, constants: Constants) -> ReachedRates:
@@ -128,11 +108,11 @@ def reach_rates(inputs: CostModelInputs, constants: Constants) -> ReachedRates:
     of_cache = np.full(len(i), k.bandwidth[0] + k.bandwidth_cache[0])
     of_copies = np.full(len(i), k.bandwidth[0] + k.bandwidth_copy[0])
     attends = k.compute[0] + k.compute_engine[i.engine] + k.attention[0] + k.attention_engine[i.engine]
-    of_attention = fraction(attends[:, None] + with_measured_share(k.compute_class + k.attention_class))
+    of_attention = forward_pass.fraction(attends[:, None] + with_measured_share(k.compute_class + k.attention_class))
     return ReachedRates(
-        bandwidth=achieved_bandwidth(by_class=i.bandwidth, logit=base + read_by, class_logit=class_logit),
-        cache_bandwidth=achieved_bandwidth(by_class=i.bandwidth, logit=of_cache, class_logit=class_logit),
-        copy_bandwidth=achieved_bandwidth(by_class=i.bandwidth, logit=of_copies, class_logit=class_logit),
+        bandwidth=forward_pass.achieved_bandwidth(by_class=i.bandwidth, logit=base + read_by, class_logit=class_logit),
+        cache_bandwidth=forward_pass.achieved_bandwidth(by_class=i.bandwidth, logit=of_cache, class_logit=class_logit),
+        copy_bandwidth=forward_pass.achieved_bandwidth(by_class=i.bandwidth, logit=of_copies, class_logit=class_logit),
         attention=(i.attention * of_attention).max(axis=-1),
         compute_logit=k.compute[0] + k.compute_engine[i.engine] + computed_by,
         launch_layer_s=np.exp(k.launch_layer_s[i.engine]),
@@ -142,15 +122,15 @@ def reach_rates(inputs: CostModelInputs, constants: Constants) -> ReachedRates:
     )
 
 
-def _of_kernel(inputs: CostModelInputs, offsets: Array) -> Array:
+def _of_kernel(inputs: CostModelInputs, offsets: forward_pass.Array) -> forward_pass.Array:
     """Offsets of the kernels; converted weights are read and multiplied as 16-bit ones are, by no better a kernel than their own."""
     own = offsets[inputs.kernel]
     return np.where(inputs.converted, np.minimum(own, offsets[HALF]), own)
 
 
-def cache_bytes(inputs: CostModelInputs, tokens: Quantity) -> Quantity:
+def cache_bytes(inputs: CostModelInputs, tokens: forward_pass.Quantity) -> forward_pass.Quantity:
     """Bytes of cache of one sequence of so many tokens."""
-    return cache_bytes_read(
+    return forward_pass.cache_bytes_read(
         constant=inputs.cache_constant,
         per_token=inputs.cache_per_token,
         windowed_per_token=inputs.cache_windowed,
@@ -159,21 +139,23 @@ def cache_bytes(inputs: CostModelInputs, tokens: Quantity) -> Quantity:
     )
 
 
-def _weight_bytes(inputs: CostModelInputs, tokens: Quantity) -> Quantity:
+def _weight_bytes(inputs: CostModelInputs, tokens: forward_pass.Quantity) -> forward_pass.Quantity:
     """Bytes of weights that a pass over so many tokens reads, on all devices together."""
-    reached = expert_share(experts=inputs.experts, per_token=inputs.experts_per_token, tokens=tokens)
-    return weight_bytes_read(dense_bytes=inputs.dense_bytes, expert_bytes=inputs.expert_bytes, expert_share=reached)
+    reached = forward_pass.expert_share(experts=inputs.experts, per_token=inputs.experts_per_token, tokens=tokens)
+    return forward_pass.weight_bytes_read(dense_bytes=inputs.dense_bytes, expert_bytes=inputs.expert_bytes, expert_share=reached)
 
 
-def bytes_moved(inputs: CostModelInputs, *, tokens: Quantity, sequences: Quantity, cached_tokens: Quantity) -> Array:
+def bytes_moved(
+    inputs: CostModelInputs, *, tokens: forward_pass.Quantity, sequences: forward_pass.Quantity, cached_tokens: forward_pass.Quantity
+) -> forward_pass.Array:
     """Bytes of weights and cache that a pass over `tokens` tokens of `sequences` sequences reads, on all devices together; shape (n,)."""
     cache = np.multiply(sequences, cache_bytes(inputs, cached_tokens)) * np.greater(cached_tokens, 0)
     return np.asarray(_weight_bytes(inputs, tokens) + cache)
 
 
-def prompt_attention_flop(inputs: CostModelInputs) -> Quantity:
+def prompt_attention_flop(inputs: CostModelInputs) -> forward_pass.Quantity:
     """FLOP of attention over the prompt of one sequence."""
-    return attention_flop(
+    return forward_pass.attention_flop(
         width=inputs.attention_width,
         full_layers=inputs.full_layers,
         windowed_layers=inputs.windowed_layers,
@@ -182,16 +164,16 @@ def prompt_attention_flop(inputs: CostModelInputs) -> Quantity:
     )
 
 
-def _narrowness(inputs: CostModelInputs, constants: Constants) -> Array:
+def _narrowness(inputs: CostModelInputs, constants: Constants) -> forward_pass.Array:
     """How much longer the products take than with wide matrices (`lib.laws.forward_pass.narrow_matrices`); shape (n,)."""
     i = inputs
     columns = i.active_parameters / np.maximum(i.layers * i.hidden * i.tensor_parallel * np.maximum(i.experts_per_token, 1.0), 1.0)
-    return narrow_matrices(columns=columns, half_columns=np.exp(constants.width_half[0]) * (i.engine != HOST))
+    return forward_pass.narrow_matrices(columns=columns, half_columns=np.exp(constants.width_half[0]) * (i.engine != HOST))
 
 
-def _full_compute(inputs: CostModelInputs, constants: Constants, rates: ReachedRates) -> Array:
+def _full_compute(inputs: CostModelInputs, constants: Constants, rates: ReachedRates) -> forward_pass.Array:
     """FLOP/s that are reached with so many rows that nothing is lost."""
-    return achieved_compute(
+    return forward_pass.achieved_compute(
         by_class=inputs.compute,
         logit=rates.compute_logit,
         class_logit=with_measured_share(constants.compute_class),
@@ -201,7 +183,13 @@ def _full_compute(inputs: CostModelInputs, constants: Constants, rates: ReachedR
 
 
 def time_forward_pass(
-    inputs: CostModelInputs, constants: Constants, rates: ReachedRates, *, tokens: Quantity, cached_tokens: Quantity, sequences: Quantity
+    inputs: CostModelInputs,
+    constants: Constants,
+    rates: ReachedRates,
+    *,
+    tokens: forward_pass.Quantity,
+    cached_tokens: forward_pass.Quantity,
+    sequences: forward_pass.Quantity,
 ) -> ForwardPass:
     """One pass over `tokens` tokens of `sequences` sequences whose caches hold `cached_tokens` tokens each."""
     i, k = inputs, constants
@@ -210,20 +198,20 @@ def time_forward_pass(
     read_s = sequences * sequence_bytes / np.minimum(i.tensor_parallel, i.cache_shards) / rates.cache_bandwidth
     cache = np.where(np.asarray(cached_tokens) > 0, read_s * i.cache_repeats, 0.0)
     grows = cache_bytes(i, cached_tokens) - i.cache_constant  # recurrent states and an encoder's keys stay where they are
-    moved = np.multiply(sequences, cache_bytes_copied(cache_bytes=grows, repeats=i.cache_repeats))
+    moved = np.multiply(sequences, forward_pass.cache_bytes_copied(cache_bytes=grows, repeats=i.cache_repeats))
     copy = np.where(i.cache_copied & (np.asarray(cached_tokens) > 0), moved / rates.copy_bandwidth, 0.0)
-    unpacked = unpacked_bytes_moved(parameters=i.packed_parameters, rows=tokens, fused_rows=i.fused_rows)
+    unpacked = forward_pass.unpacked_bytes_moved(parameters=i.packed_parameters, rows=tokens, fused_rows=i.fused_rows)
     unpack = unpacked / i.tensor_parallel / rates.copy_bandwidth
-    flop_per_s = achieved_compute(
+    flop_per_s = forward_pass.achieved_compute(
         by_class=i.compute,
         logit=rates.compute_logit,
         class_logit=with_measured_share(k.compute_class),
         rows=np.broadcast_to(np.asarray(tokens, dtype=np.float64), len(i)),
         half_rows=np.append(np.exp(k.rows_half[0] + k.rows_half_class) * MATRIX_UNITS, 0.0),
     )
-    flop = linear_flop(parameters=i.active_parameters, tokens=tokens, head_parameters=i.head_parameters, sequences=sequences)
+    flop = forward_pass.linear_flop(parameters=i.active_parameters, tokens=tokens, head_parameters=i.head_parameters, sequences=sequences)
     compute = flop / i.tensor_parallel / flop_per_s * _narrowness(i, k)
-    launch = launch_overhead(
+    launch = forward_pass.launch_overhead(
         layers=i.layers,
         layer_s=rates.launch_layer_s,
         step_s=np.exp(k.launch_step_s[i.engine]) + np.exp(k.scheduling_s[0]) * i.scheduled_between,
@@ -233,11 +221,11 @@ def time_forward_pass(
     )
     reads_prompts = REPLAYS[i.engine] & np.greater(tokens, sequences)
     prompt_launch = np.where(reads_prompts, i.layers * np.exp(k.prompt_layer_s[i.engine]) * rates.launch_factor, 0.0)
-    all_reduce = all_reduce_time(
+    all_reduce = forward_pass.all_reduce_time(
         layers=i.layers, devices=i.tensor_parallel, tokens=tokens, hidden=i.hidden, latency_s=rates.all_reduce_latency, link=rates.link
     )
-    device = device_time(weights_s=weights, compute_s=compute, cache_s=cache + copy, unpack_s=unpack, emulated=i.emulated)
-    total = step_time(device_s=device, launch_s=launch, all_reduce_s=all_reduce, eager=i.eager, prompt_launch_s=prompt_launch)
+    device = forward_pass.device_time(weights_s=weights, compute_s=compute, cache_s=cache + copy, unpack_s=unpack, emulated=i.emulated)
+    total = forward_pass.step_time(device_s=device, launch_s=launch, all_reduce_s=all_reduce, eager=i.eager, prompt_launch_s=prompt_launch)
     return ForwardPass(
         total=total,
         weights=weights,
@@ -250,18 +238,18 @@ def time_forward_pass(
     )
 
 
-def time_prefill(inputs: CostModelInputs, constants: Constants, rates: ReachedRates, *, sequences: Quantity) -> Prefill:
+def time_prefill(inputs: CostModelInputs, constants: Constants, rates: ReachedRates, *, sequences: forward_pass.Quantity) -> Prefill:
     """Reading the prompts of `sequences` requests together."""
     i = inputs
     tokens = np.maximum(sequences * i.prompt_tokens, 1.0)
     matrices = time_forward_pass(i, constants, rates, tokens=tokens, cached_tokens=0.0, sequences=sequences)
-    attention: Array = np.asarray(sequences) * prompt_attention_flop(i) / i.tensor_parallel / rates.attention
+    attention: forward_pass.Array = np.asarray(sequences) * prompt_attention_flop(i) / i.tensor_parallel / rates.attention
     chunks = np.maximum(1.0, tokens / MICRO_BATCH)  # a prompt is fed to the stages in micro-batches
-    bubble = np.where(i.pipelined, pipeline_share(chunks=chunks, stages=i.pipeline_stages), 1.0)
+    bubble = np.where(i.pipelined, forward_pass.pipeline_share(chunks=chunks, stages=i.pipeline_stages), 1.0)
     return Prefill(total=(matrices.total + attention) * bubble, matrices=matrices, attention=attention)
 
 
-def steps_waited(inputs: CostModelInputs, constants: Constants) -> Array:
+def steps_waited(inputs: CostModelInputs, constants: Constants) -> forward_pass.Array:
     """Decode steps that a new request waits for while others decode (κ of `lib.laws.serving`); shape (n,)."""
     return np.asarray(np.exp(constants.steps_waited[0]) + inputs.held_steps)
 
@@ -308,7 +296,7 @@ def time_serving(inputs: CostModelInputs, constants: Constants) -> ServingTimes:
     )
 
 
-def full_load_throughput(inputs: CostModelInputs, constants: Constants) -> Array:
+def full_load_throughput(inputs: CostModelInputs, constants: Constants) -> forward_pass.Array:
     """Generated tokens per second when more requests wait than the engine takes; prompts are read in full chunks between steps."""
     i = inputs
     rates = reach_rates(i, constants)
@@ -321,7 +309,7 @@ def full_load_throughput(inputs: CostModelInputs, constants: Constants) -> Array
     step = time_forward_pass(
         i, constants, rates, tokens=batch, cached_tokens=i.prompt_tokens + i.output_tokens * MEAN_FILL, sequences=batch
     )
-    flop = linear_flop(parameters=i.active_parameters, tokens=i.prompt_tokens, head_parameters=i.head_parameters)
+    flop = forward_pass.linear_flop(parameters=i.active_parameters, tokens=i.prompt_tokens, head_parameters=i.head_parameters)
     prompt_s = flop / _full_compute(i, constants, rates) * _narrowness(i, constants) + prompt_attention_flop(i) / rates.attention
     each = serving.full_load_throughput(
         prompt_s=prompt_s / i.tensor_parallel, step_s=step.total, running=batch, output_tokens=i.output_tokens

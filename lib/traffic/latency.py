@@ -184,11 +184,7 @@ def _benchmark(text: str) -> MeasuredTimes | None:
 
 
 def _plain(read: Mapping[str, Any], name: str) -> float:
-    """A number of the JSON; 0 where it is missing or null.
-
-    Raises:
-        BadArgument: it is something else, negative or not finite (NaN and infinities, or integers of hundreds of digits).
-    """
+    """A number of the JSON; 0 where it is missing or null."""
     value = read.get(name)
     if value is None:
         return 0.0
@@ -277,6 +273,11 @@ def diagnose_latency(
     total = sum(part.measured_ms for part in parts)
     dominant = max(parts, key=lambda part: part.measured_ms) if total > 0 else None
     formats = _formats(spec, hardware, request, speed, of, accelerators)
+    possible = (
+        (measured.origin in {"vllm", "tgi"}, Caveat("means_since_start")),
+        (measured.origin == "tgi" and measured.ttft_ms > 0, Caveat("tgi_first_token")),
+        (measured.ttft_ms > 0 and measured.queue_ms > measured.ttft_ms, Caveat("queue_beyond_first_token")),
+    )
     return Diagnosis(
         parts=parts,
         total_ms=total,
@@ -286,17 +287,13 @@ def diagnose_latency(
         reasons=tuple(_reasons(parts, total, dominant, speed, ridge, holds)),
         next_steps=tuple(_next_steps(parts, dominant, speed, ridge, formats)),
         formats=formats,
-        caveats=tuple(_caveats(measured, speed)),
+        caveats=(*(caveat for applies, caveat in possible if applies), *speed.caveats),
     )
 
 
-def _check_memory(of: EngineConfig, hardware: Hardware) -> int | None:
-    """Requests that the cache of all copies holds beside the weights; None where nothing bounds them or the memory is not known.
-
-    Raises:
-        BadArgument: not even one.
-    """
-    memory, layout, request = usable_memory(hardware), of.layout, of.request
+def _check_memory(config: EngineConfig, hardware: Hardware) -> int | None:
+    """Requests that the cache of all copies holds beside the weights; None where nothing bounds them or the memory is not known."""
+    memory, layout, request = usable_memory(hardware), config.layout, config.request
     if memory is None:
         return None
     memory_request = MemoryRequest(
@@ -306,11 +303,11 @@ def _check_memory(of: EngineConfig, hardware: Hardware) -> int | None:
         devices=layout.tensor_parallel * layout.pipeline_stages,
     )
     check_room(
-        cache_headroom(of.spec, memory_request, memory, of.devices.silicon),
+        cache_headroom(config.spec, memory_request, memory, config.devices.silicon),
         hardware,
         RequestShape(prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens),
     )
-    most = count_sequences(of.spec, memory_request, memory, of.devices.silicon)
+    most = count_sequences(config.spec, memory_request, memory, config.devices.silicon)
     return None if most is None else most * layout.replicas
 
 
@@ -351,12 +348,12 @@ def _formats(
     hardware: Hardware,
     request: SpeedRequest,
     now: SpeedEstimate,
-    of: EngineConfig,
+    config: EngineConfig,
     accelerators: Mapping[str, Accelerator],
 ) -> tuple[FormatEffect, ...]:
     """What 8 and 4 bits would do to a step, to the first token and to the weights, by the same laws."""
     row = traits_of(request.engine)
-    names = [name for name in dict.fromkeys((row.fp8, row.int8, row.int4)) if name and name != of.precision]
+    names = [name for name in dict.fromkeys((row.fp8, row.int8, row.int4)) if name and name != config.precision]
     questions = [(spec, hardware, replace(request, precision=name)) for name in names]
     effects = []
     for name, estimate in zip(names, predict_each(questions, accelerators), strict=True):
@@ -444,12 +441,3 @@ def _next_steps(
     elif wanted is not None and ridge is not None and speed.running_requests >= ridge:
         steps.append(Reason("format_only_memory", {"ridge": ridge}))
     return steps
-
-
-def _caveats(measured: MeasuredTimes, speed: ExplainedSpeed) -> list[Caveat]:
-    possible = (
-        (measured.origin in {"vllm", "tgi"}, Caveat("means_since_start")),
-        (measured.origin == "tgi" and measured.ttft_ms > 0, Caveat("tgi_first_token")),
-        (measured.ttft_ms > 0 and measured.queue_ms > measured.ttft_ms, Caveat("queue_beyond_first_token")),
-    )
-    return [*(caveat for holds, caveat in possible if holds), *speed.caveats]

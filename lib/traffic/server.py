@@ -109,12 +109,20 @@ def resolve_server(
         UnsupportedModel: a model that generates no tokens from tokens.
     """
     shape, engine = question.shape, choose_engine(spec, engine)
-    _check_stays(hardware)
+    if hardware.traits.per_call:
+        accepted = (
+            "hardware that is rented by the hour, such as l4x1: ZeroGPU lends its card for one call at a time, so no server stays on it "
+            "and no requests are batched. /recommend and /estimate_cost count the visitors' quota there"
+        )
+        raise BadArgument("hardware", hardware.id, accepted)
     memory = usable_memory(hardware)
     if memory is None:
         raise UnknownHardware(f"The memory of {quote_value(hardware.id)} is not known, so nothing can be said of its cache.")
     plan = replace(question.plan, token_budget=question.plan.token_budget or traits_of(engine).profiled_tokens(memory))
-    longest, prompt = _longest(question)
+    longest, prompt = shape.longest, shape.longest_prompt
+    if question.recording:
+        longest = max(arrival.prompt_tokens + arrival.output_tokens for arrival in question.recording)
+        prompt = max(arrival.prompt_tokens for arrival in question.recording)
     request = SpeedRequest(precision=precision, engine=engine, prompt_tokens=shape.prompt_tokens, output_tokens=shape.output_tokens)
     together = plan.batch_limit if plan.policy in _STATIC else 1
     served = resolve_steps(
@@ -143,14 +151,6 @@ def resolve_server(
     )
 
 
-def _longest(question: TrafficQuestion) -> tuple[int, int]:
-    """Tokens of the longest request, and of the longest prompt."""
-    if not question.recording:
-        return question.shape.longest, question.shape.longest_prompt
-    longest = max(arrival.prompt_tokens + arrival.output_tokens for arrival in question.recording)
-    return longest, max(arrival.prompt_tokens for arrival in question.recording)
-
-
 def _mean_shape(question: TrafficQuestion) -> RequestShape:
     """The mean lengths: those of the recording, where there is one."""
     rows = question.recording
@@ -158,15 +158,6 @@ def _mean_shape(question: TrafficQuestion) -> RequestShape:
         return question.shape
     prompt, output = (math.ceil(sum(getattr(row, name) for row in rows) / len(rows)) for name in ("prompt_tokens", "output_tokens"))
     return replace(question.shape, prompt_tokens=prompt, output_tokens=output)
-
-
-def _check_stays(hardware: Hardware) -> None:
-    if hardware.traits.per_call:
-        accepted = (
-            "hardware that is rented by the hour, such as l4x1: ZeroGPU lends its card for one call at a time, so no server stays on it "
-            "and no requests are batched. /recommend and /estimate_cost count the visitors' quota there"
-        )
-        raise BadArgument("hardware", hardware.id, accepted)
 
 
 def check_room(room: CacheHeadroom, hardware: Hardware, shape: RequestShape) -> None:
@@ -373,9 +364,6 @@ def _try(server: Server, replicas: int, question: TrafficQuestion, budget: WorkB
     """The figures of `replicas` at this traffic, from a share of both; a limit of the Space's own queue is that of all replicas.
 
     None where so few replicas would take more work than one simulation may: their requests take each other's cache without end.
-
-    Raises:
-        TooManyEvents: the budget of the whole search is spent.
     """
     tried = replicas if server.plan.concurrency_limit else min(replicas, TRIED_REPLICAS)
     rate = question.requests_per_s * tried / replicas

@@ -139,7 +139,7 @@ class Simulation:
     def _end_sending(self) -> None:
         self._sending -= 1
         if not self._sending:
-            self.backlog = len(self.queue) + sum(len(one.waiting) for one in self.replicas)
+            self.backlog = len(self.queue) + sum(len(replica.waiting) for replica in self.replicas)
         self._dispatch()
         self._end_if_done()
 
@@ -163,13 +163,13 @@ class Simulation:
         """Send waiting requests to replicas that have room."""
         if self.plan.policy != "continuous":
             if self._batch_is_ready():
-                idle = [one for one in self.replicas if one.idle is not None]
+                idle = [replica for replica in self.replicas if replica.idle is not None]
                 if idle:
                     min(idle, key=lambda one: one.asleep).notify()
             return
         limit = self.plan.concurrency_limit or math.inf
         while self.queue and self.in_service < limit:
-            able = [one for one in self.replicas if one.has_room(self.queue[0])]
+            able = [replica for replica in self.replicas if replica.has_room(self.queue[0])]
             if not able:
                 return
             replica = min(able, key=lambda one: (one.asleep, one.load))
@@ -194,11 +194,11 @@ class Simulation:
         prompt = output = 0
         limit = self.plan.batch_limit if not self.plan.concurrency_limit else self.plan.concurrency_limit - self.in_service
         while self.queue and len(batch) < min(limit, self.plan.batch_limit):
-            one = self.queue[0].arrival
-            longest = max(prompt, one.prompt_tokens) + max(output, one.output_tokens) - 1
+            arrival = self.queue[0].arrival
+            longest = max(prompt, arrival.prompt_tokens) + max(output, arrival.output_tokens) - 1
             if batch and (len(batch) + 1) * self.room.bytes_of(longest) > self.room.capacity:
                 break
-            prompt, output = max(prompt, one.prompt_tokens), max(output, one.output_tokens)
+            prompt, output = max(prompt, arrival.prompt_tokens), max(output, arrival.output_tokens)
             batch.append(self.queue.popleft())
         self.in_service += len(batch)
         return batch
@@ -375,9 +375,11 @@ def _spread(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
     return {f"{name}_{point}_s": value for point, value in zip(("mean", "p50", "p95", "p99"), spread, strict=True)}
 
 
-def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None = None, target: Target = Target()) -> TrafficResult | None:
+def summarise(
+    simulation: Simulation, *, duration_s: float, usd_per_hour: Decimal | None = None, target: Target = Target()
+) -> TrafficResult | None:
     """The figures of a simulation that has ended; None where no request was answered."""
-    jobs = of.jobs
+    jobs = simulation.jobs
     if not jobs:
         return None
     arrived = np.array([job.arrival.at_s for job in jobs])
@@ -400,24 +402,24 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None
     tokens = float((_tokens_until(end, first, done, output) - _tokens_until(begin, first, done, output)).sum())
     answered = (done > begin) & (done <= end)
     waited = float(np.maximum(0.0, np.minimum(started, end) - np.maximum(arrived, begin)).sum())
-    billed, billed_here = sum(one.bill(span) for one in of.replicas), sum(one.bill(end, begin) for one in of.replicas)
+    billed, billed_here = sum(one.bill(span) for one in simulation.replicas), sum(one.bill(end, begin) for one in simulation.replicas)
     answer_usd = None
     if usd_per_hour is not None and tokens > 0 and billed_here > 0:
         answer_usd = answer_price(usd_per_hour=usd_per_hour, tokens_per_s=to_decimal(tokens / billed_here))
     return TrafficResult(
-        requests=len(jobs) + len(of.refused),
+        requests=len(jobs) + len(simulation.refused),
         completed=len(jobs),
-        refused=len(of.refused),
+        refused=len(simulation.refused),
         span_s=span,
         counted_from_s=begin,
         counted_until_s=end,
         output_tokens=int(output.sum()),
         requests_per_s=float(answered.sum()) / seconds,
         throughput_tokens_per_s=tokens / seconds,
-        utilisation=sum(one.busy_s for one in of.replicas) / billed if billed else 0.0,
+        utilisation=sum(replica.busy_s for replica in simulation.replicas) / billed if billed else 0.0,
         queue_mean=waited / seconds,
-        queue_longest=of.longest_queue,
-        backlog=of.backlog,
+        queue_longest=simulation.longest_queue,
+        backlog=simulation.backlog,
         wait_mean_s=float(wait.mean()),
         wait_p50_s=float(np.percentile(wait, 50)),
         wait_p99_s=float(np.percentile(wait, 99)),
@@ -427,12 +429,12 @@ def summarise(of: Simulation, *, duration_s: float, usd_per_hour: Decimal | None
         goodput_per_s=float((in_time & answered).sum()) / seconds if target.is_stated else None,
         on_target=float(in_time.mean()) if target.is_stated else None,
         billed_s=billed,
-        cold_starts=sum(one.cold_starts for one in of.replicas),
+        cold_starts=sum(replica.cold_starts for replica in simulation.replicas),
         preemptions=sum(job.preemptions for job in jobs),
-        cache_peak_bytes=max(one.peak_bytes for one in of.replicas) + of.room.shared_bytes,
-        cache_bytes=of.room.capacity + of.room.shared_bytes,
+        cache_peak_bytes=max(replica.peak_bytes for replica in simulation.replicas) + simulation.room.shared_bytes,
+        cache_bytes=simulation.room.capacity + simulation.room.shared_bytes,
         usd_per_million_tokens=answer_usd,
-        events=of.events,
+        events=simulation.events,
     )
 
 
