@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -38,9 +37,8 @@ from lib.service.outlook import outlook
 from lib.service.recommend import recommend
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Outputs, RefreshTriggers, Updates, follow
+from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Field, Value
-from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
 from lib.workload import prompt_and_output_tokens
 
@@ -228,9 +226,19 @@ def cost_updates(services: Services, model: str, values: Sequence[Value]) -> Upd
     }
 
 
-def wire(view: CostView, services: Services, model: ModelReference, question: Sequence[Any], triggers: RefreshTriggers) -> None:
+def wire(view: CostView, page: Wiring) -> None:
     """The bills, which ask more than the other answers (a provider's price, every way to save), and the comparison in its box."""
-    inputs = [model.text, *question, *view.inputs.values()]
-    follow(triggers["cost"], partial(cost_updates, services), inputs, view.outputs, "cost_changed")
-    compared = [*inputs, *view.compare.inputs]
-    follow(triggers["compare"], partial(comparison_updates, services), compared, view.compare.outputs, "compare_changed")
+    inputs = [*page.question, *view.inputs.values()]
+    page.follow("cost", cost_updates, inputs, view.outputs, "cost_changed")
+    page.follow("compare", comparison_updates, [*inputs, *view.compare.inputs], view.compare.outputs, "compare_changed")
+
+
+TAB = Tab(
+    name="cost",
+    word="Cost",
+    panels=(Panel("cost"), Panel("compare", "#compare")),
+    build=build,
+    wire=wire,
+    boxes={"compare": COMPARE},
+    box_inputs=lambda view: view.compare.inputs,
+)

@@ -16,7 +16,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import gradio as gr
@@ -32,7 +32,9 @@ from lib.ui.http.callers import MOST_EVENTS, visitor_token
 from lib.ui.http.gradio_internals import CallerQueue, gradio_error
 
 if TYPE_CHECKING:
-    from gradio.events import Dependency
+    from lib.service.app import Services
+    from lib.ui.fields import Field
+    from lib.ui.model_field import ModelReference
 
 
 # Gradio's own limits collapse under load: one call at a time per function, and on ZeroGPU one waiting call for the whole app. Threads are
@@ -138,49 +140,71 @@ def changes(components: Iterable[Any]) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A part of the page that answers by itself, the tab it belongs to, and its box, if it answers only while that is open or in view.
+    """A part of a tab that answers by itself, and its box, if it answers only while that is open or in view.
 
     One that answers `once` does so when its tab is first shown; with `named`, only if the address names that.
     """
 
     name: str
-    tab: str
     box: str = ""
     once: bool = False
     named: str = ""
 
 
-PANELS = (
-    Panel("recommend", "recommend"),
-    Panel("front", "recommend", "#front"),
-    Panel("roofline", "recommend", "#roofline"),
-    Panel("code", "recommend", "#code"),
-    Panel("memory", "memory"),
-    Panel("curve", "memory", "#curve"),
-    Panel("precisions", "memory", "#precisions"),
-    Panel("solve", "memory", "#solve"),
-    Panel("tensors", "memory", "#tensors"),
-    Panel("train", "train"),
-    Panel("cost", "cost"),
-    Panel("compare", "cost", "#compare"),
-    Panel("tpu", "tpu"),
-    Panel("traffic", "traffic", once=True),
-    Panel("latency", "traffic", "#latency"),
-    Panel("expected", "live"),
-    Panel("space", "space", once=True, named="space"),
-)
 RefreshTriggers = dict[str, gr.Number]
-
-
-def build_refresh_triggers() -> RefreshTriggers:
-    """The hidden numbers, by the name of their part."""
-    return {panel.name: gr.Number(0, visible="hidden", label=panel.name, container=False) for panel in PANELS}
-
-
 Outputs = Mapping[str, Any]
 """The components that a handler fills, by the names that its updates have."""
 Updates = dict[str, Any]
 """A handler's answer: values by the names of `Outputs`."""
+PanelAnswer = Callable[[Any, str, Sequence[Any]], Updates]
+"""A handler of a panel: services, the model, then the values of its inputs."""
+
+
+def build_refresh_triggers(panels: Iterable[Panel]) -> RefreshTriggers:
+    """The hidden numbers, by the name of their panel."""
+    return {panel.name: gr.Number(0, visible="hidden", label=panel.name, container=False) for panel in panels}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """The rest of the page, as a tab needs it: `limit` holds the model's longest context, `question` the inputs of `QUESTION`."""
+
+    services: Services
+    model: ModelReference
+    limit: gr.State
+    question: Sequence[Any]
+    triggers: RefreshTriggers
+    tab: gr.Tab
+
+    def follow(self, panel: str, answer: PanelAnswer, inputs: Iterable[Any], outputs: Outputs, event: str) -> None:
+        """Answer whenever the number of the panel is raised; the last time wins. `answer` gets the model, then the values of the inputs."""
+
+        def update(model: str, *values: Any) -> dict[Any, Any]:
+            return fill_outputs(outputs, answer(self.services, model, values))
+
+        filled = list(outputs.values())
+        self.triggers[panel].change(update, [self.model.text, *inputs], filled, trigger_mode="always_last", api_name=event, **AT_ONCE)
+
+
+def _no_inputs(_: object) -> list[Any]:
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tab:
+    """A tab: its name in addresses, its word, its panels, its layout, and its events."""
+
+    name: str
+    word: str
+    panels: tuple[Panel, ...]
+    build: Callable[[Services], Any]
+    wire: Callable[[Any, Wiring], None]
+    boxes: Mapping[str, tuple[Field, ...]] = field(default_factory=dict)
+    """Numbers of boxes, which no link carries, by the panel that asks them, or by a box that answers when a button is pressed."""
+    box_inputs: Callable[[Any], list[Any]] = _no_inputs
+    """The inputs of boxes that answer by themselves."""
+    button_inputs: Callable[[Any], list[Any]] = _no_inputs
+    """Inputs that are checked while they change, although only a button asks them."""
 
 
 def by_component(outputs: Outputs, updates: Updates) -> dict[Any, Any]:
@@ -213,20 +237,6 @@ def _empty(component: Any) -> Any:
     if isinstance(component, gr.Column | gr.Accordion):
         return gr.update(visible=False)
     return "" if isinstance(component, gr.HTML) else None
-
-
-Answer = Callable[[str, Sequence[Any]], Updates]
-"""A handler of a part: the model, then the values of its other inputs."""
-
-
-def follow(trigger: gr.Number, answer: Answer, inputs: Sequence[Any], outputs: Outputs, name: str) -> Dependency:
-    """Answer whenever the part's number is raised; the last time wins. The first input is the model."""
-
-    def update(model: str, *values: Any) -> dict[Any, Any]:
-        return fill_outputs(outputs, answer(model, values))
-
-    dependency: Dependency = trigger.change(update, inputs, list(outputs.values()), trigger_mode="always_last", api_name=name, **AT_ONCE)
-    return dependency
 
 
 log = logging.getLogger(__name__)

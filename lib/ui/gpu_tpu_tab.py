@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -28,9 +27,8 @@ from lib.present.tables import answer_json
 from lib.service.compare_gpu_tpu import OF_WORKLOAD, compare_gpu_tpu
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Outputs, RefreshTriggers, Updates, follow
+from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
-from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
 
 if TYPE_CHECKING:
@@ -135,7 +133,9 @@ def gpu_tpu_updates(services: Services, model: str, values: Sequence[Value]) -> 
     }
 
 
-def wire(view: GpuTpuView, services: Services, model: ModelReference, question: Sequence[Any], triggers: RefreshTriggers) -> None:
+def wire(view: GpuTpuView, page: Wiring) -> None:
     """It answers while its tab is shown."""
-    inputs = [model.text, *question, *view.inputs.values()]
-    follow(triggers["tpu"], partial(gpu_tpu_updates, services), inputs, view.outputs, "gpu_tpu_changed")
+    page.follow("tpu", gpu_tpu_updates, [*page.question, *view.inputs.values()], view.outputs, "gpu_tpu_changed")
+
+
+TAB = Tab(name="tpu", word="GPU or TPU", panels=(Panel("tpu"),), build=build, wire=wire)

@@ -31,11 +31,12 @@ from lib.ui import live_boxes
 from lib.ui.events import (
     AT_ONCE,
     Outputs,
-    RefreshTriggers,
+    Panel,
+    Tab,
     Updates,
+    Wiring,
     by_component,
     close_on_exit,
-    follow,
     last_scene,
     queue_options,
     scene_updates,
@@ -43,7 +44,6 @@ from lib.ui.events import (
 )
 from lib.ui.fields import Field
 from lib.ui.live_boxes import LedgerView, RunView
-from lib.ui.model_field import ModelReference
 from lib.ui.workload import slider
 
 if TYPE_CHECKING:
@@ -272,25 +272,38 @@ def opening_markup(services: Services, look: Callable[[Catalog], Device] = curre
     return bind_units(line) + device_markup(catalog, lambda _: device)
 
 
-def wire(view: LiveView, tab: gr.Tab, services: Services, model: ModelReference, triggers: RefreshTriggers) -> None:
+def wire(view: LiveView, page: Wiring) -> None:
     """Opening the tab (by hand or by a link, which selects it) fills it; each run then fills its own part, and the ledger after it."""
+    services = page.services
     wire_chat(view.chat, services)
     live_boxes.wire_heartbeat(view.heartbeat, services)
     live_boxes.wire_ledger(view.ledger, services)
-    running = live_boxes.wire_measure(view.measure, services, model)
+    running = live_boxes.wire_measure(view.measure, services, page.model)
 
     def arrive() -> list[Any]:
         return [True, opening_markup(services)]
 
-    def foresee(ref: str, values: Sequence[Any]) -> Updates:
+    def foresee(_: Services, ref: str, values: Sequence[Any]) -> Updates:
         return {"expected": live_boxes.expected_html(services, ref, *values)}
 
     def refresh(was_opened: bool, figure: str) -> Any:
         return by_component(view.ledger.outputs, live_boxes.ledger_updates(services, figure)) if was_opened else gr.skip()
 
     ledger, outputs = [view.was_opened, view.ledger.figure], list(view.ledger.outputs.values())
-    coming = tab.select(arrive, None, [view.was_opened, view.device], api_name="live_opened", **AT_ONCE)
+    coming = page.tab.select(arrive, None, [view.was_opened, view.device], api_name="live_opened", **AT_ONCE)
     coming.then(refresh, ledger, outputs, api_name="ledger_opened", **AT_ONCE)
     running.then(refresh, ledger, outputs, api_name="ledger_followed", **AT_ONCE)
     expected = {"expected": view.measure.outputs["expected"]}
-    follow(triggers["expected"], foresee, [model.text, *view.measure.inputs], expected, "measure_expected")
+    page.follow("expected", foresee, view.measure.inputs, expected, "measure_expected")
+
+
+TAB = Tab(
+    name="live",
+    word="Live demo",
+    panels=(Panel("expected"),),
+    build=build,
+    wire=wire,
+    boxes={"expected": live_boxes.MEASURE, "heartbeat": live_boxes.HEARTBEAT, "chat": (LENGTH, TEMPERATURE)},
+    box_inputs=lambda view: view.measure.inputs,
+    button_inputs=lambda view: [*view.heartbeat.inputs[1:], view.chat.length, view.chat.temperature],
+)

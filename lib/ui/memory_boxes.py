@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 
-Ask = Callable[[str, Sequence[Value]], dict[str, Any]]
-"""The question of the tab *Memory* for a model and its values, as arguments of `estimate_memory`."""
+Ask = Callable[[Any, str, Sequence[Value]], dict[str, Any]]
+"""Services, a model and the values of the tab *Memory* as arguments of `estimate_memory`."""
 
 
 def build_precisions() -> Outputs:
@@ -51,12 +51,12 @@ def build_precisions() -> Outputs:
     return {"table": table}
 
 
-def precision_updates(services: Services, question: Ask, model: str, values: Sequence[Value]) -> Updates:
+def precision_updates(question: Ask, services: Services, model: str, values: Sequence[Value]) -> Updates:
     """The table for the questions of the tab; a refusal becomes a sentence."""
     if not model:
         return {"table": no_model_note("precisions")}
     try:
-        arguments = question(model, values)
+        arguments = question(services, model, values)
         current = services[estimate_memory](model, **arguments)
     except AdvisorError as refused:
         return {"table": ask.format_error(refused, "No estimates by precision.")}
@@ -86,12 +86,12 @@ def build_tensors() -> Outputs:
     return {"head": head, "chart": chart, "table": table}
 
 
-def tensors_updates(services: Services, question: Ask, model: str, values: Sequence[Value]) -> Updates:
+def tensors_updates(question: Ask, services: Services, model: str, values: Sequence[Value]) -> Updates:
     """Heading, picture and table in the precision of the estimate above; a refusal is a sentence."""
     if not model:
         return {"head": no_model_note("tensors")}
     try:
-        arguments = question(model, values)
+        arguments = question(services, model, values)
         if arguments["mode"] != "inference":
             return {"head": hint_note(NOTES["only_inference:tensors"])}
         memory = services[estimate_memory](model, **arguments)

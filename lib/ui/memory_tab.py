@@ -19,9 +19,8 @@ from lib.service.memory import estimate_memory
 from lib.service.resolve_model import resolve_model
 from lib.ui import fields as ask
 from lib.ui import memory_boxes, workload
-from lib.ui.events import Outputs, RefreshTriggers, Updates, follow
+from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
-from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
 from lib.workload import MediaRequest
 
@@ -136,6 +135,11 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
     return MemoryQuestion(arguments=arguments | request | runs, configured=f"{entry['name']} ({entry['hardware']}){held}")
 
 
+def memory_arguments(services: Services, model: str, values: Sequence[Value]) -> dict[str, Any]:
+    """The arguments of `memory_question`, for the boxes."""
+    return memory_question(services, model, values).arguments
+
+
 def memory_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
     """Ask for the memory and word it; a refusal becomes a sentence."""
     if not model:
@@ -205,21 +209,30 @@ def _card(fit: FitEntry) -> str:
     return traits.label if traits.per_call else str(fit.accelerator)
 
 
-def wire(
-    view: MemoryView, services: Services, model: ModelReference, limit: gr.State, question: Sequence[Any], triggers: RefreshTriggers
-) -> None:
+def wire(view: MemoryView, page: Wiring) -> None:
     """The answer; the curve when it comes into view; the boxes while they are open."""
+    inputs = [*page.question, *view.inputs.values()]
+    page.follow("memory", memory_updates, inputs, view.outputs, "memory_changed")
+    page.follow("curve", curve_updates, [page.limit, *inputs], view.curve, "curve_changed")
+    page.follow("solve", memory_boxes.solve_updates, [*view.solve.inputs, *inputs], view.solve.outputs, "solve_changed")
+    precisions = partial(memory_boxes.precision_updates, memory_arguments)
+    page.follow("precisions", precisions, inputs, view.precisions, "precisions_changed")
+    page.follow("tensors", partial(memory_boxes.tensors_updates, memory_arguments), inputs, view.tensors, "tensors_changed")
+    memory_boxes.wire_dry_run(view.dry_run, page.services, page.model, inputs)
 
-    def arguments(ref: str, values: Sequence[Value]) -> dict[str, Any]:
-        return memory_question(services, ref, values).arguments
 
-    inputs = [*question, *view.inputs.values()]
-    follow(triggers["memory"], partial(memory_updates, services), [model.text, *inputs], view.outputs, "memory_changed")
-    follow(triggers["curve"], partial(curve_updates, services), [model.text, limit, *inputs], view.curve, "curve_changed")
-    solved = [model.text, *view.solve.inputs, *inputs]
-    follow(triggers["solve"], partial(memory_boxes.solve_updates, services), solved, view.solve.outputs, "solve_changed")
-    precisions = partial(memory_boxes.precision_updates, services, arguments)
-    follow(triggers["precisions"], precisions, [model.text, *inputs], view.precisions, "precisions_changed")
-    tensors = partial(memory_boxes.tensors_updates, services, arguments)
-    follow(triggers["tensors"], tensors, [model.text, *inputs], view.tensors, "tensors_changed")
-    memory_boxes.wire_dry_run(view.dry_run, services, model, inputs)
+TAB = Tab(
+    name="memory",
+    word="Memory",
+    panels=(
+        Panel("memory"),
+        Panel("curve", "#curve"),
+        Panel("precisions", "#precisions"),
+        Panel("solve", "#solve"),
+        Panel("tensors", "#tensors"),
+    ),
+    build=build,
+    wire=wire,
+    boxes={"solve": memory_boxes.SOLVE},
+    box_inputs=lambda view: view.solve.inputs,
+)

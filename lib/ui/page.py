@@ -9,32 +9,13 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.present.markup import NOTES, PASTED, glossary_list, hint_note, privacy_note, refusal_note
-from lib.ui import (
-    account,
-    cost_tab,
-    gpu_tpu_tab,
-    live_tab,
-    memory_tab,
-    model_field,
-    recommend_tab,
-    space_tab,
-    traffic_tab,
-    train_tab,
-    workload,
-)
+from lib.ui import account, model_field, recommend_tab, workload
 from lib.ui import fields as ask
-from lib.ui.cost_tab import CostView
-from lib.ui.events import AT_ONCE, Page, RefreshTriggers, Updates, build_refresh_triggers, by_component, changes, explain_markup
-from lib.ui.gpu_tpu_tab import GpuTpuView
+from lib.ui.events import AT_ONCE, Page, RefreshTriggers, Updates, Wiring, build_refresh_triggers, by_component, changes, explain_markup
 from lib.ui.http import api
-from lib.ui.live_tab import LiveView
-from lib.ui.memory_tab import MemoryView
 from lib.ui.model_field import ModelView
-from lib.ui.recommend_tab import RecommendView
-from lib.ui.space_tab import SpaceView
-from lib.ui.theme import ASSETS, TAB_WORDS, launch_options
-from lib.ui.traffic_tab import TrafficView
-from lib.ui.train_tab import TrainView
+from lib.ui.tabs import TABS
+from lib.ui.theme import ASSETS, launch_options
 from lib.ui.workload import Inputs, read_link
 
 if TYPE_CHECKING:
@@ -50,7 +31,8 @@ OF_MEDIA = tuple(name for names in ask.FIELDS_BY_MEDIUM.values() for name in nam
 class PageView:
     """Everything on the page that events connect.
 
-    `tab` holds the tabs by their ids; the page's script presses `look` to have parts answer, and `go` to look at other hardware.
+    `tab` holds the tabs by their names, and `views` what each was built as; the page's script presses `look` to have panels answer, and
+    `go` to look at other hardware.
     """
 
     model: ModelView
@@ -58,36 +40,30 @@ class PageView:
     media: list[Any]
     tabs: gr.Tabs
     tab: dict[str, gr.Tab]
-    recommend: RecommendView
-    memory: MemoryView
-    train: TrainView
-    cost: CostView
-    gpu_tpu: GpuTpuView
-    traffic: TrafficView
-    live: LiveView
-    space: SpaceView
+    views: dict[str, Any]
     triggers: RefreshTriggers
     look: gr.Button
     go: gr.Button
 
     def question(self) -> list[Any]:
         """The inputs of `lib.ui.fields.QUESTION`."""
-        return [*self.workload.values(), *self.recommend.inputs.values()]
+        return [*self.workload.values(), *self.views["recommend"].inputs.values()]
 
     def every(self) -> list[Any]:
         """The inputs of `lib.ui.fields.ALL_FIELDS`."""
-        own = (self.memory, self.train, self.cost, self.gpu_tpu, self.traffic)
+        own = [self.views[name] for name, fields in ask.TAB_FIELDS.items() if fields]
         return [*self.question(), *(one for view in own for one in view.inputs.values())]
 
     def outputs(self) -> dict[str, Any]:
         """What opening the page fills in: the fields by their names, and the outputs of `model_outputs`, of Recommend and of the tabs."""
         fields = dict(zip(ask.FIELDS_BY_NAME, self.every(), strict=True))
-        others = {"tabs": self.tabs, "model": self.model.model, "space": self.space.space}
-        return {**fields, **self.model_outputs(), **self.recommend.outputs, **others}
+        others = {"tabs": self.tabs, "model": self.model.model, "space": self.views["space"].space}
+        return {**fields, **self.model_outputs(), **self.views["recommend"].outputs, **others}
 
     def model_outputs(self) -> dict[str, Any]:
         """What another model fills in: its line, the fields of `OF_MEDIA`, and what is shown for its media alone."""
-        shown = {name: self.memory.inputs[name] for name in ("offload", "kv", "ngl")} | {"solve": self.memory.solve.box}
+        memory = self.views["memory"]
+        shown = {name: memory.inputs[name] for name in ("offload", "kv", "ngl")} | {"solve": memory.solve.box}
         shown |= dict(zip(ask.FIELDS_BY_MEDIUM, self.media, strict=True))
         return {
             "facts": self.model.facts,
@@ -121,60 +97,28 @@ def build_view(services: Services) -> PageView:
     with gr.Column(elem_classes="model-bar"):
         model = model_field.build(services)
         workload_view, media = workload.build(services, model.config)
-    triggers = build_refresh_triggers()
+    triggers = build_refresh_triggers(panel for tab in TABS for panel in tab.panels)
     look = gr.Button("Answer again", visible="hidden", elem_id="settle")
     go = gr.Button("Look at this hardware", visible="hidden", elem_id="go")
-    tab: dict[str, gr.Tab] = {}
-    words = {name: word for word, name in TAB_WORDS.items()}
-    with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
-        with gr.Tab(words["recommend"], id="recommend") as tab["recommend"]:
-            recommend = recommend_tab.build()
-        with gr.Tab(words["memory"], id="memory", render_children=True) as tab["memory"]:
-            memory = memory_tab.build(services)
-        with gr.Tab(words["train"], id="train", render_children=True) as tab["train"]:
-            train = train_tab.build()
-        with gr.Tab(words["cost"], id="cost", render_children=True) as tab["cost"]:
-            cost = cost_tab.build(services)
-        with gr.Tab(words["tpu"], id="tpu", render_children=True) as tab["tpu"]:
-            gpu_tpu = gpu_tpu_tab.build(services)
-        with gr.Tab(words["traffic"], id="traffic", render_children=True) as tab["traffic"]:
-            traffic = traffic_tab.build()
-        with gr.Tab(words["live"], id="live", render_children=True) as tab["live"]:
-            live = live_tab.build(services)
-        with gr.Tab(words["space"], id="space", render_children=True) as tab["space"]:
-            space = space_tab.build(services)
+    tabs: dict[str, gr.Tab] = {}
+    views: dict[str, Any] = {}
+    with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as all_tabs:
+        for tab in TABS:
+            with gr.Tab(tab.word, id=tab.name, render_children=tab is not TABS[0]) as tabs[tab.name]:
+                views[tab.name] = tab.build(services)
     return PageView(
-        model=model,
-        workload=workload_view,
-        media=media,
-        tabs=tabs,
-        tab=tab,
-        recommend=recommend,
-        memory=memory,
-        train=train,
-        cost=cost,
-        gpu_tpu=gpu_tpu,
-        traffic=traffic,
-        live=live,
-        space=space,
-        triggers=triggers,
-        look=look,
-        go=go,
+        model=model, workload=workload_view, media=media, tabs=all_tabs, tab=tabs, views=views, triggers=triggers, look=look, go=go
     )
 
 
 def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
-    question, reference, triggers = view.question(), view.model.reference, view.triggers
-    recommend_tab.wire(view.recommend, services, reference, question, triggers)
-    memory_tab.wire(view.memory, services, reference, view.model.limit, question, triggers)
-    cost_tab.wire(view.cost, services, reference, question, triggers)
-    train_tab.wire(view.train, services, reference, triggers)
-    gpu_tpu_tab.wire(view.gpu_tpu, services, reference, question, triggers)
+    reference, question = view.model.reference, view.question()
+    for tab in TABS:
+        wiring = Wiring(
+            services=services, model=reference, limit=view.model.limit, question=question, triggers=view.triggers, tab=view.tab[tab.name]
+        )
+        tab.wire(view.views[tab.name], wiring)
     model_field.wire(view.model, services)
-    traffic_tab.wire(view.traffic, services, reference, question, triggers)
-    live_tab.wire(view.live, view.tab["live"], services, reference, triggers)
-    space_tab.wire(view.space, services, question, triggers)
-
     opened, changed = view.outputs(), view.model_outputs()
 
     def open_page(request: gr.Request) -> dict[Any, Any]:
@@ -205,18 +149,12 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
         api_name="model_changed",
         **AT_ONCE,
     )
-    beside = [
-        view.recommend.code.framework,
-        *view.memory.solve.inputs,
-        *view.cost.compare.inputs,
-        *view.traffic.latency.inputs,
-        *view.live.measure.inputs,
-    ]
-    every = [reference.text, view.model.model, *view.every(), *beside]
+    boxes = [one for tab in TABS for one in tab.box_inputs(view.views[tab.name])]
+    for_buttons = [one for tab in TABS for one in tab.button_inputs(view.views[tab.name])]
+    every = [reference.text, view.model.model, *view.every(), *boxes]
     settling: dict[str, Any] = {"show_progress": "hidden", "queue": False, "trigger_mode": "multiple", "api_visibility": "private"}
-    unasked = [*view.live.heartbeat.inputs[1:], view.live.chat.length, view.live.chat.temperature]  # checked, but nothing answers by itself
-    events = [*changes([*view.every(), *beside, *unasked]), *(tab.select for tab in view.tab.values()), view.look.click]
-    hidden = list(triggers.values())
+    events = [*changes([*view.every(), *boxes, *for_buttons]), *(tab.select for tab in view.tab.values()), view.look.click]
+    hidden = list(view.triggers.values())
     gr.on(events, None, every, hidden, js="(...values) => advisor.settle(...values)", api_name="settled", **settling)
     view.go.click(None, None, view.workload["hardware"], js="() => advisor.go()", api_name="hardware_taken", **settling)
     for name, event in (("named", by_name), ("changed", changing)):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gradio as gr
 
@@ -25,9 +24,8 @@ from lib.service.recommend import recommend
 from lib.service.speed import roofline
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Outputs, RefreshTriggers, Updates, follow
+from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value, arguments, format_error
-from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
 from lib.workload import prompt_and_output_tokens
 
@@ -130,7 +128,7 @@ class RecommendView:
     code: CodeView
 
 
-def build() -> RecommendView:
+def build(_: Services) -> RecommendView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
@@ -242,11 +240,19 @@ def front_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     return {"head": front_head(front), "chart": draw_front(front), "foot": front_foot(front)}
 
 
-def wire(view: RecommendView, services: Services, model: ModelReference, question: Sequence[Any], triggers: RefreshTriggers) -> None:
+def wire(view: RecommendView, page: Wiring) -> None:
     """The answer; the chart when it comes into view; the boxes while they are open."""
-    inputs = [model.text, *question]
-    follow(triggers["recommend"], partial(recommend_updates, services), inputs, view.outputs, "recommend_changed")
-    follow(triggers["front"], partial(front_updates, services), inputs, view.front, "front_drawn")
-    follow(triggers["roofline"], partial(roofline_updates, services), inputs, view.roofline, "roofline_changed")
-    with_framework = [model.text, view.code.framework, *question]
-    follow(triggers["code"], partial(setup_updates, services), with_framework, view.code.outputs, "code_changed")
+    page.follow("recommend", recommend_updates, page.question, view.outputs, "recommend_changed")
+    page.follow("front", front_updates, page.question, view.front, "front_drawn")
+    page.follow("roofline", roofline_updates, page.question, view.roofline, "roofline_changed")
+    page.follow("code", setup_updates, [view.code.framework, *page.question], view.code.outputs, "code_changed")
+
+
+TAB = Tab(
+    name="recommend",
+    word="Recommend",
+    panels=(Panel("recommend"), Panel("front", "#front"), Panel("roofline", "#roofline"), Panel("code", "#code")),
+    build=build,
+    wire=wire,
+    box_inputs=lambda view: [view.code.framework],
+)

@@ -17,7 +17,7 @@ from lib.service.space_status import right_size, space_status
 from lib.ui import account, space_actions, workload
 from lib.ui import fields as ask
 from lib.ui.account import AccountView, LoginView
-from lib.ui.events import RefreshTriggers
+from lib.ui.events import Panel, RefreshTriggers, Tab, Wiring
 from lib.ui.fields import MODEL_LENGTH, QUESTION
 from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, FormView, TabParts, clear_review, status_markup, tier_choices
 
@@ -142,9 +142,10 @@ def build(services: Services) -> SpaceView:
     )
 
 
-def wire(view: SpaceView, services: Services, question: Sequence[Any], triggers: RefreshTriggers) -> None:
+def wire(view: SpaceView, page: Wiring) -> None:
     """Seeing first, then acting in two steps."""
-    _wire_look(view, services, question, triggers)
+    services = page.services
+    _wire_look(view, services, page.question, page.triggers)
     account.wire_account(view.account, view.login.token, services)
     space_actions.wire(
         view.form, TabParts(space=view.space_id, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
@@ -208,3 +209,6 @@ def _tier_update(services: Services, hardware: str | None) -> Any:
     choices, tier = tier_choices(services), tier_of_hardware(hardware)
     on_offer = any(value == tier for _, value in choices)
     return gr.update(choices=choices, value=tier) if on_offer else gr.update(choices=choices)
+
+
+TAB = Tab(name="space", word="My Space", panels=(Panel("space", once=True, named="space"),), build=build, wire=wire)

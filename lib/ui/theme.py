@@ -11,9 +11,8 @@ import gradio as gr
 from gradio.themes.utils.colors import Color
 
 from lib.present.cards import PART_COLOURS
-from lib.ui import cost_tab, live_boxes, live_tab, memory_boxes, traffic_tab
-from lib.ui.events import PANELS
-from lib.ui.fields import ALL_FIELDS, EXAMPLE, MODEL_LENGTH, Field
+from lib.ui.fields import ALL_FIELDS, EXAMPLE, MODEL_LENGTH
+from lib.ui.tabs import BOX_FIELDS, TABS
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
@@ -78,34 +77,15 @@ def style_sheet() -> str:
     return f".gradio-container {{{colours}}}\n" + (ASSETS / "page.css").read_text(encoding="utf-8")
 
 
-TAB_WORDS = {
-    "Recommend": "recommend",
-    "Memory": "memory",
-    "Fine-tune": "train",
-    "Cost": "cost",
-    "GPU or TPU": "tpu",
-    "Traffic": "traffic",
-    "Live demo": "live",
-    "My Space": "space",
-}
-"""The tabs by what stands on them."""
-
-
-BOX_FIELDS: dict[str, tuple[Field, ...]] = {
-    "solve": memory_boxes.SOLVE, "compare": cost_tab.COMPARE, "latency": traffic_tab.LATENCY,
-    "expected": live_boxes.MEASURE, "heartbeat": live_boxes.HEARTBEAT, "chat": (live_tab.LENGTH, live_tab.TEMPERATURE),
-}  # fmt: skip
-"""Numbers of boxes, which no link carries, by the part that asks them (`PANELS`), or by a box that answers when a button is pressed."""
-
-
 def page_script() -> str:
     """The page's script, with the fields, numbers, tabs and parts of the page written into it."""
-    numbers = [(field, "") for field in ALL_FIELDS if not field.choices] + [(field, box) for box in BOX_FIELDS for field in BOX_FIELDS[box]]
+    numbers = [(field, "") for field in ALL_FIELDS if not field.choices]
+    numbers += [(field, box) for box, fields in BOX_FIELDS.items() for field in fields]
     page = {
         "fields": [{"name": field.name, "default": field.default} for field in ALL_FIELDS],
         "numbers": [{"name": one.name, "label": one.label, "low": one.low, "high": one.high, "box": box} for one, box in numbers],
-        "tabs": TAB_WORDS,
-        "panels": [asdict(panel) for panel in PANELS],
+        "tabs": {tab.word: tab.name for tab in TABS},
+        "panels": [asdict(panel) | {"tab": tab.name} for tab in TABS for panel in tab.panels],
         "longest": MODEL_LENGTH,
         "example": EXAMPLE,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -34,10 +33,9 @@ from lib.service.speed import diagnose_latency
 from lib.traffic.latency import LONGEST_MS
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import AT_ONCE, Outputs, RefreshTriggers, Updates, close_on_exit, follow, last_scene, scene_updates
+from lib.ui.events import AT_ONCE, Outputs, Panel, Tab, Updates, Wiring, close_on_exit, last_scene, scene_updates
 from lib.ui.fields import Value
 from lib.ui.memory_tab import makes_pictures
-from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
 from lib.workload import prompt_and_output_tokens
 
@@ -86,7 +84,7 @@ class TrafficView:
 _CLEARED: Updates = {"card": "", "head": "", "chart": None, "table": "", "needs": "", "notes": "", "loads": None}
 
 
-def build() -> TrafficView:
+def build(_: Services) -> TrafficView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
@@ -274,13 +272,13 @@ def latency_updates(services: Services, model: str, values: Sequence[Value]) -> 
     return {"answer": latency_card(answer) + latency_table(answer) + answer_details(answer)}
 
 
-def wire(view: TrafficView, services: Services, model: ModelReference, question: Sequence[Any], triggers: RefreshTriggers) -> None:
+def wire(view: TrafficView, page: Wiring) -> None:
     """It answers when it is first shown, and then when Simulate is pressed; Stop ends a run."""
-    inputs, parts = [view.measure, model.text, *question, *view.inputs.values()], view.outputs
+    asked, parts = [*page.question, *view.inputs.values()], view.outputs
     outputs = list(parts.values())
 
     def run(measure: str, ref: str, *values: Value) -> Iterator[dict[Any, Any]]:
-        yield from scene_updates(parts, traffic_scenes(services, ref, values, measure))
+        yield from scene_updates(parts, traffic_scenes(page.services, ref, values, measure))
 
     def stop() -> dict[Any, Any]:
         return last_scene(parts, {"status": stopped_line(NOTES["stopped:traffic"])})
@@ -291,12 +289,23 @@ def wire(view: TrafficView, services: Services, model: ModelReference, question:
     options: dict[str, Any] = {
         "concurrency_limit": _AT_ONCE, "concurrency_id": "traffic", "api_visibility": "private", "show_progress": "hidden",
     }  # fmt: skip
-    running = gr.on([parts["run"].click, triggers["traffic"].change], run, inputs, outputs, api_name="traffic_run", **options)
+    starts, inputs = [parts["run"].click, page.triggers["traffic"].change], [view.measure, page.model.text, *asked]
+    running = gr.on(starts, run, inputs, outputs, api_name="traffic_run", **options)
     # The words come after the run has ended: its last scene would write over them.
     stopping = parts["stop"].click(None, cancels=[running], api_name="traffic_cancelled", **AT_ONCE)
     stopping.then(stop, None, outputs, api_name="traffic_stopped", **AT_ONCE)
     redrawn = [view.measure, parts["loads"], view.inputs["rate"], view.inputs["policy"]]
     drawn = [parts["head"], parts["chart"]]
     view.measure.input(redraw, redrawn, drawn, trigger_mode="always_last", api_name="traffic_drawn", **AT_ONCE)
-    measured = [model.text, *question, *view.inputs.values(), *view.latency.inputs]
-    follow(triggers["latency"], partial(latency_updates, services), measured, view.latency.outputs, "latency_changed")
+    page.follow("latency", latency_updates, [*asked, *view.latency.inputs], view.latency.outputs, "latency_changed")
+
+
+TAB = Tab(
+    name="traffic",
+    word="Traffic",
+    panels=(Panel("traffic", once=True), Panel("latency", "#latency")),
+    build=build,
+    wire=wire,
+    boxes={"latency": LATENCY},
+    box_inputs=lambda view: view.latency.inputs,
+)

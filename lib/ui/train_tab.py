@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -17,9 +16,8 @@ from lib.present.training_cards import changes_table, options_csv, options_table
 from lib.service.estimate_training import estimate_training
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Outputs, RefreshTriggers, Updates, follow
+from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
-from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ class TrainView:
     outputs: Outputs
 
 
-def build() -> TrainView:
+def build(_: Services) -> TrainView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
@@ -111,6 +109,9 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     }
 
 
-def wire(view: TrainView, services: Services, model: ModelReference, triggers: RefreshTriggers) -> None:
+def wire(view: TrainView, page: Wiring) -> None:
     """It answers while its tab is shown."""
-    follow(triggers["train"], partial(train_updates, services), [model.text, *view.inputs.values()], view.outputs, "train_changed")
+    page.follow("train", train_updates, view.inputs.values(), view.outputs, "train_changed")
+
+
+TAB = Tab(name="train", word="Fine-tune", panels=(Panel("train"),), build=build, wire=wire)

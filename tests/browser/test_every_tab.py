@@ -10,7 +10,7 @@ from page_checks import BEYOND, OPEN_ALL, SETTLED, STILL, UNFOLD, Open, draw_cha
 from playwright.sync_api import Page, expect
 
 from lib.ui.fields import TABS
-from lib.ui.theme import BOX_FIELDS
+from lib.ui.tabs import BOX_FIELDS
 
 pytestmark = pytest.mark.browser
 

@@ -14,8 +14,10 @@ from gradio.routes import App
 
 from lib.errors import UnknownModel
 from lib.present.markup import NOTES
+from lib.ui import fields
 from lib.ui.events import Page
 from lib.ui.http.api import FAILED
+from lib.ui.tabs import TABS
 
 SECRET = "a text that a visitor typed"  # noqa: S105 - the word of the test
 
@@ -117,3 +119,10 @@ def test_a_refusal_keeps_its_words_and_a_failure_gets_ours(page: gr.Blocks, capl
     assert "died of (what the caller sent)" in caplog.text
     assert SECRET not in caplog.text
     assert [record.values["outcome"] for record in caplog.records if hasattr(record, "values")] == ["internal"]
+
+
+def test_each_tab_has_its_row_and_its_fields() -> None:
+    """A tab without a row is not shown, one without an entry among the fields has no address; panels have names of their own."""
+    assert [tab.name for tab in TABS] == list(fields.TABS)
+    panels = [panel.name for tab in TABS for panel in tab.panels]
+    assert len(panels) == len(set(panels))

@@ -15,7 +15,7 @@ from lib.service.app import Services
 from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
 from lib.ui import fields as ask
 from lib.ui.events import by_component, fill_outputs
-from lib.ui.theme import BOX_FIELDS
+from lib.ui.tabs import BOX_FIELDS
 
 RECOMMEND = page_values.fill_form("recommend")
 MEMORY = page_values.fill_form("memory")
@@ -233,17 +233,17 @@ def test_every_answer_has_its_place_on_the_page(services: Any, real_app: Service
     for model in (LLAMA, "no/such", ""):
         changed = by_component(view.model_outputs(), page.model_changed(services, model, "", 4096))
         assert changed[view.model.reference.text] == (model if model == LLAMA else "")
-    recommended = fill_outputs(view.recommend.outputs, recommend_tab.recommend_updates(services, "", RECOMMEND))
-    assert recommended[view.recommend.outputs["front_box"]] == gr.update(visible=False)
-    assert recommended[view.recommend.outputs["ranked"]] == ""
-    assert fill_outputs(view.recommend.front, recommend_tab.front_updates(real_app, LLAMA, RECOMMEND))
-    assert fill_outputs(view.memory.outputs, memory_tab.memory_updates(real_app, LLAMA, MEMORY))
+    recommended = fill_outputs(view.views["recommend"].outputs, recommend_tab.recommend_updates(services, "", RECOMMEND))
+    assert recommended[view.views["recommend"].outputs["front_box"]] == gr.update(visible=False)
+    assert recommended[view.views["recommend"].outputs["ranked"]] == ""
+    assert fill_outputs(view.views["recommend"].front, recommend_tab.front_updates(real_app, LLAMA, RECOMMEND))
+    assert fill_outputs(view.views["memory"].outputs, memory_tab.memory_updates(real_app, LLAMA, MEMORY))
     curve = memory_tab.curve_updates(real_app, LLAMA, [131_072, *MEMORY])
-    assert fill_outputs(view.memory.curve, curve)[view.memory.curve["chart"]] is not None
+    assert fill_outputs(view.views["memory"].curve, curve)[view.views["memory"].curve["chart"]] is not None
     assert "4,096" in curve["table"]
     assert "Cache" in curve["head"]
     with pytest.raises(KeyError, match="nowhere"):
-        fill_outputs(view.recommend.outputs, {"nowhere": ""})
+        fill_outputs(view.views["recommend"].outputs, {"nowhere": ""})
 
 
 def test_a_field_gets_its_value_and_is_hidden_at_once(services: Any) -> None:
@@ -251,7 +251,7 @@ def test_a_field_gets_its_value_and_is_hidden_at_once(services: Any) -> None:
     with gr.Blocks():
         view = page.build_view(services)
     opened = by_component(view.outputs(), page.answer_link(services, {"kv": "fp8"}))
-    assert opened[view.memory.inputs["kv"]] == gr.update(value="fp8", visible=True)
+    assert opened[view.views["memory"].inputs["kv"]] == gr.update(value="fp8", visible=True)
 
 
 def test_a_pasted_config_is_kept_by_no_state(services: Any) -> None:

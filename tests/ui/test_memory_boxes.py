@@ -13,15 +13,13 @@ from lib.present.markup import NOTES
 from lib.present.numbers import seconds
 from lib.service.app import Services
 from lib.ui.memory_boxes import precision_updates, solve_updates
-from lib.ui.memory_tab import memory_question
+from lib.ui.memory_tab import memory_arguments
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 
 def _box(services: Services, model: str, **asked: object) -> str:
-    return precision_updates(
-        services, lambda ref, values: memory_question(services, ref, values).arguments, model, page_values.fill_form("memory", **asked)
-    )["table"]
+    return precision_updates(memory_arguments, services, model, page_values.fill_form("memory", **asked))["table"]
 
 
 def _limits(services: Services, hardware: str, max_ttft_s: float | None, *, model: str = LLAMA, **asked: object) -> str:

@@ -245,9 +245,7 @@ def test_what_a_model_has_not_is_not_shown(real_app: Services) -> None:
             assert (">Cache" in text) == cached
         assert (" cache, " in shown["need"]) == cached
         values = page_values.fill_form("memory")
-        every = memory_boxes.precision_updates(
-            real_app, lambda ref, values: memory_tab.memory_question(real_app, ref, values).arguments, model, values
-        )["table"]
+        every = memory_boxes.precision_updates(memory_tab.memory_arguments, real_app, model, values)["table"]
         assert ("Longest context" in shown["tiers"]) == ("Longest context" in every) == bool(head) == (model != PICTURES)
 
 
