@@ -104,11 +104,7 @@ def _terminal() -> bool:
 
 
 def _confirm(question: str, *, yes: bool) -> None:
-    """Ask, unless that was done with --yes.
-
-    Raises:
-        NotConfirmed: there was no terminal to ask on, or the answer was no.
-    """
+    """Ask, unless that was done with --yes."""
     if yes:
         return
     if not _terminal():

@@ -249,7 +249,10 @@ def space_refusal(response: Response, *, endpoint: str, token_sent: bool, act: A
         case 401:
             advisor_error = _unauthorized_error(response, endpoint, act, what, token_sent=token_sent)
         case 402:
-            advisor_error = _payment_error(endpoint, act, what, quoted)
+            advisor_error = PaymentNeeded(
+                f"The Hub asks for payment before it can {_DOING[act]} {_name_it(act, what)}.{quoted} Add a payment method or prepaid "
+                f"credits on {endpoint}/settings/billing (of the organization, if the Space belongs to one), or choose cheaper hardware."
+            )
         case 403:
             advisor_error = _forbidden_error(endpoint, act, what, quoted, token_sent=token_sent)
         case 404 | 410:
@@ -271,13 +274,6 @@ def space_refusal(response: Response, *, endpoint: str, token_sent: bool, act: A
         case status:
             advisor_error = unreadable(act, what, f"status {status}")
     return advisor_error
-
-
-def _payment_error(endpoint: str, act: Act, what: str, quoted: str) -> PaymentNeeded:
-    return PaymentNeeded(
-        f"The Hub asks for payment before it can {_DOING[act]} {_name_it(act, what)}.{quoted} Add a payment method or prepaid "
-        f"credits on {endpoint}/settings/billing (of the organization, if the Space belongs to one), or choose cheaper hardware."
-    )
 
 
 def _unauthorized_error(response: Response, endpoint: str, act: Act, what: str, *, token_sent: bool) -> AdvisorError:

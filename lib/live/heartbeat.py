@@ -420,19 +420,21 @@ def _roof(case: MatmulCase, silicon: Accelerator | None, on: torch.device, times
     for _ in range(_MEASURED_AT_MOST):
         bandwidth = max(bandwidth, read_bandwidth(case.moved_bytes, on, synchronizer(on)))
         roof = DeviceRoof(
-            bandwidth=bandwidth * MARGIN, peak=None, cache_bytes=0, measured=True, sources=(_measured_bandwidth(case, bandwidth),)
+            bandwidth=bandwidth * MARGIN,
+            peak=None,
+            cache_bytes=0,
+            measured=True,
+            sources=(
+                Source(
+                    what=f"read bandwidth, {bandwidth / 1e9:.1f} GB/s over {case.moved_bytes / 1e6:,.3g} MB",
+                    source="measured on this device after the products, the fastest of many passes on all threads",
+                    checked=datetime.now(UTC).date().isoformat(),
+                ),
+            ),
         )
         if shortest >= floor(case, roof).seconds:
             break
     return roof
-
-
-def _measured_bandwidth(case: MatmulCase, bandwidth: float) -> Source:
-    return Source(
-        what=f"read bandwidth, {bandwidth / 1e9:.1f} GB/s over {case.moved_bytes / 1e6:,.3g} MB",
-        source="measured on this device after the products, the fastest of many passes on all threads",
-        checked=datetime.now(UTC).date().isoformat(),
-    )
 
 
 def gpu_seconds(case: MatmulCase, _device: Device, silicon: Accelerator | None, placed_bytes: int = 0) -> float:

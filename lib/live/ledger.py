@@ -131,7 +131,7 @@ class Ledger:
 
     def rows(self) -> tuple[Measurement, ...]:
         """Own rows and shipped ones, newest first, each once."""
-        by_digest = {one.digest: one for one in (*self._own(), *_read_bundled())}
+        by_digest = {one.digest: one for one in (*self._own(), *(_StoredRow(digest=row.digest, row=row) for row in bundled_rows()))}
         return tuple(one.row for one in sorted(by_digest.values(), key=lambda one: (one.row.when, one.digest), reverse=True))
 
     def own_rows(self) -> tuple[Measurement, ...]:
@@ -276,7 +276,3 @@ def _parse_stored(digest: str, values: tuple[object, ...]) -> _StoredRow | None:
     except BadArgument:
         log.exception("a row of the ledger cannot be read and is left out")
         return None
-
-
-def _read_bundled() -> tuple[_StoredRow, ...]:
-    return tuple(_StoredRow(digest=row.digest, row=row) for row in bundled_rows())

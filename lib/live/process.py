@@ -313,13 +313,8 @@ class LineFormatter(logging.Formatter):
             text += "\n" + self.formatException(record.exc_info)
         if text:
             line["said"] = ""
-            line["said"] = _shorten(_hide_token(text), MOST_CHARACTERS - len(json.dumps(line)))
+            line["said"] = _shorten(_WHERE.sub(r'File "\1"', _TOKENS.sub("(token)", text)), MOST_CHARACTERS - len(json.dumps(line)))
         return json.dumps(line, default=str)[:MOST_CHARACTERS]
-
-
-def _hide_token(text: str) -> str:
-    """The text without tokens, and without the folders above a file's own."""
-    return _WHERE.sub(r'File "\1"', _TOKENS.sub("(token)", text))
 
 
 def _shorten(text: str, most: int) -> str:

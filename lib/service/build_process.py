@@ -158,13 +158,7 @@ class _Child:
         while_slow: Callable[[], None],
         given_up: threading.Event,
     ) -> _Answer[Any] | _Refused:
-        """The answer; `while_slow()` is called once when it takes long.
-
-        Raises:
-            _ChildGoneError: the child was dead before the question reached it, or had sent what nobody asked for: the next answer that is
-                read would be that one.
-            BadConfig: there is none, because time or memory ran out, it was given up or the process died. The child is then ended.
-        """
+        """The answer; `while_slow()` is called once when it takes long."""
         late, begun = threading.Event(), False
 
         def stop() -> None:
@@ -325,11 +319,7 @@ class BuildProcess:
             log.exception("no successor of the process that builds models")
 
     def _start_child(self) -> _Child:
-        """The successor, or a new child where none lives.
-
-        Raises:
-            LiveError: the system does not start one.
-        """
+        """The successor, or a new child where none lives."""
         successor, self._successor = self._successor, None
         if successor is not None:
             if successor.alive():

@@ -51,11 +51,7 @@ PEAK_SOURCES = {
 
 
 def _text(name: str, value: object) -> str:
-    """Text that is not empty. Control characters other than line breaks and tabs are refused, because they are not words.
-
-    Raises:
-        BadArgument: not text, empty, or too long.
-    """
+    """Text that is not empty. Control characters other than line breaks and tabs are refused, because they are not words."""
     accepted = f"text of 1 to {MOST_CHARACTERS:,} characters"
     if not isinstance(value, str):
         raise BadArgument(name, describe_value(value), accepted)
@@ -90,11 +86,7 @@ def _turns(at: int, value: object) -> list[Message]:
 
 
 def _history(_: str, value: object) -> list[Message]:
-    """The messages before, oldest first.
-
-    Raises:
-        BadArgument: not a history, or too much of it.
-    """
+    """The messages before, oldest first."""
     if value is None:
         return []
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):

@@ -215,11 +215,7 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
 
 
 def _check_consistent(arguments: GpuTpuArguments) -> None:
-    """Refuse answers that contradict each other.
-
-    Raises:
-        BadArgument: names the second of the two.
-    """
+    """Refuse answers that contradict each other."""
     if arguments.static_shapes and (arguments.shape_changes or arguments.dynamic_shapes):
         raise BadArgument("static_shapes", "true", "false where shape_changes or dynamic_shapes is true")
     if arguments.shape_changes and arguments.dynamic_shapes:

@@ -161,7 +161,16 @@ def cost_answer(
     per_token = cost_answers.PerToken(
         status="unknown" if offered is None else offered.status,
         providers=() if offered is None else offered.live,
-        prices=tuple(_price_tokens(price, tokens) for price, tokens in zip(prices, bills, strict=True)),
+        prices=tuple(
+            cost_answers.TokenBill(
+                provider=price.provider,
+                usd_per_million_input_tokens=price.usd_per_million_input,
+                usd_per_million_output_tokens=price.usd_per_million_output,
+                usd_per_request=tokens.usd_per_request or Decimal(0),
+                total_usd_per_month=tokens.total_usd_per_month,
+            )
+            for price, tokens in zip(prices, bills, strict=True)
+        ),
     )
     billed = {field.name: getattr(bill, field.name) for field in fields(bill)}
     added = (
@@ -182,16 +191,6 @@ def cost_answer(
         break_even=find_break_even(offer, timed, rules, speed=estimate, price=prices[0] if prices else None, zerogpu=zero, best=best),
         per_token=per_token,
         prices=catalog.prices[offer.platform],
-    )
-
-
-def _price_tokens(price: TokenPrice, bill: CostEstimate) -> cost_answers.TokenBill:
-    return cost_answers.TokenBill(
-        provider=price.provider,
-        usd_per_million_input_tokens=price.usd_per_million_input,
-        usd_per_million_output_tokens=price.usd_per_million_output,
-        usd_per_request=bill.usd_per_request or Decimal(0),
-        total_usd_per_month=bill.total_usd_per_month,
     )
 
 

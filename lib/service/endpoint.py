@@ -335,11 +335,7 @@ def may_be_sold(model: object, spec: ModelSpec) -> bool:
 
 
 def _id(text: str) -> tuple[str, str]:
-    """The id in a text and the file after it; the text may be the address of the model's page, or of a GGUF file.
-
-    Raises:
-        UnknownModel: it cannot be one.
-    """
+    """The id in a text and the file after it; the text may be the address of the model's page, or of a GGUF file."""
     name, _, file = text.partition(":")
     if "://" in text:
         try:

@@ -20,7 +20,7 @@ from lib.request.checks import check_choices
 from lib.request.fields import Arguments, Checked, number, whole_number
 from lib.request.types import ALL, Model
 from lib.service.endpoint import App, endpoint
-from lib.speed.training import TrainingChange, TrainingOption, find_changes, rank_hardware
+from lib.speed.training import TrainingOption, find_changes, rank_hardware
 from lib.workload import TrainingRequest
 
 MOST_ROWS = 10**12
@@ -102,7 +102,16 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         device_bytes=step.device.typical,
         device_high_bytes=step.device.high,
         options=tuple(options),
-        changes=tuple(_change(request, change) for change in changes),
+        changes=tuple(
+            TrainingChangeEntry(
+                code=change.code,
+                message=change_sentence(change.code, asdict(replace(request, **change.fields))),
+                saved_bytes=change.saved_bytes,
+                device_bytes=change.device_bytes,
+                speed_ratio=change.speed_ratio,
+            )
+            for change in changes
+        ),
         command=command,
         script=script,
         caveats=(*spec.caveats, *_caveats(spec, request)),
@@ -129,16 +138,6 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
     }
     accumulated = (Caveat("training_accumulates", {"accumulation": request.accumulation}),) if request.accumulation > 1 else ()
     return (*accumulated, *(Caveat(code) for code, true in holds.items() if true))
-
-
-def _change(request: TrainingRequest, change: TrainingChange) -> TrainingChangeEntry:
-    return TrainingChangeEntry(
-        code=change.code,
-        message=change_sentence(change.code, asdict(replace(request, **change.fields))),
-        saved_bytes=change.saved_bytes,
-        device_bytes=change.device_bytes,
-        speed_ratio=change.speed_ratio,
-    )
 
 
 def _recipe(

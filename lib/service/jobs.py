@@ -146,11 +146,7 @@ def _words(text: object) -> str:
 
 
 def _median(result: Mapping[str, Any], name: str) -> float:
-    """The median of some seconds.
-
-    Raises:
-        BadArgument: they are none.
-    """
+    """The median of some seconds."""
     times = result.get(name)
     if not isinstance(times, list) or not times or not all(type(t) in (int, float) and 0 < t < 1e6 for t in times):  # noqa: PLR2004 days
         raise BadArgument(f"{name} of a result", str(times)[:80], "a list of seconds")
@@ -160,11 +156,7 @@ def _median(result: Mapping[str, Any], name: str) -> float:
 def _vllm_row(
     result: Mapping[str, Any], plan: JobPlan, request: JobRequest, models: Models, accelerators: Mapping[str, Accelerator]
 ) -> Measurement:
-    """A row from two latencies: rate = (tokens − 1) / (whole − first).
-
-    Raises:
-        InvalidInput: the result is none.
-    """
+    """A row from two latencies: rate = (tokens − 1) / (whole − first)."""
     if result.get("model") not in request.models:
         raise BadArgument("model of a result", str(result.get("model"))[:80], "one that was asked for")
     spec = models(result["model"])

@@ -29,7 +29,7 @@ from lib.catalog.offers import Hardware as AnyHardware
 from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.memory import fit_memory, host_memory, usable_memory
-from lib.memory.pipeline import StageBytes, resolve_size
+from lib.memory.pipeline import resolve_size
 from lib.memory.resolve import choose_engine, encoder_caveats, limit_context, picture_caveats
 from lib.memory.spread import split_caveats, spread
 from lib.model.spec import ModelSpec
@@ -122,7 +122,15 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, har
         host_bytes=estimate.host_bytes,
         rule_of_thumb_bytes=estimate.rule_of_thumb_bytes,
         parts=parts,
-        stages=tuple(_stage(stage) for stage in estimate.stages),
+        stages=tuple(
+            StageEntry(
+                name=stage.name,
+                weights_bytes=sum(stage.weights.values()),
+                activation_bytes=stage.activation,
+                total_bytes=stage.total,
+            )
+            for stage in estimate.stages
+        ),
         fits=tuple(_fits(spec, request, places)),
         caveats=(
             *cut,
@@ -133,15 +141,6 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, har
             *split_caveats(spec, estimate.engine, request.devices),
         ),
         sources=(*spec.sources, *estimate.sources),
-    )
-
-
-def _stage(stage: StageBytes) -> StageEntry:
-    return StageEntry(
-        name=stage.name,
-        weights_bytes=sum(stage.weights.values()),
-        activation_bytes=stage.activation,
-        total_bytes=stage.total,
     )
 
 

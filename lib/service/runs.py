@@ -258,20 +258,12 @@ def _work(run: Run, expected: RunPrediction) -> RunWork:
         step_bytes=expected.weights_bytes * spec.parameters_active // max(1, spec.parameters_total) + expected.kv_cache_bytes,
         layers=spec.dimensions.layers,
         prompt_tokens=run.prompt_tokens,
-        output_tokens=run.output_tokens if _decodes(spec) else 0,
+        output_tokens=run.output_tokens if (bool(spec.cache_terms) or spec.unknown_cache) else 0,
     )
 
 
-def _decodes(spec: ModelSpec) -> bool:
-    return bool(spec.cache_terms) or spec.unknown_cache
-
-
 def _limit_s(run: Run, expected: RunPrediction) -> float:
-    """Seconds that the run may be estimated to take. On ZeroGPU they are declared, and asked of the visitor's quota: no more than needed.
-
-    Raises:
-        TooLong: on ZeroGPU, more than a run may declare.
-    """
+    """Seconds that the run may be estimated to take. On ZeroGPU they are declared, and asked of the visitor's quota: as few as needed."""
     limit = LIMIT_S[run.device.kind]
     if not run.device.per_call:
         return limit

@@ -198,11 +198,7 @@ Step = TypeVar("Step")
 
 
 def _in_turns(app: App, steps: Iterator[Step]) -> Iterator[Step]:
-    """The same steps, each worked out at its turn: who reads slowly, or asks for many, keeps nobody waiting.
-
-    Raises:
-        ManySimulations: no turn was granted in time.
-    """
+    """The same steps, each worked out at its turn: who reads slowly, or asks for many, keeps nobody waiting."""
     end, caller = object(), app.caller()
     while True:
         with _TURNS.turn(caller, _WAIT_S, ManySimulations):
@@ -283,11 +279,7 @@ def _server(app: App, spec: ModelSpec, hardware: AnyHardware, question: TrafficQ
 def _find_needs(
     app: App, spec: ModelSpec, server: Server, question: TrafficQuestion, arguments: ServedArguments, budget: WorkBudget
 ) -> Iterator[CapacityNeed | None]:
-    """The need of the stated hardware, then that of each tier of its platform that holds the model; None at each try between.
-
-    Raises:
-        TooManyEvents: the budget is spent before the need of the stated hardware is found. Tiers after that are left out.
-    """
+    """The need of the stated hardware, then that of each tier of its platform that holds the model; None at each try between."""
     once = server.with_replicas(1)
     yield from find_replicas(once, question, budget)
     if server.hardware.traits.owned:

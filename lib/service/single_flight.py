@@ -43,11 +43,7 @@ _EQUAL_S = 1.0
 
 
 def _wait_for(is_ready: Callable[[float], bool], seconds: float) -> bool:
-    """Whether it was ready within so many seconds; `is_ready(t)` waits up to `t` seconds.
-
-    Raises:
-        Busy: the connection of the caller was closed.
-    """
+    """Whether it was ready within so many seconds; `is_ready(t)` waits up to `t` seconds."""
     until, gone = time.monotonic() + seconds, CALLER_GONE.get()
     while not is_ready(max(0.0, min(_LOOK_S, until - time.monotonic()))):
         if gone is not None and gone():

@@ -202,11 +202,6 @@ def _plan_switch(app: App, token: str | None, space_id: str, hardware: str, slee
     """Check a switch: first what needs no request, then the Space, then the price as the platform lists it now, within a time limit.
 
     A `sleep_time_s` of `None` keeps what the Space has on paid hardware.
-
-    Raises:
-        AgainstRules: the platform's rules forbid it.
-        UnknownHardware: no tier is called so.
-        HubError: the Space cannot be looked at.
     """
     spaces, catalog = app.spaces(token or None), app.catalog()
     first_sleep_s = catalog.rules.sleep.never_value if sleep_time_s is None else sleep_time_s

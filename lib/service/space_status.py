@@ -208,11 +208,7 @@ class _View:
     trouble: HubError | None = None
 
     def next(self, look: Callable[[], Runtime]) -> _View:
-        """After one more look.
-
-        Raises:
-            HubError: the Hub refuses, or failed too often in a row.
-        """
+        """After one more look."""
         try:
             runtime = look()
         except (HubUnreachable, HubGarbage, RateLimited) as trouble:

@@ -192,11 +192,7 @@ class ApiMiddleware:
                 await error_response(error)(scope, receive, send)
 
     async def _post(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a POST request on.
-
-        Raises:
-            AdvisorError: it is refused.
-        """
+        """Pass a POST request on."""
         scope = name_caller(scope)
         body = await self._bodies.receive(scope, receive, self._most_bytes(path), scope[KEY])
         call = _CALL.fullmatch(path)
@@ -256,23 +252,14 @@ class ApiMiddleware:
         return _is_numbered(path) and type(number) is int and number not in self._public()
 
     def _check_number(self, payload: Mapping[str, Any]) -> None:
-        """See that a call by number names a function and sends a list, so that Gradio does not die of it.
-
-        Raises:
-            UnknownEndpoint: there is no function of this number.
-            InvalidInput: there is no list.
-        """
+        """See that a call by number names a function and sends a list, so that Gradio does not die of it."""
         number = payload.get("fn_index")
         if number is None or (self._events is not None and number not in self._events):
             raise UnknownEndpoint("The page has no event of this number (fn_index). It is older than the app: load it again.")
         values_of("the event", payload)
 
     def _is_direct(self, how: str, name: str) -> bool:
-        """Whether a route of our own answers this call.
-
-        Raises:
-            InvalidInput: the endpoint waits in a queue, so it cannot be answered at once.
-        """
+        """Whether a route of our own answers this call."""
         endpoint = self._endpoints.get(name)
         if endpoint is None or endpoint.queue is None:
             return endpoint is not None
@@ -297,12 +284,7 @@ class ApiMiddleware:
         return LARGE_BYTES if is_long else SMALL_BYTES
 
     async def _checked_by_name(self, how: str, name: str, body: bytes) -> tuple[Mapping[str, Any], bytes]:
-        """What a call by name sends, and the body to pass on, defaults filled in.
-
-        Raises:
-            UnknownEndpoint: there is none of this name.
-            InvalidInput: names or number of the arguments are wrong.
-        """
+        """What a call by name sends, and the body to pass on, defaults filled in."""
         endpoint = self._endpoints.get(name)
         if endpoint is None:
             names = set(self._public().values())
@@ -322,11 +304,7 @@ class ApiMiddleware:
         return _checked_call(payload), body if len(full) == len(values) else json.dumps(payload | {"data": full}).encode()
 
     async def _check_before_waiting(self, endpoint: Endpoint, arguments: Mapping[str, object]) -> None:
-        """Refuse now what would be refused after a wait for the device.
-
-        Raises:
-            InvalidInput: an argument is not accepted.
-        """
+        """Refuse now what would be refused after a wait for the device."""
         if endpoint.queue is not None:
             await self._bodies.aside(check_arguments, endpoint.question, arguments)
 
@@ -345,12 +323,7 @@ def _is_numbered(path: str) -> bool:
 
 
 def _checked_call(payload: dict[str, Any]) -> dict[str, Any]:
-    """What a call of a function sends, when Gradio may have it.
-
-    Raises:
-        InvalidInput: a field around the arguments is of a type that Gradio would die of, or takes for something else ("7" and true for
-            numbers, a batch for its items), or a file is in it.
-    """
+    """What a call of a function sends, when Gradio may have it."""
     for name, types in _AROUND.items():
         value = payload.get(name)
         if value is not None and type(value) not in types:

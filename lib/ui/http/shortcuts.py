@@ -90,7 +90,7 @@ class _Rendered:
 
     def body(self, root: str) -> bytes:
         """The body as it is served under an address."""
-        return _in_json(root).join(self.pieces)
+        return _escape_script(orjson.dumps(root)[1:-1]).join(self.pieces)
 
 
 class PageCache:
@@ -165,11 +165,6 @@ class PageCache:
         if self._first_view is not None and scope["path"] == "/":
             body = await anyio.to_thread.run_sync(self._first_view.insert, body)
         return _Rendered(state=state, headers=headers, pieces=body.split(_NOBODYS.encode()))
-
-
-def _in_json(address: str) -> bytes:
-    """An address as it stands inside a text of JSON, in a script of a page too."""
-    return _escape_script(orjson.dumps(address)[1:-1])
 
 
 def _escape_script(text: bytes) -> bytes:
@@ -323,12 +318,7 @@ class _QuestionRoutes:
         return await self._state.bodies.json_object(await request.body())
 
     async def _answer_json(self, payload: Mapping[str, Any], *, by_names: bool = False) -> str:
-        """The JSON text of a list of one, the answer.
-
-        Raises:
-            InvalidInput: what was sent does not fit the question.
-            RefusedQuestion: the question was refused.
-        """
+        """The JSON text of a list of one, the answer."""
         question, token = self._endpoint.question, token_of(payload)
         values: list[object] = []
         keywords: dict[str, object] = {}
