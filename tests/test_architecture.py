@@ -189,10 +189,6 @@ def test_every_growth_of_a_cache_has_its_n_of_t() -> None:
             assert kv_cache.linear_cache([term], 2.0, 9)
 
 
-NOT_YET_UNTIED = frozenset({"service"})
-"""Rooms whose files may still import each other in circles."""
-
-
 def imports_of(module: str, files: dict[str, Path]) -> set[str]:
     """Modules of lib that a file imports anywhere in it: at its top, under TYPE_CHECKING, or in a function."""
     found: set[str] = set()
@@ -221,4 +217,4 @@ def test_no_file_imports_itself_through_others() -> None:
 
     reached = {module: reach(module) for module in imports}
     circles = {tuple(sorted(other for other in reached[module] if module in reached[other])) for module in imports} - {()}
-    assert [circle for circle in circles if not {module.split(".")[1] for module in circle} <= NOT_YET_UNTIED] == []
+    assert circles == set()

@@ -30,7 +30,8 @@ from lib.provenance import Caveat, Reason, Source
 from lib.request.checks import MAX_NAME, check_text
 from lib.request.fields import Arguments, Checked, one_of
 from lib.request.types import own_token
-from lib.service.endpoint import App, check_space_id, endpoint
+from lib.service.endpoint import App, endpoint
+from lib.service.reference import check_space_id
 from lib.service.space_status import free_cpu_caveats, per_month, price, tier_name
 
 Kind = Literal["space", "endpoint", "job"]

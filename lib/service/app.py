@@ -36,8 +36,9 @@ from lib.service import (
     space_status,
     speed,
 )
-from lib.service.endpoint import ENDPOINTS, App, Endpoint, bind_arguments, is_token
+from lib.service.endpoint import ENDPOINTS, App, Endpoint, bind_arguments
 from lib.service.models import Models
+from lib.service.reference import is_token
 from lib.service.single_flight import FairTurns, anonymous_caller
 
 Answer = TypeVar("Answer")

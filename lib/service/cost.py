@@ -39,7 +39,8 @@ from lib.request.types import (
     Model,
     Precision,
 )
-from lib.service.endpoint import App, endpoint, may_be_sold
+from lib.service.endpoint import App, endpoint
+from lib.service.reference import may_be_sold
 from lib.service.usage import (
     OWN,
     Storage,

@@ -6,28 +6,17 @@ decorator answers the page only.
 The model is the only description of the arguments: names, types, defaults, words, and the checks behind the types (see
 `lib.request.fields`). `bind_arguments` makes of the function what the page, Gradio, MCP and the command line call: a function with those
 arguments as named parameters, whose signature and docstring are read as documentation by `lib.ui.http.api` and `lib.ui.http.mcp`.
-
-What an endpoint is about is read here too: the text of `model` (a config.json, a parameter count, or an id with perhaps a GGUF file) and
-of `space_id`, by their form alone. Whose token may look it up, where strangers are refused, is set by `reading_as`.
-
-    read_reference("Qwen/Qwen3-8B-GGUF:Q4_K_M")    Reference(kind="id", text="Qwen/Qwen3-8B-GGUF", file="Q4_K_M")
-    check_space_id("https://huggingface.co/spaces/owner/name")    "owner/name"
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
-from lib.errors import BadArgument, UnknownModel, quote_value
 from lib.hub.search import find_providers, find_quantized, suggest_models
 from lib.hub.spaces import Spaces
 from lib.live.chat import Conversations
@@ -36,8 +25,8 @@ from lib.live.device import current_device
 from lib.live.heartbeat import on_device
 from lib.live.limits import device_rates
 from lib.live.measure import run_measurement
-from lib.request.checks import MAX_NAME, describe_value
 from lib.request.fields import Argument, Arguments, Checked
+from lib.service.reference import reading_as
 from lib.service.runs import MeasurementLedger
 from lib.service.single_flight import anonymous_caller
 from lib.speed import predict_speed
@@ -50,7 +39,6 @@ if TYPE_CHECKING:
     from lib.live.heartbeat import HeartbeatEvent, MatmulCase
     from lib.live.limits import DeviceRates
     from lib.live.measure import MeasuredRun, MeasureRequest, RunStage
-    from lib.model.spec import ModelSpec
     from lib.service.models import Models
     from lib.service.usage import Predict
 
@@ -278,132 +266,3 @@ def check_arguments(endpoint: Callable[..., Any], arguments: Mapping[str, object
     model: type[Arguments] | None = getattr(endpoint, "arguments", None)
     if model is not None:
         model.model_validate(arguments)
-
-
-ACCEPTED = (
-    "a Hub id (owner/name), a GGUF file of one (owner/name:Q4_K_M, or its full name), the text of a config.json (a JSON object), "
-    "or a parameter count such as 7B or 350M"
-)
-_COUNT = re.compile(r"[-+]?[0-9][0-9.,_]*(e[-+]?[0-9]+)?\s*(([kmbt]|thousand|million|billion|trillion)\s*)?(param(eter)?s)?", re.IGNORECASE)
-_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", re.ASCII)
-_FILE = re.compile(r"[\w][\w.+ ()/-]*", re.ASCII)
-PAGE_HOSTS = {"huggingface.co", "www.huggingface.co", "hf.co"}
-_SHORT = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """The kind of reference, and its text without surrounding blanks; `file` is the GGUF file of the repository that is meant, if any."""
-
-    kind: Literal["config", "count", "id"]
-    text: str
-    file: str = ""
-
-
-def is_token(text: str) -> bool:
-    """Whether the text looks like a token that was pasted into the wrong field."""
-    return text.strip().startswith("hf_") and "/" not in text
-
-
-def read_reference(model: object) -> Reference:
-    """Tell the three kinds apart by their form alone; nothing is looked up.
-
-    Raises:
-        BadArgument: not text.
-        UnknownModel: empty, or none of the three.
-    """
-    if not isinstance(model, str):
-        raise BadArgument("model", describe_value(model), f"{ACCEPTED}, as text")
-    text = model.strip()
-    if not text:
-        raise UnknownModel(f"The model is empty. Accepted: {ACCEPTED}.")
-    if is_token(text):  # neither repeated nor sent to the Hub as an id
-        raise UnknownModel(f"The model looks like a token, which was not used. Accepted: {ACCEPTED}.")
-    if text[0] in '{["':
-        return Reference(kind="config", text=text)
-    if len(text) > _SHORT:
-        raise UnknownModel(f"The model has {len(text):,} characters and is not a JSON object: {quote_value(text)}. Accepted: {ACCEPTED}.")
-    if "/" not in text and _COUNT.fullmatch(text):
-        return Reference(kind="count", text=text)
-    name, file = _id(text)
-    return Reference(kind="id", text=name, file=file)
-
-
-def may_be_sold(model: object, spec: ModelSpec) -> bool:
-    """Whether providers may sell what was asked about: a model of the Hub, named by its id and not as a GGUF file."""
-    return bool(spec.id) and spec.library != "gguf" and read_reference(model).kind == "id"
-
-
-def _id(text: str) -> tuple[str, str]:
-    """The id in a text and the file after it; the text may be the address of the model's page, or of a GGUF file."""
-    name, _, file = text.partition(":")
-    if "://" in text:
-        try:
-            page = urlsplit(text)
-        except ValueError:  # half a bracket, or letters that turn into a slash
-            raise UnknownModel(f"{quote_value(text)} is not an address. Accepted: {ACCEPTED}.") from None
-        if page.hostname not in PAGE_HOSTS:
-            raise UnknownModel(f"{quote_value(text)} is an address outside the Hub, which is not asked. Accepted: {ACCEPTED}.")
-        parts = page.path.strip("/").split("/")
-        name = "/".join(parts[:2])
-        file = "/".join(parts[4:]) if parts[2:3] in (["blob"], ["resolve"]) and page.path.lower().endswith(".gguf") else ""
-        if file and parts[3] != "main":
-            raise UnknownModel(f"{quote_value(text)} is a file of {quote_value(parts[3])}; GGUF files are read from the main branch.")
-    if len(name) > MAX_NAME or not _ID.fullmatch(name) or ".." in name:
-        raise UnknownModel(f"{quote_value(text)} is not a model id, a config.json or a parameter count. Accepted: {ACCEPTED}.")
-    unnamed = ":" in text and "://" not in text and not file
-    if unnamed or (file and (len(file) > MAX_NAME or not _FILE.fullmatch(file) or ".." in file)):
-        raise UnknownModel(f"{quote_value(text)} names no GGUF file after the colon. Accepted: {ACCEPTED}.")
-    return name, file
-
-
-VISITOR_TOKEN: ContextVar[str | None] = ContextVar("VISITOR_TOKEN", default=None)
-"""The visitor's own token while a question of theirs is answered."""
-
-
-@contextmanager
-def reading_as(token: str | None) -> Iterator[None]:
-    """While the block runs, models that strangers may not read are read with this token; None leaves the token that is set."""
-    if token is None:
-        yield
-        return
-    before = VISITOR_TOKEN.set(token)
-    try:
-        yield
-    finally:
-        VISITOR_TOKEN.reset(before)
-
-
-ACCEPTED_SPACE = "owner/name, or the address of the Space's page on the Hub"
-_SPACE_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-_LONGEST_PAGE = 1_000
-
-
-def check_space_id(space_id: object, argument: str = "space_id", accepted: str = ACCEPTED_SPACE) -> str:
-    """The id of the Space, owner/name, or of what else is named so; refusals call it `argument` and say what is `accepted`.
-
-    Raises:
-        BadArgument: the text cannot be one.
-    """
-    if not isinstance(space_id, str) or len(space_id) > _LONGEST_PAGE:
-        raise BadArgument(argument, describe_value(space_id), accepted)
-    text = space_id.strip()
-    if is_token(text):  # not to be repeated
-        raise BadArgument(argument, "what looks like a token", f"{accepted}; a token has a place of its own")
-    name = _of_page(text) if "://" in text else text
-    if len(name) > MAX_NAME or not _SPACE_ID.fullmatch(name) or ".." in name:
-        raise BadArgument(argument, text, accepted)
-    return name
-
-
-def _of_page(text: str) -> str:
-    try:
-        page = urlsplit(text)
-    except ValueError:  # half a bracket, or letters that turn into a slash
-        return ""
-    if page.hostname not in PAGE_HOSTS or not page.path.strip("/").startswith("spaces/"):
-        return ""
-    return "/".join(page.path.strip("/").split("/")[1:3])
-
-
-SpaceId = Annotated[str, Checked(lambda _, value: check_space_id(value), str, "The Space, owner/name.")]

@@ -27,7 +27,8 @@ from lib.provenance import Caveat
 from lib.request.fields import Arguments, Asked, one_of, some_of, whole_number
 from lib.request.types import Hardware, Model
 from lib.service.cost import cost_answer, deploy, word_no_saving, word_saving
-from lib.service.endpoint import App, may_be_sold
+from lib.service.endpoint import App
+from lib.service.reference import may_be_sold
 from lib.service.usage import (
     OWN,
     Storage,

@@ -43,7 +43,8 @@ from lib.request.types import (
     Model,
     Platforms,
 )
-from lib.service.endpoint import App, endpoint, read_reference
+from lib.service.endpoint import App, endpoint
+from lib.service.reference import read_reference
 from lib.service.speed import speed_end
 from lib.workload import FAMILIES, Workload
 

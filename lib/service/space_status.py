@@ -37,8 +37,9 @@ from lib.provenance import Caveat, Reason, Source, Value
 from lib.request.checks import check_number, check_text, describe_value
 from lib.request.fields import Arguments, Checked
 from lib.request.types import look_up_later
-from lib.service.endpoint import ACCEPTED, App, SpaceId, endpoint
+from lib.service.endpoint import App, endpoint
 from lib.service.recommend import ranked_entry, recommendation_answer
+from lib.service.reference import ACCEPTED, SpaceId
 from lib.workload import FAMILIES, MemoryRequest, Sdk, Workload
 
 

@@ -26,7 +26,7 @@ from lib.errors import AdvisorError
 from lib.live.device_queue import turn, width
 from lib.present.markup import NOTES, explain_terms
 from lib.present.numbers import SizeUnit, sizes_in
-from lib.service.endpoint import reading_as
+from lib.service.reference import reading_as
 from lib.ui.http.api import FAILED, refusing
 from lib.ui.http.callers import MOST_EVENTS, visitor_token
 from lib.ui.http.gradio_internals import CallerQueue, gradio_error

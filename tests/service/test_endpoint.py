@@ -17,8 +17,9 @@ from lib.errors import BadArgument, NotSignedIn, UnknownModel
 from lib.model.bundled import find_spec
 from lib.request.fields import Arguments, whole_number
 from lib.request.types import own_token
-from lib.service.endpoint import App, bind_arguments, may_be_sold, read_reference
+from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
+from lib.service.reference import may_be_sold, read_reference
 
 APP = App(catalog=load, models=Models())
 OWN = "hf_a"

@@ -9,7 +9,7 @@ from account_world import ADA, add_people, build_account
 from space_stand_in import FakeSpace, SpaceStandIn
 
 from lib.errors import BadArgument, RepoNotFound
-from lib.service.endpoint import check_space_id
+from lib.service.reference import check_space_id
 
 
 @pytest.fixture(scope="module")

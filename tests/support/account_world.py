@@ -14,7 +14,8 @@ from lib.model import bundled
 from lib.model.resolve import resolve_count
 from lib.model.spec import ModelSpec
 from lib.service.app import Services
-from lib.service.endpoint import App, Time, read_reference
+from lib.service.endpoint import App, Time
+from lib.service.reference import read_reference
 
 ADA, READER, OAUTH, BOB = "hf_ada", "hf_ada_read", "hf_ada_oauth", "hf_bob"
 
