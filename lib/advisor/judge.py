@@ -198,18 +198,19 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]], context: JudgeContext
     """Predict the speed of placements, plan what the traffic needs, and sort them into what passes and what is too slow."""
     spec, family = model.spec, context.family
     pairs = [(trial.offer, placement) for trial, placement in placed]
-    speeds = [
-        attach_bounds(estimate) if estimate is not None else _bound(offer, placement, context, model)
-        for (offer, placement), estimate in zip(
-            pairs, predict_placements(spec, family, pairs, context.speed_request, context.accelerators), strict=True
-        )
-    ]
+    speeds = []
+    estimates = predict_placements(spec, family, pairs, context.speed_request, context.accelerators)
+    for (offer, placement), estimate in zip(pairs, estimates, strict=True):
+        memory = placement.headroom.memory
+        if estimate is None:
+            roofline = find_roofline(offer, placement.candidate, memory.precision, context.cpus)
+            speeds.append(bound_speed(spec, family, memory, roofline, placement.concurrency))
+        else:
+            speeds.append(attach_bounds(estimate))
     plans = traffic.plan_traffic([(*pair, speed) for pair, speed in zip(pairs, speeds, strict=True)], context, model)
     for (trial, _), plan in zip(placed, plans, strict=True):
-        reasons, obstacles = list(plan.reasons), list(plan.obstacles)
         slow = judge_speed(trial.offer, context, plan.speed)
-        obstacles += slow.obstacles
-        reasons += slow.reasons
+        reasons, obstacles = [*plan.reasons, *slow.reasons], [*plan.obstacles, *slow.obstacles]
         if "daily_quota" in trial.offer.rules:
             quota, refused = _judge_quota(trial.offer, context, plan.placement, plan.speed)
             (obstacles if refused else reasons).extend(quota)
@@ -228,11 +229,6 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]], context: JudgeContext
                 reasons=tuple(reasons),
             )
         )
-
-
-def _bound(offer: Hardware, placement: Placement, context: JudgeContext, model: HostedModel) -> result.Speed:
-    roofline = find_roofline(offer, placement.candidate, placement.headroom.memory.precision, context.cpus)
-    return bound_speed(model.spec, context.family, placement.headroom.memory, roofline, placement.concurrency)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
