@@ -29,6 +29,7 @@ from typing import TypeVar
 
 from lib.advisor import result, traffic
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, list_candidates
+from lib.advisor.explain import LesserSteps, explain_configuration, explain_offer, price_offer
 from lib.advisor.fit import DoesNotFitReason, HostedModel, JudgeContext, Placement, max_concurrency, place_candidate
 from lib.advisor.rank import NEARLY_AS_FAST, TESTED, VERDICTS, Level, order_configurations, total_rate, weigh
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
@@ -156,9 +157,9 @@ def judge_own(cards: Hardware, context: JudgeContext) -> result.OwnHardware | No
 
     verdict = decide(cards)
     if isinstance(verdict, result.ConfiguredHardware):
-        return result.OwnHardware(cards=cards, runs_as=verdict)
+        return result.OwnHardware(offer=cards, runs_as=verdict)
     would = (best for one in larger if isinstance(best := decide(one), result.ConfiguredHardware))
-    return result.OwnHardware(cards=cards, runs_as=None, obstacles=verdict, larger=tuple(islice(would, 1)))
+    return result.OwnHardware(offer=cards, runs_as=None, obstacles=verdict, larger=tuple(islice(would, 1)))
 
 
 def _try_all(hardware: Sequence[Hardware], context: JudgeContext, model: HostedModel) -> list[OfferSearch | Reason]:
@@ -361,7 +362,7 @@ def _configure(
     less_compressed = [of for of in trial.passing if of.candidate.step < best.candidate.step]
     step = best.candidate.step  # none of the configurations with less compressed weights passes
     refused = any(slow.step < step for slow in trial.too_slow)
-    lesser: result.LesserSteps = "untried" if trial.least_step >= step else "refused" if refused else "too_large"
+    lesser: LesserSteps = "untried" if trial.least_step >= step else "refused" if refused else "too_large"
     precision = best.headroom.memory.precision
     loading = find_loading(precision, model.spec)
     return kind(
@@ -371,15 +372,13 @@ def _configure(
         engine=best.candidate.engine,
         sdk=best.candidate.sdk,
         devices=best.candidate.devices,
-        gpu_layers=best.candidate.gpu_layers,
+        gpu_layers=-1 if best.candidate.gpu_layers is None else best.candidate.gpu_layers,
         replicas=best.replicas,
         step=best.candidate.step,
-        memory=best.headroom.memory,
-        capacity_bytes=best.headroom.capacity_bytes,
-        free_bytes=best.headroom.free_bytes,
+        memory=result.show_memory(best.headroom),
         speed=best.speed,
         verdict=best.verdict,
-        reasons=(*result.explain_configuration(hardware, best, less_compressed, model.published, loading, lesser), *best.reasons, *reasons),
+        reasons=(*explain_configuration(hardware, best, less_compressed, model.published, loading, lesser), *best.reasons, *reasons),
         **cost,
     )
 
@@ -395,8 +394,8 @@ def _conclude(offer: Offer, trial: OfferSearch | Reason, context: JudgeContext, 
     obstacles += _judge_budget(offer, context, 1 if best is None else best.replicas)
     if obstacles or best is None or isinstance(trial, Reason):
         return result.Rejection(offer=offer, reason=obstacles[0], also=tuple(obstacles[1:]))
-    cost = result.price_offer(offer, context.workload, context.rules, best.speed.predicted, best.replicas)
-    return _configure(result.Entry, offer, trial, best, model, result.explain_offer(offer, context.rules, cost), cost=cost)
+    cost = price_offer(offer, context.workload, context.rules, best.speed.predicted, best.replicas)
+    return _configure(result.Entry, offer, trial, best, model, explain_offer(offer, context.rules, cost), cost=cost)
 
 
 def find_obstacles(offer: Offer, context: JudgeContext) -> tuple[Reason, ...]:
@@ -414,7 +413,7 @@ def _judge_budget(offer: Offer, context: JudgeContext, replicas: int) -> list[Re
     """Whether the whole workload costs more than may be spent."""
     workload, limit = context.workload, context.workload.max_usd_per_month
     priced = limit and offer.listed
-    usd_per_month = result.price_offer(offer, workload, context.rules, replicas=replicas).usd_per_month if priced else Decimal(0)
+    usd_per_month = price_offer(offer, workload, context.rules, replicas=replicas).total_usd_per_month if priced else Decimal(0)
     if usd_per_month <= limit:
         return []
     return [
@@ -429,7 +428,7 @@ def _judge_without_model(offer: Offer, context: JudgeContext) -> result.Entry | 
     obstacles = (*retired, *find_obstacles(offer, context), *_judge_budget(offer, context, 1))
     if obstacles:
         return result.Rejection(offer=offer, reason=obstacles[0], also=obstacles[1:])
-    cost = result.price_offer(offer, workload, context.rules)
+    cost = price_offer(offer, workload, context.rules)
     no_quota = (Reason("zerogpu_no_quota_used"),) if "daily_quota" in offer.rules else ()
     return result.Entry(
         offer=offer,
@@ -440,10 +439,8 @@ def _judge_without_model(offer: Offer, context: JudgeContext) -> result.Entry | 
         replicas=1,
         step=AS_STORED,
         memory=None,
-        capacity_bytes=usable_memory(offer),
-        free_bytes=usable_memory(offer),
         speed=result.Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=None, peak_flops_per_s=None, basis="runs elsewhere"),
         cost=cost,
         verdict="comfortable",
-        reasons=(Reason("runs_elsewhere"), *no_quota, *result.explain_offer(offer, context.rules, cost)),
+        reasons=(Reason("runs_elsewhere"), *no_quota, *explain_offer(offer, context.rules, cost)),
     )

@@ -122,26 +122,26 @@ def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None, group
 
     def balance_key(entry: Entry) -> Key:
         weighed = weight(entry)
-        return (_level(entry), not is_cheap_cpu(entry), entry.cost.usd_per_month * weighed, weighed, *last(entry))
+        return (_level(entry), not is_cheap_cpu(entry), entry.cost.total_usd_per_month * weighed, weighed, *last(entry))
 
     def price_key(entry: Entry) -> Key:
         slow = entry.verdict == "slow"
-        return (slow, entry.cost.usd_per_month, not is_cheap_cpu(entry), _level(entry), weight(entry), *last(entry))
+        return (slow, entry.cost.total_usd_per_month, not is_cheap_cpu(entry), _level(entry), weight(entry), *last(entry))
 
     def speed_key(entry: Entry) -> Key:
         group = groups.get(rate_speed(entry), len(groups))
-        return (_level(entry) > TESTED, group, entry.cost.usd_per_month, -rate_speed(entry), weight(entry), *last(entry))
+        return (_level(entry) > TESTED, group, entry.cost.total_usd_per_month, -rate_speed(entry), weight(entry), *last(entry))
 
     return {"balanced": balance_key, "cheapest": price_key, "fastest": speed_key}[priority]
 
 
 def find_frontier(entries: Sequence[Entry]) -> frozenset[int]:
     """Indices of the entries that no other one beats in price and speed: by price, each that is faster than all that cost less."""
-    points = sorted({(entry.cost.usd_per_month, -rate_speed(entry)) for entry in entries})
+    points = sorted({(entry.cost.total_usd_per_month, -rate_speed(entry)) for entry in entries})
     best: set[tuple[Decimal, float]] = set()
     fastest = float("inf")
     for price, slowness in points:
         if slowness < fastest:
             best.add((price, slowness))
             fastest = slowness
-    return frozenset(i for i, entry in enumerate(entries) if (entry.cost.usd_per_month, -rate_speed(entry)) in best)
+    return frozenset(i for i, entry in enumerate(entries) if (entry.cost.total_usd_per_month, -rate_speed(entry)) in best)

@@ -16,10 +16,11 @@ from decimal import Decimal
 from typing import Literal
 
 from lib.advisor.candidates import SERVERS, family_of, task_of
+from lib.advisor.explain import price_offer
 from lib.advisor.fit import HostedModel, JudgeContext
 from lib.advisor.judge import judge_offers, judge_own
 from lib.advisor.rank import NEARLY_AS_FAST, rank_entries
-from lib.advisor.result import DAYS_PER_MONTH, Entry, ProviderOption, Recommendation, Rejection, Speed, price_offer
+from lib.advisor.result import DAYS_PER_MONTH, Entry, ProviderOption, Recommendation, Rejection, Speed
 from lib.advisor.speed import shape_request
 from lib.catalog import Catalog
 from lib.catalog.offers import Hardware, Offer, tier_of
@@ -91,15 +92,19 @@ def recommend(
     pick = order[0] if order else None
     rejected = [verdict for verdict in verdicts if isinstance(verdict, Rejection)]
     rejected.sort(key=lambda each: (PLATFORMS.index(each.offer.platform), each.offer.usd_per_hour or Decimal(0), each.offer.id))
-    held = None if pick is None else pick.memory
+    held = None if pick is None or pick.memory is None else pick.memory.estimate
     offer = None if pick is None else pick.offer
     parts = (hosted, offer, held, rules.zerogpu, rules.accounts, rules.providers, None if own is None else own.silicon)
-    sources = dict.fromkeys(source for part in parts if part is not None for source in part.sources)
-    caveats = dict.fromkeys(caveat for part in (hosted, held) if part is not None for caveat in part.caveats)
+    sources = tuple(source for part in parts if part is not None for source in part.sources)
+    caveats = tuple(caveat for part in (hosted, held) if part is not None for caveat in part.caveats)
     return Recommendation(
+        model="" if spec is None else spec.id,
         pick=pick,
         ranked=order,
+        ranked_total=len(order),
         rejected=tuple(rejected),
+        rejected_total=len(rejected),
+        prices=catalog.prices["spaces"],
         provider=consider_providers(task, spec.id if spec else "", workload, rules.providers, live_providers),
         workload=workload,
         task=task,
@@ -107,7 +112,7 @@ def recommend(
         usual=context.speed_request,
         notes=_notes(workload, context_tokens, order),
         caveats=(*caveats, *_describe_counting(order, context)),
-        sources=tuple(sources),
+        sources=sources,
         own=None if own is None else judge_own(own, context),
     )
 
@@ -159,7 +164,7 @@ def _explain_pick(workload: Workload, order: Sequence[Entry]) -> Reason:
     if workload.priority == "cheapest":
         return Reason(code)
     free = any(entry.offer.traits.per_call and entry.verdict == "comfortable" for entry in order)
-    rented_cpu = pick.offer.silicon is None and pick.cost.usd_per_month > 0
+    rented_cpu = pick.offer.silicon is None and pick.cost.total_usd_per_month > 0
     variant = "short" if pick.verdict != "comfortable" else "cpu" if rented_cpu and free else ""
     return Reason(code, variant=variant)
 
@@ -248,11 +253,11 @@ def right_size(
     fits = True if entry else False if rejection else None
     month = None  # with as many machines as the workload takes there, one where it is not known to do it
     if entry is not None:
-        month = entry.cost.usd_per_month
+        month = entry.cost.total_usd_per_month
     elif current is not None and current.usd_per_hour is not None:
-        month = price_offer(current, recommendation.workload, rules).usd_per_month
+        month = price_offer(current, recommendation.workload, rules).total_usd_per_month
     pick = recommendation.pick
-    saving = None if month is None or pick is None else month - pick.cost.usd_per_month
+    saving = None if month is None or pick is None else month - pick.cost.total_usd_per_month
     stays = pick is not None and current is not None and _tier(pick.offer) == _tier(current)
     # Weights in fewer bits are not a reason to move, unless another precision was asked for (then the tier does not do it); more speed is
     # one only for those who put it first.

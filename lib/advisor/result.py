@@ -1,30 +1,26 @@
-"""What the advisor answers: entries with reasons, as codes with values (`lib.provenance`) that `lib.present.sentences` words.
+"""The advisor's answer: hardware with a configuration, its memory, speed and price, and the reasons, as codes (`lib.provenance`).
 
-Every entry has reasons about its memory, precision and devices, its speed, its price, and what the platform requires.
+`lib.advisor.explain` gives the reasons of an entry; `lib.present.sentences` words them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from decimal import Decimal
-from typing import Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from lib.advisor.candidates import AS_STORED, EIGHT_BITS, TENSOR_PARALLEL_ENGINES, Candidate
+from pydantic import computed_field
+
+from lib.advisor.candidates import Candidate
 from lib.advisor.fit import Headroom
-from lib.catalog.engine_models import read_engine_models
-from lib.catalog.offers import Hardware, Offer, Rule
-from lib.catalog.rules import PlatformRules
-from lib.cost import Usage, bill_offer
-from lib.cost.usage import ADVISED_SLEEP_S, count_hours
-from lib.engines import Engine, traits_of
-from lib.errors import BadCatalog
-from lib.laws.price import DAY_H
+from lib.catalog import PriceState
+from lib.catalog.offers import Hardware, Offer
+from lib.engines import Engine
 from lib.memory import MemoryEstimate
 from lib.precision import Loading
-from lib.provenance import Caveat, Reason, Source, Value
-from lib.speed import SpeedEstimate, SpeedRequest
-from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Sdk, Workload
+from lib.provenance import Answer, Reason, Reasons, Sentence
+from lib.result import ABSENT, Exact, Hidden, Result, Usd
+from lib.speed import End, Interval, SpeedEstimate, SpeedRequest
+from lib.workload import Family, Sdk, Workload
 
 DAYS_PER_MONTH = 30
 """Days of a month, as in `/estimate_cost`: a month of round-the-clock use is 720 hours."""
@@ -32,57 +28,163 @@ Verdict = Literal["comfortable", "tight", "slow"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speed:
-    """The prediction, and what the datasheet allows at best; `None` where the work of a request is not known.
+class SpeedEnd(Result):
+    """One end of the ranges of a prediction."""
 
-    `decode_tokens_per_s_upper_bound` is per request, at the asked concurrency, and bounded from above: no engine can be faster on this
-    hardware. `request_s_lower_bound` is one request of the stated shape. `basis` says what the figures rest on: "prediction", or where
-    there is none what the bounds come from.
+    ttft_s: float
+    """Time to first token."""
+    inter_token_s: float | None
+    """Time between tokens; null where nothing is decoded."""
+    decode_tokens_per_s: float | None
+    """Output tokens per second of one request; null where nothing is decoded."""
+    throughput_tokens_per_s: float | None
+    """Output tokens per second of all requests together; null where nothing is decoded."""
+
+
+def find_end(speed: SpeedEstimate, end: End) -> SpeedEnd:
+    """The values of a prediction, or one end of their ranges."""
+
+    def at(band: Interval[float] | None) -> float | None:
+        return None if band is None else band.at(end)
+
+    return SpeedEnd(
+        ttft_s=speed.ttft_s.at(end),
+        inter_token_s=at(speed.tpot_s),
+        decode_tokens_per_s=at(speed.decode_tokens_per_s),
+        throughput_tokens_per_s=at(speed.output_tokens_per_s),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed(Result):
+    """The predicted speed for `concurrency` requests of this shape, and the bounds of the datasheet.
+
+    The shape: as stated, else answer = min(256, half of the context) and prompt = max(512, an eighth of it), at most the rest; the
+    published shape for pictures (then the token counts mean nothing), as many seconds of sound as were asked for.
     """
 
     decode_tokens_per_s_upper_bound: float | None
+    """Tokens per second of one request that the datasheet allows at most: no engine can be faster on this hardware."""
     request_s_lower_bound: float | None
-    peak_flops_per_s: float | None
+    """Time of a request that the datasheet allows at least."""
+    peak_flops_per_s: Hidden[float | None]
+    """Peak of the devices that work at the same time."""
     basis: str
-    predicted: SpeedEstimate | None = None
+    """`prediction`, else the origin of the bounds; then all predictions are null."""
+    predicted: Hidden[SpeedEstimate | None] = None
+    """The prediction."""
 
     @property
     def tokens_per_s(self) -> float | None:
         """Tokens per second of one request: predicted, else the upper bound."""
-        step_s = None if self.predicted is None else self.predicted.tpot_s
-        return self.decode_tokens_per_s_upper_bound if step_s is None else 1 / step_s.value
+        return self.decode_tokens_per_s_upper_bound if self.inter_token_s is None else self.decode_tokens_per_s
 
+    @property
+    def likely_request_s(self) -> float | None:
+        """Time of a request: predicted, else the lower bound."""
+        return self.request_s_lower_bound if self.predicted is None else self.predicted.request_s
+
+    def _value(self, figure: Literal["ttft_s", "tpot_s", "decode_tokens_per_s", "output_tokens_per_s", "real_time_factor"]) -> float | None:
+        band: Interval[float] | None = None if self.predicted is None else getattr(self.predicted, figure)
+        return None if band is None else band.value
+
+    @computed_field
     @property
     def ttft_s(self) -> float | None:
-        """Seconds to the first token (of one pass, of one picture), where that is predicted."""
-        return None if self.predicted is None else self.predicted.ttft_s.value
+        """Predicted time to first token (of one pass, of one picture); the whole request where nothing is decoded."""
+        return self._value("ttft_s")
 
+    @computed_field
+    @property
+    def inter_token_s(self) -> float | None:
+        """Predicted time between tokens; null where nothing is decoded."""
+        return self._value("tpot_s")
+
+    @computed_field
+    @property
+    def decode_tokens_per_s(self) -> float | None:
+        """Predicted output tokens per second of one request; null where nothing is decoded."""
+        return self._value("decode_tokens_per_s")
+
+    @computed_field
+    @property
+    def throughput_tokens_per_s(self) -> float | None:
+        """Predicted output tokens per second of all requests together; null where nothing is decoded."""
+        return self._value("output_tokens_per_s")
+
+    @computed_field
     @property
     def request_s(self) -> float | None:
-        """Seconds of one request: predicted, else the lower bound."""
-        return self.request_s_lower_bound if self.predicted is None else self.predicted.request_s
+        """Predicted time of a request."""
+        return None if self.predicted is None else self.predicted.request_s
+
+    @computed_field
+    @property
+    def real_time_factor(self) -> float | None:
+        """Predicted seconds of sound per second; null for other work."""
+        return self._value("real_time_factor")
+
+    @computed_field
+    @property
+    def bound(self) -> str | None:
+        """Limit of the speed: bandwidth, compute or overhead."""
+        return None if self.predicted is None else self.predicted.bound
+
+    @computed_field
+    @property
+    def low(self) -> SpeedEnd | None:
+        """Low end of the ranges."""
+        return None if self.predicted is None else find_end(self.predicted, "low")
+
+    @computed_field
+    @property
+    def high(self) -> SpeedEnd | None:
+        """High end of the ranges."""
+        return None if self.predicted is None else find_end(self.predicted, "high")
+
+    @computed_field
+    @property
+    def prompt_tokens(self) -> int | None:
+        """Tokens of a prompt."""
+        return None if self.predicted is None else self.predicted.request.prompt_tokens
+
+    @computed_field
+    @property
+    def output_tokens(self) -> int | None:
+        """Tokens of an answer."""
+        return None if self.predicted is None else self.predicted.request.output_tokens
+
+    @computed_field
+    @property
+    def concurrency(self) -> int | None:
+        """Requests at the same time."""
+        return None if self.predicted is None else self.predicted.request.concurrency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """Price per hour of one machine, and per month of all `replicas`: `days_per_month` days of `hours_per_day` hours.
+class Cost(Result):
+    """Price of the hardware per hour and month, storage left out."""
 
-    `usd_per_request` divides the month by its requests (without stated traffic: the share of an hour that a request takes), the price of
-    a million tokens is that of full use. `usd_per_month_unpaused` is the month of one who never pauses it outside its hours, and
-    `usd_per_month_asleep` that of one who lets it fall asleep `sleep_after_s` after the last request; both None where that makes no
-    difference: the hardware does not sleep, is free, or its requests are not stated.
-    """
-
-    usd_per_hour: Decimal
-    usd_per_month: Decimal
-    hours_per_day: Decimal
+    usd_per_hour: Usd
+    """Price of one machine."""
+    total_usd_per_month: Usd
+    """Price of all replicas in the stated hours, without sleep."""
+    hours_per_day: Exact
+    """Hours a day that it runs."""
     days_per_month: int
-    replicas: int = 1
-    usd_per_million_output_tokens: Decimal | None = None
-    usd_per_request: Decimal | None = None
-    usd_per_month_unpaused: Decimal | None = None
-    usd_per_month_asleep: Decimal | None = None
+    """Days of a month."""
+    replicas: Hidden[int] = 1
+    """Machines."""
+    usd_per_million_output_tokens: Usd | None = None
+    """Price of a million output tokens at full use, at this concurrency; null where the speed is not predicted."""
+    usd_per_request: Usd | None = None
+    """The month divided by its requests; without traffic the share of an hour that one takes. Null where the speed is not predicted."""
+    usd_per_month_unpaused: Usd | None = None
+    """The month if nobody pauses it outside its hours; null where that makes no difference."""
+    usd_per_month_asleep: Usd | None = None
+    """The month if it falls asleep between requests; null where that does not halve the bill."""
     sleep_after_s: int | None = None
+    """Seconds without requests until it falls asleep, for `usd_per_month_asleep`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,294 +200,227 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfiguredHardware:
-    """Hardware that runs the model as asked, and the configuration in which it does.
+class JudgedHardware(Result):
+    """Hardware, by its names."""
 
-    `step` says how far the weights are compressed below what was asked: 0 not at all, 1 to eight bits, 2 to four. `sdk` is what a Space has
-    to be built with, "" elsewhere. `gpu_layers` is llama.cpp's `-ngl` where
-    layers are left to the processor, else None. `memory` is `None` when nothing runs on the hardware itself.
-    `free_share` is the share of the fullest device's memory that stays free.
-    """
+    offer: Hidden[Hardware]
+    """The offer, or the visitor's own cards."""
 
-    offer: Hardware
+    @computed_field
+    @property
+    def hardware(self) -> str:
+        """Id of the hardware on its platform."""
+        return self.offer.id
+
+    @computed_field
+    @property
+    def platform(self) -> str:
+        """Platform that rents it out; "own" for the visitor's own cards."""
+        return self.offer.platform
+
+    @computed_field
+    @property
+    def name(self) -> str:
+        """Name of the hardware."""
+        return self.offer.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryMemory(Result):
+    """Memory of the configuration, over all devices; a server holds one request of the longest, or all of the usual length."""
+
+    context_tokens: int
+    """Tokens of each request that is held."""
+    batch_size: int
+    """Requests that are held."""
+    weights_bytes: int
+    """Weights."""
+    kv_cache_bytes: int
+    """KV cache."""
+    activation_bytes: int
+    """Activations."""
+    runtime_bytes: int
+    """CUDA context, kernels and fragmentation."""
+    total_bytes: int
+    """All of them, over all devices."""
+    per_device_bytes: int
+    """Bytes on the fullest device."""
+    capacity_bytes: int
+    """Bytes of a device that the engine may fill."""
+    free_bytes: int
+    """Bytes of it that stay free on the fullest device."""
+    estimate: Hidden[MemoryEstimate]
+    """The estimate with its laws."""
+
+
+def show_memory(headroom: Headroom) -> EntryMemory:
+    """The bytes of an estimate with its headroom."""
+    memory = headroom.memory
+    return EntryMemory(
+        context_tokens=memory.tokens,
+        batch_size=memory.batch,
+        weights_bytes=memory.weights_bytes,
+        kv_cache_bytes=memory.kv_cache_bytes,
+        activation_bytes=memory.activation_bytes,
+        runtime_bytes=memory.runtime_bytes,
+        total_bytes=memory.total_bytes,
+        per_device_bytes=memory.per_device_bytes,
+        capacity_bytes=headroom.capacity_bytes,
+        free_bytes=headroom.free_bytes,
+        estimate=memory,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredHardware(JudgedHardware):
+    """Hardware that runs the model as asked, and the configuration in which it does."""
+
     precision: str
+    """Format of the weights."""
     engine: Engine | Literal["provider"]
+    """Engine; "provider" where the model runs elsewhere."""
     sdk: Sdk | Literal[""]
+    """SDK that the Space needs: gradio or docker; "" where the hardware is not that of a Space."""
     devices: int
+    """Devices that hold a copy of the model."""
+    gpu_layers: int = -1
+    """llama.cpp's `-ngl` where the devices do not hold all layers; -1: they do."""
     replicas: int
-    step: int
-    memory: MemoryEstimate | None
-    capacity_bytes: int | None
-    free_bytes: int | None
+    """Machines that the day's requests take."""
+    step: Hidden[int]
+    """Compression of the weights below what was asked: 0 none, 1 to eight bits, 2 to four."""
+    memory: EntryMemory | None
+    """Memory of the configuration; null where the model runs elsewhere."""
     speed: Speed
+    """Speed of the configuration."""
     verdict: Verdict
-    reasons: tuple[Reason, ...]
-    gpu_layers: int | None = None
+    """`comfortable`, `tight` (less than a tenth of a device stays free) or `slow`."""
+    reasons: Reasons
+    """Memory, precision and devices, speed, price, requirements of the platform."""
     loading: Loading = "as stored"
+    """`as stored`, `quantized on load` (by the engine) or `other checkpoint` (which must exist)."""
 
     @property
     def free_share(self) -> float:
         """Free memory over capacity, 1 when nothing is held."""
-        return 1.0 if self.capacity_bytes is None or self.free_bytes is None else self.free_bytes / self.capacity_bytes
+        return 1.0 if self.memory is None else self.memory.free_bytes / self.memory.capacity_bytes
 
+    @computed_field
+    @property
+    def accelerator(self) -> str | None:
+        """Id of the card or chip; null on a CPU."""
+        return self.offer.accelerator
+
+    @computed_field
+    @property
+    def accelerator_count(self) -> int:
+        """Number of cards or chips."""
+        return self.offer.accelerator_count
+
+    @computed_field
     @property
     def repository(self) -> str | None:
-        """The Hub id of the checkpoint to load; "" for the model's own, `None` where another one is needed and none is known."""
+        """Hub id of the checkpoint to load; "" for the model's own, null where another one is needed and none is known."""
         needed = next((reason for reason in self.reasons if reason.code == "checkpoint"), None)
         return "" if needed is None else str(needed.values["repository"]) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry(ConfiguredHardware):
-    """The same of an offer, with its price.
+    """Hardware that is rented, with its price."""
 
-    `pareto` is true when no other entry is both at least as cheap and at least as fast, and better in one of the two.
-    """
-
-    offer: Offer
+    offer: Hidden[Offer]
+    """The offer."""
     cost: Cost
+    """Price."""
     pareto: bool = False
+    """Whether no other entry is both as cheap and as fast."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnHardware:
-    """The visitor's own cards: how they run the model, else every obstacle and what of the same kind would run it. They have no price."""
+class OwnHardware(JudgedHardware):
+    """The visitor's own cards under the same question."""
 
-    cards: Hardware
+    usd_per_hour: None = None
+    """Null: nothing is rented, and neither electricity nor the purchase is counted."""
     runs_as: ConfiguredHardware | None
-    obstacles: tuple[Reason, ...] = ()
+    """The configuration in which they run the model."""
+    obstacles: Reasons = ()
+    """Reasons that they do not run it."""
     larger: tuple[ConfiguredHardware, ...] = ()
+    """More or larger cards of the same kind that run it."""
+
+    @computed_field
+    @property
+    def fits(self) -> bool:
+        """Whether they run the model."""
+        return self.runs_as is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rejection:
-    """An offer that does not run the model as asked, the first thing that stands in the way, and what else does."""
+class Rejection(JudgedHardware):
+    """An offer that does not run the model as asked; without all its obstacles it would."""
 
-    offer: Offer
-    reason: Reason
-    also: tuple[Reason, ...] = ()
+    offer: Hidden[Offer]
+    """The offer."""
+    reason: Sentence
+    """The first obstacle."""
+    also: Reasons = ()
+    """Further obstacles."""
+
+    @computed_field
+    @property
+    def reason_code(self) -> str:
+        """A stable code of the first obstacle."""
+        return self.reason.code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderOption:
-    """Paying per token instead of renting hardware.
-
-    `available` is `None` when the Hub was not asked: then the sentence says that it has to be looked up.
-    """
+class ProviderOption(Result):
+    """Inference Providers, which are paid per token."""
 
     suits: bool
+    """Whether providers serve this task."""
     available: bool | None
+    """Whether one serves this model; null when the Hub was not asked."""
     providers: tuple[str, ...]
-    reasons: tuple[Reason, ...]
+    """Names of those that do."""
+    reasons: Reasons
+    """Price, credits and limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
-    """The answer: a pick (or none), every offer that runs the model as asked in order, every other one, and the way without hardware.
+class Recommendation(Answer):
+    """Hardware to run a model on: the pick, all that qualifies in order, and all that does not, with reasons.
 
-    Each listed offer of the asked platforms stands in exactly one of `ranked` and `rejected`; `pick` is the first of `ranked`.
-    `notes` are reasons about the whole answer, `task` the Hub task that was judged, `family` how it was judged, `usual` the request
-    whose speed is predicted. `own` is what the visitor owns, where that was stated.
+    Each listed offer of the asked platforms is in exactly one of `ranked` and `rejected`.
     """
 
-    pick: Entry | None
-    ranked: tuple[Entry, ...]
-    rejected: tuple[Rejection, ...]
-    provider: ProviderOption
-    workload: Workload
+    model: str
+    """Id of the model; "" where a provider runs it."""
     task: str
-    family: str
-    usual: SpeedRequest
-    notes: tuple[Reason, ...]
-    caveats: tuple[Caveat, ...]
-    sources: tuple[Source, ...]
-    own: OwnHardware | None = None
-
-
-NEEDS: Mapping[Rule, str] = {
-    "prepaid_credits": "needs_credits",
-    "subscription": "needs_subscription",
-    "cloud_account": "needs_cloud_account",
-    "allowlist": "needs_allowlist",
-    "gradio_only": "gradio_only",
-    "sleeps_after_48h": "sleeps",
-}
-
-
-LesserSteps = Literal["too_large", "refused", "untried"]
-"""Why no less compressed weights stand in an entry: they do not fit, miss what was asked for, or are not tried on this hardware."""
-
-
-def explain_configuration(
-    offer: Hardware,
-    best: Configuration,
-    whole: Sequence[Configuration],
-    published: Mapping[str, str] | None,
-    loading: Loading,
-    lesser: LesserSteps,
-) -> tuple[Reason, ...]:
-    """The model that is placed, its precision, its number of devices and its speed.
-
-    `whole` are the configurations with less compressed weights that pass here too, `lesser` says what became of
-    them where none does, `published` names the quantized checkpoints that the Hub lists, `loading` says whether one of them is needed.
-    """
-    return (
-        *_explain_memory(best.headroom),
-        *_explain_form(offer, best, published, loading),
-        *_explain_compression(best, whole, lesser),
-        *_explain_devices(offer, best.candidate, best.headroom.memory.host_bytes),
-        *_explain_speed(best.speed),
-    )
-
-
-def _explain_memory(headroom: Headroom) -> list[Reason]:
-    values = {
-        "needed_bytes": headroom.needed_bytes,
-        "device_bytes": headroom.device_bytes,
-        "capacity_bytes": headroom.capacity_bytes,
-        "free_bytes": headroom.free_bytes,
-        "free_percent": 100 * (headroom.device_bytes - headroom.needed_bytes) // headroom.device_bytes,
-    }
-    variant = "claim" if headroom.capacity_bytes < headroom.device_bytes else ""
-    reasons = [Reason("fits" if headroom.comfortable else "fits_tightly", values, variant=variant)]
-    if headroom.working_bytes:
-        reasons.append(Reason("working_room", {"bytes": headroom.working_bytes}))
-    return reasons
-
-
-def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, str] | None, loading: Loading) -> list[Reason]:
-    """How the checkpoint comes into this precision, and what the Space has to be built with."""
-    candidate, precision = best.candidate, best.headroom.memory.precision
-    reasons = []
-    of_its_own = offer.processor.kind not in traits_of(candidate.engine).in_process
-    if candidate.sdk == "docker" and of_its_own:
-        reasons.append(Reason("needs_docker", {"engine": candidate.engine}))
-    if candidate.untested:
-        version = read_engine_models()[candidate.engine].version
-        reasons.append(Reason("engine_untested", {"engine": candidate.engine, "version": version, "architecture": candidate.untested}))
-    if candidate.note == "unpacked":
-        reasons.append(Reason("unpacked", {"precision": precision, "silicon": offer.name}))
-    if candidate.note == "halved":
-        reasons.append(Reason("halved", {"precision": precision}))
-    if offer.silicon is not None and not offer.silicon.supports("bf16") and precision == "fp16":
-        reasons.append(Reason("no_bf16", {"silicon": offer.silicon.name}))
-    if loading == "other checkpoint":
-        repository = "" if published is None else published.get("gguf" if precision.startswith("gguf:") else precision, "")
-        variant = "" if published is None else "found" if repository else "none"
-        reasons.append(Reason("checkpoint", {"precision": precision, "repository": repository}, variant=variant))
-    return reasons
-
-
-def _explain_compression(best: Configuration, whole: Sequence[Configuration], lesser: LesserSteps) -> list[Reason]:
-    """Why the weights are compressed: what less compressed ones lack on this offer."""
-    candidate = best.candidate
-    if candidate.step == AS_STORED and candidate.note != "converted":
-        return []
-    values: dict[str, Value] = {"precision": best.headroom.memory.precision, "bits": 8 if candidate.step == EIGHT_BITS else 4}
-    if candidate.note in {"sibling", "converted"}:
-        return [Reason("quantized_sibling", values, variant="converted" if candidate.note == "converted" else "")]
-    if whole:
-        return [Reason("quantized", values, variant="replicas" if all(of.verdict == best.verdict for of in whole) else whole[0].verdict)]
-    return [Reason("quantized", values, variant="" if lesser == "too_large" else lesser)]
-
-
-def _explain_devices(offer: Hardware, candidate: Candidate, host_bytes: int) -> list[Reason]:
-    reasons = []
-    if candidate.devices > 1:
-        code = "tensor_parallel" if candidate.engine in TENSOR_PARALLEL_ENGINES else "layer_split"
-        reasons.append(Reason(code, {"devices": candidate.devices, "engine": candidate.engine}))
-    if candidate.gpu_layers is not None:
-        reasons.append(Reason("layers_on_host", {"gpu_layers": candidate.gpu_layers, "host_bytes": host_bytes}))
-    if 0 < candidate.devices < offer.accelerator_count:
-        reasons.append(Reason("cards_unused", {"devices": candidate.devices, "count": offer.accelerator_count}))
-    if offer.tpu is not None and offer.tpu.hosts > 1:
-        reasons.append(Reason("multi_host", {"hosts": int(offer.tpu.hosts)}))
-    return reasons
-
-
-def _explain_speed(speed: Speed) -> list[Reason]:
-    """The prediction; where there is none, what the datasheet allows."""
-    predicted, bound = speed.predicted, speed.decode_tokens_per_s_upper_bound
-    if predicted is None:
-        return [] if bound is None else [Reason("speed_bound", {"tokens_per_s": bound, "basis": speed.basis})]
-    heard, rate = predicted.real_time_factor, predicted.decode_tokens_per_s
-    if heard is not None:
-        times = heard.value / predicted.request.concurrency
-        values = {"sound_s": predicted.sound_s, "seconds": predicted.request_s, "times": times, "bound": predicted.bound}
-        return [Reason("sound_speed", values)]
-    if rate is None:
-        return [Reason("request_speed", {"seconds": predicted.request_s, "bound": predicted.bound})]
-    return [Reason("speed", {"tokens_per_s": rate.value, "seconds": predicted.ttft_s.value, "bound": predicted.bound})]
-
-
-def explain_offer(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reason, ...]:
-    """Price, and what the platform asks for before it can be used."""
-    values: dict[str, Value] = {
-        "usd_per_hour": cost.usd_per_hour,
-        "usd_per_month": cost.usd_per_month,
-        "hours": cost.hours_per_day,
-        "days": cost.days_per_month,
-    }
-    if cost.replicas > 1:
-        values["replicas"] = cost.replicas
-    gradio = "gradio_only" in offer.rules
-    reasons = [Reason("free", values | {"gradio_only": gradio}) if cost.usd_per_hour == 0 else Reason("price", values)]
-    if cost.usd_per_month_unpaused is not None:
-        unpaused: dict[str, Value] = {"hours": cost.hours_per_day, "usd_per_month": cost.usd_per_month_unpaused}
-        reasons.append(Reason("paused_outside_hours", unpaused, variant=offer.traits.idle))
-    if cost.usd_per_month_asleep is not None and cost.sleep_after_s is not None:
-        asleep: dict[str, Value] = {"sleep_after_s": cost.sleep_after_s, "usd_per_month": cost.usd_per_month_asleep}
-        reasons.append(Reason("price_asleep", asleep, variant=offer.traits.idle))
-    if offer.price_secondhand:
-        reasons.append(Reason("price_unverified", {"checked": offer.checked}))
-    reasons += [Reason(code) for rule, code in NEEDS.items() if rule in offer.rules and (rule != "gradio_only" or cost.usd_per_hour != 0)]
-    if offer.traits.runs_jobs:
-        jobs = rules.jobs
-        reasons.append(Reason("jobs_time_limit", {"minutes": jobs.default_timeout_s // 60, "ports_usd_per_hour": jobs.ports_usd_per_hour}))
-    return tuple(reasons)
-
-
-def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicted: SpeedEstimate | None = None, replicas: int = 1) -> Cost:
-    """Price per hour and month of all replicas by `lib.cost`, per request and token where the speed is predicted.
-
-    The port of a Job that answers requests is in it; storage is not. The price with sleep stands beside the one without. ZeroGPU and free
-    hardware cost nothing; a reason states the quota too.
-
-    Raises:
-        BadCatalog: a listed offer has no price.
-    """
-    if offer.usd_per_hour is None:
-        raise BadCatalog(f"offers: {offer.platform} {offer.id} is listed without a price.")
-    usage = Usage(
-        hours_per_day=workload.hours_per_day,
-        days_per_month=Decimal(DAYS_PER_MONTH),
-        replicas=replicas,
-        requests_per_day=Decimal(workload.requests_per_day) if workload.hours_per_day else Decimal(0),
-        account=workload.account,
-        visitor_account=workload.visitor_account,
-        visitors_per_day=workload.visitors_per_day,
-        concurrency=workload.concurrency if predicted is None else predicted.request.concurrency,
-        prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.request.prompt_tokens,
-        output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,
-    )
-    bill = bill_offer(offer, usage, rules, speed=predicted)
-    sleeps = offer.traits.sleeps and bill.total_usd_per_month > 0
-    unpaused = bill.total_usd_per_month * DAY_H / workload.hours_per_day if sleeps and workload.hours_per_day < DAY_H else None
-    # Asleep between requests: worth saying where it halves the bill.
-    asleep = None
-    if sleeps and usage.requests_per_day > 0:
-        hours = count_hours(offer, replace(usage, sleep_after_s=Decimal(ADVISED_SLEEP_S)), rules, predicted).per_day
-        asleep = bill.total_usd_per_month * hours / workload.hours_per_day
-        asleep = asleep if 2 * asleep <= bill.total_usd_per_month else None
-    return Cost(
-        usd_per_hour=bill.usd_per_hour,
-        usd_per_month=bill.total_usd_per_month,
-        hours_per_day=workload.hours_per_day,
-        days_per_month=DAYS_PER_MONTH,
-        replicas=replicas,
-        usd_per_million_output_tokens=bill.usd_per_million_output_tokens,
-        usd_per_request=None if predicted is None else bill.usd_per_request,
-        usd_per_month_unpaused=unpaused,
-        usd_per_month_asleep=asleep,
-        sleep_after_s=None if asleep is None else ADVISED_SLEEP_S,
-    )
+    """Task on the Hub that was judged."""
+    pick: Entry | None
+    """The first of `ranked`; null where nothing qualifies."""
+    ranked: tuple[Entry, ...]
+    """Offers that run the model as asked, best first; of a call with a limit so many."""
+    ranked_total: int
+    """Number of offers that do."""
+    rejected: tuple[Rejection, ...]
+    """Offers that do not; of a call with a limit so many."""
+    rejected_total: int
+    """Number of offers that do not."""
+    provider: ProviderOption
+    """Inference Providers as the way without hardware."""
+    notes: Reasons
+    """Reasons about the whole answer."""
+    prices: PriceState
+    """Prices in use."""
+    own: Annotated[OwnHardware | None, ABSENT] = None
+    """The visitor's own cards, if `own_hardware` names any."""
+    workload: Hidden[Workload]
+    """The question."""
+    family: Hidden[Family]
+    """Kind of work that was judged."""
+    usual: Hidden[SpeedRequest]
+    """The request whose speed is predicted."""

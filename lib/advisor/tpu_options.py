@@ -200,7 +200,7 @@ def _join(full_length: Entry, usual: Entry | None) -> Entry:
     """The usual request's entry with the memory of full length; `held` itself where that is another configuration."""
     if usual is None or any(getattr(usual, name) != getattr(full_length, name) for name in ("precision", "engine", "devices", "replicas")):
         return full_length
-    return replace(usual, memory=full_length.memory, capacity_bytes=full_length.capacity_bytes, free_bytes=full_length.free_bytes)
+    return replace(usual, memory=full_length.memory)
 
 
 def _by_generation(

@@ -61,7 +61,7 @@ class Plan:
 
 def count_served(context: JudgeContext, speed: Speed, concurrency: int) -> int | None:
     """Requests a day that one machine serves while it is planned to be filled; `None` where the time of a request is not known."""
-    request_s, open_s = speed.request_s, float(context.workload.hours_per_day) * HOUR_S
+    request_s, open_s = speed.likely_request_s, float(context.workload.hours_per_day) * HOUR_S
     return int(float(FULL_UTILISATION) * open_s / request_s * concurrency) if request_s and open_s else None
 
 

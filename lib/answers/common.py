@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, KeysView, Mapping
 from decimal import Decimal
 from operator import attrgetter
-from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from typing_extensions import TypedDict
 
@@ -45,67 +45,11 @@ class Answer(TypedDict):
     sources: list[SourceEntry]
 
 
-class HardwareEntry(TypedDict):
-    """One row of the catalog.
-
-    `regions` are those in which the vendor has it; `usd_per_hour_by_region` has an entry for each region with a price of its own (TPU),
-    and `usd_per_hour` is then that of us-central1.
-    """
-
-    id: str
-    platform: str
-    name: str
-    accelerator: str | None
-    accelerator_count: int
-    accelerator_fraction: float
-    vram_bytes_per_accelerator: int | None
-    vcpu: int | None
-    ram_bytes: int | None
-    disk_bytes: int | None
-    usd_per_hour: float | None
-    usd_per_hour_by_region: dict[str, float]
-    regions: list[str]
-    last_usd_per_hour: float | None
-    price_verified: bool
-    price_basis: str
-    status: str
-    since: str | None
-    successor: str | None
-    rules: list[str]
-    notes: str
-    source: str
-    checked: str
-
-
-class HardwareAnswer(Answer):
-    """The catalog, or one platform of it."""
-
-    hardware: list[HardwareEntry]
-
-
 class ReasonEntry(TypedDict):
     """Why something is as it is: a stable code and a sentence."""
 
     code: str
     message: str
-
-
-class EntryMemory(TypedDict):
-    """Memory of the configuration on this hardware, over all devices; capacity and free space are those of the fullest device.
-
-    `context_tokens` and `batch_size` are the sequences that are held: a server holds one of the longest, or all of the usual length.
-    """
-
-    context_tokens: int
-    batch_size: int
-    weights_bytes: int
-    kv_cache_bytes: int
-    activation_bytes: int
-    runtime_bytes: int
-    total_bytes: int
-    per_device_bytes: int
-    capacity_bytes: int | None
-    free_bytes: int | None
 
 
 class SpeedEnd(TypedDict):
@@ -117,149 +61,11 @@ class SpeedEnd(TypedDict):
     throughput_tokens_per_s: float | None
 
 
-class EntrySpeed(TypedDict):
-    """The prediction for `concurrency` requests of this shape, and what the datasheet allows at best.
-
-    The shape: as stated, else answer = min(256, half of the context) and prompt = max(512, an eighth of it), at most the rest; the
-    published shape for pictures (then the token counts mean nothing), as many seconds of sound as were asked for.
-    `decode_tokens_per_s` is that of one request, `throughput_tokens_per_s` of all together,
-    both null where nothing is decoded: there `ttft_s` is the whole request. All predictions are null where `basis` is not "prediction".
-    """
-
-    ttft_s: float | None
-    inter_token_s: float | None
-    decode_tokens_per_s: float | None
-    throughput_tokens_per_s: float | None
-    request_s: float | None
-    real_time_factor: float | None
-    bound: str | None
-    low: SpeedEnd | None
-    high: SpeedEnd | None
-    prompt_tokens: int | None
-    output_tokens: int | None
-    concurrency: int | None
-    decode_tokens_per_s_upper_bound: float | None
-    request_s_lower_bound: float | None
-    basis: str
-
-
-class EntryCost(TypedDict):
-    """Price per hour of one machine, and per month of all replicas, `days_per_month` days of `hours_per_day` hours; without sleep.
-
-    `usd_per_request` divides the month by its requests (without traffic: the share of an hour that one takes), the price of a million
-    tokens is that of full use at this concurrency; both null where the speed is not predicted. `usd_per_month_unpaused` is the month
-    of one who never pauses it outside its hours; `usd_per_month_asleep` that of one who lets it fall asleep `sleep_after_s` seconds after
-    the last request. Each is null where it makes no difference, the second also where it does not halve the bill.
-    """
-
-    usd_per_hour: float
-    total_usd_per_month: float
-    hours_per_day: float
-    days_per_month: int
-    usd_per_million_output_tokens: float | None
-    usd_per_request: float | None
-    usd_per_month_unpaused: float | None
-    usd_per_month_asleep: float | None
-    sleep_after_s: int | None
-
-
-class ConfiguredEntry(TypedDict):
-    """Hardware that does it, and the configuration it does it in; `platform` is "own" for the visitor's own cards.
-
-    `sdk` is what a Space has to be built with ("gradio" or "docker"), "" where the hardware is not that of a Space. `replicas` are the
-    machines that the day's requests take, `gpu_layers` llama.cpp's `-ngl` where the cards do not hold all layers
-    (-1: they do). `verdict`: "comfortable", "tight" (less than a tenth of a device stays free), or "slow".
-    `repository` is the Hub id of the checkpoint to load, "" for the model's own, null where another one is needed and none is known.
-    `loading`: "as stored", "quantized on load" (by the engine) or "other checkpoint" (somebody has to have made it).
-    """
-
-    hardware: str
-    platform: str
-    name: str
-    accelerator: str | None
-    accelerator_count: int
-    precision: str
-    engine: str
-    sdk: str
-    devices: int
-    gpu_layers: int
-    replicas: int
-    memory: EntryMemory | None
-    speed: EntrySpeed
-    verdict: str
-    reasons: list[ReasonEntry]
-    repository: str | None
-    loading: str
-
-
-class RankedEntry(ConfiguredEntry):
-    """Hardware that is rented, with its price; `pareto` where no other is both as cheap and as fast."""
-
-    cost: EntryCost
-    pareto: bool
-
-
-class OwnEntry(TypedDict):
-    """The visitor's own cards under the same question: how they run the model, else why not and what of the same kind would.
-
-    `usd_per_hour` is null, not 0: nothing is rented, and neither electricity nor the purchase is counted.
-    """
-
-    hardware: str
-    platform: str
-    name: str
-    fits: bool
-    usd_per_hour: None
-    runs_as: ConfiguredEntry | None
-    obstacles: list[ReasonEntry]
-    larger: list[ConfiguredEntry]
-
-
-class RejectedEntry(TypedDict):
-    """Hardware that does not do it, the first thing that stands in the way, and what else does: without all of these it would do it."""
-
-    hardware: str
-    platform: str
-    name: str
-    reason_code: str
-    reason: str
-    also: list[ReasonEntry]
-
-
-class ProviderEntry(TypedDict):
-    """Paying per token instead of renting hardware; `available` is null when nobody asked the Hub."""
-
-    suits: bool
-    available: bool | None
-    providers: list[str]
-    reasons: list[ReasonEntry]
-
-
 class PriceEntry(TypedDict):
     """Which prices an answer uses: the bundled ones or the platform's own of today, and the day (or moment) of the oldest."""
 
     basis: str
     checked: str
-
-
-class RecommendationAnswer(Answer):
-    """The pick, everything that does it in order, everything that does not with its reason.
-
-    A call with a limit gets that many entries of `ranked` and of `rejected`; `ranked_total` and `rejected_total` count all. `own` is there
-    where `own_hardware` was named.
-    """
-
-    model: str
-    task: str
-    pick: RankedEntry | None
-    ranked: list[RankedEntry]
-    ranked_total: int
-    rejected: list[RejectedEntry]
-    rejected_total: int
-    provider: ProviderEntry
-    notes: list[ReasonEntry]
-    prices: PriceEntry
-    own: NotRequired[OwnEntry]
 
 
 def usd(amount: Decimal | None) -> float | None:

@@ -5,9 +5,17 @@ Prices are those of the catalog in use, per replica and hour as `/list_hardware`
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from typing_extensions import TypedDict
 
-from lib.answers.common import Answer, PriceEntry, ProviderEntry, RankedEntry, ReasonEntry, RejectedEntry
+from lib.advisor.recommend import Decision
+from lib.advisor.result import Entry, ProviderOption, Rejection
+from lib.answers.common import Answer, PriceEntry
+from lib.catalog import PriceState
+from lib.provenance import Answer as ResultAnswer
+from lib.provenance import Reasons
+from lib.result import Result, Usd
 
 
 class TierEntry(TypedDict):
@@ -176,43 +184,63 @@ class StopAnswer(Answer):
     stage_message: str
 
 
-class ConsideredModel(TypedDict):
-    """A model of the Space and the memory that it takes as stored; the one with the largest need decides."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsideredModel(Result):
+    """A model of the Space."""
 
     id: str
+    """Id of the model."""
     total_bytes: int
+    """Memory that it takes as stored; the model with the largest need decides."""
 
 
-class CurrentTier(TypedDict):
-    """The Space's tier under this workload. `fits` is null where it cannot be judged; `entry` is its place among the ranked."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentTier(Result):
+    """The Space's tier under this workload."""
 
     hardware: str | None
+    """Id of the tier."""
     name: str | None
-    usd_per_hour: float | None
-    total_usd_per_month: float | None
+    """Name of the tier."""
+    usd_per_hour: Usd | None
+    """Price of a replica."""
+    total_usd_per_month: Usd | None
+    """Price of as many machines as the workload takes."""
     fits: bool | None
+    """Whether it runs the workload; null where that cannot be judged."""
     reason: str
-    entry: RankedEntry | None
+    """Why."""
+    entry: Entry | None
+    """Its place among the ranked."""
 
 
-class RightSizeAnswer(Answer):
-    """The recommendation beside the current tier.
-
-    `decision`: `stay` (the current tier is the pick, or does it all with room to spare for less), `move` (to the pick), `none`
-    (nothing on the chosen platforms does it). `saving_usd_per_month` is that of the pick at the workload's hours:
-    negative is an extra cost, null not known.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightSizeAnswer(ResultAnswer):
+    """The recommendation next to the current tier."""
 
     space: str
+    """Id of the Space."""
     model: str
-    models: list[ConsideredModel]
-    decision: str
+    """Id of the model that decides."""
+    models: tuple[ConsideredModel, ...]
+    """Models that the Space links."""
+    decision: Decision
+    """`stay` (the current tier is the pick, or does it all with room to spare for less), `move` (to the pick), `none` (nothing runs it)."""
     current: CurrentTier
-    pick: RankedEntry | None
-    saving_usd_per_month: float | None
-    reasons: list[ReasonEntry]
-    ranked: list[RankedEntry]
-    rejected: list[RejectedEntry]
-    provider: ProviderEntry
-    notes: list[ReasonEntry]
-    prices: PriceEntry
+    """The current tier."""
+    pick: Entry | None
+    """The best tier; null where nothing qualifies."""
+    saving_usd_per_month: Usd | None
+    """Saving of the pick at the workload's hours; negative is an extra cost, null not known."""
+    reasons: Reasons
+    """Reasons for the decision."""
+    ranked: tuple[Entry, ...]
+    """Offers that run the model as asked, best first."""
+    rejected: tuple[Rejection, ...]
+    """Offers that do not."""
+    provider: ProviderOption
+    """Inference Providers as the way without hardware."""
+    notes: Reasons
+    """Reasons about the whole answer."""
+    prices: PriceState
+    """Prices in use."""

@@ -251,6 +251,11 @@ class Offer(Hardware):
         return not self.price_verified and self.price_basis == "bundled"
 
     @property
+    def regions(self) -> tuple[str, ...]:
+        """Regions in which the vendor has it."""
+        return self.endpoint.regions if self.endpoint else tuple(self.usd_per_hour_by_region)
+
+    @property
     def usd_per_hour_by_region(self) -> Mapping[str, UsdPerHour]:
         """Of a TPU slice: chips × the chip-hour of each region; empty for any other offer."""
         by_region = {} if self.tpu is None else self.tpu.generation.usd_per_chip_hour

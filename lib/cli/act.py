@@ -16,14 +16,15 @@ from typing import Any
 
 import click
 
+from lib.advisor.result import Entry, OwnHardware
 from lib.advisor.space_rules import HOURS_PER_MONTH
-from lib.answers.common import RankedEntry
 from lib.catalog import Catalog, load
 from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, end_command, print_answer, say
 from lib.errors import NotSignedIn
 from lib.hub.prices import PriceFeed
 from lib.present.cards import own_text
 from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_month
+from lib.present.sentences import to_json
 from lib.present.setup_files import write_setup
 from lib.present.space_cards import KIND_WORDS, STOP_EFFECTS
 from lib.service.account_overview import check_resource_name
@@ -80,12 +81,12 @@ def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], 
     """
     token = require_login(_WORDS[action])
     services = open_services()
-    preview = services[preview_action](space, action, **planned, token=token)
+    preview = to_json(services[preview_action](space, action, **planned, token=token))
     for line in preview_lines(preview):
         say(line)
     price = preview["confirm_usd_per_hour"]
     _confirm(f"Do it, for {usd(price)} an hour and replica?" if price else "Do it?", yes=yes)
-    done = act(services, preview, token)
+    done = to_json(act(services, preview, token))
     say(f"Sent. {done['stage_message']}")
     in_preview = {(note["code"], note["message"]) for note in preview["caveats"]}
     for note in done["caveats"]:
@@ -123,7 +124,7 @@ def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
     token = require_login("stop what runs in your account")
     say(f"{KIND_WORDS[kind]} {name}. {STOP_EFFECTS[kind]}")
     _confirm("Stop it?", yes=yes)
-    done = open_services().stop_resource(kind, name, token=token)
+    done = to_json(open_services().stop_resource(kind, name, token=token))
     print_answer(done, f"{name}: {done['stage']}. {done['stage_message']}", as_json=as_json)
 
 
@@ -133,7 +134,8 @@ def watch_stages(services: Services, space: str, hardware: str, token: str | Non
     last: Mapping[str, Any] | None = None
     try:
         with closing(services[watch_space](space, token=token, hardware=hardware)) as stages:  # type: ignore[type-var]
-            for last in stages:
+            for stage in stages:
+                last = to_json(stage)
                 say(progress_line(last))
     except KeyboardInterrupt:
         say(f"\nNo longer watching. The Space goes on as asked: `python scripts/manage_space.py status {space}` tells how it stands.")
@@ -141,7 +143,7 @@ def watch_stages(services: Services, space: str, hardware: str, token: str | Non
     return last, DONE if last is not None and last["arrived"] else FAILED
 
 
-def files_entry(entry: RankedEntry, catalog: Catalog, framework: str, *, model: str, context_tokens: int, sequences: int) -> dict[str, Any]:
+def files_entry(entry: Entry, catalog: Catalog, framework: str, *, model: str, context_tokens: int, sequences: int) -> dict[str, Any]:
     """README front matter, requirements.txt, Dockerfile and the `hf` line, each null where there is none, and what to know about them.
 
     Raises:
@@ -297,8 +299,8 @@ def _place(entry: Answer) -> tuple[str, ...]:
 _PLACE = ("tier", "precision", "engine", "verdict", "per device", "speed", "USD/hour", "USD/month")
 
 
-def recommendation_text(answer: Answer, asked: str) -> str:
-    """The pick with its reasons, the alternatives, and how many were rejected; `asked` is the model as it was named."""
+def recommendation_text(answer: Answer, asked: str, own: OwnHardware | None = None) -> str:
+    """The pick with its reasons, the alternatives, and how many were rejected; `asked` is the model as it was named, `own` own cards."""
     named = answer["model"] or ("Pasted config.json" if asked.lstrip().startswith("{") else asked.strip() or "No model")
     lines = [f"{named}: {answer['task']}"]
     if answer["pick"] is None:
@@ -311,7 +313,7 @@ def recommendation_text(answer: Answer, asked: str) -> str:
         left = len(answer["ranked"]) - _MOST_ALTERNATIVES
         more = f"{left} more would do it too; " if left > 0 else ""
         lines.append(f"{more}{len(answer['rejected'])} are rejected (--json names each with its reason).")
-    if own := answer.get("own"):
+    if own is not None:
         lines.append(own_text(own))
     notes = [f"note: {note['message']}" for note in (*answer["notes"], *answer["caveats"])]
     return "\n".join([*lines, *notes, prices_line(answer["prices"])])

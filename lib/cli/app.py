@@ -9,7 +9,6 @@ Options of commands that ask an endpoint are the endpoint's own arguments (`Endp
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -146,7 +145,9 @@ def status(*, space: str, watch: bool, as_json: bool) -> None:
         from lib.cli.act import watch_stages  # noqa: PLC0415
 
         _, code = watch_stages(services, space, "", token)
-    answer = services.space_status(space, token=token)
+    from lib.present.sentences import to_json  # noqa: PLC0415
+
+    answer = to_json(services.space_status(space, token=token))
     print_answer(answer, status_text(answer), as_json=as_json)
     end_command(code)
 
@@ -235,9 +236,10 @@ def sleep(*, space: str, seconds: int | None, sleep_time: int | None, yes: bool,
 def account(*, as_json: bool, **arguments: Any) -> None:
     """List the Spaces, Inference Endpoints and Jobs of your account: what idles, and what each costs a month."""
     from lib.cli.act import account_text, open_services, require_login  # noqa: PLC0415
+    from lib.present.sentences import to_json  # noqa: PLC0415
 
     token = require_login("list what runs in your account")
-    answer = open_services().account_overview(**arguments, token=token)
+    answer = to_json(open_services().account_overview(**arguments, token=token))
     print_answer(answer, account_text(answer), as_json=as_json)
 
 
@@ -265,10 +267,11 @@ def tiers(*, retired: bool, as_json: bool) -> None:
         prices_line,
         tiers_text,
     )
+    from lib.present.sentences import to_json  # noqa: PLC0415
 
     services = open_services()
-    answer = services.list_hardware("spaces", include_retired=retired)
-    say(prices_line(services.prices()))
+    answer = to_json(services.list_hardware("spaces", include_retired=retired))
+    say(prices_line(to_json(services.prices())))
     print_answer(answer, tiers_text(answer["hardware"]), as_json=as_json)
 
 
@@ -294,15 +297,17 @@ def recommend(*, model: str, files: str | None, as_json: bool, **arguments: Any)
         open_services,
         recommendation_text,
     )
+    from lib.present.sentences import to_json  # noqa: PLC0415
 
     services = open_services()
-    answer: Mapping[str, Any] = services.recommend(model, **arguments, token=login())
-    text = recommendation_text(answer, model)
-    if files and answer["pick"]:
+    found = services.recommend(model, **arguments, token=login())
+    answer = to_json(found)
+    text = recommendation_text(answer, model, found.own)
+    if files and found.pick:
         from lib.cli.act import files_entry, files_text  # noqa: PLC0415
 
         sizes = {"context_tokens": arguments["context_tokens"], "sequences": arguments["concurrency"]}
-        written = files_entry(answer["pick"], services.catalog(), files, model=model, **sizes)
+        written = files_entry(found.pick, services.catalog(), files, model=model, **sizes)
         answer, text = {**answer, "files": written}, f"{text}\n\n{files_text(written)}"
     print_answer(answer, text, as_json=as_json)
 
@@ -324,7 +329,8 @@ def right_size(*, space_id: str, as_json: bool, **arguments: Any) -> None:
         open_services,
         right_size_text,
     )
+    from lib.present.sentences import to_json  # noqa: PLC0415
 
     say(f"Looking at {space_id}, and at its models ...")  # one that is not bundled takes some seconds to build
-    answer = open_services().right_size(space_id, **arguments, token=login())
+    answer = to_json(open_services().right_size(space_id, **arguments, token=login()))
     print_answer(answer, right_size_text(answer), as_json=as_json)

@@ -12,20 +12,9 @@ from typing import Literal
 from urllib.parse import quote
 
 from lib.advisor.candidates import family_of
+from lib.advisor.result import ConfiguredHardware, Cost, Entry, EntryMemory, OwnHardware, Recommendation, Speed
 from lib.answers.common import Answer as AnswerShape
-from lib.answers.common import (
-    CaveatEntry,
-    ConfiguredEntry,
-    EntryCost,
-    EntryMemory,
-    EntrySpeed,
-    OwnEntry,
-    PriceEntry,
-    RankedEntry,
-    ReasonEntry,
-    RecommendationAnswer,
-    SourceEntry,
-)
+from lib.answers.common import CaveatEntry, PriceEntry, ReasonEntry, SourceEntry
 from lib.answers.model import CheapestTierEntry, MaximumEntry, MemoryAnswer, ModelAnswer, PrecisionTryEntry, SolveAnswer
 from lib.catalog import PriceState
 from lib.memory.result import MemoryPart
@@ -33,7 +22,7 @@ from lib.platforms import PLATFORMS, TRAITS
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import count, deviation, gib, gib_figure, rate, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
 from lib.present.sentences import sentence
-from lib.provenance import Answer, Caveat, Source, Statement
+from lib.provenance import Answer, Caveat, Reason, Source, Statement
 
 _SOURCES = {
     "catalog": "from the bundled catalog",
@@ -59,7 +48,7 @@ PART_COLOURS: dict[str, str] = {"weights": "#3d74b8", "cache": "#c98018", "activ
 
 def part_bytes(memory: Memory) -> dict[str, int]:
     """Bytes of each part of a memory answer, in the order of `PARTS`; a model that keeps nothing of its tokens has no cache."""
-    sizes = {key: getattr(memory, field) if isinstance(memory, MemoryAnswer) else memory[field] for key, _, field in PARTS}
+    sizes: dict[str, int] = {key: getattr(memory, field) for key, _, field in PARTS}
     return {key: size for key, size in sizes.items() if key != "cache" or size}
 
 
@@ -111,7 +100,7 @@ def memory_bar(memory: Memory, capacity: int | None = None, need: int | None = N
     `need` replaces the bytes on the fullest device. The bar is drawing only: the same numbers stand beside it as text.
     """
     total = sum(part_bytes(memory).values()) or 1
-    need = need or (memory.per_device_bytes if isinstance(memory, MemoryAnswer) else memory["per_device_bytes"]) or total
+    need = need or memory.per_device_bytes or total
     scale = max(need, capacity or 0)
     segments = "".join(
         f'<i class="seg {key}" style="width:{share(size * need / total, scale):.2f}%"></i>' for key, size in part_bytes(memory).items()
@@ -185,59 +174,59 @@ def rule_of_thumb_line(memory: MemoryAnswer) -> str:
     return f'<p class="thumb">Rule of thumb, parameters × bytes × 1.2: <strong>{gib(rule)}</strong>, {off}{compared}.</p>'
 
 
-def month_figures(cost: EntryCost) -> list[tuple[str, str]]:
+def month_figures(cost: Cost) -> list[tuple[str, str]]:
     """The price per month as stated, and what it is for one who never pauses the hardware, or lets it sleep between requests."""
-    figures = [("Price per month", usd_per_month(cost["total_usd_per_month"]))]
-    if cost["usd_per_month_unpaused"] is not None:
-        figures.append(("Never paused", usd_per_month(cost["usd_per_month_unpaused"])))
-    if cost["usd_per_month_asleep"] is not None:
-        figures.append(("Asleep when idle", usd_per_month(cost["usd_per_month_asleep"])))
+    figures = [("Price per month", usd_per_month(cost.total_usd_per_month))]
+    if cost.usd_per_month_unpaused is not None:
+        figures.append(("Never paused", usd_per_month(cost.usd_per_month_unpaused)))
+    if cost.usd_per_month_asleep is not None:
+        figures.append(("Asleep when idle", usd_per_month(cost.usd_per_month_asleep)))
     return figures
 
 
-def pick_card(pick: RankedEntry, model: str) -> str:
+def pick_card(pick: Entry, model: str) -> str:
     """The hardware to take: price, memory, how it runs, why, and what to mind."""
-    memory, cost = pick["memory"], pick["cost"]
-    figures = [("Price per hour", usd_per_hour(cost["usd_per_hour"])), *month_figures(cost)]
+    memory, cost = pick.memory, pick.cost
+    figures = [("Price per hour", usd_per_hour(cost.usd_per_hour)), *month_figures(cost)]
     if memory:
         figures.append((f"Memory used{per_device_words(pick)}", memory_words(memory)))
-    pace = speed_figure(pick["speed"])
+    pace = speed_figure(pick.speed)
     if pace is not None:
         figures.append(pace)
-    drawing = memory_bar(memory, memory["capacity_bytes"]) + memory_legend(memory) if memory else ""
+    drawing = memory_bar(memory, memory.capacity_bytes) + memory_legend(memory) if memory else ""
     return (
         '<section class="card pick" aria-labelledby="pick-name">'
         f'<p class="eyebrow">Run {escape(model)} on</p>'
-        f'<h2 id="pick-name">{escape(pick["name"])} <code>{escape(pick["hardware"])}</code></h2>'
-        f'<p class="quiet">{escape(PLATFORM_NAMES.get(pick["platform"], pick["platform"]))} · {precision_words(pick)}</p>'
+        f'<h2 id="pick-name">{escape(pick.name)} <code>{escape(pick.hardware)}</code></h2>'
+        f'<p class="quiet">{escape(PLATFORM_NAMES.get(pick.platform, pick.platform))} · {precision_words(pick)}</p>'
         f"{definition_list(figures)}{drawing}"
-        f"{reason_lists(pick['reasons'])}</section>"
+        f"{reason_lists(pick.reasons)}</section>"
     )
 
 
 NOT_COUNTED = "Nothing to rent; electricity and the purchase are not counted."
 
 
-def own_text(own: OwnEntry) -> str:
+def own_text(own: OwnHardware) -> str:
     """Whether the visitor's own cards run it, how fast and in which memory, in a sentence; where they do not, why, and what would."""
-    runs = own["runs_as"]
+    runs = own.runs_as
     if runs is not None:
-        return f"On your {own['name']}: fits, {_configured_text(runs)}."
-    larger = "".join(f" {one['name']} would run it: {_configured_text(one)}." for one in own["larger"])
-    return f"On your {own['name']}: does not run. {' '.join(reason['message'] for reason in own['obstacles'])}{larger}"
+        return f"On your {own.name}: fits, {_configured_text(runs)}."
+    larger = "".join(f" {one.name} would run it: {_configured_text(one)}." for one in own.larger)
+    return f"On your {own.name}: does not run. {' '.join(map(sentence, own.obstacles))}{larger}"
 
 
-def _configured_text(entry: ConfiguredEntry) -> str:
-    pace, memory = speed_figure(entry["speed"]), entry["memory"]
+def _configured_text(entry: ConfiguredHardware) -> str:
+    pace, memory = speed_figure(entry.speed), entry.memory
     words = [] if pace is None else [pace[1] if "tokens" in pace[1] else f"{pace[0].lower()} {pace[1]}"]
     words += [] if memory is None else [f"{memory_words(memory)}{per_device_words(entry)}"]
-    return ", ".join([*words, f"{entry['precision']} with {entry['engine']}"])
+    return ", ".join([*words, f"{entry.precision} with {entry.engine}"])
 
 
-def own_card(own: OwnEntry, links: str = "") -> str:
+def own_card(own: OwnHardware, links: str = "") -> str:
     """The visitor's own cards in a line, with the reasons folded; `links` is markup."""
-    runs = own["runs_as"]
-    why = "" if runs is None else f"<details><summary>Why</summary>{reason_lists(runs['reasons'])}</details>"
+    runs = own.runs_as
+    why = "" if runs is None else f"<details><summary>Why</summary>{reason_lists(runs.reasons)}</details>"
     more = f'<p class="quiet">{NOT_COUNTED}</p>' if runs is not None else ""
     line = f"<p><strong>{escape(own_text(own))}</strong></p>"
     return f'<section class="card own" aria-label="Your own hardware">{line}{more}{links}{why}</section>'
@@ -246,10 +235,10 @@ def own_card(own: OwnEntry, links: str = "") -> str:
 _QUOTA_GROUNDS = {"zerogpu_duration_factor_assumed", "zerogpu_runs_reported", "zerogpu_visitors_own_plan", "zerogpu_reservation"}
 
 
-def reason_lists(reasons: Sequence[ReasonEntry], assumptions: Sequence[str] = ()) -> str:
+def reason_lists(reasons: Sequence[Reason], assumptions: Sequence[str] = ()) -> str:
     """Reasons as a list; what ZeroGPU's quota rests on stands folded beneath them, with further assumptions (markup already)."""
-    first = [escape(reason["message"]) for reason in reasons if reason["code"] not in _QUOTA_GROUNDS]
-    folded = [escape(reason["message"]) for reason in reasons if reason["code"] in _QUOTA_GROUNDS]
+    first = [escape(sentence(reason)) for reason in reasons if reason.code not in _QUOTA_GROUNDS]
+    folded = [escape(sentence(reason)) for reason in reasons if reason.code in _QUOTA_GROUNDS]
     folded += [one for one in assumptions if one not in first and one not in folded]
     return bullet_list(first, "why") + (fold("Assumptions", bullet_list(folded, "notes")) if folded else "")
 
@@ -258,58 +247,58 @@ REAL_TIME = "× real time"
 """The unit of speed on sound: seconds of sound in a second."""
 
 
-def speed_figure(speed: EntrySpeed) -> tuple[str, str] | None:
+def speed_figure(speed: Speed) -> tuple[str, str] | None:
     """What to call the speed, and the speed: predicted, on sound, in tokens or seconds of a request; else the bound, else nothing."""
-    if (factor := speed["real_time_factor"]) is not None:
+    if (factor := speed.real_time_factor) is not None:
         return "Speed on sound", f"{rate(factor) if factor >= 1 else f'{factor:.2g}'} {REAL_TIME}"
-    if speed["decode_tokens_per_s"] is not None:
-        return "Speed per request", tokens_per_s(speed["decode_tokens_per_s"])
-    if speed["request_s"] is not None:
-        return "Time of a request", seconds(speed["request_s"])
-    bound = speed["decode_tokens_per_s_upper_bound"]
+    if speed.decode_tokens_per_s is not None:
+        return "Speed per request", tokens_per_s(speed.decode_tokens_per_s)
+    if speed.request_s is not None:
+        return "Time of a request", seconds(speed.request_s)
+    bound = speed.decode_tokens_per_s_upper_bound
     return None if bound is None else ("Speed per request, at best", tokens_per_s(bound))
 
 
-def request_words(speed: EntrySpeed, task: str) -> str:
+def request_words(speed: Speed, task: str) -> str:
     """Which requests a predicted speed is that of."""
-    at_once, sound = speed["concurrency"] or 1, (speed["real_time_factor"] or 0) * (speed["request_s"] or 0)
+    at_once, sound = speed.concurrency or 1, (speed.real_time_factor or 0) * (speed.request_s or 0)
     if family_of(task) in {"image", "video"}:
         made = "picture" if family_of(task) == "image" else "clip"
         return f"1 {made}" if at_once == 1 else f"{at_once} {made}s at the same time"
-    prompt = f"{seconds(sound)} of sound" if sound else f"{speed['prompt_tokens']} prompt"
-    answer = " tokens" if speed["throughput_tokens_per_s"] is None else f" and {speed['output_tokens']} output tokens"
+    prompt = f"{seconds(sound)} of sound" if sound else f"{speed.prompt_tokens} prompt"
+    answer = " tokens" if speed.throughput_tokens_per_s is None else f" and {speed.output_tokens} output tokens"
     return f"{'1 request' if at_once == 1 else f'{at_once} concurrent requests'} with {prompt}{answer}"
 
 
-def precision_words(entry: ConfiguredEntry) -> str:
+def precision_words(entry: ConfiguredHardware) -> str:
     """Precision, engine and what they ask of the Space in one phrase; what needs no model memory says so."""
-    if entry["engine"] == "provider":
+    if entry.engine == "provider":
         return "the model runs at a provider"
-    words = f"{escape(entry['precision'])} with {escape(entry['engine'])}"
-    if entry["sdk"] == "docker":
+    words = f"{escape(entry.precision)} with {escape(entry.engine)}"
+    if entry.sdk == "docker":
         words += " · Docker Space"
-    return f"{words} · {entry['replicas']:,} machines" if entry["replicas"] > 1 else words
+    return f"{words} · {entry.replicas:,} machines" if entry.replicas > 1 else words
 
 
 def memory_words(memory: EntryMemory) -> str:
     """Need against capacity of the fullest device, in one unit."""
-    capacity = memory["capacity_bytes"]
-    return gib(memory["per_device_bytes"]) if capacity is None else f"{gib_figure(memory['per_device_bytes'])} of {gib(capacity)}"
+    capacity = memory.capacity_bytes
+    return gib(memory.per_device_bytes) if capacity is None else f"{gib_figure(memory.per_device_bytes)} of {gib(capacity)}"
 
 
-def per_device_words(entry: ConfiguredEntry) -> str:
+def per_device_words(entry: ConfiguredHardware) -> str:
     """Said where memory is that of one device of several: the parts in the legend are those of all of them."""
-    return f" on each of {entry['devices']}" if entry["devices"] > 1 else ""
+    return f" on each of {entry.devices}" if entry.devices > 1 else ""
 
 
-def recommendation_notes(answer: RecommendationAnswer) -> str:
+def recommendation_notes(answer: Recommendation) -> str:
     """What else matters about the whole answer: notes, and paying per token where that suits."""
-    provider = answer["provider"]
+    provider = answer.provider
     without = ""
-    if provider["suits"]:
-        served_by = [f"Served by {escape(', '.join(provider['providers']))}."] if provider["providers"] else []
-        without = f"<h3>Or rent no hardware</h3>{note_list(provider['reasons'], *served_by)}"
-    notes = note_list(answer["notes"])
+    if provider.suits:
+        served_by = [f"Served by {escape(', '.join(provider.providers))}."] if provider.providers else []
+        without = f"<h3>Or rent no hardware</h3>{note_list(provider.reasons, *served_by)}"
+    notes = note_list(answer.notes)
     if not notes and not without:
         return ""
     title = "How these are ordered" + (", and a way without hardware" if without else "")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lib.answers.common import EntrySpeed, RankedEntry, RecommendationAnswer, SpeedEnd
+from lib.advisor.result import Entry, Recommendation, Speed, SpeedEnd
 from lib.answers.model import MemoryAnswer, TensorsAnswer
 from lib.answers.speed import PassEntry, RooflineAnswer
 from lib.present.cards import PART_COLOURS, PARTS, PLATFORM_COLOURS, PLATFORM_NAMES, REAL_TIME, Memory, part_bytes, request_words
@@ -260,40 +260,40 @@ class Front:
     pick: str = ""
 
 
-def speed_front(answer: RecommendationAnswer) -> Front:
+def speed_front(answer: Recommendation) -> Front:
     """The offers of a ranking that have a predicted speed, with price and range."""
-    ranked = [(entry, entry["speed"]) for entry in answer["ranked"]]
-    told = [(entry, speed, low, high) for entry, speed in ranked if (low := speed["low"]) and (high := speed["high"])]
-    speeds, pick = [speed for _, speed, _, _ in told], answer["pick"]
-    decodes = all(speed["throughput_tokens_per_s"] is not None for speed in speeds)
-    unit = "requests/s" if not decodes else REAL_TIME if all(speed["real_time_factor"] for speed in speeds) else "tokens/s"
+    ranked = [(entry, entry.speed) for entry in answer.ranked]
+    told = [(entry, speed, low, high) for entry, speed in ranked if (low := speed.low) and (high := speed.high)]
+    speeds, pick = [speed for _, speed, _, _ in told], answer.pick
+    decodes = all(speed.throughput_tokens_per_s is not None for speed in speeds)
+    unit = "requests/s" if not decodes else REAL_TIME if all(speed.real_time_factor for speed in speeds) else "tokens/s"
     points = tuple(_front_point(entry, (low, high), unit) for entry, _, low, high in told)
-    shape = request_words(speeds[0], answer["task"]) if speeds else ""
-    return Front(unit=unit, shape=shape, points=points, pick=pick["hardware"] if pick else "")
+    shape = request_words(speeds[0], answer.task) if speeds else ""
+    return Front(unit=unit, shape=shape, points=points, pick=pick.hardware if pick else "")
 
 
-def _front_point(entry: RankedEntry, ends: tuple[SpeedEnd, SpeedEnd], unit: str) -> FrontPoint:
-    low, high = sorted(_rate_of(end, entry["speed"], unit) for end in ends)
+def _front_point(entry: Entry, ends: tuple[SpeedEnd, SpeedEnd], unit: str) -> FrontPoint:
+    low, high = sorted(_rate_of(end, entry.speed, unit) for end in ends)
     return FrontPoint(
-        hardware=entry["hardware"],
-        platform=entry["platform"],
-        name=entry["name"],
-        runs_as=f"{entry['precision']} with {entry['engine']}",
-        usd=entry["cost"]["total_usd_per_month"],
-        value=_rate_of(entry["speed"], entry["speed"], unit),
+        hardware=entry.hardware,
+        platform=entry.platform,
+        name=entry.name,
+        runs_as=f"{entry.precision} with {entry.engine}",
+        usd=float(entry.cost.total_usd_per_month),
+        value=_rate_of(entry.speed, entry.speed, unit),
         low=low,
         high=high,
-        pareto=entry["pareto"],
+        pareto=entry.pareto,
     )
 
 
-def _rate_of(end: EntrySpeed | SpeedEnd, speed: EntrySpeed, unit: str) -> float:
+def _rate_of(end: Speed | SpeedEnd, speed: Speed, unit: str) -> float:
     """The rate of all requests together at one end of the range of this speed."""
-    at_once, tokens = speed["concurrency"] or 1, end["throughput_tokens_per_s"] or 0.0
+    at_once, tokens = speed.concurrency or 1, end.throughput_tokens_per_s or 0.0
     if unit == "requests/s":
-        return at_once / (end["ttft_s"] or math.inf)
-    together = at_once * (speed["real_time_factor"] or 0.0)
-    return tokens if unit == "tokens/s" else together * tokens / (speed["throughput_tokens_per_s"] or math.inf)
+        return at_once / (end.ttft_s or math.inf)
+    together = at_once * (speed.real_time_factor or 0.0)
+    return tokens if unit == "tokens/s" else together * tokens / (speed.throughput_tokens_per_s or math.inf)
 
 
 def front_head(front: Front) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from lib.answers.common import OwnEntry
+from lib.advisor.result import OwnHardware
 from lib.answers.cost import OutlookAnswer, WayLine
 from lib.cost.bill import CostPart
 from lib.cost.compare import CENT, Comparison, Side
@@ -73,10 +73,10 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
     )
 
 
-def own_bill_card(own: OwnEntry) -> str:
+def own_bill_card(own: OwnHardware) -> str:
     """In place of a bill for the visitor's own cards: there is nothing to rent."""
     return (
-        f'<section class="card own" aria-label="Your own hardware"><p><strong>Your {escape(own["name"])}: nothing to rent.</strong></p>'
+        f'<section class="card own" aria-label="Your own hardware"><p><strong>Your {escape(own.name)}: nothing to rent.</strong></p>'
         f'<p class="quiet">{escape(own_text(own))} Electricity and the purchase are not modelled, so there is no monthly bill and no '
         "break-even against renting. What renting would cost instead:</p></section>"
     )

@@ -13,10 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache
+from threading import Condition
 from typing import Any
 
+from cachetools import LRUCache, cached
+
 from lib.advisor.alternatives import NoSaving, Saving
+from lib.advisor.result import Recommendation
 from lib.answers.common import CaveatEntry, ReasonEntry
+from lib.catalog.rows import ById
 from lib.cost.break_even import Axis, Option, Outlook, WayChange
 from lib.laws.price import DAY_H
 from lib.present.caveat_words import CAVEATS
@@ -56,8 +61,18 @@ def sentence(statement: Statement) -> str:
 
 
 def to_json(result: object) -> Any:
-    """A result as JSON values, its reasons and caveats as sentences; anything else as it is."""
+    """A result as JSON values, its reasons and caveats as sentences; anything else as it is.
+
+    Callers share the JSON of a recommendation, so nobody may change it.
+    """
+    if isinstance(result, Recommendation):
+        return _write_once(result)
     return write_json(result, sentence) if isinstance(result, Result) else result
+
+
+@cached(LRUCache(32), key=ById, condition=Condition())
+def _write_once(result: Recommendation) -> Any:
+    return write_json(result, sentence)
 
 
 def fill(template: str, values: Mapping[str, Value]) -> str:

@@ -19,7 +19,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lib.answers.common import ConfiguredEntry, source_entries
+from lib.advisor.result import ConfiguredHardware
+from lib.answers.common import source_entries
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_OFFERS, tier_of
 from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
@@ -170,7 +171,7 @@ class Setup:
 
 
 def write_setup(
-    entry: ConfiguredEntry,
+    entry: ConfiguredHardware,
     catalog: Catalog,
     *,
     model: str = "",
@@ -187,27 +188,27 @@ def write_setup(
         BadArgument: the platform or the hardware cannot be one, or the platform or the engine does not run the framework.
     """
     zerogpu = catalog.rules.zerogpu
-    platform = str(entry["platform"])
+    platform = str(entry.platform)
     if platform not in PLATFORMS:
         raise BadArgument("platform", platform, ", ".join(PLATFORMS))
     place = traits_of(platform)
-    if place.runs == "machine" and catalog.accelerator(str(entry["accelerator"])).vendor != "NVIDIA":
-        raise BadArgument("hardware", entry["hardware"], "a card of NVIDIA, or hardware that is rented: only for these files are written")
-    if _ID.fullmatch(str(entry["hardware"])) is None:
-        raise BadArgument("hardware", entry["hardware"], "an id of /list_hardware, such as l4x1")
+    if place.runs == "machine" and catalog.accelerator(str(entry.accelerator)).vendor != "NVIDIA":
+        raise BadArgument("hardware", entry.hardware, "a card of NVIDIA, or hardware that is rented: only for these files are written")
+    if _ID.fullmatch(str(entry.hardware)) is None:
+        raise BadArgument("hardware", entry.hardware, "an id of /list_hardware, such as l4x1")
     versions = load_versions()
     # What the files load: the quantized checkpoint of this precision where one is needed.
-    repository = entry["repository"]
+    repository = entry.repository
     loaded = model if repository == "" else _SOME_MODEL if repository is None else repository
-    missing = (_missing_checkpoint(model, str(entry["precision"])),) if repository is None else ()
+    missing = (_missing_checkpoint(model, str(entry.precision)),) if repository is None else ()
     head = _front_matter(entry, repository or model, versions) if place.runs_spaces else None
     usable = next((name for name in place.frameworks if name == framework), None)
     if usable is None:
         raise BadArgument("framework", framework, f"{', '.join(place.frameworks)} on {platform}")
-    is_server = not engine_traits(entry["engine"]).own_modules and (entry["sdk"] == "docker" or place.runs_images)
-    if is_server or (place.runs == "machine" and entry["engine"] in SERVERS_OF_OWN):
+    is_server = not engine_traits(entry.engine).own_modules and (entry.sdk == "docker" or place.runs_images)
+    if is_server or (place.runs == "machine" and entry.engine in SERVERS_OF_OWN):
         if usable != "pytorch":
-            raise BadArgument("framework", framework, f"pytorch with {entry['engine']}, a server that brings its own")
+            raise BadArgument("framework", framework, f"pytorch with {entry.engine}, a server that brings its own")
         server = _server(entry, catalog, versions, loaded, context_tokens, sequences)
         return replace(server, front_matter=head, notes=(*server.notes, *missing))
     lines = list(_requirements(entry, usable, versions, zerogpu))
@@ -222,7 +223,7 @@ def write_setup(
         front_matter=head,
         app=_app(entry, loaded, task) if place.runs_spaces and usable == "pytorch" else None,
         requirements="\n".join(line for _, line in lines) + "\n",
-        dockerfile=_PYTHON_DOCKERFILE.format(version=versions.python.version.rpartition(".")[0]) if entry["sdk"] == "docker" else None,
+        dockerfile=_PYTHON_DOCKERFILE.format(version=versions.python.version.rpartition(".")[0]) if entry.sdk == "docker" else None,
         notes=(_note(place), *missing),
         sources=tuple(
             dict.fromkeys((*(versions[name].source for name, _ in lines if name), *cards, *(metadata if place.runs_spaces else ())))
@@ -230,16 +231,16 @@ def write_setup(
     )
 
 
-def _app(entry: ConfiguredEntry, model: str, task: str) -> str | None:
+def _app(entry: ConfiguredHardware, model: str, task: str) -> str | None:
     """The Space's app.py, where this model and engine have one."""
-    if not engine_traits(entry["engine"]).own_modules or not _HUB_ID.fullmatch(model):
+    if not engine_traits(entry.engine).own_modules or not _HUB_ID.fullmatch(model):
         return None
-    on_load = entry["loading"] == "quantized on load"
-    if traits_of(entry["platform"]).per_call:
-        size = next(name for name, offer in ZEROGPU_OFFERS.items() if offer == entry["hardware"])
-        return write_app(task, model, AppPlace(precision=entry["precision"], where="lent gpu", size=size, on_load=on_load))
-    where: Literal["cpu", "gpu"] = "cpu" if entry["accelerator"] is None else "gpu"
-    return write_app(task, model, AppPlace(precision=entry["precision"], where=where, devices=entry["devices"], on_load=on_load))
+    on_load = entry.loading == "quantized on load"
+    if traits_of(entry.platform).per_call:
+        size = next(name for name, offer in ZEROGPU_OFFERS.items() if offer == entry.hardware)
+        return write_app(task, model, AppPlace(precision=entry.precision, where="lent gpu", size=size, on_load=on_load))
+    where: Literal["cpu", "gpu"] = "cpu" if entry.accelerator is None else "gpu"
+    return write_app(task, model, AppPlace(precision=entry.precision, where=where, devices=entry.devices, on_load=on_load))
 
 
 GRADIO_PORT = 7860
@@ -256,18 +257,18 @@ CMD ["python", "app.py"]
 """
 
 
-def _server(entry: ConfiguredEntry, catalog: Catalog, versions: Versions, model: str, context_tokens: int, sequences: int) -> Setup:
+def _server(entry: ConfiguredHardware, catalog: Catalog, versions: Versions, model: str, context_tokens: int, sequences: int) -> Setup:
     """The files of an engine that is a server: a Docker Space, or the line that starts a Job or an Endpoint."""
-    engine, place, precision = str(entry["engine"]), traits_of(entry["platform"]), str(entry["precision"])
-    on_gpu = entry["accelerator"] is not None
+    engine, place, precision = str(entry.engine), traits_of(entry.platform), str(entry.precision)
+    on_gpu = entry.accelerator is not None
     image = versions.image(engine, on_gpu=on_gpu)
     start = Start(
         precision=precision,
-        devices=entry["devices"],
+        devices=entry.devices,
         context_tokens=context_tokens,
         sequences=max(1, sequences),
         on_gpu=on_gpu,
-        gpu_layers=entry["gpu_layers"],
+        gpu_layers=entry.gpu_layers,
     )
     name = model if _HUB_ID.fullmatch(model) or _HUB_FILE.fullmatch(model) else _SOME_MODEL
     words = command_words(engine, name, start)
@@ -275,18 +276,18 @@ def _server(entry: ConfiguredEntry, catalog: Catalog, versions: Versions, model:
     if place.runs == "machine":
         command = shlex.join("127.0.0.1" if word == "0.0.0.0" else word for word in words) + "\n"  # noqa: S104  no other machine
     elif place.runs_jobs:
-        command = job_command(image.image, words, str(entry["hardware"])) + "\n"
+        command = job_command(image.image, words, str(entry.hardware)) + "\n"
     elif place.runs_images:
-        at = catalog.offer(str(entry["hardware"]), entry["platform"]).endpoint
+        at = catalog.offer(str(entry.hardware), entry.platform).endpoint
         if at is None:
-            raise BadArgument("hardware", entry["hardware"], "an instance of Inference Endpoints, such as aws-nvidia-l4-x1")
+            raise BadArgument("hardware", entry.hardware, "an instance of Inference Endpoints, such as aws-nvidia-l4-x1")
         instance = Instance(
             accelerator="gpu" if on_gpu else "cpu",
             vendor=at.vendor,
             region=at.regions[0],
             instance_type=at.instance_type,
             instance_size=at.instance_size,
-            replicas=max(1, entry["replicas"]),
+            replicas=max(1, entry.replicas),
         )
         command = endpoint_command(engine, name, image.image, start, instance) + "\n"
     answers = "/embed and /rerank" if not engine_traits(engine).generates else "/v1 in the format of OpenAI's API"
@@ -338,14 +339,14 @@ def _title(model: str) -> str:
     return repository.partition("/")[2] if _HUB_ID.fullmatch(repository) else "My Space"
 
 
-def _front_matter(entry: ConfiguredEntry, model: str, versions: Versions) -> str:
+def _front_matter(entry: ConfiguredHardware, model: str, versions: Versions) -> str:
     """The block at the head of README.md; YAML's own writer quotes its values."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
 
-    hardware = tier_of(str(entry["hardware"]))
+    hardware = tier_of(str(entry.hardware))
     metadata: dict[str, object] = {"title": _title(model)}
-    if entry["sdk"] == "docker":
-        metadata |= {"sdk": "docker", "app_port": GRADIO_PORT if engine_traits(entry["engine"]).own_modules else PORT}
+    if entry.sdk == "docker":
+        metadata |= {"sdk": "docker", "app_port": GRADIO_PORT if engine_traits(entry.engine).own_modules else PORT}
     else:
         version = versions["gradio"].version
         metadata |= {"sdk": "gradio", "sdk_version": version, "python_version": versions.python.version, "app_file": "app.py"}
@@ -359,9 +360,9 @@ def _front_matter(entry: ConfiguredEntry, model: str, versions: Versions) -> str
     return f"---\n{why}\n{yaml.safe_dump(metadata, sort_keys=False)}---\n"
 
 
-def _requirements(entry: ConfiguredEntry, framework: Framework, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
+def _requirements(entry: ConfiguredHardware, framework: Framework, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
     """The lines of requirements.txt, each behind the package that it pins ("" for a line without a pin)."""
-    on_tpu, on_cpu = traits_of(entry["platform"]).rents_tpus, entry["accelerator"] is None
+    on_tpu, on_cpu = traits_of(entry.platform).rents_tpus, entry.accelerator is None
 
     def pin(name: str, extra: str = "") -> tuple[str, str]:
         return name, versions[name].line(extra)
@@ -391,8 +392,8 @@ _FORMAT_PACKAGES = {
 """What transformers needs beside itself to load a format, by the format's law."""
 
 
-def _pytorch(entry: ConfiguredEntry, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
-    engine, place, torch = engine_traits(entry["engine"]), traits_of(entry["platform"]), versions["torch"]
+def _pytorch(entry: ConfiguredHardware, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
+    engine, place, torch = engine_traits(entry.engine), traits_of(entry.platform), versions["torch"]
     names = ["transformers", "accelerate"]
     if engine.package and not place.per_call:
         yield "", f"# {engine.package_note}"
@@ -406,7 +407,7 @@ def _pytorch(entry: ConfiguredEntry, versions: Versions, zerogpu: ZeroGpuRules) 
             yield "", f"# ZeroGPU admits torch {', '.join(admitted)}"
             yield "", f"torch=={max(admitted, key=lambda version: [int(part) for part in version.split('.')])}"
             yield "spaces", f"spaces>={versions['spaces'].version}"
-        elif entry["accelerator"] is None:
+        elif entry.accelerator is None:
             yield "", "# without the CUDA libraries that PyPI's build brings"
             yield "", f"--extra-index-url {_TORCH_INDEX}/cpu"
             yield "torch", torch.line()
@@ -414,9 +415,9 @@ def _pytorch(entry: ConfiguredEntry, versions: Versions, zerogpu: ZeroGpuRules) 
             yield "", f"# PyPI's build brings {torch.brings}. If torch.cuda.is_available() is False, the host's driver is older:"
             yield "", f"# PyTorch keeps builds for older CUDA under {_TORCH_INDEX}/ (cu126, cu130, ...); add its --extra-index-url"
             yield "torch", torch.line()
-        if package := _FORMAT_PACKAGES.get(weight_format(entry["precision"]).law):
+        if package := _FORMAT_PACKAGES.get(weight_format(entry.precision).law):
             names.append(package)
-        if entry["sdk"] == "docker":
+        if entry.sdk == "docker":
             names.append("gradio")
     yield from ((name, versions[name].line()) for name in names)
 

@@ -23,6 +23,7 @@ from lib.platforms import traits_of
 from lib.present.cards import PLATFORM_NAMES, note_list, prices_line, reason_lists
 from lib.present.markup import answer_actions, bullet_list, definition_list, escape, refusal_note
 from lib.present.numbers import gib, span, usd, usd_per_hour, usd_per_month, whole
+from lib.present.sentences import sentence
 from lib.present.tables import Key, TableTools, answer_files, csv_text, table_markup
 
 STATIC = "static"
@@ -42,7 +43,7 @@ def tier_words(name: str | None, hardware: str | None) -> str:
     return code if name is None or name == hardware else f"{escape(name)} {code}"
 
 
-def price_words(usd_hourly: float | None) -> str:
+def price_words(usd_hourly: float | Decimal | None) -> str:
     """A price per hour inside a sentence: "$0.80 per hour", "free", "no list price"."""
     words = usd_per_hour(usd_hourly)
     return f"{words} per hour" if words.startswith("$") else words
@@ -123,42 +124,41 @@ def status_text(status: SpaceStatus) -> str:
 
 def size_card(answer: RightSizeAnswer) -> str:
     """The recommended tier beside the current one: what moving saves or costs, and why."""
-    pick, current = answer["pick"], answer["current"]
-    needs = {one["id"]: one["total_bytes"] for one in answer["models"]}
-    need = f", which takes {gib(needs[answer['model']])} for one request" if answer["model"] in needs else ""
-    figures = [("Current", _tier(current["name"], current["hardware"], current["usd_per_hour"], current["total_usd_per_month"]))]
-    if pick is not None and answer["decision"] == "move":
-        cost = pick["cost"]
-        figures.append(("Recommended", _tier(pick["name"], pick["hardware"], cost["usd_per_hour"], cost["total_usd_per_month"])))
-    reasons = reason_lists(answer["reasons"], [escape(caveat["message"]) for caveat in answer["caveats"]])
-    why = escape(current["reason"])
-    name = escape(answer["model"] or "the model")
+    pick, current = answer.pick, answer.current
+    needs = {one.id: one.total_bytes for one in answer.models}
+    need = f", which takes {gib(needs[answer.model])} for one request" if answer.model in needs else ""
+    figures = [("Current", _tier(current.name, current.hardware, current.usd_per_hour, current.total_usd_per_month))]
+    if pick is not None and answer.decision == "move":
+        cost = pick.cost
+        figures.append(("Recommended", _tier(pick.name, pick.hardware, cost.usd_per_hour, cost.total_usd_per_month)))
+    reasons = reason_lists(answer.reasons, [escape(sentence(caveat)) for caveat in dict.fromkeys(answer.caveats)])
+    why = escape(current.reason)
+    name = escape(answer.model or "the model")
     head = f'<p class="eyebrow">The right size for {name}{need}</p><h2 id="size-name">{_verdict(answer)}</h2>'
-    today = f'<p class="quiet">{"Now" if current["fits"] is not False else "The current tier does not run it"}: {why}</p>' if why else ""
+    today = f'<p class="quiet">{"Now" if current.fits is not False else "The current tier does not run it"}: {why}</p>' if why else ""
     body = f"{today}{definition_list(figures)}{reasons}"
     return f'<section class="card size" aria-labelledby="size-name">{head}{body}</section>'
 
 
-def _tier(name: str | None, hardware: str | None, hourly: float | None, monthly: float | None) -> str:
+def _tier(name: str | None, hardware: str | None, hourly: Decimal | None, monthly: Decimal | None) -> str:
     price = price_words(hourly)
     bill = f", {usd_per_month(monthly)} a month" if monthly else ""
     return f"{tier_words(name, hardware)}<small>{price}{bill}</small>"
 
 
 def _verdict(answer: RightSizeAnswer) -> str:
-    if answer["decision"] == "stay":
+    if answer.decision == "stay":
         return "Already on the right tier"
-    pick, saving = answer["pick"], answer["saving_usd_per_month"]
+    pick, saving = answer.pick, answer.saving_usd_per_month
     if pick is None:
         return "Nothing on the chosen platforms runs it"
-    where = "" if traits_of(pick["platform"]).runs_spaces else f" ({escape(PLATFORM_NAMES.get(pick['platform'], pick['platform']))})"
-    to = f"Move to <code>{escape(pick['hardware'])}</code>{where}"
+    where = "" if traits_of(pick.platform).runs_spaces else f" ({escape(PLATFORM_NAMES.get(pick.platform, pick.platform))})"
+    to = f"Move to <code>{escape(pick.hardware)}</code>{where}"
     if saving is None:
         return to
-    amount = Decimal(str(saving))
-    if amount == 0:
+    if saving == 0:
         return f"{to} at the same price"
-    return f"{to} and save {usd(amount)} a month" if amount > 0 else f"{to} for {usd(-amount)} a month more"
+    return f"{to} and save {usd(saving)} a month" if saving > 0 else f"{to} for {usd(-saving)} a month more"
 
 
 KIND_WORDS = {"space": "Space", "endpoint": "Inference Endpoint", "job": "Job"}

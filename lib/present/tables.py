@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from lib import precision
-from lib.answers.common import EntryCost, OwnEntry, RankedEntry, RejectedEntry
+from lib.advisor.result import Cost, Entry, OwnHardware, Rejection
 from lib.answers.model import FitEntry, MemoryAnswer
 from lib.platforms import PLATFORMS
 from lib.present.cards import (
@@ -34,7 +34,7 @@ from lib.present.cards import (
 )
 from lib.present.markup import answer_actions, escape, fold
 from lib.present.numbers import count, count_words, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
-from lib.present.sentences import to_json
+from lib.present.sentences import sentence, to_json
 from lib.result import fields_of
 
 if TYPE_CHECKING:
@@ -122,11 +122,11 @@ def hardware_name(name: str, hardware: str, platform: str, mark: str = "") -> st
     return f"{escape(name)}{mark}<small><code>{escape(hardware)}</code> {escape(PLATFORM_NAMES.get(platform, platform))}</small>"
 
 
-Links = Callable[[RankedEntry], list[tuple[str, str]]]
+Links = Callable[[Entry], list[tuple[str, str]]]
 """The links of a row: their words, and the query of the page that they lead to."""
 
 
-def ranked_table(entries: Sequence[RankedEntry], pick: RankedEntry | None, links: Links = lambda _: []) -> str:
+def ranked_table(entries: Sequence[Entry], pick: Entry | None, links: Links = lambda _: []) -> str:
     """Everything that qualifies, best first; what nothing else beats is marked. Beyond the first few, rows wait behind a line."""
     if not entries:
         return ""
@@ -137,32 +137,32 @@ def ranked_table(entries: Sequence[RankedEntry], pick: RankedEntry | None, links
     return table_markup("Everything that qualifies, best first", heads, rows, "ranked", tools)
 
 
-def _ranked_keys(entry: RankedEntry) -> tuple[Key, ...]:
-    memory, speed = entry["memory"], entry["speed"]
-    pace = speed["decode_tokens_per_s"] or speed["decode_tokens_per_s_upper_bound"] or speed["request_s"]
-    needed_bytes = None if memory is None else memory["per_device_bytes"]
-    return entry["name"], entry["cost"]["usd_per_hour"], needed_bytes, pace, len(entry["reasons"])
+def _ranked_keys(entry: Entry) -> tuple[Key, ...]:
+    memory, speed = entry.memory, entry.speed
+    pace = speed.decode_tokens_per_s or speed.decode_tokens_per_s_upper_bound or speed.request_s
+    needed_bytes = None if memory is None else memory.per_device_bytes
+    return entry.name, float(entry.cost.usd_per_hour), needed_bytes, pace, len(entry.reasons)
 
 
-def _ranked_row(entry: RankedEntry, pick: RankedEntry | None, links: list[tuple[str, str]]) -> tuple[str, ...]:
-    is_pick = pick is not None and (entry["hardware"], entry["platform"]) == (pick["hardware"], pick["platform"])
+def _ranked_row(entry: Entry, pick: Entry | None, links: list[tuple[str, str]]) -> tuple[str, ...]:
+    is_pick = pick is not None and (entry.hardware, entry.platform) == (pick.hardware, pick.platform)
     mark = (
         ' <em class="badge pick">pick</em>'
         if is_pick
         else ' <em class="badge" title="No other is both as cheap and as fast">best value at this speed</em>'
-        if entry["pareto"]
+        if entry.pareto
         else ""
     )
-    memory = entry["memory"]
-    bar = f"{memory_bar(memory, memory['capacity_bytes'])}<small>{memory_words(memory)}{per_device_words(entry)}</small>" if memory else "–"
-    pace = speed_figure(entry["speed"])
-    reasons = note_list(entry["reasons"])
+    memory = entry.memory
+    bar = f"{memory_bar(memory, memory.capacity_bytes)}<small>{memory_words(memory)}{per_device_words(entry)}</small>" if memory else "–"
+    pace = speed_figure(entry.speed)
+    reasons = note_list(entry.reasons)
     return (
-        hardware_name(entry["name"], entry["hardware"], entry["platform"], mark) + row_links(entry["name"], links),
-        price_cell(entry["cost"]),
+        hardware_name(entry.name, entry.hardware, entry.platform, mark) + row_links(entry.name, links),
+        price_cell(entry.cost),
         bar,
         precision_words(entry) + (f"<small>{'at best' if pace[0].endswith('at best') else 'about'} {pace[1]}</small>" if pace else ""),
-        f"<details><summary>{count_words(len(entry['reasons']), 'reason')}</summary>{reasons}</details>" if reasons else "–",
+        f"<details><summary>{count_words(len(entry.reasons), 'reason')}</summary>{reasons}</details>" if reasons else "–",
     )
 
 
@@ -174,18 +174,18 @@ def row_links(name: str, links: list[tuple[str, str]]) -> str:
     return f'<span class="row-links">{anchors}</span>' if anchors else ""
 
 
-def price_cell(cost: EntryCost) -> str:
+def price_cell(cost: Cost) -> str:
     """Per hour, and per month below it; a free offer is only called free."""
-    hourly = usd_per_hour(cost["usd_per_hour"])
-    return hourly if hourly == "free" else f"{hourly}<small>{usd_per_month(cost['total_usd_per_month'])} a month</small>"
+    hourly = usd_per_hour(cost.usd_per_hour)
+    return hourly if hourly == "free" else f"{hourly}<small>{usd_per_month(cost.total_usd_per_month)} a month</small>"
 
 
-def rejected_table(entries: Sequence[RejectedEntry]) -> str:
+def rejected_table(entries: Sequence[Rejection]) -> str:
     """Everything that does not qualify, each with all that stands in the way."""
     rows = [
         (
-            hardware_name(entry["name"], entry["hardware"], entry["platform"]),
-            "<br>".join(escape(why) for why in (entry["reason"], *(reason["message"] for reason in entry["also"]))),
+            hardware_name(entry.name, entry.hardware, entry.platform),
+            "<br>".join(escape(sentence(why)) for why in (entry.reason, *entry.also)),
         )
         for entry in entries
     ]
@@ -249,19 +249,19 @@ _RANKED_FIELDS = (
 )  # fmt: skip
 
 
-def ranked_csv(entries: Sequence[RankedEntry]) -> str:
+def ranked_csv(entries: Sequence[Entry]) -> str:
     """The ranked table as CSV in base units, with what the screen shows of each row."""
     rows = (dict(zip(_RANKED_FIELDS, (rank, *_ranked_values(entry)), strict=True)) for rank, entry in enumerate(entries, start=1))
     return csv_text(_RANKED_FIELDS, rows)
 
 
-def _ranked_values(entry: RankedEntry) -> Iterable[object]:
-    memory, cost, speed = entry["memory"], entry["cost"], entry["speed"]
-    yield from (entry["name"], entry["hardware"], entry["platform"], entry["pareto"], cost["usd_per_hour"], cost["total_usd_per_month"])
-    yield from (None, None) if memory is None else (memory["per_device_bytes"], memory["capacity_bytes"])
-    yield from (entry["devices"], entry["precision"], entry["engine"], entry["sdk"], entry["replicas"])
-    yield from (speed["decode_tokens_per_s"], speed["request_s"], speed["decode_tokens_per_s_upper_bound"])
-    yield " ".join(reason["message"] for reason in entry["reasons"])
+def _ranked_values(entry: Entry) -> Iterable[object]:
+    memory, cost, speed = entry.memory, entry.cost, entry.speed
+    yield from (entry.name, entry.hardware, entry.platform, entry.pareto, float(cost.usd_per_hour), float(cost.total_usd_per_month))
+    yield from (None, None) if memory is None else (memory.per_device_bytes, memory.capacity_bytes)
+    yield from (entry.devices, entry.precision, entry.engine, entry.sdk, entry.replicas)
+    yield from (speed.decode_tokens_per_s, speed.request_s, speed.decode_tokens_per_s_upper_bound)
+    yield " ".join(sentence(reason) for reason in entry.reasons)
 
 
 def csv_text(fields: Sequence[str], rows: Iterable[object]) -> str:
@@ -283,19 +283,19 @@ def answer_json(answer: object) -> str:
     return json.dumps(to_json(answer), ensure_ascii=False, separators=(",", ":"))
 
 
-def pick_text(pick: RankedEntry | None, model: str, own: OwnEntry | None = None) -> str:
+def pick_text(pick: Entry | None, model: str, own: OwnHardware | None = None) -> str:
     """The pick in a few plain lines, for a message or a note; after it the visitor's own cards."""
     if own is not None:
         return f"{pick_text(pick, model)}\n{own_text(own)}"
     if pick is None:
         return f"No listed hardware runs {model} under these limits."
-    cost = pick["cost"]
+    cost = pick.cost
     (_, monthly), *others = month_figures(cost)
-    lines = [f"{model} on {pick['name']} ({pick['hardware']}): {usd_per_hour(cost['usd_per_hour'])} per hour, {monthly} per month."]
+    lines = [f"{model} on {pick.name} ({pick.hardware}): {usd_per_hour(cost.usd_per_hour)} per hour, {monthly} per month."]
     lines += [f"{title}: {figure}." for title, figure in others]
-    if pick["memory"]:
-        lines.append(f"Memory {memory_words(pick['memory'])}{per_device_words(pick)}, {pick['precision']} with {pick['engine']}.")
-    return "\n".join([*lines, *(reason["message"] for reason in pick["reasons"])])
+    if pick.memory:
+        lines.append(f"Memory {memory_words(pick.memory)}{per_device_words(pick)}, {pick.precision} with {pick.engine}.")
+    return "\n".join([*lines, *map(sentence, pick.reasons)])
 
 
 def memory_text(memory: MemoryAnswer, model: str) -> str:

@@ -54,7 +54,6 @@ from lib.request.checks import check_choice
 from lib.request.fields import Arguments, Asked, Checked, number, one_of, whole_number
 from lib.request.types import Flag
 from lib.service.endpoint import App, endpoint
-from lib.service.recommend import ranked_entry
 from lib.workload import Workload
 
 MOST_CHIPS, MOST_STEPS, LONGEST_TTFT_S = 100_000, 10**12, 3_600
@@ -349,7 +348,7 @@ def _option(arguments: GpuTpuArguments, entry: Entry, role: str, generation: Gen
         engine=entry.engine,
         devices=entry.devices,
         replicas=entry.replicas,
-        capacity_bytes=entry.capacity_bytes,
+        capacity_bytes=None if memory is None else memory.capacity_bytes,
         kind="gpu" if generation is None else "tpu",
         role=role,
         hardware=offer.id,
@@ -357,8 +356,8 @@ def _option(arguments: GpuTpuArguments, entry: Entry, role: str, generation: Gen
         topology=None if offer.tpu is None else offer.tpu.topology,
         hosts=None if offer.tpu is None else offer.tpu.hosts,
         support=None if generation is None else generation.support,
-        weights_bytes=0 if memory is None else memory.weights.bytes,
-        kv_cache_bytes=0 if memory is None else memory.kv_cache.bytes,
+        weights_bytes=0 if memory is None else memory.weights_bytes,
+        kv_cache_bytes=0 if memory is None else memory.kv_cache_bytes,
         per_device_bytes=0 if memory is None else memory.per_device_bytes,
         ttft_s=ttft,
         prefill_tokens_per_s=None if predicted is None or not ttft else predicted.request.prompt_tokens / ttft,
@@ -457,7 +456,7 @@ def _recipes(
         yield from tpu_recipes(choice)
     for entry in () if options is None else options.gpu_by_platform:
         setup = write_setup(
-            ranked_entry(entry),
+            entry,
             catalog,
             model=model,
             context_tokens=arguments.workload.context_tokens,

@@ -176,9 +176,9 @@ def _request(spec: ModelSpec, offer: Offer, entry: Entry | None, usage: Usage, a
     workload = arguments.workload
     brought: Any = {"pictures": workload.pictures, "media": workload.media}
     if entry is not None:
-        context_tokens = workload.context_tokens if entry.memory is None else entry.memory.tokens
+        context_tokens = workload.context_tokens if entry.memory is None else entry.memory.context_tokens
         request = memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), context_tokens, **brought)
-        return replace(request, gpu_layers=entry.gpu_layers)
+        return replace(request, gpu_layers=None if entry.gpu_layers < 0 else entry.gpu_layers)
     usual = usual_engine(offer.processor.kind, own_files=spec.library == "gguf")
     engine = usual if workload.engine == AUTO else workload.engine
     devices = spread(spec, engine, offer).devices

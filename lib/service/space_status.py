@@ -10,7 +10,7 @@ seconds. The Hub may fail to answer a few times in a row; each failure is report
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from typing import Annotated
@@ -18,10 +18,19 @@ from typing import Annotated
 from lib.advisor import recommend
 from lib.advisor.recommend import RightSizing
 from lib.advisor.recommend import right_size as judge_tier
-from lib.advisor.result import Recommendation
+from lib.advisor.result import Entry, Recommendation
 from lib.advisor.space_rules import HOURS_PER_MONTH, check_sdk, describe_sleep, find_offer, find_stage, resolve_sleep_time, resolve_tier
-from lib.answers.common import ReasonEntry, RecommendationAnswer, fill, price_entry, source_entries
-from lib.answers.spaces import ActionAnswer, CurrentTier, RightSizeAnswer, SpaceProgress, SpaceStatus, TierEntry, VolumeEntry
+from lib.answers.common import fill, price_entry, source_entries
+from lib.answers.spaces import (
+    ActionAnswer,
+    ConsideredModel,
+    CurrentTier,
+    RightSizeAnswer,
+    SpaceProgress,
+    SpaceStatus,
+    TierEntry,
+    VolumeEntry,
+)
 from lib.catalog import Catalog
 from lib.catalog.offers import FREE_CPU_TIER, Offer
 from lib.cost.usage import reservation_values
@@ -32,13 +41,13 @@ from lib.memory.pipeline import check_media
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.present.reason_words import stage_sentence
-from lib.present.sentences import caveat_entries, reason_entries, sentence
+from lib.present.sentences import caveat_entries, sentence
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.request.checks import check_number, check_text, describe_value
 from lib.request.fields import Arguments, Checked
 from lib.request.types import look_up_later
 from lib.service.endpoint import App, endpoint
-from lib.service.recommend import ranked_entry, recommendation_answer
+from lib.service.recommend import explain_paid_pick
 from lib.service.reference import ACCEPTED, SpaceId
 from lib.workload import FAMILIES, MemoryRequest, Sdk, Workload
 
@@ -316,17 +325,23 @@ def right_size(app: App, arguments: RightSizeArguments, *, token: str | None = N
     catalog = _there_already(app.catalog(), current, workload)
     recommendation = recommend(choice.spec, workload, catalog)
     verdict = judge_tier(current, _judge_current(current, recommendation, choice.spec, catalog), recommendation, catalog.rules)
-    answer = recommendation_answer(recommendation, choice.spec, catalog)
-    judged = ("model", "pick", "ranked", "rejected", "provider", "notes", "prices", "sources")
-    return fill(
-        RightSizeAnswer,
-        verdict,
-        **{name: answer[name] for name in judged},  # type: ignore[literal-required]
+    answer = explain_paid_pick(recommendation)
+    return RightSizeAnswer(
         space=space.id,
-        models=[{"id": name, "total_bytes": size} for name, size in choice.total_bytes.items()],
+        model=answer.model,
+        models=tuple(ConsideredModel(id=name, total_bytes=size) for name, size in choice.total_bytes.items()),
+        decision=verdict.decision,
         current=_current(flavor, current, verdict),
-        reasons=[*reason_entries(verdict.reasons), *_why(verdict, answer)],
-        caveats=[*caveat_entries((*choice.caveats, *_current_caveats(space, current, verdict, workload))), *answer["caveats"]],
+        pick=answer.pick,
+        saving_usd_per_month=verdict.saving_usd_per_month,
+        reasons=(*verdict.reasons, *_why(verdict, answer.pick)),
+        ranked=answer.ranked,
+        rejected=answer.rejected,
+        provider=answer.provider,
+        notes=answer.notes,
+        prices=answer.prices,
+        caveats=(*choice.caveats, *_current_caveats(space, current, verdict, workload), *answer.caveats),
+        sources=answer.sources,
     )
 
 
@@ -378,12 +393,11 @@ def _needs(spec: ModelSpec, workload: Workload) -> int:
     return estimate_memory(spec, MemoryRequest(context_tokens=limit_context(spec, workload.context_tokens)[0])).total_bytes
 
 
-def _why(verdict: RightSizing, answer: RecommendationAnswer) -> Sequence[ReasonEntry]:
-    """What speaks for the tier to be on: the pick's reasons, or those of the tier that stays although another was picked."""
-    pick = answer["pick"]
+def _why(verdict: RightSizing, pick: Entry | None) -> tuple[Reason, ...]:
+    """Reasons for the tier to be on: the pick's, or those of the tier that stays although another was picked."""
     if verdict.reasons and verdict.reasons[0].code == "stay_does_it" and verdict.entry is not None:
-        return reason_entries(verdict.entry.reasons)
-    return pick["reasons"] if pick is not None else ()
+        return verdict.entry.reasons
+    return () if pick is None else pick.reasons
 
 
 def _there_already(catalog: Catalog, current: Offer | None, workload: Workload) -> Catalog:
@@ -420,15 +434,14 @@ def _current(flavor: str | None, current: Offer | None, verdict: RightSizing) ->
         why = sentence(verdict.rejection.reason)
     else:
         why = "The platform does not name this Space's hardware." if flavor is None else f"{flavor} is not among the tiers offered today."
-    return fill(
-        CurrentTier,
+    return CurrentTier(
         hardware=flavor,
         name=None if current is None else tier_name(current),
         usd_per_hour=price(current),
         total_usd_per_month=verdict.usd_per_month,
         fits=verdict.fits,
         reason=why,
-        entry=None if verdict.entry is None else ranked_entry(verdict.entry),
+        entry=verdict.entry,
     )
 
 

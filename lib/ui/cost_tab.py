@@ -199,7 +199,7 @@ def cost_updates(services: Services, model: str, values: Sequence[Value]) -> Upd
     of_own = ""
     try:
         if cards := workload.own_hardware(services, values):
-            own = services[recommend](model, **workload.recommend_arguments(values), own_hardware=cards).get("own")
+            own = services[recommend](model, **workload.recommend_arguments(values), own_hardware=cards).own
             of_own, hardware = "" if own is None else own_bill_card(own), "auto"
         answer = services[outlook](model, **arguments, hardware=hardware)
     except AdvisorError as refused:

@@ -149,7 +149,7 @@ def solve_updates(services: Services, model: str, values: Sequence[Value]) -> Up
         qualifying = services[recommend](model, **{**workload.recommend_arguments(memory), "platforms": "all"})
         entry = workload.find_entry(qualifying, str(hardware))
         if entry is not None:  # as every other tab says that it runs
-            shared |= {"precision": entry["precision"], "engine": entry["engine"]}
+            shared |= {"precision": entry.precision, "engine": entry.engine}
         elif shared["engine"] == "auto":
             shared["engine"] = "transformers"
         answer = services[solve](model, hardware or "", concurrency=arguments["concurrency"], **limits, **shared)

@@ -125,14 +125,14 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
     choice = workload.choose_hardware(services, model, values)
     arguments["hardware"] = choice.hardware
     entry = choice.entry
-    if entry is None or entry["memory"] is None:
+    if entry is None or entry.memory is None:
         return MemoryQuestion(arguments=arguments)
-    request = {name: entry["memory"][name] for name in ("context_tokens", "batch_size")}
-    runs = {"precision": entry["precision"], "engine": entry["engine"], "devices": of_tab["devices"] or max(1, entry["devices"])}
+    request = {name: getattr(entry.memory, name) for name in ("context_tokens", "batch_size")}
+    runs = {"precision": entry.precision, "engine": entry.engine, "devices": of_tab["devices"] or max(1, entry.devices)}
     if of_tab["gpu_layers"] < 0:
-        runs["gpu_layers"] = entry["gpu_layers"]
+        runs["gpu_layers"] = entry.gpu_layers
     held = "" if makes_pictures(services, model) else f", for {request['batch_size']:,} × {request['context_tokens']:,} tokens"
-    return MemoryQuestion(arguments=arguments | request | runs, configured=f"{entry['name']} ({entry['hardware']}){held}")
+    return MemoryQuestion(arguments=arguments | request | runs, configured=f"{entry.name} ({entry.hardware}){held}")
 
 
 def memory_arguments(services: Services, model: str, values: Sequence[Value]) -> dict[str, Any]:

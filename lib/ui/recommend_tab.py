@@ -30,7 +30,7 @@ from lib.ui.workload import link_query
 from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
-    from lib.answers.common import RankedEntry
+    from lib.advisor.result import Entry
     from lib.service.app import Services
 
 
@@ -70,8 +70,8 @@ def setup_updates(services: Services, model: str, values: Sequence[Value]) -> Up
         setup = write_setup(
             entry,
             services.catalog(),
-            model=answer["model"],
-            task=answer["task"],
+            model=answer.model,
+            task=answer.task,
             framework=str(framework),
             context_tokens=int(arguments["context_tokens"]),
             sequences=int(arguments["concurrency"]),
@@ -106,7 +106,7 @@ def roofline_updates(services: Services, model: str, values: Sequence[Value]) ->
         if entry is None:
             precision, engine = "auto", _engine(choice.hardware)
         else:
-            precision, engine, at_once = entry["precision"], entry["engine"], entry["speed"]["concurrency"] or at_once
+            precision, engine, at_once = entry.precision, entry.engine, entry.speed.concurrency or at_once
         picture = services[roofline](model, choice.hardware, precision, engine, prompt, answer, at_once)
     except AdvisorError as refused:
         return {"words": format_error(refused, "No roofline.")}
@@ -182,10 +182,10 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
         answer = services[recommend](model, **workload.recommend_arguments(values), own_hardware=own_hardware)
     except AdvisorError as refused:
         return {"pick": ask.format_error(refused, "No recommendation.")}
-    pick, entries, own = answer["pick"], answer["ranked"], answer.get("own")
-    name = model_name(answer["model"], model)
+    pick, entries, own = answer.pick, answer.ranked, answer.own
+    name = model_name(answer.model, model)
     card = pick_card(pick, name) if pick else no_pick_card(name)
-    of_own = own_card(own, row_links(own["name"], own_links(model, values))) if own else ""
+    of_own = own_card(own, row_links(own.name, own_links(model, values))) if own else ""
     acts = answer_actions(
         text=pick_text(pick, name, own),
         query=link_query("recommend", model, ask.QUESTION, values),
@@ -194,9 +194,9 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
             ("Download JSON", "recommendation.json", "application/json", answer_json(answer)),
         ),
     )
-    rejected, sources = answer["rejected"], caveat_list(answer["caveats"]) + source_list(answer["sources"])
+    rejected, sources = answer.rejected, caveat_list(answer.caveats) + source_list(answer.sources)
     return {
-        "pick": of_own + card + acts + prices_line(answer["prices"]),
+        "pick": of_own + card + acts + prices_line(answer.prices),
         "ranked": ranked_table(entries, pick, entry_links(model, values)) + recommendation_notes(answer),
         "front_box": gr.update(visible=len(speed_front(answer).points) > 1),
         "rejected_box": gr.update(label=f"What does not qualify, and why ({len(rejected)})", visible=bool(rejected)),
@@ -206,14 +206,14 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
     }
 
 
-def entry_links(model: str, values: Sequence[Value]) -> Callable[[RankedEntry], list[tuple[str, str]]]:
+def entry_links(model: str, values: Sequence[Value]) -> Callable[[Entry], list[tuple[str, str]]]:
     """For a row of the table: its memory and its bill under the same question, and the tab that switches a Space to it."""
     at = [field.argument for field in ask.QUESTION].index("hardware")
 
-    def links(entry: RankedEntry) -> list[tuple[str, str]]:
+    def links(entry: Entry) -> list[tuple[str, str]]:
         there = [*values[:at], workload.entry_name(entry), *values[at + 1 :]]
         tabs = [("memory", "Memory"), ("cost", "Cost")]
-        if traits_of(entry["platform"]).runs_spaces:
+        if traits_of(entry.platform).runs_spaces:
             tabs.append(("space", "Switch to this"))
         queries = [(words, link_query(tab, model, ask.QUESTION, there)) for tab, words in tabs]
         return [(words, query) for words, query in queries if query is not None]

@@ -65,10 +65,10 @@ def size_markup(services: Services, space: str, model: str | None, values: Seque
         return SizeMarkup(card=hint_note(NOTES["no_linked_model"]))
     except AdvisorError as refused:
         return SizeMarkup(card=ask.format_error(refused, "No right size."))
-    pick = answer["pick"]
+    pick = answer.pick
     tier = ""
-    if pick is not None and answer["decision"] == "move":
-        tier = _tier(pick["platform"], pick["hardware"]) or ""
+    if pick is not None and answer.decision == "move":
+        tier = _tier(pick.platform, pick.hardware) or ""
     return SizeMarkup(card=size_card(answer), tier=tier)
 
 

@@ -40,7 +40,7 @@ from lib.ui.workload import link_query
 from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
-    from lib.answers.common import ConfiguredEntry
+    from lib.advisor.result import ConfiguredHardware
     from lib.answers.traffic import LoadsAnswer
     from lib.service.app import Services
 
@@ -175,18 +175,18 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
         engine = "llama.cpp"
     if arguments["engine"] == "auto" and makes_pictures(services, model):
         engine = "transformers"  # no server takes it: the refusal is to name the model, not an engine that nobody chose
-    serves = entry is not None and entry["engine"] in {engine, usual_engine("tpu")}
+    serves = entry is not None and entry.engine in {engine, usual_engine("tpu")}
     return {
         **own,
         "hardware": hardware,
         "prompt_tokens": arguments["prompt_tokens"] or usual[0],
         "output_tokens": arguments["output_tokens"] or usual[1],
         "engine": engine,
-        "precision": entry["precision"] if entry is not None and serves else arguments["precision"],
+        "precision": entry.precision if entry is not None and serves else arguments["precision"],
     }
 
 
-def choose_server(services: Services, model: str, values: Sequence[Value]) -> tuple[str, ConfiguredEntry | None]:
+def choose_server(services: Services, model: str, values: Sequence[Value]) -> tuple[str, ConfiguredHardware | None]:
     """The hardware that is looked at, else the best Space with a GPU of its own, and its entry where it qualifies.
 
     On ZeroGPU and on a CPU no server batches requests.
@@ -196,10 +196,10 @@ def choose_server(services: Services, model: str, values: Sequence[Value]) -> tu
     """
     choice = workload.choose_hardware(services, model, values)
     entry = choice.entry
-    if choice.by_visitor or (entry is not None and not traits_of(entry["platform"]).per_call and entry["accelerator"]):
+    if choice.by_visitor or (entry is not None and not traits_of(entry.platform).per_call and entry.accelerator):
         return choice.hardware, entry
     judged = services[recommend](model, **workload.recommend_arguments(values))
-    best = next((entry for entry in judged["ranked"] if traits_of(entry["platform"]).rents_spaces and entry["accelerator"]), None)
+    best = next((entry for entry in judged.ranked if traits_of(entry.platform).rents_spaces and entry.accelerator), None)
     if best is None:
         raise UnknownHardware("No GPU Space runs this model; the tab Recommend says why. Choose hardware to look at above.")
     return workload.entry_name(best), best

@@ -20,7 +20,7 @@ from lib.ui import fields as ask
 from lib.ui.fields import FIELDS_BY_NAME, MODEL_LENGTH, QUESTION, Field, Value, arguments
 
 if TYPE_CHECKING:
-    from lib.answers.common import ConfiguredEntry, RankedEntry, RecommendationAnswer
+    from lib.advisor.result import ConfiguredHardware, Entry, Recommendation
     from lib.service.app import Services
 
 
@@ -133,7 +133,7 @@ class HardwareChoice:
     """
 
     hardware: str
-    entry: ConfiguredEntry | None
+    entry: ConfiguredHardware | None
     by_visitor: bool
 
 
@@ -145,23 +145,23 @@ def choose_hardware(services: Services, model: str, values: Sequence[Value]) -> 
     """
     asked, hardware = recommend_arguments(values), str(arguments(QUESTION, values[: len(QUESTION)])["hardware"])
     if hardware == "auto":
-        pick = services[recommend](model, **asked)["pick"]
+        pick = services[recommend](model, **asked).pick
         return HardwareChoice(hardware="" if pick is None else entry_name(pick), entry=pick, by_visitor=False)
     if cards := own_hardware(services, values):
-        own = services[recommend](model, **asked, own_hardware=cards).get("own")
-        return HardwareChoice(hardware=cards, entry=None if own is None else own["runs_as"], by_visitor=True)
+        own = services[recommend](model, **asked, own_hardware=cards).own
+        return HardwareChoice(hardware=cards, entry=None if own is None else own.runs_as, by_visitor=True)
     answer = services[recommend](model, **{**asked, "platforms": "all"})
     return HardwareChoice(hardware=hardware, entry=find_entry(answer, hardware), by_visitor=True)
 
 
-def find_entry(answer: RecommendationAnswer, hardware: str) -> RankedEntry | None:
+def find_entry(answer: Recommendation, hardware: str) -> Entry | None:
     """The entry of this hardware, if it qualifies."""
-    return next((one for one in answer["ranked"] if entry_name(one) == hardware), None)
+    return next((one for one in answer.ranked if entry_name(one) == hardware), None)
 
 
-def entry_name(entry: RankedEntry) -> str:
+def entry_name(entry: Entry) -> str:
     """An entry's hardware as other endpoints take it."""
-    return f"{entry['platform']}:{entry['hardware']}"
+    return f"{entry.platform}:{entry.hardware}"
 
 
 def link_text(value: Value) -> str:

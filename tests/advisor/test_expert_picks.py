@@ -358,7 +358,7 @@ def test_whole_cards_carry_no_hidden_malus() -> None:
     """Issue 11: Qwen3 32B with a PRO account was sent to an A100 for 1,800 USD; xlarge holds it as stored for nothing, 75 requests each."""
     found = pick_entry(QWEN32, account="pro")
     quota = next(reason for reason in found.reasons if reason.code == "zerogpu_quota")
-    assert found.cost.usd_per_month == 0
+    assert found.cost.total_usd_per_month == 0
     assert int(quota.values["requests_per_visitor"]) >= 60
 
 

@@ -167,7 +167,7 @@ def test_inference_api_demo(account: AccountName, pick: str) -> None:
     found = recommend(None, Workload(task="inference-api", account=account), CATALOG)
     assert found.pick is not None
     assert found.pick.offer.id == pick
-    assert found.pick.cost.usd_per_month == 0
+    assert found.pick.cost.total_usd_per_month == 0
 
 
 def test_l4_before_a10g() -> None:

@@ -200,8 +200,7 @@ def check_form(reason: Reason, entry: Entry, spec: ModelSpec, workload: Workload
     values = reason.values
     match reason.code:
         case "fits" | "fits_tightly":
-            assert values["free_bytes"] == entry.free_bytes
-            assert (entry.free_bytes or 0) >= 0
+            assert values["free_bytes"] == entry.memory.free_bytes >= 0
             assert entry.verdict == "slow" or (reason.code == "fits") is (entry.verdict == "comfortable")
         case "needs_docker":
             assert entry.sdk == "docker"

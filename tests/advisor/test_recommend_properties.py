@@ -78,11 +78,11 @@ def test_what_is_ranked_fits(question: tuple[ModelSpec, Workload]) -> None:
     for e in recommend(spec, workload, CATALOG).ranked:
         assert e.free_bytes is not None
         assert e.free_bytes >= 0
-        assert not workload.max_usd_per_month or e.cost.usd_per_month <= workload.max_usd_per_month
+        assert not workload.max_usd_per_month or e.cost.total_usd_per_month <= workload.max_usd_per_month
         assert e.speed.tokens_per_s is None or e.speed.tokens_per_s >= workload.min_tokens_per_s
         port = CATALOG.rules.jobs.ports_usd_per_hour if e.offer.platform == "jobs" and workload.requests_per_day else 0
         hourly = e.cost.usd_per_hour + port
-        assert not workload.hours_per_day or e.cost.usd_per_month == hourly * workload.hours_per_day * 30 * e.replicas
+        assert not workload.hours_per_day or e.cost.total_usd_per_month == hourly * workload.hours_per_day * 30 * e.replicas
 
 
 @settings(max_examples=40, deadline=None)
@@ -91,7 +91,7 @@ def test_unbeaten_in_price_and_speed(question: tuple[ModelSpec, Workload]) -> No
     """An entry is marked exactly when no other is as cheap and as fast, and better in one of them."""
     spec, workload = question
     ranked = recommend(spec, workload, CATALOG).ranked
-    points = [(e.cost.usd_per_month, -rate_speed(e)) for e in ranked]
+    points = [(e.cost.total_usd_per_month, -rate_speed(e)) for e in ranked]
     for e, (price, slow) in zip(ranked, points, strict=True):
         assert e.pareto is not any(other != (price, slow) and other[0] <= price and other[1] <= slow for other in points)
 

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from page_fake import LLAMA, FakeServices
 
+from lib.catalog.offers import Offer
 from lib.present import cards, charts, tables
 from lib.present.markup import (
     NOTES,
@@ -32,7 +33,9 @@ from lib.present.markup import (
     privacy_note,
     refusal_note,
 )
+from lib.present.sentences import to_json
 from lib.provenance import Statement
+from lib.result import Result
 
 HOSTILE = "<img src=x onerror=\"alert(1)\"><script>alert('2')</script>&{{x}}${y}"
 ASKED: dict[str, Any] = {"context_tokens": 4096, "batch_size": 1, "engine": "transformers", "devices": 1}
@@ -65,9 +68,13 @@ def _parse_tags(markup: str) -> _Tags:
     return tags
 
 
-def _replace_texts(value: Any, text: str) -> Any:
+def _replace_texts(value: Any, text: str) -> Any:  # noqa: PLR0911  one line a type
     """The same answer with every text replaced, but for the codes of reasons and caveats."""
     if isinstance(value, Statement):
+        return value
+    if isinstance(value, Offer):
+        return value.model_copy(update={"id": text, "name": text})
+    if is_dataclass(value) and not isinstance(value, Result):
         return value
     if is_dataclass(value):
         return replace(value, **{name: _replace_texts(getattr(value, name), text) for name in value.__dataclass_fields__})  # type: ignore[type-var]
@@ -95,14 +102,14 @@ def test_no_text_from_outside_becomes_markup(text: str) -> None:
                 cards.memory_card(e, e.model, 1, "inference"),
                 tables.tiers_table(e.fits, e),
                 cards.memory_explanation(e),
-                cards.pick_card(a["pick"], a["model"]),
-                tables.ranked_table(a["ranked"], a["pick"]),
-                tables.rejected_table(a["rejected"]),
+                cards.pick_card(a.pick, a.model),
+                tables.ranked_table(a.ranked, a.pick),
+                tables.rejected_table(a.rejected),
                 cards.recommendation_notes(a),
-                cards.prices_line(a["prices"]),
-                cards.no_pick_card(a["model"]),
-                refusal_note(a["model"]),
-                answer_actions(text=a["model"], query=None, files=(("Save", a["model"], "text/csv", a["model"]),)),
+                cards.prices_line(a.prices),
+                cards.no_pick_card(a.model),
+                refusal_note(a.model),
+                answer_actions(text=a.model, query=None, files=(("Save", a.model, "text/csv", a.model),)),
             ]
         )
 
@@ -147,13 +154,11 @@ def test_the_curve_shows_the_lines_that_matter() -> None:
 def test_downloads_hold_the_answer() -> None:
     """The CSV has one row for each ranked entry, the JSON is the answer itself, and both travel in the link."""
     answer = FakeServices().recommend(LLAMA, context_tokens=4096)
-    sheet = list(csv.DictReader(io.StringIO(tables.ranked_csv(answer["ranked"]))))
+    sheet = list(csv.DictReader(io.StringIO(tables.ranked_csv(answer.ranked))))
     assert [(row["rank"], row["hardware"], row["usd_per_hour"]) for row in sheet] == [
-        ("1", "l4x1", "0.8"),
-        ("2", "l40sx1", "1.8"),
-        ("3", "a100-large", "2.5"),
+        (str(rank), entry.hardware, str(float(entry.cost.usd_per_hour))) for rank, entry in enumerate(answer.ranked, start=1)
     ]
-    assert json.loads(tables.answer_json(answer)) == answer
+    assert json.loads(tables.answer_json(answer)) == to_json(answer)
     link = answer_actions(text="t", query="?a=1", files=(("Save", "a.csv", "text/csv", 'a,"#%&<b>\n'),))
     href = re.search(r'href="data:text/csv;charset=utf-8,([^"]*)"', link)
     assert href is not None
@@ -162,7 +167,8 @@ def test_downloads_hold_the_answer() -> None:
 
 def test_a_spreadsheet_runs_nothing() -> None:
     """A text that a spreadsheet would take for a formula is written as text."""
-    entry = FakeServices().recommend(LLAMA, context_tokens=4096)["ranked"][0] | {"hardware": "=HYPERLINK(1)", "reasons": []}
+    entry = FakeServices().recommend(LLAMA, context_tokens=4096).ranked[0]
+    entry = replace(entry, offer=entry.offer.model_copy(update={"id": "=HYPERLINK(1)"}), reasons=())
     assert next(iter(csv.DictReader(io.StringIO(tables.ranked_csv([entry])))))["hardware"] == "'=HYPERLINK(1)"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,27 @@ from lib.service.models import Models
 from lib.service.recommend import recommend
 
 
+class Place(dict[str, Any]):
+    """A place of a recommendation, read by attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self:
+            raise AttributeError(name)
+        return self[name]
+
+    def __or__(self, other: Mapping[str, Any]) -> Place:  # type: ignore[override]
+        return Place({**self, **other})
+
+
 def entry(
     platform: str, hardware: str, accelerator: str | None, engine: str = "transformers", precision: str = "bf16", sdk: str = ""
-) -> dict[str, Any]:
+) -> Any:
     """What is read of a place of a recommendation."""
     built = sdk or ("gradio" if platform in {"spaces", "zerogpu"} else "")
-    return {
-        "platform": platform, "hardware": hardware, "accelerator": accelerator, "engine": engine, "precision": precision, "sdk": built,
-        "devices": 1, "gpu_layers": -1, "replicas": 1, "repository": "", "loading": "as stored",
-    }  # fmt: skip
+    return Place(
+        platform=platform, hardware=hardware, accelerator=accelerator, engine=engine, precision=precision, sdk=built,
+        devices=1, gpu_layers=-1, replicas=1, repository="", loading="as stored",
+    )  # fmt: skip
 
 
 TRANSFORMERS: dict[str, set[str]] = {"torch": set(), "transformers": set(), "accelerate": set()}
@@ -57,7 +70,7 @@ def packages(requirements: str | None) -> dict[str, Requirement]:
 
 
 @pytest.mark.parametrize(("place", "framework"), EVERY, ids=lambda value: value if isinstance(value, str) else value["hardware"])
-def test_front_matter_is_a_card(place: dict[str, Any], framework: str) -> None:
+def test_front_matter_is_a_card(place: Place, framework: str) -> None:
     """The Hub's own card parser reads the front matter of every tier, and finds only values that the platform documents."""
     made = write_setup(place, CATALOG, model="Qwen/Qwen3-8B", framework=framework)
     assert made.front_matter is not None
@@ -92,7 +105,7 @@ def test_hostile_models_stay_out_of_the_card(model: str) -> None:
 
 
 @pytest.mark.parametrize(("place", "framework"), EVERY, ids=lambda value: value if isinstance(value, str) else value["hardware"])
-def test_requirements_can_be_read(place: dict[str, Any], framework: str) -> None:
+def test_requirements_can_be_read(place: Place, framework: str) -> None:
     """Every line is a requirement that pip's own grammar takes, with the pin of the data file, and its source is told."""
     made = write_setup(place, CATALOG, framework=framework)
     for name, wanted in packages(made.requirements).items():
@@ -139,7 +152,7 @@ def test_pytorch_by_host() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else value.get("hardware", ""),
 )  # fmt: skip
-def test_framework_lines(place: dict[str, Any], framework: str, wanted: dict[str, set[str]]) -> None:
+def test_framework_lines(place: Place, framework: str, wanted: dict[str, set[str]]) -> None:
     """Each framework and engine brings its own packages and extras, and a card only where there is a Space."""
     made = write_setup(place, CATALOG, framework=framework)
     assert {name: one.extras for name, one in packages(made.requirements).items()} == wanted
@@ -164,7 +177,7 @@ SERVED = [
 
 
 @pytest.mark.parametrize(("place", "image", "flags"), SERVED, ids=lambda value: value if isinstance(value, str) else value["engine"])
-def test_a_server_runs_in_a_docker_space(place: dict[str, Any], image: str, flags: str) -> None:
+def test_a_server_runs_in_a_docker_space(place: Place, image: str, flags: str) -> None:
     """The card asks for Docker and the port that the server listens on; the flags are those of the recommendation."""
     made = write_setup(place, CATALOG, model=MODEL, context_tokens=8192, sequences=4)
     card = SpaceCard(f"{made.front_matter}\n").data.to_dict()
@@ -203,7 +216,7 @@ def test_the_gguf_file_that_was_named_is_served(model: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(("place", "image", "flags"), SERVED, ids=lambda value: value if isinstance(value, str) else value["engine"])
-def test_a_server_runs_as_a_job(place: dict[str, Any], image: str, flags: str) -> None:
+def test_a_server_runs_as_a_job(place: Place, image: str, flags: str) -> None:
     """The installed client's parser reads the line: flavor, port, image, and the server's command word by word."""
     made = write_setup(place | {"platform": "jobs", "sdk": ""}, CATALOG, model=MODEL, context_tokens=8192, sequences=4)
     assert (made.front_matter, made.dockerfile, made.requirements) == (None, None, None)
@@ -215,7 +228,7 @@ def test_a_server_runs_as_a_job(place: dict[str, Any], image: str, flags: str) -
 
 
 @pytest.mark.parametrize(("place", "image", "flags"), SERVED, ids=lambda value: value if isinstance(value, str) else value["engine"])
-def test_a_server_runs_as_an_endpoint(place: dict[str, Any], image: str, flags: str) -> None:
+def test_a_server_runs_as_an_endpoint(place: Place, image: str, flags: str) -> None:
     """The same for Inference Endpoints, which start the engines that they manage: the model is mounted, devices have an option."""
     offer = next(row for row in CATALOG.on(["endpoints"]) if row.accelerator == place["accelerator"] and row.endpoint is not None)
     made = write_setup(place | {"platform": "endpoints", "hardware": offer.id, "sdk": ""}, CATALOG, model=MODEL, context_tokens=8192)
@@ -296,7 +309,7 @@ def test_transformers_has_pytorch_classes_only() -> None:
         (entry("spaces", "l4x1\n---\n# x", "L4"), "pytorch"),
     ],
 )
-def test_what_does_not_run_is_refused(place: dict[str, Any], framework: str) -> None:
+def test_what_does_not_run_is_refused(place: Place, framework: str) -> None:
     """A framework that the platform does not run, an unknown platform and an id with a line break are refused by name."""
     with pytest.raises(BadArgument, match="Accepted"):
         write_setup(place, CATALOG, framework=framework)
@@ -328,16 +341,16 @@ def test_a_quantized_entry_does_not_load_the_original(precision: str, published:
     answer = ask(recommend, App(catalog=load, models=Models(), quantized=lambda _: published))(
         original, platforms="spaces,zerogpu", precision=precision
     )
-    quantized = [of for of in answer["ranked"] if of["precision"] != "bf16"]
+    quantized = [of for of in answer.ranked if of.precision != "bf16"]
     assert quantized
     for of in quantized:
-        made = write_setup(of, CATALOG, model=original, task=answer["task"])
+        made = write_setup(of, CATALOG, model=original, task=answer.task)
         files = "\n".join(filter(None, (made.app, made.dockerfile)))
-        assert (f'{original}"' in files) == (of["loading"] == "quantized on load")
-        if of["loading"] == "quantized on load":
+        assert (f'{original}"' in files) == (of.loading == "quantized on load")
+        if of.loading == "quantized on load":
             assert "quantization" in files
         else:
-            assert (of["repository"] or "organization/model") in files
-            assert any("Replace organization/model" in note for note in made.notes) == (of["repository"] is None)
-    if published and answer["pick"]["loading"] == "other checkpoint":  # the Hub is asked for the pick
-        assert answer["pick"]["repository"] in published.values()
+            assert (of.repository or "organization/model") in files
+            assert any("Replace organization/model" in note for note in made.notes) == (of.repository is None)
+    if published and answer.pick.loading == "other checkpoint":  # the Hub is asked for the pick
+        assert answer.pick.repository in published.values()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from space_fake import preview, progress, size, status
 
 from lib.present import space_cards
+from lib.present.sentences import sentence
 
 NASTY = '<img src=x onerror="document.title=1">'
 
@@ -146,10 +148,10 @@ def test_the_verdict_on_the_size(changed: dict[str, Any], words: str) -> None:
     card = space_cards.size_card(size(**changed))
     assert words in card
     assert "18.0 GiB" in card
-    assert "It saves." in card
+    assert sentence(size().reasons[0]) in card
 
 
 def test_why_a_tier_is_too_small() -> None:
     """Moving up comes with its reason."""
-    small = size()["current"] | {"fits": False, "reason": "16.7 GiB do not fit."}
+    small = replace(size().current, fits=False, reason="16.7 GiB do not fit.")
     assert "The current tier does not run it: 16.7 GiB do not fit." in space_cards.size_card(size(current=small))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from lib import advisor
+from lib.advisor.result import Recommendation
+from lib.answers.hardware import HardwareAnswer, list_offer
 from lib.answers.model import FitEntry, GgufFile, MemoryAnswer, ModelAnswer
-from lib.catalog import Catalog, load
+from lib.catalog import Catalog, PriceState, load
 from lib.errors import HubUnreachable, UnknownModel
 from lib.memory.result import MemoryPart
+from lib.model.bundled import find_spec
 from lib.model.spec import CacheTerm
-from lib.present.sentences import to_json
 from lib.provenance import Caveat, Source
+from lib.workload import Workload
 
 GIB = 2**30
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -64,8 +70,8 @@ class FakeServices:
             raise HubUnreachable("The Hub could not be reached.")
         return (f"found/{text}",)
 
-    def prices(self) -> dict[str, Any]:
-        return {"basis": "bundled", "checked": CHECKED}
+    def prices(self) -> PriceState:
+        return PriceState(basis="bundled", checked=CHECKED, newest=CHECKED)
 
     def _check_model(self, model: str) -> str:
         if model in self.bundled_models() or model.startswith("{"):
@@ -145,87 +151,20 @@ class FakeServices:
             ),
         )
 
-    def _entry(self, card: tuple[Any, ...], asked: dict[str, Any], *, pareto: bool) -> dict[str, Any]:
-        name, title, _, _, size, price = card
-        memory = self.estimate_memory(LLAMA, context_tokens=asked["context_tokens"], batch_size=1, engine="transformers", devices=1)
-        return {
-            "hardware": name,
-            "name": title,
-            "platform": "spaces",
-            "precision": "bf16",
-            "engine": "transformers",
-            "sdk": "",
-            "replicas": 1,
-            "devices": 1,
-            "gpu_layers": -1,
-            "memory": {**to_json(memory), "capacity_bytes": size * GIB, "free_bytes": size * GIB - memory.total_bytes},
-            "speed": {
-                "ttft_s": None,
-                "inter_token_s": None,
-                "decode_tokens_per_s": None,
-                "throughput_tokens_per_s": None,
-                "request_s": None,
-                "real_time_factor": None,
-                "bound": None,
-                "low": None,
-                "high": None,
-                "prompt_tokens": None,
-                "output_tokens": None,
-                "concurrency": None,
-                "decode_tokens_per_s_upper_bound": price * 40,
-                "request_s_lower_bound": 5.0,
-                "basis": "512 in, 256 out",
-            },
-            "cost": {
-                "usd_per_hour": price,
-                "total_usd_per_month": price * 720,
-                "hours_per_day": 24,
-                "days_per_month": 30,
-                "usd_per_month_unpaused": None,
-                "usd_per_month_asleep": None,
-            },
-            "repository": "",
-            "loading": "as stored",
-            "verdict": "comfortable",
-            "pareto": pareto,
-            "reasons": [
-                {"code": "fits", "message": "Weights, cache and working memory fit with room to spare."},
-                {"code": "cheapest", "message": "It is the cheapest hardware that holds the model unquantized."},
-            ],
-        }
-
-    def recommend(self, model: str, **asked: Any) -> dict[str, Any]:
+    def recommend(self, model: str, **asked: Any) -> Recommendation:
         self.questions.append(("recommend", asked))
-        name = self._check_model(model)
-        entries = [self._entry(card, asked, pareto=index < 2) for index, card in enumerate(_CARDS[1:])]
-        return _fill_common() | {
-            "model": name,
-            "task": "text-generation",
-            "pick": entries[0],
-            "ranked": entries,
-            "rejected": [
-                {
-                    "hardware": "t4-small",
-                    "platform": "spaces",
-                    "name": "Nvidia T4 - small",
-                    "reason_code": "too_small",
-                    "reason": "16.7 GiB do not fit into 15 GiB.",
-                    "also": [],
-                }
-            ],
-            "provider": {
-                "suits": True,
-                "available": None,
-                "providers": [],
-                "reasons": [{"code": "look_up", "message": "Ask the Hub who serves it."}],
-            },
-            "notes": [{"code": "zerogpu", "message": "ZeroGPU shares a card among visitors."}],
-            "prices": self.prices(),
-        }
+        self._check_model(model)
+        return _recommend(asked["context_tokens"])
 
-    def list_hardware(self, platform: str = "spaces", include_retired: bool = False) -> dict[str, Any]:  # noqa: ARG002  one catalog
-        rows = [
-            {"id": name, "platform": "spaces", "name": title, "accelerator": card, "accelerator_count": count, "usd_per_hour": price}
-            for name, title, card, count, _, price in _CARDS
-        ]
-        return _fill_common() | {"hardware": rows}
+    def list_hardware(self, platform: str = "spaces", include_retired: bool = False) -> HardwareAnswer:
+        offers = load().on((platform,), include_retired=include_retired)
+        return HardwareAnswer(hardware=tuple(map(list_offer, offers)))
+
+
+@functools.cache
+def _recommend(context_tokens: int) -> Recommendation:
+    """What the advisor answers of the cards in `_CARDS`, and why nothing else does."""
+    answer = advisor.recommend(find_spec(LLAMA), Workload(context_tokens=context_tokens, platforms=("spaces",)), load())
+    names = [card[0] for card in _CARDS]
+    ranked = tuple(sorted((one for one in answer.ranked if one.hardware in names), key=lambda one: names.index(one.hardware)))
+    return replace(answer, pick=ranked[0], ranked=ranked, **COMMON)

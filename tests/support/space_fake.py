@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
+
+from lib.answers.spaces import ConsideredModel, CurrentTier
+from lib.provenance import Reason
 
 
 def status(**changed: Any) -> dict[str, Any]:
@@ -69,27 +74,26 @@ def preview(**changed: Any) -> dict[str, Any]:
     } | changed
 
 
-def size(**changed: Any) -> dict[str, Any]:
+def size(**changed: Any) -> Any:
     """A right size as `/right_size` answers: an L4 in place of an A100, 1800 − 576 = 1224 USD less."""
-    return {
+    cost = SimpleNamespace(usd_per_hour=Decimal("0.8"), total_usd_per_month=Decimal(576))
+    current = CurrentTier(
+        hardware="a100-large",
+        name="Nvidia A100 - large",
+        usd_per_hour=Decimal("2.5"),
+        total_usd_per_month=Decimal(1800),
+        fits=True,
+        reason="It has room.",
+        entry=None,
+    )
+    answer: dict[str, Any] = {
         "model": "Qwen/Qwen3-8B",
-        "models": [{"id": "Qwen/Qwen3-8B", "total_bytes": 18 * 2**30}],
+        "models": (ConsideredModel(id="Qwen/Qwen3-8B", total_bytes=18 * 2**30),),
         "decision": "move",
-        "current": {
-            "hardware": "a100-large",
-            "name": "Nvidia A100 - large",
-            "usd_per_hour": 2.5,
-            "total_usd_per_month": 1800.0,
-            "fits": True,
-            "reason": "It has room.",
-        },
-        "pick": {
-            "hardware": "l4x1",
-            "name": "1x Nvidia L4",
-            "platform": "spaces",
-            "cost": {"usd_per_hour": 0.8, "total_usd_per_month": 576.0},
-        },
-        "saving_usd_per_month": 1224.0,
-        "reasons": [{"code": "saves", "message": "It saves."}],
-        "caveats": [],
-    } | changed
+        "current": current,
+        "pick": SimpleNamespace(hardware="l4x1", name="1x Nvidia L4", platform="spaces", cost=cost),
+        "saving_usd_per_month": Decimal(1224),
+        "reasons": (Reason("saves", {"current": "a100-large", "pick": "l4x1", "usd_per_month": 1224}),),
+        "caveats": (),
+    }
+    return SimpleNamespace(**answer | changed)

@@ -9,6 +9,7 @@ import math
 import re
 from decimal import Decimal
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import parse_qs
 
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from page_fake import LLAMA, FakeServices
 from written import written
 
-from lib.answers.common import RecommendationAnswer
+from lib.advisor.result import Recommendation
 from lib.catalog import load
 from lib.hub.search import ProviderOffers
 from lib.present.charts import RING, Front, FrontPoint, draw_front, draw_roofline, roofline_words, speed_front
@@ -126,16 +127,18 @@ def test_the_page_opens_on_the_tab_of_a_link() -> None:
 
 def test_the_scatter_marks_what_is_unbeaten() -> None:
     """Entries without a prediction are left out; the front is drawn through the marked ones."""
-    ends = {"throughput_tokens_per_s": 9.0, "ttft_s": 1.2}
-    told = {"low": ends, "high": ends | {"throughput_tokens_per_s": 12.0}, "throughput_tokens_per_s": 10.0, "ttft_s": 1.0}
-    told |= {"concurrency": 1, "prompt_tokens": 512, "output_tokens": 256, "real_time_factor": None, "request_s": 30.0}
+    ends = SimpleNamespace(throughput_tokens_per_s=9.0, ttft_s=1.2)
+    told = SimpleNamespace(
+        low=ends, high=SimpleNamespace(throughput_tokens_per_s=12.0, ttft_s=1.2), throughput_tokens_per_s=10.0, ttft_s=1.0
+    )
+    vars(told).update(concurrency=1, prompt_tokens=512, output_tokens=256, real_time_factor=None, request_s=30.0)
     entry = {"hardware": "a", "platform": "spaces", "name": "<b>A</b>", "precision": "bf16", "engine": "vllm", "pareto": True}
-    ranked: list[dict[str, Any]] = [
-        entry | {"speed": told, "cost": {"total_usd_per_month": 100.0}},
-        entry | {"hardware": "b", "pareto": False, "speed": told, "cost": {"total_usd_per_month": 0.0}},
-        entry | {"speed": {"low": None, "high": None}, "cost": {"total_usd_per_month": 1.0}},
+    ranked = [
+        SimpleNamespace(**entry | {"speed": told, "cost": SimpleNamespace(total_usd_per_month=100)}),
+        SimpleNamespace(**entry | {"hardware": "b", "pareto": False, "speed": told, "cost": SimpleNamespace(total_usd_per_month=0)}),
+        SimpleNamespace(**entry | {"speed": SimpleNamespace(low=None, high=None), "cost": SimpleNamespace(total_usd_per_month=1)}),
     ]
-    shown = speed_front(cast("RecommendationAnswer", {"ranked": ranked, "pick": None, "task": "text-generation"}))
+    shown = speed_front(cast("Recommendation", SimpleNamespace(ranked=ranked, pick=None, task="text-generation")))
     assert [(point.low, point.value, point.high) for point in shown.points] == [(9.0, 10.0, 12.0)] * 2
     figure = draw_front(shown)
     assert list(figure.data[0].x) == [100.0]

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -140,7 +141,7 @@ def test_the_right_size_is_asked_as_the_tab_says(services: Any) -> None:
 @pytest.mark.parametrize(("platform", "tier"), [("zerogpu", "zero-a10g"), ("jobs", "")])
 def test_only_a_tier_of_a_space_is_handed_on(services: Any, monkeypatch: pytest.MonkeyPatch, platform: str, tier: str) -> None:
     """Both sizes of ZeroGPU are one tier; a Job's hardware is none."""
-    pick = size()["pick"] | {"platform": platform, "hardware": "zero-a10g-xlarge"}
+    pick = SimpleNamespace(**vars(size().pick) | {"platform": platform, "hardware": "zero-a10g-xlarge"})
     monkeypatch.setattr(services.account, "right_size", lambda *_, **__: size(pick=pick))
     assert space_tab.size_markup(services, "ada/chat", "", QUESTION, None).tier == tier
 

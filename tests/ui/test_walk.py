@@ -14,6 +14,7 @@ from lib.errors import AdvisorError
 from lib.present.charts import speed_front
 from lib.present.markup import escape
 from lib.present.numbers import gib, seconds, tokens_per_s, usd_per_hour, usd_per_month
+from lib.present.sentences import to_json
 from lib.service.app import Services
 from lib.service.outlook import outlook
 from lib.ui import cost_tab, gpu_tpu_tab, memory_boxes, memory_tab, model_field, recommend_tab, theme, traffic_tab, workload
@@ -50,7 +51,7 @@ def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(real_app: S
     question = workload.recommend_arguments(_values("recommend", named, "auto"))
     answer = Written(real_app).recommend(model, **question)
     for entry in [answer["pick"], *answer["ranked"][::8]]:
-        hardware = workload.entry_name(entry)
+        hardware = f"{entry['platform']}:{entry['hardware']}"
         bill = cost_tab.cost_updates(real_app, model, _values("cost", named, hardware))["bill"]
         assert f'<span class="figure">{usd_per_month(entry["cost"]["total_usd_per_month"])}</span>' in bill
         assert f"{entry['precision']} with {entry['engine']}" in bill
@@ -72,7 +73,7 @@ def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(
     question = workload.recommend_arguments(_values("recommend", named, "auto"))
     answer = Written(real_app).recommend(model, **question)
     for entry in [answer["pick"], *answer["ranked"][::8]]:
-        speed, hardware = entry["speed"], workload.entry_name(entry)
+        speed, hardware = entry["speed"], f"{entry['platform']}:{entry['hardware']}"
         shape = {"precision": entry["precision"], "engine": entry["engine"], "concurrency": speed["concurrency"]}
         prompt, output = speed["prompt_tokens"], speed["output_tokens"]
         if model == PICTURES:  # both boxes ask about tokens
@@ -102,7 +103,7 @@ def test_boxes_and_gpu_or_tpu_show_an_offer_as_it_is_recommended(real_app: Servi
     values = _values("recommend", {**named, "platforms": ["spaces", "endpoints", "jobs", "tpu"]}, "auto")
     ranked = Written(real_app).recommend(model, **workload.recommend_arguments(values))["ranked"]
     for entry in ranked[::12]:
-        hardware, speed = workload.entry_name(entry), entry["speed"]
+        hardware, speed = f"{entry['platform']}:{entry['hardware']}", entry["speed"]
         if model == PICTURES:
             continue
         limits = memory_boxes.solve_updates(real_app, model, [hardware, 0, 0, *_values("memory", named, "auto")])["answer"]
@@ -152,7 +153,7 @@ def test_traffic_of_one_client_is_served_as_predicted(real_app: Services, named:
     speed = entry["speed"]
     shape = {name: speed[name] for name in ("prompt_tokens", "output_tokens")} | {"engine": "vllm", "precision": entry["precision"]}
     one = {"arrivals": "closed", "clients": 1, "max_batch_size": 1, "duration_s": 60, "lengths": "fixed"}
-    served = Written(real_app).simulate_batching(LLAMA, workload.entry_name(entry), **shape, **one)
+    served = Written(real_app).simulate_batching(LLAMA, f"{entry['platform']}:{entry['hardware']}", **shape, **one)
     assert speed["concurrency"] == 1
     assert served["ttft_p50_s"] == pytest.approx(speed["ttft_s"], rel=1e-3)
     assert served["tpot_p50_s"] == pytest.approx(speed["inter_token_s"], rel=1e-3)
@@ -268,10 +269,10 @@ def test_the_memory_of_a_pipeline_is_one_figure(real_app: Services) -> None:
 def test_the_chart_speaks_the_unit_of_the_card(real_app: Services, model: str, unit: str, asked: str, concurrency: int) -> None:
     """Of one request the chart's point is the card's figure; of several it is that of all of them together."""
     values = page_values.fill_form("recommend", concurrency=concurrency)
-    answer = Written(real_app).recommend(model, **workload.recommend_arguments(values))
+    answer = real_app.recommend(model, **workload.recommend_arguments(values))
     front = speed_front(answer)
     assert (front.unit, asked in front.shape) == (unit, True)
-    for point, entry in zip(front.points, answer["ranked"], strict=True):
+    for point, entry in zip(front.points, to_json(answer)["ranked"], strict=True):
         speed = entry["speed"]
         of_card = {
             "tokens/s": speed["throughput_tokens_per_s"],

@@ -1,0 +1,212 @@
+"""The reasons of an entry: its memory, precision and devices, its speed, its price, and what the platform requires; and that price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Literal
+
+from lib.advisor.candidates import AS_STORED, EIGHT_BITS, TENSOR_PARALLEL_ENGINES, Candidate
+from lib.advisor.fit import Headroom
+from lib.advisor.result import DAYS_PER_MONTH, Configuration, Cost, Speed
+from lib.catalog.engine_models import read_engine_models
+from lib.catalog.offers import Hardware, Offer, Rule
+from lib.catalog.rules import PlatformRules
+from lib.cost import Usage, bill_offer
+from lib.cost.usage import ADVISED_SLEEP_S, count_hours
+from lib.engines import traits_of
+from lib.errors import BadCatalog
+from lib.laws.price import DAY_H
+from lib.precision import Loading
+from lib.provenance import Reason, Value
+from lib.speed import SpeedEstimate
+from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload
+
+NEEDS: Mapping[Rule, str] = {
+    "prepaid_credits": "needs_credits",
+    "subscription": "needs_subscription",
+    "cloud_account": "needs_cloud_account",
+    "allowlist": "needs_allowlist",
+    "gradio_only": "gradio_only",
+    "sleeps_after_48h": "sleeps",
+}
+
+
+LesserSteps = Literal["too_large", "refused", "untried"]
+"""Why no less compressed weights stand in an entry: they do not fit, miss what was asked for, or are not tried on this hardware."""
+
+
+def explain_configuration(
+    offer: Hardware,
+    best: Configuration,
+    whole: Sequence[Configuration],
+    published: Mapping[str, str] | None,
+    loading: Loading,
+    lesser: LesserSteps,
+) -> tuple[Reason, ...]:
+    """The model that is placed, its precision, its number of devices and its speed.
+
+    `whole` are the configurations with less compressed weights that pass here too, `lesser` says what became of
+    them where none does, `published` names the quantized checkpoints that the Hub lists, `loading` says whether one of them is needed.
+    """
+    return (
+        *_explain_memory(best.headroom),
+        *_explain_form(offer, best, published, loading),
+        *_explain_compression(best, whole, lesser),
+        *_explain_devices(offer, best.candidate, best.headroom.memory.host_bytes),
+        *_explain_speed(best.speed),
+    )
+
+
+def _explain_memory(headroom: Headroom) -> list[Reason]:
+    values = {
+        "needed_bytes": headroom.needed_bytes,
+        "device_bytes": headroom.device_bytes,
+        "capacity_bytes": headroom.capacity_bytes,
+        "free_bytes": headroom.free_bytes,
+        "free_percent": 100 * (headroom.device_bytes - headroom.needed_bytes) // headroom.device_bytes,
+    }
+    variant = "claim" if headroom.capacity_bytes < headroom.device_bytes else ""
+    reasons = [Reason("fits" if headroom.comfortable else "fits_tightly", values, variant=variant)]
+    if headroom.working_bytes:
+        reasons.append(Reason("working_room", {"bytes": headroom.working_bytes}))
+    return reasons
+
+
+def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, str] | None, loading: Loading) -> list[Reason]:
+    """How the checkpoint comes into this precision, and what the Space has to be built with."""
+    candidate, precision = best.candidate, best.headroom.memory.precision
+    reasons = []
+    of_its_own = offer.processor.kind not in traits_of(candidate.engine).in_process
+    if candidate.sdk == "docker" and of_its_own:
+        reasons.append(Reason("needs_docker", {"engine": candidate.engine}))
+    if candidate.untested:
+        version = read_engine_models()[candidate.engine].version
+        reasons.append(Reason("engine_untested", {"engine": candidate.engine, "version": version, "architecture": candidate.untested}))
+    if candidate.note == "unpacked":
+        reasons.append(Reason("unpacked", {"precision": precision, "silicon": offer.name}))
+    if candidate.note == "halved":
+        reasons.append(Reason("halved", {"precision": precision}))
+    if offer.silicon is not None and not offer.silicon.supports("bf16") and precision == "fp16":
+        reasons.append(Reason("no_bf16", {"silicon": offer.silicon.name}))
+    if loading == "other checkpoint":
+        repository = "" if published is None else published.get("gguf" if precision.startswith("gguf:") else precision, "")
+        variant = "" if published is None else "found" if repository else "none"
+        reasons.append(Reason("checkpoint", {"precision": precision, "repository": repository}, variant=variant))
+    return reasons
+
+
+def _explain_compression(best: Configuration, whole: Sequence[Configuration], lesser: LesserSteps) -> list[Reason]:
+    """Why the weights are compressed: what less compressed ones lack on this offer."""
+    candidate = best.candidate
+    if candidate.step == AS_STORED and candidate.note != "converted":
+        return []
+    values: dict[str, Value] = {"precision": best.headroom.memory.precision, "bits": 8 if candidate.step == EIGHT_BITS else 4}
+    if candidate.note in {"sibling", "converted"}:
+        return [Reason("quantized_sibling", values, variant="converted" if candidate.note == "converted" else "")]
+    if whole:
+        return [Reason("quantized", values, variant="replicas" if all(of.verdict == best.verdict for of in whole) else whole[0].verdict)]
+    return [Reason("quantized", values, variant="" if lesser == "too_large" else lesser)]
+
+
+def _explain_devices(offer: Hardware, candidate: Candidate, host_bytes: int) -> list[Reason]:
+    reasons = []
+    if candidate.devices > 1:
+        code = "tensor_parallel" if candidate.engine in TENSOR_PARALLEL_ENGINES else "layer_split"
+        reasons.append(Reason(code, {"devices": candidate.devices, "engine": candidate.engine}))
+    if candidate.gpu_layers is not None:
+        reasons.append(Reason("layers_on_host", {"gpu_layers": candidate.gpu_layers, "host_bytes": host_bytes}))
+    if 0 < candidate.devices < offer.accelerator_count:
+        reasons.append(Reason("cards_unused", {"devices": candidate.devices, "count": offer.accelerator_count}))
+    if offer.tpu is not None and offer.tpu.hosts > 1:
+        reasons.append(Reason("multi_host", {"hosts": int(offer.tpu.hosts)}))
+    return reasons
+
+
+def _explain_speed(speed: Speed) -> list[Reason]:
+    """The prediction; where there is none, what the datasheet allows."""
+    predicted, bound = speed.predicted, speed.decode_tokens_per_s_upper_bound
+    if predicted is None:
+        return [] if bound is None else [Reason("speed_bound", {"tokens_per_s": bound, "basis": speed.basis})]
+    heard, rate = predicted.real_time_factor, predicted.decode_tokens_per_s
+    if heard is not None:
+        times = heard.value / predicted.request.concurrency
+        values = {"sound_s": predicted.sound_s, "seconds": predicted.request_s, "times": times, "bound": predicted.bound}
+        return [Reason("sound_speed", values)]
+    if rate is None:
+        return [Reason("request_speed", {"seconds": predicted.request_s, "bound": predicted.bound})]
+    return [Reason("speed", {"tokens_per_s": rate.value, "seconds": predicted.ttft_s.value, "bound": predicted.bound})]
+
+
+def explain_offer(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reason, ...]:
+    """Price, and what the platform asks for before it can be used."""
+    values: dict[str, Value] = {
+        "usd_per_hour": cost.usd_per_hour,
+        "usd_per_month": cost.total_usd_per_month,
+        "hours": cost.hours_per_day,
+        "days": cost.days_per_month,
+    }
+    if cost.replicas > 1:
+        values["replicas"] = cost.replicas
+    gradio = "gradio_only" in offer.rules
+    reasons = [Reason("free", values | {"gradio_only": gradio}) if cost.usd_per_hour == 0 else Reason("price", values)]
+    if cost.usd_per_month_unpaused is not None:
+        unpaused: dict[str, Value] = {"hours": cost.hours_per_day, "usd_per_month": cost.usd_per_month_unpaused}
+        reasons.append(Reason("paused_outside_hours", unpaused, variant=offer.traits.idle))
+    if cost.usd_per_month_asleep is not None and cost.sleep_after_s is not None:
+        asleep: dict[str, Value] = {"sleep_after_s": cost.sleep_after_s, "usd_per_month": cost.usd_per_month_asleep}
+        reasons.append(Reason("price_asleep", asleep, variant=offer.traits.idle))
+    if offer.price_secondhand:
+        reasons.append(Reason("price_unverified", {"checked": offer.checked}))
+    reasons += [Reason(code) for rule, code in NEEDS.items() if rule in offer.rules and (rule != "gradio_only" or cost.usd_per_hour != 0)]
+    if offer.traits.runs_jobs:
+        jobs = rules.jobs
+        reasons.append(Reason("jobs_time_limit", {"minutes": jobs.default_timeout_s // 60, "ports_usd_per_hour": jobs.ports_usd_per_hour}))
+    return tuple(reasons)
+
+
+def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicted: SpeedEstimate | None = None, replicas: int = 1) -> Cost:
+    """Price per hour and month of all replicas by `lib.cost`, per request and token where the speed is predicted.
+
+    The port of a Job that answers requests is in it; storage is not. The price with sleep stands beside the one without. ZeroGPU and free
+    hardware cost nothing; a reason states the quota too.
+
+    Raises:
+        BadCatalog: a listed offer has no price.
+    """
+    if offer.usd_per_hour is None:
+        raise BadCatalog(f"offers: {offer.platform} {offer.id} is listed without a price.")
+    usage = Usage(
+        hours_per_day=workload.hours_per_day,
+        days_per_month=Decimal(DAYS_PER_MONTH),
+        replicas=replicas,
+        requests_per_day=Decimal(workload.requests_per_day) if workload.hours_per_day else Decimal(0),
+        account=workload.account,
+        visitor_account=workload.visitor_account,
+        visitors_per_day=workload.visitors_per_day,
+        concurrency=workload.concurrency if predicted is None else predicted.request.concurrency,
+        prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.request.prompt_tokens,
+        output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,
+    )
+    bill = bill_offer(offer, usage, rules, speed=predicted)
+    sleeps = offer.traits.sleeps and bill.total_usd_per_month > 0
+    unpaused = bill.total_usd_per_month * DAY_H / workload.hours_per_day if sleeps and workload.hours_per_day < DAY_H else None
+    # Asleep between requests: worth saying where it halves the bill.
+    asleep = None
+    if sleeps and usage.requests_per_day > 0:
+        hours = count_hours(offer, replace(usage, sleep_after_s=Decimal(ADVISED_SLEEP_S)), rules, predicted).per_day
+        asleep = bill.total_usd_per_month * hours / workload.hours_per_day
+        asleep = asleep if 2 * asleep <= bill.total_usd_per_month else None
+    return Cost(
+        usd_per_hour=bill.usd_per_hour,
+        total_usd_per_month=bill.total_usd_per_month,
+        hours_per_day=workload.hours_per_day,
+        days_per_month=DAYS_PER_MONTH,
+        replicas=replicas,
+        usd_per_million_output_tokens=bill.usd_per_million_output_tokens,
+        usd_per_request=None if predicted is None else bill.usd_per_request,
+        usd_per_month_unpaused=unpaused,
+        usd_per_month_asleep=asleep,
+        sleep_after_s=None if asleep is None else ADVISED_SLEEP_S,
+    )
