@@ -152,7 +152,7 @@ class Usage(Request):
     """Copies, each billed."""
     requests_per_day: RequestCount = Decimal(0)
     """Requests that arrive in these hours; 0 if not known."""
-    sleep_after_s: SleepSeconds = Decimal(0)
+    sleep_after_s: Annotated[SleepSeconds, Form("Sleep after", "sleep", group="cost")] = Decimal(0)
     """Seconds without requests after which it sleeps (Endpoints: is scaled to zero); 0 or -1 is never."""
     account: asked.Account = "free"
     """The plan of the account that pays."""

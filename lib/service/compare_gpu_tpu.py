@@ -51,7 +51,7 @@ from lib.present.setup_files import write_setup
 from lib.present.tpu_recipes import RecipeChoice, gpu_recipes, tpu_recipes
 from lib.provenance import Caveat, Source, Value
 from lib.request.checks import check_choice
-from lib.request.fields import Arguments, Asked, Checked, number, one_of, whole_number
+from lib.request.fields import Arguments, Asked, Checked, Form, number, one_of, whole_number
 from lib.request.types import Flag
 from lib.service.endpoint import App, endpoint
 from lib.workload import Workload
@@ -74,9 +74,9 @@ class GpuTpuArguments(Arguments):
 
     model: Annotated[object, Checked(lambda _, value: value, str)] = ""
     """A Hub id, the text of a config.json, or a parameter count; empty: only the questions."""
-    framework: Annotated[gpu_tpu.Framework, one_of(gpu_tpu.FRAMEWORKS)] = "pytorch"
+    framework: Annotated[gpu_tpu.Framework, one_of(gpu_tpu.FRAMEWORKS), Form("Framework", group="tpu")] = "pytorch"
     """pytorch, jax or tensorflow."""
-    phase: Annotated[gpu_tpu.Phase, one_of(gpu_tpu.PHASES)] = "inference"
+    phase: Annotated[gpu_tpu.Phase, one_of(gpu_tpu.PHASES), Form("Use", group="tpu")] = "inference"
     """inference, training, or both (a verdict by stage)."""
     shape_changes: Flag = False
     """Shapes change between steps, within a few buckets."""
@@ -88,15 +88,15 @@ class GpuTpuArguments(Arguments):
     """It has to run outside Google Cloud."""
     on_gcp: Flag = False
     """It runs on Google Cloud already."""
-    chips_at_scale: Annotated[int, whole_number(0, MOST_CHIPS)] = 0
+    chips_at_scale: Annotated[int, whole_number(0, MOST_CHIPS), Form("Chips or cards together", "chips", group="tpu")] = 0
     """Chips or cards that work together; 0: not stated."""
     latency_sensitive: Flag = False
     """The slowest requests have a limit (p99)."""
-    precision: Annotated[gpu_tpu.Precision, one_of(gpu_tpu.PRECISIONS)] = "auto"
+    precision: Annotated[gpu_tpu.Precision, one_of(gpu_tpu.PRECISIONS), Form("Precision needed", "needs", group="tpu")] = "auto"
     """The precision that it needs; auto: as stored, or fewer bits where that is cheaper."""
     static_shapes: Flag = False
     """Shapes never change."""
-    kernels: Annotated[gpu_tpu.Kernels, one_of(gpu_tpu.KERNELS)] = "none"
+    kernels: Annotated[gpu_tpu.Kernels, one_of(gpu_tpu.KERNELS), Form("Own kernels", group="tpu")] = "none"
     """none, cuda, triton or pallas."""
     irregular_control_flow: Flag = False
     """Branches depend on the data."""
@@ -112,24 +112,24 @@ class GpuTpuArguments(Arguments):
     """It runs in several clouds."""
     regulated: Flag = False
     """Rules say where data may be."""
-    training_steps: Annotated[int, whole_number(0, MOST_STEPS)] = 0
+    training_steps: Annotated[int, whole_number(0, MOST_STEPS), Form("Training steps", "steps", group="tpu")] = 0
     """Steps of a training run; 0: not stated."""
-    batch: Annotated[gpu_tpu.Batch, one_of(gpu_tpu.BATCHES)] = "not_stated"
+    batch: Annotated[gpu_tpu.Batch, one_of(gpu_tpu.BATCHES), Form("Batches", "batches", group="tpu")] = "not_stated"
     """not_stated, large_regular or small_irregular."""
-    team: Annotated[gpu_tpu.Team, one_of(gpu_tpu.TEAMS)] = "not_stated"
+    team: Annotated[gpu_tpu.Team, one_of(gpu_tpu.TEAMS), Form("The team knows", group="tpu")] = "not_stated"
     """What the team knows: not_stated, cuda or jax."""
     experiments: Flag = False
     """The program changes often."""
-    budget: Annotated[gpu_tpu.Budget, one_of(gpu_tpu.BUDGETS)] = "not_stated"
+    budget: Annotated[gpu_tpu.Budget, one_of(gpu_tpu.BUDGETS), Form("Budget", "spend", group="tpu")] = "not_stated"
     """not_stated, interruptible (may be stopped at any time) or committed (one to three years)."""
     workload: Annotated[Workload, OF_WORKLOAD] = Workload(concurrency=8)
     max_ttft_s: Annotated[float, number(0, LONGEST_TTFT_S)] = 0
     """Limit on the time to first token; 0 sets none."""
-    region: Annotated[str, Checked(lambda _, value: value, str)] = HOME_REGION
+    region: Annotated[str, Checked(lambda _, value: value, str), Form("Region", group="tpu")] = HOME_REGION
     """Region of the TPU prices, such as europe-west4."""
-    commitment: Annotated[Commitment, one_of(COMMITMENTS)] = "on_demand"
+    commitment: Annotated[Commitment, one_of(COMMITMENTS), Form("TPU price", group="tpu")] = "on_demand"
     """TPU price: on_demand, spot, 1_year or 3_years."""
-    torchtpu_claim: Flag = False
+    torchtpu_claim: Annotated[Flag, Form("Claim", "claim", group="tpu")] = False
     """Add what a vendor's claim of 1.5 to 2 times the speed would mean."""
 
     @property

@@ -17,7 +17,7 @@ from lib.platforms import TRAITS
 from lib.present.training_cards import change_sentence, job_command, training_script
 from lib.provenance import Caveat, Source
 from lib.request.checks import check_choices
-from lib.request.fields import Arguments, Checked, number, whole_number
+from lib.request.fields import Arguments, Checked, Form, number, whole_number
 from lib.request.types import ALL, Model
 from lib.service.endpoint import App, endpoint
 from lib.speed.training import TrainingOption, find_changes, rank_hardware
@@ -43,13 +43,15 @@ class TrainingArguments(Arguments):
 
     model: Model
     step: TrainingRequest = TrainingRequest(accumulation=8)
-    rows: Annotated[int, whole_number(0, MOST_ROWS)] = 10_000
+    rows: Annotated[int, whole_number(0, MOST_ROWS), Form("Rows", group="train")] = 10_000
     """Rows of the dataset."""
-    tokens_per_row: Annotated[float, number(1, 10**8)] = 512
+    tokens_per_row: Annotated[float, number(1, 10**8), Form("Tokens per row", "row", group="train")] = 512
     """Tokens of a row, on average."""
-    epochs: Annotated[float, number(0.0001, 10_000)] = 1
+    epochs: Annotated[float, number(0.0001, 10_000), Form("Epochs", group="train")] = 1
     """Passes over the dataset."""
-    platforms: Annotated[tuple[str, ...], Checked(_places, str, f"Comma list of {', '.join(PLACES)}, all.")] = ("spaces", "jobs")
+    platforms: Annotated[
+        tuple[str, ...], Checked(_places, str, f"Comma list of {', '.join(PLACES)}, all."), Form("", "where", group="train")
+    ] = ("spaces", "jobs")
 
     def request(self) -> TrainingRequest:
         """The question about one step."""

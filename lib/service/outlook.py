@@ -24,12 +24,13 @@ from lib.model.spec import ModelSpec
 from lib.platforms import PLATFORMS
 from lib.present.sentences import sentence, way_change_sentence, way_configuration, way_label
 from lib.provenance import Caveat
-from lib.request.fields import Arguments, Asked, one_of, some_of, whole_number
+from lib.request.fields import Arguments, Asked, Form, one_of, some_of, whole_number
 from lib.request.types import Hardware, Model
 from lib.service.cost import cost_answer, deploy, word_no_saving, word_saving
 from lib.service.endpoint import App
 from lib.service.reference import may_be_sold
 from lib.service.usage import (
+    MAX_STORAGE_GB,
     OWN,
     Storage,
     UsdPerMillion,
@@ -54,15 +55,21 @@ class OutlookArguments(Arguments):
 
     model: Model
     hardware: Hardware = AUTO
-    axis: Annotated[Axis, one_of(AXES)] = "requests"
+    axis: Annotated[Axis, one_of(AXES), Form("X axis", "along", group="cost")] = "requests"
     usage: Annotated[Usage, Asked("sleep_after_s days_per_month")] = Usage(sleep_after_s=Decimal(900))
-    replicas: Annotated[int, whole_number(0, MAX_REPLICAS)] = 0
+    replicas: Annotated[int, whole_number(0, MAX_REPLICAS), Form("Replicas", group="cost")] = 0
     """Copies, each billed; 0 takes as many as the traffic needs."""
-    storage_gb: Storage = 0
-    beside: Annotated[tuple[str, ...], some_of(WHERE)] = ("spaces", "zerogpu", "endpoints", "jobs", PROVIDERS)
+    storage_gb: Annotated[Storage, Form("Private storage, GB", "storage", group="cost", high=MAX_STORAGE_GB)] = 0
+    beside: Annotated[tuple[str, ...], some_of(WHERE), Form("Compare with", group="cost")] = (
+        "spaces",
+        "zerogpu",
+        "endpoints",
+        "jobs",
+        PROVIDERS,
+    )
     """The platforms to compare with."""
-    usd_per_million_input: UsdPerMillion = Decimal(0)
-    usd_per_million_output: UsdPerMillion = Decimal(0)
+    usd_per_million_input: Annotated[UsdPerMillion, Form("Prompt, USD per million", "in", group="cost")] = Decimal(0)
+    usd_per_million_output: Annotated[UsdPerMillion, Form("Output, USD per million", "out", group="cost")] = Decimal(0)
     workload: Workload = Workload()
 
 

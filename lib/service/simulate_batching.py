@@ -13,7 +13,7 @@ from lib.catalog.offers import Hardware as AnyHardware
 from lib.errors import AdvisorError, BadArgument, Busy, InvalidInput, UnsupportedModel
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Source
-from lib.request.fields import Arguments, number, one_of, whole_number
+from lib.request.fields import Arguments, Form, number, one_of, whole_number
 from lib.request.types import Engine, Flag, Hardware, Model, Precision, Tokens, TokensOrNone, text_of
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
@@ -42,6 +42,7 @@ from lib.traffic.server import (
     sweep_loads,
 )
 from lib.traffic.simulation import Simulation, Target, TooManyEvents, TrafficResult, run_all
+from lib.workload import LONGEST_CONTEXT
 
 MOST_BATCH = 1_024
 MOST_REPLICAS = 64
@@ -81,31 +82,31 @@ class ServedArguments(Arguments):
     """Tokens of a prompt, on average."""
     output_tokens: Tokens = 256
     """Tokens of an answer, on average."""
-    max_batch_size: Annotated[int, whole_number(1, MOST_BATCH)] = 32
+    max_batch_size: Annotated[int, whole_number(1, MOST_BATCH), Form("Largest batch", "slots", group="traffic")] = 32
     """Sequences that a replica takes at a time (max_num_seqs)."""
-    timeout_s: Annotated[float, number(0, 3_600)] = 0.05
+    timeout_s: Annotated[float, number(0, 3_600), Form("Time-out, s (dynamic)", "timeout", group="traffic")] = 0.05
     """Dynamic batching: seconds after which a batch starts unfilled."""
     precision: Precision = "auto"
     engine: Engine = "vllm"
-    lengths: Annotated[arriving.Lengths, one_of(arriving.LENGTHS)] = "uniform"
+    lengths: Annotated[arriving.Lengths, one_of(arriving.LENGTHS), Form("Lengths", group="traffic")] = "uniform"
     """uniform or lognormal around these means, or fixed: then all clients of a closed loop stay in lockstep."""
-    spread: Annotated[float, number(0, 3)] = 0.5
+    spread: Annotated[float, number(0, 3), Form("Spread", group="traffic")] = 0.5
     """Uniform: share of the mean either way (at most 1); lognormal: its variation."""
-    replicas: Annotated[int, whole_number(1, MOST_REPLICAS)] = 1
+    replicas: Annotated[int, whole_number(1, MOST_REPLICAS), Form("Replicas", "machines", group="traffic")] = 1
     """Pieces of this hardware."""
-    cold_start_s: Annotated[float, number(0, 3_600)] = 120
+    cold_start_s: Annotated[float, number(0, 3_600), Form("Cold start, s", "cold", group="traffic")] = 120
     """Seconds that a replica takes to wake."""
-    scale_to_zero_after_s: Seconds = 0
+    scale_to_zero_after_s: Annotated[Seconds, Form("Scale to zero after, s", "idle", group="traffic")] = 0
     """Seconds without requests after which a replica sleeps; 0 is never."""
-    concurrency_limit: Annotated[int, whole_number(0, MOST_CLIENTS)] = 0
+    concurrency_limit: Annotated[int, whole_number(0, MOST_CLIENTS), Form("Concurrency limit of the app", "limit", group="traffic")] = 0
     """Requests that the app in front lets through at a time (default_concurrency_limit of a Space); 0 is no limit."""
-    shared_prefix_tokens: TokensOrNone = 0
+    shared_prefix_tokens: Annotated[TokensOrNone, Form("Shared prefix, tokens", "prefix", group="traffic", high=LONGEST_CONTEXT)] = 0
     """Tokens with which all prompts begin, cached once."""
     token_budget: Annotated[int, whole_number(0, 65_536)] = 0
     """Tokens of a step at most (max_num_batched_tokens); 0 is the engine's own default."""
-    max_ttft_s: Seconds = 0
+    max_ttft_s: Annotated[Seconds, Form("Target: TTFT, s", "ttft_target", group="traffic")] = 0
     """Target: seconds to the first token; 0 is none."""
-    max_tpot_s: Seconds = 0
+    max_tpot_s: Annotated[Seconds, Form("Target: TPOT, s", "tpot_target", group="traffic")] = 0
     """Target: seconds between tokens; 0 is none."""
 
     @property
@@ -145,21 +146,21 @@ class BatchingArguments(ServedArguments):
         "timeout_s duration_s seed precision arrivals burstiness clients trace capacity engine",
     )
 
-    policy: Annotated[Policy, one_of(POLICIES)] = "continuous"
+    policy: Annotated[Policy, one_of(POLICIES), Form("Batching", group="traffic")] = "continuous"
     """static, dynamic or continuous batching."""
-    requests_per_s: Annotated[float, number(0.0001, MOST_RATE)] = 1
+    requests_per_s: Annotated[float, number(0.0001, MOST_RATE), Form("Requests per second", "rate", group="traffic")] = 1
     """Requests that arrive per second, on average."""
-    duration_s: Annotated[float, number(1, LONGEST_S)] = 300
+    duration_s: Annotated[float, number(1, LONGEST_S), Form("Duration, s", "duration", group="traffic")] = 300
     """Seconds in which requests arrive; all of them are answered. At most about 10,000 requests are simulated."""
-    seed: Annotated[int, whole_number(0, 2**31)] = 0
+    seed: Annotated[int, whole_number(0, 2**31), Form("Seed", group="traffic")] = 0
     """Of the random numbers: the same seed gives the same requests."""
-    arrivals: Annotated[arriving.Arrivals, one_of(arriving.ARRIVALS)] = "poisson"
+    arrivals: Annotated[arriving.Arrivals, one_of(arriving.ARRIVALS), Form("Arrivals", group="traffic")] = "poisson"
     """poisson, bursty, recorded or closed."""
-    burstiness: Annotated[float, number(0.01, 1)] = 0.25
+    burstiness: Annotated[float, number(0.01, 1), Form("Burstiness", "bursts", group="traffic")] = 0.25
     """Bursty: shape of the gamma distributed gaps; 1 is poisson."""
-    clients: Annotated[int, whole_number(0, MOST_CLIENTS)] = 0
+    clients: Annotated[int, whole_number(0, MOST_CLIENTS), Form("Clients (closed loop)", "clients", group="traffic", low=1)] = 0
     """Closed: clients that send the next request when one is answered."""
-    trace: Annotated[str, text_of("a CSV")] = ""
+    trace: Annotated[str, text_of("a CSV"), Form("", group="traffic")] = ""
     """Recorded: CSV with a time in each line, and prompt_tokens and output_tokens if recorded."""
     capacity: Flag = False
     """Also find the replicas and tiers that keep max_ttft_s and max_tpot_s at the 99th percentile."""

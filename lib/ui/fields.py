@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lib import precision as precisions
+from lib.advisor.tpu_options import HOME_REGION
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import OWNED_KINDS
@@ -18,8 +19,15 @@ from lib.present import training_cards
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import refusal_note
 from lib.present.numbers import usd_per_hour
-from lib.request.types import ACCOUNTS, AUTO, LONGEST_IMAGE, LONGEST_SOUND_S, MAX_STEPS, MOST_IMAGES, SHORTEST_SIDE
-from lib.workload import GUIDANCES, LONGEST_SIDE, MODES, MOST_FRAMES, MOST_RANK, OFFLOADS, PRIORITIES, SDKS
+from lib.request.fields import Argument, Arguments, Form
+from lib.request.types import AUTO
+from lib.service.compare_gpu_tpu import GpuTpuArguments
+from lib.service.estimate_training import TrainingArguments
+from lib.service.memory import MemoryArguments
+from lib.service.outlook import OutlookArguments
+from lib.service.recommend import RecommendArguments
+from lib.service.simulate_batching import BatchingArguments
+from lib.workload import MOST_DEVICES
 
 MODEL_LENGTH = 600
 _TEXT_LENGTH = 200
@@ -29,7 +37,7 @@ Value = str | float | int | list[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One question: the argument of the API it becomes, its name in a link, its default, what it accepts, and how the page calls it.
+    """One question of the page. Most are made of an argument of the API (`fields_of`).
 
     `low` and `high` bound a number, `choices` the words; a list is joined with commas in a link.
     """
@@ -41,6 +49,7 @@ class Field:
     high: float = 0
     choices: tuple[str, ...] = ()
     label: str = ""
+    info: str | None = None
 
     def read(self, text: str) -> Value | None:
         """The value that a link's text gives this field; `None` when the text is not one of its values."""
@@ -59,6 +68,34 @@ class Field:
         if not math.isfinite(value) or not self.low <= value <= self.high:
             return None
         return int(value) if value.is_integer() else None if isinstance(self.default, int) else value
+
+
+def fields_of(asked: type[Arguments], group: str, **changes: Mapping[str, Any]) -> tuple[Field, ...]:
+    """The fields of a group (`Form`) among an endpoint's arguments; `changes` are what the page asks otherwise, by argument."""
+    listed = [(argument, argument.form) for argument in asked.list_fields().values() if argument.form is not None]
+    return tuple(_field(argument, form, changes.get(argument.name, {})) for argument, form in listed if form.group == group)
+
+
+def _field(argument: Argument, form: Form, changes: Mapping[str, Any]) -> Field:
+    check, default, choices = argument.check, argument.default, argument.check.choices
+    if check.shown is bool:
+        default, choices = "yes" if default else "no", ("yes", "no")
+    low, high = (check.low if form.low is None else form.low), (check.high if form.high is None else form.high)
+    field = Field(
+        argument=argument.name,
+        name=form.link or argument.name,
+        default=float(default) if check.shown is float else default,
+        low=low or 0,
+        high=high or 0,
+        choices=choices,
+        label=form.label,
+        info=form.info or None,
+    )
+    return replace(field, **changes)
+
+
+def _values(words: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(value for _, value in words)
 
 
 def arguments(fields: Sequence[Field], values: Sequence[Value]) -> dict[str, Any]:
@@ -82,11 +119,6 @@ def format_error(refused: Exception | str, failed: str = "", box: Sequence[Field
 
 
 EXAMPLE = "meta-llama/Llama-3.1-8B-Instruct"
-LONGEST_CONTEXT = 1_048_576
-MOST_AT_ONCE = 256
-MOST_DEVICES = 16
-MOST_GPU_LAYERS = 200
-
 TASKS: tuple[tuple[str, str], ...] = (
     ("Automatic", "auto"),
     ("Text generation, chat", "text-generation"),
@@ -125,7 +157,6 @@ VISITOR_WORDS: tuple[tuple[str, str], ...] = (("As the host", AUTO), *ACCOUNT_WO
 PLATFORM_WORDS: tuple[tuple[str, str], ...] = tuple(
     (" and ".join(TRAITS[held].label for held in with_listed(name)), name) for name in PLATFORMS if TRAITS[name].listed_with is None
 )
-_PLATFORMS = tuple(value for _, value in PLATFORM_WORDS)
 COMPARED_PLATFORM_WORDS: tuple[tuple[str, str], ...] = (
     *((TRAITS[name].label, name) for name in PLATFORMS),
     ("A provider, per token", "providers"),
@@ -159,46 +190,20 @@ def own_words(catalog: Catalog) -> list[tuple[str, str]]:
     return [(f"{card.name} · {PLATFORM_NAMES[OWN]}", card.id) for card in owned]
 
 
-WORKLOAD: tuple[Field, ...] = (
-    Field(argument="context_tokens", name="context", default=4096, low=1, high=LONGEST_CONTEXT, label="Context length"),
-    Field(argument="prompt_tokens", name="prompt", default=0, low=0, high=LONGEST_CONTEXT, label="Prompt tokens"),
-    Field(argument="output_tokens", name="answer", default=0, low=0, high=LONGEST_CONTEXT, label="Output tokens"),
-    Field(argument="concurrency", name="concurrency", default=1, low=1, high=MOST_AT_ONCE, label="Concurrent requests"),
-    Field(argument="requests_per_day", name="requests", default=100, low=0, high=1_000_000_000, label="Requests a day"),
-    Field(argument="visitors_per_day", name="daily_visitors", default=0, low=0, high=1_000_000_000, label="Visitors a day"),
-    Field(argument="hours_per_day", name="hours", default=24.0, low=1, high=24, label="Hours a day"),
-    Field(argument="precision", name="precision", default="auto", choices=tuple(precisions.NAMES), label="Precision"),
-    Field(argument="engine", name="engine", default=AUTO, choices=(AUTO, *ENGINES), label="Engine"),
-    Field(argument="account", name="account", default="free", choices=ACCOUNTS, label="Account"),
-    Field(argument="visitor_account", name="visitors", default=AUTO, choices=(AUTO, *ACCOUNTS), label="Visitors' account"),
+WORKLOAD = (
+    *fields_of(RecommendArguments, "workload"),
     Field(argument="hardware", name="hardware", default="auto", choices=("auto",), label="Hardware"),
     Field(argument="cards", name="cards", default=1, low=1, high=MOST_DEVICES, label="Card count"),
-    Field(argument="images", name="images", default=0, low=0, high=MOST_IMAGES, label="Images in a prompt"),
-    Field(argument="image_width", name="image_width", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image width, pixels"),
-    Field(argument="image_height", name="image_height", default=1024, low=SHORTEST_SIDE, high=LONGEST_IMAGE, label="Image height, pixels"),
-    Field(argument="audio_seconds", name="sound", default=0.0, low=0, high=LONGEST_SOUND_S, label="Length of sound, s"),
-    Field(argument="width", name="width", default=0, low=0, high=LONGEST_SIDE, label="Width, pixels"),
-    Field(argument="height", name="height", default=0, low=0, high=LONGEST_SIDE, label="Height, pixels"),
-    Field(argument="frames", name="frames", default=0, low=0, high=MOST_FRAMES, label="Frames"),
-    Field(argument="steps", name="denoising", default=0, low=0, high=MAX_STEPS, label="Denoising steps"),
-    Field(argument="guidance", name="guidance", default="auto", choices=GUIDANCES, label="Guidance"),
 )
-"""What every tab asks about, beside the model: one state above the tabs. What follows the hardware is asked of some models
-(`FIELDS_BY_MEDIUM`)."""
+"""What every tab asks about, beside the model: one state above the tabs. Some are asked of some models only (`FIELDS_BY_MEDIUM`)."""
 FIELDS_BY_MEDIUM: dict[str, tuple[str, ...]] = {
     "pictures": ("width", "height", "denoising", "guidance"), "clips": ("frames",), "images": ("images",), "sound": ("sound",),
     "context": (), "prompt": ("prompt",), "answer": ("answer",),
 }  # fmt: skip
 """What a model may make, or take beside text or in its place, which lengths its requests have (`lib.advisor.candidates.lengths_of`), and
 the questions about that, by name: each medium has a row. The context keeps its value."""
-RECOMMEND: tuple[Field, ...] = (
-    Field(argument="task", name="task", default="auto", choices=tuple(value for _, value in TASKS), label="Task"),
-    Field(argument="priority", name="priority", default="balanced", choices=PRIORITIES, label="Priority"),
-    Field(argument="max_usd_per_month", name="budget", default=0.0, low=0, high=1_000_000_000, label="Budget, USD a month"),
-    Field(argument="min_tokens_per_s", name="speed", default=0.0, low=0, high=1_000_000, label="Minimum speed, tokens/s"),
-    Field(argument="max_ttft_s", name="ttft", default=0.0, low=0, high=86_400, label="Longest time to first token, s"),
-    Field(argument="sdk", name="sdk", default=AUTO, choices=(AUTO, *SDKS), label="Space SDK"),
-    Field(argument="platforms", name="platforms", default=["spaces"], choices=_PLATFORMS, label="Where"),
+RECOMMEND = fields_of(
+    RecommendArguments, "recommend", task={"choices": _values(TASKS)}, platforms={"default": ["spaces"], "choices": _values(PLATFORM_WORDS)}
 )
 """What else decides which hardware is recommended."""
 QUESTION = (*WORKLOAD, *RECOMMEND)
@@ -212,28 +217,12 @@ OFFLOAD_WORDS: tuple[tuple[str, str], ...] = (
 )
 
 
-MEMORY: tuple[Field, ...] = (
-    Field(argument="kv_precision", name="kv", default="auto", choices=tuple(precisions.KV_NAMES), label="Cache precision"),
-    Field(argument="mode", name="mode", default="inference", choices=MODES, label="Use"),
-    Field(argument="devices", name="devices", default=0, low=0, high=MOST_DEVICES, label="GPUs"),
-    Field(argument="gpu_layers", name="ngl", default=-1, low=-1, high=MOST_GPU_LAYERS, label="Layers on the GPU"),
-    Field(argument="offload", name="offload", default="none", choices=OFFLOADS, label="Moved to host memory"),
-)
-COST: tuple[Field, ...] = (
-    Field(argument="axis", name="along", default="requests", choices=tuple(value for _, value in AXIS_WORDS), label="X axis"),
-    Field(argument="sleep_after_s", name="sleep", default="900", choices=tuple(value for _, value in SLEEP_WORDS), label="Sleep after"),
-    Field(argument="usd_per_million_input", name="in", default=0.0, low=0, high=1_000_000, label="Prompt, USD per million"),
-    Field(argument="usd_per_million_output", name="out", default=0.0, low=0, high=1_000_000, label="Output, USD per million"),
-    Field(
-        argument="beside",
-        name="beside",
-        default=COMPARED_PLATFORMS,
-        choices=tuple(value for _, value in COMPARED_PLATFORM_WORDS),
-        label="Compare with",
-    ),
-    Field(argument="days_per_month", name="days", default=30.0, low=0, high=31, label="Days a month"),
-    Field(argument="replicas", name="replicas", default=0, low=0, high=1_000, label="Replicas"),
-    Field(argument="storage_gb", name="storage", default=0.0, low=0, high=1_000_000_000, label="Private storage, GB"),
+MEMORY = fields_of(MemoryArguments, "memory", devices={"default": 0, "low": 0})
+COST = fields_of(
+    OutlookArguments,
+    "cost",
+    sleep_after_s={"default": "900", "choices": _values(SLEEP_WORDS)},
+    beside={"default": COMPARED_PLATFORMS, "choices": _values(COMPARED_PLATFORM_WORDS)},
 )
 PHASE_WORDS: tuple[tuple[str, str], ...] = (("Serve", "inference"), ("Train", "training"), ("Both", "both"))
 FRAMEWORK_WORDS: tuple[tuple[str, str], ...] = (("PyTorch", "pytorch"), ("JAX", "jax"), ("TensorFlow", "tensorflow"))
@@ -273,26 +262,11 @@ BUDGET_WORDS: tuple[tuple[str, str], ...] = (
 COMMITMENT_WORDS: tuple[tuple[str, str], ...] = (("On demand", "on_demand"), ("Spot", "spot"), ("1 year", "1_year"), ("3 years", "3_years"))
 
 
-def _values(words: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    return tuple(value for _, value in words)
-
-
-GPU_TPU: tuple[Field, ...] = (
-    Field(argument="phase", name="phase", default="inference", choices=_values(PHASE_WORDS)),
-    Field(argument="framework", name="framework", default="pytorch", choices=_values(FRAMEWORK_WORDS), label="Framework"),
+GPU_TPU = (
+    *fields_of(GpuTpuArguments, "tpu", region={"choices": (HOME_REGION,)}),
     Field(argument="shapes", name="shapes", default="not_stated", choices=_values(SHAPE_WORDS), label="Shapes change"),
-    Field(argument="kernels", name="kernels", default="none", choices=_values(KERNEL_WORDS), label="Own kernels"),
-    Field(argument="precision", name="needs", default="auto", choices=_values(PRECISION_NEEDED)),
     Field(argument="places", name="places", default=[], choices=_values(PLACE_WORDS)),
     Field(argument="traits", name="traits", default=[], choices=_values(TRAIT_WORDS)),
-    Field(argument="batch", name="batches", default="not_stated", choices=_values(BATCH_WORDS), label="Batches"),
-    Field(argument="chips_at_scale", name="chips", default=0, low=0, high=100_000, label="Chips or cards together"),
-    Field(argument="training_steps", name="steps", default=0, low=0, high=10**12, label="Training steps"),
-    Field(argument="team", name="team", default="not_stated", choices=_values(TEAM_WORDS), label="The team knows"),
-    Field(argument="budget", name="spend", default="not_stated", choices=_values(BUDGET_WORDS), label="Budget"),
-    Field(argument="region", name="region", default="us-central1", choices=("us-central1",), label="Region"),
-    Field(argument="commitment", name="commitment", default="on_demand", choices=_values(COMMITMENT_WORDS), label="TPU price"),
-    Field(argument="torchtpu_claim", name="claim", default="no", choices=("no", "yes")),
 )
 
 
@@ -307,26 +281,13 @@ LENGTH_WORDS: tuple[tuple[str, str], ...] = (("Fixed", "fixed"), ("Uniform", "un
 MEASURE_WORDS: tuple[tuple[str, str], ...] = (
     ("TTFT p99", "ttft"), ("Latency p99", "latency"), ("Tokens/s", "throughput"), ("USD per million", "price"),
 )  # fmt: skip
-TRAFFIC: tuple[Field, ...] = (
-    Field(argument="policy", name="policy", default="continuous", choices=_values(POLICY_WORDS), label="Batching"),
-    Field(argument="requests_per_s", name="rate", default=1.0, low=0.0001, high=10_000, label="Requests per second"),
-    Field(argument="max_ttft_s", name="ttft_target", default=TARGET_TTFT_S, low=0, high=604_800, label="Target: TTFT, s"),
-    Field(argument="max_tpot_s", name="tpot_target", default=TARGET_TPOT_S, low=0, high=604_800, label="Target: TPOT, s"),
-    Field(argument="arrivals", name="arrivals", default="poisson", choices=_values(ARRIVAL_WORDS), label="Arrivals"),
-    Field(argument="duration_s", name="duration", default=300.0, low=1, high=604_800, label="Duration, s"),
-    Field(argument="burstiness", name="bursts", default=0.25, low=0.01, high=1, label="Burstiness"),
-    Field(argument="clients", name="clients", default=8, low=1, high=4_096, label="Clients (closed loop)"),
-    Field(argument="trace", name="trace", default="", choices=("",)),
-    Field(argument="lengths", name="lengths", default="uniform", choices=_values(LENGTH_WORDS), label="Lengths"),
-    Field(argument="spread", name="spread", default=0.5, low=0, high=3, label="Spread"),
-    Field(argument="seed", name="seed", default=0, low=0, high=2**31, label="Seed"),
-    Field(argument="max_batch_size", name="slots", default=32, low=1, high=1_024, label="Largest batch"),
-    Field(argument="timeout_s", name="timeout", default=0.05, low=0, high=3_600, label="Time-out, s (dynamic)"),
-    Field(argument="shared_prefix_tokens", name="prefix", default=0, low=0, high=LONGEST_CONTEXT, label="Shared prefix, tokens"),
-    Field(argument="replicas", name="machines", default=1, low=1, high=64, label="Replicas"),
-    Field(argument="scale_to_zero_after_s", name="idle", default=0.0, low=0, high=604_800, label="Scale to zero after, s"),
-    Field(argument="cold_start_s", name="cold", default=120.0, low=0, high=3_600, label="Cold start, s"),
-    Field(argument="concurrency_limit", name="limit", default=0, low=0, high=4_096, label="Concurrency limit of the app"),
+TRAFFIC = fields_of(
+    BatchingArguments,
+    "traffic",
+    max_ttft_s={"default": TARGET_TTFT_S},
+    max_tpot_s={"default": TARGET_TPOT_S},
+    clients={"default": 8},
+    trace={"choices": ("",)},
 )
 
 
@@ -364,33 +325,11 @@ MODULE_WORDS: tuple[tuple[str, str], ...] = (
     ("All linear layers", "all-linear"), ("q_proj, v_proj", "q_proj,v_proj"), ("Attention", "q_proj,k_proj,v_proj,o_proj"),
     ("MLP", "gate_proj,up_proj,down_proj"),
 )  # fmt: skip
-TRAIN: tuple[Field, ...] = (
-    Field(argument="method", name="method", default="lora", choices=_values(METHOD_WORDS), label="Method"),
-    Field(argument="sequence_tokens", name="sequence", default=2048, low=1, high=LONGEST_CONTEXT, label="Sequence, tokens"),
-    Field(argument="micro_batch", name="microbatch", default=1, low=1, high=65_536, label="Micro-batch"),
-    Field(argument="accumulation", name="accumulation", default=8, low=1, high=65_536, label="Accumulation steps"),
-    Field(argument="rows", name="rows", default=10_000, low=0, high=10**12, label="Rows"),
-    Field(argument="tokens_per_row", name="row", default=512, low=1, high=10**8, label="Tokens per row"),
-    Field(argument="epochs", name="epochs", default=1.0, low=0.0001, high=10_000, label="Epochs"),
-    Field(argument="platforms", name="where", default=["spaces", "jobs"], choices=_values(TRAINING_PLACES)),
-    Field(argument="rank", name="rank", default=16, low=1, high=MOST_RANK, label="Rank of the adapters"),
-    Field(argument="target_modules", name="modules", default="all-linear", choices=_values(MODULE_WORDS), label="Target modules"),
-    Field(argument="optimizer", name="optimizer", default="adamw", choices=_values(OPTIMIZER_WORDS), label="Optimizer"),
-    Field(argument="precision", name="master", default="mixed", choices=_values(TRAINING_PRECISION_WORDS)),
-    Field(
-        argument="checkpointing",
-        name="checkpointing",
-        default="layers",
-        choices=_values(CHECKPOINTING_WORDS),
-        label="Gradient checkpointing",
-    ),
-    Field(argument="attention", name="attention", default="sdpa", choices=_values(ATTENTION_WORDS), label="Attention kernel"),
-    Field(argument="packing", name="packing", default="yes", choices=("yes", "no"), label="Packing"),
-    Field(argument="stack", name="stack", default="trl", choices=_values(STACK_WORDS), label="Stack"),
-    Field(argument="fused_loss", name="loss", default="auto", choices=("auto", "yes", "no"), label="Fused loss"),
-    Field(argument="double_quantization", name="doublequant", default="yes", choices=("yes", "no"), label="Double quantization"),
-    Field(argument="sharding", name="sharding", default="none", choices=_values(SHARDING_WORDS), label="Sharding"),
-    Field(argument="devices", name="gpus", default=1, low=1, high=1_024, label="GPUs"),
+TRAIN = fields_of(
+    TrainingArguments,
+    "train",
+    platforms={"default": ["spaces", "jobs"], "choices": _values(TRAINING_PLACES)},
+    target_modules={"choices": _values(MODULE_WORDS)},
 )
 
 

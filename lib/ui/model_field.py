@@ -18,7 +18,8 @@ from lib.present.markup import NOTES, escape, hint_note, refusal_note, suggestio
 from lib.present.numbers import whole
 from lib.service.resolve_model import resolve_model
 from lib.ui import account
-from lib.ui.fields import EXAMPLE, LONGEST_CONTEXT
+from lib.ui.fields import EXAMPLE
+from lib.workload import LONGEST_CONTEXT
 
 if TYPE_CHECKING:
     from lib.service.app import Services

@@ -17,6 +17,7 @@ from lib.ui.model_field import ModelView
 from lib.ui.tabs import TABS
 from lib.ui.theme import ASSETS, launch_options
 from lib.ui.workload import Inputs, read_link
+from lib.workload import LONGEST_CONTEXT
 
 if TYPE_CHECKING:
     from lib.service.app import Services
@@ -163,7 +164,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
 
 
 def model_changed(
-    services: Services, model: str | None, config: str | None, context: ask.Value | None, before: int = ask.LONGEST_CONTEXT
+    services: Services, model: str | None, config: str | None, context: ask.Value | None, before: int = LONGEST_CONTEXT
 ) -> Updates:
     """Another model: what it is, and the context up to its limit. The tabs answer after it.
 

@@ -165,10 +165,10 @@ def _inputs() -> workload.Inputs:
     q["platforms"] = gr.CheckboxGroup(list(ask.PLATFORM_WORDS), value=["spaces"], label="Where", elem_classes="plain-choices")
     q["sdk"] = gr.Radio(list(ask.SDK_WORDS), value="auto", label="Space SDK", info="Servers need Docker.", elem_classes="segments")
     with gr.Accordion("Limits: budget, speed", open=False, elem_classes="quiet-accordion"):
-        q["budget"] = workload.number("budget", "0 sets no limit.")
-        q["ttft"] = workload.number("ttft", "0 sets no limit.", step=0.1)
-        q["speed"] = workload.number("speed", "For each request; 0 sets no limit.")
-    return workload.in_order(ask.RECOMMEND, q)
+        q["budget"] = workload.number("budget")
+        q["ttft"] = workload.number("ttft", step=0.1)
+        q["speed"] = workload.number("speed")
+        return workload.in_order(ask.RECOMMEND, q)
 
 
 def recommend_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:

@@ -35,7 +35,7 @@ def number(asked: str | ask.Field, info: str | None = None, *, step: float = 1) 
     return gr.Number(
         field.default,  # type: ignore[arg-type]
         label=field.label,
-        info=info,
+        info=info or field.info,
         precision=precision,
         step=step,
         min_width=120,
@@ -49,13 +49,21 @@ def slider(field: ask.Field, info: str | None = None, *, step: float = 1) -> gr.
     return gr.Slider(field.low, field.high, value=start, step=step, buttons=[], label=field.label, info=info, elem_id=name)  # type: ignore[arg-type]
 
 
+def choice(name: str, words: Sequence[tuple[str, str]] = ()) -> gr.Dropdown:
+    """The list of a field's choices, by their words where it has some."""
+    field = FIELDS_BY_NAME[name]
+    choices = list(words or field.choices)
+    return gr.Dropdown(choices, value=field.default, label=field.label, info=field.info, min_width=120, elem_id=f"q-{name}")  # type: ignore[arg-type]
+
+
 Inputs = dict[str, Any]
 """The questions of a tab by their names in a link, in the order of its fields."""
 
 
-def in_order(of: Sequence[ask.Field], inputs: Inputs) -> Inputs:
-    """The questions in the order of the fields: the page lays them out in another one."""
-    return {field.name: inputs[field.name] for field in of}
+def in_order(fields: Sequence[ask.Field], inputs: Inputs) -> Inputs:
+    """The inputs of the fields in their order; a field that the layout does not name gets its input here, at the end."""
+    made = {field.name: choice(field.name) if field.choices else number(field) for field in fields if field.name not in inputs}
+    return {field.name: (inputs | made)[field.name] for field in fields}
 
 
 def fold_button(label: str, target: str) -> gr.HTML:
@@ -77,31 +85,30 @@ def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
         length_columns = [context_column]
         for name in ("prompt", "answer"):
             with gr.Column(elem_classes="length") as column:
-                q[name] = number(name, "0: automatic")
+                q[name] = number(name)
             length_columns.append(column)
-        q |= {name: number(name) for name in ("concurrency", "requests")}
-        q["daily_visitors"] = number("daily_visitors", "0: not stated")
-        q["hours"] = number("hours")
-        q["precision"] = gr.Dropdown(ask.precision_choices(), value="auto", label="Precision", min_width=120, elem_id="q-precision")
-        q["engine"] = gr.Dropdown(list(ask.ENGINE_WORDS), value="auto", label="Engine", min_width=120, elem_id="q-engine")
-        q["account"] = gr.Dropdown(list(ask.ACCOUNT_WORDS), value="free", label="Account", min_width=120, elem_id="q-account")
-        q["visitors"] = gr.Dropdown(list(ask.VISITOR_WORDS), value="auto", label="Visitors' account", min_width=120, elem_id="q-visitors")
+        q |= {name: number(name) for name in ("concurrency", "requests", "daily_visitors", "hours")}
+        q["precision"] = choice("precision", ask.precision_choices())
+        q["engine"] = choice("engine", ask.ENGINE_WORDS)
+        q["account"] = choice("account", ask.ACCOUNT_WORDS)
+        q["visitors"] = choice("visitors", ask.VISITOR_WORDS)
         catalog = services.catalog()
         choices = [("Best for this workload", "auto"), *ask.hardware_words(catalog), *ask.own_words(catalog)]
         q["hardware"] = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120, elem_id="q-hardware")
         q["cards"] = number("cards")
         with gr.Row(visible=False, elem_id="made") as pictures_row:
-            q |= {name: number(name, "0: automatic") for name in ("width", "height", "denoising")}
-            q["guidance"] = gr.Dropdown(list(ask.GUIDANCE_WORDS), value="auto", label="Guidance", min_width=120)
+            q |= {name: number(name) for name in ("width", "height", "denoising")}
+            q["guidance"] = choice("guidance", ask.GUIDANCE_WORDS)
             with gr.Column(visible=False, min_width=120) as clips_column:
-                q["frames"] = number("frames", "0: automatic")
+                q["frames"] = number("frames")
         with gr.Row(visible=False, elem_id="images") as images_row:
             q |= {name: number(name) for name in ("images", "image_width", "image_height")}
         with gr.Row(visible=False, elem_id="sound") as sound_row:
-            q["sound"] = number("sound", "0: half a minute")
+            q["sound"] = number("sound")
         with gr.Accordion("Paste a config.json instead of a model's name", open=False, elem_classes="quiet-accordion", elem_id="paste"):
             config.render()  # type: ignore[no-untyped-call]
-    return in_order(ask.WORKLOAD, q), [pictures_row, clips_column, images_row, sound_row, *length_columns]
+        q = in_order(ask.WORKLOAD, q)
+    return q, [pictures_row, clips_column, images_row, sound_row, *length_columns]
 
 
 def recommend_arguments(values: Sequence[Value]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
 from lib.ui import fields as ask
 from lib.ui.events import by_component, fill_outputs
 from lib.ui.tabs import BOX_FIELDS
+from lib.workload import LONGEST_CONTEXT
 
 RECOMMEND = page_values.fill_form("recommend")
 MEMORY = page_values.fill_form("memory")
@@ -141,7 +142,7 @@ def test_a_context_that_the_last_model_cut_goes_back(services: Any) -> None:
     assert page.model_changed(services, LLAMA, "", 32_768, 32_768)["context"]["value"] == 32_768
 
 
-@pytest.mark.parametrize("limit", [1, 77, 448, 8_192, 40_960, ask.LONGEST_CONTEXT])
+@pytest.mark.parametrize("limit", [1, 77, 448, 8_192, 40_960, LONGEST_CONTEXT])
 @pytest.mark.parametrize("value", [None, 1, 100, 448, 512, 4_096, 500_000])
 def test_the_context_slider_holds_its_own_value(limit: int, value: int | None) -> None:
     """Gradio refuses every later event while a slider's value lies outside its range: after Whisper (448 tokens) the page stood still."""
