@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import gradio as gr
@@ -34,7 +34,7 @@ from running_app import ROOT
 from typing_extensions import TypedDict
 
 from lib.errors import TooLong
-from lib.request.fields import Arguments
+from lib.request.fields import Arguments, Checked
 from lib.service.endpoint import Endpoint
 from lib.ui.events import Page
 from lib.ui.http import api, serve
@@ -110,7 +110,10 @@ def hold(seconds: float) -> Who:
 for question in (who, count, hold):  # a model of its arguments, as `lib.service.endpoint.bind_arguments` gives each endpoint
     parameters = inspect.signature(question, eval_str=True).parameters.values()
     public: dict[str, Any] = {
-        one.name: (one.annotation, ... if one.default is one.empty else one.default)
+        one.name: (
+            Annotated[one.annotation, Checked(lambda _, value: value, one.annotation)],
+            ... if one.default is one.empty else one.default,
+        )
         for one in parameters
         if one.kind is not one.KEYWORD_ONLY
     }
@@ -143,9 +146,8 @@ def small_page(*, login: bool) -> gr.Blocks:
 
 def launch_page(page: gr.Blocks, monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of the page, served as the app serves its own."""
-    monkeypatch.setattr(serve, "endpoints", lambda _services: TABLE)
     monkeypatch.setattr(serve, "Skeleton", lambda _page, _services: None)  # this page has no pick to show
-    options: dict[str, Any] = launch_arguments(page, None)  # type: ignore[arg-type]
+    options: dict[str, Any] = launch_arguments(page, SimpleNamespace(endpoints=lambda: TABLE))  # type: ignore[arg-type]
     _, url, _ = page.launch(server_name="127.0.0.1", quiet=True, prevent_thread_lock=True, inbrowser=False, **options)
     return url.rstrip("/")
 
