@@ -70,9 +70,9 @@ class Headroom:
 
     @property
     def comfortable(self) -> bool:
-        """Whether a tenth stays free, and even the high end of the estimate fits."""
+        """Whether a tenth of the device stays free, and the share that the engine fills holds even the high end of the estimate."""
         high = self.needed_bytes * self.memory.high_bytes / max(1, self.memory.total_bytes)
-        return self.device_bytes - self.needed_bytes >= COMFORT * self.device_bytes and high <= self.device_bytes
+        return self.device_bytes - self.needed_bytes >= COMFORT * self.device_bytes and high <= self.capacity_bytes
 
 
 def measure_headroom(memory: MemoryEstimate, device_bytes: int, family: Family) -> Headroom:

@@ -3,16 +3,9 @@
 Configurations are tried from the best on (`lib.advisor.candidates`), those of all offers together, until one fits with room to spare, is
 quick enough and serves the traffic. Otherwise the best of those that pass is taken (`lib.advisor.rank.order_configurations`).
 
-"Slow" is what fits but cannot be used as such:
+Its speed puts it into one of three bands (`lib.advisor.bands`): comfortable, usable, or slow.
 
-    generate, vision_language   fewer than 5.2 tokens per second: people read 238 words a minute (Brysbaert 2019,
-                                doi:10.1016/j.jml.2019.104047), at 1.3 tokens a word; a stated least speed takes its place
-    encode                      one pass takes more than 5 s
-    speech                      sound takes longer than it lasts
-    image                       one picture takes more than 30 s
-    video                       no limit
-
-A CPU is refused where it is slow, and its limits are stricter: 8 tokens per second, since the slowest machines of a class have two thirds
+A CPU is refused where it is slow, and its limits are stricter: 8 tokens per second, because the slowest machines of a class have two thirds
 of its bandwidth (5.2 · 3/2), and a first token within 5 s, half of the ten seconds that keep a visitor's attention (Nielsen 1993, Usability
 Engineering, chapter 5), for vision_language with a prompt as long as the context, because pictures fill it. Pictures are never drawn
 on one: Stable Diffusion 1.5 takes 45 s for one of 512 px on 32 cores (20 steps, fp32; Ice Lake with 64 virtual CPUs,
@@ -28,26 +21,23 @@ from itertools import groupby, islice
 from typing import TypeVar
 
 from lib.advisor import result, traffic
+from lib.advisor.bands import limit_request_s, measure_bands
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, list_candidates
 from lib.advisor.explain import LesserSteps, explain_configuration, explain_offer, price_offer
 from lib.advisor.fit import DoesNotFitReason, HostedModel, JudgeContext, Placement, max_concurrency, place_candidate
-from lib.advisor.rank import NEARLY_AS_FAST, TESTED, VERDICTS, Level, order_configurations, total_rate, weigh
+from lib.advisor.rank import NEARLY_AS_FAST, VERDICTS, order_configurations, total_rate, weigh
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
 from lib.catalog.offers import Hardware, Offer, own_hardware
 from lib.cost.usage import LOADS
-from lib.laws.media_tokens import DEFAULT_S
 from lib.memory import usable_memory
 from lib.precision import find_loading
 from lib.provenance import Reason, Value
-from lib.speed import SpeedEstimate
 from lib.workload import Family
 
 _Configured = TypeVar("_Configured", bound=result.ConfiguredHardware)
 
 CPU_TOKENS_PER_S = 8.0
 FIRST_ANSWER_S = 5.0
-PASS_S = 5.0
-PICTURE_S = 30.0
 PICTURE_ON_32_CORES_S = 45.0
 OWN_COUNTS = (2, 4, 8)
 """Numbers of cards that are tried where those of the visitor are too few."""
@@ -81,7 +71,7 @@ class OfferSearch:
     @property
     def is_open(self) -> bool:
         """Whether something better may come: nothing yet does all that is asked on one machine with an engine that lists the model."""
-        done = any(of.replicas == 1 and _grade(of) == TESTED for of in self.passing)
+        done = any(of.verdict == "comfortable" and of.replicas == 1 and not of.candidate.untested for of in self.passing)
         return bool(self.waves) and not done
 
     def take_wave(self, context: JudgeContext, model: HostedModel) -> list[Placement]:
@@ -210,8 +200,8 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]], context: JudgeContext
             speeds.append(attach_bounds(estimate))
     plans = traffic.plan_traffic([(*pair, speed) for pair, speed in zip(pairs, speeds, strict=True)], context, model)
     for (trial, _), plan in zip(placed, plans, strict=True):
-        slow = judge_speed(trial.offer, context, plan.speed)
-        reasons, obstacles = [*plan.reasons, *slow.reasons], [*plan.obstacles, *slow.obstacles]
+        speed_verdict = judge_speed(trial.offer, context, model, plan.speed)
+        reasons, obstacles = [*plan.reasons, *speed_verdict.reasons], [*plan.obstacles, *speed_verdict.obstacles]
         if "daily_quota" in trial.offer.rules:
             quota, refused = _judge_quota(trial.offer, context, plan.placement, plan.speed)
             (obstacles if refused else reasons).extend(quota)
@@ -226,7 +216,7 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]], context: JudgeContext
                 headroom=plan.placement.headroom,
                 speed=plan.speed,
                 replicas=plan.replicas,
-                verdict="slow" if slow.is_slow else "comfortable" if comfortable else "tight",
+                verdict=speed_verdict.band if comfortable or speed_verdict.band == "slow" else "tight",
                 reasons=tuple(reasons),
             )
         )
@@ -234,15 +224,15 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]], context: JudgeContext
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedVerdict:
-    """Whether a speed will do: limits that it misses, what to say of it, and whether it is slower than the work can be used."""
+    """Whether a speed will do: stated limits that it misses, what to say of it, and its band."""
 
     obstacles: tuple[Reason, ...] = ()
     reasons: tuple[Reason, ...] = ()
-    is_slow: bool = False
+    band: result.Verdict = "comfortable"
 
 
-def judge_speed(offer: Hardware, context: JudgeContext, speed: result.Speed) -> SpeedVerdict:
-    """The speed against the limits that were asked for and the floors of the table above."""
+def judge_speed(offer: Hardware, context: JudgeContext, model: HostedModel, speed: result.Speed) -> SpeedVerdict:
+    """The speed against the limits that were asked for and the bands of its kind of work."""
     workload, family = context.workload, context.family
     obstacles = []
     rate, least = speed.tokens_per_s, workload.min_tokens_per_s
@@ -251,43 +241,31 @@ def judge_speed(offer: Hardware, context: JudgeContext, speed: result.Speed) -> 
     first_s, limit_s = speed.ttft_s, workload.max_ttft_s
     if limit_s and first_s is not None and first_s > limit_s:
         obstacles.append(Reason("first_token_late", {"ttft_s": first_s, "wanted_s": limit_s}))
+    enough_reasons: tuple[Reason, ...] = ()
     if offer.silicon is None:
         reason, enough = judge_cpu(family, speed, context_tokens=context.context_tokens, vcpu=offer.vcpu)
-        return SpeedVerdict(obstacles=tuple(obstacles), reasons=(reason,)) if enough else SpeedVerdict(obstacles=(*obstacles, reason))
-    slow = _below_floor(family, speed, least)
-    return SpeedVerdict(obstacles=tuple(obstacles), reasons=slow, is_slow=bool(slow))
-
-
-def _below_floor(family: Family, speed: result.Speed, least: float) -> tuple[Reason, ...]:
-    """The floor that an accelerator misses, if any; a stated least speed takes the place of reading speed."""
-    if speed.predicted is None:
-        return ()
-    if family in {"generate", "vision_language"}:
-        rate = speed.tokens_per_s
-        missed = not least and rate is not None and rate < traffic.READING_TOKENS_PER_S
-        return (
-            (Reason("below_reading", {"tokens_per_s": rate or 0.0, "reading_tokens_per_s": traffic.READING_TOKENS_PER_S}),)
-            if missed
-            else ()
-        )
-    limit_s, seconds = _limit_request_s(family, speed.predicted), speed.predicted.request_s
-    return (Reason("slow_request", {"seconds": seconds, "limit_s": limit_s}),) if limit_s is not None and seconds > limit_s else ()
-
-
-def _limit_request_s(family: Family, predicted: SpeedEstimate) -> float | None:
-    """Seconds that one request may take, by the table above; sound whose length is not counted is taken as half a minute."""
-    return {"encode": PASS_S, "speech": predicted.sound_s or DEFAULT_S, "image": PICTURE_S}.get(family)
+        if not enough:
+            return SpeedVerdict(obstacles=(*obstacles, reason))
+        enough_reasons = (reason,)
+    missed = [band for band in measure_bands(model.spec, family, speed, workload) if not band.is_comfortable]
+    # A long prompt takes its time on every card, and no table of limits forbids it: a late first token never makes hardware slow.
+    is_slow = any(band.is_slow and band.band.measure != "ttft_s" for band in missed)
+    return SpeedVerdict(
+        obstacles=tuple(obstacles),
+        reasons=(*enough_reasons, *(band.explain() for band in missed)),
+        band="slow" if is_slow else "usable" if missed else "comfortable",
+    )
 
 
 def judge_cpu(family: Family, speed: result.Speed, *, context_tokens: int, vcpu: int | None) -> tuple[Reason, bool]:
-    """Whether a CPU is enough for this work, by the table above, and why."""
+    """Whether a CPU is enough for this work, by its limits above, and why."""
     values: dict[str, Value] = {"vcpu": vcpu or 0, "family": family}
     if family in {"image", "video"}:
         return Reason("cpu_too_slow", values | {"seconds": PICTURE_ON_32_CORES_S}), False
     predicted = speed.predicted
     if predicted is None:
         return Reason("cpu_speed_unknown", values), False
-    if (limit_s := _limit_request_s(family, predicted)) is not None:
+    if (limit_s := limit_request_s(family, predicted)) is not None:
         seconds = predicted.request_s
         values |= {"seconds": seconds, "limit_s": limit_s}
         enough = seconds <= limit_s
@@ -326,10 +304,6 @@ def _choose(hardware: Hardware, trial: OfferSearch, context: JudgeContext) -> re
     )
 
 
-def _grade(configuration: result.Configuration) -> Level:
-    return (VERDICTS.index(configuration.verdict), bool(configuration.candidate.untested))
-
-
 def _top_rate(configurations: Sequence[result.Configuration]) -> float:
     return max((total_rate(of.speed, of.replicas) for of in configurations), default=0.0)
 
@@ -337,16 +311,16 @@ def _top_rate(configurations: Sequence[result.Configuration]) -> float:
 def _choose_fastest(passing: Sequence[result.Configuration], family: Family) -> result.Configuration | None:
     """The fastest configuration; of those within 5 % the least compressed, then the first that was tried.
 
-    A comfortable fit comes before a tight one that is at most a tenth faster.
+    Engines that list the model come first. A better verdict comes before a speed that is at most a tenth higher; slow comes last.
     """
-    best = min(map(_grade, passing), default=TESTED)
-    level = [of for of in passing if _grade(of) == best]
-    tight = [of for of in passing if _grade(of) == (VERDICTS.index("tight"), best[1])]
-    if _top_rate(level) < (1 - NEARLY_AS_FAST) * _top_rate(tight):
-        level = tight
+    passing = [tested for tested in passing if not tested.candidate.untested] or passing
+    passing = [fast for fast in passing if fast.verdict != "slow"] or passing
+    enough = (1 - NEARLY_AS_FAST) * _top_rate(passing)
+    levels = ([equal for equal in passing if equal.verdict == verdict] for verdict in VERDICTS)
+    level = next((level for level in levels if level and _top_rate(level) >= enough), [])
     least = (1 - NEARLY_AS_FAST / 2) * _top_rate(level)
-    fast = [of for of in level if total_rate(of.speed, of.replicas) >= least]
-    return min(fast, key=lambda of: weigh(of.candidate.step, family), default=None)
+    fastest = [fast for fast in level if total_rate(fast.speed, fast.replicas) >= least]
+    return min(fastest, key=lambda fast: weigh(fast.candidate.step, fast.headroom.memory.precision, family), default=None)
 
 
 def _configure(

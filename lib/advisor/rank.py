@@ -1,21 +1,23 @@
 """The order of what does the work, and which entries no other one beats.
 
-First comes what is comfortable, then what is tight (less than a tenth of a device stays free), then what is slow
-(`lib.advisor.judge`), last what spans several hosts; of each, engines that list the model come before those that do not. Among those, by
-priority:
+First comes hardware that is comfortable or usable, then tight (less than a tenth of a device is free), then slow
+(`lib.advisor.judge`), last what spans several hosts. Engines that list the model come before those that do not. Among equals, by priority:
 
-    balanced    the price of the whole workload, weighed: weights in eight bits count double, in four bits two and a half times, so that
-                as stored is worth up to that (three and five times for what draws: smaller weights make it no faster, and the smaller
-                card draws slower); a Job, hardware with an allowlist, or several machines (no Space spreads requests over copies)
-                count one and a half times
-    cheapest    the price; what is slow comes last
-    fastest     the predicted tokens per second of all requests; those within a tenth of the fastest count as equal, for the predictions
-                err by more, and the price decides among them; then the same from the fastest of the others on
+    balanced    the price of the whole workload, multiplied by
+                    precision     1 as stored, 1.2 in FP8, 2 in other eight bits, 2.5 in four bits; for pictures and clips 3 and 5, because
+                                  smaller weights do not draw faster and the smaller card draws slower
+                    speed         1.5 for each measure that is usable and not comfortable
+                    convenience   1.5 for a Job, for hardware with an allowlist, and for several machines (a Space has no copies)
+    cheapest    the price; slow hardware comes last
+    fastest     the predicted tokens per second of all requests; hardware within a tenth of the fastest counts as equal, because the
+                predictions err by more, and the price decides among them; then the same from the fastest of the others on
 
-Balanced puts a CPU that runs the model as stored, is quick enough and costs less than every GPU before ZeroGPU: no queue, no quota, any
-SDK. What costs nothing is not weighed: there the better weights decide, then ZeroGPU's default size. The weights are judgements; 2
-keeps an 8B model as stored on an L4 rather than compressed on a T4 of half the price. Ties end at the order of platforms and the id, so the
-order of the catalog never shows.
+In evaluations of Llama 3.1 at 8B, 70B and 405B, FP8 (W8A8) is effectively lossless and int8 (W8A8) loses 1 to 3 % (Kurtic et al. 2024,
+arXiv:2411.02355, abstract). The factors are judgements.
+
+For embeddings and speech, balanced puts a CPU that runs the model as stored and costs less than every GPU before ZeroGPU: no queue, no
+quota, any SDK. Text goes to free hardware first, because it is faster there. Free hardware is ordered by the factors alone, then by
+ZeroGPU's default size. Ties end at the order of platforms and the id, so the order of the catalog never shows.
 """
 
 from __future__ import annotations
@@ -25,19 +27,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from lib.advisor.candidates import AS_STORED, EIGHT_BITS, FOUR_BITS
+from lib.advisor.candidates import AS_STORED, EIGHT_BITS, FOUR_BITS, SERVED_TASKS
 from lib.advisor.result import Configuration, Entry, Speed, Verdict
 from lib.platforms import PLATFORMS
+from lib.precision import NAMES, weight_format
+from lib.provenance import Reason
 from lib.workload import Family, Priority
 
 WEIGHTS = {AS_STORED: Decimal(1), EIGHT_BITS: Decimal(2), FOUR_BITS: Decimal("2.5")}
 DRAWING_WEIGHTS = {AS_STORED: Decimal(1), EIGHT_BITS: Decimal(3), FOUR_BITS: Decimal(5)}
+FP8_WEIGHT = Decimal("1.2")
+MISSED_WEIGHT = Decimal("1.5")
 INCONVENIENT = Decimal("1.5")
 INCONVENIENCES = frozenset({"jobs_time_limit", "needs_allowlist"})
-VERDICTS: tuple[Verdict, ...] = ("comfortable", "tight", "slow")
-MANY_HOSTS = len(VERDICTS)
+VERDICTS: tuple[Verdict, ...] = ("comfortable", "usable", "tight", "slow")
+_LEVELS: Mapping[Verdict, int] = {"comfortable": 0, "usable": 0, "tight": 1, "slow": 2}
+"""Comfortable and usable hardware compete by price."""
+MANY_HOSTS = len(_LEVELS)
 Level = tuple[int, bool]
-"""The place of a verdict in `VERDICTS`, and whether the engine does not list the model: of equal verdicts the listed ones come first."""
+"""The level of a verdict, and whether the engine does not list the model: of equal levels the listed ones come first."""
 TESTED: Level = (0, False)
 NEARLY_AS_FAST = 0.1
 """Share below the fastest that counts as equally fast: half-widths of predicted speeds are several times that (`lib.speed`)."""
@@ -45,15 +53,29 @@ NEARLY_AS_FAST = 0.1
 Key = tuple[object, ...]
 
 
-def weigh(step: int, family: Family) -> Decimal:
-    """How much the price counts for weights that are compressed so far."""
-    return (DRAWING_WEIGHTS if family in {"image", "video"} else WEIGHTS)[step]
+def weigh(step: int, precision: str, family: Family) -> Decimal:
+    """The factor of a price for weights that are compressed by `step` into this precision."""
+    if family in {"image", "video"}:
+        return DRAWING_WEIGHTS[step]
+    is_fp8 = step == EIGHT_BITS and precision in NAMES and weight_format(precision).arithmetic == "fp8"
+    return FP8_WEIGHT if is_fp8 else WEIGHTS[step]
+
+
+def weigh_speed(reasons: Sequence[Reason]) -> Decimal:
+    """The factor of a price for measures of speed that are not comfortable; a first token that comes too late counts twice."""
+    return MISSED_WEIGHT ** sum({"below_comfortable": 1, "below_usable": 2}.get(reason.code, 0) for reason in reasons)
+
+
+def grade(verdict: Verdict, untested: str) -> Level:
+    """The level of a verdict, with whether the engine does not list the model."""
+    return _LEVELS[verdict], bool(untested)
 
 
 def order_configurations(configuration: Configuration, usd_per_hour: Decimal, priority: Priority, family: Family) -> Key:
     """The key by which the configurations of one offer are ordered; `usd_per_hour` of all machines that it takes."""
     candidate = configuration.candidate
-    level, weight = (VERDICTS.index(configuration.verdict), bool(candidate.untested)), weigh(candidate.step, family)
+    level = grade(configuration.verdict, candidate.untested)
+    weight = weigh(candidate.step, configuration.headroom.memory.precision, family) * weigh_speed(configuration.reasons)
     if priority == "fastest":
         return (level > TESTED, -total_rate(configuration.speed, configuration.replicas), weight)
     several = INCONVENIENT if configuration.replicas > 1 and priority == "balanced" else 1
@@ -100,7 +122,7 @@ def _group_speeds(entries: Sequence[Entry]) -> dict[float, int]:
 
 def _level(entry: Entry) -> Level:
     untested = any(reason.code == "engine_untested" for reason in entry.reasons)
-    return (MANY_HOSTS if entry.offer.tpu is not None and entry.offer.tpu.hosts > 1 else VERDICTS.index(entry.verdict), untested)
+    return (MANY_HOSTS if entry.offer.tpu is not None and entry.offer.tpu.hosts > 1 else _LEVELS[entry.verdict], untested)
 
 
 def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None, groups: Mapping[float, int]) -> Callable[[Entry], Key]:
@@ -114,11 +136,12 @@ def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None, group
 
     def is_cheap_cpu(entry: Entry) -> bool:
         plain = entry.memory is not None and entry.offer.silicon is None and entry.step == AS_STORED and entry.replicas == 1
-        return plain and (cheapest_gpu is None or entry.cost.usd_per_hour < cheapest_gpu)
+        return plain and family not in SERVED_TASKS and (cheapest_gpu is None or entry.cost.usd_per_hour < cheapest_gpu)
 
     def weight(entry: Entry) -> Decimal:
         inconvenient = INCONVENIENCES & {reason.code for reason in entry.reasons}
-        return weigh(entry.step, family) * (INCONVENIENT if inconvenient or entry.replicas > 1 else 1)
+        factor = weigh(entry.step, entry.precision, family) * weigh_speed(entry.reasons)
+        return factor * (INCONVENIENT if inconvenient or entry.replicas > 1 else 1)
 
     def balance_key(entry: Entry) -> Key:
         weighed = weight(entry)

@@ -163,9 +163,9 @@ def _explain_pick(workload: Workload, order: Sequence[Entry]) -> Reason:
         return Reason(code, {"within_percent": round(100 * NEARLY_AS_FAST)})
     if workload.priority == "cheapest":
         return Reason(code)
-    free = any(entry.offer.traits.per_call and entry.verdict == "comfortable" for entry in order)
+    free = any(entry.offer.traits.per_call and entry.verdict in {"comfortable", "usable"} for entry in order)
     rented_cpu = pick.offer.silicon is None and pick.cost.total_usd_per_month > 0
-    variant = "short" if pick.verdict != "comfortable" else "cpu" if rented_cpu and free else ""
+    variant = {"comfortable": "cpu" if rented_cpu and free else "", "usable": "usable"}.get(pick.verdict, "short")
     return Reason(code, variant=variant)
 
 
@@ -261,7 +261,7 @@ def right_size(
     stays = pick is not None and current is not None and _tier(pick.offer) == _tier(current)
     # Weights in fewer bits are not a reason to move, unless another precision was asked for (then the tier does not do it); more speed is
     # one only for those who put it first.
-    does_it_well = entry is not None and entry.verdict == "comfortable" and recommendation.workload.priority != "fastest"
+    does_it_well = entry is not None and entry.verdict in {"comfortable", "usable"} and recommendation.workload.priority != "fastest"
     enough = saving is not None and saving < 0 and does_it_well
     decision: Decision = "none" if pick is None else "stay" if stays or enough else "move"
     return RightSizing(
@@ -313,7 +313,7 @@ def _better(entry: Entry, pick: Entry) -> str:
     """What the pick gives that the current tier does not, when it is not the lower price."""
     if pick.step < entry.step:
         return "pick_keeps_precision"
-    if entry.verdict == "tight" and pick.verdict == "comfortable":
+    if entry.verdict == "tight" and pick.verdict in {"comfortable", "usable"}:
         return "pick_has_room"
     if pick.speed.tokens_per_s and entry.speed.tokens_per_s and pick.speed.tokens_per_s > entry.speed.tokens_per_s:
         return "pick_is_faster"

@@ -24,7 +24,8 @@ from lib.workload import Family, Sdk, Workload
 
 DAYS_PER_MONTH = 30
 """Days of a month, as in `/estimate_cost`: a month of round-the-clock use is 720 hours."""
-Verdict = Literal["comfortable", "tight", "slow"]
+Verdict = Literal["comfortable", "usable", "tight", "slow"]
+"""Room and speed to spare; room, and a speed between the limits of `lib.advisor.bands`; too little room to spare; too slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ _HOLDS = {
     "unpacked": "Unpacked to {precision}: {silicon} has no units for the stored format.",
     "quantized": "In {bits} bits ({precision}): less compressed weights do not fit.",
     "quantized:tight": "In {bits} bits ({precision}): less compressed weights leave less than 10 % of its memory free.",
+    "quantized:usable": "In {bits} bits ({precision}), which is faster; less compressed weights fit too, and are usable.",
     "quantized:slow": "In {bits} bits ({precision}): less compressed weights are too slow to use.",
     "quantized:comfortable": "In {bits} bits ({precision}), which is faster; less compressed weights fit too.",
     "quantized:refused": "In {bits} bits ({precision}): less compressed weights miss what was asked for.",
@@ -56,8 +57,17 @@ _SPEED = {
     "cpu_speed_unknown": "No figures are known for a machine of {vcpu} virtual CPUs, so nothing can be promised.",
     "too_slow": "About {tokens_per_s} per request; {wanted_tokens_per_s} were asked for.",
     "first_token_late": "Time to first token about {ttft_s}; at most {wanted_s} was asked for.",
-    "below_reading": "Slower than people read: about {tokens_per_s}; reading takes {reading_tokens_per_s}.",
-    "slow_request": "A request takes about {seconds}; {limit_s} count as usable.",
+    "below_comfortable:tokens_per_s": "Usable: about {expected_tokens_per_s} for each request, {low_end_tokens_per_s} at the low end; "
+    "comfortable from {limit_tokens_per_s}.",
+    "below_comfortable:ttft_s": "Usable: the first token comes after about {expected_s}, {low_end_s} at the high end; comfortable within "
+    "{limit_s}.",
+    "below_comfortable:request_s": "Usable: a request takes about {expected_s}, {low_end_s} at the high end; comfortable within {limit_s}.",
+    "below_comfortable:share_of_sound": "Usable: about {expected_s} for each second of sound, {low_end_s} at the high end; comfortable "
+    "within {limit_s}.",
+    "below_usable:tokens_per_s": "Slow: about {expected_tokens_per_s} for each request; usable from {limit_tokens_per_s}.",
+    "below_usable:ttft_s": "The first token comes after about {expected_s}; usable within {limit_s}.",
+    "below_usable:request_s": "Slow: a request takes about {expected_s}; usable within {limit_s}.",
+    "below_usable:share_of_sound": "Slow: about {expected_s} for each second of sound; usable within {limit_s}.",
 }
 _TRAFFIC = {
     "traffic_exceeds": "Serves about {served} requests a day ({concurrency} concurrent, filled to {used_percent} %); {requests_per_day} "
@@ -178,7 +188,10 @@ _NOTES = {
     "context_raised": "The stated request is longer than the context of {asked_tokens} tokens: memory is planned for {held_tokens}.",
     "first_token_not_judged": "The time to the first token is not predicted for this work, so its limit was not checked.",
     "picked_balanced": "The lowest price among hardware that is fast enough and keeps 10 % of its memory free. Original precision is "
-    "preferred: 8-bit weights count as twice the price, 4-bit weights as two and a half times, several machines as one and a half.",
+    "preferred: FP8 weights count as 1.2 times the price, other 8-bit weights as twice, 4-bit weights as two and a half times, several "
+    "machines as one and a half.",
+    "picked_balanced:usable": "The lowest price among hardware that keeps 10 % of its memory free, weighed by precision. Its speed is "
+    "usable; comfortable hardware costs over one and a half times as much.",
     "picked_balanced:cpu": "A CPU that is fast enough and costs less than every GPU. ZeroGPU runs it too and costs its owner nothing, but "
     "its visitors queue and spend a daily quota; priority=cheapest picks it.",
     "picked_balanced:short": "Nothing that fits is both fast enough and keeps 10 % of its memory free: of what does most of that, the "

@@ -44,9 +44,11 @@ def row(name: str, model: ModelSpec, guide: str, today: str, rented: str, why: s
 HALF_CARD = (
     "half an RTX PRO 6000 (47.5 GiB) holds it as stored and is free within the visitors' quota; the guide's answer is the first rented"
 )
+INT8_ON_T4 = "free on half a card; rented, FP8 on an L4, or int8 with vLLM on a T4 of half the price"
+FREE_AND_FASTER = "half a card is free and faster; the guide's answer is the first rented"
 LLM = (
-    row("135M", decoder(135e6, layers=30, heads=9, kv_heads=3), "cpu-upgrade", "cpu-upgrade", "cpu-upgrade"),
-    row("350M", decoder(350e6, layers=24, heads=8, kv_heads=2), "cpu-upgrade", "cpu-upgrade", "cpu-upgrade"),
+    row("135M", decoder(135e6, layers=30, heads=9, kv_heads=3), "cpu-upgrade", ZERO, "cpu-upgrade", FREE_AND_FASTER),
+    row("350M", decoder(350e6, layers=24, heads=8, kv_heads=2), "cpu-upgrade", ZERO, "cpu-upgrade", FREE_AND_FASTER),
     row(
         "0.6B",
         decoder(0.6e9, layers=28, heads=16, kv_heads=8),
@@ -65,31 +67,33 @@ LLM = (
         "t4-small",
         "as ZeroGPU; rented, 14.6 GiB of a T4 hold it in fp16 for half the price of an L4",
     ),
-    row("7B", decoder(7e9), "zero-a10g l4x1", ZERO, "l4x1"),
-    row("8B", decoder(8e9), "l40sx1", ZERO, "l4x1", "free on half a card; and rented, 22 GiB of an L4 hold it with a tenth to spare"),
+    row("7B", decoder(7e9), "zero-a10g l4x1", ZERO, "t4-small l4x1", INT8_ON_T4),
+    row(
+        "8B", decoder(8e9), "l40sx1", ZERO, "l4x1 t4-small", "free on half a card; rented, FP8 on an L4, or int8 on a T4 of half the price"
+    ),
     row(
         "13B",
         decoder(13e9, layers=40, heads=40, kv_heads=40),
         "l40sx1",
-        ZERO,
-        "t4-small",
-        HALF_CARD + "; rented, a T4 holds it in four bits, twice as fast as one reads, for less than a quarter of the price",
+        "zero-a10g zero-a10g-xlarge",
+        "l4x1",
+        HALF_CARD + "; rented, an L4 holds it in FP8 for less than half the price",
     ),
     row(
         "30B",
         decoder(30e9, layers=60, heads=56),
         "a100-large",
         "zero-a10g-xlarge",
-        "l4x1",
-        "a whole card of 95 GiB holds it as stored for nothing while ten free visitors carry the requests; rented, four bits on an L4 are "
-        "faster than one reads for a third of an A100",
+        "l40sx1",
+        "a whole card of 95 GiB holds it as stored for nothing while ten free visitors carry the requests; rented, an L40S holds it in FP8 "
+        "for 72 % of an A100's price",
     ),
     row(
         "34B",
         decoder(34e9, layers=60, heads=56),
         "a100-large",
         "zero-a10g-xlarge",
-        "l4x1",
+        "l40sx1 a100-large",
         "the whole card holds it in 16 bits for nothing, and a visitor's quota allows the eight runs a day that users report; rented, "
         "as 30B",
     ),
@@ -97,9 +101,9 @@ LLM = (
         "70B",
         decoder(70e9, layers=80, heads=64),
         "a100-large",
-        "l40sx1",
-        "l40sx1",
-        "AWQ needs 37 of 44 GiB of an L40S, which costs 1,296 instead of 1,800; the guide knew no four bits but bitsandbytes",
+        "rtx-pro-6000",
+        "rtx-pro-6000",
+        "FP8 needs 66 of 95 GiB of the RTX PRO 6000, which the guide did not know, and loses less than four bits on an A100",
     ),
     row("120B", decoder(120e9, layers=80, heads=96), "a100-large", "a100-large", "a100-large"),
 )
@@ -114,12 +118,12 @@ TASKS = (
         "l4x1",
         "the guide means small encoders; one pass of this one takes 24 s on 8 virtual CPUs",
     ),
-    row("custom chat", decoder(8e9), "zero-a10g", ZERO, "l4x1"),
+    row("custom chat", decoder(8e9), "zero-a10g", ZERO, "l4x1 t4-small", INT8_ON_T4),
     row("image, 3.5B", pipeline(3.5e9, task="text-to-image"), "zero-a10g l4x1", ZERO, "t4-small"),
     row("image, 12B", pipeline(12e9, task="text-to-image"), "zero-a10g l4x1", ZERO, "l40sx1", "as ZeroGPU; rented, it outgrows an L4"),
     row("video, 7B", pipeline(7.2e9, task="text-to-video"), "l40sx1 a100-large", "l40sx1", "l40sx1"),
     row("video, 20B", pipeline(20e9, task="text-to-video"), "l40sx1 a100-large", "a100-large", "a100-large"),
-    row("vision-language", decoder(8e9, task="image-text-to-text"), "zero-a10g l4x1", ZERO, "l4x1"),
+    row("vision-language", decoder(8e9, task="image-text-to-text"), "zero-a10g l4x1", ZERO, "l4x1 t4-small", INT8_ON_T4),
     row(
         "speech, 240M",
         decoder(0.24e9, task="automatic-speech-recognition", layers=12, heads=6),

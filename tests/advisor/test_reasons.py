@@ -115,7 +115,7 @@ NEWLY_JUDGED = {
     "disk_too_small": frozenset({"too_slow", "first_token_late", "cpu_too_slow", "cpu_speed_unknown", "quota_too_small",
                             "zerogpu_busy", "zerogpu_crowd",
                                  "traffic_exceeds", "over_budget"}),
-    "too_slow": frozenset({"over_budget", "first_token_late", "below_reading"}),
+    "too_slow": frozenset({"over_budget", "first_token_late"}),
     "first_token_late": frozenset({"over_budget", "too_slow"}),
     "quota_too_small": frozenset({"zerogpu_busy", "zerogpu_crowd"}),
     "zerogpu_busy": frozenset({"zerogpu_crowd"}),
@@ -201,7 +201,7 @@ def check_form(reason: Reason, entry: Entry, spec: ModelSpec, workload: Workload
     match reason.code:
         case "fits" | "fits_tightly":
             assert values["free_bytes"] == entry.memory.free_bytes >= 0
-            assert entry.verdict == "slow" or (reason.code == "fits") is (entry.verdict == "comfortable")
+            assert entry.verdict == "slow" or (reason.code == "fits") is (entry.verdict in {"comfortable", "usable"})
         case "needs_docker":
             assert entry.sdk == "docker"
         case "no_bf16":
@@ -223,8 +223,10 @@ def check_speed(reason: Reason, entry: Entry) -> None:
     match reason.code:
         case "speed":
             assert values["tokens_per_s"] == speed.tokens_per_s
-        case "below_reading" | "slow_request":
-            assert entry.verdict == "slow"
+        case "below_comfortable":
+            assert entry.verdict in {"usable", "tight", "slow"}
+        case "below_usable":
+            assert entry.verdict == "slow" or reason.variant == "ttft_s"
         case "cpu_enough":
             assert entry.offer.silicon is None
         case "tensor_parallel" | "layer_split":

@@ -47,7 +47,7 @@ def question(hub: Hub) -> Any:
 def test_a_checkpoint_on_the_hub_is_preferred_and_named(listed: Mapping[str, str] | None, precision: str, said: str) -> None:
     """70B on one L40S needs four bits: the format that is published, else AWQ with what is to be done."""
     hub = Hub(listed)
-    pick = question(hub)(LARGE, platforms="spaces")["pick"]
+    pick = question(hub)(LARGE, platforms="spaces", max_usd_per_month=1_500)["pick"]
     assert hub.asked == [LARGE]
     assert pick["precision"] == precision
     assert said in " ".join(reason["message"] for reason in pick["reasons"])
@@ -129,8 +129,11 @@ def test_memory_is_that_of_the_estimate_which_names_the_card(own: str, engine: s
 
 
 def test_own_cards_change_nothing_else() -> None:
-    """The answer without them has no such field, and with them is the same but for their sources."""
-    ask = question(Hub({}))
+    """The answer without them has no such field, and with them is the same but for their sources.
+
+    The Hub could not be asked for quantized checkpoints: for the cards it is asked even where the pick needs none.
+    """
+    ask = question(Hub(None))
     without, beside = ask(SMALL), ask(SMALL, own_hardware="RTX-4090")
     assert set(beside) - set(without) == {"own"}
     assert all(beside[name] == value for name, value in without.items() if name != "sources")
@@ -191,7 +194,7 @@ def test_own_cards_run_the_fastest_way(card: str, model: str, least: float) -> N
     """They were told 17, 9, 20 and 12 tokens per second: the first configuration that did was taken, not the fastest."""
     runs = question(Hub(None))(model, own_hardware=card)["own"]["runs_as"]
     assert runs["speed"]["decode_tokens_per_s"] >= least
-    assert runs["verdict"] == "comfortable"
+    assert runs["verdict"] != "slow"
 
 
 def test_own_cards_take_a_tight_fit_that_is_much_faster() -> None:
@@ -224,15 +227,16 @@ def test_own_cards_are_told_nearly_the_best_speed_that_is_known() -> None:
     for card in cards:
         for model in models:
             runs = recommended(model, own_hardware=card)["own"]["runs_as"]
-            if runs is None or runs["verdict"] != "comfortable":
+            if runs is None or runs["verdict"] not in {"comfortable", "usable"}:
                 continue
             lengths = {name: runs["speed"][name] for name in ("prompt_tokens", "output_tokens")}
             for engine, precision in (("vllm", "auto"), ("vllm", "awq-4"), ("llama.cpp", "gguf:Q4_K_M"), ("llama.cpp", "gguf:Q8_0")):
                 if model.startswith("openai/gpt-oss") and precision == "awq-4":  # its files hold 4 bits already
                     continue
-                if recommend_own(model, card, engine, precision, recommended) is None:
+                found = recommend_own(model, card, engine, precision, recommended)
+                if found is None:
                     continue
-                known = speed(model, card, engine=engine, precision=precision, **lengths)["decode_tokens_per_s"]
+                known = speed(model, card, engine=engine, precision=found["precision"], **lengths)["decode_tokens_per_s"]
                 assert runs["speed"]["decode_tokens_per_s"] >= 0.9 * known, (card, model, engine, precision)
                 compared += 1
     assert compared > 500
