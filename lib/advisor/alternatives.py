@@ -243,17 +243,8 @@ class SavingsReport:
     no_savings: tuple[NoSaving, ...]
 
 
-SETTINGS = {
-    "provider": "provider",
-    "size": "size",
-    "engine": "engine",
-    "at_once": "concurrency",
-    "batch_size": "concurrency",
-    "precision": "precision",
-    "kv_precision": "kv_precision",
-    "context_tokens": "context_tokens",
-    "sleep_after_s": "sleep_after_s",
-}
+SETTINGS = {name: name for name in ("provider", "size", "engine", "precision", "kv_precision", "context_tokens", "sleep_after_s")}
+SETTINGS |= {"at_once": "concurrency", "batch_size": "concurrency"}
 """Values of a saving that are settings, and what they are called in a call."""
 SLEEP_S = (Decimal(ADVISED_SLEEP_S), Decimal(300))
 """Sleep times that are tried: a quarter of an hour, and five minutes where it is set to less than that already."""
