@@ -148,6 +148,9 @@ class EngineTraits:
     timed_as: str = ""
     """The program whose fitted constants stand for its own (`lib.speed.calibration`), where too few measurements of it were published."""
 
+    timed_as_title: str = ""
+    """What that program is, in words."""
+
     @property
     def own_modules(self) -> bool:
         """Whether it runs the model's modules as `transformers` defines them."""
@@ -273,7 +276,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             command=_TEI,
             silicon=_SERVER | {"apple"}, least_capability=_T4, nvidia_only=True, works=frozenset({"text encoder", "embedding decoder"}),
             native=True, listed_only=True, advised_on=_OWNED, split="none", cache="none", start_up="profile run",
-            batched_tokens=((0, 16_384),), timed_as="compiled",
+            batched_tokens=((0, 16_384),), timed_as="compiled", timed_as_title="other compiled encoders (ONNX Runtime, TorchScript)",
             not_in=frozenset({"bf16"}), cannot_load=frozenset({
                 "fp8_block", "fp8_block_e8m0", "scaled_rows", "scaled_tensor", "bnb8", "bnb4", "bnb4_double", "gptq", "awq", "int_groups",
                 "mxfp4", "nvfp4", "gguf",

@@ -23,7 +23,6 @@ from lib.model.spec import CacheTerm, Growth
 from lib.platforms import OWN, PLATFORMS
 from lib.platforms import TRAITS as TRAITS_OF_PLATFORMS
 from lib.precision import NAMES
-from lib.present.caveat_words import CAVEATS
 from lib.speed import calibration
 from lib.ui import fields
 from lib.workload import MemoryRequest
@@ -121,7 +120,6 @@ def test_every_engine_stands_in_every_table() -> None:
     assert {row.cache for row in TRAITS.values()} == set(kv_cache_by_engine.LAWS) == set(get_args(CacheLayout))
     assert {name for row in TRAITS.values() for name in (row.fp8, row.int8, row.int4)} <= {*NAMES, ""}
     assert {name for name, row in TRAITS.items() if not row.timed_as} == set(ENGINES) & set(calibration.ENGINES)
-    assert {f"engine_replaced:{name}" for name, row in TRAITS.items() if row.timed_as} <= CAVEATS.keys()
     for engine in ENGINES:
         model = bundled.find_spec("google-bert/bert-base-uncased") if engine == "tei" else resolve_count("7B")
         assert model is not None

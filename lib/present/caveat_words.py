@@ -157,8 +157,7 @@ _PREDICTION = {
     "picture_rows": "{rows} public times of pictures were found for {silicon}: its range is that of cards that the fit has not seen.",
     "picture_shape": "One picture or clip of {shape}, without torch.compile, on one device.",
     "engine_replaced:tpu": "On a TPU this is the figure of vllm-tpu; the engine that was asked for does not run there.",
-    "engine_replaced:tei": "Too few measurements of TEI are published: its speed is taken to be that of other compiled encoders "
-    "(ONNX Runtime, TorchScript).",
+    "engine_replaced": "Too few measurements of {engine!s} are published: its speed is taken to be that of {like!s}.",
     "engine_replaced:neuron": "On Inferentia and Trainium this is the figure of AWS Neuron; the engine that was asked for does not run "
     "there.",
     "processor_scaled": "The processor is not in the catalog; its figures are those of {size!s} virtual CPUs, scaled to {vcpu!s}.",

@@ -303,5 +303,7 @@ def resolve_engine(devices: Devices, engine: str, *, sparse: bool = False) -> tu
             return "neuron", (ON_NEURON,)
     if not traits_of(engine).runs_on(devices.silicon, sparse=sparse):
         raise BadArgument("engine", engine, _able(devices.silicon, sparse=sparse))
-    like = traits_of(engine).timed_as
-    return (like, (Caveat("engine_replaced", variant=engine),)) if like else (engine, ())
+    row = traits_of(engine)
+    if not row.timed_as:
+        return engine, ()
+    return row.timed_as, (Caveat("engine_replaced", {"engine": engine, "like": row.timed_as_title or row.timed_as}),)
