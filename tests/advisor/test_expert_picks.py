@@ -342,10 +342,9 @@ def test_gpt_oss_leaves_room_on_an_l4() -> None:
     """
     found = next(entry for entry in answer(GPT_OSS, context_tokens=32_768).ranked if entry.offer.id == "l4x1")
     usable = found.offer.vram_bytes_per_accelerator
-    assert found.free_bytes is not None
-    assert found.capacity_bytes is not None
+    assert found.memory is not None
     assert usable is not None
-    assert (usable - found.capacity_bytes + found.free_bytes) / 2**30 == pytest.approx(6, abs=1)
+    assert (usable - found.memory.capacity_bytes + found.memory.free_bytes) / 2**30 == pytest.approx(6, abs=1)
 
 
 def test_llama_cpp_on_a_gpu_says_that_it_needs_a_docker_space() -> None:
@@ -394,7 +393,7 @@ def test_zerogpu_is_judged_by_the_call() -> None:
     def find_zerogpu(at_once: int) -> Entry:
         return next(e for e in answer(L8, concurrency=at_once).ranked if e.offer.id == "zero-a10g")
 
-    assert find_zerogpu(8).free_bytes == find_zerogpu(1).free_bytes
+    assert find_zerogpu(8).memory == find_zerogpu(1).memory
     refused = next(r for r in answer(L8, concurrency=64).rejected if r.offer.id == "zero-a10g")
     assert refused.reason.code == "zerogpu_crowd"
 

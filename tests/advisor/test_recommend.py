@@ -431,7 +431,7 @@ def test_context_beyond_the_models_own_is_not_counted() -> None:
     """A model of 2048 tokens asked for 100 000 holds 2048, and the first reason of each entry says so; the default is asked by nobody."""
     short = decoder(1.5e9, layers=28, heads=12, kv_heads=2, context_limit=2048)
     found = answer(short, context_tokens=100_000)
-    assert entry(found, "t4-small").free_bytes == entry(answer(short, context_tokens=2048), "t4-small").free_bytes
+    assert entry(found, "t4-small").memory == entry(answer(short, context_tokens=2048), "t4-small").memory
     assert {of.reasons[0].code for of in found.ranked} == {"context_clamped"}
     by_default = answer(short)
     assert "context_clamped" in {note.code for note in by_default.notes}
@@ -502,8 +502,8 @@ def test_a_small_gpu_leaves_layers_to_its_host() -> None:
     assert whole.gpu_layers == -1
     assert 0 < split.gpu_layers < 64
     assert split.memory is not None
-    assert split.memory.host_bytes + split.memory.per_device_bytes == split.memory.total_bytes
-    assert split.memory.host_bytes <= (host_memory(split.offer) or 0)
+    assert split.memory.estimate.host_bytes + split.memory.per_device_bytes == split.memory.total_bytes
+    assert split.memory.estimate.host_bytes <= (host_memory(split.offer) or 0)
     more = estimate_memory(
         spec, MemoryRequest(engine="llama.cpp", gpu_layers=split.gpu_layers + 1, devices=split.devices), split.offer.silicon
     )

@@ -34,7 +34,7 @@ def test_every_offer_is_judged_once_for_bundled_models(model_id: str, workload: 
     found = recommend(spec, workload, CATALOG)
     judged = [(e.offer.platform, e.offer.id) for e in found.ranked] + [(r.offer.platform, r.offer.id) for r in found.rejected]
     assert sorted(judged) == sorted((o.platform, o.id) for o in CATALOG.on(EVERYWHERE))
-    assert all((e.free_bytes or 0) >= 0 for e in found.ranked)
+    assert all(e.memory is None or e.memory.free_bytes >= 0 for e in found.ranked)
     for e in found.ranked:
         of = e.speed.predicted
         if of is None:

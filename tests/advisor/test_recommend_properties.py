@@ -76,8 +76,8 @@ def test_what_is_ranked_fits(question: tuple[ModelSpec, Workload]) -> None:
     """No entry needs more than its device has, costs more than the budget, or cannot reach the wanted rate."""
     spec, workload = question
     for e in recommend(spec, workload, CATALOG).ranked:
-        assert e.free_bytes is not None
-        assert e.free_bytes >= 0
+        assert e.memory is not None
+        assert e.memory.free_bytes >= 0
         assert not workload.max_usd_per_month or e.cost.total_usd_per_month <= workload.max_usd_per_month
         assert e.speed.tokens_per_s is None or e.speed.tokens_per_s >= workload.min_tokens_per_s
         port = CATALOG.rules.jobs.ports_usd_per_hour if e.offer.platform == "jobs" and workload.requests_per_day else 0
