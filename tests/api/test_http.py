@@ -52,7 +52,9 @@ def test_a_refusal_has_the_sentence_and_the_code(app_url: str) -> None:
 def test_answers_are_described_field_by_field(app_url: str) -> None:
     """/gradio_api/info shows the type of every field of the answer, not "Any"."""
     endpoints = httpx.get(f"{app_url}/gradio_api/info", timeout=SECONDS).json()["named_endpoints"]
-    described = endpoints["/list_hardware"]["returns"][0]["type"]["properties"]["hardware"]["items"]["properties"]
+    answer = endpoints["/list_hardware"]["returns"][0]["type"]
+    row = answer["properties"]["hardware"]["items"]["$ref"].rpartition("/")[2]
+    described = answer["$defs"][row]["properties"]
     assert described["id"]["type"] == "string"
     assert described["accelerator_count"]["type"] == "integer"
 

@@ -95,10 +95,10 @@ def test_a_damaged_line_names_the_script() -> None:
 
 
 def test_listing_and_one_answer_import_no_torch() -> None:
-    """A fresh process lists all ids and answers one without torch and pydantic."""
+    """A fresh process lists all ids and answers one without torch and transformers."""
     code = (
         "import sys; from lib.model import bundled; n = len(bundled.list_ids()); bundled.find_spec('openai/gpt-oss-20b'); "
-        "print(n, 'torch' in sys.modules, 'pydantic' in sys.modules)"
+        "print(n, 'torch' in sys.modules, 'transformers' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert int(told[0]) == len(bundled.list_ids())

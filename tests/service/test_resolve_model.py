@@ -117,13 +117,17 @@ def test_rows_and_picture(real_app: Services) -> None:
 
 def test_the_box(real_app: Services) -> None:
     """It follows the estimate's precision; without a model, in training and for a count it is a sentence."""
-    head, figure, table = tensors_updates(real_app, LLAMA, lambda *_: {"mode": "inference", "precision": "bnb-nf4"}, ())
-    assert figure is not None
-    assert "Matrices" in head
-    assert "bnb-nf4" in table
-    assert NOTES["name_model:tensors"] in tensors_updates(real_app, "", lambda *_: {}, ())[0]
-    assert NOTES["only_inference:tensors"] in tensors_updates(real_app, LLAMA, lambda *_: {"mode": "lora"}, ())[0]
-    assert "has no tensors" in tensors_updates(real_app, "7B", lambda *_: {"mode": "inference"}, ())[0]
+
+    def updates(model: str, **arguments: str) -> dict[str, Any]:
+        return tensors_updates(lambda *_: arguments, real_app, model, ())
+
+    shown = updates(LLAMA, mode="inference", precision="bnb-nf4")
+    assert shown["chart"] is not None
+    assert "Matrices" in shown["head"]
+    assert "bnb-nf4" in shown["table"]
+    assert NOTES["name_model:tensors"] in updates("")["head"]
+    assert NOTES["only_inference:tensors"] in updates(LLAMA, mode="lora")["head"]
+    assert "has no tensors" in updates("7B", mode="inference")["head"]
 
 
 class Here:
