@@ -27,6 +27,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from lib.request.checks import check_choice, check_choices, check_decimal, check_flag, check_number, check_whole
+from lib.result import field_descriptions
 
 
 def write_value(value: Any) -> Any:
@@ -119,10 +120,9 @@ def _schema_of(shown: Any) -> dict[str, Any]:
 
 
 class Request:
-    """The base of requests, which are frozen dataclasses: pydantic reads the docstring under each field as its help."""
+    """The base of requests, which are frozen dataclasses: the docstring under each field is its help."""
 
     __slots__ = ()
-    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
 
 
 class _Field(NamedTuple):
@@ -141,17 +141,16 @@ def _find(metadata: Sequence[object], kind: type) -> Any:
 
 
 def _list_fields(request: Any, defaults: object) -> Iterator[_Field]:
+    described = field_descriptions(request)
     if issubclass(request, BaseModel):
         for name, info in request.model_fields.items():
             default = inspect.Parameter.empty if info.is_required() else info.default
-            yield _Field(name, info.annotation, info.metadata, default, info.description or "")
+            yield _Field(name, info.annotation, info.metadata, default, described.get(name, ""))
         return
-    described, hints = TypeAdapter(request).json_schema()["properties"], get_type_hints(request, include_extras=True)
+    hints = get_type_hints(request, include_extras=True)
     for field in fields(request):
         info = FieldInfo.from_annotation(hints[field.name])
-        yield _Field(
-            field.name, info.annotation, info.metadata, getattr(defaults, field.name), described[field.name].get("description", "")
-        )
+        yield _Field(field.name, info.annotation, info.metadata, getattr(defaults, field.name), described.get(field.name, ""))
 
 
 def _is_request(kind: object) -> bool:
@@ -199,7 +198,7 @@ def _gather(request: type, values: Mapping[str, Any]) -> dict[str, Any]:
 class Arguments(BaseModel):
     """The arguments of one endpoint, checked."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     behind: ClassVar[tuple[str, ...]] = ()
     """Names that follow one another, where the published order is not the one in which the fields are written."""
 
