@@ -48,6 +48,12 @@ class CostAnswer(CostEstimate):
 
     model: str
     """Id of the model."""
+    devices: int | None
+    """Devices that share one copy of the model; null without a model."""
+    per_device_bytes: int | None
+    """Memory of the fullest device with the requests at full length; null without a model."""
+    fits: bool | None
+    """Whether that fits; null without a model, or where the memory of the hardware is not known."""
     usd_per_million_output_tokens_one_at_a_time: Usd | None
     """Price of a million output tokens at full use with one request at a time."""
     usd_per_picture: float | None

@@ -51,6 +51,15 @@ class SpeedAnswer(SpeedFigures, Answer):
     engine: str
     """Inference engine."""
 
+    devices: int
+    """Devices that share one copy of the model."""
+
+    per_device_bytes: int
+    """Memory of the fullest device with all requests at full length."""
+
+    fits: bool | None
+    """Whether that fits; null where the memory of the hardware is not known."""
+
     unit: str
     """The unit that `items_per_s` counts: sequences, windows of half a minute of sound, pictures, or tokens."""
 

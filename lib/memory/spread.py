@@ -9,18 +9,21 @@ On Neuron every engine splits every layer, over a power of two of devices with a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.catalog.rows import ById
 from lib.engines import TRAITS, Engine, Split, traits_of
 from lib.laws import parallelism
-from lib.memory.resolve import layer_sizes
+from lib.memory.per_device import count_per_device, fit_memory, host_memory, usable_memory
+from lib.memory.resolve import choose_engine, layer_sizes, limit_context
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
     from lib.catalog.offers import Hardware
     from lib.model.spec import ModelSpec
+    from lib.workload import MemoryRequest
 
 
 class Spread(NamedTuple):
@@ -44,6 +47,28 @@ def spread(spec: ModelSpec, engine: Engine | str, hardware: Hardware) -> Spread:
         case "none":
             return Spread(1, count, split)
     return Spread(count, 1, split)
+
+
+class Held(NamedTuple):
+    """A model on hardware: devices that share one copy, bytes on the fullest of them, and whether they fit.
+
+    `fits` is None where the memory of the hardware is not known.
+    """
+
+    devices: int
+    per_device_bytes: int
+    fits: bool | None
+
+
+def hold_model(spec: ModelSpec, request: MemoryRequest, hardware: Hardware) -> Held:
+    """The request, cut at the model's context limit, on as many devices of the hardware as the engine spreads the model over."""
+    devices = spread(spec, choose_engine(spec, request.engine), hardware).devices
+    request = replace(request, devices=devices, context_tokens=limit_context(spec, request.context_tokens)[0])
+    needed = count_per_device(spec, request, hardware.processor).peak(request.context_tokens, request.batch_size)
+    capacity = usable_memory(hardware)
+    if capacity is None:
+        return Held(devices, needed, None)
+    return Held(devices, needed, fit_memory(spec, request, capacity, hardware.processor, host_bytes=host_memory(hardware)).fits)
 
 
 def tensor_parallel_degree(spec: ModelSpec, devices: int) -> int:

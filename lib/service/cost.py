@@ -26,7 +26,7 @@ from lib.laws.price import HOUR_S, answer_price
 from lib.memory import fit_memory, usable_memory
 from lib.memory.pipeline import check_media
 from lib.memory.resolve import choose_engine, context_caveats
-from lib.memory.spread import split_caveats, spread
+from lib.memory.spread import Held, hold_model, split_caveats, spread
 from lib.model.spec import ModelSpec
 from lib.platforms import PER_CALL
 from lib.present.sentences import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step
@@ -157,6 +157,7 @@ def cost_answer(
     zero = None if seconds is None else _zerogpu(offer, catalog, spec, request)
     timed = replace(usage, seconds_on_gpu=seconds)
     too_long = () if spec is None or request is None else context_caveats(spec, usage.prompt_tokens, usage.output_tokens)
+    held = None if spec is None or request is None else hold_model(spec, request, offer)
     one, best = _prices_at_loads(bill, loads)
     bills = [bill_tokens(price, usage, rules.providers) for price in prices]
     per_token = cost_answers.PerToken(
@@ -177,13 +178,16 @@ def cost_answer(
     added = (
         *too_long,
         *bill.caveats,
-        *_caveats(offer, spec, request, speed, offered),
+        *_caveats(offer, spec, request, held, speed, offered),
         *_price_caveats(usage, one, best, loads, own_price),
     )
     cited = (*bill.sources, *(() if estimate is None else estimate.sources), *(source for tokens in bills for source in tokens.sources))
     return cost_answers.CostAnswer(
         **billed | {"caveats": added, "sources": cited},
         model="" if spec is None else spec.id,
+        devices=None if held is None else held.devices,
+        per_device_bytes=None if held is None else held.per_device_bytes,
+        fits=None if held is None else held.fits,
         usd_per_million_output_tokens_one_at_a_time=one,
         usd_per_picture=_item_price(bill, items_per_s, HOUR_S),
         usd_per_audio_hour=_item_price(bill, None if estimate is None else estimate.real_time_factor, 1),
@@ -249,13 +253,14 @@ def _caveats(
     offer: Offer,
     spec: ModelSpec | None,
     request: MemoryRequest | None,
+    held: Held | None,
     speed: ExplainedSpeed | Caveat | None,
     offered: ProviderOffers | None,
 ) -> list[Caveat]:
-    if spec is None or request is None:
+    if spec is None or request is None or held is None:
         return []
     caveats = list(spec.caveats)
-    if not _fits(offer, spec, request):
+    if not held.fits:
         caveats.append(Caveat("does_not_fit", {"hardware": offer.id}, variant="bill"))
     caveats += split_caveats(spec, request.engine, offer.accelerator_count)
     if isinstance(speed, Caveat):

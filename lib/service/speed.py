@@ -16,8 +16,8 @@ from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import linear_flop
 from lib.laws.serving import MEAN_FILL
 from lib.memory.pipeline import resolve_size
-from lib.memory.resolve import context_caveats
-from lib.memory.spread import split_caveats
+from lib.memory.resolve import choose_engine, context_caveats
+from lib.memory.spread import hold_model, split_caveats
 from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence
 from lib.provenance import Caveat, Reason, Value
@@ -39,6 +39,7 @@ from lib.speed.hardware import find_peak
 from lib.speed.timing import bytes_moved, prompt_attention_flop
 from lib.traffic.latency import LONGEST_MS, FormatEffect, LatencyPart, MeasuredTimes, read_metrics
 from lib.traffic.latency import diagnose_latency as diagnose
+from lib.workload import MemoryRequest
 
 if TYPE_CHECKING:
     from lib.catalog.offers import Hardware as AnyHardware
@@ -109,12 +110,16 @@ def speed_answer(spec: ModelSpec, hardware: AnyHardware, request: SpeedRequest, 
     """
     resolve_size(spec, request.pictures)
     speed = predict_speed(spec, hardware, request, accelerators)
+    held = hold_model(spec, _memory_request(spec, request), hardware)
     return SpeedAnswer(
         **fields_of(_figures(speed, "value")),
         model=spec.id,
         hardware=hardware.id,
         precision=speed.precision,
         engine=speed.engine,
+        devices=held.devices,
+        per_device_bytes=held.per_device_bytes,
+        fits=held.fits,
         unit=speed.unit,
         bound=speed.bound,
         running_requests=speed.running_requests,
@@ -124,6 +129,20 @@ def speed_answer(spec: ModelSpec, hardware: AnyHardware, request: SpeedRequest, 
         prompt_parts=speed.prompt_parts,
         caveats=(*_limits(spec, hardware, request), *speed.caveats),
         sources=speed.sources,
+    )
+
+
+def _memory_request(spec: ModelSpec, request: SpeedRequest) -> MemoryRequest:
+    """What has to fit: all requests at full length."""
+    return MemoryRequest(
+        precision=request.precision,
+        engine=choose_engine(spec, request.engine),
+        context_tokens=max(1, request.prompt_tokens + request.output_tokens),
+        batch_size=request.concurrency,
+        kv_precision=request.kv_precision,
+        pictures=request.pictures,
+        media=request.media,
+        gpu_layers=request.gpu_layers,
     )
 
 
