@@ -24,13 +24,16 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from written import ask
 
 from lib.catalog import load
 from lib.engines import TRAITS
 from lib.errors import AdvisorError
 from lib.precision import list_formats
-from lib.service.endpoint import App, bind_arguments
+from lib.service.endpoint import App
 from lib.service.memory import estimate_memory
 from lib.service.models import Models
 from lib.service.recommend import recommend
@@ -49,7 +52,7 @@ OFFERED = frozenset({
 STORED_IN_4_BITS = frozenset({"openai/gpt-oss-20b"})
 LESS_THAN_4_BITS = re.compile(r"gguf:I?Q[123]_")
 APP = App(catalog=load, models=Models(), quantized=lambda _: None)
-RECOMMEND, SPEED, MEMORY = (bind_arguments(question, APP) for question in (recommend, estimate_speed, estimate_memory))
+RECOMMEND, SPEED, MEMORY = (ask(question, APP) for question in (recommend, estimate_speed, estimate_memory))
 
 
 class Way(NamedTuple):
