@@ -22,14 +22,14 @@ def test_a_size_under_an_older_name_is_stated() -> None:
 
 
 def test_a_file_read_as_a_llama_states_its_sizes() -> None:
-    """EXAONE 3's files say `num_layers`, even where that is 32, the default of a Llama."""
-    exaone = {k: v for k, v in LLAMA.items() if k != "num_hidden_layers"} | {
-        "model_type": "exaone",
-        "architectures": ["ExaoneForCausalLM"],
-        "auto_map": {"AutoModelForCausalLM": "modeling_exaone.ExaoneForCausalLM"},
+    """A file of remote code may say `num_layers`, even where that is 32, the default of a Llama."""
+    config = {k: v for k, v in LLAMA.items() if k != "num_hidden_layers"} | {
+        "model_type": "example-llm",  # transformers 5.24 knows EXAONE 3, the first such file
+        "architectures": ["ExampleForCausalLM"],
+        "auto_map": {"AutoModelForCausalLM": "modeling_example.ExampleForCausalLM"},
         "num_layers": 32,
         "activation_function": "silu",
     }
-    spec = resolve_config(exaone)
+    spec = resolve_config(config)
     assert spec.dimensions.layers == 32
     assert [c.code for c in spec.caveats] == ["remote_code_as_llama"]

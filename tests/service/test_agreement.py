@@ -16,7 +16,7 @@ from lib.model import bundled
 from lib.present.cards import month_figures
 from lib.present.numbers import usd_per_month
 from lib.service.cost import estimate_cost, ways_to_save
-from lib.service.endpoint import App
+from lib.service.endpoint import App, bind_arguments
 from lib.service.memory import estimate_memory, solve
 from lib.service.models import Models
 from lib.service.recommend import recommend
@@ -136,8 +136,10 @@ def test_the_price_asleep_is_that_of_the_bill(requests: int) -> None:
 
 def test_hours_a_day_name_the_price_of_one_who_never_pauses_it() -> None:
     """One hour a day: $21 in the headline stands beside the $504 of an Endpoint that nobody pauses."""
-    cost = RECOMMEND("meta-llama/Llama-3.1-8B-Instruct", platforms="endpoints", hours_per_day=1)["pick"]["cost"]
-    assert cost["usd_per_month_unpaused"] == pytest.approx(24 * cost["total_usd_per_month"])
+    pick = bind_arguments(recommend, APP)("meta-llama/Llama-3.1-8B-Instruct", platforms="endpoints", hours_per_day=1).pick
+    assert pick is not None
+    cost = pick.cost
+    assert cost.usd_per_month_unpaused == 24 * cost.total_usd_per_month
     assert [figure for _, figure in month_figures(cost)] == ["$21.00", "$504"]
 
 

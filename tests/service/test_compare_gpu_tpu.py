@@ -121,7 +121,8 @@ def test_options_are_priced_by_region_and_commitment() -> None:
 def test_terms_of_the_price_reach_the_cheapest_slice_and_the_verdict() -> None:
     """Spot of v6e is a fifth of its list price, which makes it the cheapest; TPU7x has none, so no slice of it is the cheapest."""
     listed, spot, years = (ASK(LLAMA, precision="bf16", commitment=terms) for terms in ("on_demand", "spot", "3_years"))
-    assert not [reason for reason in listed["reasons"] if reason["code"].startswith("tpu_price")]  # 1.71 beside 1.42 USD: about the same
+    prices = [reason["code"] for reason in listed["reasons"] if reason["code"].startswith("tpu_price")]
+    assert prices == ["tpu_price_higher"]  # 1.67 beside 1.20 USD
     for answer, terms in ((spot, "spot, us-central1"), (years, "three years committed, us-central1")):
         priced = {one["hardware"]: one["usd_per_million_output_tokens"] for one in answer["options"] if one["kind"] == "tpu"}
         best = min((usd, name) for name, usd in priced.items() if usd is not None)[1]
@@ -223,13 +224,13 @@ def test_a_claim_is_worked_out_at_the_price_that_is_asked_for() -> None:
 
 
 def test_prices_in_different_precisions_are_named() -> None:
-    """As stored, an 8B needs eight bits to fit one chip of v5e, while GPUs keep sixteen: its price is that of another precision.
+    """As stored, an 8B needs eight bits to fit one chip of v5e, in int8, while an L4 takes FP8: its price is that of another precision.
 
     The recipe says that it takes a checkpoint made in it.
     """
     (caveat,) = [one for one in ASK(LLAMA)["caveats"] if one["code"] == "precisions_differ"]
     assert "v5litepod-1 in int8-channel" in caveat["message"]
-    assert "in bf16" in caveat["message"]
+    assert "gcp-nvidia-l4-x1 in fp8-tensor" in caveat["message"]
     vllm = next(recipe for recipe in ASK(LLAMA)["recipes"] if recipe["name"] == "vllm")
     assert "by a checkpoint in that precision" in vllm["notes"][0]
     assert "precisions_differ" not in {one["code"] for one in ASK(LLAMA, precision="bf16")["caveats"]}

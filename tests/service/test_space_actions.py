@@ -162,7 +162,7 @@ def test_the_price_is_asked_for_again_before_it_is_confirmed(hub: SpaceStandIn) 
     [
         ("h100", AgainstRules, "Nearest today: 'a100-large'"),
         ("h200", AgainstRules, "hardware of Jobs"),
-        ("v5litepod-4", AgainstRules, "Google Cloud TPU"),
+        ("v5litepod-4", AgainstRules, "Cloud TPU"),
         ("moon", UnknownHardware, "no hardware called 'moon'"),
         (7, BadArgument, "hardware was '7'"),
         ("", BadArgument, "hardware was"),
