@@ -171,6 +171,11 @@ class EngineTraits:
         return next(tokens for gib, tokens in self.batched_tokens if memory is None or memory >= gib * GIB)
 
     @property
+    def quantizes(self) -> bool:
+        """Whether it can quantize an unquantized checkpoint while it loads it."""
+        return self.command is None or any("{quantization}" in option for option in self.command.options)
+
+    @property
     def tensor_parallel(self) -> bool:
         """Whether every layer is split over several devices."""
         return self.split == "tensor"

@@ -282,8 +282,8 @@ PUBLISHED_LAWS = frozenset({"gptq", "awq", "int_groups", "scaled_rows", "mxfp4",
 Loading = Literal["as stored", "quantized on load", "other checkpoint"]
 
 
-def find_loading(precision: str, spec: Spec) -> Loading:
-    """How the model's own checkpoint comes into this format, or that another checkpoint is needed.
+def find_loading(precision: str, spec: Spec, engine: str) -> Loading:
+    """How the engine loads the model's own checkpoint in this format, or that another checkpoint is needed.
 
     A quantized checkpoint is loaded in its own format, or unpacked to a plain one.
     """
@@ -291,7 +291,8 @@ def find_loading(precision: str, spec: Spec) -> Loading:
     form = _BY_NAME.get(precision)
     if form is None or form.law == "plain" or (stored is not None and stored.format == precision):
         return "as stored"
-    return "other checkpoint" if stored is not None or form.law in PUBLISHED_LAWS else "quantized on load"
+    needed = stored is not None or form.law in PUBLISHED_LAWS or not traits_of(engine).quantizes
+    return "other checkpoint" if needed else "quantized on load"
 
 
 def lacks_stored_format(spec: Spec) -> bool:

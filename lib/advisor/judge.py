@@ -338,7 +338,7 @@ def _configure(
     refused = any(slow.step < step for slow in trial.too_slow)
     lesser: LesserSteps = "untried" if trial.least_step >= step else "refused" if refused else "too_large"
     precision = best.headroom.memory.precision
-    loading = find_loading(precision, model.spec)
+    loading = find_loading(precision, model.spec, best.candidate.engine)
     return kind(
         offer=hardware,
         precision=precision,

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from packaging.version import Version
-from written import ask
 
 from lib.catalog import load
 from lib.catalog.rows import read_rows
@@ -25,7 +24,7 @@ from lib.engines import TRAITS
 from lib.errors import BadArgument, BadCatalog
 from lib.platforms import traits_of
 from lib.present.setup_files import FILE, FRAMEWORKS, Versions, load_versions, write_setup
-from lib.service.endpoint import App
+from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.service.recommend import recommend
 
@@ -338,9 +337,8 @@ HUB = {"awq-4": "org/Llama-70B-AWQ", "gguf": "org/Llama-70B-GGUF"}
 def test_a_quantized_entry_does_not_load_the_original(precision: str, published: dict[str, str]) -> None:
     """70B in fewer bits: the repository that holds them, or how to quantize it while it loads, or a note that one is needed."""
     original = "meta-llama/Llama-3.1-70B-Instruct"
-    answer = ask(recommend, App(catalog=load, models=Models(), quantized=lambda _: published))(
-        original, platforms="spaces,zerogpu", precision=precision
-    )
+    app = App(catalog=load, models=Models(), quantized=lambda _: published)
+    answer = bind_arguments(recommend, app)(original, platforms="spaces,zerogpu", precision=precision)
     quantized = [of for of in answer.ranked if of.precision != "bf16"]
     assert quantized
     for of in quantized:

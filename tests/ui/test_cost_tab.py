@@ -148,12 +148,12 @@ def test_the_scatter_marks_what_is_unbeaten() -> None:
 def test_no_pass_is_above_the_roof(services: Services) -> None:
     """Predictions stay below both ceilings, and decoding one request of Llama-3.1-8B is left of the L4's ridge."""
     answer = services[roofline](LLAMA, "l4x1", "bf16", "vllm", 512, 256, 1)
-    for one in answer["passes"]:
-        assert one["flop_per_s"] <= min(answer["peak_flop_per_s"], one["flop_per_byte"] * answer["bandwidth_bytes_per_s"])
-    decoding, reading = answer["passes"]
-    ridge = answer["peak_flop_per_s"] / answer["bandwidth_bytes_per_s"]
-    assert decoding["flop_per_byte"] < ridge < reading["flop_per_byte"]  # 2·P·1 FLOP over about 2·P bytes; 512 tokens read at once
-    assert decoding["flop_per_byte"] == pytest.approx(1.0, rel=0.05)
+    for one in answer.passes:
+        assert one.flop_per_s <= min(answer.peak_flop_per_s, one.flop_per_byte * answer.bandwidth_bytes_per_s)
+    decoding, reading = answer.passes
+    ridge = answer.peak_flop_per_s / answer.bandwidth_bytes_per_s
+    assert decoding.flop_per_byte < ridge < reading.flop_per_byte  # 2·P·1 FLOP over about 2·P bytes; 512 tokens read at once
+    assert decoding.flop_per_byte == pytest.approx(1.0, rel=0.05)
     assert "memory bandwidth bounds it" in roofline_words(answer)
     assert len(draw_roofline(answer).data) == 5
 
@@ -245,10 +245,10 @@ def test_an_estimated_side_is_the_speed_estimate(services: Services) -> None:
     )
     speed = services.estimate_speed(LLAMA, "l4x1", engine="vllm", concurrency=8)
     after = found["after"]
-    assert after["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
-    assert (after["low"], after["high"]) == (speed["low"]["throughput_tokens_per_s"], speed["high"]["throughput_tokens_per_s"])
-    assert speed["inter_token_s"] is not None
-    assert after["latency_p50_s"] == pytest.approx(speed["ttft_s"] + 255 * speed["inter_token_s"])
+    assert after["tokens_per_s"] == pytest.approx(speed.throughput_tokens_per_s)
+    assert (after["low"], after["high"]) == (speed.low.throughput_tokens_per_s, speed.high.throughput_tokens_per_s)
+    assert speed.inter_token_s is not None
+    assert after["latency_p50_s"] == pytest.approx(speed.ttft_s + 255 * speed.inter_token_s)
     assert after["gpu_hours_per_million_tokens"] == pytest.approx(1e6 / 3600 / after["tokens_per_s"])
     assert found["before"]["usd_per_month"] == found["after"]["usd_per_month"] == pytest.approx(576)
     assert found["verdict"] == "fill_first"

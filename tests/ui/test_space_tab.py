@@ -352,12 +352,12 @@ def test_where_actions_are_switched_off_the_page_hides_them() -> None:
 def test_the_files_of_the_pick(real_app: Services) -> None:
     """Both files with a button each and dated sources; a framework that the pick's platform does not run is a sentence."""
     asked = QUESTION
-    code = recommend_tab.setup_html(real_app, "Qwen/Qwen3-8B", "pytorch", asked)
+    code = recommend_tab.setup_updates(real_app, "Qwen/Qwen3-8B", ["pytorch", *asked])["code"]
     assert code.count("data-copy=") == 3
     assert "app.py" in code
     assert "python_version" in code
     assert "<time>2026-" in code
-    assert NOTES["name_model:code"] in recommend_tab.setup_html(real_app, "", "pytorch", asked)
-    refused = recommend_tab.setup_html(real_app, "Qwen/Qwen3-8B", "nonsense", asked)
+    assert NOTES["name_model:code"] in recommend_tab.setup_updates(real_app, "", ["pytorch", *asked])["code"]
+    refused = recommend_tab.setup_updates(real_app, "Qwen/Qwen3-8B", ["nonsense", *asked])["code"]
     assert 'role="alert"' in refused
     assert "pytorch" in refused

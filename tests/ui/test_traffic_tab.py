@@ -74,7 +74,7 @@ def test_points_without_a_steady_part_are_hollow_and_explained(real_app: Service
 def test_what_is_refused_is_said_and_ends_the_run(real_app: Services) -> None:
     """Hardware that is too small, too much work, no model."""
     for values, text in (
-        (fill_form(hardware="spaces:t4-small"), "leaves nothing"),
+        (fill_form(hardware="spaces:t4-small", precision="bf16"), "leaves nothing"),
         (fill_form(rate=9999.0, duration=9999.0), "too much to simulate"),
     ):
         scene = list(traffic_scenes(real_app, LLAMA, values, "ttft"))[-1]
