@@ -295,7 +295,7 @@ class ConfiguredHardware(JudgedHardware):
     speed: Speed
     """Speed of the configuration."""
     verdict: Verdict
-    """`comfortable`, `tight` (less than a tenth of a device stays free) or `slow`."""
+    """`comfortable`, `usable` (a measure of speed lies between its limits), `tight` (less than a tenth of a device is free) or `slow`."""
     reasons: Reasons
     """Memory, precision and devices, speed, price, requirements of the platform."""
     loading: Loading = "as stored"
