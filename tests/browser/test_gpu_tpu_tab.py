@@ -16,11 +16,11 @@ def test_the_verdict_follows_the_questions(open_page: Open) -> None:
     page = open_page()
     page.get_by_role("tab", name="GPU or TPU").click()
     figure = page.locator("#choice .figure")
-    expect(figure).to_have_text("Choose a GPU")  # one request at a time
+    expect(figure).to_have_text("Either will do")  # one request at a time
     expect(page.get_by_role("table", name=re.compile("Options, predicted"))).to_contain_text("v6e-1")
     open_box(page, "Scale, team, budget")
     page.get_by_label("Chips or cards together").fill("512")
-    expect(figure).to_have_text("Either will do")
+    expect(figure).to_have_text("Choose a TPU")
     page.get_by_label("In our own data centre").check()
     expect(figure).to_have_text("Choose a GPU")
     expect(page.locator("#choice")).to_contain_text("constraint")
