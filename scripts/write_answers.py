@@ -69,8 +69,7 @@ def lines() -> Iterator[Line]:
 
     advisor, demo = answer_pages.program()
     questions = _questions(advisor)
-    rows = advisor.list_hardware("all")["hardware"]
-    hardware = [f"{row['platform']}:{row['id']}" for row in rows]
+    hardware = [f"{row.platform}:{row.id}" for row in advisor.list_hardware("all").hardware]
     names: set[tuple[str, str]] = set()
     for endpoint, arguments in answer_calls.calls(advisor.bundled_models(), hardware):
         name = canonical(arguments)
