@@ -191,7 +191,7 @@ _NOTES = {
     "preferred: FP8 weights count as 1.2 times the price, other 8-bit weights as twice, 4-bit weights as two and a half times, several "
     "machines as one and a half.",
     "picked_balanced:usable": "The lowest price among hardware that keeps 10 % of its memory free, weighed by precision. Its speed is "
-    "usable; comfortable hardware costs over one and a half times as much.",
+    "usable; hardware of comfortable speed costs more, needs weights of fewer bits or several machines.",
     "picked_balanced:cpu": "A CPU that is fast enough and costs less than every GPU. ZeroGPU runs it too and costs its owner nothing, but "
     "its visitors queue and spend a daily quota; priority=cheapest picks it.",
     "picked_balanced:short": "Nothing that fits is both fast enough and keeps 10 % of its memory free: of what does most of that, the "
