@@ -130,12 +130,18 @@ def measure_bands(spec: ModelSpec, family: Family, speed: Speed, workload: Workl
     return tuple(measured)
 
 
+@cache
+def usable_limits(family: Family) -> dict[Measure, float]:
+    """The limits of usable speed by measure, for models that do not reason."""
+    return {band.measure: band.usable for band in read_bands().bands if band.family == family and not band.reasoning}
+
+
 def limit_request_s(family: Family, predicted: SpeedEstimate) -> float | None:
     """Seconds that one request may take and stay usable; `None` for work that is judged token by token."""
-    for band in read_bands().bands:
-        if band.family == family and band.measure in {"request_s", "share_of_sound"}:
-            return band.usable * ((predicted.sound_s or DEFAULT_S) if band.measure == "share_of_sound" else 1.0)
-    return None
+    limits = usable_limits(family)
+    if "share_of_sound" in limits:
+        return limits["share_of_sound"] * (predicted.sound_s or DEFAULT_S)
+    return limits.get("request_s")
 
 
 def _read_measure(measure: Measure, predicted: SpeedEstimate) -> tuple[float, float] | None:

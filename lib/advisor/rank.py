@@ -66,15 +66,10 @@ def weigh_speed(reasons: Sequence[Reason]) -> Decimal:
     return MISSED_WEIGHT ** sum({"below_comfortable": 1, "below_usable": 2}.get(reason.code, 0) for reason in reasons)
 
 
-def grade(verdict: Verdict, untested: str) -> Level:
-    """The level of a verdict, with whether the engine does not list the model."""
-    return _LEVELS[verdict], bool(untested)
-
-
 def order_configurations(configuration: Configuration, usd_per_hour: Decimal, priority: Priority, family: Family) -> Key:
     """The key by which the configurations of one offer are ordered; `usd_per_hour` of all machines that it takes."""
     candidate = configuration.candidate
-    level = grade(configuration.verdict, candidate.untested)
+    level: Level = (_LEVELS[configuration.verdict], bool(candidate.untested))
     weight = weigh(candidate.step, configuration.headroom.memory.precision, family) * weigh_speed(configuration.reasons)
     if priority == "fastest":
         return (level > TESTED, -total_rate(configuration.speed, configuration.replicas), weight)

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from lib.advisor.bands import usable_limits
 from lib.advisor.candidates import SERVERS
 from lib.advisor.fit import HostedModel, JudgeContext, Placement, max_concurrency, place_candidate
 from lib.advisor.result import Speed
@@ -42,7 +43,6 @@ from lib.provenance import Reason, Value
 from lib.request.types import AUTO
 from lib.workload import Family, Workload, visitors_plan
 
-READING_TOKENS_PER_S = 5.2  # of people, by the sources of `lib.advisor.judge`
 LONGEST_WAIT_S = 10.0  # keeps a visitor's attention (Nielsen 1993, Usability Engineering, chapter 5)
 
 Timed = tuple[Hardware, Placement, Speed]
@@ -126,7 +126,7 @@ def _other_loads(offer: Hardware, placement: Placement, speed: Speed, context: J
 def _quick_enough(speed: Speed, context: JudgeContext) -> bool:
     workload = context.workload
     rate, ttft_s = speed.tokens_per_s, speed.ttft_s
-    fast = rate is None or rate >= (workload.min_tokens_per_s or READING_TOKENS_PER_S)
+    fast = rate is None or rate >= (workload.min_tokens_per_s or usable_limits("generate")["tokens_per_s"])
     return fast and (ttft_s is None or ttft_s <= (workload.max_ttft_s or LONGEST_WAIT_S))
 
 
