@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import groupby, islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lib.advisor import result, traffic
 from lib.advisor.bands import limit_request_s, measure_bands
@@ -330,7 +330,7 @@ def _configure(
     best: result.Configuration,
     model: HostedModel,
     reasons: Iterable[Reason] = (),
-    **cost: result.Cost,
+    **cost: Any,
 ) -> _Configured:
     """The hardware in its best configuration, with the reasons for it before any further ones."""
     less_compressed = [of for of in trial.passing if of.candidate.step < best.candidate.step]

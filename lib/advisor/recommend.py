@@ -19,8 +19,9 @@ from lib.advisor.candidates import SERVERS, family_of, task_of
 from lib.advisor.explain import price_offer
 from lib.advisor.fit import HostedModel, JudgeContext
 from lib.advisor.judge import judge_offers, judge_own
+from lib.advisor.lengths import describe_lengths
 from lib.advisor.rank import NEARLY_AS_FAST, rank_entries
-from lib.advisor.result import DAYS_PER_MONTH, Entry, ProviderOption, Recommendation, Rejection, Speed
+from lib.advisor.result import DAYS_PER_MONTH, Entry, OwnHardware, ProviderOption, Recommendation, Rejection, Speed
 from lib.advisor.speed import shape_request
 from lib.catalog import Catalog
 from lib.catalog.offers import Hardware, Offer, tier_of
@@ -89,6 +90,7 @@ def recommend(
     cut = _explain_cut(workload, context_tokens)
     if cut and workload.context_tokens != Workload().context_tokens:  # nobody asked for the default
         order = tuple(replace(entry, reasons=(*cut, *entry.reasons)) for entry in order)
+    order = tuple(describe_lengths(entry, context) if at == 0 else entry for at, entry in enumerate(order))
     pick = order[0] if order else None
     rejected = [verdict for verdict in verdicts if isinstance(verdict, Rejection)]
     rejected.sort(key=lambda each: (PLATFORMS.index(each.offer.platform), each.offer.usd_per_hour or Decimal(0), each.offer.id))
@@ -113,8 +115,16 @@ def recommend(
         notes=_notes(workload, context_tokens, order),
         caveats=(*caveats, *_describe_counting(order, context)),
         sources=sources,
-        own=None if own is None else judge_own(own, context),
+        own=None if own is None else _judge_own(own, context),
     )
+
+
+def _judge_own(own: Hardware, context: JudgeContext) -> OwnHardware | None:
+    """The verdict on the visitor's own cards, with their memory at full length."""
+    judged = judge_own(own, context)
+    if judged is None or judged.runs_as is None:
+        return judged
+    return replace(judged, runs_as=describe_lengths(judged.runs_as, context))
 
 
 def _context(spec: ModelSpec | None, workload: Workload) -> int:

@@ -254,6 +254,24 @@ class EntryMemory(Result):
     """The estimate with its laws."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullLength(Result):
+    """Memory of the same configuration when every request of a machine has the longest length that was asked for."""
+
+    context_tokens: int
+    """Tokens of each request."""
+    batch_size: int
+    """Requests at the same time."""
+    kv_cache_bytes: int
+    """KV cache, over all devices."""
+    per_device_bytes: int
+    """Bytes on the fullest device."""
+    fits: bool
+    """Whether a device holds them; otherwise requests wait until others have ended."""
+    requests_held: int
+    """Requests of this length that fit at the same time."""
+
+
 def show_memory(headroom: Headroom) -> EntryMemory:
     """The bytes of an estimate with its headroom."""
     memory = headroom.memory
@@ -300,6 +318,8 @@ class ConfiguredHardware(JudgedHardware):
     """Memory, precision and devices, speed, price, requirements of the platform."""
     loading: Loading = "as stored"
     """`as stored`, `quantized on load` (by the engine) or `other checkpoint` (which must exist)."""
+    full_length: FullLength | None = None
+    """Memory with every request at full length, of the pick and of own hardware; null of others, and where nothing is cached."""
 
     @property
     def free_share(self) -> float:

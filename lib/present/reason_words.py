@@ -15,6 +15,12 @@ _HOLDS = {
     "fits_tightly:claim": "Tight: {needed_bytes} of {device_bytes} used, {free_percent} % stays free; the engine may fill "
     "{capacity_bytes}.",
     "working_room": "Of that, {bytes} are for decoding pictures, as published pipelines need.",
+    "cache_counted": "Counted with a KV cache for {requests} × {tokens} tokens: {cache_bytes}.",
+    "cache_counted:fits": "Counted with a KV cache for {requests} × {tokens} tokens: {cache_bytes}. The full {concurrency} × {full_tokens} "
+    "tokens take {full_cache_bytes} and fit too ({full_bytes} of {capacity_bytes}).",
+    "cache_counted:waits": "Counted with a KV cache for {requests} × {tokens} tokens: {cache_bytes}. The full {concurrency} × "
+    "{full_tokens} tokens take {full_cache_bytes} and do not fit ({full_bytes} of {capacity_bytes}): {requests_held} such requests fit "
+    "at the same time, others wait.",
     "quantized_sibling": "In {bits} bits ({precision}), made from the unquantized checkpoint, not from this one.",
     "quantized_sibling:converted": "Converted to {precision}, a file of the engine's own.",
     "unpacked": "Unpacked to {precision}: {silicon} has no units for the stored format.",

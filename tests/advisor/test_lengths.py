@@ -1,0 +1,64 @@
+"""The pick states the cache that is counted and the cache at full length, with the figures of the memory estimate."""
+
+from __future__ import annotations
+
+import pytest
+
+from lib.advisor import recommend
+from lib.catalog import load
+from lib.memory import estimate_memory, usable_memory
+from lib.model.bundled import find_spec
+from lib.present.sentences import sentence
+from lib.workload import MemoryRequest, Workload
+
+CATALOG = load()
+L70, QWEN7 = "meta-llama/Llama-3.3-70B-Instruct", "Qwen/Qwen2.5-7B-Instruct"
+LLAMA_TOKEN_BYTES = 2 * 80 * 8 * 128 * 2  # keys and values of 80 layers, 8 heads of 128, bf16
+QWEN_TOKEN_BYTES = 2 * 28 * 4 * 128 * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "workload", "counted", "full", "cache_bytes"),
+    [
+        (L70, Workload(concurrency=20, engine="vllm"), (20, 768), (20, 4096), 20 * 4096 * LLAMA_TOKEN_BYTES),
+        (
+            QWEN7,
+            Workload(concurrency=8, context_tokens=32_768, requests_per_day=20_000, engine="vllm"),
+            (8, 4352),
+            (8, 32_768),
+            8 * 32_768 * QWEN_TOKEN_BYTES,
+        ),
+    ],
+)
+def test_the_pick_states_both_caches(
+    model: str, workload: Workload, counted: tuple[int, int], full: tuple[int, int], cache_bytes: int
+) -> None:
+    """20 users of Llama 70B are counted with 768 tokens each, which has to be said; 8 × 32,768 of Qwen 7B take 14 GiB, not 1.86."""
+    spec = find_spec(model)
+    assert spec is not None
+    pick = recommend(spec, workload, CATALOG).pick
+    assert pick is not None
+    assert pick.memory is not None
+    assert pick.full_length is not None
+    assert (pick.memory.batch_size, pick.memory.context_tokens) == counted
+    assert (pick.full_length.batch_size, pick.full_length.context_tokens) == full
+    assert pick.full_length.kv_cache_bytes == cache_bytes
+    request = MemoryRequest(
+        precision=pick.precision, engine="vllm", context_tokens=full[1], batch_size=full[0], devices=pick.devices, media=workload.media
+    )
+    assert pick.full_length.per_device_bytes == estimate_memory(spec, request, pick.offer.processor).per_device_bytes
+    assert pick.full_length.fits is (pick.full_length.per_device_bytes <= pick.memory.capacity_bytes)
+    assert pick.full_length.requests_held == full[0] or not pick.full_length.fits
+    said = next(sentence(reason) for reason in pick.reasons if reason.code == "cache_counted")
+    assert f"{counted[0]} × {counted[1]:,} tokens" in said
+    assert f"{full[0]} × {full[1]:,} tokens" in said
+    assert (usable_memory(pick.offer) or 0) >= pick.memory.capacity_bytes
+
+
+def test_work_without_a_cache_states_none() -> None:
+    """An encoder keeps nothing of its tokens."""
+    spec = find_spec("BAAI/bge-small-en-v1.5")
+    pick = recommend(spec, Workload(), CATALOG).pick
+    assert pick is not None
+    assert pick.full_length is None
+    assert "cache_counted" not in {reason.code for reason in pick.reasons}
