@@ -9,7 +9,7 @@ Here it serves the tensors of micro-batches of a decoder with LoRA: forward pass
 recomputes. Once all micro-batches are as long as stated; once their lengths vary below it as rows of text do (log-normal, mean half the
 limit, deviation 0.8 of the mean; longer rows left out; one row in the middle reaches the limit). It prints what is reserved beyond the
 tensors' peak as a share of the peak. No figure of a published run goes in, so it is an independent check of the share that
-`scripts/check_training.py` fits for varying lengths (2.4 typical, 3.0 high; here 2.6 and 1.6 to 4.3). A full device reserves less, because
+`scripts/check_training.py` fits for varying lengths (2.17 typical; here 2.6, and 1.6 to 4.3). A full device reserves less, because
 the allocator returns cached blocks before it fails.
 """
 

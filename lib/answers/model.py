@@ -541,6 +541,9 @@ class TrainingAnswer(Answer):
     steps: int
     """Optimizer steps."""
 
+    longest_row_tokens: int
+    """Tokens of a row in the longest batch, which decides `device_bytes`; the upper bounds count rows of `sequence_tokens`."""
+
     parts: tuple[TrainingPartEntry, ...]
     """Parts of `device_bytes`; they add up to it."""
 

@@ -1,10 +1,13 @@
 """What torch's caching allocator reserves of a device beyond the tensors of a training step.
 
-    reserved = tensors + share · fragmented + fixed
+    typical = tensors + share · fragmented + fixed
+    upper   = factor · typical, with every row as long as the limit
+    lower   = tensors
 
 The allocator keeps freed blocks. A block serves a later tensor only if it is large enough, so the share depends on the order in which
-tensors of different sizes are freed. Three cases have a share of their own (`AllocatorConstants`); each is fitted on published runs by
-`scripts/check_training.py`, which writes `lib/data/training_constants.json`.
+tensors of different sizes are freed. Three cases have a share of their own (`AllocatorConstants`). The factor is a quantile of reserved
+over typical bytes, pooled over all stacks: an upper share for each case was too wide where few runs had been published.
+`scripts/check_training.py` fits all of them on published runs and writes `lib/data/training_constants.json`.
 """
 
 from __future__ import annotations
@@ -15,37 +18,27 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.laws import training as law
-from lib.laws.runtime import ByteRange
 from lib.units import Bytes
 
 if TYPE_CHECKING:
     from lib.workload import TrainingRequest
 
 
-class ShareRange(NamedTuple):
-    """A share known as a range."""
-
-    low: float
-    typical: float
-    high: float
-
-
 class AllocatorConstants(NamedTuple):
-    """Bytes that torch's allocator reserves beyond the tensors.
+    """Bytes that torch's allocator reserves beyond the tensors, fitted on published runs."""
 
-    A share is a range of published runs: 5 % of them stay below the low value, 95 % below the high one.
-    """
-
-    equal: ShareRange
+    equal: float
     """Share of the temporary bytes, where all micro-batches have the same length."""
-    varying: ShareRange
+    varying: float
     """Share of the recurring bytes, where lengths vary and layers are recomputed."""
-    varying_kept: ShareRange
+    varying_kept: float
     """Share of the recurring bytes, where lengths vary and activations are kept: their freed blocks serve the logits."""
-    fixed: ByteRange
+    fixed: Bytes
     """Bytes for any step."""
+    upper: float
+    """The upper estimate as a multiple of the typical one; one number for all stacks, methods and lengths."""
 
-    def share(self, request: TrainingRequest) -> ShareRange:
+    def share(self, request: TrainingRequest) -> float:
         """The share that applies to this step."""
         if request.packing:
             return self.equal
@@ -56,8 +49,13 @@ class AllocatorConstants(NamedTuple):
 def load_constants() -> AllocatorConstants:
     """The fitted constants that come with the app."""
     memory = json.loads(files("lib.data").joinpath("training_constants.json").read_text(encoding="utf-8"))["memory"]
-    equal, varying, varying_kept = (ShareRange(*memory[name]) for name in ("equal_share", "varying_share", "varying_kept_share"))
-    return AllocatorConstants(equal, varying, varying_kept, ByteRange(*map(Bytes, memory["fixed_bytes"])))
+    return AllocatorConstants(
+        equal=memory["equal_share"],
+        varying=memory["varying_share"],
+        varying_kept=memory["varying_kept_share"],
+        fixed=Bytes(memory["fixed_bytes"]),
+        upper=memory["upper_factor"],
+    )
 
 
 _LONGEST_TO_MEAN = 4.0
@@ -65,11 +63,11 @@ _LONGEST_TO_MEAN = 4.0
 (`scripts/simulate_allocator.py`): exp(2.33 × 0.70 - 0.70² / 2)."""
 
 
-def longest_row(request: TrainingRequest) -> int:
-    """Tokens of a long row: the limit itself where rows are packed or their mean is not stated."""
+def count_longest_row(request: TrainingRequest) -> int:
+    """Tokens of a row in the longest batch: the limit itself where rows are packed or their mean is not stated."""
     if request.packing or not request.row_tokens:
         return request.sequence_tokens
-    return max(1, round(_LONGEST_TO_MEAN * request.row_tokens))
+    return min(request.sequence_tokens, max(1, round(_LONGEST_TO_MEAN * request.row_tokens)))
 
 
 def fragmented_bytes(peak: dict[str, int], request: TrainingRequest) -> int:

@@ -5,6 +5,7 @@
 Allocated is what tensors hold at the fullest of a step's moments (`lib.laws.training`), reserved what torch's allocator has taken of the
 device for them; reserved and the CUDA context decide whether a step fits. How far the two lie apart depends on the order in which blocks of
 different sizes come and go: that share was fitted on published runs (`lib/data/training_constants.json`, `scripts/check_training.py`).
+The upper estimate is the typical value of the longest rows that the limit allows, times one factor that was fitted over all stacks.
 Before it stands what each training stack does by itself, what is refused (`check_training`), and what is trained: the matrices with an
 adapter and their parameters.
 """
@@ -27,7 +28,7 @@ from lib.laws.parallelism import ceil_divide
 from lib.laws.runtime import CUDA_CONTEXT, ByteRange
 from lib.laws.training import StepPart
 from lib.laws.weights import ENDS, is_tied
-from lib.memory.allocator import AllocatorConstants, load_constants, longest_row, reserve_bytes
+from lib.memory.allocator import AllocatorConstants, count_longest_row, load_constants, reserve_bytes
 from lib.memory.components import count_weight_bytes, traced_kernel
 from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
 from lib.model.spec import TensorGroup
@@ -377,20 +378,17 @@ def step_peaks(spec: ModelSpec, request: TrainingRequest) -> law.StepPeaks:
 
 def estimate_training(spec: ModelSpec, request: TrainingRequest, constants: AllocatorConstants | None = None) -> TrainingMemory:
     """Memory of one step on the fullest device; what does not belong together is not refused here (`check_training`)."""
-    # The rows that are there decide the typical peak, the limit on their length decides the high one.
-    usual = replace(request, sequence_tokens=min(request.sequence_tokens, longest_row(request)))
+    # The longest batch decides the typical peak, the limit on the length of rows decides the upper estimate.
+    usual = replace(request, sequence_tokens=count_longest_row(request))
     peaks, states, of = _peaks(spec, usual)
     at_most = peaks if usual == request else step_peaks(spec, request)
     fitted = constants or load_constants()
-    shares = fitted.share(request)
-    reserved = ByteRange(
-        *(
-            Bytes(round(max(reserve_bytes(peak, request, share) for peak in moments) + fixed))
-            for moments, share, fixed in zip((peaks, peaks, at_most), shares, fitted.fixed, strict=True)
-        )
-    )
+    share = fitted.share(request)
+    typical, longest = (max(reserve_bytes(peak, request, share) for peak in moments) + fitted.fixed for moments in (peaks, at_most))
+    tensors = max(sum(peak.values()) for peak in peaks)
+    reserved = ByteRange(*(Bytes(round(size)) for size in (tensors, typical, fitted.upper * longest)))
     device = ByteRange(*(Bytes(size + context) for size, context in zip(reserved, CUDA_CONTEXT, strict=True)))
-    fullest = max(peaks, key=lambda peak: reserve_bytes(peak, request, shares.typical))
+    fullest = max(peaks, key=lambda peak: reserve_bytes(peak, request, share))
     parts = {name: size for name, size in fullest.items() if size}
     allocated = sum(parts.values())
     parts[StepPart.FRAGMENTATION] = reserved.typical - allocated

@@ -10,6 +10,7 @@ from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingPartE
 from lib.catalog import Catalog
 from lib.errors import BadArgument
 from lib.laws import training as law
+from lib.memory.allocator import count_longest_row
 from lib.memory.training import check_training, fuses_loss
 from lib.memory.training import estimate_training as estimate_step
 from lib.model.spec import ModelSpec
@@ -46,7 +47,8 @@ class TrainingArguments(Arguments):
     rows: Annotated[int, whole_number(0, MOST_ROWS), Form("Rows", group="train")] = 10_000
     """Rows of the dataset."""
     tokens_per_row: Annotated[float, number(1, 10**8), Form("Tokens per row", "row", group="train")] = 512
-    """Tokens of a row, on average."""
+    """Tokens of a row on average; `sequence_tokens` is the limit to which longer rows are cut. Without packing the longest batch decides
+    the peak: rows of four times this mean, at most the limit. The upper estimate counts rows that reach the limit."""
     epochs: Annotated[float, number(0.0001, 10_000), Form("Epochs", group="train")] = 1
     """Passes over the dataset."""
     platforms: Annotated[
@@ -91,6 +93,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         devices=request.devices,
         trained_parameters=step.trained_parameters,
         tokens_per_step=step.tokens_per_step,
+        longest_row_tokens=count_longest_row(request),
         allocated_bytes=step.allocated_bytes,
         host_bytes=step.host_bytes,
         weights_format=step.precision,
@@ -130,7 +133,6 @@ _SOURCES = (
 def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
     holds = {
         "training_reserved": True,
-        "training_lengths_vary": not request.packing,
         "training_text_only": any(group.component in {"vision_tower", "audio_tower"} for group in spec.tensors),
         "activation_typical": not spec.tensors,
         "training_scan": any("state" in kind and "convolution" not in kind for kind in spec.layer_kinds),
@@ -138,8 +140,15 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
         "training_without_bf16": request.precision == "bf16",
         "training_experts": request.method != "full" and any(group.kind == "expert" for group in spec.tensors),
     }
+    lengths = {
+        "micro_batch": request.micro_batch,
+        "longest_tokens": count_longest_row(request),
+        "mean_tokens": request.row_tokens,
+        "limit_tokens": request.sequence_tokens,
+    }
+    varying = () if request.packing else (Caveat("training_lengths_vary", lengths),)
     accumulated = (Caveat("training_accumulates", {"accumulation": request.accumulation}),) if request.accumulation > 1 else ()
-    return (*accumulated, *(Caveat(code) for code, true in holds.items() if true))
+    return (*accumulated, *varying, *(Caveat(code) for code, true in holds.items() if true))
 
 
 def _recipe(
