@@ -1,12 +1,12 @@
 """Fit the constants of the laws of speed on published measurements, print how well they do, and write them into the catalog.
 
-    python -m scripts.calibrate FACTS [--left-out [--shapes] [--write]]
-    python -m scripts.calibrate FACTS --pictures [--write]       pictures and clips alone
+    python -m scripts.calibrate FACTS [--left-out [--shapes] [--write] [--record]]
+    python -m scripts.calibrate FACTS --pictures [--write] [--record]       pictures and clips alone
 
 FACTS is a folder with the files that `scripts/calibration_*.py` name. `--left-out` also fits without each
 model and each card in turn, small groups some at a time (some minutes), and prints the errors on what was left out; `--shapes` does so with
 all models of one shape (as many layers of the same width) left out together. `--write` writes `lib/data/speed_constants.json` with the
-ranges that cover 85 % of the left-out points, and the points for the tests.
+ranges that cover 85 % of the left-out points, and the points for the tests. `--record` writes the errors into `docs/accuracy.json`.
 
 The fit needs scipy, which stands in `tests/requirements.txt`: the app reads the constants and never fits them.
 """
@@ -27,6 +27,7 @@ from lib.catalog import load
 from lib.laws.forward_pass import Array
 from lib.speed.hardware import card_class
 from scripts import calibration_pictures
+from scripts.accuracy import record, summarize_errors
 from scripts.calibration_bench import bench
 from scripts.calibration_field import field
 from scripts.calibration_fit import Data, columns, fit, left_out, predict
@@ -76,9 +77,10 @@ def main() -> None:
     parser.add_argument("--shapes", action="store_true")
     parser.add_argument("--pictures", action="store_true")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--record", action="store_true")
     arguments = parser.parse_args()
     if arguments.pictures:
-        picture_constants = fit_pictures(arguments.facts)
+        picture_constants = fit_pictures(arguments.facts, recorded=arguments.record)
         if arguments.write:
             replace_pictures(picture_constants)
         return
@@ -99,13 +101,28 @@ def main() -> None:
     errors["each card left out"] = left_out(data, [p.accelerator for p in points], x)
     report("each card left out", errors["each card left out"], data, ("card",))
     print(f"{time.perf_counter() - began:.0f} s")
-    picture_constants = fit_pictures(arguments.facts)
+    picture_constants = fit_pictures(arguments.facts, recorded=arguments.record)
+    if arguments.record:
+        record_speed(data, errors["fitted to all points"], errors["each model left out"])
     if arguments.write:
         checked = json.loads((arguments.facts / "measured_throughput.json").read_text(encoding="utf-8"))["as_of"]
         print(json.dumps(write(x, data, errors, picture_constants, checked), indent=1))
 
 
-def fit_pictures(facts: Path) -> dict[str, Any]:
+def record_speed(data: Data, fitted: Array, left_out: Array) -> None:
+    """Record the errors by kind of measurement and by engine, fitted and with each model left out."""
+    rows = [
+        {
+            "kind": kind,
+            "fitted_median_error": summarize_errors(np.exp(fitted[inside]))["median_error"],
+            **summarize_errors(np.exp(left_out[inside])),
+        }
+        for kind, inside in kinds(data.points).items()
+    ]
+    record("speed", "python -m scripts.calibrate FACTS --left-out --record", rows)
+
+
+def fit_pictures(facts: Path, *, recorded: bool = False) -> dict[str, Any]:
     """Fit the constants of pictures and clips, print how well they do, and write the points for the tests.
 
     The app runs pipelines eagerly, so its ranges are those of eager rows: of left-out models, and for cards with few rows those of
@@ -133,6 +150,10 @@ def fit_pictures(facts: Path) -> dict[str, Any]:
     covered = [float(np.percentile(np.abs(error), COVERED)) for error in (alone[eager], new_card[others])]
     rows = Counter(p["card"] for p, take in zip(points, eager, strict=True) if take)
     write_picture_points(points, own, alone)
+    if recorded:
+        rows_of = {name: inside for name, inside in groups.items() if inside.any() and name.startswith("eager") and name.count(",") <= 1}
+        shown = [{"group": name, **summarize_errors(np.exp(alone[inside]))} for name, inside in rows_of.items()]
+        record("pictures", "python -m scripts.calibrate FACTS --pictures --record", shown)
     return constants | {
         "spread": round(covered[0], 4),
         "spread_few_rows": round(covered[1], 4),

@@ -32,6 +32,7 @@ from lib.model import bundled  # noqa: E402
 from lib.model.spec import ModelSpec  # noqa: E402
 from lib.units import GIB, MIB  # noqa: E402
 from lib.workload import MemoryRequest, Method, PipelineRequest, TrainingRequest  # noqa: E402
+from scripts.accuracy import record, summarize_errors  # noqa: E402
 
 POINTS = ROOT / "tests" / "data" / "measured_memory.json"
 AT_THE_END = frozenset({"qwen3-speed"})
@@ -186,6 +187,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="every point with its error")
     parser.add_argument("--facts", type=Path, help="prompts and pictures of this folder instead")
+    parser.add_argument("--record", action="store_true", help="write the errors into docs/accuracy.json")
     arguments = parser.parse_args()
     of_facts = {"prompts": prompts(arguments.facts), "pictures": pictures(arguments.facts)} if arguments.facts else {}
     every = [one for some in of_facts.values() for one in some] or checks()
@@ -199,6 +201,9 @@ def main() -> int:
     print(f"{'source, engine, kind':68} {'points':>6} {'bias':>8} {'median':>8} {'p90':>8}")
     for name, count, bias, median, p90 in table(every):
         print(f"{name:68} {count:6} {bias:+8.1%} {median:8.1%} {p90:8.1%}")
+    if arguments.record:
+        command = "python scripts/check_memory.py --facts FACTS --record"
+        record("memory", command, [{"kind": name, **summarize_errors([1 + one.error for one in some])} for name, some in of_facts.items()])
     for name, some in of_facts.items():
         print(f"all {name}: {len(some)} points, median error {statistics.median(abs(one.error) for one in some):.1%}")
     return 0

@@ -1,6 +1,6 @@
 """Published start-up logs of vLLM beside the predicted size of its KV cache, one by one.
 
-    python -m scripts.check_start_logs FACTS
+    python -m scripts.check_start_logs FACTS [--record]
 
 FACTS holds `field_points.json`. A log is compared where it names the model, the card and the share of the memory, its release is 0.8 or
 newer, and no patch changed the engine; the others are printed with the reason. The release says whether captured graphs lie inside the
@@ -23,6 +23,7 @@ from lib.memory import cache_headroom
 from lib.model.bundled import find_spec
 from lib.units import GIB
 from lib.workload import MemoryRequest
+from scripts.accuracy import record, summarize_errors
 
 FIRST_RELEASE = (0, 8)
 METRICS = {"kv_cache_tokens", "available_kv_gib"}
@@ -97,9 +98,11 @@ def main() -> None:
     """Print every log, then the number that was compared with their errors."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("facts", type=Path)
-    content = json.loads((parser.parse_args().facts / "field_points.json").read_text(encoding="utf-8"))
+    parser.add_argument("--record", action="store_true")
+    arguments = parser.parse_args()
+    content = json.loads((arguments.facts / "field_points.json").read_text(encoding="utf-8"))
     rows = [_compare(p) for p in content["points"] if p["metric"] in METRICS and p["engine"] == "vllm"]
-    errors = []
+    errors, recorded = [], []
     for row in sorted(rows, key=lambda row: (row.predicted is None, row.share == "default", row.reason, row.model)):
         what = f"{row.model[:46]:46s} {row.card[:38]:38s} {row.release[:26]:26s} share {row.share:8s} {row.measured:12,.0f}"
         if row.predicted is None:
@@ -111,7 +114,10 @@ def main() -> None:
     for title, chosen in (("share stated", [e for e, stated in errors if stated]), ("all compared", [e for e, _ in errors])):
         if chosen:
             bias = statistics.median(chosen)
+            recorded.append({"logs": title, **summarize_errors([1 + error for error in chosen])})
             print(f"{title}: n = {len(chosen)}, median error {statistics.median(map(abs, chosen)):.1%}, bias {bias:+.1%}")
+    if arguments.record:
+        record("start logs", "python -m scripts.check_start_logs FACTS --record", recorded)
 
 
 if __name__ == "__main__":

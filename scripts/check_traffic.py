@@ -1,6 +1,6 @@
 """The simulation beside measured servers: closed loop with N clients, every vLLM row of `served_throughput.csv`.
 
-    python -m scripts.check_traffic FACTS [ENGINE]
+    python -m scripts.check_traffic FACTS [ENGINE [--record]]
 
 Each row states a model, cards, lengths and N requests in flight, and the means of the time to first token and of the time per output
 token. The simulation runs the benchmark as it was run: N clients, 10 · N requests, lengths uniform from 80 to 100 % of those stated or all
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from lib.speed.steps import StepTable, tabulate_steps
 from lib.speed.timing import cache_bytes, time_serving
 from lib.traffic.replica import ServerPlan
 from lib.traffic.simulation import Simulation, TrafficResult, run_all, summarise
+from scripts.accuracy import record, summarize_errors
 from scripts.calibration_points import Point, law_inputs
 from scripts.calibration_served import DRAWN_MEAN, DRAWN_SHAPES, SHORTEST, served_points
 
@@ -126,14 +128,21 @@ def main() -> None:
     began = time.process_time()
     points = [point for point in served_points(facts) if point.engine == engine]
     rows = list(compare(points, engine))
+    recorded: list[dict[str, Any]] = []
     for metric, name in (("served_between", "TPOT"), ("served_first", "TTFT")):
         of = [
             (point, np.log(simulated / point.value), np.log(law / point.value)) for point, simulated, law in rows if point.metric == metric
+        ]
+        recorded += [
+            {"metric": name, "way": way, **summarize_errors(np.exp(errors))}
+            for way, errors in (("simulation", [error for _, error, _ in of]), ("closed form", [error for _, _, error in of]))
         ]
         print(_line(f"{name}: simulation", np.array([error for _, error, _ in of])))
         print(_line(f"{name}: closed form of the laws", np.array([error for _, _, error in of])))
         for model in sorted({point.model for point, _, _ in of}):
             print(_line(f"  {name} {model}", np.array([error for point, error, _ in of if point.model == model])))
+    if "--record" in sys.argv:
+        record("traffic", "python -m scripts.check_traffic FACTS vllm --record", recorded)
     print(f"{len(rows)} points of {engine}, {time.process_time() - began:.0f} s of processor time")
 
 

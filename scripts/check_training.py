@@ -3,6 +3,7 @@
     python -m scripts.check_training FACTS              the errors, stack by stack; what is said to runs that ended for want of memory
     python -m scripts.check_training FACTS --all        every run with its error
     python -m scripts.check_training FACTS --write      also write lib/data/training_constants.json
+    python -m scripts.check_training FACTS --record     also write the errors into docs/accuracy.json
 
 The law has no constant for a model or a method. The fit has three shares of torch's allocator for the typical value: equal lengths; varying
 lengths with layers that are recomputed; varying lengths with activations that are kept. A share that fewer than three runs show is 0. The
@@ -37,6 +38,7 @@ from lib.model.spec import ModelSpec
 from lib.speed.training import Rates, SpeedConstants, StepWork, card_rates, judge_fit, step_work, time_step
 from lib.units import GIB, Bytes
 from lib.workload import TrainingRequest
+from scripts.accuracy import record, summarize_errors
 from scripts.training_points import Run, TimedRun, check_counts, failed_runs, notebook_runs, other_runs, single_device_runs, timed_runs
 
 OUTPUT = Path(__file__).resolve().parent.parent / "lib" / "data" / "training_constants.json"
@@ -236,20 +238,31 @@ def zero_bytes(run: Run) -> float | None:
     return 18.0 * run.spec.parameters_total if run.request.method == "full" else None
 
 
-def _side_by_side(judged: Sequence[Judged]) -> None:
-    """The same runs through published rules and through ours."""
+def _side_by_side(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+    """Print the errors of our estimate and of published rules on the same runs, and return them."""
     print(f"\n{'the same runs through':34} {'runs':>5} {'mean':>8} {'median':>8} {'too low':>8}")
     rows = {
         "this app, stacks left out": [(float(one.typical), one.run) for one in judged],
-        "its upper estimate": [(float(one.high), one.run) for one in judged],
+        "this app, upper estimate": [(float(one.high), one.run) for one in judged],
         "LLaMA-Factory's table": [(rule_of_thumb(one.run), one.run) for one in judged],
         "DeepSpeed, 18 bytes a parameter": [(size, one.run) for one in judged if (size := zero_bytes(one.run)) is not None],
     }
+    figures = []
     for name, sizes in rows.items():
         errors = [size / run.reserved_bytes - 1 for size, run in sizes]
         low = sum(error < TOO_LOW for error in errors) / len(errors)
         mean, median = statistics.fmean(map(abs, errors)), statistics.median(map(abs, errors))
         print(f"{name:34} {len(errors):5} {mean:8.1%} {median:8.1%} {low:8.0%}")
+        figures.append(
+            {
+                "estimate": name,
+                "n": len(errors),
+                "mean_error": round(mean, 4),
+                "median_error": round(median, 4),
+                "too_low": round(low, 4),
+            }
+        )
+    return figures
 
 
 def _verdict(spec: ModelSpec, request: TrainingRequest, card_bytes: int) -> str:
@@ -332,6 +345,7 @@ def main() -> int:
     parser.add_argument("facts", type=Path)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--record", action="store_true")
     arguments = parser.parse_args()
     wrong = check_counts(arguments.facts)
     if wrong:
@@ -353,7 +367,7 @@ def main() -> int:
             print(_line(source, [one for one in judged if one.run.source == source]))
         print(_line("all", judged))
     _print_curve(runs)
-    _side_by_side(results)
+    figures = _side_by_side(results)
     _print_failed_runs(arguments.facts)
     _on_smaller_cards(results)
     _print_notebooks(arguments.facts)
@@ -364,6 +378,10 @@ def main() -> int:
     print(f"\n{'speed, model left out':34} {'runs':>5} {'median':>8} {'bias':>8}")
     for model, of in [*by_model.items(), ("all", errors)]:
         print(f"{model:34} {len(of):5} {statistics.median(map(abs, of)):8.1%} {statistics.median(of):+8.1%}")
+    if arguments.record:
+        command = "python -m scripts.check_training FACTS --record"
+        record("training", command, figures)
+        record("training speed", command, [{"steps": "published steps", **summarize_errors([1 + error for error in errors])}])
     constants = fit_speed(timed)
     print(f"constants of all models: {constants}")
     if arguments.write:
