@@ -29,7 +29,7 @@ from lib.workload import MemoryRequest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+TEXTS = {page.name: page.read_text(encoding="utf-8") for page in (*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md")}
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 ROWS = [(int(layer), re.findall(r"`(\w+)`", rooms)) for layer, rooms in re.findall(r"^\| (\d+) \| ([^|]+) \|", PAGE, re.MULTILINE)]
 
@@ -67,15 +67,18 @@ def test_a_ban_holds_for_every_room_but_those_named_here(module: str) -> None:
     assert banned == in_lib() - ALLOWED[module]
 
 
-@pytest.mark.parametrize("text", [PAGE, README], ids=["architecture.md", "README.md"])
-def test_files_and_folders_that_are_named_exist(text: str) -> None:
-    """Paths in code marks; a bare `room/file.py` is below lib."""
-    paths = re.findall(r"(?<![\w/])((?:lib|scripts|tests|docs|assets|\.ci)/[\w./-]*[\w/])", text)
-    assert paths
+@pytest.mark.parametrize("page", TEXTS)
+def test_files_and_folders_that_are_named_exist(page: str) -> None:
+    """Paths of this repository in README and docs."""
+    paths = re.findall(r"(?<![\w/])((?:lib|scripts|tests|docs|assets|\.ci)/[\w./-]*[\w/])", TEXTS[page])
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
-NAMED = [(file, name) for file, beside in re.findall(r"`(lib/[\w/]+\.py)`\s\(([^)]*)\)", PAGE) for name in re.findall(r"`(\w+)`", beside)]
+NAMED = [
+    (file, name)
+    for file, beside in re.findall(r"`(lib/[\w/]+\.py)`\s\(([^)]*)\)", "\n".join(TEXTS.values()))
+    for name in re.findall(r"`(\w+)`", beside)
+]
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED)
