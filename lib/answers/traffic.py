@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lib.provenance import Answer, Reasons
 from lib.result import Result, Usd
-from lib.traffic.latency import FormatEffect
+from lib.traffic.latency import EngineEffect, FormatEffect
 from lib.traffic.simulation import TrafficResult
 
 
@@ -237,3 +237,6 @@ class LatencyAnswer(Answer):
 
     precisions: tuple[PrecisionEntry, ...]
     """The effect of each smaller format."""
+
+    engines: tuple[EngineEffect, ...]
+    """The same request with the other engines that run the model on this hardware."""

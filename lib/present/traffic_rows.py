@@ -251,7 +251,7 @@ def latency_card(answer: LatencyAnswer) -> str:
 
 
 def latency_table(answer: LatencyAnswer) -> str:
-    """Each part measured beside expected, then what each format would do."""
+    """Each part measured beside expected, then what each format and each other engine would do."""
     heads = ("Part", "Measured", "Share", "Expected here", "Verdict")
     load = f"{answer.prompt_tokens:,} tokens in, {answer.output_tokens:,} out, {answer.concurrency:,} at a time"
     parts = table_markup(f"Parts of a request: {load}", heads, list(map(_part_row, answer.parts)), "latency")
@@ -259,7 +259,10 @@ def latency_table(answer: LatencyAnswer) -> str:
         (escape(one.precision), seconds(one.tpot_ms / 1e3), gib(one.weights_bytes), escape(one.message)) for one in answer.precisions
     ]
     columns = ("Format", "A step", "Weights", "Effect here")
-    return parts + (table_markup("Smaller formats: latency or only memory", columns, formats, "formats") if formats else "")
+    smaller = table_markup("Smaller formats: latency or only memory", columns, formats, "formats") if formats else ""
+    others = [(escape(one.engine), escape(one.precision), seconds(one.ttft_ms / 1e3), seconds(one.tpot_ms / 1e3)) for one in answer.engines]
+    titles = ("Engine", "Format", "First token", "A step")
+    return parts + smaller + (table_markup("Other engines on this hardware", titles, others, "engines") if others else "")
 
 
 def _part_row(part: LatencyPartEntry) -> tuple[str, ...]:

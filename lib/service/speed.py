@@ -37,8 +37,9 @@ from lib.speed import (
 )
 from lib.speed.hardware import find_peak
 from lib.speed.timing import bytes_moved, prompt_attention_flop
-from lib.traffic.latency import LONGEST_MS, FormatEffect, LatencyPart, MeasuredTimes, read_metrics
+from lib.traffic.latency import FormatEffect, LatencyPart
 from lib.traffic.latency import diagnose_latency as diagnose
+from lib.traffic.metrics import LONGEST_MS, MeasuredTimes, read_metrics
 from lib.workload import MemoryRequest
 
 if TYPE_CHECKING:
@@ -278,6 +279,7 @@ def diagnose_latency(app: App, arguments: LatencyArguments) -> LatencyAnswer:
         reasons=diagnosis.reasons,
         next_steps=diagnosis.next_steps,
         precisions=tuple(map(_format_effect, diagnosis.formats)),
+        engines=diagnosis.engines,
         caveats=diagnosis.caveats,
         sources=diagnosis.speed.sources,
     )

@@ -18,7 +18,7 @@ import numpy as np
 from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator
-from lib.engines import TRAITS, traits_of, usual_engine
+from lib.engines import TRAITS, Work, traits_of, usual_engine
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.laws.forward_pass import Array
 from lib.memory import usable_memory
@@ -275,19 +275,20 @@ def lay_out(hardware: Hardware, devices: Devices, engine: str, spec: ModelSpec) 
     Raises:
         BadArgument: the engine needs other hardware.
     """
-    name, caveats = resolve_engine(devices, engine, sparse=spec.sparse_attention)
+    name, caveats = resolve_engine(devices, engine, work=spec.work, sparse=spec.sparse_attention)
     shared = spread(spec, name if name in TRAITS else engine, hardware)
     if shared.split != "layers":
         return Layout(name, shared.devices, 1, shared.copies, False, caveats)
     return Layout(name, 1, shared.devices, shared.copies, traits_of(engine).pipelined and shared.devices > 1, caveats)
 
 
-def _able(silicon: Accelerator, *, sparse: bool) -> str:
-    """The engines whose speed is predicted on this silicon."""
-    return f"{', '.join(name for name, row in TRAITS.items() if row.runs_on(silicon, sparse=sparse))} on {silicon.name}"
+def _able(silicon: Accelerator, *, work: Work | None, sparse: bool) -> str:
+    """The engines that run a model of this kind on this silicon; of any kind where none is stated."""
+    rows = {name: row for name, row in TRAITS.items() if work is None or work in row.works}
+    return f"{', '.join(name for name, row in rows.items() if row.runs_on(silicon, sparse=sparse))} on {silicon.name}"
 
 
-def resolve_engine(devices: Devices, engine: str, *, sparse: bool = False) -> tuple[str, tuple[Caveat, ...]]:
+def resolve_engine(devices: Devices, engine: str, *, work: Work | None = None, sparse: bool = False) -> tuple[str, tuple[Caveat, ...]]:
     """The engine whose constants hold on this hardware, with a caveat where it is another than the one that was asked for.
 
     Raises:
@@ -302,7 +303,7 @@ def resolve_engine(devices: Devices, engine: str, *, sparse: bool = False) -> tu
         case "neuron":
             return "neuron", (ON_NEURON,)
     if not traits_of(engine).runs_on(devices.silicon, sparse=sparse):
-        raise BadArgument("engine", engine, _able(devices.silicon, sparse=sparse))
+        raise BadArgument("engine", engine, _able(devices.silicon, work=work, sparse=sparse))
     row = traits_of(engine)
     if not row.timed_as:
         return engine, ()

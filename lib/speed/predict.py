@@ -33,7 +33,7 @@ from lib.speed.batch import (
 )
 from lib.speed.calibration import ENGINES, Calibration, load_calibration
 from lib.speed.hardware import is_measured
-from lib.speed.timing import ForwardPass, ServingTimes, bytes_moved, time_serving
+from lib.speed.timing import ForwardPass, ServingTimes, bytes_moved, prompt_attention_flop, time_serving
 from lib.units import Seconds, TokensPerSecond
 
 Bound = Literal["bandwidth", "compute", "overhead"]
@@ -305,13 +305,14 @@ def _serve(of: Sequence[EngineConfig], inputs: CostModelInputs, times: ServingTi
     concurrency = np.array([float(config.request.concurrency) for config in of])
     batch = inputs.running_requests / inputs.replicas
     busy = np.where(together, batch, times.decoding_sequences)
-    prompts = inputs.prompt_tokens * np.where(together, batch, 1.0)
-    least_ttft_s = floor_seconds(inputs, tokens=prompts, sequences=1.0, cached_tokens=0.0)
+    read_together = np.where(together, batch, 1.0)
+    prompts = inputs.prompt_tokens * read_together
+    least_ttft_s = floor_seconds(inputs, tokens=prompts, sequences=1.0, cached_tokens=0.0, prompts=read_together)
     least_tpot_s = floor_seconds(inputs, tokens=busy, sequences=busy, cached_tokens=inputs.prompt_tokens + inputs.output_tokens * MEAN_FILL)
     tpot_s = np.maximum(np.where(together, times.step.total, times.tpot_s), least_tpot_s)
     ttft_s = np.maximum(np.where(together, times.prefill.total + times.request_s, times.first_token.total) + encoder_s, least_ttft_s)
     read_s = np.where(together, (times.prefill.total + times.request_s) / batch, times.lone_prefill.total) + encoder_s / batch
-    prefill_s = np.maximum(read_s, least_ttft_s / np.where(together, batch, 1.0)) / inputs.replicas
+    prefill_s = np.maximum(read_s, least_ttft_s / read_together) / inputs.replicas
     wait_s = queue_time(
         requests=concurrency, running=inputs.running_requests, ttft_s=ttft_s, tpot_s=tpot_s * decodes, output_tokens=inputs.output_tokens
     )
@@ -324,20 +325,25 @@ def _time_encoders(of: Sequence[EngineConfig], rows: Sequence[Columns | None], c
     which = [at for at, row in enumerate(rows) if row is not None]
     if which:
         inputs = tabulate([row for row in rows if row is not None], [of[at].ceilings for at in which])
-        tokens = inputs.prompt_tokens * (inputs.running_requests / inputs.replicas)
-        least_s = floor_seconds(inputs, tokens=tokens, sequences=1.0, cached_tokens=0.0)
+        batch = inputs.running_requests / inputs.replicas
+        least_s = floor_seconds(inputs, tokens=inputs.prompt_tokens * batch, sequences=1.0, cached_tokens=0.0, prompts=batch)
         seconds[which] = np.maximum(time_serving(inputs, calibration.constants).prefill.total, least_s)
     return seconds
 
 
-def floor_seconds(inputs: CostModelInputs, *, tokens: Quantity, sequences: Quantity, cached_tokens: Quantity) -> Array:
+def floor_seconds(
+    inputs: CostModelInputs, *, tokens: Quantity, sequences: Quantity, cached_tokens: Quantity, prompts: Quantity = 0.0
+) -> Array:
     """Seconds of shape (n,) that the datasheet allows for a pass over `tokens` tokens of `sequences` sequences, at least.
+
+    `prompts` whole prompts are in the pass: the FLOP of their attention count too.
 
     The highest of a card's ceilings are its own. 0 where the rates were measured on the machine itself, for those are not ceilings.
     """
     least = roofline_seconds(
         read_bytes=bytes_moved(inputs, tokens=tokens, sequences=sequences, cached_tokens=cached_tokens),
-        flop=linear_flop(parameters=inputs.active_parameters, tokens=tokens, head_parameters=inputs.head_parameters, sequences=sequences),
+        flop=linear_flop(parameters=inputs.active_parameters, tokens=tokens, head_parameters=inputs.head_parameters, sequences=sequences)
+        + prompts * prompt_attention_flop(inputs),
         devices=inputs.tensor_parallel * np.where(inputs.pipelined, inputs.pipeline_stages, 1.0),
         bandwidth=inputs.bandwidth.max(axis=1),
         peak=inputs.compute.max(axis=1),

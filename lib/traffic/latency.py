@@ -11,191 +11,39 @@ Fewer bits help where the bytes of the weights are what a step waits for, below 
 it only units that compute faster in that format help. Both are read off the predictions: a format cuts latency here when it takes a
 twentieth off a step.
 
-What a server says of its own times (`read_metrics`) is a Prometheus text of vLLM or TGI, or the JSON of a benchmark. It comes from outside,
-so it is bounded. Means are sums over counts since the server started, all models together; `vllm bench serve --save-result` and its kin
-write means in ms. Names: vllm v1/metrics/loggers.py; text-generation-inference docs/source/reference/metrics.md; read 2026-11-22.
+A server that is as fast as its engine allows may still be slower than this hardware allows: the other engines that hold the model there are
+timed by the same laws (`EngineEffect`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
+from lib.catalog.engine_models import lists_model
 from lib.catalog.offers import Hardware
 from lib.catalog.silicon import Accelerator
-from lib.engines import traits_of
-from lib.errors import BadArgument, UnreadableJson, UnsupportedModel, read_json
+from lib.engines import TRAITS, Engine, traits_of
+from lib.errors import UnsupportedModel
 from lib.memory import cache_headroom, count_sequences, estimate_memory, usable_memory
+from lib.memory.spread import hold_model
 from lib.model.spec import ModelSpec
+from lib.precision import resolve
 from lib.provenance import Caveat, Reason, Value
 from lib.result import HIDDEN, Result
 from lib.speed import ExplainedSpeed, Interval, SpeedEstimate, SpeedRequest, predict_each, predict_speed
 from lib.speed.batch import EngineConfig, resolve_engine_config
 from lib.speed.steps import ridge_sequences
 from lib.traffic.arrivals import RequestShape
+from lib.traffic.metrics import MeasuredTimes
 from lib.traffic.server import check_room
 from lib.workload import MemoryRequest
-
-MAX_TEXT = 2_000_000  # characters
-LONGEST_MS = 86_400_000  # a day: no mean of a request is longer
-MOST_AT_ONCE = 100_000
-_MOST_NODES = 200_000
-_SAMPLE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]{0,199})(\{[^{}]{0,2000}\})?[ \t]+([0-9eE+.\-]{1,40})(?:[ \t]+[0-9]{1,20})?[ \t]*", re.ASCII)
-_ACCEPTED = "the text of a vLLM or TGI server's /metrics, or the JSON that vllm bench serve saves"
-Origin = Literal["vllm", "tgi", "benchmark", "stated"]
-_VLLM: Mapping[str, tuple[str, ...]] = {
-    "ttft_ms": ("vllm:time_to_first_token_seconds",),
-    "tpot_ms": ("vllm:request_time_per_output_token_seconds", "vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
-    "queue_ms": ("vllm:request_queue_time_seconds",),
-    "prompt_tokens": ("vllm:request_prompt_tokens",),
-    "output_tokens": ("vllm:request_generation_tokens",),
-}
-_TGI: Mapping[str, tuple[str, ...]] = {
-    "tpot_ms": ("tgi_request_mean_time_per_token_duration",),
-    "queue_ms": ("tgi_request_queue_duration",),
-    "preprocess_ms": ("tgi_request_validation_duration",),
-    "prompt_tokens": ("tgi_request_input_length",),
-    "output_tokens": ("tgi_request_generated_tokens",),
-}
-_TGI_PREFILL = 'tgi_batch_inference_duration{method="prefill"}'
-_BENCHMARK: Mapping[str, tuple[str, ...]] = {
-    "ttft_ms": ("mean_ttft_ms", "median_ttft_ms"),
-    "tpot_ms": ("mean_tpot_ms", "median_tpot_ms", "mean_itl_ms"),
-    "concurrency": ("max_concurrency",),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredTimes:
-    """Means of a request, in ms; 0 where a time was not measured. `ttft_ms` begins when the server has the request, its queue included.
-
-    Tokens and requests at a time are None where nothing tells them.
-    """
-
-    preprocess_ms: float = 0.0
-    queue_ms: float = 0.0
-    transfer_ms: float = 0.0
-    ttft_ms: float = 0.0
-    tpot_ms: float = 0.0
-    postprocess_ms: float = 0.0
-    prompt_tokens: int | None = None
-    output_tokens: int | None = None
-    concurrency: int | None = None
-    origin: Origin = "stated"
-
-
-def read_metrics(text: str) -> MeasuredTimes:
-    """The times in a text.
-
-    Raises:
-        BadArgument: too long, nothing in it is a time that is known here, or a mean is longer than a day.
-    """
-    if len(text) > MAX_TEXT:
-        raise BadArgument("metrics_text", f"{len(text):,} characters", f"{_ACCEPTED}, at most {MAX_TEXT:,} characters")
-    read = _benchmark(text) if text.lstrip().startswith(("{", "[")) else _prometheus(text)
-    if read is None or not (read.ttft_ms or read.tpot_ms or read.queue_ms):
-        raise BadArgument("metrics_text", text[:40], _ACCEPTED)
-    for name in ("preprocess_ms", "queue_ms", "ttft_ms", "tpot_ms"):
-        if getattr(read, name) > LONGEST_MS:
-            raise BadArgument("metrics_text", f"{name}: {getattr(read, name):.3g}", f"means of at most a day ({LONGEST_MS:,} ms)")
-    if read.concurrency is not None and read.concurrency > MOST_AT_ONCE:
-        raise BadArgument("metrics_text", f"{read.concurrency:,} requests at a time", f"at most {MOST_AT_ONCE:,}")
-    return read
-
-
-def _prometheus(text: str) -> MeasuredTimes | None:
-    """Sums and counts of the histograms; labels are summed over, but for the method of TGI's batches."""
-    values: dict[str, float] = {}
-    for line in text.splitlines():
-        sample = _SAMPLE.fullmatch(line)
-        if sample is None:  # comments, NaN, and what is no sample
-            continue
-        name, labels, written = sample.groups()
-        try:
-            value = float(written)
-        except ValueError:
-            continue
-        if not 0 <= value < 1e18:  # noqa: PLR2004  negative, infinite, or longer than any time
-            continue
-        method = '{method="prefill"}' if labels and 'method="prefill"' in labels else ""
-        values[name + method] = values.get(name + method, 0.0) + value
-    vllm = any(name.startswith("vllm:") for name in values)
-    if not vllm and not any(name.startswith("tgi_") for name in values):
-        return None
-    figures = {field: _mean(values, names) for field, names in (_VLLM if vllm else _TGI).items()}
-    running = values.get("vllm:num_requests_running" if vllm else "tgi_batch_current_size", 0.0)
-    first_s = figures["ttft_ms"] if vllm else _mean(values, (_TGI_PREFILL,))
-    return MeasuredTimes(
-        preprocess_ms=_ms(figures.get("preprocess_ms")),
-        queue_ms=_ms(figures["queue_ms"]),
-        ttft_ms=_ms(first_s) + (0.0 if vllm else _ms(figures["queue_ms"])),
-        tpot_ms=_ms(figures["tpot_ms"]),
-        prompt_tokens=_count(figures["prompt_tokens"]),
-        output_tokens=_count(figures["output_tokens"]),
-        concurrency=_count(running),
-        origin="vllm" if vllm else "tgi",
-    )
-
-
-def _mean(values: Mapping[str, float], names: Sequence[str]) -> float | None:
-    """Sum over count of the first of these histograms that counted anything; their parts may carry a method."""
-    for name in names:
-        base, _, method = name.partition("{")
-        suffix = "{" + method if method else ""
-        total, count = values.get(f"{base}_sum{suffix}"), values.get(f"{base}_count{suffix}")
-        if total is not None and count:
-            return total / count
-    return None
-
-
-def _ms(seconds: float | None) -> float:
-    return 0.0 if seconds is None else seconds * 1e3
-
-
-def _count(value: float | None) -> int | None:
-    return None if value is None or not 1 <= value <= 1e8 else round(value)  # noqa: PLR2004  tokens of a request, requests at a time
-
-
-def _benchmark(text: str) -> MeasuredTimes | None:
-    try:
-        read = read_json(text.encode("utf-8", "replace"), _MOST_NODES)
-    except UnreadableJson as error:
-        raise BadArgument("metrics_text", text[:40], f"{_ACCEPTED}; {error}") from None
-    if isinstance(read, list):
-        read = read[-1] if read else {}
-    if not isinstance(read, dict):
-        return None
-    figures = {field: next((value for name in names if (value := _plain(read, name))), 0.0) for field, names in _BENCHMARK.items()}
-    completed = _plain(read, "completed")
-    tokens = {
-        field: _count(total / completed) if completed and (total := _plain(read, name)) else None
-        for field, name in (("prompt_tokens", "total_input_tokens"), ("output_tokens", "total_output_tokens"))
-    }
-    return MeasuredTimes(
-        ttft_ms=figures["ttft_ms"],
-        tpot_ms=figures["tpot_ms"],
-        concurrency=_count(figures["concurrency"]),
-        prompt_tokens=tokens["prompt_tokens"],
-        output_tokens=tokens["output_tokens"],
-        origin="benchmark",
-    )
-
-
-def _plain(read: Mapping[str, Any], name: str) -> float:
-    """A number of the JSON; 0 where it is missing or null."""
-    value = read.get(name)
-    if value is None:
-        return 0.0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:  # noqa: PLR2004  more is no time
-        raise BadArgument("metrics_text", f"{name}: {value!s:.40}", f"a number from 0 on for {name}")
-    return float(value)
-
 
 RequestPart = Literal["preprocess", "transfer", "queue", "prefill", "decode", "postprocess"]
 PartVerdict = Literal["as_expected", "slower", "faster", "no_law", "not_measured"]
 WORTH = 0.05  # share of a step that a format has to take off to be called faster
+CLOSE = 0.2  # share of the time by which predictions for two engines have to differ
 _MS = 1e3
 _OUTSIDE = frozenset({"preprocess", "transfer", "postprocess"})
 
@@ -234,8 +82,25 @@ class FormatEffect(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngineEffect(Result):
+    """The same request with another engine on this hardware, at its defaults."""
+
+    engine: Engine
+    """Inference engine."""
+
+    precision: str
+    """Number format of the weights."""
+
+    tpot_ms: float
+    """Time per output token."""
+
+    ttft_ms: float
+    """Time to first token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The parts, the dominant one (None: nothing was measured), why, what to do next, and what formats would do."""
+    """The parts, the dominant one (None: nothing was measured), why, what to do next, and what formats and other engines would do."""
 
     parts: tuple[LatencyPart, ...]
     total_ms: float
@@ -245,6 +110,7 @@ class Diagnosis:
     reasons: tuple[Reason, ...]
     next_steps: tuple[Reason, ...]
     formats: tuple[FormatEffect, ...]
+    engines: tuple[EngineEffect, ...]
     caveats: tuple[Caveat, ...]
 
 
@@ -273,6 +139,7 @@ def diagnose_latency(
     total = sum(part.measured_ms for part in parts)
     dominant = max(parts, key=lambda part: part.measured_ms) if total > 0 else None
     formats = _formats(spec, hardware, request, speed, of, accelerators)
+    engines = _compare_engines(spec, hardware, request, accelerators)
     possible = (
         (measured.origin in {"vllm", "tgi"}, Caveat("means_since_start")),
         (measured.origin == "tgi" and measured.ttft_ms > 0, Caveat("tgi_first_token")),
@@ -284,9 +151,10 @@ def diagnose_latency(
         dominant=dominant,
         speed=speed,
         ridge=ridge,
-        reasons=tuple(_reasons(parts, total, dominant, speed, ridge, holds)),
-        next_steps=tuple(_next_steps(parts, dominant, speed, ridge, formats)),
+        reasons=tuple(_reasons(parts, total, dominant, speed, ridge, holds, formats)),
+        next_steps=tuple(_next_steps(parts, dominant, speed, ridge, formats, engines)),
         formats=formats,
+        engines=engines,
         caveats=(*(caveat for applies, caveat in possible if applies), *speed.caveats),
     )
 
@@ -378,6 +246,54 @@ def _formats(
     return tuple(effects)
 
 
+def _compare_engines(
+    spec: ModelSpec, hardware: Hardware, request: SpeedRequest, accelerators: Mapping[str, Accelerator]
+) -> tuple[EngineEffect, ...]:
+    """The other engines that list the model and hold a request on this hardware, in the order in which they are advised."""
+    silicon = hardware.processor
+    on_gpu = silicon.kind == "gpu"
+    names = [
+        name
+        for name, row in TRAITS.items()
+        if name != request.engine
+        and silicon.kind in row.advised_on
+        and lists_model(name, architecture=spec.architecture, model_type=spec.model_type, on_gpu=on_gpu)
+    ]
+    questions = [(spec, hardware, replace(request, engine=name, gpu_layers=None)) for name in names]
+    effects = []
+    for name, estimate in zip(names, predict_each(questions, accelerators), strict=True):
+        if estimate is None or estimate.tpot_s is None:
+            continue
+        tokens = request.prompt_tokens + request.output_tokens
+        if hold_model(spec, MemoryRequest(precision=request.precision, engine=name, context_tokens=tokens), hardware).fits is False:
+            continue
+        precision = resolve(request.precision, spec, name, silicon)
+        ttft_ms, tpot_ms = estimate.ttft_s.value * _MS, estimate.tpot_s.value * _MS
+        effects.append(EngineEffect(engine=name, precision=precision, tpot_ms=tpot_ms, ttft_ms=ttft_ms))
+    return tuple(effects)
+
+
+def _faster_engine(dominant: LatencyPart, speed: ExplainedSpeed, engines: Sequence[EngineEffect]) -> Reason | None:
+    """The first engine that is nearly as fast as the fastest, where it takes a fifth off the dominant part."""
+    if dominant.name not in {"prefill", "decode"} or speed.tpot_s is None or not engines:
+        return None
+    decodes = dominant.name == "decode"
+    times_ms = {one.engine: one.tpot_ms if decodes else one.ttft_ms for one in engines}
+    now_ms = _MS * (speed.tpot_s.value if decodes else speed.ttft_s.value)
+    least_ms = min(times_ms.values())
+    name = next(name for name, ms in times_ms.items() if ms <= (1 + CLOSE) * least_ms)
+    if times_ms[name] > (1 - CLOSE) * now_ms:
+        return None
+    values: dict[str, Value] = {
+        "engine": speed.engine,
+        "other": name,
+        "engine_s": now_ms / _MS,
+        "other_s": times_ms[name] / _MS,
+        "percent": 100 * (1 - times_ms[name] / now_ms),
+    }
+    return Reason("faster_engine", values, variant=dominant.name)
+
+
 def _reasons(
     parts: tuple[LatencyPart, ...],
     total_ms: float,
@@ -385,6 +301,7 @@ def _reasons(
     speed: ExplainedSpeed,
     ridge: int | None,
     holds: int | None,
+    formats: tuple[FormatEffect, ...],
 ) -> list[Reason]:
     reasons = []
     if dominant is not None:
@@ -397,11 +314,16 @@ def _reasons(
             reasons.append(Reason("part_slower", compared) if part.verdict == "slower" else Reason("part_faster", compared))
     if speed.tpot_s is not None:
         running = speed.running_requests
-        values: dict[str, Value] = {"running": running, "ridge": ridge or 0, "bound": speed.bound}
-        if ridge is None:
-            reasons.append(Reason("never_ridge", values))
+        values: dict[str, Value] = {"running": running, "ridge": ridge or 0, "bound": speed.bound, "engine": speed.engine}
+        shorter = any(one.effect == "latency" for one in formats)
+        unpacks = "" if shorter or not formats else "unpacks"
+        if ridge is not None and running >= ridge:
+            reasons.append(Reason("above_ridge", values))
+        elif speed.bound == "overhead":
+            values |= {"tpot_s": speed.tpot_s.value, "least_s": 0.0 if speed.floor is None else speed.floor.tpot_s or 0.0}
+            reasons.append(Reason("overhead_bound", values))
         else:
-            reasons.append(Reason("below_ridge", values) if running < ridge else Reason("above_ridge", values))
+            reasons.append(Reason("never_ridge" if ridge is None else "below_ridge", values, variant=unpacks))
         if ridge is not None and holds is not None and holds < ridge:
             reasons.append(Reason("ridge_out_of_reach", {"holds": holds, "ridge": ridge}))
     if speed.running_requests < speed.request.concurrency:
@@ -415,11 +337,13 @@ def _next_steps(
     speed: ExplainedSpeed,
     ridge: int | None,
     formats: tuple[FormatEffect, ...],
+    engines: tuple[EngineEffect, ...],
 ) -> list[Reason]:
     """First whether to mend, to add or to change; then the steps for the dominant part."""
     if dominant is None:
         return [Reason("measure_first")]
     steps = []
+    faster = _faster_engine(dominant, speed, engines)
     slow = [part for part in parts if part.verdict == "slower" and part.name != "queue"]
     if dominant.name in _OUTSIDE:
         steps.append(Reason("optimise_outside", {"part": dominant.name}))
@@ -427,10 +351,14 @@ def _next_steps(
         steps.append(Reason("mend_before_scaling") if slow else Reason("add_replicas"))
     elif dominant.verdict == "slower":
         steps.append(Reason("optimise_engine", {"part": dominant.name}))
-    else:
+    elif faster is None:
         steps.append(Reason("as_fast_as_laws", {"part": dominant.name}))
+    else:
+        steps.append(Reason("as_fast_as_engine", {"part": dominant.name, "engine": speed.engine}))
+    steps += [faster] if faster is not None else []
     steps += [Reason("optimise_also", {"part": part.name}) for part in slow if part is not dominant]
-    steps.append(Reason(f"next_{dominant.name}"))
+    overhead = dominant.name == "decode" and speed.bound == "overhead"
+    steps.append(Reason(f"next_{dominant.name}", variant="overhead" if overhead else ""))
     if dominant.name == "queue" and speed.running_requests < speed.request.concurrency:
         steps.append(Reason("more_cache", {"running": speed.running_requests}))
     wanted = {"decode": "latency", "prefill": "prompt"}.get(dominant.name)

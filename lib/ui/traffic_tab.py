@@ -30,7 +30,7 @@ from lib.request.types import MAX_CONCURRENCY
 from lib.service.recommend import recommend
 from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
 from lib.service.speed import diagnose_latency
-from lib.traffic.latency import LONGEST_MS
+from lib.traffic.metrics import LONGEST_MS
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import AT_ONCE, Outputs, Panel, Tab, Updates, Wiring, close_on_exit, last_scene, scene_updates

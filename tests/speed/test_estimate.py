@@ -133,3 +133,15 @@ def test_no_prompt_is_read_faster_than_the_silicon_computes(engine: Engine) -> N
         times = [next(rows).prefill_s or 0.0 for _ in loads]
         assert all(512 / seconds <= peak / flop for seconds in times), card.id
         assert all(later <= sooner * 1.05 for sooner, later in pairwise(times)), (card.id, times)
+
+
+@pytest.mark.parametrize(("hardware", "engine"), [("l4x1", "vllm"), ("a100-large", "transformers"), ("H100-SXM", "vllm")])
+def test_a_long_prompt_is_never_read_before_its_arithmetic_is_done(hardware: str, engine: Engine) -> None:
+    """The low end of TTFT: products with 6.98e9 weights, and causal attention over 131,072 tokens, which is two thirds of the FLOP."""
+    tokens = 131_072 - 256
+    offer = CATALOG.resolve_hardware(hardware)
+    request = SpeedRequest(engine=engine, prompt_tokens=tokens, output_tokens=256)
+    flop = 2 * 6.98e9 * tokens + 2 * 32 * 4096 * tokens**2
+    peak = offer.processor.peak("bf16")
+    assert peak is not None
+    assert predict_speed(spec_of(LLAMA), offer, request, CATALOG.accelerators).ttft_s.low >= 0.99 * flop / peak
