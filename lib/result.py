@@ -45,9 +45,9 @@ class Result:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(json_schema_serialization_defaults_required=True)
 
 
-def fields_of(result: Result) -> dict[str, Any]:
-    """The fields by name, to build a result whose class extends this one's."""
-    return {name: getattr(result, name) for name in result.__dataclass_fields__}
+def fields_of(result: Result, kind: type[Result] | None = None) -> dict[str, Any]:
+    """The fields by name, or those of a base `kind`, to build a result whose class extends that class."""
+    return {name: getattr(result, name) for name in (kind or result).__dataclass_fields__}
 
 
 adapter: Callable[[Any], TypeAdapter[Any]] = functools.cache(TypeAdapter)

@@ -37,6 +37,7 @@ from dataclasses import dataclass, field
 from queue import Empty
 from typing import Any, Literal, NamedTuple
 
+from lib.answers.live import AnswerFigures, Peak, StopReason
 from lib.catalog import Catalog
 from lib.errors import BadArgument, ModelNotAtHand, NoGpuFree
 from lib.live.demo_model import ROOM, DemoModel, LoadedModel, Note, NoteListener
@@ -144,9 +145,7 @@ def build_prompt(tokenizer: Any, history: Sequence[Message], message: str, room:
             del messages[0]
 
 
-StopReason = Literal["end", "limit", "stopped"]
 ChatStage = Literal["waiting", "loading", "reading", "writing", "done"]
-Peak = Literal["allocator", "weights_and_growth"]
 
 LEAST_S = 0.06
 """Between two items: at most sixteen a second, for each one is pickled on ZeroGPU and sent over the wire whole."""
@@ -157,19 +156,6 @@ LIFE_S = 0.5
 GREEDY = 0.01  # below this the most likely token is taken: dividing by less overflows
 _JOIN_S = 5.0
 _WARM_TOKENS = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerFigures:
-    """What a run took; `decode_tokens_per_s` is None where only one token came, `peak_of` says how the peak was found."""
-
-    ttft_s: float
-    decode_tokens_per_s: float | None
-    peak_bytes: int
-    peak_of: Peak
-    prompt_tokens: int
-    output_tokens: int
-    stopped: StopReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from lib.answers.live import DeviceEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_OFFERS, Hardware, ZeroGpuSizeName, own_hardware
 from lib.catalog.silicon import Accelerator
@@ -115,7 +116,6 @@ def read_host(root: Path = Path("/"), environment: Mapping[str, str] = os.enviro
     return Host(name=match[1].strip() if match else "CPU", cores=max(1, int(cores)), memory_bytes=memory, free_bytes=free)
 
 
-Kind = Literal["cpu", "cuda", "zerogpu"]
 Size = ZeroGpuSizeName
 
 
@@ -125,23 +125,13 @@ _MEMORY = re.compile(r"\d+gb?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """One device, or the processors of the host.
+class Device(DeviceEntry):
+    """A card, or the processors of the host."""
 
-    `accelerator` is the catalog's id of the silicon, None for a CPU and for a card that the catalog does not hold. `free_bytes` was true
-    when it was looked at. `cores` are the host's. `driver` is NVIDIA's, None without one.
-    """
-
-    kind: Kind
-    name: str
-    accelerator: str | None
-    memory_bytes: int
     free_bytes: int
+    """Free memory when it was looked at."""
     capability: tuple[int, int] | None
-    cores: int
-    driver: str | None
-    torch: str
-    transformers: str
+    """CUDA compute capability; None without CUDA."""
 
     @property
     def per_call(self) -> bool:
@@ -209,7 +199,7 @@ def _driver() -> str | None:
     return match[1] if match else None
 
 
-def device_kind() -> Kind:
+def device_kind() -> Literal["cpu", "cuda", "zerogpu"]:
     """What models run on here, as the system tells; torch is not asked."""
     return "zerogpu" if on_zero_gpu() else "cuda" if _driver() else "cpu"
 

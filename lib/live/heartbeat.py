@@ -29,6 +29,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from lib import precision
+from lib.answers.live import HeartbeatFigures, HeartbeatProgress
 from lib.catalog.silicon import Accelerator
 from lib.errors import DoesNotFit, LiveError, TooLong
 from lib.laws.forward_pass import Floor, roofline
@@ -102,24 +103,6 @@ class MatmulTimes:
     warm_s: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatResult:
-    """The verdict. `p95_s` is the nearest rank: the shortest time that at least 95 % of the warm iterations did not exceed.
-
-    `valid` is false when any time lies below the floor; then `efficiency` is None, for it would be a share above one.
-    """
-
-    mean_s: float
-    median_s: float
-    p95_s: float
-    min_s: float
-    cold_first_s: float
-    achieved_flops_per_s: float
-    floor: Floor
-    efficiency: float | None
-    valid: bool
-
-
 def datasheet_roof(silicon: Accelerator, dtype: Dtype, *, tf32: bool = False) -> DeviceRoof:
     """The roof of a card or chip by its datasheet.
 
@@ -149,19 +132,18 @@ def nearest_rank(times: Sequence[float], share: float) -> float:
     return ordered[max(0, int(rank) - 1)]
 
 
-def judge_times(case: MatmulCase, times: MatmulTimes, least: Floor) -> HeartbeatResult:
+def judge_times(case: MatmulCase, times: MatmulTimes, least: Floor) -> HeartbeatFigures:
     """The figures of a run, and whether it can be believed."""
     median = statistics.median(times.warm_s)
     shortest = min(*times.warm_s, times.cold_first_s)
     valid = shortest >= least.seconds
-    return HeartbeatResult(
+    return HeartbeatFigures(
         mean_s=statistics.fmean(times.warm_s),
         median_s=median,
         p95_s=nearest_rank(times.warm_s, 0.95),
         min_s=min(times.warm_s),
         cold_first_s=times.cold_first_s,
         achieved_flops_per_s=case.flops / median if median > 0 else 0.0,
-        floor=least,
         efficiency=least.seconds / median if valid and least.seconds > 0 else None,
         valid=valid,
     )
@@ -174,16 +156,6 @@ _REPORT_EVERY_S = 0.1
 _PROBE_FLOPS = {"cpu": 2**30, "cuda": 2**34}
 _EMULATED_PROBE_FLOPS = 2**26
 _PROBED_FROM = 16  # a case this many times the probe is short enough to be run without one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatmulProgress:
-    """How far a run is: the phase, how many of how many, and the last product's seconds."""
-
-    phase: Literal["cold", "warm-up", "warm"]
-    done: int
-    of: int
-    last_s: float
 
 
 Timer = Callable[[Callable[[], "torch.Tensor"]], tuple["torch.Tensor", float]]
@@ -272,7 +244,7 @@ def run_matmuls(
     slow_type: bool = False,
     clock: Timer | None = None,
     now: Callable[[], float] = time.perf_counter,
-) -> Iterator[MatmulProgress | MatmulTimes]:
+) -> Iterator[HeartbeatProgress | MatmulTimes]:
     """Run the case and tell how it goes; the last item is the times. Fewer than asked for when `limit_s` ends first.
 
     `slow_type` says that the type is emulated, so that the probe is small. Closing the generator ends the run and frees its memory.
@@ -304,7 +276,7 @@ def run_matmuls(
             warm.append(seconds)
         if now() - reported_s >= _REPORT_EVERY_S:
             reported_s = now()
-            yield MatmulProgress(
+            yield HeartbeatProgress(
                 phase="cold" if done == 0 else "warm-up" if done <= case.warmup else "warm", done=done + 1, of=planned, last_s=seconds
             )
         if now() - began > limit_s and len(warm) >= MIN_ITERATIONS:
@@ -334,16 +306,17 @@ _MOST_ON_CPU = 4 * GIB  # making the matrices alone would take a CPU many second
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRun:
-    """A finished run: the figures, the roof they are compared with, how many products it took, and whether the type was emulated."""
+    """A finished run: the figures, the roof and floor they are compared with, the number of products, and whether the type was emulated."""
 
-    beat: HeartbeatResult
+    beat: HeartbeatFigures
     roof: DeviceRoof
+    floor: Floor
     done: int
     emulated: bool
     in_tf32: bool
 
 
-HeartbeatEvent = MatmulProgress | Literal["bandwidth"] | HeartbeatRun
+HeartbeatEvent = HeartbeatProgress | HeartbeatRun
 
 
 def check_memory(case: MatmulCase, device: Device) -> None:
@@ -398,14 +371,18 @@ def run_heartbeat(
             raise LiveError("The heartbeat ended without a result. Run it again.")
         tf32 = on.type == "cuda" and bool(torch.backends.cuda.matmul.allow_tf32)
         if silicon is None:
-            yield "bandwidth"
+            yield HeartbeatProgress(phase="bandwidth")
         roof = _roof(case, silicon, on, times, tf32=tf32)
     finally:
         release_memory()
     least = floor(case, roof)
-    done = len(times.warm_s)
     yield HeartbeatRun(
-        beat=judge_times(case, times, least), roof=roof, done=done, emulated=slow_type, in_tf32=tf32 and case.dtype == "float32"
+        beat=judge_times(case, times, least),
+        roof=roof,
+        floor=least,
+        done=len(times.warm_s),
+        emulated=slow_type,
+        in_tf32=tf32 and case.dtype == "float32",
     )
 
 

@@ -32,6 +32,7 @@ from lib.units import GIB, MIB, BytesPerSecond, FlopPerSecond
 if TYPE_CHECKING:
     import torch
 
+    from lib.answers.live import MemoryNeed
     from lib.catalog.silicon import Accelerator
     from lib.live.device import Device
 
@@ -174,21 +175,6 @@ START_S = 60.0
 """A run is ended when it takes `OVERRUN` times its limit, and `START_S` for Python, torch and transformers on a busy machine."""
 SHARE = {"cpu": 0.9, "cuda": 0.95, "zerogpu": 0.95}
 """Of the free memory: the rest is for what else happens meanwhile, and for the allocator's own rounding."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryNeed:
-    """Bytes that a run is predicted to take, by part; `runtime_bytes` is the process's own."""
-
-    weights_bytes: int
-    kv_cache_bytes: int
-    activation_bytes: int
-    runtime_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        """All of it."""
-        return self.weights_bytes + self.kv_cache_bytes + self.activation_bytes + self.runtime_bytes
 
 
 def _gib(count: float) -> str:

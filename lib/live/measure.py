@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, Any, Literal
 
+from lib.answers.live import MeasuredFigures
 from lib.errors import AdvisorError, Fault, LiveError, OutOfMemory, TaskAborted
 from lib.live import process
 from lib.live.device import Device, Size, on_zero_gpu
@@ -59,26 +60,15 @@ class MeasureRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredRun:
-    """The figures of one run.
+class MeasuredRun(MeasuredFigures):
+    """The figures of one run, and what ran."""
 
-    `peak_bytes` is over what was held before the run; `weights_bytes` what was held when the weights were made. `before_bytes` is what was
-    held before (CPU: the process's resident set with its libraries; CUDA: what torch had given out for other models). `reserved_bytes` is
-    what torch's allocator kept at most on a card, None on a CPU. Rates are None where nothing is decoded. `kernel` is the attention that
-    ran.
-    """
-
-    peak_bytes: int
-    weights_bytes: int
-    before_bytes: int
-    reserved_bytes: int | None
-    ttft_s: float
-    decode_tokens_per_s: float | None
-    mean_tokens_per_s: float | None
     steps: int
-    weights_s: float
+    """Decoding steps that were timed."""
     kernel: str
+    """Attention kernel that ran."""
     device_name: str | None
+    """Name of the card that ZeroGPU lent."""
 
 
 def measure_run(ask: MeasureRequest) -> Iterator[RunStage | MeasuredRun]:

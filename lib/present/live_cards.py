@@ -17,6 +17,7 @@ from lib.present.cards import answer_details
 from lib.present.live_measurements import compare_figures, figure_words, predicted_below
 from lib.present.markup import code_blocks, definition_list, download_link, escape
 from lib.present.numbers import count_words, format_flops, format_seconds, gib, whole
+from lib.present.sentences import sentence
 
 if TYPE_CHECKING:
     from lib.live.device import Device
@@ -92,7 +93,6 @@ def stopped_line(what: str) -> str:
 _PEAK_OF = {
     "allocator": "counted by torch's allocator",
     "weights_and_growth": "weights as loaded and what the process grew by",
-    "weights_and_cache": "weights as loaded and the cache",
 }
 _STOPPED = {"end": "the model was done", "limit": "the longest answer was reached", "stopped": "its time was up"}
 
@@ -100,20 +100,20 @@ _STOPPED = {"end": "the model was done", "limit": "the longest answer was reache
 def chat_card(metrics: ChatMetrics, piece: ChatPiece) -> str:
     """What one answer took, each figure beside its prediction for exactly this run."""
     figures = ((figure.name, predicted_below(figure)) for figure in compare_figures(metrics))
-    tokens = f"{whole(metrics['prompt_tokens'])} tokens read, {whole(metrics['output_tokens'])} written"
-    ending = _STOPPED.get(metrics["stopped"], "")
+    tokens = f"{whole(metrics.prompt_tokens)} tokens read, {whole(metrics.output_tokens)} written"
+    ending = _STOPPED[metrics.stopped]
     return (
         '<section class="card run" aria-label="What this answer took">'
-        f'<p class="eyebrow">{escape(metrics["model"])} in {escape(metrics["precision"])} on {escape(metrics["device"])}</p>'
+        f'<p class="eyebrow">{escape(metrics.model)} in {escape(metrics.precision)} on {escape(metrics.device)}</p>'
         f"{definition_list(figures)}"
-        f'<p class="quiet">{tokens}; {ending}. Peak memory: {_PEAK_OF.get(metrics["peak_of"], "as measured")}.</p>'
+        f'<p class="quiet">{tokens}; {ending}. Peak memory: {_PEAK_OF[metrics.peak_of]}.</p>'
         f"{answer_details(piece)}</section>"
     )
 
 
 def chat_text(text: str, metrics: ChatMetrics) -> str:
     """The answer and what it took, as plain words."""
-    return "\n".join([text.strip(), "", f"{metrics['model']} on {metrics['device']}", *map(figure_words, compare_figures(metrics))])
+    return "\n".join([text.strip(), "", f"{metrics.model} on {metrics.device}", *map(figure_words, compare_figures(metrics))])
 
 
 PUBLISHED_S = 5.6e-6
@@ -139,16 +139,16 @@ def explain_published_time(chip: Accelerator) -> str:
 
 def verdict_sentences(answer: HeartbeatAnswer) -> str:
     """A result of /heartbeat in two sentences."""
-    median, cold, floor = (format_seconds(answer[name]) for name in ("median_s", "cold_first_s", "floor_s"))
-    took = f"One product takes {median} here (median of {answer['iterations']:,}; the first, cold, {cold})"
-    if not answer["valid"]:
+    median, cold, floor = map(format_seconds, (answer.median_s, answer.cold_first_s, answer.floor_s))
+    took = f"One product takes {median} here (median of {answer.iterations:,}; the first, cold, {cold})"
+    if not answer.valid:
         return f"{took}, and that is not possible: at least {floor} are needed. The caveats say why it is not believed."
-    rate = format_flops(answer["achieved_flops_per_s"])
-    if answer["efficiency"] is None:
+    rate = format_flops(answer.achieved_flops_per_s)
+    if answer.efficiency is None:
         return f"{took}: {rate}."
-    bound = "memory" if answer["bound"] == "bandwidth" else "arithmetic"
+    bound = "memory" if answer.bound == "bandwidth" else "arithmetic"
     least = f"It cannot take less than {floor} by the {bound}"
-    return f"{took}: {rate}. {least}, so it reaches {answer['efficiency']:.0%} of the theoretical peak."
+    return f"{took}: {rate}. {least}, so it reaches {answer.efficiency:.0%} of the theoretical peak."
 
 
 PHASES = {
@@ -161,65 +161,65 @@ PHASES = {
 
 def phase_words(progress: HeartbeatProgress) -> str:
     """The progress of a heartbeat in words."""
-    words = PHASES.get(progress["phase"], "At work").format(done=whole(progress["done"]), of=whole(progress["of"]))
-    return words if progress["last_s"] is None else f"{words}: {format_seconds(progress['last_s'])}"
+    words = PHASES[progress.phase].format(done=whole(progress.done), of=whole(progress.of))
+    return words if progress.last_s is None else f"{words}: {format_seconds(progress.last_s)}"
 
 
 def heartbeat_card(beat: HeartbeatAnswer) -> str:
     """Times, floor, efficiency; a result that cannot be right says so first, and why."""
     return (
-        f'<section class="card {"pulse-card" if beat["valid"] else "none"}" aria-label="Heartbeat">'
-        f'<p class="eyebrow">{escape(shape_words(beat))}, on {escape(beat["device"])}</p>{_headline(beat)}'
+        f'<section class="card {"pulse-card" if beat.valid else "none"}" aria-label="Heartbeat">'
+        f'<p class="eyebrow">{escape(shape_words(beat))}, on {escape(beat.device)}</p>{_headline(beat)}'
         f"{definition_list(_heartbeat_figures(beat))}{_floor(beat)}{answer_details(beat)}</section>"
     )
 
 
 def shape_words(beat: HeartbeatAnswer) -> str:
     """The shapes that were multiplied, in words."""
-    sizes = f"{whole(beat['batch'])} × {whole(beat['hidden'])} by {whole(beat['hidden'])} × {whole(beat['intermediate'])}"
-    return f"One product of {sizes} in {beat['dtype']}"
+    sizes = f"{whole(beat.batch)} × {whole(beat.hidden)} by {whole(beat.hidden)} × {whole(beat.intermediate)}"
+    return f"One product of {sizes} in {beat.dtype}"
 
 
 def _headline(beat: HeartbeatAnswer) -> str:
-    mark, word = ("fits", "valid") if beat["valid"] else ("lacks", "not valid")
-    head = f'<p class="headline"><span class="figure">{format_seconds(beat["median_s"])}</span> <em class="badge {mark}">{word}</em></p>'
-    if beat["valid"]:
+    mark, word = ("fits", "valid") if beat.valid else ("lacks", "not valid")
+    head = f'<p class="headline"><span class="figure">{format_seconds(beat.median_s)}</span> <em class="badge {mark}">{word}</em></p>'
+    if beat.valid:
         return f"{head}<p>{escape(verdict_sentences(beat))}</p>"
-    why = next((caveat["message"] for caveat in beat["caveats"] if caveat["code"] == "beats_the_floor"), verdict_sentences(beat))
+    why = next((sentence(caveat) for caveat in beat.caveats if caveat.code == "beats_the_floor"), verdict_sentences(beat))
     return f'{head}<p class="invalid" role="alert"><strong>These times cannot be right.</strong> {escape(why)}</p>'
 
 
 def _heartbeat_figures(beat: HeartbeatAnswer) -> list[tuple[str, str]]:
     return [
-        ("First product, cold", format_seconds(beat["cold_first_s"])),
-        ("Warm, median", format_seconds(beat["median_s"])),
-        ("Warm, 95 % within", format_seconds(beat["p95_s"])),
-        ("Floor", format_seconds(beat["floor_s"])),
-        ("Efficiency", "none" if beat["efficiency"] is None else f"{100 * beat['efficiency']:.1f} %"),
-        ("Achieved", format_flops(beat["achieved_flops_per_s"])),
+        ("First product, cold", format_seconds(beat.cold_first_s)),
+        ("Warm, median", format_seconds(beat.median_s)),
+        ("Warm, 95 % within", format_seconds(beat.p95_s)),
+        ("Floor", format_seconds(beat.floor_s)),
+        ("Efficiency", "none" if beat.efficiency is None else f"{100 * beat.efficiency:.1f} %"),
+        ("Achieved", format_flops(beat.achieved_flops_per_s)),
     ]
 
 
 def _floor(beat: HeartbeatAnswer) -> str:
     """The arithmetic of the floor."""
-    bandwidth = f"{beat['bandwidth_bytes_per_s'] / 1e9:,.3g} GB/s"
-    memory = f"{beat['moved_bytes'] / 1e6:,.0f} MB at {bandwidth} take {format_seconds(beat['floor_memory_s'])}"
-    if beat["floor_compute_s"] is None:
+    bandwidth = f"{beat.bandwidth_bytes_per_s / 1e9:,.3g} GB/s"
+    memory = f"{beat.moved_bytes / 1e6:,.0f} MB at {bandwidth} take {format_seconds(beat.floor_memory_s)}"
+    if beat.floor_compute_s is None:
         sums = "what the arithmetic takes at least is not known of this device"
     else:
-        peak = format_flops(beat["peak_flops_per_s"] or 0.0)
-        sums = f"{beat['flops'] / 1e9:,.3g} GFLOP at {peak} take {format_seconds(beat['floor_compute_s'])}"
-    note = f"Median of {whole(beat['iterations'])} warm products; the {whole(beat['warmup'])} before them and the first do not count."
+        peak = format_flops(beat.peak_flops_per_s or 0.0)
+        sums = f"{beat.flops / 1e9:,.3g} GFLOP at {peak} take {format_seconds(beat.floor_compute_s)}"
+    note = f"Median of {whole(beat.iterations)} warm products; the {whole(beat.warmup)} before them and the first do not count."
     return f'<p class="quiet">Floor: {memory}; {sums}. {note}</p>'
 
 
 def heartbeat_text(beat: HeartbeatAnswer) -> str:
     """The result in plain words."""
-    efficiency = "" if beat["efficiency"] is None else f", efficiency {100 * beat['efficiency']:.1f} %"
+    efficiency = "" if beat.efficiency is None else f", efficiency {100 * beat.efficiency:.1f} %"
     return (
-        f"{shape_words(beat)} on {beat['device']}: median {format_seconds(beat['median_s'])}, 95 % within {format_seconds(beat['p95_s'])}, "
-        f"first {format_seconds(beat['cold_first_s'])}, floor {format_seconds(beat['floor_s'])}{efficiency}, "
-        f"{format_flops(beat['achieved_flops_per_s'])}, {'valid' if beat['valid'] else 'NOT valid'} (torch {beat['torch']})"
+        f"{shape_words(beat)} on {beat.device}: median {format_seconds(beat.median_s)}, 95 % within {format_seconds(beat.p95_s)}, "
+        f"first {format_seconds(beat.cold_first_s)}, floor {format_seconds(beat.floor_s)}{efficiency}, "
+        f"{format_flops(beat.achieved_flops_per_s)}, {'valid' if beat.valid else 'NOT valid'} (torch {beat.torch})"
     )
 
 

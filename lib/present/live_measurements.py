@@ -17,7 +17,6 @@ from lib.answers.live import (
     MeasureAnswer,
     MeasurePrediction,
     RunEnd,
-    RunFigures,
 )
 from lib.present.cards import answer_details, model_name
 from lib.present.charts import MARK, axis, chart_head, lay_out, swatch
@@ -89,7 +88,7 @@ def format_error(kind: FigureName, ratio: float | None) -> str:
 def compare_figures(run: MeasureAnswer | ChatMetrics) -> Iterator[ComparedFigure]:
     """The measured figures of a run, each with its prediction and the error of that."""
     for kind, name in KINDS:
-        figure = _beside(kind, name, run[kind], run["predicted"], run["error_ratio"])
+        figure = _beside(kind, name, getattr(run, kind), run.predicted, run.error_ratio)
         if figure is not None:
             yield figure
 
@@ -100,24 +99,23 @@ def _beside(
     """One measured figure beside its prediction; None where it was not measured."""
     if measured is None:
         return None
-    guess, error = predicted[kind], errors[kind]
+    guess, error = getattr(predicted, kind), getattr(errors, kind)
     return ComparedFigure(
         name=name,
         measured=format_figure(kind, measured),
         predicted="" if guess is None else format_figure(kind, guess),
-        between=_between(kind, predicted["low"], predicted["high"]),
+        between=_between(kind, predicted.low, predicted.high),
         off=format_error(kind, error),
         ratio=None if error is None else error + 1,
     )
 
 
-def _between(kind: FigureName, low: RunEnd | RunFigures, high: RunEnd | RunFigures) -> str:
+def _between(kind: FigureName, low: RunEnd, high: RunEnd) -> str:
     """The predicted range, "" where the prediction gives none for this figure."""
-    ends = [end.get(kind) for end in (low, high)]
-    numbers = [float(end) for end in ends if isinstance(end, int | float)]
-    if len(numbers) < len(ends):
+    ends = [end for end in (getattr(low, kind, None), getattr(high, kind, None)) if end is not None]
+    if not ends:
         return ""
-    first, last = format_figure(kind, min(numbers)), format_figure(kind, max(numbers))
+    first, last = format_figure(kind, min(ends)), format_figure(kind, max(ends))
     if first == last:
         return ""
     number, _, unit = first.rpartition(" ")
@@ -184,27 +182,27 @@ def expected_card(run: ExpectedAnswer, reference: str) -> str:
     """What is predicted of a run before it, and the memory that it needs beside what it may take."""
     figures = []
     for kind, name in KINDS:
-        if (figure := run["predicted"][kind]) is not None:
-            between = _between(kind, run["low"], run["high"])
+        if (figure := getattr(run.predicted, kind)) is not None:
+            between = _between(kind, run.low, run.high)
             figures.append((name, format_figure(kind, figure) + (f"<small>{between}</small>" if between else "")))
     needs = (
-        f"weights {gib(run['weights_bytes'])} + cache {gib(run['kv_cache_bytes'])} + activations {gib(run['activation_bytes'])} + "
-        f"the process's own {gib(run['runtime_bytes'])} = at most {gib(run['need_bytes'])}"
+        f"weights {gib(run.weights_bytes)} + cache {gib(run.kv_cache_bytes)} + activations {gib(run.activation_bytes)} + "
+        f"the process's own {gib(run.runtime_bytes)} = at most {gib(run.need_bytes)}"
     )
     return (
         '<section class="card expected" aria-label="Expected of this run">'
-        f'<p class="eyebrow">Predicted for {escape(model_name(run["model"], reference))} in {escape(run["precision"])}, '
-        f"{whole(run['prompt_tokens'])} prompt and {whole(run['output_tokens'])} output tokens</p>"
+        f'<p class="eyebrow">Predicted for {escape(model_name(run.model, reference))} in {escape(run.precision)}, '
+        f"{whole(run.prompt_tokens)} prompt and {whole(run.output_tokens)} output tokens</p>"
         f"{definition_list(figures)}"
-        f'<p class="quiet"><em class="badge fits">memory fits</em> {needs}. A run may take {gib(run["allowed_bytes"])} of the '
-        f"{gib(run['free_bytes'])} that are free. {_time(run)}</p></section>"
+        f'<p class="quiet"><em class="badge fits">memory fits</em> {needs}. A run may take {gib(run.allowed_bytes)} of the '
+        f"{gib(run.free_bytes)} that are free. {_time(run)}</p></section>"
     )
 
 
 def expected_s(run: ExpectedAnswer) -> float | None:
     """Seconds that a run is predicted to take; None where its speed is not predicted."""
-    first, rate = run["predicted"]["ttft_s"], run["predicted"]["decode_tokens_per_s"]
-    return None if first is None else first + (run["output_tokens"] / rate if rate else 0.0)
+    first, rate = run.predicted.ttft_s, run.predicted.decode_tokens_per_s
+    return None if first is None else first + (run.output_tokens / rate if rate else 0.0)
 
 
 def instead_link(model: str) -> str:
@@ -218,55 +216,52 @@ def _time(run: ExpectedAnswer) -> str:
     """How long it is predicted to take, beside how long a run may take; the device's own pace, probed at the start, decides."""
     seconds = expected_s(run)
     if seconds is None:
-        return f"It may take {run['limit_s']:,.0f} s; the device's pace is tried first."
-    near = "" if seconds <= run["limit_s"] else " The device's pace is tried first, and decides: most likely the run will be refused."
-    return f"Predicted time {format_seconds(seconds)}; a run may take {run['limit_s']:,.0f} s.{near}"
+        return f"It may take {run.limit_s:,.0f} s; the device's pace is tried first."
+    near = "" if seconds <= run.limit_s else " The device's pace is tried first, and decides: most likely the run will be refused."
+    return f"Predicted time {format_seconds(seconds)}; a run may take {run.limit_s:,.0f} s.{near}"
 
 
 def measure_card(run: MeasureAnswer, reference: str) -> str:
     """The result: what ran, the verdict, and every figure beside the prediction for exactly this run."""
-    mark, word = _VERDICTS.get(run["verdict"]["code"], ("", run["verdict"]["code"]))
-    name = model_name(run["model"], reference)
-    what = f"{escape(name)} with {run['weights']} weights in {escape(run['precision'])}, on {escape(run['device'])}"
-    caption = f"{whole(run['prompt_tokens'])} prompt tokens, {whole(run['output_tokens'])} output tokens: measured against predicted"
+    mark, word = _VERDICTS.get(run.verdict.code, ("", run.verdict.code))
+    name = model_name(run.model, reference)
+    what = f"{escape(name)} with {run.weights} weights in {escape(run.precision)}, on {escape(run.device)}"
+    caption = f"{whole(run.prompt_tokens)} prompt tokens, {whole(run.output_tokens)} output tokens: measured against predicted"
     return (
         '<section class="card run measured-card" aria-label="Measurement">'
         f'<p class="eyebrow">{what}</p>'
-        f'<p class="headline"><em class="badge {mark}">{escape(word)}</em> {escape(run["verdict"]["message"])}</p>'
+        f'<p class="headline"><em class="badge {mark}">{escape(word)}</em> {escape(run.verdict.message)}</p>'
         f"{measured_table(run, caption)}{_parts(run)}{answer_details(run)}</section>"
     )
 
 
 def _parts(run: MeasureAnswer) -> str:
     """What the prediction is made of, and what was seen beside it."""
-    guess, details = run["predicted"], run["device_details"]
+    guess, details = run.predicted, run.device_details
     parts = (
-        f"Predicted peak: weights {gib(guess['weights_bytes'])}, cache {gib(guess['kv_cache_bytes'])}, "
-        f"activations {gib(guess['activation_bytes'])}."
+        f"Predicted peak: weights {gib(guess.weights_bytes)}, cache {gib(guess.kv_cache_bytes)}, activations {gib(guess.activation_bytes)}."
     )
-    weights = f"Weights alone, measured: {gib(run['weights_bytes'])}, made in {format_seconds(run['weights_s'])}."
-    beside_it = f"The process held {gib(run['before_bytes'])} without the model." if run["before_bytes"] else ""
-    kernel = f" attention {escape(run['attention'])}," if run["attention"] else ""
-    ran = f"{escape(run['architecture'])},{kernel} torch {escape(details['torch'])}, transformers {escape(details['transformers'])}."
+    weights = f"Weights alone, measured: {gib(run.weights_bytes)}, made in {format_seconds(run.weights_s)}."
+    beside_it = f"The process held {gib(run.before_bytes)} without the model." if run.before_bytes else ""
+    kernel = f" attention {escape(run.attention)}," if run.attention else ""
+    ran = f"{escape(run.architecture)},{kernel} torch {escape(details.torch)}, transformers {escape(details.transformers)}."
     return f'<p class="quiet">{parts} {weights} {beside_it}</p><p class="quiet">{ran}</p>'
 
 
 def measure_text(run: MeasureAnswer, reference: str) -> str:
     """The result in plain words."""
     head = (
-        f"{model_name(run['model'], reference)} with {run['weights']} weights in {run['precision']} on {run['device']}, "
-        f"{run['prompt_tokens']} prompt and {run['output_tokens']} output tokens"
+        f"{model_name(run.model, reference)} with {run.weights} weights in {run.precision} on {run.device}, "
+        f"{run.prompt_tokens} prompt and {run.output_tokens} output tokens"
     )
-    return "\n".join([head, run["verdict"]["message"], *map(figure_words, compare_figures(run))])
+    return "\n".join([head, run.verdict.message, *map(figure_words, compare_figures(run))])
 
 
 def measure_csv(run: MeasureAnswer) -> str:
     """The figures as rows: name, measured, predicted, predicted / measured − 1."""
-    rows = (
-        {"figure": kind, "measured": run[kind], "predicted": run["predicted"][kind], "error_ratio": run["error_ratio"][kind]}
-        for kind, _ in KINDS
-    )
-    return csv_text(("figure", "measured", "predicted", "error_ratio"), rows)
+    sides = {"measured": run, "predicted": run.predicted, "error_ratio": run.error_ratio}
+    rows = ({"figure": kind} | {name: getattr(side, kind) for name, side in sides.items()} for kind, _ in KINDS)
+    return csv_text(("figure", *sides), rows)
 
 
 # The ledger.

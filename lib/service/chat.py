@@ -13,23 +13,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
-from lib.answers.common import fill, source_entries
-from lib.answers.live import ChatMetrics, ChatPiece, ChatPrediction, RunFigures
+from lib.answers.live import AnswerFigures, ChatMetrics, ChatPiece, ChatPrediction
 from lib.errors import AdvisorError, BadArgument
-from lib.live.chat import AnswerFigures, AnswerPiece, Message, build_prompt
+from lib.live.chat import AnswerPiece, Message, build_prompt
 from lib.live.demo_model import LoadedModel
 from lib.live.device import Device
 from lib.live.device_queue import CHAT
 from lib.live.limits import DeviceRates
 from lib.live.zerogpu import quota_values
-from lib.present.sentences import caveat_entries
 from lib.provenance import Caveat, Source
 from lib.request.checks import describe_value
 from lib.request.fields import Arguments, Checked, number, whole_number
+from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
-from lib.service.runs import Run, RunPrediction, predict_run, relative_error
-from lib.service.speed import run_end
-from lib.speed import End
+from lib.service.runs import Run, RunPrediction, compare_run, predict_run, run_figures
 
 ANSWER_S = 120.0
 """An answer on hardware of one's own ends here: others wait for the same device."""
@@ -217,45 +214,35 @@ class AnswerRun:
         return Source(what=f"measured here ({PEAK_SOURCES[figures.peak_of]})", source=f"{self.device.name}, {versions}", checked=today)
 
     def _metrics(self, figures: AnswerFigures, prediction: RunPrediction | None) -> ChatMetrics:
-        speed = run_end(None if prediction is None else prediction.speed, "value")
-        return fill(
-            ChatMetrics,
-            figures,
+        predicted = _prediction(prediction, on_cpu=self.device.kind == "cpu")
+        return ChatMetrics(
+            **fields_of(figures),
             device=self.device.name,
             model=self.loaded.name,
             precision=self.loaded.precision,
-            predicted=_prediction(prediction, on_cpu=self.device.kind == "cpu"),
-            error_ratio={
-                "ttft_s": relative_error(speed["ttft_s"], figures.ttft_s),
-                "decode_tokens_per_s": relative_error(speed["decode_tokens_per_s"], figures.decode_tokens_per_s),
-                "peak_bytes": relative_error(prediction.peak_bytes if prediction is not None else None, figures.peak_bytes),
-            },
+            predicted=predicted,
+            error_ratio=compare_run(predicted, figures),
         )
 
 
 def _prediction(prediction: RunPrediction | None, *, on_cpu: bool) -> ChatPrediction:
-    """The prediction as plain JSON.
+    """The prediction with its range.
 
-    A cache grows by new copies of itself. On a GPU the allocator uses the freed ones again; in the memory of a process they may stay, so
-    that the high end on a CPU has the cache twice.
+    A KV cache grows by new copies of itself. The allocator of a GPU uses freed copies again; in the memory of a process they may stay, so
+    the high end on a CPU counts the KV cache twice.
     """
-
-    def figures(end: End, copies: int = 0) -> RunFigures:
-        speed, peak = (None, None) if prediction is None else (prediction.speed, prediction.peak_bytes + copies * prediction.kv_cache_bytes)
-        return {**run_end(speed, end), "peak_bytes": peak}
-
-    return {
-        **figures("value"),
-        "weights_bytes": prediction.weights_bytes if prediction is not None else None,
-        "kv_cache_bytes": prediction.kv_cache_bytes if prediction is not None else None,
-        "activation_bytes": prediction.activation_bytes if prediction is not None else None,
-        "low": figures("low"),
-        "high": figures("high", copies=1 if on_cpu else 0),
-    }
+    return ChatPrediction(
+        **fields_of(run_figures(prediction)),
+        weights_bytes=None if prediction is None else prediction.weights_bytes,
+        kv_cache_bytes=None if prediction is None else prediction.kv_cache_bytes,
+        activation_bytes=None if prediction is None else prediction.activation_bytes,
+        low=run_figures(prediction, "low"),
+        high=run_figures(prediction, "high", more_bytes=prediction.kv_cache_bytes if prediction is not None and on_cpu else 0),
+    )
 
 
 def chat_piece(
     piece: AnswerPiece, caveats: Iterable[Caveat] = (), sources: Iterable[Source] = (), metrics: ChatMetrics | None = None
 ) -> ChatPiece:
-    """A piece as plain JSON."""
-    return fill(ChatPiece, piece, metrics=metrics, caveats=caveat_entries(caveats), sources=source_entries(sources))
+    """A piece of an answer, as callers see it."""
+    return ChatPiece(stage=piece.stage, text=piece.text, note=piece.note, metrics=metrics, caveats=tuple(caveats), sources=tuple(sources))

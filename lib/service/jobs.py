@@ -28,8 +28,7 @@ from lib.present.numbers import gib
 from lib.service.endpoint import App
 from lib.service.measure import MeasureArguments, measure
 from lib.service.models import Models
-from lib.service.runs import MeasurementLedger
-from lib.service.speed import run_end
+from lib.service.runs import MeasurementLedger, run_end
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
 from lib.workload import MemoryRequest
 
@@ -180,9 +179,9 @@ def _vllm_row(
         output_tokens=request.output_tokens,
         predicted_peak_bytes=None,
         peak_bytes=None,
-        predicted_ttft_s=expected["ttft_s"],
+        predicted_ttft_s=expected.ttft_s,
         ttft_s=first,
-        predicted_decode_tokens_per_s=expected["decode_tokens_per_s"],
+        predicted_decode_tokens_per_s=expected.decode_tokens_per_s,
         decode_tokens_per_s=further / (whole - first) if further and whole > first else None,
         provenance=_provenance(plan),
     )

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, cast
 
-from lib.answers.common import fill, source_entries
 from lib.answers.live import (
-    DeviceEntry,
-    ErrorRatio,
     ExpectedAnswer,
     HeartbeatAnswer,
     HeartbeatProgress,
     MeasureAnswer,
+    MeasuredFigures,
     MeasurePrediction,
     MeasureStage,
 )
@@ -31,17 +29,16 @@ from lib.errors import AdvisorError, DoesNotFit, TooLong, UnsupportedModel
 from lib.laws.forward_pass import decode_floor
 from lib.live.device import Device, device_hardware
 from lib.live.device_queue import DEVICE, hardware_turn
-from lib.live.heartbeat import DTYPES, LIMIT_S, UNKNOWN_CACHE_BYTES, Dtype, HeartbeatRun, MatmulCase, MatmulProgress, datasheet_roof
+from lib.live.heartbeat import DTYPES, LIMIT_S, UNKNOWN_CACHE_BYTES, Dtype, HeartbeatRun, MatmulCase, datasheet_roof
 from lib.live.limits import NOISE_BYTES_PER_S, estimate_duration, usable_bytes
 from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, gpu_seconds, judge_prediction
 from lib.live.zerogpu import quota_seconds, quota_values
-from lib.present.sentences import caveat_entries
-from lib.provenance import Caveat, Source, Value
+from lib.provenance import Caveat, Source, StatementText, Value
 from lib.request.fields import Arguments, one_of, whole_number
 from lib.request.types import Model
+from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
-from lib.service.runs import PreparedRun, Run, RunPrediction, prepare_run, relative_error
-from lib.service.speed import run_end
+from lib.service.runs import PreparedRun, Run, compare_run, prepare_run, run_end, run_figures
 from lib.speed.model_work import count_multiplied
 from lib.units import MIB
 
@@ -71,27 +68,6 @@ def _floor_rate(case: PreparedRun, catalog: Catalog) -> float | None:
     return 1 / least.seconds if least.seconds > 0 else None
 
 
-def _prediction(case: PreparedRun) -> MeasurePrediction:
-    prediction = case.expected
-    return fill(
-        MeasurePrediction,
-        prediction,
-        **run_end(prediction.speed, "value"),
-        runtime_bytes=case.need.runtime_bytes,
-        low=run_end(prediction.speed, "low"),
-        high=run_end(prediction.speed, "high"),
-    )
-
-
-def _errors(prediction: RunPrediction, measured: MeasuredRun) -> ErrorRatio:
-    expected = run_end(prediction.speed, "value")
-    return {
-        "peak_bytes": relative_error(prediction.peak_bytes, measured.peak_bytes),
-        "ttft_s": relative_error(expected["ttft_s"], measured.ttft_s),
-        "decode_tokens_per_s": relative_error(expected["decode_tokens_per_s"], measured.decode_tokens_per_s),
-    }
-
-
 def _caveats(case: PreparedRun, measured: MeasuredRun, rules: ZeroGpuRules) -> list[Caveat]:
     run = case.run
     caveats: list[Caveat] = []
@@ -113,12 +89,15 @@ def _caveats(case: PreparedRun, measured: MeasuredRun, rules: ZeroGpuRules) -> l
 def measure_answer(case: PreparedRun, measured: MeasuredRun, catalog: Catalog) -> MeasureAnswer:
     """The answer to a finished run."""
     run, prediction = case.run, case.expected
-    rate = None if prediction.speed is None else prediction.speed.decode_tokens_per_s
-    errors = _errors(prediction, measured)
+    low, high = run_end(prediction.speed, "low"), run_end(prediction.speed, "high")
+    predicted = MeasurePrediction(
+        **fields_of(run_figures(prediction)), **fields_of(case.need), hardware=prediction.hardware, low=low, high=high
+    )
+    errors = compare_run(predicted, measured)
     figure = ComparedRate(
-        predicted=rate.value if rate else None,
-        low=rate.low if rate else None,
-        high=rate.high if rate else None,
+        predicted=predicted.decode_tokens_per_s,
+        low=low.decode_tokens_per_s,
+        high=high.decode_tokens_per_s,
         measured=measured.decode_tokens_per_s,
     )
     code, message = judge_prediction(
@@ -127,7 +106,7 @@ def measure_answer(case: PreparedRun, measured: MeasuredRun, catalog: Catalog) -
         figure,
         floor_tokens_per_s=_floor_rate(case, catalog),
         resolution=RESOLUTION if run.device.kind == "cpu" else 0,
-        first_token_error=errors["ttft_s"],
+        first_token_error=errors.ttft_s,
     )
     how = "the host's clock, each token awaited" if run.device.kind == "cpu" else "the host's clock, the device awaited at each token"
     ran = Source(
@@ -135,23 +114,25 @@ def measure_answer(case: PreparedRun, measured: MeasuredRun, catalog: Catalog) -
         source=f"run on this device with transformers {run.device.transformers} and torch {run.device.torch}; {how}",
         checked=datetime.now(UTC).date().isoformat(),
     )
-    return fill(
-        MeasureAnswer,
-        measured,
-        run,
+    return MeasureAnswer(
+        **fields_of(measured, MeasuredFigures),
         model=run.spec.id,
         architecture=run.spec.architecture,
         device=measured.device_name or run.device.name,
-        device_details=fill(DeviceEntry, run.device),
+        device_details=run.device,
         weights="random",
+        precision=run.precision,
         attention=measured.kernel,
-        predicted=_prediction(case),
+        prompt_tokens=run.prompt_tokens,
+        output_tokens=run.output_tokens,
+        predicted=predicted,
         error_ratio=errors,
-        verdict={"code": code, "message": message},
-        caveats=caveat_entries(
-            (*_caveats(case, measured, catalog.rules.zerogpu), *(caveat for caveat in prediction.caveats if caveat.code != _NOT_ASKED))
+        verdict=StatementText(code=code, message=message),
+        caveats=(
+            *_caveats(case, measured, catalog.rules.zerogpu),
+            *(caveat for caveat in prediction.caveats if caveat.code != _NOT_ASKED),
         ),
-        sources=source_entries((ran, *prediction.sources)),
+        sources=(ran, *prediction.sources),
     )
 
 
@@ -196,10 +177,10 @@ def stream_measurement(app: App, arguments: MeasureArguments) -> Iterator[Measur
     case = measurement_case(app, arguments)
     for item in app.run_measurement(case.ask, case.run.device):
         if not isinstance(item, MeasuredRun):
-            yield {"stage": item}
+            yield MeasureStage(stage=item)
             continue
         answer = measure_answer(case, item, app.catalog())
-        if answer["verdict"]["code"] != "invalid":
+        if answer.verdict.code != "invalid":
             sizes = {"prompt_tokens": case.run.prompt_tokens, "output_tokens": case.run.output_tokens}
             app.ledger.record(case.run.spec, case.run.device, answer, kind="measure", precision=case.run.precision, **sizes)
         yield answer
@@ -252,7 +233,7 @@ def _largest_that_fits(app: App, arguments: MeasureArguments, most_s: float) -> 
 def _run_seconds(case: PreparedRun) -> float | None:
     """Seconds of making the weights, the prompt and the answer; None where no speed is predicted."""
     ends = run_end(case.expected.speed, "value")
-    first, rate = ends["ttft_s"], ends["decode_tokens_per_s"]
+    first, rate = ends.ttft_s, ends.decode_tokens_per_s
     if first is None:
         return None
     weights_s = case.ask.work.weights_bytes / NOISE_BYTES_PER_S[case.ask.device]
@@ -330,24 +311,24 @@ def predict_measurement(app: App, arguments: MeasureArguments) -> ExpectedAnswer
     case = measurement_case(app, arguments)
     run, prediction, need = case.run, case.expected, case.need
     free_memory = Source(what="free memory", source=f"looked at on {run.device.name}", checked=datetime.now(UTC).date().isoformat())
-    return fill(
-        ExpectedAnswer,
-        run,
-        prediction,
-        need,
+    return ExpectedAnswer(
+        **fields_of(need),
         model=run.spec.id,
         architecture=run.spec.architecture,
         device=run.device.name,
         device_kind=run.device.kind,
-        predicted={"peak_bytes": prediction.peak_bytes, **run_end(prediction.speed, "value")},
+        precision=run.precision,
+        prompt_tokens=run.prompt_tokens,
+        output_tokens=run.output_tokens,
+        predicted=run_figures(prediction),
         low=run_end(prediction.speed, "low"),
         high=run_end(prediction.speed, "high"),
         need_bytes=need.total_bytes,
         allowed_bytes=usable_bytes(run.device),
         free_bytes=run.device.free_bytes,
         limit_s=case.ask.limit_s,
-        caveats=caveat_entries(prediction.caveats),
-        sources=source_entries((free_memory, *prediction.sources)),
+        caveats=prediction.caveats,
+        sources=(free_memory, *prediction.sources),
     )
 
 
@@ -392,36 +373,38 @@ def stream_heartbeat(app: App, arguments: HeartbeatArguments) -> Iterator[Heartb
         device = app.device()
         silicon = None if device.accelerator is None else app.catalog().accelerator(device.accelerator)
         for step in app.run_heartbeat(case, device, silicon, app.placed_bytes()):
-            yield _heartbeat_answer(case, device, step) if isinstance(step, HeartbeatRun) else _heartbeat_progress(step)
-
-
-def _heartbeat_progress(step: MatmulProgress | str) -> HeartbeatProgress:
-    if isinstance(step, MatmulProgress):
-        return {"phase": step.phase, "done": step.done, "of": step.of, "last_s": step.last_s}
-    return {"phase": str(step), "done": 0, "of": 0, "last_s": None}
+            yield _heartbeat_answer(case, device, step) if isinstance(step, HeartbeatRun) else step
 
 
 def _heartbeat_answer(case: MatmulCase, device: Device, outcome: HeartbeatRun) -> HeartbeatAnswer:
-    beat, roof = outcome.beat, outcome.roof
+    roof, least = outcome.roof, outcome.floor
     clock = "the host's clock" if device.kind == "cpu" else "events on the device's stream"
     today = datetime.now(UTC).date().isoformat()
     timed = Source(what="the times", source=f"run on this device with torch {device.torch}, by {clock}, each result awaited", checked=today)
-    return fill(
-        HeartbeatAnswer,
-        case,
-        beat,
-        device,
+    return HeartbeatAnswer(
+        **fields_of(outcome.beat),
         device=device.name,
         device_kind=device.kind,
+        accelerator=device.accelerator,
+        dtype=case.dtype,
+        batch=case.batch,
+        hidden=case.hidden,
+        intermediate=case.intermediate,
         iterations=outcome.done,
-        floor_s=beat.floor.seconds,
-        floor_memory_s=beat.floor.memory_s,
-        floor_compute_s=beat.floor.compute_s,
-        bound=beat.floor.bound,
+        warmup=case.warmup,
+        flops=case.flops,
+        weight_bytes=case.weight_bytes,
+        moved_bytes=case.moved_bytes,
+        floor_s=least.seconds,
+        floor_memory_s=least.memory_s,
+        floor_compute_s=least.compute_s,
+        bound=least.bound,
         bandwidth_bytes_per_s=roof.bandwidth,
         peak_flops_per_s=roof.peak,
-        caveats=caveat_entries(_heartbeat_caveats(case, device, outcome)),
-        sources=source_entries((timed, *roof.sources)),
+        driver=device.driver,
+        torch=device.torch,
+        caveats=tuple(_heartbeat_caveats(case, device, outcome)),
+        sources=(timed, *roof.sources),
     )
 
 
@@ -447,14 +430,14 @@ def _heartbeat_caveats(case: MatmulCase, device: Device, outcome: HeartbeatRun) 
 
 def _impossible(case: MatmulCase, outcome: HeartbeatRun) -> Caveat:
     """Why a time below the floor cannot be one."""
-    beat, roof = outcome.beat, outcome.roof
+    beat, roof, least = outcome.beat, outcome.roof, outcome.floor
     values: dict[str, Value] = {
         "shortest_ms": min(beat.min_s, beat.cold_first_s) * 1e3,
         "moved_mb": case.moved_bytes / 1e6,
         "gb_per_s": roof.bandwidth / 1e9,
-        "memory_ms": beat.floor.memory_s * 1e3,
+        "memory_ms": least.memory_s * 1e3,
     }
-    if beat.floor.compute_s is None or roof.peak is None:
+    if least.compute_s is None or roof.peak is None:
         return Caveat("beats_the_floor", values)
-    compute = {"gflop": case.flops / 1e9, "tflop_per_s": roof.peak / 1e12, "compute_ms": beat.floor.compute_s * 1e3}
+    compute = {"gflop": case.flops / 1e9, "tflop_per_s": roof.peak / 1e12, "compute_ms": least.compute_s * 1e3}
     return Caveat("beats_the_floor", values | compute, variant="compute")

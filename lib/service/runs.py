@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from lib.answers.live import ChatMetrics, MeasureAnswer
+from lib.answers.live import AnswerFigures, ChatMetrics, ErrorRatio, MeasureAnswer, MeasuredFigures, MemoryNeed, RunEnd, RunFigures
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_OFFERS, Hardware
 from lib.catalog.silicon import Accelerator
@@ -24,7 +24,6 @@ from lib.live.ledger import Ledger, LedgerStatus, ledger_place
 from lib.live.limits import (
     LIMIT_S,
     DeviceRates,
-    MemoryNeed,
     RunWork,
     apply_measured_rates,
     check_memory,
@@ -41,7 +40,8 @@ from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence
 from lib.present.tables import csv_text
 from lib.provenance import Caveat, Reason, Source
-from lib.speed import ExplainedSpeed, SpeedRequest, predict_speed
+from lib.result import fields_of
+from lib.speed import End, ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_speed
 from lib.units import GIB
 from lib.workload import MemoryRequest
 
@@ -161,9 +161,30 @@ def _speed_caveats(run: Run, speed: ExplainedSpeed | Caveat) -> tuple[Caveat, ..
     return (*measured, *speed.caveats)
 
 
-def relative_error(expected: float | None, measured: float | None) -> float | None:
-    """How far a prediction was off, as a share of what was measured: +0.1 is 10 % too high. None where either is missing."""
-    return None if expected is None or not measured else expected / measured - 1.0
+def run_end(speed: SpeedEstimate | None, end: End) -> RunEnd:
+    """The values of one request, or one end of their ranges."""
+    rate = None if speed is None else speed.decode_tokens_per_s
+    return RunEnd(ttft_s=None if speed is None else speed.ttft_s.at(end), decode_tokens_per_s=None if rate is None else rate.at(end))
+
+
+def run_figures(prediction: RunPrediction | None, end: End = "value", *, more_bytes: int = 0) -> RunFigures:
+    """The predicted values of a run, or one end of their ranges with `more_bytes` of memory; all None without a prediction."""
+    if prediction is None:
+        return RunFigures(peak_bytes=None, ttft_s=None, decode_tokens_per_s=None)
+    return RunFigures(peak_bytes=prediction.peak_bytes + more_bytes, **fields_of(run_end(prediction.speed, end)))
+
+
+def compare_run(predicted: RunFigures, measured: MeasuredFigures | AnswerFigures) -> ErrorRatio:
+    """Errors of a prediction."""
+
+    def ratio(expected: float | None, found: float | None) -> float | None:
+        return None if expected is None or not found else expected / found - 1.0
+
+    return ErrorRatio(
+        peak_bytes=ratio(predicted.peak_bytes, measured.peak_bytes),
+        ttft_s=ratio(predicted.ttft_s, measured.ttft_s),
+        decode_tokens_per_s=ratio(predicted.decode_tokens_per_s, measured.decode_tokens_per_s),
+    )
 
 
 HALF = "bf16"
@@ -305,7 +326,7 @@ def row_of(
     Raises:
         BadArgument: a figure is none.
     """
-    predicted = run["predicted"]
+    predicted = run.predicted
     return Measurement(
         when=(now or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%MZ"),
         kind=kind,
@@ -321,12 +342,12 @@ def row_of(
         precision=precision,
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
-        predicted_peak_bytes=predicted["peak_bytes"],
-        peak_bytes=run["peak_bytes"],
-        predicted_ttft_s=predicted["ttft_s"],
-        ttft_s=run["ttft_s"],
-        predicted_decode_tokens_per_s=predicted["decode_tokens_per_s"],
-        decode_tokens_per_s=run["decode_tokens_per_s"],
+        predicted_peak_bytes=predicted.peak_bytes,
+        peak_bytes=run.peak_bytes,
+        predicted_ttft_s=predicted.ttft_s,
+        ttft_s=run.ttft_s,
+        predicted_decode_tokens_per_s=predicted.decode_tokens_per_s,
+        decode_tokens_per_s=run.decode_tokens_per_s,
         provenance=provenance,
     )
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from lib.answers.common import SpeedEnd
-from lib.answers.live import RunEnd
 from lib.answers.speed import PassEntry, RooflineAnswer, SpeedAnswer, SpeedFigures
 from lib.answers.traffic import LatencyAnswer, LatencyPartEntry, PrecisionEntry
 from lib.catalog.silicon import Accelerator
@@ -29,7 +27,6 @@ from lib.speed import (
     End,
     ExplainedSpeed,
     Interval,
-    SpeedEstimate,
     SpeedRequest,
     SpeedTable,
     predict_speed,
@@ -65,24 +62,6 @@ def estimate_speed(app: App, arguments: SpeedArguments) -> SpeedAnswer:
     catalog = app.catalog()
     hardware = catalog.resolve_hardware(arguments.hardware)
     return speed_answer(app.models(arguments.model), hardware, arguments.request, catalog.accelerators)
-
-
-def run_end(speed: SpeedEstimate | None, end: End) -> RunEnd:
-    """The values of one request, or one end of their ranges; null where nothing is predicted or decoded."""
-    return {
-        "ttft_s": None if speed is None else speed.ttft_s.at(end),
-        "decode_tokens_per_s": None if speed is None else _at(speed.decode_tokens_per_s, end),
-    }
-
-
-def speed_end(speed: SpeedEstimate, end: End) -> SpeedEnd:
-    """The values, or one end of their ranges; null where nothing is decoded."""
-    return {
-        "ttft_s": speed.ttft_s.at(end),
-        "inter_token_s": _at(speed.tpot_s, end),
-        "decode_tokens_per_s": _at(speed.decode_tokens_per_s, end),
-        "throughput_tokens_per_s": _at(speed.output_tokens_per_s, end),
-    }
 
 
 def _figures(speed: ExplainedSpeed, end: End) -> SpeedFigures:

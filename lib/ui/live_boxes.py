@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
+from lib.answers.live import HeartbeatProgress, MeasureStage
 from lib.errors import AdvisorError, DoesNotFit, TooLong
 from lib.live.device_queue import DEVICE
 from lib.live.heartbeat import DTYPES, SHORT
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from gradio.events import Dependency
     from starlette.requests import Request
 
+    from lib.answers.live import HeartbeatAnswer, MeasureAnswer
     from lib.live.device import Device
     from lib.service.app import Services
     from lib.service.measure import DefaultRun
@@ -164,7 +166,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
     try:
         expected = services[predict_measurement](model, prompt, answer, precision)
         markup, seconds = expected_card(expected, model) + OF_THIS_RUN, expected_s(expected)
-        if seconds is None or seconds <= expected["limit_s"]:
+        if seconds is None or seconds <= expected.limit_s:
             return markup
     except DoesNotFit as refused:
         markup = refusal_note(str(refused)) + OF_THIS_RUN
@@ -192,9 +194,9 @@ def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, pre
     yield from scenes(run, DEVICE, lambda refused: {"status": format_error(refused, box=MEASURE)})
 
 
-def _measure_scene(item: Any, model: str) -> Updates:
-    if "schema" not in item:
-        return {"status": stage_list(STAGES, item["stage"]), "busy": True}
+def _measure_scene(item: MeasureStage | MeasureAnswer, model: str) -> Updates:
+    if isinstance(item, MeasureStage):
+        return {"status": stage_list(STAGES, item.stage), "busy": True}
     acts = answer_actions(
         text=measure_text(item, model),
         query=None,
@@ -280,9 +282,9 @@ def heartbeat_scenes(services: Services, dtype: Any, *sizes: Any) -> Iterator[Up
     yield from scenes(run, DEVICE, lambda refused: {"status": format_error(refused, box=HEARTBEAT)})
 
 
-def _heartbeat_scene(item: Any) -> Updates:
-    if "schema" not in item:
-        return {"status": progress_line(phase_words(item), item["done"], item["of"]), "busy": True}
+def _heartbeat_scene(item: HeartbeatProgress | HeartbeatAnswer) -> Updates:
+    if isinstance(item, HeartbeatProgress):
+        return {"status": progress_line(phase_words(item), item.done, item.of), "busy": True}
     acts = answer_actions(
         text=heartbeat_text(item),
         query=None,

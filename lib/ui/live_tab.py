@@ -141,7 +141,7 @@ def chat_scenes(services: Services, message: str | None, history: History, longe
         yield _conversation(talk, message="", status=progress_line(NOTES["chat_starts"]), busy=True)
         with close_on_exit(services[chat](prompt, recent_history(history), _whole(longest), temperature)) as pieces:
             for piece in pieces:
-                answer_text = piece["text"]
+                answer_text = piece.text
                 yield _piece_scene(talk, piece)
 
     def failure_scene(sentence: str) -> Updates:
@@ -185,17 +185,17 @@ def _with(talk: History, answer: str) -> History:
 
 def _piece_scene(talk: History, piece: ChatPiece) -> Updates:
     """The scene of one piece."""
-    history = _with(talk, piece["text"])
-    metrics = piece["metrics"]
+    history = _with(talk, piece.text)
+    metrics = piece.metrics
     if metrics is None:
-        note = piece["note"] or NOTES["writing" if piece["stage"] == "writing" else "at_work"]
+        note = piece.note or NOTES["writing" if piece.stage == "writing" else "at_work"]
         return _conversation(history, status=progress_line(note), busy=True)
     acts = answer_actions(
-        text=chat_text(piece["text"], metrics),
+        text=chat_text(piece.text, metrics),
         query=None,
         files=(("Download JSON", "chat.json", "application/json", answer_json(piece)),),
     )
-    hint = "" if piece["text"].strip() else hint_note(NOTES["empty_answer"])
+    hint = "" if piece.text.strip() else hint_note(NOTES["empty_answer"])
     return _conversation(history, status=hint, card=chat_card(metrics, piece) + acts)
 
 

@@ -17,6 +17,7 @@ import pytest
 import tiny_chat
 from hypothesis import given
 from hypothesis import strategies as st
+from written import Written
 
 from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument, LiveError, ModelNotAtHand, OutOfMemory
@@ -40,13 +41,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def question(folder: Path) -> Services:
+def question(folder: Path) -> Any:
     """The chat with that model."""
-    return Services(App(catalog=load, models=Models(), demo=DemoModel({"DEMO_MODEL": str(folder)})))
+    return Written(Services(App(catalog=load, models=Models(), demo=DemoModel({"DEMO_MODEL": str(folder)}))))
 
 
 @pytest.fixture(scope="module")
-def loaded_model(question: Services) -> LoadedModel:
+def loaded_model(question: Any) -> LoadedModel:
     """The model as loaded."""
     return question._app.demo.load(current_device(load()), lambda _: None)
 
@@ -72,7 +73,7 @@ def at_work() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name == "chat"]
 
 
-def test_an_answer_streams_and_ends_with_its_metrics(question: Services) -> None:
+def test_an_answer_streams_and_ends_with_its_metrics(question: Any) -> None:
     """Every text continues the one before; the last item, and only that, says what was taken beside what was predicted."""
     items = list(question.chat("Hello", max_new_tokens=24, temperature=1))
     assert len(items) > 2
@@ -90,7 +91,7 @@ def test_an_answer_streams_and_ends_with_its_metrics(question: Services) -> None
     assert all(source["what"] and source["source"] for source in items[-1]["sources"])
 
 
-def test_the_prediction_is_for_exactly_this_run(question: Services, loaded_model: LoadedModel) -> None:
+def test_the_prediction_is_for_exactly_this_run(question: Any, loaded_model: LoadedModel) -> None:
     """Weights to the byte (frequencies are none), and the cache of all tokens but the last, which is never read.
 
     On a CPU the measured peak is the weights and the growth of the process, which is less than the cache where freed pages are used again.
@@ -107,7 +108,7 @@ def test_the_prediction_is_for_exactly_this_run(question: Services, loaded_model
     assert measured >= last["predicted"]["weights_bytes"]
 
 
-def test_the_most_likely_token_is_the_same_each_time(question: Services) -> None:
+def test_the_most_likely_token_is_the_same_each_time(question: Any) -> None:
     """Temperature 0, and one so small that dividing by it would overflow."""
     texts = {list(question.chat("Again", max_new_tokens=6, temperature=heat))[-1]["text"] for heat in (0, 1e-40, 0)}
     assert len(texts) == 1
@@ -177,7 +178,7 @@ def test_closing_while_the_prompt_is_read(loaded_model: LoadedModel) -> None:
     assert at_work() == []
 
 
-def test_an_answer_whose_time_is_up(question: Services, loaded_model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_whose_time_is_up(question: Any, loaded_model: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends with what is there, and says why."""
     monkeypatch.setattr("lib.service.chat.ANSWER_S", 0.3)
     with each_layer(loaded_model, lambda: time.sleep(0.05)):
@@ -192,7 +193,7 @@ def test_an_answer_whose_time_is_up(question: Services, loaded_model: LoadedMode
     ("failure", "kind"),
     [(ValueError("/secret/path"), LiveError), (RuntimeError("CUDA error: device-side assert"), LiveError), (MemoryError(), OutOfMemory)],
 )
-def test_a_failure_in_the_middle(question: Services, loaded_model: LoadedModel, failure: Exception, kind: type[AdvisorError]) -> None:
+def test_a_failure_in_the_middle(question: Any, loaded_model: LoadedModel, failure: Exception, kind: type[AdvisorError]) -> None:
     """It becomes a sentence without the failure's own words; nothing is left running, and the next message is answered."""
     count = 0
 
@@ -226,7 +227,7 @@ def test_items_do_not_come_faster_than_they_can_be_sent(monkeypatch: pytest.Monk
     assert [len(text) for text in module._texts(tokens())] == [*range(4, 101, 4), 100]
 
 
-def test_one_conversation_at_a_time(question: Services, loaded_model: LoadedModel) -> None:
+def test_one_conversation_at_a_time(question: Any, loaded_model: LoadedModel) -> None:
     """The second shows that it waits, and is answered when the first is closed."""
     with each_layer(loaded_model, lambda: time.sleep(0.02)):
         first = question.chat("First", max_new_tokens=250)
@@ -239,7 +240,7 @@ def test_one_conversation_at_a_time(question: Services, loaded_model: LoadedMode
 
 
 @pytest.mark.usefixtures("loaded_model")
-def test_a_measurement_and_an_answer_take_turns(question: Services) -> None:
+def test_a_measurement_and_an_answer_take_turns(question: Any) -> None:
     """While something is measured the chat waits; while it answers nothing is measured."""
     with hardware_turn():
         waits = question.chat("Hello", max_new_tokens=2)
@@ -250,7 +251,7 @@ def test_a_measurement_and_an_answer_take_turns(question: Services) -> None:
     assert list(waits)[-1]["metrics"] is not None
 
 
-def test_the_oldest_turns_are_left_out_until_it_fits(question: Services) -> None:
+def test_the_oldest_turns_are_left_out_until_it_fits(question: Any) -> None:
     """Of 512 tokens 100 are kept for the answer: three turns of 150 do not fit, one does; a user's turn goes together with its answer."""
     history = [{"role": role, "content": role[0] * 150} for role in ("user", "assistant", "user")]
     *_, last = question.chat("Now", history, max_new_tokens=100, temperature=0)
@@ -260,13 +261,13 @@ def test_the_oldest_turns_are_left_out_until_it_fits(question: Services) -> None
     assert cut.startswith("The 2 oldest")
 
 
-def test_a_message_that_is_too_long_alone(question: Services) -> None:
+def test_a_message_that_is_too_long_alone(question: Any) -> None:
     """It is refused with its length and what there is room for."""
     with pytest.raises(BadArgument, match=r"message was '[\d,]+ tokens'. Accepted: a message of at most 412 tokens"):
         list(question.chat("x" * 500, max_new_tokens=100))
 
 
-def test_half_of_the_context_is_for_the_question(question: Services) -> None:
+def test_half_of_the_context_is_for_the_question(question: Any) -> None:
     """A longer answer is held to the other half, and says so."""
     pieces = question.chat("Hello", max_new_tokens=1024)
     first = next(item for item in pieces if item["stage"] == "writing")
@@ -325,7 +326,7 @@ def test_a_template_that_refuses_the_turns() -> None:
         ([["x" * 16_000, "y" * 16_000]] * 3, "history"),
     ],
 )
-def test_a_history_that_is_none(question: Services, history: Any, named: str) -> None:
+def test_a_history_that_is_none(question: Any, history: Any, named: str) -> None:
     """Refused with the place in it, before anything is loaded or run."""
     with pytest.raises(BadArgument, match=f"^{named} was "):
         next(question.chat("Hello", history))
@@ -343,13 +344,13 @@ def test_a_history_that_is_none(question: Services, history: Any, named: str) ->
         ({"message": "a", "temperature": float("nan")}, "temperature"),
     ],
 )
-def test_arguments_out_of_range(question: Services, given: dict[str, Any], named: str) -> None:
+def test_arguments_out_of_range(question: Any, given: dict[str, Any], named: str) -> None:
     """Each is named with what is accepted."""
     with pytest.raises(BadArgument, match=f"^{named} was "):
         next(question.chat(**given))
 
 
-def test_both_forms_of_a_history_mean_the_same(question: Services) -> None:
+def test_both_forms_of_a_history_mean_the_same(question: Any) -> None:
     """Messages, messages whose content is in parts, and pairs."""
     said = [("user", "one"), ("assistant", "two")]
     forms: list[Any] = [

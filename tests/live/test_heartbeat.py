@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from written import Written
 
+from lib.answers.live import HeartbeatProgress
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, LiveError, TooLong
 from lib.live import device_queue, heartbeat, limits
@@ -21,7 +23,6 @@ from lib.live.heartbeat import (
     HeartbeatEvent,
     HeartbeatRun,
     MatmulCase,
-    MatmulProgress,
     MatmulTimes,
     check_memory,
     datasheet_roof,
@@ -61,9 +62,9 @@ L4 = load().accelerator("L4")
 CARD = replace(PROCESSORS, kind="cuda", name="NVIDIA L4", accelerator="L4", capability=(8, 9))
 
 
-def asked_on(device: Device, run: Any = heartbeat.on_device) -> Services:
+def asked_on(device: Device, run: Any = heartbeat.on_device) -> Any:
     """What runs on this device, as `run` does it."""
-    return Services(App(catalog=load, models=Models(), find_device=lambda _="large": device, run_heartbeat=run))
+    return Written(Services(App(catalog=load, models=Models(), find_device=lambda _="large": device, run_heartbeat=run)))
 
 
 def _roof(bandwidth: float, peak: float | None = None, cache: int = 0) -> DeviceRoof:
@@ -118,7 +119,7 @@ def test_card_whose_cache_is_not_stated_gets_the_largest_that_is_built() -> None
     assert datasheet_roof(load().accelerator("TPU-v6e"), "bfloat16").cache_bytes == 0
 
     def run_once(*_: object) -> Iterator[HeartbeatEvent]:
-        yield HeartbeatRun(beat=seen, roof=datasheet_roof(ada, "float16"), done=5, emulated=False, in_tf32=False)
+        yield HeartbeatRun(beat=seen, roof=datasheet_roof(ada, "float16"), floor=least, done=5, emulated=False, in_tf32=False)
 
     on = replace(CARD, accelerator=ada.id, name=ada.name)
     answer = asked_on(on, run_once).heartbeat(128, 2048, 4096, 5, 0, "float16")
@@ -155,14 +156,15 @@ times = st.floats(min_value=1e-7, max_value=1e3)
 @given(st.lists(times, min_size=1, max_size=50), times, st.floats(min_value=1e6, max_value=1e13))
 def test_efficiency_of_a_valid_run_lies_in_0_1(warm: list[float], cold: float, bandwidth: float) -> None:
     """And the figures keep their order: shortest ≤ median ≤ 95 %."""
-    seen = judge_times(SMALL, MatmulTimes(cold_first_s=cold, warm_s=tuple(warm)), floor(SMALL, _roof(bandwidth)))
+    least = floor(SMALL, _roof(bandwidth))
+    seen = judge_times(SMALL, MatmulTimes(cold_first_s=cold, warm_s=tuple(warm)), least)
     assert seen.min_s <= seen.median_s <= max(warm)
     assert seen.p95_s <= max(warm)
     if seen.valid:
         assert seen.efficiency is not None
         assert 0 < seen.efficiency <= 1
     else:
-        assert min(*warm, cold) < seen.floor.seconds
+        assert min(*warm, cold) < least.seconds
 
 
 class Dispatch:
@@ -220,7 +222,7 @@ def test_bandwidth_is_measured_again_before_a_time_is_called_impossible(monkeypa
 def test_dispatch_alone_is_found_out() -> None:
     """The answer says that the time is impossible, with the arithmetic, and gives no efficiency."""
 
-    def run_without_waiting(case: MatmulCase, device: Device, *_: object) -> Iterator[heartbeat.MatmulProgress | str | HeartbeatRun]:
+    def run_without_waiting(case: MatmulCase, device: Device, *_: object) -> Iterator[HeartbeatEvent]:
         return run_heartbeat(case, device, None, clock=Dispatch())  # type: ignore[return-value]
 
     question = asked_on(PROCESSORS, run_without_waiting)
@@ -320,7 +322,7 @@ def test_closing_ends_the_run() -> None:
     """A visitor who leaves stops the work: no further product is run."""
     slow = Slow(1e-6)
     running = run_heartbeat(replace(SMALL, iterations=1000), PROCESSORS, None, clock=slow)
-    assert isinstance(next(running), MatmulProgress)
+    assert isinstance(next(running), HeartbeatProgress)
     running.close()  # type: ignore[attr-defined]
     assert slow.calls == 1
 

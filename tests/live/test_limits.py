@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from lib.answers.live import MemoryNeed
 from lib.errors import DoesNotFit, TooLong
 from lib.live.device import Device
 from lib.live.limits import (
     DeviceRates,
     Duration,
-    MemoryNeed,
     RunWork,
     check_memory,
     check_time,

@@ -7,6 +7,7 @@ from typing import Any
 
 from live_fake import GIB, beat, metrics, piece
 
+from lib.answers.live import ChatPrediction, ErrorRatio, HeartbeatProgress, RunFigures
 from lib.catalog import load
 from lib.live.device import Device
 from lib.live.heartbeat import MatmulCase
@@ -43,8 +44,9 @@ def test_an_answer_stands_beside_its_prediction() -> None:
     assert "<dd>1.00 GiB<small>predicted 1.00 GiB</small><small>right to half a percent</small>" in card
     assert "Some &lt;Processor&gt;" in card
     assert "<typical>" not in card
-    nothing: dict[str, Any] = dict.fromkeys(("ttft_s", "decode_tokens_per_s", "peak_bytes"))
-    unknown = metrics(predicted=nothing | {"low": nothing, "high": nothing}, error_ratio=nothing)
+    values: dict[str, Any] = dict.fromkeys(("ttft_s", "decode_tokens_per_s", "peak_bytes"))
+    nothing, parts = RunFigures(**values), dict.fromkeys(("weights_bytes", "kv_cache_bytes", "activation_bytes"))
+    unknown = metrics(predicted=ChatPrediction(**values, **parts, low=nothing, high=nothing), error_ratio=ErrorRatio(**values))
     assert chat_card(unknown, piece("done")).count("not predicted") == 3
 
 
@@ -96,8 +98,8 @@ def test_a_heartbeat_that_cannot() -> None:
 
 def test_small_words_of_the_heartbeat() -> None:
     """How far it is; a rate in the unit that suits; the script as text."""
-    assert phase_words({"phase": "warm", "done": 37, "of": 1000, "last_s": 0.0231}) == "Product 37 of 1,000, each awaited: 23.1 ms"
-    assert phase_words({"phase": "cold", "done": 0, "of": 1, "last_s": None}).startswith("The first product")
+    assert phase_words(HeartbeatProgress(phase="warm", done=37, of=1000, last_s=0.0231)) == "Product 37 of 1,000, each awaited: 23.1 ms"
+    assert phase_words(HeartbeatProgress(phase="cold", of=1)).startswith("The first product")
     assert format_flops(1.24e10) == "12.4 GFLOP/s"
     assert format_flops(1.5e14) == "150.00 TFLOP/s"
     assert "&lt;b&gt;" in script_block("x.py", "print('<b>')")
@@ -135,22 +137,13 @@ def test_its_case_is_the_default_one() -> None:
     assert f"its {case.flops / 1e9:,.1f} GFLOP" in said
 
 
-ANSWER = {
-    "median_s": 0.3,
-    "iterations": 100,
-    "cold_first_s": 0.5,
-    "floor_s": 0.03,
-    "achieved_flops_per_s": 57e9,
-    "efficiency": 0.1,
-    "bound": "bandwidth",
-    "valid": True,
-}
+ANSWER = replace(beat(), median_s=0.3, cold_first_s=0.5, floor_s=0.03, achieved_flops_per_s=57e9, efficiency=0.1)
 
 
 def test_verdict_of_each_kind() -> None:
     """Valid, without a floor, impossible."""
     assert "57 GFLOP/s" in verdict_sentences(ANSWER)
     assert "reaches 10%" in verdict_sentences(ANSWER)
-    assert "reaches" not in verdict_sentences(ANSWER | {"efficiency": None})
-    assert "not possible" in verdict_sentences(ANSWER | {"valid": False, "efficiency": None})
+    assert "reaches" not in verdict_sentences(replace(ANSWER, efficiency=None))
+    assert "not possible" in verdict_sentences(replace(ANSWER, valid=False, efficiency=None))
     assert PUBLISHED_S == 5.6e-6

@@ -28,6 +28,7 @@ from lib.present.live_measurements import (
     select_points,
     storage_line,
 )
+from lib.provenance import StatementText
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,8 @@ def test_a_measurement_beside_its_prediction() -> None:
     assert "4 % too low" in card
     assert 'aria-label="Measurement"' in card
     assert "the pasted config with random weights in bf16" in measure_card(make_measurement(model=""), "{}")
-    assert '<em class="badge lacks">not valid</em>' in measure_card(make_measurement(verdict={"code": "invalid", "message": "No."}), "x")
+    invalid = make_measurement(verdict=StatementText(code="invalid", message="No."))
+    assert '<em class="badge lacks">not valid</em>' in measure_card(invalid, "x")
     text = measure_text(make_measurement(), "Qwen/Qwen3-0.6B")
     assert "Peak memory: 1.04 GiB, predicted 1.00 GiB (4 % too low)" in text
     assert measure_csv(make_measurement()).splitlines()[3] == "peak_bytes,1118481067,1073741824,-0.04"
@@ -82,7 +84,7 @@ def test_what_is_expected_of_a_run() -> None:
     assert "weights 1.00 GiB + cache 10 MiB + activations 20 MiB + the process&#x27;s own" in card.replace("'", "&#x27;")
     assert "at most 1.53 GiB" in card
     assert "A run may take 9.00 GiB of the 10.0 GiB that are free. Predicted time 5.62 s; a run may take 120 s." in card
-    assert "most likely the run will be refused" in expected_card(make_prediction() | {"limit_s": 5.0}, "Qwen/Qwen3-0.6B")
+    assert "most likely the run will be refused" in expected_card(make_prediction(limit_s=5.0), "Qwen/Qwen3-0.6B")
 
 
 def test_the_scatter_holds_every_row_with_both_ends() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from llama import llama_config
+from written import Written
 
 from lib.catalog import load
 from lib.catalog.offers import ZEROGPU_OFFERS, Offer
@@ -71,19 +72,20 @@ class Records:
         self.record = record or (lambda *_, **__: None)
 
 
-def _serve_live(runs: Any = None, *, device: Any = None, record: Any = None, placed_bytes: int = 0, rates: Any = device_rates) -> Services:
+def _serve_live(runs: Any = None, *, device: Any = None, record: Any = None, placed_bytes: int = 0, rates: Any = device_rates) -> Any:
     """What runs on a device; `placed_bytes` are the weights of the chat's model, placed by then."""
     demo: Any = SimpleNamespace(loaded_model=SimpleNamespace(weights_bytes=placed_bytes) if placed_bytes else None)
     ledger: Any = Records(record)
-    return Services(
-        App(catalog=load, models=MODELS, run_measurement=runs or run_measurement, find_device=device, ledger=ledger, demo=demo, rates=rates)
+    app = App(
+        catalog=load, models=MODELS, run_measurement=runs or run_measurement, find_device=device, ledger=ledger, demo=demo, rates=rates
     )
+    return Written(Services(app))
 
 
 RATES = DeviceRates(flop_per_s=1e11, bytes_per_s=1e10)
 
 
-def _question(device: Device, runs: Runs | None = None, record: Any = None, rates: DeviceRates = RATES) -> Services:
+def _question(device: Device, runs: Runs | None = None, record: Any = None, rates: DeviceRates = RATES) -> Any:
     """The device as stated, a processor with stated rates: no answer depends on the machine that runs the tests."""
 
     def rates_of(device: Device, precision: str) -> DeviceRates | None:  # noqa: ARG001 the interface
@@ -141,7 +143,7 @@ def test_a_card_is_held_against_its_own_prediction() -> None:
     written: list[dict[str, Any]] = []
 
     def record(spec: Any, device: Any, figures: Any, **run: Any) -> None:
-        written.append({"spec": spec.id, "device": device.name, "peak": figures["peak_bytes"], **run})
+        written.append({"spec": spec.id, "device": device.name, "peak": figures.peak_bytes, **run})
 
     stages = list(_question(CUDA, Runs(), record)[stream_measurement](LLAMA))
     answer: Any = stages[-1]
@@ -310,13 +312,13 @@ def test_every_kind_of_architecture_runs(family: str) -> None:
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
 def test_the_model_that_is_offered_instead_is_the_largest_in_memory_and_time(device: Device, rates: DeviceRates, precision: str) -> None:
     """It fits in both; each larger one is refused for its memory or takes too long."""
-    live = _question(device, rates=rates)
+    live = _question(device, rates=rates).results
     name = live[suggest_measurement](LLAMA, 512, 64, precision)
     expected = live[predict_measurement](name, 512, 64, precision)
     seconds = expected_s(expected)
-    assert expected["need_bytes"] <= expected["allowed_bytes"]
+    assert expected.need_bytes <= expected.allowed_bytes
     assert seconds is not None
-    assert seconds <= expected["limit_s"]
+    assert seconds <= expected.limit_s
     decoders = [one for one in map(MODELS, MODELS.bundled) if one.library == "transformers" and one.work == "decoder"]
     for larger in [one for one in decoders if one.parameters_total > MODELS(name).parameters_total]:
         try:
@@ -326,7 +328,7 @@ def test_the_model_that_is_offered_instead_is_the_largest_in_memory_and_time(dev
             continue
         needed = estimate_duration(case.ask.work, rates, case.ask.device)
         by_rates = needed.total_s if device.kind == "cpu" else 0.0
-        assert max(by_rates, needed.weights_s + (expected_s(refused) or 0)) > refused["limit_s"], larger.id
+        assert max(by_rates, needed.weights_s + (expected_s(refused) or 0)) > refused.limit_s, larger.id
 
 
 def test_nothing_is_offered_where_nothing_fits() -> None:
@@ -358,17 +360,17 @@ def _device_of(offer: Offer) -> Device:
 def test_the_default_run_is_allowed_on_every_tier(offer: Offer, model: str) -> None:
     """It fits the memory, ends within the limit and, on ZeroGPU, within an anonymous visitor's quota; a smaller one ends in 20 s."""
     device = _device_of(offer)
-    live = _question(device)
+    live = _question(device).results
     run = live[default_measurement](model, 512, 64, "bf16")
     assert run is not None
     expected = live[predict_measurement](run.model, run.prompt_tokens, run.output_tokens, "bf16")  # is not refused
     assert run.seconds is not None
-    assert run.seconds <= (SHORT_S if run.changed else expected["limit_s"])
+    assert run.seconds <= (SHORT_S if run.changed else expected.limit_s)
     assert run.changed or run.model == model
     if "405B" in model and device.memory_bytes < 400 * GIB:
         assert run.changed
     if device.kind == "zerogpu":
-        assert quota_seconds(load().rules.zerogpu, expected["limit_s"] + 8, "large") <= 120
+        assert quota_seconds(load().rules.zerogpu, expected.limit_s + 8, "large") <= 120
 
 
 @pytest.mark.parametrize("offer", SPACES, ids=lambda offer: offer.id)

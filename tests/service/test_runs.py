@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from live_fake import make_measurement
 from measured_row import ROW, row
 
 from lib.errors import LiveError
@@ -34,12 +35,12 @@ DEVICE = Device(
     torch="2.13.0",
     transformers="5.23.0",
 )
-FIGURES: Any = {
-    "peak_bytes": 1000,
-    "ttft_s": 0.5,
-    "decode_tokens_per_s": 10.0,
-    "predicted": {"peak_bytes": 1100, "ttft_s": None, "decode_tokens_per_s": 12.0},
-}
+FIGURES = make_measurement(
+    peak_bytes=1000,
+    ttft_s=0.5,
+    decode_tokens_per_s=10.0,
+    predicted=replace(make_measurement().predicted, peak_bytes=1100, ttft_s=None, decode_tokens_per_s=12.0),
+)
 RUN: dict[str, Any] = {"kind": "measure", "precision": "bf16", "prompt_tokens": 8, "output_tokens": 4}
 NOW = datetime(2026, 11, 21, 9, 30, 59, tzinfo=UTC)
 SPEC = bundled.find_spec("Qwen/Qwen3-0.6B")
@@ -73,7 +74,7 @@ def test_recorded_run_is_shown(ledger: MeasurementLedger) -> None:
 def test_row_that_cannot_be_written_fails_nothing(ledger: MeasurementLedger, caplog: pytest.LogCaptureFixture) -> None:
     """A speed that is none: logged, and the answer of the run stands."""
     with caplog.at_level(logging.ERROR):
-        ledger.record(SPEC, DEVICE, FIGURES | {"ttft_s": float("nan")}, **RUN)
+        ledger.record(SPEC, DEVICE, replace(FIGURES, ttft_s=float("nan")), **RUN)
     assert ledger.status().own_rows == 0
     assert "could not be written" in caplog.text
 

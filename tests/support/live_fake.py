@@ -3,133 +3,160 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import measured_row
 
+from lib.answers.live import (
+    ChatMetrics,
+    ChatPiece,
+    ChatPrediction,
+    DeviceEntry,
+    ErrorRatio,
+    ExpectedAnswer,
+    HeartbeatAnswer,
+    MeasureAnswer,
+    MeasurePrediction,
+    RunEnd,
+    RunFigures,
+)
 from lib.errors import AdvisorError
 from lib.live.ledger import LedgerStatus
 from lib.live.measurements import Measurement
+from lib.provenance import Caveat, Source, StatementText
+from lib.result import fields_of
 from lib.service.measure import DefaultRun
 
 GIB = 2**30
 COMMON: dict[str, Any] = {
-    "schema": 1,
-    "caveats": [{"code": "typical_host", "message": "Predicted for a <typical> host."}],
-    "sources": [{"what": "measured here", "source": "this device", "checked": "2026-11-21"}],
+    "caveats": (Caveat("sdk_unknown", {"space": "a <typical> one"}),),
+    "sources": (Source(what="measured here", source="this device", checked="2026-11-21"),),
 }
-EXPECTED_RUN: dict[str, Any] = {
-    "ttft_s": 0.5,
-    "decode_tokens_per_s": 12.5,
-    "peak_bytes": GIB,
-    "low": {"ttft_s": 0.25, "decode_tokens_per_s": 10.0, "peak_bytes": GIB},
-    "high": {"ttft_s": 1.0, "decode_tokens_per_s": 20.0, "peak_bytes": GIB},
+NEED: dict[str, Any] = {
     "weights_bytes": GIB,
     "kv_cache_bytes": 10 * 2**20,
     "activation_bytes": 20 * 2**20,
     "runtime_bytes": GIB // 2,
-    "hardware": None,
 }
+VALUES: dict[str, Any] = {"ttft_s": 0.5, "decode_tokens_per_s": 12.5, "peak_bytes": GIB}
+ENDS: dict[str, Any] = {"low": RunEnd(ttft_s=0.25, decode_tokens_per_s=10.0), "high": RunEnd(ttft_s=1.0, decode_tokens_per_s=20.0)}
 
 
-def metrics(**changed: Any) -> dict[str, Any]:
+def metrics(**changed: Any) -> ChatMetrics:
     """What an answer took: 0.4 s against 0.5 predicted is +25 %, 10 tokens/s against 12.5 likewise, memory exact."""
-    return {
-        "ttft_s": 0.4,
-        "decode_tokens_per_s": 10.0,
-        "peak_bytes": GIB,
-        "peak_of": "weights_and_growth",
-        "device": "Some <Processor>",
-        "model": "tiny-instruct",
-        "precision": "fp32",
-        "prompt_tokens": 20,
-        "output_tokens": 8,
-        "stopped": "limit",
-        "predicted": EXPECTED_RUN,
-        "error_ratio": {"ttft_s": 0.25, "decode_tokens_per_s": 0.25, "peak_bytes": 0.0},
-    } | changed
-
-
-def piece(stage: str, text: str = "", note: str = "", taken: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A piece of an answer."""
-    return COMMON | {"stage": stage, "text": text, "note": note, "metrics": taken}
-
-
-def make_measurement(**changed: Any) -> dict[str, Any]:
-    """A finished measurement: the peak was predicted 4 % too low, the speed is exact."""
-    return (
-        COMMON
-        | {
-            "model": "Qwen/Qwen3-0.6B",
-            "architecture": "Qwen3ForCausalLM",
-            "device": "Some <Processor>",
-            "device_details": {"torch": "2.13.0", "transformers": "5.23.0"},
-            "weights": "random",
-            "precision": "bf16",
-            "attention": "sdpa",
-            "prompt_tokens": 512,
-            "output_tokens": 64,
-            "peak_bytes": 1_118_481_067,  # GIB / 0.96
-            "weights_bytes": GIB,
-            "before_bytes": 400 * 2**20,
-            "ttft_s": 0.5,
-            "decode_tokens_per_s": 12.5,
-            "weights_s": 1.5,
-            "predicted": EXPECTED_RUN,
-            "error_ratio": {"ttft_s": 0.0, "decode_tokens_per_s": 0.0, "peak_bytes": -0.04},
-            "verdict": {"code": "confirmed", "message": "Memory: predicted 4.0% less than was measured."},
-        }
-        | changed
+    ends = {name: RunFigures(peak_bytes=GIB, **fields_of(end)) for name, end in ENDS.items()}
+    parts = {name: size for name, size in NEED.items() if name != "runtime_bytes"}
+    took = ChatMetrics(
+        ttft_s=0.4,
+        decode_tokens_per_s=10.0,
+        peak_bytes=GIB,
+        peak_of="weights_and_growth",
+        device="Some <Processor>",
+        model="tiny-instruct",
+        precision="fp32",
+        prompt_tokens=20,
+        output_tokens=8,
+        stopped="limit",
+        predicted=ChatPrediction(**VALUES, **parts, **ends),
+        error_ratio=ErrorRatio(ttft_s=0.25, decode_tokens_per_s=0.25, peak_bytes=0.0),
     )
+    return replace(took, **changed)
 
 
-def make_prediction() -> dict[str, Any]:
+def piece(stage: str, text: str = "", note: str = "", taken: ChatMetrics | None = None) -> ChatPiece:
+    """A piece of an answer."""
+    return ChatPiece(**COMMON, stage=stage, text=text, note=note, metrics=taken)
+
+
+def make_measurement(**changed: Any) -> MeasureAnswer:
+    """A finished measurement: the peak was predicted 4 % too low, the speed is exact."""
+    device = DeviceEntry(
+        kind="cpu", name="Some <Processor>", accelerator=None, memory_bytes=16 * GIB, cores=2, driver=None, torch="2.13.0",
+        transformers="5.23.0",
+    )  # fmt: skip
+    measured = MeasureAnswer(
+        **COMMON,
+        model="Qwen/Qwen3-0.6B",
+        architecture="Qwen3ForCausalLM",
+        device=device.name,
+        device_details=device,
+        weights="random",
+        precision="bf16",
+        attention="sdpa",
+        prompt_tokens=512,
+        output_tokens=64,
+        peak_bytes=1_118_481_067,  # GIB / 0.96
+        weights_bytes=GIB,
+        before_bytes=400 * 2**20,
+        reserved_bytes=None,
+        ttft_s=0.5,
+        decode_tokens_per_s=12.5,
+        mean_tokens_per_s=12.4,
+        weights_s=1.5,
+        predicted=MeasurePrediction(**VALUES, **NEED, **ENDS, hardware=None),
+        error_ratio=ErrorRatio(ttft_s=0.0, decode_tokens_per_s=0.0, peak_bytes=-0.04),
+        verdict=StatementText(code="confirmed", message="Memory: predicted 4.0% less than was measured."),
+    )
+    return replace(measured, **changed)
+
+
+def make_prediction(**changed: Any) -> ExpectedAnswer:
     """A run before it."""
-    parts = ("weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes")
-    return COMMON | {
-        "model": "Qwen/Qwen3-0.6B",
-        "precision": "bf16",
-        "prompt_tokens": 512,
-        "output_tokens": 64,
-        "predicted": {name: EXPECTED_RUN[name] for name in ("ttft_s", "decode_tokens_per_s", "peak_bytes")},
-        "low": EXPECTED_RUN["low"],
-        "high": EXPECTED_RUN["high"],
-        **{name: EXPECTED_RUN[name] for name in parts},
-        "need_bytes": sum(EXPECTED_RUN[name] for name in parts),
-        "allowed_bytes": 9 * GIB,
-        "free_bytes": 10 * GIB,
-        "limit_s": 120.0,
-    }
+    expected = ExpectedAnswer(
+        **COMMON,
+        model="Qwen/Qwen3-0.6B",
+        architecture="Qwen3ForCausalLM",
+        device="Some <Processor>",
+        device_kind="cpu",
+        precision="bf16",
+        prompt_tokens=512,
+        output_tokens=64,
+        predicted=RunFigures(**VALUES),
+        **ENDS,
+        **NEED,
+        need_bytes=sum(NEED.values()),
+        allowed_bytes=9 * GIB,
+        free_bytes=10 * GIB,
+        limit_s=120.0,
+    )
+    return replace(expected, **changed)
 
 
-def beat(*, valid: bool = True) -> dict[str, Any]:
+def beat(*, valid: bool = True) -> HeartbeatAnswer:
     """A heartbeat of the usual case: 17.2 GFLOP in 40 ms are 430 GFLOP/s; the floor of 10 ms is a fourth of it."""
-    why = [{"code": "beats_the_floor", "message": "The shortest time was 0.0056 ms, but 268 MB need 0.164 ms at least."}]
-    return COMMON | {
-        "caveats": [] if valid else why,
-        "device": "Some <Processor>",
-        "dtype": "float32",
-        "batch": 128,
-        "hidden": 4096,
-        "intermediate": 16384,
-        "iterations": 100,
-        "warmup": 5,
-        "median_s": 0.04 if valid else 5.6e-6,
-        "p95_s": 0.05,
-        "cold_first_s": 0.2,
-        "flops": 17_179_869_184,
-        "moved_bytes": 278_921_216,
-        "achieved_flops_per_s": 4.295e11,
-        "floor_s": 0.01 if valid else 1.64e-4,
-        "floor_memory_s": 0.01,
-        "floor_compute_s": None,
-        "bound": "bandwidth",
-        "efficiency": 0.25 if valid else None,
-        "valid": valid,
-        "bandwidth_bytes_per_s": 2.789e10,
-        "peak_flops_per_s": None,
-        "torch": "2.13.0",
-    }
+    why = Caveat("beats_the_floor", {"shortest_ms": 0.0056, "moved_mb": 268.0, "gb_per_s": 1640.0, "memory_ms": 0.164})
+    return HeartbeatAnswer(
+        caveats=() if valid else (why,),
+        device="Some <Processor>",
+        device_kind="cpu",
+        accelerator=None,
+        dtype="float32",
+        batch=128,
+        hidden=4096,
+        intermediate=16384,
+        iterations=100,
+        warmup=5,
+        mean_s=0.041,
+        median_s=0.04 if valid else 5.6e-6,
+        p95_s=0.05,
+        min_s=0.03 if valid else 5.6e-6,
+        cold_first_s=0.2,
+        flops=17_179_869_184,
+        weight_bytes=268_435_456,
+        moved_bytes=278_921_216,
+        achieved_flops_per_s=4.295e11,
+        floor_s=0.01 if valid else 1.64e-4,
+        floor_memory_s=0.01,
+        floor_compute_s=None,
+        bound="bandwidth",
+        efficiency=0.25 if valid else None,
+        valid=valid,
+        bandwidth_bytes_per_s=2.789e10,
+        peak_flops_per_s=None,
+        driver=None,
+        torch="2.13.0",
+    )
 
 
 def row(**changed: Any) -> Measurement:

@@ -10,6 +10,7 @@ from live_fake import FakeServices, beat, make_measurement, make_prediction, met
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from lib.answers.live import HeartbeatProgress, MeasureStage
 from lib.catalog import load
 from lib.errors import BadArgument, DoesNotFit, LiveError, ModelNotAtHand, OutOfMemory
 from lib.hub.search import ProviderOffers
@@ -123,7 +124,7 @@ def test_every_scene_has_its_place_on_the_page() -> None:
         view = live_tab.build(make_services())
     for talked in scene_updates(view.chat.outputs, talk(FakeServices(*ANSWER))):
         assert view.chat.outputs["status"] in talked
-    *_, measured = scene_updates(view.measure.outputs, measure(FakeServices({"stage": "building"}, make_measurement())))
+    *_, measured = scene_updates(view.measure.outputs, measure(FakeServices(MeasureStage(stage="building"), make_measurement())))
     assert measured[view.measure.outputs["status"]] == ""
     ledger = by_component(view.ledger.outputs, live_boxes.ledger_updates(FakeServices(), "peak_bytes"))  # type: ignore[arg-type]
     assert ledger[view.ledger.outputs["box"]] == gr.update(visible=False)
@@ -155,7 +156,7 @@ def measure(services: Any, ref: str = "Qwen/Qwen3-0.6B") -> list[Updates]:
 
 def test_a_measurement_tells_its_stages_and_ends_with_a_card() -> None:
     """The model of the page is asked for, and the last card goes while a new one is made."""
-    services = FakeServices({"stage": "building"}, {"stage": "running"}, make_measurement())
+    services = FakeServices(MeasureStage(stage="building"), MeasureStage(stage="running"), make_measurement())
     first, building, running, done = measure(services)
     assert services.live.questions == [("Qwen/Qwen3-0.6B", 512, 64, "bf16")]
     assert (first.get("card"), bool(first.get("busy")), bool(building.get("busy"))) == ("", True, True)
@@ -191,7 +192,7 @@ def test_what_is_expected_stands_there_before_the_run() -> None:
     markup = live_boxes.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
     assert "Too much." in markup
     assert 'data-model="small/one">Try small/one instead' in markup
-    services.live.predict_measurement = lambda *_: make_prediction() | {"limit_s": 0.1}
+    services.live.predict_measurement = lambda *_: make_prediction(limit_s=0.1)
     assert "Try small/one instead" in live_boxes.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
 
 
@@ -230,7 +231,7 @@ def test_the_first_line_says_what_one_can_do_here() -> None:
 
 def test_stopping_a_measurement_ends_it() -> None:
     """Closed in the middle: the run is over, and the device free for the next."""
-    services = FakeServices({"stage": "building"}, {"stage": "running"}, make_measurement())
+    services = FakeServices(MeasureStage(stage="building"), MeasureStage(stage="running"), make_measurement())
     scenes = live_boxes.measure_scenes(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
     assert [next(scenes)["busy"], next(scenes)["busy"]] == [True, True]
     scenes.close()  # type: ignore[attr-defined]
@@ -241,7 +242,7 @@ def test_stopping_a_measurement_ends_it() -> None:
 
 def test_a_heartbeat_tells_how_far_it_is() -> None:
     """Progress with a bar, then the card; the fields go to the arguments of their names."""
-    services = FakeServices({"phase": "warm", "done": 37, "of": 100, "last_s": 0.0231}, beat())
+    services = FakeServices(HeartbeatProgress(phase="warm", done=37, of=100, last_s=0.0231), beat())
     _, progress, done = live_boxes.heartbeat_scenes(services, "float32", *SIZES)  # type: ignore[arg-type]
     assert '<progress max="100" value="37"' in progress["status"]
     assert "23.1 ms" in progress["status"]
