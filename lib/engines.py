@@ -47,6 +47,10 @@ class Silicon(Protocol):
         """Who makes it."""
 
     @property
+    def architecture(self) -> str:
+        """The vendor's name of the generation."""
+
+    @property
     def compute_capability(self) -> tuple[int, int] | None:
         """CUDA's number; None where there is none."""
 
@@ -81,8 +85,11 @@ class EngineTraits:
 
     Sources, read 2026-11-24: vllm issues 30644, 31936, 40851, 57144; sglang issue 35420; FlashMLA pull request 98 (Hopper);
     aiconfigurator pull request 383."""
-    nvidia_only: bool = False
-    """Runs on GPUs of NVIDIA only."""
+    other_gpus: frozenset[str] | None = None
+    """Architectures of GPUs beside NVIDIA's that its documentation names; None where it names every one of the catalog.
+
+    Sources, read 2026-11-25: docs.vllm.ai installation (gfx90a to gfx950, RX 7900 and 9000, Ryzen AI Max; Intel Arc), docs.sglang.io AMD
+    and XPU (Instinct; Arc B-series), huggingface.co/docs/optimum AMD (TGI: MI210, MI250, MI300)."""
     works: frozenset[Work]
     """Kinds of models that it runs."""
     on_zerogpu: bool = False
@@ -192,7 +199,7 @@ class EngineTraits:
         if silicon.kind != "gpu":
             return silicon.kind in self.silicon
         if silicon.vendor != "NVIDIA":
-            return "gpu" in self.silicon and not self.nvidia_only
+            return "gpu" in self.silicon and (self.other_gpus is None or silicon.architecture in self.other_gpus)
         return "gpu" in self.silicon and (silicon.compute_capability is None or silicon.compute_capability >= self.least_capability)
 
 
@@ -203,6 +210,7 @@ _OWNED = frozenset({"gpu", "cpu", "apple"})
 _DECODERS: frozenset[Work] = frozenset({"decoder", "embedding decoder"})
 _TEXT: frozenset[Work] = _DECODERS | {"text encoder"}
 _VOLTA, _T4, _AMPERE = (7, 0), (7, 5), (8, 0)
+_INSTINCT = frozenset({"CDNA2", "CDNA3", "CDNA4"})
 _FLASH_MLA = frozenset({9, 10})  # Hopper and the Blackwell of data centres
 _QUANTIZED = {"scaled_tensor": "fp8", "bnb8": "bitsandbytes", "bnb4": "bitsandbytes", "bnb4_double": "bitsandbytes"}
 _VLLM = ServerCommand(
@@ -256,14 +264,14 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
         "sglang": EngineTraits(
             command=_SGLANG,
             silicon=_SERVER, least_capability=_T4, sparse_capabilities=_FLASH_MLA, works=_TEXT, split="tensor", max_num_seqs=2048,
-            packed_kernels=True, advised_on=_GPU,
+            packed_kernels=True, advised_on=_GPU, other_gpus=_INSTINCT | {"Xe2"},
             claims="weights and cache", captured_graphs=True, cache="blocks", block_tokens=1, start_up="profile run",
             batched_tokens=((160, 16_384), (60, 8192), (35, 4096), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
             small_cache="fp8",
         ),
         "tensorrt-llm": EngineTraits(
             command=_TENSORRT_LLM,
-            silicon=_GPU, least_capability=_AMPERE, sparse_capabilities=_FLASH_MLA, nvidia_only=True, works=frozenset({"decoder"}),
+            silicon=_GPU, least_capability=_AMPERE, sparse_capabilities=_FLASH_MLA, other_gpus=frozenset(), works=frozenset({"decoder"}),
             split="tensor", max_num_seqs=1024, packed_kernels=True, advised_on=_GPU, fp8_cache=True,
             claims="a share of the rest", memory_share=0.9, captured_graphs=True, cache="blocks", block_tokens=32,
             start_up="profile run", fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
@@ -275,11 +283,12 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             split="tensor", max_num_seqs=128, packed_kernels=True, advised_on=_GPU, claims="a share, graphs beside it", memory_share=0.9,
             captured_graphs=True, cache="even blocks", block_tokens=1, start_up="profile run", batched_tokens=((0, 4096),),
             fp8="fp8-tensor", int8="bnb-int8", int4="awq-4",
-            cannot_load=frozenset({"gguf", "mxfp4", "nvfp4"}), small_cache="fp8",
+            cannot_load=frozenset({"gguf", "mxfp4", "nvfp4"}), small_cache="fp8", other_gpus=_INSTINCT,
         ),
         "tei": EngineTraits(
             command=_TEI,
-            silicon=_SERVER | {"apple"}, least_capability=_T4, nvidia_only=True, works=frozenset({"text encoder", "embedding decoder"}),
+            silicon=_SERVER | {"apple"}, least_capability=_T4, other_gpus=frozenset(),
+            works=frozenset({"text encoder", "embedding decoder"}),
             native=True, listed_only=True, advised_on=_OWNED, split="none", cache="none", start_up="profile run",
             batched_tokens=((0, 16_384),), timed_as="compiled", timed_as_title="other compiled encoders (ONNX Runtime, TorchScript)",
             not_in=frozenset({"bf16"}), cannot_load=frozenset({

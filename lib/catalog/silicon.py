@@ -16,12 +16,12 @@ from lib.units import FlopPerSecond
 
 OWNED_KINDS = frozenset({"gpu", "apple"})
 """Kinds of silicon that people own as cards or Macs."""
-Vendor = Literal["NVIDIA", "AMD", "Apple", "Google", "AWS", "CPU"]
+Vendor = Literal["NVIDIA", "AMD", "Intel", "Apple", "Google", "AWS", "CPU"]
 SiliconKind = Literal["gpu", "apple", "tpu", "neuron", "cpu"]
 PeakDtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4"]
 PEAK_DTYPES: tuple[str, ...] = get_args(PeakDtype)
 KIND_OF_VENDOR: dict[Vendor, SiliconKind] = {
-    "NVIDIA": "gpu", "AMD": "gpu", "Apple": "apple", "Google": "tpu", "AWS": "neuron", "CPU": "cpu",
+    "NVIDIA": "gpu", "AMD": "gpu", "Intel": "gpu", "Apple": "apple", "Google": "tpu", "AWS": "neuron", "CPU": "cpu",
 }  # fmt: skip
 """Apple's GPUs are a kind of their own: other engines run on them, and what they reach says nothing about cards."""
 

@@ -48,9 +48,11 @@ def card_class(card: Accelerator) -> str:
     """
     if card.kind in {"cpu", "tpu", "neuron"}:
         return card.kind
-    if card.vendor == "AMD":
+    if card.architecture.startswith("CDNA"):
         return "cdna"
-    capability = card.compute_capability or (0, 0)
+    capability = card.compute_capability
+    if capability is None:  # Radeon and Arc, which no fit has seen
+        return "gddr"
     if capability < (8, 0):
         return "turing"
     if capability in {(8, 0), (9, 0)}:
@@ -60,7 +62,9 @@ def card_class(card: Accelerator) -> str:
 
 def is_measured(measured: Collection[tuple[str, str]], engine: str, card: Accelerator) -> bool:
     """Whether the fit has seen this engine on such a card, of the pairs of engine and class that it has seen."""
-    return card.kind != "apple" and (engine, card_class(card)) in measured
+    group = card_class(card)
+    unseen = card.kind == "apple" or (group == "gddr" and card.compute_capability is None)
+    return not unseen and (engine, group) in measured
 
 
 def emulates(card: Accelerator, arithmetic: str) -> bool:
