@@ -216,20 +216,28 @@ _QUANTIZED = {"scaled_tensor": "fp8", "bnb8": "bitsandbytes", "bnb4": "bitsandby
 _VLLM = ServerCommand(
     program="vllm serve {model} --host 0.0.0.0 --port {port}",
     options=(
-        "--max-model-len {context_tokens}", "--tensor-parallel-size {devices}", "--gpu-memory-utilization {memory_share}",
-        "--quantization {quantization}", "--dtype {dtype}",
+        "--max-model-len {context_tokens}", "--max-num-seqs {batch}", "--tensor-parallel-size {devices}",
+        "--gpu-memory-utilization {memory_share}", "--quantization {quantization}", "--dtype {dtype}",
     ),
     formats=_QUANTIZED, endpoint_name="vllm", endpoint_splits=True,
 )  # fmt: skip
 _SGLANG = ServerCommand(
     program="python3 -m sglang.launch_server --model-path {model} --host 0.0.0.0 --port {port}",
-    options=("--context-length {context_tokens}", "--tp-size {devices}", "--quantization {quantization}", "--dtype {dtype}"),
+    options=(
+        "--context-length {context_tokens}", "--max-running-requests {batch}", "--tp-size {devices}", "--quantization {quantization}",
+        "--dtype {dtype}",
+    ),
     formats=_QUANTIZED, endpoint_name="sglang", endpoint_splits=True,
 )  # fmt: skip
 _TENSORRT_LLM = ServerCommand(
     program="trtllm-serve {model} --host 0.0.0.0 --port {port}",
-    options=("--tp_size {devices}", "--max_seq_len {context_tokens}", "--kv_cache_free_gpu_memory_fraction {memory_share}"),
-)
+    options=(
+        "--tp_size {devices}",
+        "--max_seq_len {context_tokens}",
+        "--max_batch_size {batch}",
+        "--kv_cache_free_gpu_memory_fraction {memory_share}",
+    ),
+)  # fmt: skip
 _TGI = ServerCommand(
     program="text-generation-launcher --model-id {model} --hostname 0.0.0.0 --port {port}",
     options=("--num-shard {devices}", "--max-total-tokens {context_tokens}", "--quantize {quantization}", "--dtype {dtype}"),

@@ -112,6 +112,7 @@ def recommend(
         task=task,
         family=family,
         usual=context.speed_request,
+        spec=hosted,
         notes=_notes(workload, context_tokens, order),
         caveats=(*caveats, *_describe_counting(order, context)),
         sources=sources,

@@ -16,6 +16,7 @@ from lib.catalog import PriceState
 from lib.catalog.offers import Hardware, Offer
 from lib.engines import Engine
 from lib.memory import MemoryEstimate
+from lib.model.spec import ModelSpec
 from lib.precision import Loading
 from lib.provenance import Answer, Reason, Reasons, Sentence
 from lib.result import ABSENT, Exact, Hidden, Result, Usd
@@ -445,3 +446,5 @@ class Recommendation(Answer):
     """Kind of work that was judged."""
     usual: Hidden[SpeedRequest]
     """The request whose speed is predicted."""
+    spec: Hidden[ModelSpec | None] = None
+    """The model; None where none runs here."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from lib.advisor.result import Entry, OwnHardware
+from lib.advisor.result import OwnHardware, Recommendation
 from lib.advisor.space_rules import HOURS_PER_MONTH
 from lib.catalog import Catalog, load
 from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, end_command, print_answer, say
@@ -143,16 +143,21 @@ def watch_stages(services: Services, space: str, hardware: str, token: str | Non
     return last, DONE if last is not None and last["arrived"] else FAILED
 
 
-def files_entry(entry: Entry, catalog: Catalog, framework: str, *, model: str, context_tokens: int, sequences: int) -> dict[str, Any]:
-    """README front matter, requirements.txt, Dockerfile and the `hf` line, each null where there is none, and what to know about them.
+def files_entry(
+    found: Recommendation, catalog: Catalog, framework: str, *, model: str, context_tokens: int, sequences: int
+) -> dict[str, Any]:
+    """The files for the pick: front matter of the README, app.py, requirements.txt, Dockerfile and the `hf` line, null where there is none.
 
     Raises:
         BadArgument: the hardware does not run this framework.
     """
-    setup = write_setup(entry, catalog, model=model, framework=framework, context_tokens=context_tokens, sequences=sequences)
+    assert found.pick is not None  # noqa: S101  the caller looks
+    sizes = {"context_tokens": context_tokens, "sequences": sequences}
+    setup = write_setup(found.pick, catalog, model=model, task=found.task, spec=found.spec, framework=framework, **sizes)
     return {
         "framework": setup.framework,
         "readme_front_matter": setup.front_matter,
+        "app_py": setup.app,
         "requirements_txt": setup.requirements,
         "dockerfile": setup.dockerfile,
         "command": setup.command,
@@ -163,7 +168,13 @@ def files_entry(entry: Entry, catalog: Catalog, framework: str, *, model: str, c
 
 def files_text(files: Mapping[str, Any]) -> str:
     """The files one below the other, each under its name."""
-    named = {"readme_front_matter": "README.md", "requirements_txt": "requirements.txt", "dockerfile": "Dockerfile", "command": "Command"}
+    named = {
+        "readme_front_matter": "README.md",
+        "app_py": "app.py",
+        "requirements_txt": "requirements.txt",
+        "dockerfile": "Dockerfile",
+        "command": "Command",
+    }
     blocks = [part for key, name in named.items() if files[key] is not None for part in (f"{name}:", "", files[key])]
     return "\n".join([*blocks, *(f"note: {note}" for note in files["notes"])])
 

@@ -307,7 +307,7 @@ def recommend(*, model: str, files: str | None, as_json: bool, **arguments: Any)
         from lib.cli.act import files_entry, files_text  # noqa: PLC0415
 
         sizes = {"context_tokens": arguments["context_tokens"], "sequences": arguments["concurrency"]}
-        written = files_entry(found.pick, services.catalog(), files, model=model, **sizes)
+        written = files_entry(found, services.catalog(), files, model=model, **sizes)
         answer, text = {**answer, "files": written}, f"{text}\n\n{files_text(written)}"
     print_answer(answer, text, as_json=as_json)
 

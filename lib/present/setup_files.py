@@ -13,133 +13,36 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
-from typing import Annotated, Literal, Self
-
-from pydantic import Field, model_validator
 
 from lib.advisor.result import ConfiguredHardware
 from lib.answers.common import source_entries
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_OFFERS, tier_of
-from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
 from lib.catalog.rules import ZeroGpuRules
-from lib.engines import TRAITS, Engine
+from lib.engines import TRAITS
 from lib.engines import traits_of as engine_traits
 from lib.errors import BadArgument
+from lib.live.zerogpu import start_seconds, whole_seconds
+from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS as PLATFORMS
 from lib.platforms import Framework, PlatformTraits, Runs, traits_of
 from lib.precision import weight_format
+from lib.present.app_files import ANSWER_TOKENS, FORMAT_PACKAGES, AppFile, AppPlace, find_kind, picture_of, write_app
 from lib.present.cards import source_list
 from lib.present.markup import bullet_list, code_blocks, escape, fold
+from lib.present.releases import Versions, load_versions
 from lib.present.snippets import (
     PORT,
-    AppPlace,
     Instance,
     Start,
     command_words,
     dockerfile,
     endpoint_command,
     job_command,
-    write_app,
 )
+from lib.present.templates import render
 from lib.provenance import Source
-
-FILE = Path(__file__).parent.parent / "data" / "frameworks.json"
-
-
-class _Fact(Row):
-    where: Text = Field(validation_alias="source")
-    checked: Day
-
-    def as_source(self, what: str) -> Source:
-        """The source of it; `what` names the fact."""
-        return Source(what=what, source=self.where, checked=self.checked)
-
-
-class Package(_Fact):
-    """A release of today."""
-
-    name: Text
-    version: Text
-    brings: Text | None
-    """What it installs with it, in words, where that decides what else may be installed."""
-
-    @property
-    def source(self) -> Source:
-        """Where the release was read."""
-        return self.as_source(f"{self.name} {self.version}")
-
-    def line(self, extra: str = "") -> str:
-        """A line of requirements.txt: `jax[cuda13]==0.10.2`."""
-        return f"{self.name}{f'[{extra}]' if extra else ''}=={self.version}"
-
-
-class Python(_Fact):
-    """The Python of a Space."""
-
-    version: Text
-
-
-class SuggestedHardware(_Fact):
-    """The values that the README's `suggested_hardware` takes."""
-
-    values: frozenset[Text]
-
-
-class Image(_Fact):
-    """A container image of a server, as its project names it."""
-
-    engine: Engine
-    silicon: Literal["gpu", "cpu"]
-    image: Text
-
-    @property
-    def source(self) -> Source:
-        """Where the name was read."""
-        return self.as_source(f"image of {self.engine}")
-
-
-class Versions(Row):
-    """frameworks.json: everything that is pinned."""
-
-    as_of: Day
-    """Nothing in it is dated later."""
-    python: Python
-    suggested_hardware: SuggestedHardware
-    packages: Annotated[tuple[Package, ...], require_distinct("name")]
-    images: tuple[Image, ...]
-
-    @model_validator(mode="after")
-    def _nothing_is_dated_later(self) -> Self:
-        for fact in (self.python, self.suggested_hardware, *self.packages, *self.images):
-            if fact.checked > self.as_of:
-                raise ValueError(f"{fact.where}: checked is '{fact.checked}'. Accepted: a day not after {self.as_of}.")
-        return self
-
-    def __getitem__(self, name: str) -> Package:
-        """The release of a package that is known to be there: names are written in the code, not asked for by callers."""
-        return next(package for package in self.packages if package.name == name)
-
-    def image(self, engine: str, *, on_gpu: bool) -> Image:
-        """The image of a server; its rows are checked by a test.
-
-        Raises:
-            BadArgument: there is no image of this engine for a host without a GPU.
-        """
-        kind = "gpu" if on_gpu else "cpu"
-        image = next((image for image in self.images if (image.engine, image.silicon) == (engine, kind)), None)
-        if image is None:
-            raise BadArgument("engine", engine, f"{', '.join(image.engine for image in self.images if image.silicon == kind)} on a {kind}")
-        return image
-
-
-@cache
-def load_versions() -> Versions:
-    """The bundled rows, read at the first call."""
-    return read_rows(Versions, FILE)
-
+from lib.workload import AS_THE_PIPELINE
 
 FRAMEWORKS: dict[Framework, str] = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow"}
 SERVERS_OF_OWN = frozenset(name for name, row in TRAITS.items() if row.command is not None and not row.in_process)
@@ -163,6 +66,8 @@ class Setup:
     framework: Framework
     front_matter: str | None
     app: str | None = None
+    tested_with: str = "none"
+    """What the tests executed of such an app."""
     requirements: str | None
     dockerfile: str | None = None
     command: str | None = None
@@ -176,11 +81,12 @@ def write_setup(
     *,
     model: str = "",
     task: str = "",
+    spec: ModelSpec | None = None,
     framework: str = "pytorch",
     context_tokens: int = 0,
     sequences: int = 1,
 ) -> Setup:
-    """The files for one place of a recommendation and a Hub task.
+    """The files for one place of a recommendation and a Hub task; `spec` says more about the model where it is known.
 
     They serve requests of at most `context_tokens` (0: the engine's own), so many at a time.
 
@@ -211,7 +117,9 @@ def write_setup(
             raise BadArgument("framework", framework, f"pytorch with {entry.engine}, a server that brings its own")
         server = _server(entry, catalog, versions, loaded, context_tokens, sequences)
         return replace(server, front_matter=head, notes=(*server.notes, *missing))
-    lines = list(_requirements(entry, usable, versions, zerogpu))
+    takes_app = usable == "pytorch" and (place.runs_spaces or place.owned)
+    app = _app(entry, loaded, task, spec, context_tokens) if takes_app else None
+    lines = list(_requirements(entry, usable, versions, zerogpu, app))
     cards = zerogpu.sources[:1] if place.per_call else ()
     metadata = (
         versions.python.as_source("Python of a Space, admitted by ZeroGPU too"),
@@ -221,9 +129,10 @@ def write_setup(
     return Setup(
         framework=usable,
         front_matter=head,
-        app=_app(entry, loaded, task) if place.runs_spaces and usable == "pytorch" else None,
+        app=None if app is None else app.text,
+        tested_with="none" if app is None else app.tested_with,
         requirements="\n".join(line for _, line in lines) + "\n",
-        dockerfile=_PYTHON_DOCKERFILE.format(version=versions.python.version.rpartition(".")[0]) if entry.sdk == "docker" else None,
+        dockerfile=render("dockerfile_python.j2", python=versions.python.version.rpartition(".")[0]) if entry.sdk == "docker" else None,
         notes=(_note(place), *missing),
         sources=tuple(
             dict.fromkeys((*(versions[name].source for name, _ in lines if name), *cards, *(metadata if place.runs_spaces else ())))
@@ -231,30 +140,41 @@ def write_setup(
     )
 
 
-def _app(entry: ConfiguredHardware, model: str, task: str) -> str | None:
+def _app(entry: ConfiguredHardware, model: str, task: str, spec: ModelSpec | None, context_tokens: int) -> AppFile | None:
     """The Space's app.py, where this model and engine have one."""
-    if not engine_traits(entry.engine).own_modules or not _HUB_ID.fullmatch(model):
+    traits = engine_traits(entry.engine)
+    file_named = traits.own_files and _HUB_FILE.fullmatch(model)
+    if find_kind(task, entry.engine) is None or not (_HUB_ID.fullmatch(model) or file_named):
         return None
-    on_load = entry.loading == "quantized on load"
-    if traits_of(entry.platform).per_call:
-        size = next(name for name, offer in ZEROGPU_OFFERS.items() if offer == entry.hardware)
-        return write_app(task, model, AppPlace(precision=entry.precision, where="lent gpu", size=size, on_load=on_load))
-    where: Literal["cpu", "gpu"] = "cpu" if entry.accelerator is None else "gpu"
-    return write_app(task, model, AppPlace(precision=entry.precision, where=where, devices=entry.devices, on_load=on_load))
+    predicted = entry.speed.predicted
+    lent = traits_of(entry.platform).per_call
+    size = next((name for name, offer in ZEROGPU_OFFERS.items() if offer == entry.hardware), "") if lent else ""
+    place = AppPlace(
+        precision=entry.precision,
+        engine=entry.engine,
+        where="lent gpu" if lent else "cpu" if entry.accelerator is None else "gpu",
+        size=size,
+        duration_s=_declared_seconds(entry) if lent else None,
+        devices=entry.devices,
+        on_load=entry.loading == "quantized on load",
+        answer_tokens=ANSWER_TOKENS if predicted is None else max(1, predicted.request.output_tokens),
+        context_tokens=context_tokens,
+        gpu_layers=0 if entry.accelerator is None else entry.gpu_layers,
+        gated=bool(spec is not None and spec.gated),
+        model_type="" if spec is None else spec.model_type,
+        picture=None if spec is None else picture_of(spec, AS_THE_PIPELINE if predicted is None else predicted.request.pictures),
+    )
+    return write_app(task, model, place)
+
+
+def _declared_seconds(entry: ConfiguredHardware) -> int | None:
+    """The upper estimate of a call, with the start of its process; None where no speed is predicted."""
+    if entry.speed.predicted is None or entry.memory is None:
+        return None
+    return whole_seconds(start_seconds(entry.memory.weights_bytes) + entry.speed.predicted.request_s_at("high"))
 
 
 GRADIO_PORT = 7860
-_PYTHON_DOCKERFILE = """FROM python:{version}
-# a Space runs its container as user 1000
-RUN mkdir -p /home/user && chown 1000 /home/user
-USER 1000
-ENV HOME=/home/user PATH=/home/user/.local/bin:$PATH GRADIO_SERVER_NAME=0.0.0.0
-WORKDIR /home/user
-COPY --chown=1000 requirements.txt .
-RUN pip install --no-cache-dir --user -r requirements.txt
-COPY --chown=1000 . .
-CMD ["python", "app.py"]
-"""
 
 
 def _server(entry: ConfiguredHardware, catalog: Catalog, versions: Versions, model: str, context_tokens: int, sequences: int) -> Setup:
@@ -360,8 +280,10 @@ def _front_matter(entry: ConfiguredHardware, model: str, versions: Versions) -> 
     return f"---\n{why}\n{yaml.safe_dump(metadata, sort_keys=False)}---\n"
 
 
-def _requirements(entry: ConfiguredHardware, framework: Framework, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
-    """The lines of requirements.txt, each behind the package that it pins ("" for a line without a pin)."""
+def _requirements(
+    entry: ConfiguredHardware, framework: Framework, versions: Versions, zerogpu: ZeroGpuRules, app: AppFile | None
+) -> Iterator[tuple[str, str]]:
+    """The lines of requirements.txt, each behind the package that it pins ("" for a line without a pin); of an app what it imports."""
     on_tpu, on_cpu = traits_of(entry.platform).rents_tpus, entry.accelerator is None
 
     def pin(name: str, extra: str = "") -> tuple[str, str]:
@@ -369,7 +291,7 @@ def _requirements(entry: ConfiguredHardware, framework: Framework, versions: Ver
 
     match framework:
         case "pytorch":
-            yield from _pytorch(entry, versions, zerogpu)
+            yield from _pytorch(entry, versions, zerogpu, app)
         case "jax":
             if on_tpu:
                 yield "", "# do not install torch_tpu beside it: it needs a newer libtpu"
@@ -385,41 +307,36 @@ def _requirements(entry: ConfiguredHardware, framework: Framework, versions: Ver
             yield "", _PORT.format(framework="TensorFlow")
 
 
-_FORMAT_PACKAGES = {
-    "bnb8": "bitsandbytes", "bnb4": "bitsandbytes", "bnb4_double": "bitsandbytes", "gptq": "gptqmodel", "awq": "gptqmodel", "gguf": "gguf",
-    "mxfp4": "kernels", "int_groups": "compressed-tensors", "scaled_rows": "compressed-tensors", "scaled_tensor": "compressed-tensors",
-}  # fmt: skip
-"""What transformers needs beside itself to load a format, by the format's law."""
-
-
-def _pytorch(entry: ConfiguredHardware, versions: Versions, zerogpu: ZeroGpuRules) -> Iterator[tuple[str, str]]:
+def _pytorch(entry: ConfiguredHardware, versions: Versions, zerogpu: ZeroGpuRules, app: AppFile | None) -> Iterator[tuple[str, str]]:
     engine, place, torch = engine_traits(entry.engine), traits_of(entry.platform), versions["torch"]
-    names = ["transformers", "accelerate"]
+    package = FORMAT_PACKAGES.get(weight_format(entry.precision, entry.engine).law)
+    names = ["torch", "transformers", "accelerate", *([package] if package else [])] if app is None else [*app.packages]
     if engine.package and not place.per_call:
         yield "", f"# {engine.package_note}"
         names = [engine.package]
     elif place.rents_tpus:
         yield "", f'# the device is "tpu"; works with {versions["torch_tpu"].brings}. torch_tpu will replace PyTorch/XLA'
         names = ["torch_tpu", "torch", "transformers"]
+    elif place.per_call:
+        names.remove("torch")
+        admitted = zerogpu.torch_versions
+        yield "", f"# ZeroGPU admits torch {', '.join(admitted)}"
+        yield "", f"torch=={max(admitted, key=lambda version: [int(part) for part in version.split('.')])}"
+        yield "spaces", f"spaces>={versions['spaces'].version}"
+    elif entry.accelerator is None:
+        yield "", "# without the CUDA libraries that PyPI's build brings"
+        yield "", f"--extra-index-url {_TORCH_INDEX}/cpu"
     else:
-        if place.per_call:
-            admitted = zerogpu.torch_versions
-            yield "", f"# ZeroGPU admits torch {', '.join(admitted)}"
-            yield "", f"torch=={max(admitted, key=lambda version: [int(part) for part in version.split('.')])}"
-            yield "spaces", f"spaces>={versions['spaces'].version}"
-        elif entry.accelerator is None:
-            yield "", "# without the CUDA libraries that PyPI's build brings"
-            yield "", f"--extra-index-url {_TORCH_INDEX}/cpu"
-            yield "torch", torch.line()
+        yield "", f"# PyPI's build brings {torch.brings}. If torch.cuda.is_available() is False, the host's driver is older:"
+        yield "", f"# PyTorch keeps builds for older CUDA under {_TORCH_INDEX}/ (cu126, cu130, ...); add its --extra-index-url"
+    if entry.sdk == "docker" or (app is not None and not place.runs_spaces):
+        names.append("gradio")
+    for name in names:
+        if versions[name].follows:
+            yield "", f"# the release that goes with {versions[name].follows}"
+            yield name, name
         else:
-            yield "", f"# PyPI's build brings {torch.brings}. If torch.cuda.is_available() is False, the host's driver is older:"
-            yield "", f"# PyTorch keeps builds for older CUDA under {_TORCH_INDEX}/ (cu126, cu130, ...); add its --extra-index-url"
-            yield "torch", torch.line()
-        if package := _FORMAT_PACKAGES.get(weight_format(entry.precision).law):
-            names.append(package)
-        if entry.sdk == "docker":
-            names.append("gradio")
-    yield from ((name, versions[name].line()) for name in names)
+            yield name, versions[name].line()
 
 
 def setup_code(setup: Setup) -> str:

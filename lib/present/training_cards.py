@@ -19,7 +19,7 @@ from lib.answers.model import TrainingAnswer, TrainingChangeEntry
 from lib.present.charts import swatch
 from lib.present.markup import code_blocks, definition_list, escape, fold, hint_note, python_literal
 from lib.present.numbers import count, gib, share, usd, usd_per_hour
-from lib.present.setup_files import load_versions
+from lib.present.releases import load_versions
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, table_markup
 from lib.speed.training import TrainingOption
 

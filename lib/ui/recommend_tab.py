@@ -72,6 +72,7 @@ def setup_updates(services: Services, model: str, values: Sequence[Value]) -> Up
             services.catalog(),
             model=answer.model,
             task=answer.task,
+            spec=answer.spec,
             framework=str(framework),
             context_tokens=int(arguments["context_tokens"]),
             sequences=int(arguments["concurrency"]),

@@ -23,7 +23,8 @@ from lib.catalog.rows import read_rows
 from lib.engines import TRAITS
 from lib.errors import BadArgument, BadCatalog
 from lib.platforms import traits_of
-from lib.present.setup_files import FILE, FRAMEWORKS, Versions, load_versions, write_setup
+from lib.present.releases import FILE, Versions, load_versions
+from lib.present.setup_files import FRAMEWORKS, write_setup
 from lib.service.endpoint import App, bind_arguments
 from lib.service.models import Models
 from lib.service.recommend import recommend
@@ -161,9 +162,12 @@ def test_framework_lines(place: Place, framework: str, wanted: dict[str, set[str
 MODEL = "Qwen/Qwen3-8B"
 SERVED = [
     (entry("spaces", "l4x1", "L4", "vllm", "bf16", "docker"), "vllm/vllm-openai:",
-     "--max-model-len 8192 --tensor-parallel-size 1 --gpu-memory-utilization 0.9 --dtype bfloat16"),
+     "--max-model-len 8192 --max-num-seqs 4 --tensor-parallel-size 1 --gpu-memory-utilization 0.9 --dtype bfloat16"),
     (entry("spaces", "l40sx1", "L40S", "vllm", "fp8-tensor", "docker"), "vllm/vllm-openai:", "--quantization fp8"),
-    (entry("spaces", "l4x1", "L4", "sglang", "awq-4", "docker"), "lmsysorg/sglang:", "--context-length 8192 --tp-size 1"),
+    (
+        entry("spaces", "l4x1", "L4", "sglang", "awq-4", "docker"),
+        "lmsysorg/sglang:", "--context-length 8192 --max-running-requests 4 --tp-size 1",
+    ),
     (entry("spaces", "t4-small", "T4", "tgi", "fp16", "docker"), "ghcr.io/huggingface/text-generation-inference:",
      "--num-shard 1 --max-total-tokens 8192 --dtype float16"),
     (entry("spaces", "t4-small", "T4", "tei", "fp16", "docker"), "ghcr.io/huggingface/text-embeddings-inference:cuda", "--dtype float16"),
@@ -171,7 +175,7 @@ SERVED = [
     (entry("spaces", "l4x1", "L4", "llama.cpp", "gguf:Q4_K_M", "docker"), "ghcr.io/ggml-org/llama.cpp:server-cuda",
      "-hf Qwen/Qwen3-8B:Q4_K_M --host 0.0.0.0 --port 8000 -np 4 -c 32768 -ngl 99"),
     (entry("spaces", "l40sx1", "L40S", "tensorrt-llm", "bf16", "docker"), "nvcr.io/nvidia/tensorrt-llm/release:",
-     "--tp_size 1 --max_seq_len 8192 --kv_cache_free_gpu_memory_fraction 0.9"),
+     "--tp_size 1 --max_seq_len 8192 --max_batch_size 4 --kv_cache_free_gpu_memory_fraction 0.9"),
 ]  # fmt: skip
 
 

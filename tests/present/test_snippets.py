@@ -1,11 +1,10 @@
-"""Code to copy: every call exists in the installed client, every command in its own parser, and the app starts as it is written."""
+"""Code to copy: every call exists in the installed client, every command in its own parser, and a chat starts as it is written."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -25,10 +24,10 @@ from hypothesis import given, settings
 from running_app import free_port
 
 from lib.cli.app import main as ours
-from lib.precision import list_formats
 from lib.present import snippets
+from lib.present.app_files import AppPlace, write_app
 from lib.present.markup import python_literal
-from lib.present.snippets import AppPlace, Snippet, shell_command, write_app
+from lib.present.snippets import Snippet, shell_command
 
 ALL: tuple[Snippet, ...] = (
     snippets.switch_snippet("ada/chat", "l4x1", 3600),
@@ -163,9 +162,6 @@ def test_a_real_shell_agrees() -> None:
     assert told.stdout.decode() == "".join(f"{text}\0" for text in NASTY if not text.startswith("-"))
 
 
-TASKS = ("text-generation", "text-classification", "feature-extraction")
-
-
 @contextmanager
 def _running(folder: Path, text: str) -> Iterator[str]:
     """The file as a process of its own, in a folder where the model's id is a folder, as transformers reads it offline."""
@@ -192,40 +188,10 @@ def _running(folder: Path, text: str) -> Iterator[str]:
 def test_the_chat_answers_and_goes_on(tmp_path: Path) -> None:
     """Two turns with a tiny model: the second has the first before it."""
     tiny_chat.save(tmp_path / "ada" / "tiny", max_position_embeddings=4096)
-    text = write_app("text-generation", "ada/tiny", AppPlace(precision="fp32", where="cpu"))
-    assert text is not None
-    with _running(tmp_path, text.replace('"max_new_tokens": 512', '"max_new_tokens": 8')) as url:
+    made = write_app("text-generation", "ada/tiny", AppPlace(precision="fp32", where="cpu", answer_tokens=8))
+    assert made is not None
+    with _running(tmp_path, made.text) as url:
         client = Client(url, verbose=False, analytics_enabled=False)
         assert isinstance(client.predict("Hello", api_name="/chat"), str)
         assert isinstance(client.predict("And again", api_name="/chat"), str)
     assert "Traceback" not in (tmp_path / "log").read_text()
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize(
-    "place",
-    [
-        AppPlace(precision="bf16", where="lent gpu", size="xlarge"),
-        *(AppPlace(precision=name, where="gpu", devices=2, on_load=name.startswith(("bnb", "fp8"))) for name in list_formats("vllm")),
-    ],
-    ids=lambda place: f"{place.where}-{place.precision}",
-)
-def test_every_app_is_python_with_all_its_names(task: str, place: AppPlace) -> None:
-    """It compiles, imports what it uses, and on ZeroGPU decorates and moves to the card."""
-    text = write_app(task, "ada/tiny", place)
-    assert text is not None
-    compile(text, "app.py", "exec")
-    for name in re.findall(r"\b(spaces|threading|torch|gr)\.", text):
-        assert re.search(rf"^import (?:\w+ as )?{name}$", text, re.MULTILINE)
-    import transformers  # noqa: PLC0415  slow
-
-    (line,) = re.findall(r"^from transformers import (.+)$", text, re.MULTILINE)
-    assert all(hasattr(transformers, name) for name in line.split(", "))
-    assert ("@spaces.GPU" in text) == (place.where == "lent gpu") == ('.to("cuda")' in text)
-
-
-def test_what_has_no_app() -> None:
-    """Other tasks, GGUF files, and what has to be quantized on a card while the app starts on ZeroGPU."""
-    assert write_app("text-to-image", "a/b", AppPlace(precision="bf16", where="gpu")) is None
-    assert write_app("text-generation", "a/b", AppPlace(precision="gguf:Q8_0", where="cpu")) is None
-    assert write_app("text-generation", "a/b", AppPlace(precision="bnb-nf4", where="lent gpu", on_load=True)) is None

@@ -1,0 +1,215 @@
+"""`app.py` of a Space: a whole Gradio app around a model, and the packages that it imports.
+
+    write_app("text-generation", "Qwen/Qwen3-8B", AppPlace(precision="bf16", where="gpu"))
+
+A row of `lib/data/file_kinds.json` says which template a task and an engine have, what it imports and what the tests executed of it. A
+format that is a checkpoint of its own is loaded as it is stored; a format that transformers makes while it loads is asked for. Embeddings
+are pooled as the model's own repository says. Written for transformers 5.24, sentence-transformers 6.2, diffusers 0.42, gradio 6.31 and
+spaces 0.51, whose `@spaces.GPU` does nothing off ZeroGPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from lib.catalog.rows import Row, Text, read_rows
+from lib.engines import Engine
+from lib.engines import traits_of as engine_traits
+from lib.memory.pipeline import picture_work, resolve_size
+from lib.model.picture_defaults import find_card_defaults
+from lib.model.spec import ModelSpec
+from lib.precision import TORCH_DTYPES, weight_format
+from lib.present.templates import render
+from lib.workload import PipelineRequest
+
+FILE = Path(__file__).parent.parent / "data" / "file_kinds.json"
+ANSWER_TOKENS = 512
+"""Tokens of an answer where none are stated."""
+
+
+class AppKind(Row):
+    """An app: the work and the engine that it is for."""
+
+    name: Text
+    tasks: tuple[Text, ...]
+    """Hub tasks."""
+    engines: tuple[Engine, ...]
+    model_types: tuple[Text, ...] = ()
+    """`model_type` of the configurations that it loads; empty: every one."""
+    template: Text
+    packages: tuple[Text, ...]
+    """What it imports, or what that needs to load a model."""
+    needs_torch: bool = False
+    """Whether its code names torch, whatever the precision."""
+    by_map: bool = True
+    """Whether weights are put on one card by a device map too; else by the name of the device."""
+    draws: bool = False
+    """Whether it makes pictures."""
+    tested_with: Text
+    """`executed: MODEL`, `parsed` or `none`."""
+
+
+class LoadQuantized(Row):
+    """How a format is made while a checkpoint is loaded."""
+
+    config: Text
+    """Class of transformers."""
+    arguments: Mapping[str, bool | str]
+    compute: str
+    """The argument that takes the compute dtype; empty: none."""
+    backend: str
+    """The backend of diffusers' PipelineQuantizationConfig; empty: none."""
+    package: Text
+    """What it needs beside transformers."""
+
+
+class FileKinds(Row):
+    """file_kinds.json."""
+
+    what: Text
+    apps: tuple[AppKind, ...]
+    on_load: Mapping[str, LoadQuantized]
+    """By format."""
+
+
+@cache
+def load_kinds() -> FileKinds:
+    """The bundled rows, read at the first call."""
+    return read_rows(FileKinds, FILE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """What a pipeline is asked for."""
+
+    width: int
+    height: int
+    steps: int
+    guided: bool
+    """Whether the denoiser is asked with the prompt and without it."""
+    quantized: tuple[str, ...] = ()
+    """Components that a format of 8 or 4 bits applies to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppPlace:
+    """Where the app runs and how its model is loaded: on a processor, on one or more cards, or on ZeroGPU in one of its sizes."""
+
+    precision: str
+    engine: str = "transformers"
+    where: Literal["cpu", "gpu", "lent gpu"]
+    devices: int = 1
+    size: str = ""
+    """ZeroGPU's size; empty: its default."""
+    duration_s: int | None = None
+    """Seconds that a call declares on ZeroGPU; None: the platform's default."""
+    on_load: bool = False
+    """Whether the weights are quantized while they load, which takes a card: ZeroGPU lends none then."""
+    answer_tokens: int = ANSWER_TOKENS
+    context_tokens: int = 0
+    """llama.cpp: tokens of the context; 0 is the model's own."""
+    gpu_layers: int = 0
+    gated: bool = False
+    model_type: str = ""
+    """Of the model's configuration; empty: not known."""
+    picture: Picture | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppFile:
+    """The file, ending with a line break, with what it needs."""
+
+    text: str
+    packages: tuple[str, ...]
+    """Names of the packages that it imports or that loading needs, beside gradio and spaces."""
+    tested_with: str
+
+
+def picture_of(spec: ModelSpec, request: PipelineRequest) -> Picture | None:
+    """What a pipeline is asked for: as asked, else as its model card or its class says; None for a model that makes no pictures."""
+    of = spec.pipeline
+    if of is None:
+        return None
+    size, card = resolve_size(spec, request), find_card_defaults(spec.id)
+    return Picture(
+        width=size.width,
+        height=size.height,
+        steps=picture_work(spec, size, request).steps,
+        guided=request.guidance != "off" and (card is None or card.guided),
+        quantized=tuple(name for name in of.units if name != "vae" and (request.quantized == "all" or not name.startswith("text_"))),
+    )
+
+
+def find_kind(task: str, engine: str, model_type: str = "") -> AppKind | None:
+    """The app for a task and an engine, where there is one."""
+    fitting = (kind for kind in load_kinds().apps if task in kind.tasks and engine in kind.engines)
+    return next((kind for kind in fitting if not model_type or not kind.model_types or model_type in kind.model_types), None)
+
+
+def list_tasks(engine: str) -> tuple[str, ...]:
+    """The tasks that have an app with this engine."""
+    return tuple(dict.fromkeys(task for kind in load_kinds().apps if engine in kind.engines for task in kind.tasks))
+
+
+def gguf_pattern(label: str) -> str:
+    """A pattern for the file of this quantization, in capitals or not: `Q8_0` → `*[Qq]8_0*.gguf`; the name of a file is its own pattern."""
+    if label.lower().endswith(".gguf"):
+        return label
+    return "*" + "".join(f"[{letter.upper()}{letter.lower()}]" if letter.isalpha() else letter for letter in label) + "*.gguf"
+
+
+def write_app(task: str, model: str, place: AppPlace) -> AppFile | None:
+    """The app of a model; `None` for a task or a format that has no app here. `model` is a Hub id, with a GGUF file where there is one."""
+    kind, form = find_kind(task, place.engine, place.model_type), weight_format(place.precision, place.engine)
+    lent, own_files = place.where == "lent gpu", engine_traits(place.engine).own_files
+    on_load = load_kinds().on_load.get(form.name) if place.on_load else None
+    if kind is None or (form.law == "gguf") != own_files or (place.on_load and (lent or on_load is None)):
+        return None
+    if kind.draws and (place.picture is None or (on_load is not None and not on_load.backend)):
+        return None
+    half = "float32" if place.where == "cpu" else "bfloat16"
+    dtype = TORCH_DTYPES.get(place.precision) or (half if place.on_load or kind.draws else None)
+    several = "balanced" if kind.draws else "auto"
+    mapped = place.where == "gpu" and (kind.by_map or place.devices > 1 or (on_load is not None and not kind.draws))
+    device_map = None if not mapped else several if place.devices > 1 else "cuda"
+    repository, _, file = model.partition(":")
+    values: dict[str, Any] = {
+        "model": model,
+        "repository": repository,
+        "gguf_file": gguf_pattern(file or form.name.partition(":")[2]),
+        "context_tokens": place.context_tokens,
+        "gpu_layers": place.gpu_layers,
+        "dtype": dtype,
+        "needs_torch": kind.needs_torch,
+        "on_load": on_load,
+        "device_map": device_map,
+        "device": None if device_map else "cpu" if place.where == "cpu" else "cuda",
+        "lent": _declare(place) if lent else None,
+        "gated": place.gated,
+        "answer_tokens": place.answer_tokens,
+        "picture": place.picture,
+        "quantized": () if place.picture is None else place.picture.quantized,
+    }
+    needs = [*kind.packages]
+    needs += ["transformers"] if on_load and "transformers" not in needs else []  # for the class of its configuration
+    needs += ["accelerate"] if not own_files and (device_map or on_load) and "accelerate" not in needs else []
+    package = on_load.package if on_load is not None else FORMAT_PACKAGES.get(form.law, "")
+    needs += [package] if package and not own_files else []
+    return AppFile(text=render(kind.template, **values), packages=tuple(needs), tested_with=kind.tested_with)
+
+
+FORMAT_PACKAGES = {
+    "bnb8": "bitsandbytes", "bnb4": "bitsandbytes", "bnb4_double": "bitsandbytes", "gptq": "gptqmodel", "awq": "gptqmodel", "gguf": "gguf",
+    "mxfp4": "kernels", "int_groups": "compressed-tensors", "scaled_rows": "compressed-tensors", "scaled_tensor": "compressed-tensors",
+}  # fmt: skip
+"""What transformers needs beside itself to load a format, by the format's law."""
+
+
+def _declare(place: AppPlace) -> dict[str, object]:
+    """The arguments of `@spaces.GPU`."""
+    declared = {"duration": place.duration_s, "size": place.size or None}
+    return {name: value for name, value in declared.items() if value is not None}
