@@ -195,11 +195,12 @@ def write_app(task: str, model: str, place: AppPlace) -> AppFile | None:
         "quantized": () if place.picture is None else place.picture.quantized,
     }
     needs = [*kind.packages]
-    needs += ["transformers"] if on_load and "transformers" not in needs else []  # for the class of its configuration
-    needs += ["accelerate"] if not own_files and (device_map or on_load) and "accelerate" not in needs else []
+    needs += ["transformers"] if on_load else []  # for the class of its configuration
+    needs += ["accelerate"] if not own_files and (device_map or on_load) else []
     package = on_load.package if on_load is not None else FORMAT_PACKAGES.get(form.law, "")
     needs += [package] if package and not own_files else []
-    return AppFile(text=render(kind.template, **values), packages=tuple(needs), tested_with=kind.tested_with)
+    packages = tuple(dict.fromkeys(needs))
+    return AppFile(text=render(kind.template, **values), packages=packages, tested_with=kind.tested_with)
 
 
 FORMAT_PACKAGES = {
