@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import pytest
+
+from lib.hub.jobs import DEPENDENCIES
 
 ROOT = Path(__file__).parents[1]
 LINE = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(\[[\w,]+\])?(?P<bounds>[<>=!~].*)?$")
@@ -72,3 +75,12 @@ def test_a_version_has_a_lower_and_an_upper_bound(name: str) -> None:
     for sign, text in re.findall(r"(>=|<|==)([\d.]+)", bounds):
         bound = tuple(int(part) for part in text.split("."))[: len(installed)]
         assert {">=": installed >= bound, "<": installed < bound, "==": installed == bound}[sign], f"{name} {installed} {sign} {bound}"
+
+
+def test_a_job_asks_for_the_packages_that_its_script_loads() -> None:
+    """The script brings the files of the app along, and no package."""
+    code = "import sys, lib.service.jobs; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    needed = {normalize_name(one) for module in loaded for one in PACKAGES.get(module, ())} & ASKED.keys()
+    assert needed
+    assert needed <= {normalize_name(re.split("[<>=]", one)[0]) for one in DEPENDENCIES}

@@ -1,4 +1,4 @@
-"""The shapes of the answers about a Space; every field that is added stays.
+"""The answers about Spaces and accounts.
 
 Prices are those of the catalog in use, per replica and hour as `/list_hardware` shows them; a month is 30 days of 24 hours.
 """
@@ -7,181 +7,265 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from typing_extensions import TypedDict
-
 from lib.advisor.recommend import Decision
 from lib.advisor.result import Entry, ProviderOption, Rejection
-from lib.answers.common import Answer, PriceEntry
+from lib.advisor.space_rules import Idling
 from lib.catalog import PriceState
-from lib.provenance import Answer as ResultAnswer
-from lib.provenance import Reasons
+from lib.provenance import Answer, Reasons
 from lib.result import Result, Usd
 
 
-class TierEntry(TypedDict):
-    """A tier as a Space has it: what it costs, and after how many seconds without a visit it sleeps (-1 never, null not documented)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierEntry(Result):
+    """A tier as a Space has it."""
 
     hardware: str | None
+    """Id of the tier; null without hardware."""
     name: str | None
-    usd_per_hour: float | None
-    usd_per_month: float | None
+    """Name of the tier."""
+    usd_per_hour: Usd | None
+    """Price of a replica; null where it is not known."""
+    usd_per_month: Usd | None
+    """Price of a replica that is always awake."""
     sleep_time_s: int | None
+    """Seconds without a visit until it sleeps; -1 never, null not documented."""
 
 
-class VolumeEntry(TypedDict):
-    """A bucket or repository mounted into the Space."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume(Result):
+    """A bucket or repository that is mounted into a Space."""
 
     type: str
+    """bucket, model, dataset or space."""
     source: str
+    """Id of the bucket or repository."""
     mount_path: str
+    """Folder in which the app finds it."""
     read_only: bool | None
+    """Whether the app may only read it; null where the Hub does not tell."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceStatus(Answer):
-    """What a Space is doing, on what, and what that costs.
-
-    `usd_per_hour` is the price of one replica of the current tier, `total_…` that of all of them; null where the tier is not known.
-    `billed_now` is null where the stage is not known. `settled` says that the stage does not change by itself, `failed` that it is an
-    error. `sleep_time_s`: -1 never sleeps, null not documented.
-    """
+    """Stage and hardware of a Space, and their price."""
 
     space: str
+    """Id of the Space."""
     sdk: str | None
+    """SDK of the app: gradio, docker or static; null where the Hub does not tell."""
     private: bool
+    """Whether only its owner sees it."""
     stage: str
+    """Stage as the Hub names it, such as RUNNING."""
     stage_message: str
+    """The stage in a sentence."""
     settled: bool
+    """Whether the stage does not change by itself."""
     failed: bool
+    """Whether the stage is an error."""
     error: str | None
+    """Error message of the platform."""
     billed_now: bool | None
+    """Whether it is billed now; null where the stage does not tell."""
     hardware: str | None
+    """Id of the current tier; null without hardware."""
     hardware_name: str | None
-    usd_per_hour: float | None
-    usd_per_month: float | None
+    """Name of the current tier."""
+    usd_per_hour: Usd | None
+    """Price of a replica of the current tier; null where it is not known."""
+    usd_per_month: Usd | None
+    """Price of a replica of the current tier that is always awake."""
     requested_hardware: str | None
-    requested_usd_per_hour: float | None
-    requested_usd_per_month: float | None
+    """Id of the tier that was asked for."""
+    requested_usd_per_hour: Usd | None
+    """Price of a replica of that tier."""
+    requested_usd_per_month: Usd | None
+    """Price of a replica of that tier that is always awake."""
     changing: bool
+    """Whether a change of the tier is under way."""
     sleep_time_s: int | None
+    """Seconds without a visit until it sleeps; -1 never, null not documented."""
     sleep_message: str
+    """The same in a sentence."""
     replicas: int | None
+    """Replicas that run; null where the Hub does not tell."""
     requested_replicas: int | None
-    total_usd_per_hour: float | None
-    total_usd_per_month: float | None
+    """Replicas that were asked for."""
+    total_usd_per_hour: Usd | None
+    """Price of all replicas."""
+    total_usd_per_month: Usd | None
+    """Price of all replicas that are always awake."""
     storage: str | None
-    volumes: list[VolumeEntry]
-    models: list[str]
-    prices: PriceEntry
+    """Persistent storage of the retired kind."""
+    volumes: tuple[Volume, ...]
+    """Mounted buckets and repositories."""
+    models: tuple[str, ...]
+    """Ids of linked models."""
+    prices: PriceState
+    """Prices in use."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceProgress(SpaceStatus):
-    """The Space while it is watched: seconds since then, whether it arrived, and what kept the Hub from answering, if anything."""
+    """A Space while it is watched."""
 
     elapsed_s: float
+    """Seconds since the watching began."""
     done: bool
+    """Whether the watching ends here."""
     arrived: bool
+    """Whether it runs on the hardware that was asked for."""
     trouble: str | None
+    """Why the Hub did not answer this time, if it did not."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActionAnswer(Answer):
-    """What the Hub answered to an action: the Space's state right after it.
-
-    Prices and sleep time are those of the tier that it is on its way to, where that is another than `hardware`.
-    """
+    """State of the Space right after an action."""
 
     space: str
+    """Id of the Space."""
     stage: str
+    """Stage as the Hub names it."""
     stage_message: str
+    """The stage in a sentence."""
     hardware: str | None
+    """Id of the current tier."""
     requested_hardware: str | None
-    usd_per_hour: float | None
-    usd_per_month: float | None
+    """Id of the tier that was asked for."""
+    usd_per_hour: Usd | None
+    """Price of a replica of the requested tier, else of the current one."""
+    usd_per_month: Usd | None
+    """Price of such a replica that is always awake."""
     sleep_time_s: int | None
-    prices: PriceEntry
+    """Seconds without a visit until that tier sleeps; -1 never, null not documented."""
+    prices: PriceState
+    """Prices in use."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchAnswer(ActionAnswer):
-    """The tier before, and the one that was asked for; the Space is on it once its stage is RUNNING (`/space_status` tells)."""
+    """State of the Space right after a switch; it is on the new tier once its stage is RUNNING (`/space_status` tells)."""
 
     before: TierEntry
+    """The tier before."""
     after: TierEntry
+    """The tier that was asked for."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActionPreview(Answer):
-    """What an action would do, and the price to confirm; nothing has been changed.
-
-    `usd_per_hour` of `before` and `after` is per replica; `confirm_usd_per_hour` is what `/switch_hardware` takes. `change_…` is for all
-    `replicas`; null where a price is not known.
-    """
+    """Effects of an action, and the price to confirm; nothing has been changed."""
 
     space: str
+    """Id of the Space."""
     action: str
+    """switch, sleep, pause or restart."""
     stage: str
+    """Stage as the Hub names it."""
     stage_message: str
+    """The stage in a sentence."""
     before: TierEntry
+    """The tier before."""
     after: TierEntry
-    confirm_usd_per_hour: float | None
-    change_usd_per_hour: float | None
-    change_usd_per_month: float | None
+    """The tier after."""
+    confirm_usd_per_hour: Usd | None
+    """Price that `/switch_hardware` takes; null where there is none to confirm."""
+    change_usd_per_hour: Usd | None
+    """Change of the price of all replicas; null where a price is not known."""
+    change_usd_per_month: Usd | None
+    """The same for replicas that are always awake."""
     replicas: int
-    effects: list[str]
-    prices: PriceEntry
+    """Number of replicas."""
+    effects: tuple[str, ...]
+    """Effects in sentences."""
+    prices: PriceState
+    """Prices in use."""
 
 
-class ResourceEntry(TypedDict):
-    """A Space, an Inference Endpoint or a Job, and its money; `name` is owner/name, as `/stop_resource` takes it.
-
-    `idling`: always_on (billed, used or not), sleeps_after (billed until it has idled long enough), ends (a Job), asleep, paused,
-    not_running, free, unknown. `usd_per_hour` is what is billed now, for all replicas: 0 while nothing is, null where it is not known.
-    `usd_per_month` is that for 720 hours, at most, and null for a Job, which ends by itself. `usd_per_month_running` is what it would
-    cost awake around the clock. `since` is when a Job started.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceEntry(Result):
+    """A Space, an Inference Endpoint or a Job, and its price."""
 
     kind: str
+    """space, endpoint or job."""
     name: str
+    """Name as owner/name, as `/stop_resource` takes it."""
     hardware: str | None
+    """Id of the hardware."""
     hardware_name: str | None
+    """Name of the hardware."""
     replicas: int | None
+    """Number of replicas; null where the Hub does not tell."""
     stage: str
+    """Stage as the Hub names it."""
     stage_message: str
-    idling: str
+    """The stage in a sentence."""
+    idling: Idling
+    """Without requests: always_on (billed, used or not), sleeps_after (billed until it has idled long enough), ends (a Job), asleep,
+    paused, not_running, free or unknown."""
     idling_message: str
-    usd_per_hour: float | None
-    usd_per_month: float | None
-    usd_per_month_running: float | None
+    """The same in a sentence."""
+    usd_per_hour: Usd | None
+    """Bill of all replicas now: 0 while nothing is billed, null where it is not known."""
+    usd_per_month: Usd | None
+    """The same for 720 hours, at most; null for a Job, which ends by itself."""
+    usd_per_month_running: Usd | None
+    """Price of all replicas that are always awake; null for a Job."""
     since: str | None
+    """Start of a Job."""
     can_stop: bool
+    """Whether `/stop_resource` can stop it."""
 
 
-class NotListed(TypedDict):
-    """A kind of resource that the Hub did not list for this token, and why."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotListed(Result):
+    """A kind of resource that the Hub did not list for this token."""
 
     kind: str
+    """space, endpoint or job."""
     code: str
+    """A stable code of the reason."""
     message: str
+    """The reason."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AccountOverview(Answer):
-    """What runs in an account, dearest first. The sums are over what is billed now; `usd_per_month` leaves Jobs out."""
+    """Everything that runs in an account, most expensive first."""
 
     account: str
+    """Name of the account."""
     owner: str
-    organizations: list[str]
-    resources: list[ResourceEntry]
-    usd_per_hour: float
-    usd_per_month: float
+    """The account, or the organization of which the resources are."""
+    organizations: tuple[str, ...]
+    """Organizations of the account."""
+    resources: tuple[ResourceEntry, ...]
+    """Spaces, Inference Endpoints and Jobs."""
+    usd_per_hour: Usd
+    """Sum of the bills now."""
+    usd_per_month: Usd
+    """Sum of the bills of 720 hours, without Jobs."""
     always_on: int
-    not_listed: list[NotListed]
-    prices: PriceEntry
+    """Number of resources that are billed, used or not."""
+    not_listed: tuple[NotListed, ...]
+    """Kinds of resources that the Hub did not list."""
+    prices: PriceState
+    """Prices in use."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopAnswer(Answer):
-    """What the Hub answered when something was stopped; of a Job it tells nothing more than that."""
+    """Stage of a resource right after it was stopped."""
 
     kind: str
+    """space, endpoint or job."""
     name: str
+    """Name as owner/name."""
     stage: str
+    """Stage as the Hub names it."""
     stage_message: str
+    """The stage in a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +299,7 @@ class CurrentTier(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RightSizeAnswer(ResultAnswer):
+class RightSizeAnswer(Answer):
     """The recommendation next to the current tier."""
 
     space: str

@@ -42,7 +42,9 @@ DEPENDENCIES = (
     "huggingface_hub>=2.4,<3",
     "diffusers>=0.35",
     "gguf>=0.17",
-    "typing_extensions",
+    "cachetools>=7,<9",
+    "numpy>=2,<3",
+    "pydantic>=2.11,<3",
     "spaces>=0.51",
 )
 VLLM_DEPENDENCIES = ("vllm",)

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from lib.answers.spaces import Volume
 from lib.errors import BadArgument, HubGarbage, InvalidInput, quote_value
 from lib.hub.client import check_id, check_printable
 
@@ -43,16 +44,6 @@ _MAX_MODELS = 50
 _MAX_ORGANIZATIONS = 500
 _MAX_SECONDS = 10**9
 _MAX_REPLICAS = 10**4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Volume:
-    """A volume that is mounted into a Space; `type` is bucket, model, dataset or space. `read_only` is None where the Hub does not tell."""
-
-    type: str
-    source: str
-    mount_path: str
-    read_only: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,6 @@ from urllib.parse import quote
 
 from lib.advisor.candidates import family_of
 from lib.advisor.result import ConfiguredHardware, Cost, Entry, EntryMemory, OwnHardware, Recommendation, Speed
-from lib.answers.common import Answer as AnswerShape
-from lib.answers.common import CaveatEntry, PriceEntry, ReasonEntry, SourceEntry
 from lib.answers.model import CheapestTierEntry, MaximumEntry, MemoryAnswer, ModelAnswer, PrecisionTryEntry, SolveAnswer
 from lib.catalog import PriceState
 from lib.memory.result import MemoryPart
@@ -315,13 +313,12 @@ def no_pick_card(model: str) -> str:
     )
 
 
-def prices_line(prices: PriceState | PriceEntry) -> str:
+def prices_line(prices: PriceState) -> str:
     """Which prices were used and how old they are."""
-    basis, checked = (prices.basis, prices.checked) if isinstance(prices, PriceState) else (prices["basis"], prices["checked"])
-    if basis == "live":
-        fetched = datetime.fromisoformat(checked).astimezone(UTC)
+    if prices.basis == "live":
+        fetched = datetime.fromisoformat(prices.checked).astimezone(UTC)
         return f'<p class="prices">Prices: live from the platform, fetched on {fetched:%Y-%m-%d at %H:%M} UTC.</p>'
-    return f'<p class="prices">Prices: bundled with this app, checked {escape(checked)}.</p>'
+    return f'<p class="prices">Prices: bundled with this app, checked {escape(prices.checked)}.</p>'
 
 
 _KEYS = {"weights": "weights", "kv_cache": "cache", "cache": "cache", "activation": "activations", "activations": "activations"}
@@ -361,35 +358,30 @@ def _split(part: MemoryPart) -> str:
     return f'<table class="split"><caption class="sr">{escape(part.name)} by what holds it</caption><tbody>{rows}</tbody></table>'
 
 
-def note_list(entries: Iterable[CaveatEntry | ReasonEntry | Statement], *more: str) -> str:
-    """The sentences of caveats or reasons as a quiet list; `more` is markup already."""
-    texts = (sentence(entry) if isinstance(entry, Statement) else entry["message"] for entry in entries)
-    return bullet_list([*map(escape, texts), *more], "notes")
+def note_list(statements: Iterable[Statement], *more: str) -> str:
+    """Each distinct caveat or reason in a quiet list; `more` is markup already."""
+    return bullet_list([*(escape(sentence(statement)) for statement in dict.fromkeys(statements)), *more], "notes")
 
 
-def caveat_list(entries: Sequence[CaveatEntry | Caveat]) -> str:
+def caveat_list(caveats: Sequence[Caveat]) -> str:
     """The caveats of an answer, one sentence each."""
-    if not entries:
-        return ""
-    distinct = [entry for i, entry in enumerate(entries) if entry not in entries[:i]]
-    return f'<section class="caveats"><h3>Assumptions</h3>{note_list(distinct)}</section>'
+    return f'<section class="caveats"><h3>Assumptions</h3>{note_list(caveats)}</section>' if caveats else ""
 
 
-def source_list(entries: Sequence[SourceEntry | Source]) -> str:
-    """Where the figures come from and when each was checked."""
-    if not entries:
+def source_list(sources: Sequence[Source]) -> str:
+    """Each distinct source of the figures, with the day on which it was checked."""
+    if not sources:
         return ""
-    sources = dict.fromkeys(entry if isinstance(entry, Source) else Source(**entry) for entry in entries)
-    items = [f"{link_source(source.what)}: {link_source(source.source)} <time>{escape(source.checked)}</time>" for source in sources]
+    items = [
+        f"{link_source(source.what)}: {link_source(source.source)} <time>{escape(source.checked)}</time>"
+        for source in dict.fromkeys(sources)
+    ]
     return f'<section class="sources"><h3>Sources</h3>{bullet_list(items, "notes")}</section>'
 
 
-def answer_details(answer: Answer | AnswerShape) -> str:
+def answer_details(answer: Answer) -> str:
     """The caveats and sources of a result, folded behind a line."""
-    if isinstance(answer, Answer):
-        inner = caveat_list(answer.caveats) + source_list(answer.sources)
-    else:
-        inner = caveat_list(answer["caveats"]) + source_list(answer["sources"])
+    inner = caveat_list(answer.caveats) + source_list(answer.sources)
     return fold("Assumptions and sources", inner, "behind") if inner else ""
 
 

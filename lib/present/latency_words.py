@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-
 LATENCY: dict[str, str] = {
     "dominant_part": "The {part} takes the most time: {part_s}, {percent:.0f} % of the whole.",
     "part_slower": "The {part} took {measured_s}; the laws expect {low_s} to {high_s} on this hardware.",

@@ -10,7 +10,7 @@ A code with several sentences has them under "code:variant".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from threading import Condition
@@ -20,14 +20,13 @@ from cachetools import LRUCache, cached
 
 from lib.advisor.alternatives import NoSaving, Saving
 from lib.advisor.result import Recommendation
-from lib.answers.common import CaveatEntry, ReasonEntry
 from lib.catalog.rows import ById
 from lib.cost.break_even import Axis, Option, Outlook, WayChange
 from lib.laws.price import DAY_H
 from lib.present.caveat_words import CAVEATS
 from lib.present.numbers import Number, gib, seconds, span, tokens_per_s, usd
 from lib.present.reason_words import REASONS
-from lib.provenance import Caveat, Reason, Statement, Value
+from lib.provenance import Caveat, Statement, Value
 from lib.result import Result, write_json
 from lib.workload import MemoryRequest
 
@@ -82,16 +81,6 @@ def fill(template: str, values: Mapping[str, Value]) -> str:
         KeyError: a value that the template names is missing.
     """
     return template.format(**{name: _Figure(name, value) for name, value in values.items()})
-
-
-def reason_entries(reasons: Iterable[Reason]) -> list[ReasonEntry]:
-    """Reasons with their sentences, as answers carry them."""
-    return [{"code": reason.code, "message": sentence(reason)} for reason in reasons]
-
-
-def caveat_entries(caveats: Iterable[Caveat]) -> list[CaveatEntry]:
-    """Each distinct caveat once, in the order met."""
-    return [{"code": caveat.code, "message": sentence(caveat)} for caveat in dict.fromkeys(caveats)]
 
 
 def _key(statement: Statement, variant: str) -> str:

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lib.advisor.result import ConfiguredHardware
-from lib.answers.common import source_entries
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_OFFERS, tier_of
 from lib.catalog.rules import ZeroGpuRules
@@ -349,6 +348,6 @@ def setup_code(setup: Setup) -> str:
         ("hf command" if (setup.command or "").startswith("hf ") else "Command", setup.command),
     )
     blocks += [(name, text) for name, text in files if text is not None]
-    origin = source_list(source_entries(setup.sources))
+    origin = source_list(setup.sources)
     notes = bullet_list([escape(note) for note in setup.notes], "notes")
     return code_blocks(blocks) + notes + fold("Where this comes from", origin)

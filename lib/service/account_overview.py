@@ -17,7 +17,6 @@ from lib.advisor.space_rules import (
     find_stage,
     judge_idling,
 )
-from lib.answers.common import SCHEMA, fill, price_entry, source_entries, usd
 from lib.answers.spaces import AccountOverview, NotListed, ResourceEntry, StopAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import FREE_CPU_TIER, Offer
@@ -25,8 +24,8 @@ from lib.errors import BadArgument, HubError
 from lib.hub.space_answers import InferenceEndpoint, Job, Space
 from lib.hub.spaces import MOST_ROWS
 from lib.present.reason_words import stage_sentence
-from lib.present.sentences import caveat_entries, sentence
-from lib.provenance import Caveat, Reason, Source
+from lib.present.sentences import sentence
+from lib.provenance import Caveat, Reason
 from lib.request.checks import MAX_NAME, check_text
 from lib.request.fields import Arguments, Checked, one_of
 from lib.request.types import own_token
@@ -97,7 +96,7 @@ def account_overview(
     """
     spaces, catalog = app.spaces(token), app.catalog()
     account = spaces.account()
-    organizations = [name for name, _ in account.organizations]
+    organizations = tuple(name for name, _ in account.organizations)
     owner = arguments.owner or account.name
     if owner not in (account.name, *organizations):
         raise BadArgument("owner", owner, ", ".join((account.name, *organizations)))
@@ -113,7 +112,7 @@ def account_overview(
         try:
             batch = list(ask())
         except HubError as refused:
-            refusals.append({"kind": kind, "code": refused.code, "message": str(refused)})
+            refusals.append(NotListed(kind=kind, code=refused.code, message=str(refused)))
             continue
         if len(batch) > MOST_ROWS:
             caveats.append(Caveat("rows_left_out", {"most": MOST_ROWS}, variant=kind))
@@ -124,24 +123,19 @@ def account_overview(
         caveats.append(Caveat("bill_unknown", {"count": unknown}))
     if account.plan == "free" and owner == account.name and any(of.hardware == FREE_CPU_TIER for of in resources):
         caveats += free_cpu_caveats(FREE_CPU_TIER, catalog)
-    return {
-        "schema": SCHEMA,
-        "account": account.name,
-        "owner": owner,
-        "organizations": organizations,
-        "resources": [_entry(of) for of in resources],
-        "usd_per_hour": float(sum((of.billed_usd_per_hour or Decimal(0) for of in resources), Decimal(0))),
-        "usd_per_month": float(sum((per_month(of.billed_usd_per_hour) or Decimal(0) for of in resources if of.by_month), Decimal(0))),
-        "always_on": sum(of.idling == "always_on" for of in resources),
-        "not_listed": refusals,
-        "prices": price_entry(catalog.prices["spaces"]),
-        "caveats": caveat_entries(caveats),
-        "sources": source_entries(_sources(resources, catalog)),
-    }
-
-
-def _sources(resources: Iterable[Resource], catalog: Catalog) -> tuple[Source, ...]:
-    return (*(source for of in resources if of.offer is not None for source in of.offer.sources), *catalog.rules.sleep.sources)
+    return AccountOverview(
+        account=account.name,
+        owner=owner,
+        organizations=organizations,
+        resources=tuple(map(_entry, resources)),
+        usd_per_hour=sum((of.billed_usd_per_hour or Decimal(0) for of in resources), Decimal(0)),
+        usd_per_month=sum((per_month(of.billed_usd_per_hour) or Decimal(0) for of in resources if of.by_month), Decimal(0)),
+        always_on=sum(of.idling == "always_on" for of in resources),
+        not_listed=tuple(refusals),
+        prices=catalog.prices["spaces"],
+        caveats=tuple(caveats),
+        sources=(*(source for of in resources if of.offer is not None for source in of.offer.sources), *catalog.rules.sleep.sources),
+    )
 
 
 def _space(catalog: Catalog, space: Space) -> Resource:
@@ -194,16 +188,20 @@ def _job(catalog: Catalog, job: Job) -> Resource:
 
 
 def _entry(of: Resource) -> ResourceEntry:
-    return fill(
-        ResourceEntry,
-        of,
+    return ResourceEntry(
+        kind=of.kind,
+        name=of.name,
+        hardware=of.hardware,
         hardware_name=None if of.offer is None else tier_name(of.offer),
+        replicas=of.replicas,
         stage=of.stage.name,
         stage_message=stage_sentence(of.stage.name),
+        idling=of.idling,
         idling_message=sentence(of.when_idle) if of.stage.billed else stage_sentence(of.stage.name),
         usd_per_hour=of.billed_usd_per_hour,
-        usd_per_month=usd(per_month(of.billed_usd_per_hour)) if of.by_month else None,
-        usd_per_month_running=usd(per_month(of.running)) if of.by_month else None,
+        usd_per_month=per_month(of.billed_usd_per_hour) if of.by_month else None,
+        usd_per_month_running=per_month(of.running) if of.by_month else None,
+        since=of.since,
         can_stop=of.stage.billed is not False and of.running != 0,
     )
 
@@ -244,12 +242,4 @@ def stop_resource(app: App, arguments: StopArguments, *, token: Annotated[str, o
     else:
         spaces.cancel_job(owner, name)
         stage = "CANCELED"
-    return {
-        "schema": SCHEMA,
-        "kind": arguments.kind,
-        "name": arguments.name,
-        "stage": stage,
-        "stage_message": stage_sentence(stage),
-        "caveats": [],
-        "sources": [],
-    }
+    return StopAnswer(kind=arguments.kind, name=arguments.name, stage=stage, stage_message=stage_sentence(stage))

@@ -6,13 +6,12 @@ import functools
 import os
 import tomllib
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
-from lib.answers.common import PriceEntry, price_entry
-from lib.catalog import load
+from lib.catalog import PriceState, load
 from lib.errors import RateLimited, SwitchedOff
 from lib.hub.prices import PriceFeed
 from lib.hub.space_session import install_session
@@ -20,6 +19,7 @@ from lib.hub.spaces import Spaces
 from lib.live.device import device_kind
 from lib.live.measure import import_ahead
 from lib.request.checks import check_text
+from lib.result import Result
 from lib.service import (
     account_overview,
     chat,
@@ -45,16 +45,24 @@ Answer = TypeVar("Answer")
 VERSION: str = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
 
-class Health(TypedDict):
-    """What `/healthz` says. `prices` is "live" or "bundled", `catalog` the day of the bundled facts."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health(Result):
+    """The answer of `/healthz`."""
 
     status: str
+    """Always `ok`."""
     version: str
+    """Version of the app."""
     prices: str
+    """live or bundled."""
     prices_checked: str
+    """Day or moment of the oldest price."""
     prices_age_days: int
+    """Age of the oldest price."""
     catalog: str
+    """Day of the bundled facts."""
     device: str
+    """Kind of device: cpu, cuda or zerogpu."""
 
 
 _FILES = (
@@ -133,23 +141,23 @@ class Services:
         return self._app.account_actions
 
     def health(self, today: date | None = None) -> Health:
-        """Whether the app answers, with what; cheap, for whoever watches it. `today` is the day to count the prices' age from."""
+        """State of the app, for monitoring. `today` is the day to count the age of the prices from."""
         catalog = self.catalog()
-        prices = price_entry(catalog.prices["spaces"])
-        age = (today or datetime.now(UTC).date()) - date.fromisoformat(prices["checked"][:10])
-        return {
-            "status": "ok",
-            "version": VERSION,
-            "prices": prices["basis"],
-            "prices_checked": prices["checked"],
-            "prices_age_days": age.days,
-            "catalog": catalog.as_of,
-            "device": device_kind(),
-        }
+        prices = catalog.prices["spaces"]
+        age = (today or datetime.now(UTC).date()) - date.fromisoformat(prices.checked[:10])
+        return Health(
+            status="ok",
+            version=VERSION,
+            prices=prices.basis,
+            prices_checked=prices.checked,
+            prices_age_days=age.days,
+            catalog=catalog.as_of,
+            device=device_kind(),
+        )
 
-    def prices(self) -> PriceEntry:
+    def prices(self) -> PriceState:
         """Which prices the answers use now, and how old they are."""
-        return price_entry(self.catalog().prices["spaces"])
+        return self.catalog().prices["spaces"]
 
     def warm_up(self) -> None:
         """Import ahead of use what the first unseen model and the first measurement need, so that no visitor waits for that."""

@@ -25,7 +25,6 @@ from lib.advisor.space_rules import (
     plan_sleep_with_switch,
     resolve_tier,
 )
-from lib.answers.common import fill, price_entry, source_entries
 from lib.answers.spaces import ActionAnswer, ActionPreview, SwitchAnswer, TierEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
@@ -33,11 +32,12 @@ from lib.errors import BadArgument, HubError
 from lib.hub.space_answers import Space
 from lib.hub.spaces import Spaces
 from lib.present.reason_words import stage_sentence
-from lib.present.sentences import caveat_entries, sentence
+from lib.present.sentences import sentence
 from lib.provenance import Caveat, Reason, Value
 from lib.request.checks import check_text, check_whole
 from lib.request.fields import Checked, decimal_number, one_of
 from lib.request.types import Flag, look_up_later, own_token
+from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
 from lib.service.space_status import (
     SpaceArguments,
@@ -97,11 +97,11 @@ def switch_hardware(
     confirm_price(switch.offer, arguments.confirm_usd_per_hour)
     after = spaces.switch(switch.space.id, switch.offer.id, switch.sleep.seconds)
     sleep_time_s = after.sleep_time_s if after.sleep_time_s is not None else switch.sleep.seconds
-    return {
-        **action_answer(switch.space.id, after, switch.catalog, switch.caveats),
-        "before": tier_entry(switch.catalog, switch.space.hardware, switch.space.sleep_time_s),
-        "after": tier_entry(switch.catalog, switch.offer.id, sleep_time_s),
-    }
+    return SwitchAnswer(
+        **fields_of(action_answer(switch.space.id, after, switch.catalog, switch.caveats)),
+        before=tier_entry(switch.catalog, switch.space.hardware, switch.space.sleep_time_s),
+        after=tier_entry(switch.catalog, switch.offer.id, sleep_time_s),
+    )
 
 
 class SleepArguments(SpaceArguments):
@@ -325,9 +325,8 @@ def _preview(
 ) -> ActionPreview:
     replicas, at = max(1, space.replicas or 1), find_stage(space.stage)
     whole = None if change is None else change * replicas
-    involved = [offer for flavor in (before["hardware"], after["hardware"]) if (offer := find_offer(catalog, flavor)) is not None]
-    return fill(
-        ActionPreview,
+    involved = [offer for flavor in (before.hardware, after.hardware) if (offer := find_offer(catalog, flavor)) is not None]
+    return ActionPreview(
         space=space.id,
         action=action,
         stage=at.name,
@@ -338,8 +337,8 @@ def _preview(
         change_usd_per_hour=whole,
         change_usd_per_month=per_month(whole),
         replicas=replicas,
-        effects=[sentence(effect) for effect in effects],
-        prices=price_entry(catalog.prices["spaces"]),
-        caveats=caveat_entries(caveats),
-        sources=source_entries((*(source for offer in involved for source in offer.sources), *catalog.rules.sleep.sources)),
+        effects=tuple(map(sentence, effects)),
+        prices=catalog.prices["spaces"],
+        caveats=caveats,
+        sources=(*(source for offer in involved for source in offer.sources), *catalog.rules.sleep.sources),
     )

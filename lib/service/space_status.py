@@ -20,7 +20,6 @@ from lib.advisor.recommend import RightSizing
 from lib.advisor.recommend import right_size as judge_tier
 from lib.advisor.result import Entry, Recommendation
 from lib.advisor.space_rules import HOURS_PER_MONTH, check_sdk, describe_sleep, find_offer, find_stage, resolve_sleep_time, resolve_tier
-from lib.answers.common import fill, price_entry, source_entries
 from lib.answers.spaces import (
     ActionAnswer,
     ConsideredModel,
@@ -29,7 +28,6 @@ from lib.answers.spaces import (
     SpaceProgress,
     SpaceStatus,
     TierEntry,
-    VolumeEntry,
 )
 from lib.catalog import Catalog
 from lib.catalog.offers import FREE_CPU_TIER, Offer
@@ -41,11 +39,12 @@ from lib.memory.pipeline import check_media
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.present.reason_words import stage_sentence
-from lib.present.sentences import caveat_entries, sentence
+from lib.present.sentences import sentence
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.request.checks import check_number, check_text, describe_value
 from lib.request.fields import Arguments, Checked
 from lib.request.types import look_up_later
+from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
 from lib.service.recommend import explain_paid_pick
 from lib.service.reference import ACCEPTED, SpaceId
@@ -81,8 +80,7 @@ def price(offer: Offer | None) -> Decimal | None:
 def tier_entry(catalog: Catalog, flavor: str | None, told_sleep_s: int | None) -> TierEntry:
     """A flavor that the Hub told, with what it costs; `told_sleep_s` is the Hub's word on its sleep (`None`: the default)."""
     offer = find_offer(catalog, flavor)
-    return fill(
-        TierEntry,
+    return TierEntry(
         hardware=flavor,
         name=None if offer is None else tier_name(offer),
         usd_per_hour=price(offer),
@@ -103,29 +101,36 @@ def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
     each = price(now)
     total = None if each is None else each * max(1, space.replicas or 1)
     at, bound_for = find_stage(space.stage), requested if changing else now
-    return fill(
-        SpaceStatus,
-        space,
+    return SpaceStatus(
         space=space.id,
+        sdk=space.sdk,
+        private=space.private,
         stage=at.name,
         stage_message=stage_sentence(at.name),
         settled=at.settled and not changing,
         failed=at.failed,
+        error=space.error,
         billed_now=at.billed and space.sdk != "static" and (each is None or each > 0),  # free hardware is never billed
+        hardware=space.hardware,
         hardware_name=None if now is None else tier_name(now),
         usd_per_hour=each,
         usd_per_month=per_month(each),
+        requested_hardware=space.requested_hardware,
         requested_usd_per_hour=price(requested),
         requested_usd_per_month=per_month(price(requested)),
         changing=changing,
         sleep_time_s=resolve_sleep_time(bound_for, space.sleep_time_s, catalog.rules),
         sleep_message=sentence(describe_sleep(bound_for, space.sleep_time_s, catalog.rules)),
+        replicas=space.replicas,
+        requested_replicas=space.requested_replicas,
         total_usd_per_hour=total,
         total_usd_per_month=per_month(total),
-        volumes=[fill(VolumeEntry, volume) for volume in space.volumes],
-        prices=price_entry(catalog.prices["spaces"]),
-        caveats=caveat_entries(_status_caveats(space, now, requested, catalog)),
-        sources=source_entries(_sources(now, requested if changing else None, catalog)),
+        storage=space.storage,
+        volumes=space.volumes,
+        models=space.models,
+        prices=catalog.prices["spaces"],
+        caveats=_status_caveats(space, now, requested, catalog),
+        sources=_sources(now, requested if changing else None, catalog),
     )
 
 
@@ -141,18 +146,18 @@ def action_answer(space_id: str, after: Runtime, catalog: Catalog, caveats: tupl
     flavor = after.requested_hardware or after.hardware
     offer = find_offer(catalog, flavor)
     at = find_stage(after.stage)
-    return fill(
-        ActionAnswer,
-        after,
+    return ActionAnswer(
         space=space_id,
         stage=at.name,
         stage_message=stage_sentence(at.name),
+        hardware=after.hardware,
+        requested_hardware=after.requested_hardware,
         usd_per_hour=price(offer),
         usd_per_month=per_month(price(offer)),
         sleep_time_s=resolve_sleep_time(offer, after.sleep_time_s, catalog.rules),
-        prices=price_entry(catalog.prices["spaces"]),
-        caveats=caveat_entries((*caveats, *price_caveats(offer))),
-        sources=source_entries(_sources(offer, None, catalog)),
+        prices=catalog.prices["spaces"],
+        caveats=(*caveats, *price_caveats(offer)),
+        sources=_sources(offer, None, catalog),
     )
 
 
@@ -286,8 +291,8 @@ def watch(app: App, arguments: WatchArguments, *, token: str | None = None) -> I
 
 def _progress(view: _View, catalog: Catalog, elapsed_s: float, *, done: bool, arrived: bool) -> SpaceProgress:
     trouble = None if view.trouble is None else str(view.trouble)
-    status = status_answer(view.space, catalog)
-    return {**status, "elapsed_s": round(elapsed_s, 1), "done": done, "arrived": arrived, "trouble": trouble}
+    status = fields_of(status_answer(view.space, catalog))
+    return SpaceProgress(**status, elapsed_s=round(elapsed_s, 1), done=done, arrived=arrived, trouble=trouble)
 
 
 MOST_MODELS = 5

@@ -163,7 +163,7 @@ def overview_updates(services: Services, owner: str | None, token: str | None) -
 
 def stop_choices(answer: AccountOverview) -> list[tuple[str, str]]:
     """What can be stopped: words, and kind and name in one value."""
-    return [(stop_label(row), f"{row['kind']} {row['name']}") for row in answer["resources"] if row["can_stop"]]
+    return [(stop_label(row), f"{row.kind} {row.name}") for row in answer.resources if row.can_stop]
 
 
 def stop_markup(services: Services, resource: str, token: str | None) -> tuple[str, bool]:
@@ -191,7 +191,7 @@ def wire_account(view: AccountView, token: gr.Textbox, services: Services) -> No
             **emptied,
             view.stopping: gr.update(visible=bool(choices)),
             view.to_stop: gr.update(choices=choices, value=None),
-            view.owner: gr.update(choices=[OWN, *((name, name) for name in answer["organizations"])]),
+            view.owner: gr.update(choices=[OWN, *((name, name) for name in answer.organizations)]),
         }
 
     def review(item: str | None) -> dict[Any, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlencode
 
@@ -78,7 +79,7 @@ class Confirmation:
     """An action whose review was shown, with the price per hour that stood on it (`None`: the action has no price to confirm)."""
 
     request: SpaceRequest
-    usd_per_hour: float | None
+    usd_per_hour: Decimal | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,13 +131,13 @@ def review_request(services: Services, request: SpaceRequest, token: str | None)
         )
     except AdvisorError as refused:
         return Review(card=refusal_note(str(refused)))
-    tier = seen["after"]["hardware"] or request.hardware
+    tier = seen.after.hardware or request.hardware
     timed = None if tier in OWN_SLEEP else request.sleep_time_s
-    code = action_code(action_snippet(request.action, seen["space"], tier, timed))
+    code = action_code(action_snippet(request.action, seen.space, tier, timed))
     return Review(
         card=review_card(request.action, seen, code),
         label=confirm_label(request.action, seen),
-        confirmation=Confirmation(request=request, usd_per_hour=seen["confirm_usd_per_hour"]),
+        confirmation=Confirmation(request=request, usd_per_hour=seen.confirm_usd_per_hour),
     )
 
 
@@ -190,8 +191,8 @@ def _watch_scenes(services: Services, request: SpaceRequest, token: str | None) 
                 progress=progress_card(progress),
                 review=Review(card=""),
                 status=status_markup(progress),
-                watching=not progress["done"],
-                arrived=progress["arrived"],
+                watching=not progress.done,
+                arrived=progress.arrived,
             )
     except AdvisorError as lost:
         yield ViewState(progress=refusal_note(f"{NOTES['unwatched']} {lost}"), review=Review(card=""))
@@ -377,18 +378,18 @@ def status_markup(status: SpaceStatus) -> str:
     """The card of a Space with what can be done with it; without a link for a private one, because a link shows its name."""
     acts = answer_actions(
         text=status_text(status),
-        query=None if status["private"] else "?" + urlencode({"tab": "space", "space": status["space"]}),
+        query=None if status.private else "?" + urlencode({"tab": "space", "space": status.space}),
         files=(("Download JSON", "space.json", "application/json", answer_json(status)),),
     )
-    return status_card(status) + acts + tpu_link(status) + prices_line(status["prices"])
+    return status_card(status) + acts + tpu_link(status) + prices_line(status.prices)
 
 
 def tpu_link(status: SpaceStatus) -> str:
     """Where to read what the Space's first model would take on a TPU; nothing for a private Space, whose models may be private too."""
-    if status["private"] or not status["models"]:
+    if status.private or not status.models:
         return ""
-    query = "?" + urlencode({"tab": "tpu", "model": status["models"][0]})
-    return f'<p class="quiet"><a href="{escape(query)}">What would {escape(status["models"][0])} take on a TPU?</a></p>'
+    query = "?" + urlencode({"tab": "tpu", "model": status.models[0]})
+    return f'<p class="quiet"><a href="{escape(query)}">What would {escape(status.models[0])} take on a TPU?</a></p>'
 
 
 def tier_choices(services: Services) -> list[tuple[str, str]]:

@@ -50,9 +50,7 @@ def space_markup(services: Services, space: str | None, token: str | None) -> Sp
         status = services[space_status]((space or "").strip(), token=token)
     except AdvisorError as refused:
         return SpaceMarkup(status=refusal_note(str(refused)))
-    return SpaceMarkup(
-        status=status_markup(status), space="" if status["sdk"] == STATIC else status["space"], sleep_time_s=status["sleep_time_s"]
-    )
+    return SpaceMarkup(status=status_markup(status), space="" if status.sdk == STATIC else status.space, sleep_time_s=status.sleep_time_s)
 
 
 def size_markup(services: Services, space: str, model: str | None, values: Sequence[Any], token: str | None) -> SizeMarkup:

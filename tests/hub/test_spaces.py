@@ -15,8 +15,9 @@ from hub_stand_in import Fault
 from huggingface_hub import HfApi, constants, get_session
 from space_stand_in import FakeSpace, Person, SpaceStandIn
 
+from lib.answers.spaces import Volume
 from lib.errors import AdvisorError, BadArgument, NotSignedIn, RateLimited
-from lib.hub.space_answers import Runtime, TokenOwner, Volume
+from lib.hub.space_answers import Runtime, TokenOwner
 from lib.hub.spaces import Spaces
 
 ADA = "hf_adaADAadaADAada0123456789"

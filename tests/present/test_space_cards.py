@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
-from space_fake import preview, progress, size, status
+from space_fake import MONTH, USD, acted, preview, progress, size, status
 
+from lib.answers.spaces import Volume
 from lib.present import space_cards
 from lib.present.sentences import sentence
+from lib.provenance import Caveat
 
 NASTY = '<img src=x onerror="document.title=1">'
 
@@ -32,7 +35,7 @@ def test_the_card_names_stage_hardware_and_both_prices() -> None:
 
 def test_free_and_unknown_are_told_apart() -> None:
     """No price is not free, and nobody claims to know what the platform does not tell."""
-    assert "Free of charge." in space_cards.status_card(status(usd_per_hour=0, usd_per_month=0, billed_now=False))
+    assert "Free of charge." in space_cards.status_card(status(usd_per_hour=Decimal(0), usd_per_month=Decimal(0), billed_now=False))
     unknown = space_cards.status_card(status(usd_per_hour=None, usd_per_month=None, billed_now=None))
     assert "no list price" in unknown
     assert "is not known" in unknown
@@ -40,18 +43,20 @@ def test_free_and_unknown_are_told_apart() -> None:
 
 def test_replicas_are_added_up() -> None:
     """Three replicas of 0.40 USD: 1.20 an hour, 864 a month."""
-    card = space_cards.status_card(status(replicas=3, requested_replicas=3, total_usd_per_hour=1.2, total_usd_per_month=864.0))
+    card = space_cards.status_card(
+        status(replicas=3, requested_replicas=3, total_usd_per_hour=Decimal("1.2"), total_usd_per_month=Decimal(864))
+    )
     assert "3: $1.20 per hour, $864 per month together" in card
 
 
 def test_nothing_of_strangers_is_markup() -> None:
     """A Space's owner writes its error, its volumes and its models."""
-    volume = {"type": "bucket", "source": NASTY, "mount_path": NASTY, "read_only": None}
+    volume = Volume(type="bucket", source=NASTY, mount_path=NASTY, read_only=None)
     cards = [
-        space_cards.status_card(status(error=NASTY, volumes=[volume], models=[NASTY], hardware_name=NASTY, stage=NASTY, space=NASTY)),
+        space_cards.status_card(status(error=NASTY, volumes=(volume,), models=(NASTY,), hardware_name=NASTY, stage=NASTY, space=NASTY)),
         space_cards.progress_card(progress(error=NASTY, trouble=NASTY, space=NASTY, stage_message=NASTY)),
-        space_cards.review_card("switch", preview(space=NASTY, effects=[NASTY])),
-        space_cards.done_card("sleep", status(space=NASTY, caveats=[{"code": "x", "message": NASTY}])),
+        space_cards.review_card("switch", preview(space=NASTY, effects=(NASTY,))),
+        space_cards.done_card("sleep", acted(space=NASTY, caveats=(Caveat("sdk_unknown", {"space": NASTY}),))),
         space_cards.sending_card("pause", NASTY),
     ]
     for card in cards:
@@ -71,7 +76,7 @@ def test_the_review_goes_from_now_to_then() -> None:
         "1 hour",
         "never",
         "The app restarts.",
-        "It will never sleep.",
+        "with this switch it will never sleep.",
     ):
         assert words in card
     assert "$0.40 per hour more, up to $288 a month more." in card
@@ -79,11 +84,11 @@ def test_the_review_goes_from_now_to_then() -> None:
 
 def test_a_paused_space_is_not_billed() -> None:
     """A pause keeps the tier and ends the bill; a restart after it begins one."""
-    tier = preview()["before"]
-    paused = space_cards.review_card("pause", preview(after=tier, change_usd_per_hour=-0.4, change_usd_per_month=-288.0))
+    tier = preview().before
+    paused = space_cards.review_card("pause", preview(after=tier, change_usd_per_hour=-USD, change_usd_per_month=-MONTH))
     assert "<strong>not billed</strong>" in paused
     assert "$0.40 per hour less" in paused
-    woken = space_cards.review_card("restart", preview(after=tier, change_usd_per_hour=0.4, change_usd_per_month=288.0))
+    woken = space_cards.review_card("restart", preview(after=tier, change_usd_per_hour=USD, change_usd_per_month=MONTH))
     assert ">not billed</td>" in woken
     assert "<strong>$0.40</strong>" in woken
 
@@ -112,7 +117,7 @@ def test_the_stages_are_marked_as_they_are_passed() -> None:
     assert building.index('class="now"') < building.index('class="ahead"')
     starting = space_cards.progress_card(progress(stage="RUNNING_APP_STARTING"))
     assert (starting.count('class="done"'), starting.count('aria-current="step"')) == (1, 1)
-    arrived = space_cards.progress_card(progress(arrived=True, done=True, hardware="l4x1", usd_per_hour=0.8))
+    arrived = space_cards.progress_card(progress(arrived=True, done=True, hardware="l4x1", usd_per_hour=2 * USD))
     assert arrived.count('class="done"') == 3
     assert "It runs on l4x1, $0.80 per hour." in arrived
 

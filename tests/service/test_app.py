@@ -29,9 +29,9 @@ def test_health_says_how_old_the_prices_are() -> None:
     made = Services(App(catalog=load, models=Models()))
     checked = date.fromisoformat(load().prices["spaces"].checked)
     health = made.health(checked + timedelta(days=10))
-    assert health["prices_age_days"] == 10
-    assert (health["status"], health["prices"], health["prices_checked"]) == ("ok", "bundled", checked.isoformat())
-    assert (health["catalog"], health["device"] in {"cpu", "cuda", "zerogpu"}) == (load().as_of, True)
+    assert health.prices_age_days == 10
+    assert (health.status, health.prices, health.prices_checked) == ("ok", "bundled", checked.isoformat())
+    assert (health.catalog, health.device in {"cpu", "cuda", "zerogpu"}) == (load().as_of, True)
 
 
 def test_two_addresses_that_hold_every_place_at_the_hub_deny_it_to_no_third_one(monkeypatch: pytest.MonkeyPatch) -> None:

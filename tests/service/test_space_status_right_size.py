@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from account_world import ADA, add_people, build_account
 from space_stand_in import FakeSpace, SpaceStandIn
-from written import Written
 
 from lib.errors import AgainstRules, BadArgument, RepoNotFound, UnknownModel
 from lib.service.app import Services
@@ -26,7 +25,7 @@ def hub() -> Iterator[SpaceStandIn]:
 @pytest.fixture(scope="module")
 def account(hub: SpaceStandIn) -> Services:
     """The questions to it; models are those of the bundled catalog."""
-    return cast("Services", Written(build_account(hub)))
+    return build_account(hub)
 
 
 def space(hub: SpaceStandIn, name: str, hardware: str, models: list[str], **more: Any) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from space_stand_in import FakeSpace, Person, SpaceStandIn
+from written import Written
 
 from lib.catalog import Catalog, load
 from lib.errors import RepoNotFound
@@ -81,14 +83,13 @@ def build_account(
     today: Callable[[], Catalog] | None = None,
     hand: Hand | None = None,
     models: Callable[[object], ModelSpec] = at_hand,
-) -> Services:
-    """The questions, with the bundled catalog and this Hub."""
-    return Services(
-        App(
-            catalog=load,
-            models=models,  # type: ignore[arg-type]
-            refreshed_catalog=today,
-            spaces=lambda token: Spaces(token, hub.url),
-            time=Time() if hand is None else hand.time,
-        )
+) -> Any:
+    """The questions, with the bundled catalog and this Hub, answered in JSON."""
+    app = App(
+        catalog=load,
+        models=models,  # type: ignore[arg-type]
+        refreshed_catalog=today,
+        spaces=lambda token: Spaces(token, hub.url),
+        time=Time() if hand is None else hand.time,
     )
+    return Written(Services(app))

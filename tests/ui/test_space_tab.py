@@ -6,14 +6,16 @@ import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 import page_values
 import pytest
-from space_fake import preview, progress, size, status
+from space_fake import acted, preview, progress, size, status
 
+from lib.answers.spaces import ActionAnswer, ActionPreview, SpaceProgress, SpaceStatus
 from lib.catalog import load
 from lib.errors import HubUnreachable, NotPermitted, PriceNotConfirmed, RepoNotFound
 from lib.present.markup import NOTES
@@ -34,51 +36,51 @@ class FakeAccount:
 
     def __init__(self) -> None:
         self.questions: list[tuple[Any, ...]] = []
-        self.price = 0.8
+        self.price = Decimal("0.8")
         self.refusal: Exception | None = None
         self.lost = False
 
-    def space_status(self, space: str, *, token: str | None) -> dict[str, Any]:
+    def space_status(self, space: str, *, token: str | None) -> SpaceStatus:
         self.questions.append(("status", space, token))
         if space != "ada/chat":
             raise RepoNotFound(f"There is no Space <b>{space}</b>.")
         return status()
 
-    def right_size(self, space: str, *, token: str | None, **asked: Any) -> dict[str, Any]:
+    def right_size(self, space: str, *, token: str | None, **asked: Any) -> Any:
         self.questions.append(("size", space, asked, token))
         return size()
 
-    def preview(self, space: str, action: str, hardware: str, sleep: int, factory: bool, *, token: str | None) -> dict[str, Any]:
+    def preview(self, space: str, action: str, hardware: str, sleep: int, factory: bool, *, token: str | None) -> ActionPreview:
         self.questions.append(("preview", space, action, hardware, sleep, factory, token))
-        after = preview()["after"] | {"usd_per_hour": self.price, "sleep_time_s": sleep}
+        after = replace(preview().after, usd_per_hour=self.price, sleep_time_s=sleep)
         return preview(action=action, after=after, confirm_usd_per_hour=self.price if action == "switch" else None)
 
-    def switch_hardware(self, space: str, hardware: str, usd: float, sleep: int, *, token: str | None) -> dict[str, Any]:
+    def switch_hardware(self, space: str, hardware: str, usd: Decimal, sleep: int, *, token: str | None) -> ActionAnswer:
         self.questions.append(("switch", space, hardware, usd, sleep, token))
         if self.refusal is not None:
             raise self.refusal
         if usd != self.price:
             raise PriceNotConfirmed(f"It costs {self.price}.")
-        return status(caveats=[])
+        return acted()
 
-    def set_sleep_time(self, space: str, seconds: int, *, token: str | None) -> dict[str, Any]:
+    def set_sleep_time(self, space: str, seconds: int, *, token: str | None) -> ActionAnswer:
         self.questions.append(("sleep", space, seconds, token))
-        return status(sleep_time_s=seconds)
+        return acted(sleep_time_s=seconds)
 
-    def pause_space(self, space: str, *, token: str | None) -> dict[str, Any]:
+    def pause_space(self, space: str, *, token: str | None) -> ActionAnswer:
         self.questions.append(("pause", space, token))
-        return status(stage="PAUSED")
+        return acted(stage="PAUSED")
 
-    def restart_space(self, space: str, factory: bool, *, token: str | None) -> dict[str, Any]:
+    def restart_space(self, space: str, factory: bool, *, token: str | None) -> ActionAnswer:
         self.questions.append(("restart", space, factory, token))
-        return status(stage="BUILDING")
+        return acted(stage="BUILDING")
 
-    def watch(self, space: str, *, token: str | None, hardware: str) -> Iterator[dict[str, Any]]:
+    def watch(self, space: str, *, token: str | None, hardware: str) -> Iterator[SpaceProgress]:
         self.questions.append(("watch", space, hardware, token))
         yield progress(stage="BUILDING")
         if self.lost:
             raise HubUnreachable("The Hub could not be reached.")
-        yield progress(stage="RUNNING", arrived=True, done=True, hardware="l4x1", usd_per_hour=0.8)
+        yield progress(stage="RUNNING", arrived=True, done=True, hardware="l4x1", usd_per_hour=Decimal("0.8"))
 
 
 @pytest.fixture
@@ -164,7 +166,7 @@ def test_the_review_holds_the_price_it_shows(services: Any) -> None:
     seen = review_request(services, SWITCH, None)
     assert "$0.80" in seen.card
     assert seen.label == "Switch to l4x1 at $0.80/hour"
-    assert seen.confirmation == Confirmation(request=SWITCH, usd_per_hour=0.8)
+    assert seen.confirmation == Confirmation(request=SWITCH, usd_per_hour=Decimal("0.8"))
     assert [name for name, *_ in services.account.questions] == ["preview"]
 
 
@@ -187,20 +189,20 @@ def test_without_a_tier_there_is_nothing_to_review(services: Any) -> None:
 
 def test_a_switch_sends_the_price_that_was_seen_and_is_watched(services: Any) -> None:
     """The confirmed price, the visitor's token, then every stage until it runs."""
-    scenes = list(action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN))
-    assert services.account.questions == [("switch", "ada/chat", "l4x1", 0.8, 3600, TOKEN), ("watch", "ada/chat", "l4x1", TOKEN)]
+    scenes = list(action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=Decimal("0.8")), SWITCH, TOKEN))
+    assert services.account.questions == [("switch", "ada/chat", "l4x1", Decimal("0.8"), 3600, TOKEN), ("watch", "ada/chat", "l4x1", TOKEN)]
     assert [scene.watching for scene in scenes] == [False, True, False]
     assert "It runs on l4x1" in scenes[-1].progress
 
 
 def test_a_price_that_changed_meanwhile_is_reviewed_anew(services: Any) -> None:
     """The old price is refused, nothing is switched, and the new review carries the new one."""
-    services.account.price = 0.9
-    *_, last = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
+    services.account.price = Decimal("0.9")
+    *_, last = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=Decimal("0.8")), SWITCH, TOKEN)
     assert "The price of l4x1 is no longer $0.80 per hour." in last.progress
     assert last.review is not None
     assert last.review.label == "Switch to l4x1 at $0.90/hour"
-    assert last.review.confirmation == Confirmation(request=SWITCH, usd_per_hour=0.9)
+    assert last.review.confirmation == Confirmation(request=SWITCH, usd_per_hour=Decimal("0.9"))
     assert "watch" not in [name for name, *_ in services.account.questions]
 
 
@@ -210,7 +212,7 @@ def test_a_price_that_changed_meanwhile_is_reviewed_anew(services: Any) -> None:
 )
 def test_another_form_than_the_reviewed_one_is_refused(services: Any, changed: dict[str, Any]) -> None:
     """Whatever the page shows by then: what was not reviewed is not done."""
-    (scene,) = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=0.8), replace(SWITCH, **changed), TOKEN)
+    (scene,) = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=Decimal("0.8")), replace(SWITCH, **changed), TOKEN)
     assert "Review it again" in scene.progress
     assert services.account.questions == []
     (unseen,) = action_scenes(services, None, SWITCH, TOKEN)
@@ -220,7 +222,7 @@ def test_another_form_than_the_reviewed_one_is_refused(services: Any, changed: d
 def test_a_refused_action_can_be_confirmed_again(services: Any) -> None:
     """With another token the same review may be confirmed once more."""
     services.account.refusal = NotPermitted("This token may not do that.")
-    *_, last = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
+    *_, last = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=Decimal("0.8")), SWITCH, TOKEN)
     assert (last.again, last.review) == (True, None)
     assert "This token may not do that." in last.progress
 
@@ -228,7 +230,7 @@ def test_a_refused_action_can_be_confirmed_again(services: Any) -> None:
 def test_a_watch_that_is_lost_says_that_the_switch_goes_on(services: Any) -> None:
     """The action was taken; only its way cannot be seen any longer."""
     services.account.lost = True
-    *_, last = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=0.8), SWITCH, TOKEN)
+    *_, last = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=Decimal("0.8")), SWITCH, TOKEN)
     assert "goes on" in last.progress
     assert not last.again
 

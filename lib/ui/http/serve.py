@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from lib.present.sentences import to_json
 from lib.ui import live_boxes
 from lib.ui.http.callers import CAPACITY, MOST_EVENTS, FrameAncestors, QueueSlots, Sessions, begin_without_settings
 from lib.ui.http.failures import HANDLERS, Failures
@@ -112,7 +113,7 @@ def _health_route(services: Services) -> Route:
     """`/healthz`, for whoever watches the app: from memory, without a login, and nothing of the request in it."""
 
     async def answer(_: Request) -> JSONResponse:
-        return JSONResponse(services.health(), headers={"Cache-Control": "no-store"})
+        return JSONResponse(to_json(services.health()), headers={"Cache-Control": "no-store"})
 
     return Route("/healthz", answer, methods=["GET"])
 
