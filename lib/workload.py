@@ -264,6 +264,8 @@ class TrainingRequest(Request):
     """Devices that train together."""
     row_tokens: float = 0
     """Mean length of unpacked sequences, tokens; 0: not stated."""
+    fp16: bool = False
+    """Whether the card multiplies in fp16, because it lacks bf16: what is trained is then in float32."""
 
     @property
     def micro_batch_tokens(self) -> int:

@@ -287,12 +287,17 @@ def _print_notebooks(facts: Path) -> None:
     """Bytes after loading and verdicts on a T4, of Unsloth's notebooks."""
     runs = list(notebook_runs(facts))
     static = (StepPart.WEIGHTS, StepPart.UPCAST, StepPart.MASTERS, StepPart.ADAPTERS)
-    errors = []
+    errors, with_experts = [], []
     for run in runs:
         if run.loaded_gib is not None:
             parts = estimate_training(run.spec, run.request).parts
             errors.append((sum(parts.get(part, 0) for part in static) + FIXED) / GIB / run.loaded_gib - 1)
-    print(f"\nUnsloth, reserved after loading: {len(errors)} loads, median error {statistics.median(map(abs, errors)):.1%}")
+            if any(group.kind == "expert" for group in run.spec.tensors):
+                with_experts.append(errors[-1])
+    print(
+        f"\nUnsloth, reserved after loading: {len(errors)} loads, median error {statistics.median(map(abs, errors)):.1%}; "
+        f"{len(with_experts)} of them with experts, at most {max(map(abs, with_experts)):.1%}"
+    )
     usable = catalog.load().accelerator("T4").memory_usable or 0
     verdicts = [judge_fit(estimate_training(run.spec, run.request), usable) for run in runs if run.ran_on == "T4"]
     print(f"{len(verdicts)} that ran on a T4, at 512 tokens: {', '.join(f'{verdicts.count(v)} {v}' for v in dict.fromkeys(verdicts))}")

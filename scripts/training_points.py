@@ -249,6 +249,8 @@ class NotebookRun(NamedTuple):
     ran_on: str
 
 
+_NOTEBOOK_NAMES = {"llama-3-8b-instruct": "meta-llama-3-8b-instruct", "mistral-nemo-base-2407": "mistral-nemo-instruct-2407"}
+"""Unsloth's name of a repository, and that of a bundled model with the same matrices."""
 _NOTEBOOK_TOKENS = 512
 """Tokens of a row at which the notebooks are judged: they print the limit, and no length of their rows."""
 
@@ -261,7 +263,7 @@ def notebook_runs(facts: Path) -> Iterator[NotebookRun]:
         if point["source"] != "unsloth-notebooks" or not (ran or point["metric"] == "loaded_memory_gib"):
             continue
         name = point["model_hf_id"].rpartition("/")[2].lower().removesuffix("-bnb-4bit").removesuffix("-unsloth")
-        spec = find_model(by_name.get(name, ""))
+        spec = find_model(by_name.get(_NOTEBOOK_NAMES.get(name, name), ""))
         if spec is None or spec.work != "decoder" or point["task"] not in {"load", "llm-finetune", "vlm-finetune"}:
             continue
         request = TrainingRequest(

@@ -11,6 +11,7 @@ from lib.memory.result import MemoryPart
 from lib.model.spec import CacheTerm
 from lib.provenance import Answer
 from lib.result import Result, Usd
+from lib.speed.shardings import ShardingOption
 from lib.speed.training import TrainingOption
 
 
@@ -499,6 +500,14 @@ class TrainingChangeEntry(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingEntry(ShardingOption):
+    """A way to share the states over GPUs, with its sentence."""
+
+    message: str
+    """GPUs, sharding and bytes as a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingAnswer(Answer):
     """A training step in memory by part, and the hardware that runs the training, with hours and dollars."""
 
@@ -573,6 +582,9 @@ class TrainingAnswer(Answer):
 
     options: tuple[TrainingOption, ...]
     """Hardware that trains it: first what fits, then by the price of the whole training."""
+
+    shardings: tuple[ShardingEntry, ...]
+    """Ways to share the states over GPUs: for each the hardware with the lowest price that holds the training, and how many GPUs."""
 
     changes: tuple[TrainingChangeEntry, ...]
     """Changes that save memory."""

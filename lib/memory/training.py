@@ -95,7 +95,7 @@ STACK_TRAITS: Mapping[Stack, StackTraits] = MappingProxyType(
 def adapter_bytes(request: TrainingRequest) -> tuple[int, int]:
     """Bytes of an element of the adapters, and of what they cast their input to: 0 where they read it as it is."""
     traits = STACK_TRAITS[request.stack]
-    if request.method == "qlora" and traits.half_adapters:
+    if request.method == "qlora" and traits.half_adapters and not request.fp16:
         return HALF, 0
     if not traits.casts:
         return HALF if request.precision == "bf16" else FLOAT32, 0
@@ -298,7 +298,9 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, la
     n, sharding = request.devices, request.sharding
     tokens = request.micro_batch_tokens
     mixed = request.method == "full" and request.precision == "mixed"
-    stream = FLOAT32 if mixed or (request.method == "qlora" and STACK_TRAITS[request.stack].upcasts) else of.width
+    # Autocast leaves the stream between layers in float32; FSDP and DeepSpeed cast the parameters, so it is in 16 bits there.
+    in_float32 = mixed and sharding in {"none", "ddp"}
+    stream = FLOAT32 if in_float32 or (request.method == "qlora" and STACK_TRAITS[request.stack].upcasts) else of.width
     states = law.optimizer_states(
         "adamw" if request.optimizer == "adamw_foreach" else request.optimizer, of.trained, foreach=request.optimizer == "adamw_foreach"
     )
@@ -368,7 +370,7 @@ def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
 
 def _at_once(request: TrainingRequest) -> TrainingRequest:
     """The request without what changes from one look to the next."""
-    return replace(request, sequence_tokens=1, row_tokens=0, micro_batch=1, accumulation=1)
+    return replace(request, sequence_tokens=1, row_tokens=0, micro_batch=1, accumulation=1, sharding="none", devices=1)
 
 
 def step_peaks(spec: ModelSpec, request: TrainingRequest) -> law.StepPeaks:

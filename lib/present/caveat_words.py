@@ -111,8 +111,8 @@ _MEMORY = {
     "dry_run_flop": "FLOP of the closed form count every matrix that a token reaches, once for each token. Some classes of transformers "
     "compute otherwise: Llama 4 runs every expert on every token, Gemma 4 passes only the last position through layers that share a cache, "
     "and Llama 3.2 Vision skips its cross-attention without a picture.",
-    "training_without_bf16": "Cards without bf16 (T4, V100 and older) are left out: pure bf16 cannot train there. Mixed precision "
-    "trains there in fp16.",
+    "training_without_bf16": "Cards without bf16 (T4, V100 and older) are counted in fp16 with trained weights, gradients and optimizer "
+    "states in float32: pure fp16 does not train, because its gradient scaler needs float32.",
     "training_experts": "Experts, tables and the head get no adapter.",
     "attention_scores": "On this silicon torch before mid 2026 holds the scores of all tokens; the high value covers that.",
     "beyond_context_limit": "The model is limited to {limit_tokens} tokens: {counted_tokens} were counted.",

@@ -15,12 +15,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lib.answers.model import TrainingAnswer, TrainingChangeEntry
+from lib.answers.model import ShardingEntry, TrainingAnswer, TrainingChangeEntry
 from lib.present.charts import swatch
 from lib.present.markup import code_blocks, definition_list, escape, fold, hint_note, python_literal
 from lib.present.numbers import count, gib, share, usd, usd_per_hour
 from lib.present.releases import load_versions
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, table_markup
+from lib.speed.shardings import ShardingOption
 from lib.speed.training import TrainingOption
 
 if TYPE_CHECKING:
@@ -75,6 +76,28 @@ def change_sentence(code: str, request: Mapping[str, Any]) -> str:
         request: the request after the change, by field.
     """
     return CHANGES[code].format_map(request)
+
+
+_SHARED = {
+    "none": "", "ddp": " with DDP", "zero1": " with ZeRO 1", "zero2": " with ZeRO 2", "zero3": " with ZeRO 3", "fsdp": " with FSDP",
+    "fsdp_offload": " with FSDP and offload to host memory",
+}  # fmt: skip
+
+
+def sharding_sentence(method: str, option: ShardingOption) -> str:
+    """Whether a training fits with a sharding: how many GPUs of which kind, and the bytes of each."""
+    way, gpu, devices = METHODS[method] + _SHARED[option.sharding], option.accelerator, option.devices
+    room, high = f"of {gib(option.capacity_bytes)}", gib(option.device_high_bytes)
+    if devices is None and option.sharding == "none":
+        return f"{way} does not fit on one GPU: the largest, {gpu}, would need {high} {room} (upper estimate)."
+    if devices is None:
+        return f"{way} does not fit on any number of GPUs: each {gpu} would need {high} {room} (upper estimate)."
+    needs = f"each needs {gib(option.device_bytes)} {room}, at most {high}"
+    needs += f", and the host {gib(option.host_bytes)}" if option.host_bytes else ""
+    if option.hardware is None:
+        return f"{way} needs {devices} × {gpu}, more than any hardware listed here has: {needs}."
+    price = f", {usd_per_hour(option.usd_per_hour)} per hour" if option.usd_per_hour is not None else ""
+    return f"{way} fits on {devices} × {gpu} ({option.hardware}{price}): {needs}."
 
 
 COLOURS: dict[str, str] = {
@@ -151,6 +174,14 @@ def _row(option: TrainingOption) -> tuple[str, ...]:
         f"{option.longest_sequence_tokens:,}",
         f"{option.largest_micro_batch:,}",
     )
+
+
+def shardings_list(shardings: Sequence[ShardingEntry]) -> str:
+    """Where one GPU does not hold the training: a sentence for each way to share it over several."""
+    if not shardings or shardings[0].hardware is not None:
+        return ""
+    items = "".join(f"<li>{escape(one.message)}</li>" for one in shardings)
+    return f'<section class="card"><h3>Several GPUs: which sharding fits</h3><ul>{items}</ul></section>'
 
 
 def changes_table(changes: Sequence[TrainingChangeEntry]) -> str:

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, replace
 from typing import Annotated
 
-from lib.answers.model import TrainingAnswer, TrainingChangeEntry, TrainingPartEntry
+from lib.answers.model import ShardingEntry, TrainingAnswer, TrainingChangeEntry, TrainingPartEntry
 from lib.catalog import Catalog
 from lib.errors import BadArgument
 from lib.laws import training as law
@@ -15,13 +15,15 @@ from lib.memory.training import check_training, fuses_loss
 from lib.memory.training import estimate_training as estimate_step
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS
-from lib.present.training_cards import change_sentence, job_command, training_script
+from lib.present.training_cards import change_sentence, job_command, sharding_sentence, training_script
 from lib.provenance import Caveat, Source
 from lib.request.checks import check_choices
 from lib.request.fields import Arguments, Checked, Form, number, whole_number
 from lib.request.types import ALL, Model
+from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
-from lib.speed.training import TrainingOption, find_changes, rank_hardware
+from lib.speed.shardings import find_shardings
+from lib.speed.training import TrainingOption, find_changes, rank_hardware, train_on
 from lib.workload import TrainingRequest
 
 MOST_ROWS = 10**12
@@ -107,6 +109,10 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         device_bytes=step.device.typical,
         device_high_bytes=step.device.high,
         options=tuple(options),
+        shardings=tuple(
+            ShardingEntry(**fields_of(option), message=sharding_sentence(request.method, option))
+            for option in find_shardings(spec, request, catalog, arguments.platforms)
+        ),
         changes=tuple(
             TrainingChangeEntry(
                 code=change.code,
@@ -158,7 +164,7 @@ def _recipe(
     flavor = next((o for o in options if TRAITS[o.platform].runs_jobs and o.verdict != "no" and o.sharding == "none"), None)
     if flavor is None or "/" not in spec.id or spec.work == "text encoder":
         return None, None
-    half = "bf16" if catalog.accelerator(flavor.accelerator).supports("bf16") else "fp16"
+    asked = train_on(catalog.accelerator(flavor.accelerator), request)
     return job_command(flavor.hardware, flavor.hours or 1), training_script(
-        spec.id, request, fused=fuses_loss(request), epochs=arguments.epochs, half=half
+        spec.id, asked, fused=fuses_loss(asked), epochs=arguments.epochs, half="fp16" if asked.fp16 else "bf16"
     )

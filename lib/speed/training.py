@@ -195,6 +195,9 @@ class TrainingOption(Result):
     sharding: Sharding
     """How they share the states: fsdp where one card is not enough and all cards of the offer share the model."""
 
+    compute_dtype: Literal["bf16", "fp16", "fp32"]
+    """Number format of the matrix products: fp16 on cards without bf16, where what is trained is kept in float32."""
+
     verdict: Verdict
     """fits: even the upper estimate does; risky: the typical one does; no: it does not."""
 
@@ -250,6 +253,16 @@ def judge_fit(memory: TrainingMemory, capacity_bytes: int) -> Verdict:
     return "risky" if memory.device.typical <= capacity_bytes else "no"
 
 
+def train_on(card: Accelerator, request: TrainingRequest) -> TrainingRequest:
+    """The request as this card runs it: without bf16 in fp16, where pure 16-bit training becomes mixed precision.
+
+    A gradient scaler needs trained weights in float32: torch refuses to unscale fp16 gradients.
+    """
+    if request.precision == "fp32" or card.supports("bf16"):
+        return request
+    return replace(request, fp16=True, precision="mixed")
+
+
 def rank_hardware(
     spec: ModelSpec, request: TrainingRequest, catalog: Catalog, platforms: Sequence[str], *, total_tokens: int
 ) -> list[TrainingOption]:
@@ -265,25 +278,23 @@ def rank_hardware(
 def _options(
     spec: ModelSpec, request: TrainingRequest, catalog: Catalog, platforms: Sequence[str], total_tokens: int
 ) -> Iterator[TrainingOption]:
-    sizes: dict[tuple[int, int], tuple[TrainingMemory, int, int]] = {}
+    sizes: dict[tuple[TrainingRequest, int], tuple[TrainingMemory, int, int]] = {}
 
     def size_on(asked: TrainingRequest, capacity: int) -> tuple[TrainingMemory, int, int]:
-        key = (asked.devices, capacity)
+        key = (asked, capacity)
         if key not in sizes:
             memory = estimate_training(spec, asked)
             sizes[key] = (memory, longest_sequence(spec, asked, capacity), largest_micro_batch(spec, asked, capacity))
         return sizes[key]
 
-    for silicon, count, capacity, offer in _hardware(catalog, platforms):
+    for silicon, count, capacity, offer in list_hardware(catalog, platforms):
         if request.sharding != "none" and offer is not None and count == 1:
             continue
-        if request.precision == "bf16" and not silicon.supports("bf16"):
-            continue
         alone = request.sharding == "none"
-        asked = replace(request, devices=1 if alone else count if offer is not None else request.devices)
+        asked = replace(train_on(silicon, request), devices=1 if alone else count if offer is not None else request.devices)
         memory, longest, largest = size_on(asked, capacity)
         if alone and count > 1 and spec.tensors and judge_fit(memory, capacity) != "fits" and STACK_TRAITS[request.stack].shards:
-            asked = replace(request, devices=count, sharding="fsdp")
+            asked = replace(asked, devices=count, sharding="fsdp")
             memory, longest, largest = size_on(asked, capacity)
         speed = predict_step(spec, asked, silicon)
         hours = total_tokens / speed.tokens_per_s / HOUR_S if speed is not None else None
@@ -295,6 +306,7 @@ def _options(
             accelerator=silicon.id,
             devices=asked.devices,
             sharding=asked.sharding,
+            compute_dtype="fp32" if asked.precision == "fp32" else "fp16" if asked.fp16 else "bf16",
             verdict=judge_fit(memory, capacity),
             capacity_bytes=capacity,
             needed_bytes=memory.device.typical,
@@ -310,7 +322,7 @@ def _options(
         )
 
 
-def _hardware(catalog: Catalog, platforms: Sequence[str]) -> Iterator[tuple[Accelerator, int, int, Offer | None]]:
+def list_hardware(catalog: Catalog, platforms: Sequence[str]) -> Iterator[tuple[Accelerator, int, int, Offer | None]]:
     """Silicon, cards, usable bytes of one, and the offer (None for a card of one's own); no ZeroGPU, which ends calls after minutes."""
     for offer in catalog.on([name for name in platforms if name in RENTED]):
         capacity = usable_memory(offer)

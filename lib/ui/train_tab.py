@@ -12,7 +12,7 @@ from lib.errors import AdvisorError
 from lib.present.cards import caveat_list, model_name, source_list
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json
-from lib.present.training_cards import changes_table, options_csv, options_table, recipe, training_card, training_text
+from lib.present.training_cards import changes_table, options_csv, options_table, recipe, shardings_list, training_card, training_text
 from lib.service.estimate_training import estimate_training
 from lib.ui import fields as ask
 from lib.ui import workload
@@ -103,7 +103,7 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     )
     return {
         "need": training_card(answer, name) + acts,
-        "options": options_table(answer.options) + changes_table(answer.changes),
+        "options": options_table(answer.options) + shardings_list(answer.shardings) + changes_table(answer.changes),
         "recipe": recipe(answer),
         "sources": caveat_list(answer.caveats) + source_list(answer.sources),
     }

@@ -178,7 +178,7 @@ def test_the_script_is_python_and_names_every_release() -> None:
 
 
 def test_a_card_without_bf16_trains_in_fp16() -> None:
-    """The cheapest flavor of a small QLoRA is a T4: its script has no bf16, and adapters in float32 (trl#4901). Pure bf16: no T4."""
+    """The cheapest flavor of a small QLoRA is a T4: its script has no bf16, and adapters in float32 (trl#4901); pure bf16 becomes that."""
     answer = ASK("meta-llama/Llama-3.2-1B", method="qlora", sequence_tokens=512, platforms="jobs")
     assert "--flavor t4-small" in answer["command"]
     assert "bfloat16" not in answer["script"]
@@ -186,9 +186,12 @@ def test_a_card_without_bf16_trains_in_fp16() -> None:
     assert "parameter.data.float()" in answer["script"]
     ast.parse(answer["script"])
     pure = ASK("meta-llama/Llama-3.2-1B", precision="bf16", sequence_tokens=512, platforms="jobs")
-    assert {"T4"} & {option["accelerator"] for option in answer["options"]}
-    assert not {"T4"} & {option["accelerator"] for option in pure["options"]}
-    assert "bf16=True" in pure["script"]
+    assert "fp16=True" in pure["script"]
+    dtypes = {(option["accelerator"], option["compute_dtype"]) for option in pure["options"]}
+    assert ("T4", "fp16") in dtypes
+    assert ("A10G", "bf16") in dtypes
+    full = {o["accelerator"]: o for o in ASK("Qwen/Qwen3-0.6B", method="full", precision="bf16", platforms="jobs")["options"]}
+    assert full["T4"]["needed_bytes"] > 1.5 * full["A10G"]["needed_bytes"]
 
 
 def test_speed_of_a_step() -> None:
