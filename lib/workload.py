@@ -1,7 +1,7 @@
 """What is asked of a model: the task, the lengths, the traffic, and the limits on money and time.
 
 Every request here is plain data with one docstring under each field; `lib.request.fields` says who reads it. A field without a check is set
-by code and is no argument.
+by code and is not an argument.
 """
 
 from __future__ import annotations
@@ -332,7 +332,7 @@ class Workload(Request):
     hours_per_day: Annotated[asked.HoursPerDay, Form("Hours a day", "hours", group="workload", low=1)] = Decimal(24)
     """Hours a day that the hardware runs."""
     precision: Annotated[asked.Precision, Form("Precision", group="workload")] = "auto"
-    account: Annotated[asked.Account, Form("Account", group="workload")] = "free"
+    account: Annotated[asked.Account, Form("My plan", group="workload")] = "free"
     """The plan of the account that hosts the Space."""
     max_usd_per_month: Annotated[asked.UsdPerMonth, Form("Budget, USD a month", "budget", group="recommend", info="0 sets no limit.")] = (
         Decimal(0)
@@ -363,5 +363,5 @@ class Workload(Request):
     """SDK of the Space: gradio, docker, or auto for either."""
     pictures: Annotated[PipelineRequest, Asked("width height frames steps guidance offload")] = AS_THE_PIPELINE
     media: MediaRequest = TEXT_ONLY
-    visitor_account: Annotated[asked.VisitorAccount, Form("Visitors' account", "visitors", group="workload")] = "auto"
+    visitor_account: Annotated[asked.VisitorAccount, Form("Visitors' plan", "visitors", group="workload")] = "auto"
     visitors_per_day: Annotated[asked.VisitorsPerDay, Form("Visitors a day", "daily_visitors", group="workload", info="0: not stated")] = 0

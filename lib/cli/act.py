@@ -109,7 +109,9 @@ def _confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not _terminal():
-        raise NotConfirmed("Nothing was changed: this is no terminal, so nobody can be asked. Read the price above and add --yes to agree.")
+        raise NotConfirmed(
+            "Nothing was changed: this is not a terminal, so the price cannot be confirmed here. Read the price above and add --yes to agree."
+        )
     if not click.confirm(question, default=False, err=True):
         raise NotConfirmed("Not confirmed: nothing was changed.")
 

@@ -195,7 +195,7 @@ def space_offline() -> HubUnreachable:
 def sign_in(act: Act, what: str) -> str:
     """The sentence for an action without a token."""
     if act == "account":
-        return "Whose account this is cannot be told: nobody is signed in. Sign in, or send a token of your own."
+        return "Not signed in, so the account is unknown. Sign in, or send a token of your own."
     return (
         f"To {_DOING[act]} {_name_it(act, what)} you have to be signed in. Sign in, or send a token of your own with "
         f"{_PERMISSIONS.get(act, 'write access to this Space')}. This server's own token is never used for visitors."

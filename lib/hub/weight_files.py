@@ -320,7 +320,7 @@ class GgufFile(NamedTuple):
 
 
 def list_gguf(files: Mapping[str, int | None]) -> tuple[GgufFile, ...]:
-    """The models among the files of a repository, the smallest first; parts of which some are missing are no model."""
+    """The models among the files of a repository, the smallest first; incomplete sets of parts are left out."""
     models: dict[str, list[str]] = {}
     for name in sorted(files):
         if name.lower().endswith(".gguf") and not any(word in name.lower() for word in _NOT_MODELS):

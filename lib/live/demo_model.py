@@ -352,7 +352,7 @@ def load_from_folder(name: str, folder: Path, device: Device, precision: str) ->
         ) from error
     if not tokenizer.chat_template:
         raise ModelNotAtHand(
-            f"{name} has no chat template, so it is no model to talk to. Next: the owner of the Space sets DEMO_MODEL to an instruct model."
+            f"{name} has no chat template, so it is not a chat model. Next: the owner of the Space sets DEMO_MODEL to an instruct model."
         )
     return _ready(name, model, tokenizer, config_text, precision, device)
 

@@ -211,7 +211,7 @@ class PerLayerCost:
 class LayerSkipper:
     """Lets idle layers count: watches the ones that compute, and holds bytes for the others.
 
-    `phase` names the pass that is under way; in a backward pass layers are called again where they recompute, which is no new pass.
+    `phase` names the pass that is under way; in a backward pass layers are called again where they recompute; that is not a new pass.
     """
 
     counter: RunCounter

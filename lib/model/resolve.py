@@ -61,7 +61,7 @@ def parse_count(text: str) -> int:
         number = Decimal(0)
     count = number * _UNITS[(match["unit"] or "").lower()] if match else Decimal(0)
     if not _LEAST <= count <= LARGEST:
-        raise UnknownModel(f"{quote_value(text)} is no parameter count. Accepted: {_ACCEPTED}.")
+        raise UnknownModel(f"{quote_value(text)} is not a parameter count. Accepted: {_ACCEPTED}.")
     return int(count)
 
 

@@ -20,13 +20,13 @@ _MODEL = {
     "architecture_spelling": "'{stated}' is spelled {class} in transformers; counted as that class.",
     "remote_code_as_llama": "{config} needs remote code, which is never run here; every size in it is one of a Llama decoder: counted as "
     "one.",
-    "foreign_model_type": "{config} is not a model type of transformers, but {class} is one of its classes: counted as that class. Where "
-    "the publisher's own code differs is not known here.",
+    "foreign_model_type": "{config} is not a model type of transformers, but {class} is one of its classes: counted as that class. "
+    "Differences of the publisher's own code are not known here.",
     "separate_head": "The config states an output head of its own (tie_word_embeddings is false); it is counted, as the published weights "
     "hold it.",
     "unknown_routing": "{architecture} has routed experts but does not say how many of them a token reaches; all are counted as active.",
     "unknown_quantization": "The checkpoint is quantized with {method} in a variant that is not known here. Weights are counted from the "
-    "files' headers where they were read, else in the dtype of the config; choose a precision to see another.",
+    "files' headers where they were read, otherwise in the dtype of the config; choose a precision to see another.",
     "unknown_cache:executed": "{failure} The cache is left out of the total.",
     "cache_not_executed": "{failure} It is computed from the layer kinds that the configuration states.",
     "pipeline_activations": "Activations of a pipeline depend on picture size and steps; they are not part of this total. The "
@@ -44,20 +44,20 @@ _FILES = {
     "difference are not explained.",
     "weights_variant": "Only a half-precision copy of these weights is stored, so that one was read.",
     "weights_consolidated": "Only the vendor's own format (consolidated.safetensors) is stored; transformers does not load it as it is.",
-    "weights_single_file": "The weights lie in one file of an unusual name; it was read as the model.",
+    "weights_single_file": "The weights are in one file with an unusual name; it was read as the model.",
     "other_copies": "Of several copies of the weights the one that is loaded by default counts ({counted}); not counted: {others}.",
     "gguf_engine": "This is a GGUF file: all figures are those of llama.cpp, whatever engine was named.",
-    "gguf_default": "No file was named, so this is {file}, which llama.cpp takes by itself; there are also {others}.",
+    "gguf_default": "No file was named, so this is {file}, the default of llama.cpp; there are also {others}.",
     "no_weights": "The model {model} holds no weight files in a known place.",
-    "tensors_stored_twice": "{tensors} tensors lie in more than one file; their bytes are counted each time.",
-    "tensors_missing": "{tensors} tensors that the index names are in none of its files.",
+    "tensors_stored_twice": "{tensors} tensors are in more than one file; their bytes are counted each time.",
+    "tensors_missing": "The index names {tensors} tensors that none of its files has.",
     "index_total_differs": "The index states {index_bytes:,} bytes of weights and the files hold {file_bytes:,}; the files are right.",
     "pickle_not_opened": "The weights are pickle files (.bin), which are not opened; their size ({total_bytes:,} bytes) is known, their "
     "dtypes are not.",
 }
 _MEMORY = {
-    "unknown_cache": "The size of this model's cache is not known, so none is counted.",
-    "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often lie in 32.",
+    "unknown_cache": "The size of this model's cache is not known, so it is not counted.",
+    "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often have 32.",
     "experts_not_converted": "bitsandbytes converts plain matrices only: the experts of this mixture, most of its weights, stay as is.",
     "activation_typical": "The sizes of its layers are not known; activations are those of a decoder of usual proportions.",
     "activation_by_law": "Activations follow the law of plain decoders; this architecture was not traced.",
@@ -66,7 +66,7 @@ _MEMORY = {
     "not_a_pipeline": "Guidance, offload, tiling and slicing are for pipelines that make pictures; they change nothing for this model.",
     "preallocates": "{engine} claims {share:.0%} of the device at start and fills what is left of it with cache; this is what the request "
     "needs. What fits, and the limits, are counted within that share.",
-    "share_by_release": "vLLM claims {old_share:.0%} of the device by default before release {changed} and captures CUDA graphs beside "
+    "share_by_release": "vLLM claims {old_share:.0%} of the device by default before release {changed} and captures CUDA graphs outside "
     "that share; since then it claims {new_share:.0%} with the graphs inside. This estimate: {share:.0%}, graphs inside "
     "(--gpu-memory-utilization {share:g}).",
     "preallocates:rest": "{engine} fills {share:.0%} of what the model leaves of the device with cache at start; this is what the request "
@@ -79,9 +79,9 @@ _MEMORY = {
     "of {context_tokens}, whichever takes more. /estimate_memory and /solve count every request at its full length, which takes more.",
     "device_runtime": "Memory of compiled programs on this kind of accelerator is not published and not counted.",
     "device_runtime:apple": "On a Mac only the model and its request are counted: Metal's own buffers are not published, and the program "
-    "itself lies outside the share of the memory that Metal gives it.",
-    "part_not_described:vision": "The configuration leaves out what is needed to count pictures ({error}), so only text is counted.",
-    "part_not_described:sound": "The configuration leaves out what is needed to count sound ({error}), so only text is counted.",
+    "itself is outside the share of memory that Metal gives it.",
+    "part_not_described:vision": "The configuration lacks values that pictures need ({error}), so only text is counted.",
+    "part_not_described:sound": "The configuration lacks values that sound needs ({error}), so only text is counted.",
     "media_not_counted": "A text prompt is counted; pictures or sound in the prompt need more.",
     "media_not_counted:images": "A text prompt is counted; pictures need more: state how many (images) and their size.",
     "one_prompt": "The whole context is taken as one prompt, the worst case for activations.",
@@ -101,8 +101,8 @@ _MEMORY = {
     "{micro_batch} × {longest_tokens} tokens: a long row has four times the mean length of {mean_tokens} tokens, at most the limit. The "
     "upper estimate counts {micro_batch} × {limit_tokens} tokens, the limit: cut rows to the length that you need. Freed blocks do not fit "
     "the next length; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True avoids most of that. Time for padding is not counted.",
-    "training_text_only": "Text alone is counted: pictures or sound in the rows need more.",
-    "training_scan": "Layers that keep a state are trained by a scan, of which only what its matrices put out is counted. Where "
+    "training_text_only": "Only text is counted: pictures or sound in the rows need more.",
+    "training_scan": "Layers that keep a state are trained by a scan; only the outputs of its matrices are counted. Where "
     "transformers scans in Python, as without Mamba's own kernels, a step takes several times as much: ask /dry_run, which executes it.",
     "training_activation": "Without checkpoints an activation function that is written out in several operations (gelu_new of GPT-2 and "
     "Phi) keeps more than is counted: up to 17 % of a step's peak in the dry runs of these models.",
@@ -128,26 +128,26 @@ _PREDICTION = {
     "speed for one request.",
     "cpu_estimate:packed": "Programs differ on weights of few bits: on processors, with 4,096 tokens in the cache, the slowest measured "
     "one took 2.3 times as long as predicted, and llama.cpp took twice as long with some 4- and 5-bit formats as with others.",
-    "cpu_estimate:speech": "Speech is timed as text is. On two virtual CPUs whisper-base took 1.7 times as long as predicted for its "
-    "encoder and 2.0 times for each token (float32, PyTorch 2.0, one published report): too little for a law of its own.",
+    "cpu_estimate:speech": "Speech uses the speed model of text. On two virtual CPUs whisper-base took 1.7 times as long as predicted "
+    "for its encoder and 2.0 times for each token (float32, PyTorch 2.0, one published report): too little for a law of its own.",
     "waveform_convolutions": "Too fast: the convolutions that read the waveform run at up to 64 positions for each one that is counted "
     "(1.5 times the counted work in wav2vec2-base), at rates below those of matrix products. Published runs of such models on an A100 hear "
     "450 to 690 seconds of sound a second, everything around the model included.",
     "prompts_of_2024": "Prompts are probably read faster than this: the points of llama.cpp are of 2024. On an RTX 4090, build 8720 of "
     "2026 reads dense models (Qwen3.5 9B, 27B) 1.5 times as fast as predicted, and 1.8 times after 32,768 tokens; a mixture of experts "
     "(35B-A3B) 0.7 to 1.4 times (llama-bench, github.com/jiegec/kb, docs/software/llm_local_serving.md, read 2026-11-23).",
-    "cpu_estimate": "Figures of CPUs are estimates of what a shared host gives, not of a datasheet.",
+    "cpu_estimate": "CPU figures are estimates for a shared host, not from a datasheet.",
     "emulated_dtype": "{silicon} has no units for {precision} and emulates it, several times slower than fp16, which takes as much memory.",
-    "emulated_dtype:converted": "{silicon} has no units for {precision}: it is converted, so it is no faster than {timed_as}.",
+    "emulated_dtype:converted": "{silicon} has no units for {precision}: it is converted, so it is as slow as {timed_as}.",
     "cache_unknown": "How this model's cache grows is not known; reading it is left out of the times.",
     "typical_model:speed": "Only a parameter count is known: sizes of a typical decoder are taken.",
     "static_batch": "The requests start together as one batch; this engine does not take new ones in between.",
-    "does_not_fit:speed": "The weights take {needed_gib:.1f} GiB and there are {capacity_gib:.1f} GiB: this is how fast it would be if "
-    "they fitted.",
+    "does_not_fit:speed": "The weights take {needed_gib:.1f} GiB and there are {capacity_gib:.1f} GiB: the speed is hypothetical: it "
+    "assumes that they fit.",
     "does_not_fit:offload": "With the rest of the layers on the processor {needed_gib:.1f} GiB are needed where {capacity_gib:.1f} GiB are "
-    "usable: this is how fast it would be if it fitted.",
-    "offload_typical_host": "Nothing is known of the machine that the card stands in; its processor is taken to be like {silicon}.",
-    "layers_split": "{on_gpu} of {layers} layers lie on the GPU, the others in the memory of the processor: the times of both parts add up "
+    "usable: the speed is hypothetical: it assumes that they fit.",
+    "offload_typical_host": "The host of this card is unknown; its processor is assumed to be like {silicon}.",
+    "layers_split": "{on_gpu} of {layers} layers are on the GPU, the others in host memory: the times of both parts add up "
     "({share:.0%} of the bytes of a step are read on the GPU).",
     "does_not_fit:bill": "The model does not fit {hardware} in this configuration: /recommend lists hardware that it fits.",
     "beyond_context": "Prompt and answer are {asked_tokens} tokens together; the model takes {limit_tokens}.",
@@ -219,8 +219,8 @@ _QUOTA = {
     "overquota": "Beyond the quota each further call costs its visitor {usd_per_request}.",
 }
 _STORAGE = {
-    "storage_elsewhere": "Storage is priced as on the Hub; Google Cloud bills its own disks besides.",
-    "volume_rate": "From {from_tb!s} TB on the lower rate is taken for what lies above; if it covers everything, it costs less.",
+    "storage_elsewhere": "Storage is priced as on the Hub; Google Cloud also bills its own disks.",
+    "volume_rate": "From {from_tb!s} TB on the lower rate applies to the part above; if it covers everything, it costs less.",
     "storage_tier_retired": "The persistent-storage tier '{tier}' ({size_gb:f} GB for {last_usd_per_month!s} USD/month) is gone since "
     "{until}. Today a bucket holds the same: {usd_per_month:plain} USD/month for private data on this account, of which {included_gb:f} "
     "GB are included, then {usd_per_tb_month!s} USD/TB/month.",
@@ -228,7 +228,7 @@ _STORAGE = {
 _TIER = {
     "sleep_fixed": SLEEP_TEMPLATES["sleep_fixed"],
     "sleep_not_documented": "When a Space on ZeroGPU sleeps is not documented: the platform may ignore a sleep time there.",
-    "tier_unknown:sleep": "It is not known what {space} runs on, so whether its sleep time can be set is left to the platform.",
+    "tier_unknown:sleep": "It is not known what {space} runs on, so the platform decides whether its sleep time can be set.",
     "zerogpu_size": "'{size_id}' is a size, not a tier: the Space runs on {hardware}, and its function asks for it with size='{size}'.",
     "renamed": "{name} is called '{hardware}' today.",
 }
@@ -238,30 +238,29 @@ _QUOTA_ASKED = (
 )
 _RUN = {
     "measured_unquantized": "The published weights are quantized ({format}); the architecture was run in {precision}, as if it were not.",
-    "resident_set": "Memory is the process's resident set, with blocks of 1 MiB and more given back to the system immediately.",
+    "resident_set": "Memory is the process's resident set; blocks of 1 MiB and more return to the system immediately.",
     "quota": _QUOTA_ASKED,
     "quota_asked": _QUOTA_ASKED,
     "nothing_decoded": "One token or one pass was run, so there is no speed of decoding.",
     "other_attention": "The attention that ran is '{kernel}'; the prediction is that of the default kernel.",
     "random_weights": "Weights are random and made on the device: speed and memory do not depend on values.",
-    "peak_from_resident_set": "On a CPU nothing counts a model's memory by itself: the peak is the weights as loaded and what the app's "
-    "process grew by while it answered, whatever else it did meanwhile included.",
+    "peak_from_resident_set": "On CPU the peak is an approximation: loaded weights plus growth of the whole process.",
     "too_short_for_speed": "One token is too few for a speed: decode_tokens_per_s needs two.",
-    "time_limit": "The answer was ended because its time was up; it holds what was written until then.",
+    "time_limit": "The answer reached its time limit; it has the text up to then.",
     "history_cut": "The {messages!s} oldest messages were left out: with them the conversation is longer than {context_tokens:,} tokens.",
     "answer_limit": "The answer is held to {limit_tokens:,} tokens, half of the {context_tokens:,} that a conversation may take on this "
     "device.",
     "not_predicted": "This run was not predicted. {failure}",
     "speed_unknown": "The speed is not predicted. {failure}",
-    "speed_unknown:card": "Nothing is known of the card {card}, so its speed is not predicted.",
-    "speed_unknown:prices": "Prices per token are left open. {failure}",
+    "speed_unknown:card": "The card {card} is not in the catalog, so its speed is not predicted.",
+    "speed_unknown:prices": "Prices per token are unknown. {failure}",
     "token_price_unknown": "{failure}",
     "stored_bytes_differ": "The files hold {stored_bytes:,} bytes of weights; loaded as they are, the model holds {loaded_bytes:,}. The "
     "other caveats say why.",
 }
 _NOT_THE_WORK = (
     " Nothing can be that fast: the clock stopped before the work was done (a call that only hands the work to the device returns at "
-    "once), or this is not the device it is taken for. Do not use these times."
+    "once), or the device was misidentified. Do not use these times."
 )
 _HEARTBEAT = {
     "beats_the_floor": "The shortest time was {shortest_ms:.4g} ms, but {moved_mb:,.1f} MB at {gb_per_s:,.0f} GB/s need {memory_ms:.4g} ms "
@@ -271,8 +270,8 @@ _HEARTBEAT = {
     "measured_floor": "No datasheet is known for {device}, so the floor is the memory's alone: its bandwidth was measured here, and a "
     "quarter was added for what the measurement may have missed. Arithmetic is not in this floor, so most of what is missing is "
     "arithmetic.",
-    "cache_unknown:device": "How large the last cache of {device} is, is not known here: the floor leaves out what the largest that is "
-    "built could hold ({cache_mib:,.0f} MiB), so the efficiency shown may be lower than it is.",
+    "cache_unknown:device": "The size of the last-level cache of {device} is not known: the floor leaves out the capacity of the "
+    "largest one that is built ({cache_mib:,.0f} MiB), so the efficiency shown may be lower than it is.",
     "fits_cache": "The matrices ({matrices_mib:,.1f} MiB) fit the device's cache ({cache_mib:,.0f} MiB), so a warm product need not touch "
     "the memory: the floor is that of the arithmetic alone.",
     "not_native": "{device} has no unit for {dtype}: it is converted or worked out element by element, which says little about hardware "
@@ -292,7 +291,7 @@ _SPACE = {
     "changing:taken": "{space} is on its way to {hardware}, which is taken as its tier.",
     "replicas": _EACH_BILLED,
     "replicas:billed": "{space} runs {replicas!s} replicas. " + _EACH_BILLED,
-    "replicas:unpaid": "{space} runs {replicas!s} replicas, which only paid hardware has; the platform decides what becomes of them.",
+    "replicas:unpaid": "{space} runs {replicas!s} replicas, which only paid hardware has; the platform decides about them.",
     "replicas:workload": "{space} runs {replicas!s} replicas; costs and savings are those of as many machines as this workload takes.",
     "sleeps": "Months of {hours:plain} hours a day; with its sleep time of {sleep_after_s!s} s the Space may be billed less.",
     "sleep_changes": "Until now it slept after {before_s:span} without a visit; with this switch it will sleep after {after_s:span}.",
@@ -301,7 +300,7 @@ _SPACE = {
     "hosting_not_checked:signed_out": "How many ZeroGPU Spaces the owner may host depends on the plan; it is checked once you sign in.",
     "hosting_not_checked:plan": "This token does not show the plan of {owner}, so the limit of ZeroGPU Spaces is left to the platform.",
     "hosting_conditions": "A free account also needs a {needs} to host on ZeroGPU.",
-    "paused": "{space} is paused: whether a switch starts it is not documented; /restart_space does.",
+    "paused": "{space} is paused: it is not documented whether a switch starts it; /restart_space does.",
     "cpu_basic_needs_plan": "New Gradio and Docker Spaces on the free CPU are for PRO, Team and Enterprise accounts. Whether an existing "
     "Space of a free account may move there is not documented; the platform may answer that a payment or plan is needed.",
     "needs_credits": "Paid hardware needs a payment method and prepaid credits; it is billed by the minute while Starting or Running.",
@@ -310,44 +309,44 @@ _SPACE = {
     "price_bundled:unverified": "The price of {hardware} is the bundled one, state of {checked}; it was not taken from the list of today. "
     "It was not read from the platform's own page of Spaces.",
     "tier_unknown:price": "'{hardware}' is not in the catalog, so its price is not known here.",
-    "retired": "'{hardware}' is no longer offered since {since}; its price today is not known.",
+    "retired": "'{hardware}' is no longer offered since {since}; its current price is not known.",
     "zerogpu": "Free for its owner: visitors spend their own daily quota. {reservation} {sleep}",
     "cpu_units": "A free account runs at most {units} CPU units at the same time on the free CPU; the Hub then answers “You've reached "
     "your CPU-basic quota limit”. Team and Enterprise have no such limit (Hub documentation, enterprise.md, read 2026-11-22).",
-    "rows_left_out:space": "More than {most} Spaces: those beyond are neither listed nor in the sums.",
-    "rows_left_out:endpoint": "More than {most} Inference Endpoints: those beyond are neither listed nor in the sums.",
-    "rows_left_out:job": "More than {most} Jobs: those beyond are neither listed nor in the sums.",
-    "bill_unknown": "What {count} of them cost now is not known: the sums leave them out.",
+    "rows_left_out:space": "More than {most} Spaces: the rest is neither listed nor in the sums.",
+    "rows_left_out:endpoint": "More than {most} Inference Endpoints: the rest is neither listed nor in the sums.",
+    "rows_left_out:job": "More than {most} Jobs: the rest is neither listed nor in the sums.",
+    "bill_unknown": "The current cost of {count} of them is not known: the sums leave them out.",
     "storage_retired": "Persistent storage tiers are no longer offered; buckets and volumes took their place.",
 }
 _LOAD = {
     "steps_predicted": "Steps take the times that the laws of speed predict; the simulation adds queues, batches and the cache, but no "
     "network.",
-    "continuous_what_if": "{engine} starts a batch together by default; continuous batching with its step times is a what-if.",
+    "continuous_what_if": "{engine} starts a batch together by default; continuous batching with its step times is hypothetical.",
     "batch_cut": "A padded batch of {asked!s} does not fit beside the weights: at most {batch_size!s} sequences are batched.",
     "sleeps_at_start": "Replicas are asleep at the start, and the first request waits {cold_start_s} for one to wake.",
-    "queue_grows": "More arrives than is served: {backlog} of {requests} requests had not begun when the last one came, so waits and "
-    "percentiles grow with the time that is simulated.",
+    "queue_grows": "Overloaded: {backlog} of {requests} requests were still queued at the last arrival, so waits and percentiles "
+    "grow with the simulated time.",
     "requests_refused": "{refused} of {requests} requests were refused: alone they would not fit the cache.",
     "few_requests": "Only {completed} requests were answered, so the 99th percentile is that of one or two of them. Ask for a longer time.",
-    "not_steady": "Requests take longer than half of the {duration_s} in which they arrive, so no steady part is left to count: rates "
-    "and price are those of the whole {span_s}, with its empty beginning and end, and tokens look dearer than they would. Ask for a "
+    "not_steady": "Requests take longer than half of the {duration_s} in which they arrive, so there is no steady part to count: rates "
+    "and price are those of the whole {span_s}, with its empty beginning and end, and tokens look more expensive than they are. Ask for a "
     "longer time.",
     "loads_not_steady": "Hollow points ({points} of {total}, from {lowest_requests_per_s:.3g} requests per second on) count the whole "
-    "run: requests take longer than half of the time in which they arrive, so no steady part is left. Throughput and price there look "
-    "worse than on a server that goes on.",
+    "run: requests take longer than half of the time in which they arrive, so there is no steady part. Throughput and price there look "
+    "worse than on a server that keeps running.",
     "needs_not_steady": "For {unsteady} of {total} hardware options the price per million tokens counts the whole run: requests take "
-    "longer than half of the time that was tried. It is higher than on a server that goes on.",
-    "needs_left_out": "Not tried: {hardware}. The search stopped because its tries took too much work. Ask about one of these as hardware, "
+    "longer than half of the time that was tried. It is higher than on a server that keeps running.",
+    "needs_left_out": "Not tried: {hardware}. The search reached its limit of work. Ask about one of these as hardware, "
     "or for shorter answers.",
-    "requests_preempted": "The cache was full: {preemptions} times a sequence gave its cache back and was read again.",
+    "requests_preempted": "The cache was full: {preemptions} preemptions; those sequences were recomputed.",
     "means_since_start": "Times of a metrics text are means since the server started, over all of its requests.",
-    "tgi_first_token": "TGI states no time to first token: its prefill is the mean time of a prefill batch.",
-    "queue_beyond_first_token": "The queue is longer than the time to first token, which should hold it: they come from different "
+    "tgi_first_token": "TGI does not report time to first token: its prefill is the mean time of a prefill batch.",
+    "queue_beyond_first_token": "The queue is longer than the time to first token, which should include it: they come from different "
     "requests, or the queue is that of a proxy in front. The prefill is taken as not measured.",
 }
 _SOLVE = {
-    "full_length": "Every request is counted at its full length, with a prompt that fills what the answer does not. Shorter requests "
+    "full_length": "Every request is counted at its full length, with a prompt that fills the rest of the context. Shorter requests "
     "leave room for more: /recommend counts those of the usual length on servers.",
     "limits_not_checked": "No speed is predicted here, so the limits on the first token and on speed are not checked.",
     "calls_not_shared": "On ZeroGPU each call has its own GPU: memory and speed there are those of one request at a time, not of "
@@ -356,7 +355,7 @@ _SOLVE = {
     "stated speed.",
 }
 _GPU_TPU = {
-    "weights_are_judgement": "The weights of the reasons are this project's judgement; each fact behind them has a source.",
+    "weights_are_judgement": "The weights of the reasons are our judgement; each fact has a source.",
     "tpu_prices_are_secondary": "Prices of TPUs come from copies of Google's list, not from the list itself.",
     "commitments_known_for_v6e": "Prices with a commitment were found for v6e only, in the regions with its lowest price.",
     "spot_changes": "Spot prices change, and a spot slice can be taken back at any time.",
@@ -365,8 +364,8 @@ _GPU_TPU = {
     "The limit therefore favours neither side.",
     "limit_not_kept:unknown": "No {kind} option is predicted to answer within {max_ttft_s}, because no speed is predicted on any of "
     "them. The limit therefore favours neither side.",
-    "no_slice_compared": "No TPU slice is compared: no serving engine of this catalog runs this kind of model there, so nothing is "
-    "known of its memory, speed or price on a TPU.",
+    "no_slice_compared": "No TPU slice is compared: no serving engine of this catalog runs this kind of model there, so its memory, speed "
+    "and price on a TPU are unknown.",
     "precisions_differ": "The prices are for different precisions: {tpu!s} in {tpu_precision!s}, {gpu!s} in {gpu_precision!s}. "
     "Ask for one precision to compare like with like.",
     "priced_by_the_hour": "No price per million output tokens is known here, because the model generates none or its speed is "

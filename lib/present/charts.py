@@ -54,9 +54,9 @@ def curve_table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
     """The numbers of a chart behind a line; all of it markup already."""
     columns = "".join(f'<th scope="col">{name}</th>' for name in heads)
     lines = "".join(f'<tr><th scope="row">{first}</th>{"".join(f"<td>{one}</td>" for one in rest)}</tr>' for first, *rest in rows)
-    reach = 'class="scroll" tabindex="0" role="region" aria-label="The curve as a table"'
+    reach = 'class="scroll" tabindex="0" role="region" aria-label="Show as table"'
     table = f'<div {reach}><table class="split"><thead><tr>{columns}</tr></thead><tbody>{lines}</tbody></table></div>'
-    return fold("The curve as a table", table)
+    return fold("Show as table", table)
 
 
 RING = {"size": 20, "color": _CLEAR, "line": {"width": 2.5, "color": MARK}}
@@ -306,7 +306,7 @@ def front_head(front: Front) -> str:
 def front_foot(front: Front) -> str:
     """How to read the scatter."""
     outside = sum(point.usd > _end(front.points) for point in front.points)
-    dearer = f" {outside} more cost still more and are no faster than the best drawn." if outside else ""
+    dearer = f" {outside} others cost more and are not faster than the best drawn." if outside else ""
     return (
         f'<div class="chart-foot"><p class="quiet">Predicted for {escape(front.shape)}; the bars span the range of the prediction. '
         f"On the line: nothing else is both as cheap and as fast.{dearer}</p></div>"

@@ -86,7 +86,7 @@ def ways_table(answer: OutlookAnswer) -> str:
     """Every way with its bill in parts, the cheapest first; those that cannot carry the traffic last."""
     ordered = sorted(answer.lines, key=lambda line: (line.total_usd_per_month is None, line.total_usd_per_month or 0))
     heads = ("Way", "Per hour", "Billed hours", "Computing", "Storage", "Per month", "Per request")
-    return table_markup("Ways to run it at the stated use, cheapest first", heads, [_way(line) for line in ordered], "ways")
+    return table_markup("Options at your traffic, cheapest first", heads, [_way(line) for line in ordered], "ways")
 
 
 def _way(line: WayLine) -> tuple[str, ...]:
@@ -182,9 +182,7 @@ def line_swatch(line: WayLine) -> str:
 def bills_head(answer: OutlookAnswer) -> str:
     """The heading of the chart with its key."""
     along = "hours" if answer.axis == "hours" else "traffic"
-    return chart_head(
-        f"Bill per month by {along}", [*(line_swatch(line) + escape(line.label) for line in answer.lines), "◯ the stated use"]
-    )
+    return chart_head(f"Bill per month by {along}", [*(line_swatch(line) + escape(line.label) for line in answer.lines), "◯ your traffic"])
 
 
 def bills_foot(answer: OutlookAnswer) -> str:
@@ -301,7 +299,7 @@ def _difference(saved: Decimal) -> str:
 
 def _payback(answer: Comparison) -> str:
     if answer.effort_usd == 0:
-        return "no effort stated"
+        return "enter the effort to see the payback"
     months = answer.payback_months
     return "never" if months is None else f"{months:.1f} months" if months >= 0.1 else "within days"  # noqa: PLR2004  three days
 

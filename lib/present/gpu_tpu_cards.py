@@ -50,7 +50,7 @@ def verdict_card(answer: GpuTpuAnswer, model: str) -> str:
 def _ahead(score: int) -> str:
     if score == 0:
         return "The reasons balance"
-    return f"The reasons for a {'TPU' if score > 0 else 'GPU'} weigh {count_words(abs(score), 'point')} more; 2 points decide"
+    return f"The reasons for a {'TPU' if score > 0 else 'GPU'} lead by {count_words(abs(score), 'point')} (2 needed to decide)"
 
 
 def reasons_table(answer: GpuTpuAnswer) -> str:
@@ -75,7 +75,7 @@ def options_table(answer: GpuTpuAnswer) -> str:
     first = answer.options[0]
     terms = f"TPU prices: {first.region}, {COMMITMENTS[first.commitment]}"
     where = terms if first.kind == "tpu" else "No slice of TPU is among them"
-    heads = ("Hardware", "Memory per device, all at full length", "First token", "Speed", "Price")
+    heads = ("Hardware", "Memory per device (every request at full context)", "First token", "Speed", "Price")
     return table_markup(f"Options, predicted. {where}", heads, [_option_row(option) for option in answer.options], "options")
 
 

@@ -50,7 +50,7 @@ def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: 
         case "cpu":
             text = (
                 f"{who} runs on <strong>CPU ({count_words(device.cores, 'core')}, {memory})</strong>, {escape(device.name)}. "
-                f"What is measured here has to fit the {gib(device.free_bytes)} that are free now."
+                f"Free now: {gib(device.free_bytes)}. A measurement must fit it."
             )
         case "cuda":
             text = f"{who} runs on <strong>{escape(device.name)} ({memory})</strong>; {gib(device.free_bytes)} of its memory are free now."

@@ -217,7 +217,7 @@ def _time(run: ExpectedAnswer) -> str:
     seconds = expected_s(run)
     if seconds is None:
         return f"It may take {run.limit_s:,.0f} s; the device's pace is tried first."
-    near = "" if seconds <= run.limit_s else " The device's pace is tried first, and decides: most likely the run will be refused."
+    near = "" if seconds <= run.limit_s else " The device's pace is tried first, and decides: the run will probably be refused."
     return f"Predicted time {format_seconds(seconds)}; a run may take {run.limit_s:,.0f} s.{near}"
 
 

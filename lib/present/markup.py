@@ -232,31 +232,31 @@ def _explain(word: str, mentions: set[str]) -> str:
 
 
 def glossary_list() -> str:
-    """All terms, for those who look one up."""
+    """All terms with their explanations."""
     entries = definition_list(((escape(term), escape(words)) for term, words in TERMS.items()), "facts")
-    return f'<details class="colophon" id="glossary"><summary>Words of the field</summary>{entries}</details>'
+    return f'<details class="colophon" id="glossary"><summary>Glossary</summary>{entries}</details>'
 
 
-TITLE = "What this Space sends and keeps"
+TITLE = "What this Space sends and stores"
 _SENDS = (
     "To huggingface.co: the name of the model or Space that you ask about, what you type to search for one, and your token with requests "
     "about Spaces, your account and gated or private models, if you gave one (the list of an account also asks "
-    "api.endpoints.huggingface.cloud). To nobody else: no analytics, nothing from third parties. A pasted config.json is sent nowhere."
+    "api.endpoints.huggingface.cloud). Nothing goes anywhere else: no analytics, no third parties. A pasted config.json is not sent."
 )
 _KEEPS = (
-    "Kept here: what was measured on the Live demo (the architecture, a public model's name, the device and the figures, never who asked "
-    "or what was said), and in memory what the Hub answered. Your last questions and the theme are stored in your "
+    "Stored here: measurements of the Live demo (architecture, a public model's name, device and figures, never a visitor or a chat "
+    "message). Answers of the Hub are kept in memory. Your last questions and the theme are stored in your "
     "browser only. The log has a line for each question: its kind, how it ended and how long it took."
 )
 _ACTS = (
-    "A pasted token is used for the request that it comes with and is not stored; what it read of a gated or private model is remembered "
+    "A pasted token is used for its own request and is not stored; data of a gated or private model is remembered "
     "for that token alone. A sign-in is stored in a cookie of your browser until you sign out. It asks for manage-repos, the Hub's "
-    "permission to change the settings of repositories, such as a Space's hardware. That permission covers more, but this app creates, "
+    "permission to change settings of repositories, such as a Space's hardware. That permission covers more, but this app creates, "
     "renames and deletes nothing."
 )
 _ACTS_OFF = (
-    "Changing a Space is switched off in this copy of the app. A pasted token is used to look at your private Spaces, for the request that "
-    "it comes with, and is not stored."
+    "Changing a Space is switched off in this copy of the app. A pasted token is used to read your private Spaces, for its own "
+    "request, and is not stored."
 )
 
 
@@ -284,47 +284,43 @@ NOTES: Mapping[str, str] = {
     "configuration.",
     "name_space": "Name a Space to see what it runs on, what that costs, and what would suit it better.",
     "context_cut": "The context asked for is longer than this model takes; it was set to {tokens} tokens.",
-    "pasted_config": "This link was made with a pasted config.json, which no link carries: paste it again, or name a model.",
-    "bad_link": "The link held a value that cannot be used for: {fields}. The defaults stand there.",
+    "pasted_config": "Links do not carry a pasted config.json: paste it again, or name a model.",
+    "bad_link": "The link held a value that cannot be used for: {fields}. These fields have their defaults.",
     "outdated": "A field of the page cannot hold the value that was sent for it, or values are missing. Correct what was changed last; if "
     "nothing is wrong with it, load the page again: it may be older than the app.",
     "no_platform": "No platform is ticked. Tick at least one under “Where”.",
     "nothing_to_set_up": "This hardware does not qualify, or nothing does, so there is nothing to set up.",
-    "no_roofline": "Nothing qualifies, so there is no card to draw; choose hardware to look at.",
+    "no_roofline": "Nothing qualifies, so there is no card to draw; choose specific hardware.",
     "only_inference:tensors": "These are the weights of inference. Set *Use* to inference to see them.",
     "only_inference:solve": "These are questions about inference. Set *Use* to inference to ask them.",
-    "dry_run": "Runs the real model class on tensors without values, in a process of its own, and counts bytes, FLOP and operations beside "
-    "the closed forms: context, sequences and purpose as above, in bfloat16. It takes seconds.",
-    "executing": "Building the architecture and executing it. The run is ended when it takes too long or too much memory.",
+    "dry_run": "Runs the real model class on tensors without values, in its own process. It counts bytes, FLOP and operations and compares "
+    "them with the closed forms. Context, sequences and purpose are those above, in bfloat16. It takes seconds.",
+    "executing": "Building the architecture and executing it. The run ends at its limits of time and memory.",
     "compare": "Traffic, hours and tokens are those of the workload above. Numbers you measured replace the estimate; 0 is not measured.",
     "provider_price": "USD per million tokens. At 0 the Hub is asked who serves the model, and for how much.",
     "measured_means": "Means of a request in ms, as you measured them on this hardware; 0 is not measured. Lengths are those above.",
     "simulating": "Simulating policies and loads.",
     "searching_tiers": "Finding what the targets need.",
     "device": "Looking at the device …",
-    "chat": "After each answer its figures stand here: first token, speed and peak memory, each beside its prediction for exactly that "
-    "run.",
+    "chat": "After each answer you see its first token, speed and peak memory, each next to its prediction for that run.",
     "no_message": "Write a message first.",
     "chat_starts": "Looking at the model and the device.",
     "writing": "Writing the answer.",
     "at_work": "At work.",
     "empty_answer": "The model wrote nothing that can be shown. Ask again, or with another temperature.",
-    "heartbeat": "One matrix product, timed over and over, beside the time that nothing can beat. With the sizes as they are it takes some "
-    "seconds.",
-    "stopped:chat": "Stopped. What was written until then stands, without figures: the run was not whole.",
-    "stopped:measure": "Stopped. The run was ended and its memory given back; nothing was kept.",
-    "stopped:dry_run": "Stopped. The run was ended, unless somebody else waits for the same one.",
-    "stopped:traffic": "Stopped. What was simulated until then stands.",
-    "login": "To look at a public Space no sign-in is needed. To change one, sign in or paste a token of your own.",
-    "no_login": "To look at a public Space no sign-in is needed. To change one, paste a token of your own: this copy of the app has no "
-    "sign-in.",
-    "actions_off": "To look at a public Space no sign-in is needed. Changing one is switched off in this copy of the app.",
-    "login_scopes": "What a sign-in may do at the Hub is not fully documented: for some, changing the hardware, the sleep time or "
-    "restarting is answered with 401. A pasted token then does it.",
-    "token": "Fine-grained, with write access to this Space (huggingface.co, Settings, Access Tokens). It overrides the sign-in, is sent "
-    "with your requests on this tab only, is kept nowhere, and this field is emptied after each use: paste it again for the next one.",
-    "model_token": "For a gated or private model: a token with read access to it. While it stands here it goes with the questions of this "
-    "page, to this app and from there to the Hub, and is kept nowhere else. It overrides the sign-in.",
+    "heartbeat": "One matrix product, timed over and over, compared with the physical minimum. Takes a few seconds.",
+    "stopped:chat": "Stopped. The text so far is kept; there are no figures, because the run is incomplete.",
+    "stopped:measure": "Stopped. The run ended and its memory is free; nothing was saved.",
+    "stopped:dry_run": "Stopped. The run ended, unless another visitor waits for the same one.",
+    "stopped:traffic": "Stopped. Results so far are kept.",
+    "login": "Public Spaces can be viewed without a sign-in. To change one, sign in or paste your own token.",
+    "no_login": "Public Spaces can be viewed without a sign-in. To change one, paste your own token: this copy of the app has no sign-in.",
+    "actions_off": "Public Spaces can be viewed without a sign-in. Changes are switched off in this copy of the app.",
+    "login_scopes": "For some sign-ins the Hub refuses to change hardware or sleep time, or to restart (401). A pasted token works then.",
+    "token": "Fine-grained, with write access to this Space (huggingface.co, Settings, Access Tokens). It overrides the sign-in. It is "
+    "sent with your requests on this tab only and is not stored. The field is emptied after each use.",
+    "model_token": "For a gated or private model: a token with read access to it. While it is in this field, each question of this page "
+    "carries it to this app and on to the Hub. It is not stored. It overrides the sign-in.",
     "token_needed:space": "To change a Space, your own Hugging Face token is needed. Sign in, or paste a token with write access to this "
     "Space under “Your token”. Nothing was changed.",
     "token_needed:account": "To list or stop what runs in your account, your own Hugging Face token is needed. Sign in, or paste a token "
@@ -338,10 +334,10 @@ NOTES: Mapping[str, str] = {
     "tier_changes": "The tier is being changed; “Right-size” judges the new one when it runs.",
     "tier_changed": "The tier has changed: “Right-size” judges the new one.",
     "no_tier": "No tier is chosen. Choose one under “Tier”.",
-    "form_changed": "The form is not what was reviewed any more. Nothing was changed. Review it again.",
+    "form_changed": "The form has changed since the review. Nothing was changed. Review it again.",
     "price_changed": "The price of {tier} is no longer {price}. Nothing was changed. The review above shows today's price: confirm that "
     "one, or choose another tier.",
-    "unwatched": "What was asked of the Hub goes on, but it cannot be watched any longer.",
+    "unwatched": "The Hub continues with the request, but it cannot be watched any longer.",
 }
 """Sentences in place of an answer, or beside a form: what the page says before, during and after a question, by occasion."""
 

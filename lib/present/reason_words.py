@@ -11,10 +11,10 @@ from types import MappingProxyType
 from lib.present.latency_words import LATENCY
 
 _HOLDS = {
-    "fits": "{free_percent} % of its memory stays free: {needed_bytes} of {device_bytes} used.",
-    "fits:claim": "{free_percent} % of its memory stays free: {needed_bytes} of {device_bytes} used; the engine may fill {capacity_bytes}.",
-    "fits_tightly": "Tight: {needed_bytes} of {device_bytes} used, {free_percent} % stays free.",
-    "fits_tightly:claim": "Tight: {needed_bytes} of {device_bytes} used, {free_percent} % stays free; the engine may fill "
+    "fits": "{free_percent} % of its memory is free: {needed_bytes} of {device_bytes} used.",
+    "fits:claim": "{free_percent} % of its memory is free: {needed_bytes} of {device_bytes} used; the engine uses up to {capacity_bytes}.",
+    "fits_tightly": "Tight: {needed_bytes} of {device_bytes} used, {free_percent} % is free.",
+    "fits_tightly:claim": "Tight: {needed_bytes} of {device_bytes} used, {free_percent} % is free; the engine uses up to "
     "{capacity_bytes}.",
     "working_room": "Of that, {bytes} are for decoding pictures, as published pipelines need.",
     "cache_counted": "Counted with a KV cache for {requests} × {tokens} tokens: {cache_bytes}.",
@@ -26,14 +26,14 @@ _HOLDS = {
     "quantized_sibling": "In {bits} bits ({precision}), made from the unquantized checkpoint, not from this one.",
     "quantized_sibling:converted": "Converted to {precision}, a file of the engine's own.",
     "unpacked": "Unpacked to {precision}: {silicon} has no units for the stored format.",
-    "quantized": "In {bits} bits ({precision}): less compressed weights do not fit.",
-    "quantized:tight": "In {bits} bits ({precision}): less compressed weights leave less than 10 % of its memory free.",
-    "quantized:usable": "In {bits} bits ({precision}), which is faster; less compressed weights fit too, and are usable.",
-    "quantized:slow": "In {bits} bits ({precision}): less compressed weights are too slow to use.",
-    "quantized:comfortable": "In {bits} bits ({precision}), which is faster; less compressed weights fit too.",
-    "quantized:refused": "In {bits} bits ({precision}): less compressed weights miss what was asked for.",
+    "quantized": "In {bits} bits ({precision}): weights of more bits do not fit.",
+    "quantized:tight": "In {bits} bits ({precision}): weights of more bits leave less than 10 % of its memory free.",
+    "quantized:usable": "In {bits} bits ({precision}), which is faster; weights of more bits fit too, and are usable.",
+    "quantized:slow": "In {bits} bits ({precision}): weights of more bits are too slow to use.",
+    "quantized:comfortable": "In {bits} bits ({precision}), which is faster; weights of more bits fit too.",
+    "quantized:refused": "In {bits} bits ({precision}): at higher precision it misses your limits.",
     "quantized:untried": "In {bits} bits ({precision}), the least compressed form that is tried with this engine and hardware.",
-    "quantized:replicas": "In {bits} bits ({precision}), so that one machine serves more; less compressed weights fit too.",
+    "quantized:replicas": "In {bits} bits ({precision}), so that one machine serves more; weights of more bits fit too.",
     "checkpoint": "{precision} needs a checkpoint quantized that way (availability not checked).",
     "checkpoint:found": "Published quantized: {repository} (for {precision}).",
     "checkpoint:none": "{precision} needs a checkpoint quantized that way; the Hub lists none for this model, so quantize it first.",

@@ -198,7 +198,7 @@ def way_change_sentence(change: WayChange, before: str, after: str, axis: Axis) 
     """Where one way becomes cheaper than another, or ends; `before` and `after` are their labels."""
     where = f"{change.at.quantize(Decimal('0.1')).normalize():,f} hours a day" if axis == "hours" else f"{change.at:,.0f} requests a day"
     if change.ends:
-        return f"“{before}” ends at {where}: more would need the quota of too many visitors."
+        return f"“{before}” ends at {where}: beyond this, too few visitors for their quotas."
     return f"From {where} on, “{after}” costs less than “{before}”: {usd(change.usd_per_month)} a month there."
 
 
@@ -264,7 +264,7 @@ NO_SAVING = {
     "does_not_fit": "the model does not fit",
     "quota_too_small": "one request takes more than a visitor's daily quota",
     "none_holds_it": "no cheaper tier holds the model",
-    "no_cheaper_tier": "it opens no cheaper tier",
+    "no_cheaper_tier": "it would not allow cheaper hardware",
     "engine_lacks_format": "the engine does not load this format",
     "already_as_small": "it is already that small",
     "stored_file": "a GGUF file is run as it is stored; name a smaller file of the repository instead",

@@ -198,8 +198,8 @@ def account_card(answer: AccountOverview) -> str:
     )
     refusals = "".join(refusal_note(one.message, f"{KIND_WORDS[one.kind]}s are not listed.") for one in answer.not_listed)
     search = "Search" if len(rows) > _FIRST else ""
-    tools = TableTools(keys=list(map(_keys, rows)), first=_FIRST, more="more, the cheapest", search=search)
-    caption = f"What runs in {answer.owner}, dearest first"
+    tools = TableTools(keys=list(map(_keys, rows)), first=_FIRST, more="cheaper ones", search=search)
+    caption = f"What runs in {answer.owner}, most expensive first"
     table = table_markup(caption, _HEADS, list(map(_row, rows)), "account", tools) if rows else ""
     text = f"{answer.owner}: {head}\n" + "\n".join(map(_line, rows))
     files = answer_files("account", csv_text(_CSV, rows), answer)

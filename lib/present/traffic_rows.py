@@ -52,7 +52,7 @@ def point_figure(point: LoadEntry, measure: str) -> float | None:
 def loads_head(measure: str) -> str:
     """The heading of the chart with its key."""
     key = (policy_swatch(policy) + name for policy, name in POLICY_NAMES.items())
-    return chart_head(f"{MEASURES[measure][1]} by load", [*key, "thick: the chosen batching"])
+    return chart_head(f"{MEASURES[measure][1]} by load", [*key, "bold = selected"])
 
 
 def draw_loads(answer: LoadsAnswer, measure: str, stated_rate: float, chosen_policy: str = "") -> Figure:
@@ -123,7 +123,7 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
     price, share = answer.usd_per_million_tokens, answer.on_target
     figures = [
         *_percentiles(answer),
-        ("Waiting requests, mean and maximum", f"{answer.queue_mean:.2g}, {whole(answer.queue_longest)}"),
+        ("Queue: mean, maximum", f"{answer.queue_mean:.2g}, {whole(answer.queue_longest)}"),
         ("Engine busy", f"{100 * answer.utilisation:.0f} %"),
         ("KV cache at its peak", f"{gib(answer.cache_peak_bytes)} of {gib(answer.cache_bytes)}"),
     ]
@@ -141,7 +141,7 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
         f"{POLICY_NAMES[answer.policy].lower()} batching</p>"
         f'<p class="headline"><span class="figure">{figure}</span>{rest}</p>'
         f'<p class="quiet">{escape(answer.engine)}, {escape(answer.precision)} · {whole(answer.completed)} requests in '
-        f"{seconds(answer.span_s)}{_part_of_run(answer)} · served: at most about {per_s(answer.most_requests_per_s)} (estimate)</p>"
+        f"{seconds(answer.span_s)}{_part_of_run(answer)} · capacity about {per_s(answer.most_requests_per_s)} (estimate)</p>"
         f"{definition_list(figures)}</section>"
     )
 
@@ -152,7 +152,7 @@ def _part_of_run(answer: BatchingAnswer) -> str:
     if answer.counted_from_s:
         notes.append(f"rates and price: from {seconds(answer.counted_from_s)} to {seconds(answer.counted_until_s)}")
     if answer.arrivals in {"poisson", "bursty"}:
-        notes.append(f"arrivals are random: {per_s(answer.requests_per_s)} were answered")
+        notes.append(f"{per_s(answer.requests_per_s)} completed, because arrivals are random")
     return f" ({'; '.join(notes)})" if notes else ""
 
 
@@ -217,7 +217,7 @@ def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     if need.left_out:
         left_out = Caveat("needs_left_out", {"hardware": ", ".join(need.left_out)})
         note = " ".join(filter(None, (note, sentence(left_out))))
-    tools = TableTools(keys=[_tier_keys(tier) for tier in need.tiers], first=FIRST_ROWS, more="more, dearer")
+    tools = TableTools(keys=[_tier_keys(tier) for tier in need.tiers], first=FIRST_ROWS, more="more expensive")
     return table_markup(caption, heads, [_tier_row(tier) for tier in need.tiers], "needs", tools) + (hint_note(note) if note else "")
 
 

@@ -107,7 +107,7 @@ COLOURS: dict[str, str] = {
 """Distinct in hue and lightness on both themes, as the parts of memory are."""
 LABELS = {
     "weights": "Weights", "master": "Master weights and copies", "adapters": "Adapters", "gradients": "Gradients",
-    "optimizer": "Optimizer", "activations": "Saved activations", "loss": "Logits and loss", "runtime": "CUDA context, fragments",
+    "optimizer": "Optimizer", "activations": "Saved activations", "loss": "Logits and loss", "runtime": "CUDA context and fragmentation",
 }  # fmt: skip
 _CSV = (
     "hardware", "platform", "devices", "verdict", "capacity_bytes", "needed_bytes", "longest_sequence_tokens", "largest_micro_batch",
@@ -190,7 +190,7 @@ def changes_table(changes: Sequence[TrainingChangeEntry]) -> str:
         return ""
     rows = [(escape(one.message), gib(one.saved_bytes), gib(one.device_bytes), _ratio(one.speed_ratio)) for one in changes]
     heads = ("Change", "Saves", "Memory after", "Speed")
-    return table_markup("Ways to need less memory (savings are not cumulative)", heads, rows, "training-changes")
+    return table_markup("Ways to save memory (savings do not add up)", heads, rows, "training-changes")
 
 
 def _ratio(ratio: float | None) -> str:

@@ -169,7 +169,7 @@ def stream_measurement(app: App, arguments: MeasureArguments) -> Iterator[Measur
 
     Raises:
         InvalidInput: an argument is wrong.
-        UnsupportedModel: it is no architecture of transformers that can be built here.
+        UnsupportedModel: it is not an architecture that transformers can build here.
         DoesNotFit: found beforehand, with the arithmetic.
         TooLong: found beforehand, with the arithmetic.
         LiveError: the device did not do it.

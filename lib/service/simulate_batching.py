@@ -99,7 +99,7 @@ class ServedArguments(Arguments):
     scale_to_zero_after_s: Annotated[Seconds, Form("Scale to zero after, s", "idle", group="traffic")] = 0
     """Seconds without requests after which a replica sleeps; 0 is never."""
     concurrency_limit: Annotated[int, whole_number(0, MOST_CLIENTS), Form("Concurrency limit of the app", "limit", group="traffic")] = 0
-    """Requests that the app in front lets through at a time (default_concurrency_limit of a Space); 0 is no limit."""
+    """Requests that the app in front lets through at a time (default_concurrency_limit of a Space); 0 sets no limit."""
     shared_prefix_tokens: Annotated[TokensOrNone, Form("Shared prefix, tokens", "prefix", group="traffic", high=LONGEST_CONTEXT)] = 0
     """Tokens with which all prompts begin, cached once."""
     token_budget: Annotated[int, whole_number(0, 65_536)] = 0

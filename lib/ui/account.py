@@ -129,11 +129,11 @@ def build_account(*, acts: bool) -> AccountView:
     with gr.Column(elem_id="account"):
         gr.HTML("<h2>Everything in your account</h2>")
         with gr.Row(elem_classes="change-fields"):
-            owner = gr.Dropdown([OWN], value="", label="Account", info="Your organizations stand here after the first list.", min_width=240)
+            owner = gr.Dropdown([OWN], value="", label="Account", info="Organizations appear after the first load.", min_width=240)
             ask = gr.Button("List what runs", elem_id="list-account", min_width=160)
         table = gr.HTML(hint_note(NOTES["account"]), elem_id="account-table")
         with gr.Column(visible=acts), gr.Column(visible=False, elem_id="stop-box") as stopping:
-            to_stop = gr.Dropdown([], value=None, label="Stop one of them", info="What is billed now, dearest first.", min_width=240)
+            to_stop = gr.Dropdown([], value=None, label="Stop one of them", info="Billed now, most expensive first.", min_width=240)
             review = gr.Button("Review", elem_id="stop-review")
             card = gr.HTML(elem_id="stop-card")
             confirm = gr.Button("", variant="primary", visible=False, elem_id="stop-confirm")

@@ -79,13 +79,13 @@ class CompareView:
 def build_compare(services: Services) -> CompareView:
     """The layout of the box."""
     rented = [(words, value) for words, value in ask.hardware_words(services.catalog()) if not value.startswith("zerogpu:")]
-    title = "Before and after, or two models side by side: is a change worth it?"
+    title = "Compare two setups"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="compare"):
         gr.HTML(hint_note(NOTES["compare"]))
         with gr.Row():
             before = _side("Before", rented, "transformers", BEFORE)
             after = _side("After", rented, "vllm", AFTER)
-        effort = workload.number(EFFORT, "What the change costs once.")
+        effort = workload.number(EFFORT, "One-off cost, USD.")
         answer = gr.HTML(elem_id="compared")
     return CompareView(inputs=[effort, *before, *after], outputs={"answer": answer})
 

@@ -153,7 +153,7 @@ ACCOUNT_WORDS: tuple[tuple[str, str], ...] = (
     ("Enterprise", "enterprise"),
     ("Not signed in", "anonymous"),
 )
-VISITOR_WORDS: tuple[tuple[str, str], ...] = (("As the host", AUTO), *ACCOUNT_WORDS)
+VISITOR_WORDS: tuple[tuple[str, str], ...] = (("Same as mine", AUTO), *ACCOUNT_WORDS)
 PLATFORM_WORDS: tuple[tuple[str, str], ...] = tuple(
     (" and ".join(TRAITS[held].label for held in with_listed(name)), name) for name in PLATFORMS if TRAITS[name].listed_with is None
 )
@@ -243,7 +243,7 @@ PLACE_WORDS: tuple[tuple[str, str], ...] = (
     ("In several clouds", "multi_cloud"),
     ("In our own data centre", "on_prem"),
     ("At the edge", "edge"),
-    ("Rules on where data may be", "regulated"),
+    ("Data residency", "regulated"),
 )
 TRAIT_WORDS: tuple[tuple[str, str], ...] = (
     ("A limit on the slowest requests (p99)", "latency_sensitive"),

@@ -64,7 +64,7 @@ def build(services: Services) -> GpuTpuView:
                 elem_id="sides",
             ):
                 table = gr.HTML()
-            with gr.Accordion("Open points and sources", open=False, elem_classes="quiet-accordion"):
+            with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()
     outputs = {"verdict": verdict, "options": options, "table": table, "recipes": recipes, "sources": sources}
     return GpuTpuView(inputs=inputs, outputs=outputs)
@@ -79,7 +79,7 @@ def _inputs(services: Services) -> workload.Inputs:
         q["shapes"] = gr.Dropdown(list(ask.SHAPE_WORDS), value="not_stated", label="Shapes change", min_width=120)
         q["kernels"] = gr.Dropdown(list(ask.KERNEL_WORDS), value="none", label="Own kernels", min_width=120)
     q["places"] = gr.CheckboxGroup(list(ask.PLACE_WORDS), value=[], label="Where it runs", elem_classes="plain-choices")
-    q["traits"] = gr.CheckboxGroup(list(ask.TRAIT_WORDS), value=[], label="What is true of it", elem_classes="plain-choices")
+    q["traits"] = gr.CheckboxGroup(list(ask.TRAIT_WORDS), value=[], label="Special requirements", elem_classes="plain-choices")
     with gr.Accordion("Scale, team, budget", open=False, elem_classes="quiet-accordion"):
         q["batches"] = gr.Dropdown(list(ask.BATCH_WORDS), value="not_stated", label="Batches")
         q["chips"], q["steps"] = workload.number("chips", "0: not stated."), workload.number("steps", "0: not stated.")

@@ -59,7 +59,7 @@ class ModelView:
 class ResolvedModel:
     """What the model field holds: markup, the reference to ask with ("" when refused), the longest context, and its media.
 
-    "tokens" among them tells that it is no pipeline: layers and a context can be asked about.
+    "tokens" among them says that it is not a pipeline: layers and a context can be asked about.
     """
 
     facts: str
@@ -128,7 +128,7 @@ _SIGN_IN = '<p><a class="act" data-sign-in href="/login/huggingface?_target_url=
 def _access_box(services: Services) -> gr.Textbox:
     """The sign-in and the field for a token, which the page's style shows where a model was refused to strangers.
 
-    The field is no input of any event: the page's script sends it as a header (`lib.ui.http.callers`), so it is in no body and no session.
+    The field is not an input of any event: the page's script sends it as a header (`lib.ui.http.callers`), so it is in no body and no session.
     """
     with gr.Row(elem_id="access"):
         if services.account_actions and account.can_sign_in():

@@ -146,7 +146,7 @@ def build(_: Services) -> RecommendView:
             roof = build_roofline()
             with gr.Accordion("What does not qualify, and why", open=False, visible=False, elem_classes="quiet-accordion") as rejected_box:
                 refused = gr.HTML(elem_id="rejected")
-            with gr.Accordion("Open points and sources", open=False, visible=False, elem_classes="quiet-accordion") as sources_box:
+            with gr.Accordion("Assumptions and sources", open=False, visible=False, elem_classes="quiet-accordion") as sources_box:
                 behind = gr.HTML(elem_id="recommend-sources")
     return RecommendView(
         inputs=inputs,

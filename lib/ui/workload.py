@@ -93,8 +93,8 @@ def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
         q["account"] = choice("account", ask.ACCOUNT_WORDS)
         q["visitors"] = choice("visitors", ask.VISITOR_WORDS)
         catalog = services.catalog()
-        choices = [("Best for this workload", "auto"), *ask.hardware_words(catalog), *ask.own_words(catalog)]
-        q["hardware"] = gr.Dropdown(choices, value="auto", label="Hardware to look at", min_width=120, elem_id="q-hardware")
+        choices = [("Let us choose", "auto"), *ask.hardware_words(catalog), *ask.own_words(catalog)]
+        q["hardware"] = gr.Dropdown(choices, value="auto", label="Check specific hardware", min_width=120, elem_id="q-hardware")
         q["cards"] = number("cards")
         with gr.Row(visible=False, elem_id="made") as pictures_row:
             q |= {name: number(name) for name in ("width", "height", "denoising")}

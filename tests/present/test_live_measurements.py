@@ -84,7 +84,7 @@ def test_what_is_expected_of_a_run() -> None:
     assert "weights 1.00 GiB + cache 10 MiB + activations 20 MiB + the process&#x27;s own" in card.replace("'", "&#x27;")
     assert "at most 1.53 GiB" in card
     assert "A run may take 9.00 GiB of the 10.0 GiB that are free. Predicted time 5.62 s; a run may take 120 s." in card
-    assert "most likely the run will be refused" in expected_card(make_prediction(limit_s=5.0), "Qwen/Qwen3-0.6B")
+    assert "the run will probably be refused" in expected_card(make_prediction(limit_s=5.0), "Qwen/Qwen3-0.6B")
 
 
 def test_the_scatter_holds_every_row_with_both_ends() -> None:

@@ -254,7 +254,7 @@ def test_an_estimated_side_is_the_speed_estimate(services: Services) -> None:
     assert found["verdict"] == "fill_first"
     shown = cost_tab.comparison_updates(services, LLAMA, [*COST, 0, *side(engine="transformers", concurrency=1), *L4])["answer"]
     assert "estimated, with the wait" in shown
-    assert "no effort stated" in shown
+    assert "enter the effort to see the payback" in shown
 
 
 def test_the_wait_counts_the_slots_of_all_replicas(services: Services) -> None:
@@ -332,5 +332,5 @@ def test_the_bills_mark_the_stated_use_and_stand_in_a_table(services: Services, 
     rings = [trace for trace in shown["chart"].data if trace.marker.size == RING["size"]]
     (ring,) = rings
     assert f"${ring.y[0]:,.0f}" in shown["bill"]
-    assert "The curve as a table" in shown["foot"]
+    assert "Show as table" in shown["foot"]
     assert f'<th scope="row">{ring.x[0]:,.0f}</th>' in shown["foot"]

@@ -56,7 +56,7 @@ def test_a_link_of_a_pasted_config_says_so(services: Any) -> None:
     """It opens without a model, not with another one."""
     opened = page.answer_link(services, {"config": "pasted", "context": "8192"})
     assert opened["model"] == ""
-    assert "no link carries" in opened["facts"]
+    assert "Links do not carry" in opened["facts"]
 
 
 def test_a_broken_link_says_what_was_not_used(services: Any) -> None:

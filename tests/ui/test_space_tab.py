@@ -231,7 +231,7 @@ def test_a_watch_that_is_lost_says_that_the_switch_goes_on(services: Any) -> Non
     """The action was taken; only its way cannot be seen any longer."""
     services.account.lost = True
     *_, last = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=Decimal("0.8")), SWITCH, TOKEN)
-    assert "goes on" in last.progress
+    assert "continues" in last.progress
     assert not last.again
 
 
@@ -348,7 +348,7 @@ def test_where_actions_are_switched_off_the_page_hides_them() -> None:
     (form,) = (block for block in page.blocks.values() if getattr(block, "elem_id", None) == "change")
     assert form.parent is not None
     assert form.parent.visible is False
-    assert "Changing one is switched off" in json.dumps(page.config, default=str)
+    assert "Changes are switched off" in json.dumps(page.config, default=str)
 
 
 def test_the_files_of_the_pick(real_app: Services) -> None:

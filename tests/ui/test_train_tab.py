@@ -36,7 +36,7 @@ def test_the_card_names_what_holds_the_memory(real_app: Services) -> None:
     lora = train_updates(real_app, LLAMA, DEFAULTS)
     assert "Adapters" in lora["need"]
     assert "Fits" in lora["options"]
-    assert "Ways to need less memory" in lora["options"]
+    assert "Ways to save memory" in lora["options"]
     assert "hf jobs uv run" in lora["recipe"]
 
 

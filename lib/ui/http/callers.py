@@ -9,7 +9,7 @@ made-up one with each call. It is read off a request of the page for the models 
 The address. Off a Space it is the connection's own (uvicorn puts there what a proxy tells that FORWARDED_ALLOW_IPS names). A Space is
 reached through the platform's proxy only, so the connection comes from one of its private addresses. A proxy appends to X-Forwarded-For the
 address that it saw, at the right; whatever stands left of that, the client may have written itself. So the list is read from the right,
-private addresses (further hops of the platform) are passed over, and the first public one counts. At a text that is no address the
+private addresses (further hops of the platform) are passed over, and the first public one counts. At a text that is not an address the
 reading ends, and the connection's own counts. Of IPv6 it is the network of 64 bits, for
 everybody has 2⁶⁴ addresses in one.
 
