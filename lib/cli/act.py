@@ -109,9 +109,7 @@ def _confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not _terminal():
-        raise NotConfirmed(
-            "Nothing was changed: this is not a terminal, so the price cannot be confirmed here. Read the price above and add --yes to agree."
-        )
+        raise NotConfirmed("Nothing was changed: this is not a terminal, so nobody can confirm. Read the price above and add --yes.")
     if not click.confirm(question, default=False, err=True):
         raise NotConfirmed("Not confirmed: nothing was changed.")
 

@@ -126,9 +126,9 @@ _SIGN_IN = '<p><a class="act" data-sign-in href="/login/huggingface?_target_url=
 
 
 def _access_box(services: Services) -> gr.Textbox:
-    """The sign-in and the field for a token, which the page's style shows where a model was refused to strangers.
+    """The sign-in and the field for a token, which appears where the Hub refuses a model to anonymous readers.
 
-    The field is not an input of any event: the page's script sends it as a header (`lib.ui.http.callers`), so it is in no body and no session.
+    The field is not an input of any event: the page's script sends it as a header (`lib.ui.http.callers`). No body and no session has it.
     """
     with gr.Row(elem_id="access"):
         if services.account_actions and account.can_sign_in():
