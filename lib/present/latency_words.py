@@ -18,8 +18,7 @@ LATENCY: dict[str, str] = {
     "least): a smaller format does not make it shorter.",
     "above_ridge": "With {running:.0f} at a time a step is above the ridge point ({ridge!s} sequences): its arithmetic takes longer "
     "than reading the weights, so only faster units (FP8 where the card has them) make it shorter.",
-    "never_ridge": "Decoding stays memory-bound at every batch size here: weights of fewer bytes make a step "
-    "shorter.",
+    "never_ridge": "Decoding stays memory-bound at every batch size here: weights of fewer bytes make a step shorter.",
     "never_ridge:unpacks": "However many requests are batched, a step waits for bytes before arithmetic here. {engine} gains nothing from "
     "a smaller format, because it unpacks the weights first.",
     "ridge_out_of_reach": "The cache holds {holds!s} requests of this length, fewer than the {ridge!s} of the ridge point: no batch "

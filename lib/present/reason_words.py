@@ -14,8 +14,7 @@ _HOLDS = {
     "fits": "{free_percent} % of its memory is free: {needed_bytes} of {device_bytes} used.",
     "fits:claim": "{free_percent} % of its memory is free: {needed_bytes} of {device_bytes} used; the engine uses up to {capacity_bytes}.",
     "fits_tightly": "Tight: {needed_bytes} of {device_bytes} used, {free_percent} % is free.",
-    "fits_tightly:claim": "Tight: {needed_bytes} of {device_bytes} used, {free_percent} % is free; the engine uses up to "
-    "{capacity_bytes}.",
+    "fits_tightly:claim": "Tight: {needed_bytes} of {device_bytes} used, {free_percent} % is free; the engine uses up to {capacity_bytes}.",
     "working_room": "Of that, {bytes} are for decoding pictures, as published pipelines need.",
     "cache_counted": "Counted with a KV cache for {requests} × {tokens} tokens: {cache_bytes}.",
     "cache_counted:fits": "Counted with a KV cache for {requests} × {tokens} tokens: {cache_bytes}. The full {concurrency} × {full_tokens} "
