@@ -55,6 +55,11 @@ _FILES = {
     "pickle_not_opened": "The weights are pickle files (.bin), which are not opened; their size ({total_bytes:,} bytes) is known, their "
     "dtypes are not.",
 }
+_EXPLAIN = {
+    "explain_not_compared:model": "Name the model to compare the text with what this app predicts.",
+    "explain_not_compared:hardware": "Name the hardware to compare the text with what this app predicts.",
+    "explain_not_predicted": "The app has no figures of its own for this set-up. {reason!s}",
+}
 _MEMORY = {
     "unknown_cache": "The size of this model's cache is not known, so it is not counted.",
     "dtype_unstated": "The config does not say which dtype the files are in: auto takes 16 bits. Older checkpoints often have 32.",
@@ -376,5 +381,5 @@ _GPU_TPU = {
     "options_in_bf16": "No TPU of this catalog computes in {precision}: memory, speed and prices are those of bf16.",
 }
 CAVEATS: Mapping[str, str] = MappingProxyType(
-    _MODEL | _FILES | _MEMORY | _PREDICTION | _BILL | _QUOTA | _STORAGE | _TIER | _RUN | _HEARTBEAT | _SPACE | _LOAD | _SOLVE | _GPU_TPU
+    _MODEL | _FILES | _EXPLAIN | _MEMORY | _PREDICTION | _BILL | _QUOTA | _STORAGE | _TIER | _RUN | _HEARTBEAT | _SPACE | _LOAD | _SOLVE | _GPU_TPU
 )

@@ -27,6 +27,7 @@ from lib.service import (
     compare_gpu_tpu,
     cost,
     estimate_training,
+    explain,
     measure,
     memory,
     recommend,
@@ -67,7 +68,7 @@ class Health(Result):
 
 _FILES = (
     resolve_model, memory, recommend, speed, cost, compare, compare_gpu_tpu, estimate_training, simulate_batching, chat, measure,
-    space_status, space_actions, account_overview,
+    space_status, space_actions, account_overview, explain,
 )  # fmt: skip
 """The files of the endpoints, in the order in which API and MCP list them."""
 

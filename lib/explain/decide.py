@@ -1,0 +1,147 @@
+"""The cause: which of the messages in a text counts, and what its numbers say.
+
+The first failure wins, because later ones follow from it; a message that repeats another one in its own words wins over that one. Without a
+failure a warning counts, then what says only that something failed, then the lines of a normal start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lib.explain.match import Finding, Value, find_messages
+from lib.explain.names import Named, find_names
+from lib.explain.rows import Message, Outcome, holds, load_messages
+from lib.explain.text import PastedText
+
+_ORDER = ("failure", "warning", "followup", "notice", "detail")
+_OUTCOMES: Mapping[str, Outcome] = {
+    "failure": "failed", "followup": "failed", "warning": "warning", "notice": "started", "detail": "information",
+}  # fmt: skip
+_GENERIC = frozenset({"torch"})
+"""Programs inside others: the name of the outer one says more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherCause:
+    """Another failure of the text."""
+
+    code: str
+    numbers: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What a text says. Every string in it is of the rows, a number, or a name made of harmless characters."""
+
+    code: str = ""
+    """The cause; "" where no message of the text is known."""
+    program: str = ""
+    """The program that printed it."""
+    phase: str = ""
+    """When."""
+    outcome: Outcome = "information"
+    """What became of it."""
+    certain: bool = False
+    """Whether cause and first step follow from the text alone."""
+    numbers: Mapping[str, Value]
+    """The numbers of the message, of the lines of a start around it, and those that follow from them."""
+    steps: tuple[str, ...] = ()
+    """Codes of next steps, the best first."""
+    also: tuple[OtherCause, ...] = ()
+    """Other failures, in the order of the text."""
+    named: Named
+    """Models, hardware and flags that the text names."""
+
+    @property
+    def recognised(self) -> bool:
+        """Whether any message of the text is known."""
+        return bool(self.code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    code: str
+    certain: bool
+    steps: tuple[str, ...]
+    outcome: Outcome
+
+
+def _meaning(message: Message, numbers: Mapping[str, Value], found: frozenset[str]) -> _Meaning:
+    usual = message.outcome or _OUTCOMES[message.kind]
+    for case in message.cases:
+        if all(holds(condition, numbers, found) for condition in case.when):
+            return _Meaning(case.code, case.certain, case.steps, case.outcome or usual)
+    return _Meaning(message.code, message.certain, message.steps, usual)
+
+
+def explain_text(text: str) -> Explanation:
+    """What the text says; a text without a known message is explained as unknown."""
+    pasted = PastedText(text)
+    findings = find_messages(pasted)
+    named = find_names(pasted.spaced.joined)
+    found = frozenset(finding.message.code for finding in findings)
+    own = [finding for finding in findings if finding.message.kind != "context"]
+    if not any(finding.message.kind != "detail" for finding in own):
+        return Explanation(numbers={}, named=named)
+    wrapped = {code for finding in own for code in finding.message.wraps}
+    meant = [(finding, _meaning(finding.message, _with_others(finding, own), found)) for finding in own]
+    first, meaning = min(enumerate(meant), key=lambda item: (_rank(item[1], wrapped), item[0]))[1]
+    contexts = [finding.message for finding in findings if finding.message.kind == "context" and finding.message.program]
+    other = (
+        (finding, said) for finding, said in meant
+        if finding.message.kind == "failure" and said.outcome == "failed" and finding.message.code not in wrapped | {first.message.code}
+    )  # fmt: skip
+    return Explanation(
+        code=meaning.code,
+        program=_program(first.message, contexts),
+        phase=_phase(first.message, found),
+        outcome=meaning.outcome,
+        certain=meaning.certain,
+        numbers=_with_others(first, own),
+        steps=meaning.steps,
+        also=_distinct(other, meaning.code),
+        named=named,
+    )
+
+
+def _rank(item: tuple[Finding, _Meaning], wrapped: set[str]) -> int:
+    """How early a finding counts as the cause: a failure that the program recovered from does not come before what happened next."""
+    finding, meaning = item
+    kind = finding.message.kind
+    if meaning.outcome == "failed" and kind not in {"followup", "detail"}:
+        return 1 if finding.message.code in wrapped else 0
+    return {"recovered": 2, "slow": 3}.get(meaning.outcome, 4 + _ORDER.index(kind))
+
+
+def _with_others(finding: Finding, findings: Iterable[Finding]) -> dict[str, Value]:
+    """The numbers of a message, of other messages around it where it has no such number, and those that follow from them."""
+    numbers: dict[str, object] = dict(finding.message.derived(dict(finding.numbers)))
+    for other in findings:
+        if other is not finding:
+            for name, value in other.message.derived(dict(other.numbers)).items():
+                numbers.setdefault(name, value)
+    return numbers  # type: ignore[return-value]  # rows derive numbers from numbers
+
+
+def _distinct(others: Iterable[tuple[Finding, _Meaning]], chosen: str) -> tuple[OtherCause, ...]:
+    causes: dict[str, OtherCause] = {}
+    for finding, meaning in others:
+        if meaning.code != chosen:
+            causes.setdefault(meaning.code, OtherCause(code=meaning.code, numbers=_with_others(finding, ())))
+    return tuple(causes.values())
+
+
+def _program(message: Message, contexts: list[Message]) -> str:
+    """The program that printed the message; of one that others contain, the outer one."""
+    outer = [context.program for context in contexts if context.program != message.program]
+    return outer[0] if message.program in _GENERIC and outer else message.program
+
+
+def _phase(message: Message, found: frozenset[str]) -> str:
+    if message.program not in _GENERIC:
+        return message.phase
+    for code in ("in_training", "while_loading"):
+        if code in found:
+            return next(row.phase for row in load_messages().messages if row.code == code)
+    return message.phase

@@ -1,0 +1,144 @@
+"""Which known messages a text holds, in its order, and their numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lib.explain.rows import Message, load_messages
+from lib.explain.text import PastedText, View
+from lib.units import GB, GIB, KIB, MIB
+
+LONGEST = 1_500
+"""Characters of a message that are read."""
+MOST = 24
+"""Places at which one message is read: a log repeats it for every card and every request."""
+_UNITS = {"K": KIB, "M": MIB, "G": GIB, "T": 2**40}
+_SCALES = {"_gib": GIB, "_mib": MIB, "_gb": GB}
+_SIZE = re.compile(r"(-?[\d.]+)(?: )?([KMGT]?)")
+_CLOCK = re.compile(r"(?:(-?\d+)days?,)?(\d+):(\d+):(\d+)")
+Value = int | float | str | list[int | float | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A message in the text."""
+
+    message: Message
+    line: int
+    """The number of its line."""
+    numbers: Mapping[str, Value]
+
+
+def find_messages(text: PastedText) -> list[Finding]:
+    """The messages of the text from its first line to its last; of several at one place, the first row's."""
+    found: dict[tuple[int, str], Finding] = {}
+    for message in load_messages().messages:
+        view = text.spaced if message.spaced else text.squeezed
+        for finding in _find(message, view):
+            if message.kind == "context":
+                found.setdefault((-1, message.code + message.program), finding)
+            else:
+                found.setdefault((finding.line, message.code), finding)
+    return sorted(found.values(), key=lambda finding: finding.line)
+
+
+def _find(message: Message, view: View) -> Iterator[Finding]:
+    needles = [needle for needle in message.needles if needle in view.joined]
+    if needles and message.kind == "context":
+        yield Finding(message, 0, {})
+        return
+    for joined, text in ((False, view.text), (True, view.joined)) if needles else ():
+        places = sorted({place for needle in needles for place in _places(text, needle)})[:MOST]
+        for number, place in enumerate(places):
+            end = places[number + 1] if number + 1 < len(places) else len(text)
+            line = view.line_of(place, joined=joined)
+            numbers = _read(message, view, line, place, end, joined=joined)
+            if all(name in numbers for name in message.needs) and (not message.either or any(name in numbers for name in message.either)):
+                yield Finding(message, line, numbers)
+        if places:
+            return
+
+
+def _places(text: str, needle: str) -> Iterator[int]:
+    place = text.find(needle)
+    for _ in range(MOST):
+        if place < 0:
+            return
+        yield place
+        place = text.find(needle, place + len(needle))
+
+
+def _read(message: Message, view: View, line: int, place: int, end: int, *, joined: bool) -> dict[str, Value]:
+    """The numbers of a message: from its lines, else from the text behind its beginning, where a terminal has wrapped it."""
+    numbers: dict[str, Value] = {}
+    if not message.patterns:
+        return numbers
+    start = max(view.start_of(line, joined=joined) - message.lookback, place - LONGEST)
+    windows = []
+    if not joined:
+        last = view.start_of(line + message.lines, joined=False) - 1
+        windows.append(view.text[start : min(last, place + LONGEST)].replace("\n", view.glue))
+    else:
+        windows.append(view.joined[start : min(place + LONGEST, max(end, place + 1))])
+    if not joined:
+        first = view.start_of(line, joined=True)
+        windows.append(view.joined[first : first + (place - start) + min(LONGEST, max(end - place, 1))])
+    for pattern in message.patterns:
+        for window in windows:
+            read = _groups(pattern, window)
+            if read:
+                numbers = {**read, **numbers}
+                break
+    return numbers
+
+
+def _groups(pattern: re.Pattern[str], window: str) -> dict[str, Value]:
+    read: dict[str, Value] = {}
+    for match in pattern.finditer(window):
+        groups = {name: value for name, value in match.groupdict().items() if value}
+        keys = [groups.pop(name).lower() for name in ("part_key", "device_key") if name in groups]
+        for group, printed in groups.items():
+            name, value = _convert(group.removesuffix("_list").removesuffix("_each"), printed)
+            if group.endswith("_each"):
+                prefix = "_".join(key for key in keys if key != "model")
+                read.setdefault(f"{prefix}_bytes", value)
+            elif group.endswith("_list"):
+                values = read.setdefault(name, [])
+                if isinstance(values, list) and not isinstance(value, list):
+                    values.append(value)
+            else:
+                read[name] = value
+        if not any(group.endswith(("_list", "_each")) for group in groups):
+            break
+    return read
+
+
+def _convert(group: str, printed: str) -> tuple[str, Value]:
+    """The name and the value of what a group found."""
+    if group.endswith("_text"):
+        return group.removesuffix("_text"), printed.strip()
+    if group.endswith("_clock"):
+        return group.removesuffix("_clock") + "_s", _seconds(printed)
+    digits = printed.replace(",", "")
+    if group.endswith("_bytes"):
+        return group, _bytes(digits)
+    for suffix, scale in _SCALES.items():
+        if group.endswith(suffix):
+            return group.removesuffix(suffix) + "_bytes", round(float(digits) * scale)
+    number = float(digits)
+    return group, int(number) if number.is_integer() and "." not in digits else number
+
+
+def _bytes(printed: str) -> int:
+    match = _SIZE.match(printed)
+    return round(float(match[1]) * _UNITS.get(match[2], 1)) if match else 0
+
+
+def _seconds(printed: str) -> int:
+    match = _CLOCK.search(printed.replace(" ", ""))
+    if match is None:
+        return 0
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return 86_400 * days + 3_600 * hours + 60 * minutes + seconds

@@ -1,0 +1,189 @@
+"""The known messages: rows of `lib/data/pasted_messages.yaml`.
+
+A row is found by plain text (`find`), and bounded regular expressions read its numbers from the line that holds it. Their groups are named
+after the number; the end of a group's name is the unit in which the program printed it:
+
+    _bytes   a size with its unit, such as "648.00 MiB"; a program that writes GB or G here divides by 1024
+    _gib     a number of GiB (`_mib`: of MiB, `_gb`: of 10^9 bytes), whose unit is printed elsewhere; the number is called `_bytes`
+    _clock   a duration such as "0:32:45" or "1 day, 2:03:04"; the number is called `_s`
+    _text    words instead of a number
+    _list    every occurrence, as a list
+    _each    one number for every device: its name begins with what the groups `part_key` and `device_key` found
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from lib.catalog.rows import DATA, Day, Row, Text
+from lib.errors import BadCatalog
+
+Kind = Literal["failure", "warning", "notice", "followup", "detail", "context"]
+Outcome = Literal["failed", "recovered", "slow", "warning", "started", "information"]
+PROGRAMS = (
+    "Spaces and ZeroGPU", "the Hub's API and Jobs", "torch", "transformers", "diffusers", "bitsandbytes", "accelerate", "TRL", "Unsloth",
+    "vLLM", "SGLang", "TGI", "TEI", "llama.cpp", "Ollama", "TPU (XLA, vLLM)", "nvidia-smi",
+)  # fmt: skip
+"""Whose texts are read, in words."""
+
+_PLACEHOLDERS = {
+    "{size}": r"-?\d[\d,]{0,15}(?:\.\d{1,6})?(?: )?(?:[KMGT]i?B?|bytes|B)",
+    "{x}": r"-?\d[\d,]{0,15}(?:\.\d{1,12})?",
+    "{n}": r"-?\d[\d,]{0,18}",
+}
+_OPERATORS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+}  # fmt: skip
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, ">": operator.gt, ">=": operator.ge, "<=": operator.le,
+}  # fmt: skip
+Numbers = Mapping[str, object]
+
+
+def _number(word: str, numbers: Numbers) -> float | None:
+    """A number by its name, or as it is written; None where the message did not have it."""
+    try:
+        return float(word)
+    except ValueError:
+        value = numbers.get(word)
+        return float(value) if isinstance(value, int | float) else None
+
+
+def holds(condition: str, numbers: Numbers, found: frozenset[str]) -> bool:
+    """Whether a condition of a row holds: `found CODE`, `NAME is TEXT`, `NAME`, or `A < B` with an optional factor before B."""
+    match condition.split():
+        case ["found", code]:
+            return code in found
+        case [name, "is", text]:
+            return numbers.get(name) == text
+        case [name]:
+            return name in numbers
+        case [left, sign, *factor, right]:
+            values = [_number(word, numbers) for word in (left, *factor, right)]
+            if any(value is None for value in values):
+                return False
+            first, *others = (value for value in values if value is not None)
+            product = others[0] * (others[1] if len(others) > 1 else 1)
+            return _COMPARISONS[sign](first, product)
+    raise BadCatalog(f"pasted_messages.yaml: the condition {condition!r} cannot be read.")
+
+
+class Case(Row):
+    """What a message means when its numbers, or other messages, say more."""
+
+    code: Text
+    """The cause."""
+    when: tuple[Text, ...]
+    """All of these conditions hold."""
+    certain: bool = True
+    """As of `Message`."""
+    steps: tuple[Text, ...] = ()
+    """As of `Message`."""
+    outcome: Outcome | None = None
+    """What became of it, where that is not what the message's kind says."""
+
+
+class Message(Row):
+    """A message that a program prints."""
+
+    code: Text
+    """The cause that it states; several messages may state one cause."""
+    program: str
+    """The program that prints it."""
+    phase: Text
+    """When: load, start, compile, run, train, call or build."""
+    kind: Kind = "failure"
+    """`failure` stops the work; `followup` says that something failed, the cause is elsewhere; `detail` belongs to another message;
+    `context` only says where the text comes from."""
+    find: tuple[Text, ...]
+    """Plain texts, one of which the message contains."""
+    numbers: tuple[Text, ...] = ()
+    """Regular expressions, see above."""
+    needs: tuple[Text, ...] = ()
+    """Without these numbers it is another message."""
+    either: tuple[Text, ...] = ()
+    """Without one of these numbers it is another message."""
+    derive: tuple[Text, ...] = ()
+    """`NAME = A + B`: numbers that follow; the first line whose inputs are there counts."""
+    divisors: str = ""
+    """The number whose divisors are listed as `divisors`."""
+    cases: tuple[Case, ...] = ()
+    """The first that holds replaces code, certainty and steps."""
+    certain: bool = True
+    """Whether cause and first step follow from the text alone."""
+    steps: tuple[Text, ...] = ()
+    """Codes of next steps, the best first (`lib/data/wording/explain.yaml`)."""
+    outcome: Outcome | None = None
+    """As of `Case`."""
+    wraps: tuple[Text, ...] = ()
+    """Codes of messages that this one repeats in its own words."""
+    spaced: bool = False
+    """Its patterns need the blanks between words."""
+    lines: int = Field(default=1, ge=1, le=12)
+    """Lines that it may take."""
+    lookback: int = Field(default=0, ge=0, le=400)
+    """Characters before the found text that belong to it, beyond its own line."""
+
+    @cached_property
+    def needles(self) -> tuple[str, ...]:
+        """The plain texts in the form that is searched."""
+        return self.find if self.spaced else tuple("".join(text.split()) for text in self.find)
+
+    @cached_property
+    def patterns(self) -> tuple[re.Pattern[str], ...]:
+        """The regular expressions in the form that is searched."""
+        return tuple(_compile(pattern, spaced=self.spaced) for pattern in self.numbers)
+
+    def derived(self, numbers: dict[str, object]) -> dict[str, object]:
+        """The numbers with those that follow from them."""
+        known = dict(numbers)
+        for line in self.derive * 2:  # a line may need one that comes after it
+            name, _, left, sign, right = line.split()
+            a, b = _number(left, known), _number(right, known)
+            if name in known or a is None or b is None or (sign == "/" and b == 0):
+                continue
+            value = _OPERATORS[sign](a, b)
+            known[name] = value if name.startswith("share_") else int(value)
+        if self.divisors and isinstance(of := known.get(self.divisors), int) and 0 < of <= 10_000:  # noqa: PLR2004  heads of a model
+            known["divisors"] = [number for number in range(1, of + 1) if of % number == 0]
+        return known
+
+
+def _compile(pattern: str, *, spaced: bool) -> re.Pattern[str]:
+    if not spaced:
+        pattern = pattern.replace(" ", "")
+    for name, meaning in _PLACEHOLDERS.items():
+        pattern = pattern.replace(name, meaning)
+    return re.compile(pattern)
+
+
+class MessagesFile(Row):
+    """pasted_messages.yaml."""
+
+    checked: Day
+    """The day on which the messages were read."""
+    messages: tuple[Message, ...]
+    """The first message wins where two are found at one place."""
+
+
+@cache
+def load_messages() -> MessagesFile:
+    """The known messages.
+
+    Raises:
+        BadCatalog: a row is wrong.
+    """
+    import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  not needed to start
+
+    file = DATA / "pasted_messages.yaml"
+    raw = yaml.load(file.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe loaders
+    try:
+        return MessagesFile.model_validate(raw, strict=False)
+    except ValidationError as error:
+        raise BadCatalog(f"pasted_messages.yaml: {error.errors(include_url=False)[0]}") from error

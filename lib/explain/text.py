@@ -1,0 +1,84 @@
+"""A pasted text made searchable: what hides a secret is undone, secrets are masked, then frames and blanks are removed.
+
+Logs are pasted from terminals, which wrap lines, from browsers, which escape `<`, and from JSON, which writes line ends as `\\n`. So a
+message is searched in lines without any blank, and if no line holds it, in the whole text without blanks. Every step takes time
+proportional to the length of the text.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+import numpy as np
+
+MAX_BYTES = 200_000
+"""Longest text that is read."""
+MASK = "[secret]"
+
+_LINE_END = r"(?:[ \t]{0,8}(?:\r?\n|\\n)[ \t>|│]{0,20})?"
+"""A token that a terminal broke goes on in the next line."""
+_SECRETS = (
+    re.compile(rf"hf_(?:[A-Za-z0-9]{_LINE_END}){{20,40}}"),
+    re.compile(r"hf_[A-Za-z0-9]{16,64}"),
+    re.compile(rf"\bsk-(?:[A-Za-z0-9_-]{_LINE_END}){{20,160}}"),
+    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AIza|npm_|dckr_pat_|r8_)[A-Za-z0-9_-]{16,100}"),
+    re.compile(r"\beyJ[A-Za-z0-9_-]{10,2000}\.[A-Za-z0-9_-]{10,2000}\.[A-Za-z0-9_-]{5,2000}"),
+    re.compile(rf"\b[Bb]earer[ \t]{{1,4}}(?:[A-Za-z0-9._~+/=-]{_LINE_END}){{8,400}}"),
+    re.compile(
+        r"(?:[Kk]ey|KEY|[Tt]oken|TOKEN|[Ss]ecret|SECRET|[Pp]asswo?r?d|PASSWO?R?D)[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?"
+        r"(?!None\b|null\b)[A-Za-z0-9+/_.=~-]{12,200}"
+    ),
+    re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[A-Za-z0-9+/=\s\\]{0,8000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"),
+    re.compile(r"(?<=://)[^\s/:@]{1,100}:[^\s/@]{1,200}(?=@)"),
+)
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+_FRAME = str.maketrans(
+    dict.fromkeys("│┃❱╭╮╰╯─━┏┓┗┛\u00a0\u2009\u202f\t\v\f", " ")
+    | dict.fromkeys("`\u200b\ufeff", None)
+    | dict(zip("’‘“”", "''\"\"", strict=True))
+)
+_BLANKS = re.compile(" {2,}")
+
+
+def mask_secrets(text: str) -> str:
+    """The text without tokens, keys and passwords, those that a line end splits included."""
+    for secret in _SECRETS:
+        text = secret.sub(MASK, text)
+    return text
+
+
+class View:
+    """The lines of a text in one form, and how a message that runs over a line end is read in it."""
+
+    def __init__(self, text: str, glue: str) -> None:
+        """`glue` joins two lines of a wrapped message."""
+        self.text, self.glue = text, glue
+        self.joined = text.replace("\n", glue)
+        ends = np.flatnonzero(np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32) == ord("\n"))
+        starts = np.concatenate(([0], ends + 1))
+        self._starts = {False: starts, True: starts - np.arange(len(starts)) * (1 - len(glue))}
+
+    def line_of(self, place: int, *, joined: bool) -> int:
+        """The number of the line that holds this place."""
+        return int(np.searchsorted(self._starts[joined], place, side="right")) - 1
+
+    def start_of(self, line: int, *, joined: bool) -> int:
+        """The place of a line's first character; of a line behind the last one, the end."""
+        starts = self._starts[joined]
+        return int(starts[line]) if line < len(starts) else len(self.joined if joined else self.text) + 1
+
+
+class PastedText:
+    """A text whose secrets are masked, in the two forms that messages are searched in; lines have the same numbers in both."""
+
+    def __init__(self, text: str) -> None:
+        """Undo the escapes of browsers, terminals and JSON, which would hide a secret, and mask; nothing else sees the text before."""
+        text = html.unescape(text[:MAX_BYTES])
+        text = mask_secrets(_ESCAPES.sub("", text).replace("\\n", "\n").replace('\\"', '"').replace("\r", "\n"))
+        text = text.translate(_FRAME).replace("\n> ", "\n")
+        self.squeezed = View(text.replace(" ", ""), "")
+        """Lines without blanks."""
+        self.spaced = View(_BLANKS.sub(" ", text), " ")
+        """Lines whose blanks are single: names of cards have blanks in them."""

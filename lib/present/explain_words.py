@@ -1,0 +1,78 @@
+"""The words of `/explain`: causes, arithmetic and next steps, read from `lib/data/wording/explain.yaml`.
+
+A sentence is shown if every number that it names was read; of several sentences the first such one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lib.present.sentences import fill
+from lib.provenance import Value
+
+_FILE = Path(__file__).parent.parent / "data" / "wording" / "explain.yaml"
+
+
+class StepWords(NamedTuple):
+    """A next step in words, and the kind of hardware that it needs."""
+
+    message: str
+    change: str
+    tier: str
+    """ram, vram, disk, capability, gpu or cpu; "" where the step needs no other hardware."""
+    than: str
+    """The number that the hardware has to exceed."""
+
+
+@cache
+def load_words() -> Mapping[str, Any]:
+    """All words by their group and code."""
+    import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  not needed to start
+
+    words: Mapping[str, Any] = yaml.safe_load(_FILE.read_bytes())
+    return words
+
+
+def _fill(template: str, numbers: Mapping[str, Any]) -> str | None:
+    try:
+        return fill(template, {name: _listed(value) for name, value in numbers.items()})
+    except KeyError:
+        return None
+
+
+def _listed(value: Any) -> Value:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _first(templates: str | list[str], numbers: Mapping[str, Any]) -> str:
+    options = [templates] if isinstance(templates, str) else templates
+    return next((text for template in options if (text := _fill(template, numbers)) is not None), "")
+
+
+def cause_sentence(code: str, numbers: Mapping[str, Any]) -> str:
+    """The cause in a sentence; "" where the numbers of every wording are missing."""
+    return _first(load_words()["causes"][code], numbers)
+
+
+def outcome_sentence(outcome: str) -> str:
+    """What became of it, in a few words."""
+    return str(load_words()["outcomes"][outcome])
+
+
+def arithmetic_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of arithmetic whose numbers are all there."""
+    for name, templates in load_words()["arithmetic"].items():
+        if (name in numbers or name == "zerogpu_seconds") and (line := _first(templates, numbers)):
+            yield line
+
+
+def step_words(code: str, numbers: Mapping[str, Any]) -> StepWords | None:
+    """A next step with its numbers; None where those of every wording are missing."""
+    for words in load_words()["steps"][code]:
+        message, change = _fill(words["message"], numbers), _fill(words.get("change", ""), numbers)
+        if message is not None and change is not None:
+            return StepWords(message, change, words.get("tier", ""), words.get("than", ""))
+    return None

@@ -1,0 +1,305 @@
+"""`/explain`: what a pasted error, log or table says, compared with what the app predicts, and what to do.
+
+Nothing that is pasted is stored or logged, and none of it is repeated but numbers and names that `lib.explain` reads. A model is looked up
+on the Hub only if the caller names it as an argument; of models named in the text those of the catalog are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any
+
+from lib.answers.explain import AlsoEntry, ExplainAnswer, ExplainStep, Printed, ReadEntry
+from lib.catalog.offers import Hardware as AnyHardware
+from lib.catalog.offers import Offer
+from lib.engines import ENGINES, traits_of
+from lib.errors import AdvisorError, BadArgument, UnknownHardware
+from lib.explain import MAX_BYTES, PROGRAMS, Explanation, explain_text
+from lib.explain.rows import load_messages
+from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
+from lib.memory.resolve import choose_engine, limit_context
+from lib.memory.spread import spread
+from lib.present.explain_words import arithmetic_lines, cause_sentence, step_words
+from lib.provenance import Caveat, Source
+from lib.request.checks import describe_value
+from lib.request.fields import Arguments, Checked
+from lib.request.types import AUTO, Account, AnyEngine, Hardware, look_up_later
+from lib.service.endpoint import App, endpoint
+from lib.speed import SpeedRequest, predict_speed
+from lib.workload import MemoryRequest
+
+if TYPE_CHECKING:
+    from lib.catalog import Catalog
+    from lib.model.spec import ModelSpec
+
+_ENGINE_OF = {"ollama": "llama.cpp"}
+"""Programs that are an engine under another name."""
+_LOGGED = ("weights_bytes", "needed_bytes", "kv_cache_tokens", "capacity_bytes", "tokens_per_s")
+_SAME = {"total_bytes": "capacity_bytes"}
+_SAME_OF_SERVERS = {"available_kv_bytes": "available_bytes", "kv_cache_bytes": "available_bytes", "available_bytes": "available_bytes"}
+"""Names in messages of what is predicted under another name; those of caches, of engines that allocate one at start."""
+_LENGTHS = ("max_model_len", "n_ctx")
+_ROOM = 1.05
+"""The next card has to exceed the number by this."""
+_RAM_STEP = 0.08
+"""A limit of host memory is that of a tier, within this: container and catalog round differently (14Gi is the tier of 15 GiB)."""
+
+
+def _check_pasted(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise BadArgument(name, describe_value(value), "the text of an error, a log or a table")
+    size = len(value.encode("utf-8", "replace"))
+    if size > MAX_BYTES:
+        raise BadArgument(name, f"a text of {size:,} bytes", f"at most {MAX_BYTES:,} bytes; paste the lines around the first error")
+    if not value.strip():
+        raise BadArgument(name, "an empty text", "the text of an error, a log or a table, such as 'CUDA out of memory. Tried to allocate …'")
+    return value
+
+
+class ExplainArguments(Arguments):
+    """Arguments of `/explain`."""
+
+    text: Annotated[str, Checked(_check_pasted, str)]
+    """The pasted error, log, metrics or nvidia-smi table; at most 200,000 bytes. Tokens in it are masked, and nothing of it is kept."""
+    model: Annotated[object, look_up_later(str)] = ""
+    """The model that ran, as elsewhere; empty: the one that the text names, if the catalog has it."""
+    hardware: Hardware = ""
+    """The hardware it ran on, such as l4x1 or RTX-4090x2; empty: the card that the text names."""
+    engine: AnyEngine = AUTO
+    """The program that ran the model; auto: the one whose messages the text holds."""
+    account: Account = "free"
+    """The plan whose ZeroGPU quota counts where the message does not say it."""
+
+
+@endpoint()
+def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
+    """Paste an error, a start log, metrics or an nvidia-smi table: what went wrong, the numbers, what to change, and which hardware holds it.
+
+    Returns:
+        The cause with its numbers and arithmetic, the app's own prediction for the same set-up, next steps, and how sure the cause is.
+    """
+    catalog, said = app.catalog(), explain_text(arguments.text)
+    spec, hardware = _find_model(app, arguments, said), _find_hardware(catalog, arguments, said)
+    engine = _engine(arguments.engine, said, spec)
+    predicted, caveats = _predict(spec, hardware, engine, said, catalog)
+    numbers = _with_rules(said, catalog)
+    if "declared_large_s" in numbers:
+        plan = str(numbers.get("plan", arguments.account)).lower()
+        quota = catalog.rules.zerogpu.daily_quota_s
+        predicted["daily_quota_s"] = quota["anonymous" if plan == "zerogpu" else plan]
+    return ExplainAnswer(
+        recognised=said.recognised,
+        program=said.program,
+        phase=said.phase,
+        code=said.code,
+        cause=cause_sentence(said.code, numbers) if said.recognised else "",
+        outcome=said.outcome,
+        certain=said.certain,
+        numbers=numbers,
+        arithmetic=tuple(arithmetic_lines(numbers)) if said.recognised else (),
+        logged=_logged(numbers, engine),
+        predicted=predicted,
+        next_steps=tuple(_steps(said, numbers, predicted, arguments, hardware, catalog)),
+        also=tuple(AlsoEntry(code=other.code, cause=cause_sentence(other.code, other.numbers)) for other in said.also),
+        read=ReadEntry(
+            model="" if spec is None else spec.id,
+            hardware="" if hardware is None else hardware.id,
+            engine="" if spec is None else engine,
+            models=said.named.models,
+            cards=said.named.cards,
+            flags=said.named.flags,
+        ),
+        caveats=tuple(caveats),
+        sources=(
+            Source(
+                what="Wording of the messages",
+                source="libraries' sources and printed logs, named in lib/data/pasted_messages.yaml",
+                checked=load_messages().checked,
+            ),
+            *(() if spec is None else spec.sources),
+        ),
+    )
+
+
+def _find_model(app: App, arguments: ExplainArguments, said: Explanation) -> ModelSpec | None:
+    """The model that the caller names, else the only one of the text if the catalog has it."""
+    if arguments.model != "":
+        return app.models(arguments.model)
+    models = said.named.models
+    return app.models(models[0]) if len(models) == 1 and models[0] in app.models.bundled else None
+
+
+def _find_hardware(catalog: Catalog, arguments: ExplainArguments, said: Explanation) -> AnyHardware | None:
+    """The hardware that the caller names, else the only card of the text, as often as the server splits the model."""
+    if arguments.hardware != "":
+        return catalog.resolve_hardware(arguments.hardware)
+    if len(said.named.cards) != 1:
+        return None
+    try:
+        found = catalog.resolve_hardware(said.named.cards[0].removeprefix("Tesla ").removesuffix(" Edition"))
+    except UnknownHardware:
+        return None
+    count = _tensor_parallel(said)
+    return found.with_count(count) if found.traits.owned and count > 1 else found
+
+
+def _tensor_parallel(said: Explanation) -> int:
+    stated = next((said.named.flags[name] for name in ("tensor_parallel_size", "tp_size", "num_shard") if name in said.named.flags), "1")
+    return min(64, int(stated)) if stated.isdecimal() and int(stated) else 1
+
+
+def _engine(asked: str, said: Explanation, spec: ModelSpec | None) -> Any:
+    if asked != AUTO:
+        return asked
+    program = _ENGINE_OF.get(said.program, said.program)
+    if program in ENGINES:
+        return program
+    return "llama.cpp" if spec is not None and spec.library == "gguf" else "transformers"
+
+
+def _predict(
+    spec: ModelSpec | None, hardware: AnyHardware | None, engine: Any, said: Explanation, catalog: Catalog
+) -> tuple[dict[str, Printed], list[Caveat]]:
+    """The app's figures for one request of the stated length on one device; of no figure what is not known."""
+    if spec is None or hardware is None:
+        return {}, [Caveat("explain_not_compared", variant="model" if spec is None else "hardware")] if said.recognised else []
+    try:
+        return _figures(spec, hardware, engine, said, catalog), [*spec.caveats]
+    except AdvisorError as refused:
+        return {}, [Caveat("explain_not_predicted", {"reason": str(refused)})]
+
+
+def _figures(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanation, catalog: Catalog) -> dict[str, Printed]:
+    flags, chosen = said.named.flags, choose_engine(spec, engine)
+    stated = next((length for name in _LENGTHS if isinstance(length := said.numbers.get(name), int) and length > 0), 0)
+    flagged = flags.get("max_model_len", "")
+    length = stated or (int(flagged) if flagged.isdecimal() and 0 < int(flagged) <= 10**8 else 0) or spec.context_limit or 4096
+    stated_devices = _tensor_parallel(said)
+    devices = min(stated_devices, max(1, hardware.accelerator_count)) if stated_devices > 1 else spread(spec, chosen, hardware).devices
+    request = MemoryRequest(
+        engine=chosen,
+        context_tokens=limit_context(spec, length)[0],
+        devices=devices,
+        kv_precision="fp8" if flags.get("kv_cache_dtype", "").startswith("fp8") else AUTO,
+    )
+    memory = usable_memory(hardware)
+    if memory is None:
+        return {}
+    of = count_per_device(spec, request, hardware.processor)
+    fit = fit_memory(spec, request, memory, hardware.processor, host_bytes=host_memory(hardware))
+    share = said.numbers.get("utilization")
+    if isinstance(share, float) and 0 < share <= 1 and fit.capacity_bytes < memory:  # the server claims another share than by default
+        memory_at_share = int(memory * share / (fit.capacity_bytes / memory))
+        fit = fit_memory(spec, request, memory_at_share, hardware.processor, host_bytes=host_memory(hardware))
+    found: dict[str, Printed] = {
+        "weights_bytes": of.device_weights,
+        "needed_bytes": of.worst_cache(request.context_tokens, 1),
+        "per_device_bytes": of.peak(request.context_tokens, 1),
+        "capacity_bytes": memory,
+        "engine_bytes": fit.capacity_bytes,
+        "context_tokens": request.context_tokens,
+        "fits": fit.fits,
+    }
+    if fit.kv_cache_tokens is not None:
+        found["kv_cache_tokens"] = fit.kv_cache_tokens
+        found["available_bytes"] = fit.capacity_bytes - of.beside_cache(request.context_tokens, 1)
+    if fit.max_context_tokens is not None:
+        found["longest_context_tokens"] = fit.max_context_tokens
+    if "tokens_per_s" in said.numbers and (speed := _speed(spec, hardware, chosen, said, catalog)) is not None:
+        found["tokens_per_s"] = speed
+    return found
+
+
+def _speed(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanation, catalog: Catalog) -> float | None:
+    running = said.numbers.get("running", 1)
+    request = SpeedRequest(engine=engine, concurrency=running if isinstance(running, int) and 0 < running <= 100_000 else 1)
+    rate = predict_speed(spec, hardware, request, catalog.accelerators).output_tokens_per_s
+    return None if rate is None else rate.value
+
+
+def _with_rules(said: Explanation, catalog: Catalog) -> dict[str, Any]:
+    """The numbers, with what the catalog's rules make of them."""
+    numbers: dict[str, Any] = dict(said.numbers)
+    if said.program == "spaces" and isinstance(requested := numbers.get("requested_s"), int):
+        for size in catalog.rules.zerogpu.sizes:
+            factor = size.quota_multiplier * size.duration_factor
+            numbers[f"factor_{size.size}"] = float(factor)
+            numbers[f"declared_{size.size}_s"] = float(round(Decimal(requested) / factor, 1))
+            if size.default and isinstance(left := numbers.get("left_s"), int) and left > 0:
+                numbers["declared_left_s"] = int(left / factor)
+    split = numbers.get("tensor_parallel", numbers.get("num_shards"))
+    if isinstance(divisors := numbers.get("divisors"), list) and isinstance(split, int):
+        numbers["best_divisor"] = max(number for number in divisors if number <= max(1, split) and number & (number - 1) == 0)
+    if isinstance(share := numbers.get("share_that_fits"), float):
+        numbers["share_floor"] = int(share * 100) / 100
+    return numbers
+
+
+def _logged(numbers: Mapping[str, Any], engine: Any) -> dict[str, Printed]:
+    same = _SAME | (_SAME_OF_SERVERS if traits_of(engine).preallocates else {})
+    return {same.get(name, name): numbers[name] for name in (*same, *_LOGGED) if name in numbers}
+
+
+def _steps(
+    said: Explanation, numbers: Mapping[str, Any], predicted: Mapping[str, Printed], arguments: ExplainArguments,
+    hardware: AnyHardware | None, catalog: Catalog,
+) -> Iterator[ExplainStep]:  # fmt: skip
+    if not said.recognised:
+        yield from _worded("paste_more", {"programs": ", ".join(PROGRAMS)}, None, {}, catalog)
+    for code, names, asked in (("which_model", said.named.models, arguments.model), ("which_hardware", said.named.cards, arguments.hardware)):
+        if len(names) > 1 and asked == "":
+            yield from _worded(code, {"names": ", ".join(names)}, None, {}, catalog)
+    for code in said.steps:
+        yield from _worded(code, numbers, hardware, predicted, catalog)
+
+
+def _worded(
+    code: str, numbers: Mapping[str, Any], hardware: AnyHardware | None, predicted: Mapping[str, Printed], catalog: Catalog
+) -> Iterator[ExplainStep]:
+    words = step_words(code, numbers)
+    if words is None:
+        return
+    tier = _find_tier(words.tier, numbers.get(words.than), hardware, predicted, catalog) if words.tier else None
+    yield ExplainStep(
+        code=code,
+        message=words.message,
+        change=words.change,
+        hardware="" if tier is None else tier.id,
+        usd_per_hour=None if tier is None else tier.usd_per_hour,
+    )
+
+
+def _find_tier(
+    kind: str, than: object, hardware: AnyHardware | None, predicted: Mapping[str, Printed], catalog: Catalog
+) -> Offer | None:
+    """The cheapest tier of Spaces that has what the step asks for; None where that is not known or no tier has it."""
+    tiers = [tier for tier in catalog.on(("spaces",)) if tier.listed and tier.usd_per_hour is not None and tier.tpu is None]
+    cards = [tier for tier in tiers if tier.accelerator is not None]
+    number = than if isinstance(than, int) else 0
+    match kind:
+        case "cpu":
+            able = [tier for tier in tiers if tier.accelerator is None]
+        case "gpu":
+            able = cards
+        case "vram":
+            needed = max(number, (hardware.vram_bytes_per_accelerator or 0) if hardware else 0)
+            whole = predicted.get("per_device_bytes", 0)
+            needed = max(int(needed * _ROOM), whole if isinstance(whole, int) else 0)
+            able = [tier for tier in cards if needed and (tier.vram_bytes_per_accelerator or 0) > needed]
+        case "capability":
+            able = [tier for tier in cards if tier.processor.compute_capability and tier.processor.compute_capability >= divmod(number or 80, 10)]
+        case "disk":
+            able = [tier for tier in tiers if number and (tier.disk_bytes or 0) > number and (hardware is None or tier.accelerator == hardware.accelerator)]
+        case _:
+            able = list(_with_more_ram(tiers, number, hardware))
+    return min(able, key=lambda tier: tier.usd_per_hour or 0, default=None)
+
+
+def _with_more_ram(tiers: list[Offer], limit: int, hardware: AnyHardware | None) -> Iterator[Offer]:
+    """Tiers with more host memory and the same card: that of the hardware, else those of the tiers that have this limit."""
+    if hardware is not None and hardware.ram_bytes:
+        limit = limit or hardware.ram_bytes
+    same = {tier.accelerator for tier in tiers if abs((tier.ram_bytes or 0) - limit) <= _RAM_STEP * limit}
+    accelerators = {hardware.accelerator} if hardware is not None else same
+    yield from (tier for tier in tiers if limit and (tier.ram_bytes or 0) > limit * (1 + _RAM_STEP) and tier.accelerator in accelerators)
