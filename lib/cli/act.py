@@ -370,3 +370,17 @@ def account_text(answer: Answer) -> str:
     refused = [f"{KIND_WORDS[one['kind']]}s are not listed: {one['message']}" for one in answer["not_listed"]]
     notes = [f"note: {note['message']}" for note in answer["caveats"]]
     return "\n".join([*lines, total, *refused, *notes, prices_line(answer["prices"])])
+
+
+def explanation_text(answer: Mapping[str, Any]) -> str:
+    """An answer of `/explain` for a terminal."""
+    lines = [answer["cause"]] if answer["recognised"] else ["No known message is in this text."]
+    if answer["recognised"] and not answer["certain"]:
+        lines.append("(likely; the text alone does not prove it)")
+    lines += [f"  {line}" for line in answer["arithmetic"]]
+    for step in answer["next_steps"]:
+        tier = f"  [{step['hardware']}: {usd_per_hour(step['usd_per_hour'])}]" if step["hardware"] else ""
+        lines.append(f"- {step['message']}{tier}")
+        lines += [f"    {step['change']}"] if step["change"] else []
+    lines += [f"Also: {other['cause']}" for other in answer["also"]]
+    return "\n".join(lines)

@@ -9,7 +9,7 @@ Options of commands that ask an endpoint are the endpoint's own arguments (`Endp
 from __future__ import annotations
 
 import pkgutil
-from typing import TYPE_CHECKING, Any, get_args
+from typing import IO, TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lib.request.fields import Argument
 
 SCRIPT = "python scripts/manage_space.py"
+MOST_CHARACTERS = 200_000
+"""Of a file to explain; a longer one is refused, as over the API."""
 
 
 def examples(*lines: str) -> str:
@@ -334,3 +336,24 @@ def right_size(*, space_id: str, as_json: bool, **arguments: Any) -> None:
     say(f"Looking at {space_id}, and at its models ...")  # one that is not bundled takes some seconds to build
     answer = to_json(open_services().right_size(space_id, **arguments, token=login()))
     print_answer(answer, right_size_text(answer), as_json=as_json)
+
+
+@main.command(
+    cls=EndpointCommand,
+    arguments="lib.service.explain:ExplainArguments",
+    short_help="Explain an error, a log or an nvidia-smi table.",
+    epilog=examples("explain error.txt", "explain - --model Qwen/Qwen3-8B --hardware l4x1 --json < server.log"),
+)
+@click.argument("text", metavar="FILE", type=click.File(encoding="utf-8", errors="replace"))
+@as_json
+@guard_command
+def explain(*, text: IO[str], as_json: bool, **arguments: Any) -> None:
+    """Explain the text of FILE (- is standard input): the cause, its numbers, what to change, and which hardware holds it.
+
+    The text stays on this machine; tokens in it are masked.
+    """
+    from lib.cli.act import explanation_text, open_services  # noqa: PLC0415
+    from lib.present.sentences import to_json  # noqa: PLC0415
+
+    answer = to_json(open_services().explain(text.read(MOST_CHARACTERS + 1), **arguments))
+    print_answer(answer, explanation_text(answer), as_json=as_json)

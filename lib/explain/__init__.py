@@ -2,9 +2,9 @@
 
     explain_text("... CUDA out of memory. Tried to allocate 2.00 GiB ...").code
 
-`text` masks secrets and makes the text searchable, `rows` reads the messages that are known (`lib/data/pasted_messages.yaml`), `match` finds
-them with their numbers, `decide` chooses the cause, and `names` finds model, hardware and flags. Nothing here reads a clock, a file of the
-visitor's or the network, and nothing that was pasted is kept.
+`text` masks secrets and makes the text searchable. `rows` reads the known messages (`lib/data/pasted_messages.yaml`), and `match` finds
+them with their numbers. `decide` chooses the cause; `names` finds models, hardware and flags. Nothing here uses the network or keeps what
+was pasted.
 """
 
 from lib.explain.decide import Explanation, OtherCause, explain_text

@@ -75,16 +75,17 @@ def _read(message: Message, view: View, line: int, place: int, end: int, *, join
     numbers: dict[str, Value] = {}
     if not message.patterns:
         return numbers
-    start = max(view.start_of(line, joined=joined) - message.lookback, place - LONGEST)
-    windows = []
-    if not joined:
-        last = view.start_of(line + message.lines, joined=False) - 1
-        windows.append(view.text[start : min(last, place + LONGEST)].replace("\n", view.glue))
+    start = max(view.start_of(line, joined=joined), place - LONGEST)
+    length = min(LONGEST, max(end - place, 1))
+    if joined:
+        windows = [view.joined[max(0, start - message.lookback) : place + length]]
     else:
-        windows.append(view.joined[start : min(place + LONGEST, max(end, place + 1))])
-    if not joined:
+        last = min(view.start_of(line + message.lines, joined=False) - 1, place + LONGEST)
         first = view.start_of(line, joined=True)
-        windows.append(view.joined[first : first + (place - start) + min(LONGEST, max(end - place, 1))])
+        windows = [
+            view.text[start:last].replace("\n", view.glue),
+            view.joined[max(0, first - message.lookback) : first + (place - view.start_of(line, joined=False)) + length],
+        ]
     for pattern in message.patterns:
         for window in windows:
             read = _groups(pattern, window)

@@ -9,21 +9,49 @@ from dataclasses import dataclass, field
 _MOST = 6
 _OWNER = r"[A-Za-z0-9][\w.-]{1,38}"
 _NAME = r"[A-Za-z0-9][\w.-]{1,80}"
-_MODELS = (
-    re.compile(rf"(?:--model(?:-path|-id|_id|_name_or_path)?[= ]|vllm serve |model(?:_id|_path|_name|_name_or_path)?['\"]?[=:] ?|from_pretrained\(|pipeline\([^)]{{0,60}}model=|-hf |huggingface\.co/|for url https://huggingface\.co/api/models/)['\"(]{{0,3}}({_OWNER}/{_NAME})"),
+_BEFORE_MODEL = (
+    r"--model(?:-path|-id|_id|_name_or_path)?[= ]", "vllm serve ", r"model(?:_id|_path|_name|_name_or_path)?['\"]?[=:] ?",
+    r"from_pretrained\(", r"pipeline\([^)]{0,60}model=", "-hf ", r"huggingface\.co/api/models/", r"huggingface\.co/",
+)  # fmt: skip
+"""What stands before the id of a model."""
+_MODELS = (re.compile(rf"(?:{'|'.join(_BEFORE_MODEL)})['\"(]{{0,3}}({_OWNER}/{_NAME})"),)
+_NOT_MODELS = frozenset(
+    {
+        "api",
+        "docs",
+        "spaces",
+        "datasets",
+        "settings",
+        "subscribe",
+        "blog",
+        "models",
+        "home",
+        "usr",
+        "tmp",
+        "root",
+        "app",
+        "data",
+        "mnt",
+        "opt",
+    }
 )
-_NOT_MODELS = frozenset({"api", "docs", "spaces", "datasets", "settings", "subscribe", "blog", "models", "home", "usr", "tmp", "root", "app", "data", "mnt", "opt"})
 _CARDS = re.compile(
     r"(?:RTX PRO \d000(?: Blackwell)?(?: (?:Server|Workstation)(?: Edition)?)?|RTX A?\d{4}(?: ?Ti)?(?: ?SUPER)?(?: Ada(?: Generation)?)?"
     r"|GTX \d{4}(?: ?Ti)?|(?:NVIDIA|Tesla) (?:T4|L40S?|L4|L20|A100|A10G?|A40|H100|H200|H20|B200|B300|P100|V100|P40)"
     r"(?:[- ](?:SXM\d?|PCIE|PCIe|NVL))?(?:[- ]\d{2,3} ?GB)?|MI(?:250X?|300X|325X|355X)|TPU v(?:5e|5p|6e|2|3|4)|v(?:5e|5p|6e)-\d{1,3})\b"
 )
-_FLAGS = re.compile(
-    r"(gpu[-_]memory[-_]utilization|max[-_]model[-_]len|max[-_]num[-_]seqs|max[-_]num[-_]batched[-_]tokens|tensor[-_]parallel[-_]size|tp[-_]size|"
-    r"pipeline[-_]parallel[-_]size|data[-_]parallel[-_]size|kv[-_]cache[-_]dtype|quantization|dtype|mem[-_]fraction[-_]static|num[-_]shard|max[-_]batch[-_]prefill[-_]tokens|"
-    r"max[-_]batch[-_]total[-_]tokens|max[-_]input[-_](?:tokens|length)|max[-_]total[-_]tokens|ctx[-_]size|n[-_]gpu[-_]layers|load_in_4bit|load_in_8bit|torch_dtype)"
-    r"['\"]?[= :]{1,3}['\"]?(?:torch\.)?(\d[\d.]{0,11}|auto|half|b?float\d{1,2}|u?int\d|fp\d\w{0,8}|[ab]wq|gptq\w{0,10}|awq\w{0,10}|bitsandbytes|True|False)\b"
+_FLAG_NAMES = (
+    "gpu_memory_utilization max_model_len max_num_seqs max_num_batched_tokens tensor_parallel_size tp_size pipeline_parallel_size "
+    "data_parallel_size kv_cache_dtype quantization dtype mem_fraction_static num_shard max_batch_prefill_tokens max_batch_total_tokens "
+    "max_input_tokens max_input_length max_total_tokens ctx_size n_gpu_layers load_in_4bit load_in_8bit torch_dtype"
+)
+_FLAG_VALUES = (
+    r"\d[\d.]{0,11}", "auto", "half", r"b?float\d{1,2}", r"u?int\d", r"fp\d\w{0,8}", r"awq\w{0,10}", r"gptq\w{0,10}", "bitsandbytes",
+    "True", "False",
 )  # fmt: skip
+_FLAGS = re.compile(
+    rf"({'|'.join(_FLAG_NAMES.replace('_', '[-_]').split())})['\"]?[= :]{{1,3}}['\"]?(?:torch\.)?({'|'.join(_FLAG_VALUES)})\b"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

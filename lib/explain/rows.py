@@ -128,7 +128,7 @@ class Message(Row):
     lines: int = Field(default=1, ge=1, le=12)
     """Lines that it may take."""
     lookback: int = Field(default=0, ge=0, le=400)
-    """Characters before the found text that belong to it, beyond its own line."""
+    """Characters before its line in which a number is looked for that the line does not have."""
 
     @cached_property
     def needles(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A pasted text made searchable: what hides a secret is undone, secrets are masked, then frames and blanks are removed.
+r"""A pasted text made searchable: what hides a secret is undone, secrets are masked, then frames and blanks are removed.
 
 Logs are pasted from terminals, which wrap lines, from browsers, which escape `<`, and from JSON, which writes line ends as `\\n`. So a
 message is searched in lines without any blank, and if no line holds it, in the whole text without blanks. Every step takes time

@@ -381,5 +381,19 @@ _GPU_TPU = {
     "options_in_bf16": "No TPU of this catalog computes in {precision}: memory, speed and prices are those of bf16.",
 }
 CAVEATS: Mapping[str, str] = MappingProxyType(
-    _MODEL | _FILES | _EXPLAIN | _MEMORY | _PREDICTION | _BILL | _QUOTA | _STORAGE | _TIER | _RUN | _HEARTBEAT | _SPACE | _LOAD | _SOLVE | _GPU_TPU
+    _MODEL
+    | _FILES
+    | _EXPLAIN
+    | _MEMORY
+    | _PREDICTION
+    | _BILL
+    | _QUOTA
+    | _STORAGE
+    | _TIER
+    | _RUN
+    | _HEARTBEAT
+    | _SPACE
+    | _LOAD
+    | _SOLVE
+    | _GPU_TPU
 )

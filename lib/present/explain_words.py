@@ -53,8 +53,8 @@ def _first(templates: str | list[str], numbers: Mapping[str, Any]) -> str:
 
 
 def cause_sentence(code: str, numbers: Mapping[str, Any]) -> str:
-    """The cause in a sentence; "" where the numbers of every wording are missing."""
-    return _first(load_words()["causes"][code], numbers)
+    """The cause in a sentence, which says so where the numbers of every wording are missing."""
+    return _first(load_words()["causes"][code], numbers) or str(load_words()["unread"])
 
 
 def outcome_sentence(outcome: str) -> str:

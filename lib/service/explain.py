@@ -24,7 +24,7 @@ from lib.present.explain_words import arithmetic_lines, cause_sentence, step_wor
 from lib.provenance import Caveat, Source
 from lib.request.checks import describe_value
 from lib.request.fields import Arguments, Checked
-from lib.request.types import AUTO, Account, AnyEngine, Hardware, look_up_later
+from lib.request.types import AUTO, MAX_CONCURRENCY, MAX_TOKENS, Account, AnyEngine, Hardware, look_up_later
 from lib.service.endpoint import App, endpoint
 from lib.speed import SpeedRequest, predict_speed
 from lib.workload import MemoryRequest
@@ -39,6 +39,8 @@ _LOGGED = ("weights_bytes", "needed_bytes", "kv_cache_tokens", "capacity_bytes",
 _SAME = {"total_bytes": "capacity_bytes"}
 _SAME_OF_SERVERS = {"available_kv_bytes": "available_bytes", "kv_cache_bytes": "available_bytes", "available_bytes": "available_bytes"}
 """Names in messages of what is predicted under another name; those of caches, of engines that allocate one at start."""
+_PLANS = {"Pro": "pro", "free": "free"}
+"""Plans as ZeroGPU's messages call them; they name none of a visitor who is not signed in."""
 _LENGTHS = ("max_model_len", "n_ctx")
 _ROOM = 1.05
 """The next card has to exceed the number by this."""
@@ -53,7 +55,9 @@ def _check_pasted(name: str, value: object) -> str:
     if size > MAX_BYTES:
         raise BadArgument(name, f"a text of {size:,} bytes", f"at most {MAX_BYTES:,} bytes; paste the lines around the first error")
     if not value.strip():
-        raise BadArgument(name, "an empty text", "the text of an error, a log or a table, such as 'CUDA out of memory. Tried to allocate …'")
+        raise BadArgument(
+            name, "an empty text", "the text of an error, a log or a table, such as 'CUDA out of memory. Tried to allocate …'"
+        )
     return value
 
 
@@ -74,7 +78,7 @@ class ExplainArguments(Arguments):
 
 @endpoint()
 def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
-    """Paste an error, a start log, metrics or an nvidia-smi table: what went wrong, the numbers, what to change, and which hardware holds it.
+    """Paste an error, a start log, metrics or an nvidia-smi table: the cause, its numbers, what to change, and which hardware holds it.
 
     Returns:
         The cause with its numbers and arithmetic, the app's own prediction for the same set-up, next steps, and how sure the cause is.
@@ -84,10 +88,8 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
     engine = _engine(arguments.engine, said, spec)
     predicted, caveats = _predict(spec, hardware, engine, said, catalog)
     numbers = _with_rules(said, catalog)
-    if "declared_large_s" in numbers:
-        plan = str(numbers.get("plan", arguments.account)).lower()
-        quota = catalog.rules.zerogpu.daily_quota_s
-        predicted["daily_quota_s"] = quota["anonymous" if plan == "zerogpu" else plan]
+    if "requested_s" in numbers:
+        predicted["daily_quota_s"] = catalog.rules.zerogpu.daily_quota_s[numbers.get("plan", arguments.account)]
     return ExplainAnswer(
         recognised=said.recognised,
         program=said.program,
@@ -174,7 +176,7 @@ def _figures(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanat
     flags, chosen = said.named.flags, choose_engine(spec, engine)
     stated = next((length for name in _LENGTHS if isinstance(length := said.numbers.get(name), int) and length > 0), 0)
     flagged = flags.get("max_model_len", "")
-    length = stated or (int(flagged) if flagged.isdecimal() and 0 < int(flagged) <= 10**8 else 0) or spec.context_limit or 4096
+    length = stated or (int(flagged) if flagged.isdecimal() and 0 < int(flagged) <= MAX_TOKENS else 0) or spec.context_limit or 4096
     stated_devices = _tensor_parallel(said)
     devices = min(stated_devices, max(1, hardware.accelerator_count)) if stated_devices > 1 else spread(spec, chosen, hardware).devices
     request = MemoryRequest(
@@ -213,7 +215,7 @@ def _figures(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanat
 
 def _speed(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanation, catalog: Catalog) -> float | None:
     running = said.numbers.get("running", 1)
-    request = SpeedRequest(engine=engine, concurrency=running if isinstance(running, int) and 0 < running <= 100_000 else 1)
+    request = SpeedRequest(engine=engine, concurrency=running if isinstance(running, int) and 0 < running <= MAX_CONCURRENCY else 1)
     rate = predict_speed(spec, hardware, request, catalog.accelerators).output_tokens_per_s
     return None if rate is None else rate.value
 
@@ -221,7 +223,9 @@ def _speed(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanatio
 def _with_rules(said: Explanation, catalog: Catalog) -> dict[str, Any]:
     """The numbers, with what the catalog's rules make of them."""
     numbers: dict[str, Any] = dict(said.numbers)
-    if said.program == "spaces" and isinstance(requested := numbers.get("requested_s"), int):
+    if "plan" in numbers:
+        numbers["plan"] = _PLANS.get(numbers["plan"], "anonymous")
+    if isinstance(requested := numbers.get("requested_s"), int):
         for size in catalog.rules.zerogpu.sizes:
             factor = size.quota_multiplier * size.duration_factor
             numbers[f"factor_{size.size}"] = float(factor)
@@ -247,7 +251,10 @@ def _steps(
 ) -> Iterator[ExplainStep]:  # fmt: skip
     if not said.recognised:
         yield from _worded("paste_more", {"programs": ", ".join(PROGRAMS)}, None, {}, catalog)
-    for code, names, asked in (("which_model", said.named.models, arguments.model), ("which_hardware", said.named.cards, arguments.hardware)):
+    for code, names, asked in (
+        ("which_model", said.named.models, arguments.model),
+        ("which_hardware", said.named.cards, arguments.hardware),
+    ):
         if len(names) > 1 and asked == "":
             yield from _worded(code, {"names": ", ".join(names)}, None, {}, catalog)
     for code in said.steps:
@@ -270,9 +277,7 @@ def _worded(
     )
 
 
-def _find_tier(
-    kind: str, than: object, hardware: AnyHardware | None, predicted: Mapping[str, Printed], catalog: Catalog
-) -> Offer | None:
+def _find_tier(kind: str, than: object, hardware: AnyHardware | None, predicted: Mapping[str, Printed], catalog: Catalog) -> Offer | None:
     """The cheapest tier of Spaces that has what the step asks for; None where that is not known or no tier has it."""
     tiers = [tier for tier in catalog.on(("spaces",)) if tier.listed and tier.usd_per_hour is not None and tier.tpu is None]
     cards = [tier for tier in tiers if tier.accelerator is not None]
@@ -288,9 +293,17 @@ def _find_tier(
             needed = max(int(needed * _ROOM), whole if isinstance(whole, int) else 0)
             able = [tier for tier in cards if needed and (tier.vram_bytes_per_accelerator or 0) > needed]
         case "capability":
-            able = [tier for tier in cards if tier.processor.compute_capability and tier.processor.compute_capability >= divmod(number or 80, 10)]
+            able = [
+                tier
+                for tier in cards
+                if tier.processor.compute_capability and tier.processor.compute_capability >= divmod(number or 80, 10)
+            ]
         case "disk":
-            able = [tier for tier in tiers if number and (tier.disk_bytes or 0) > number and (hardware is None or tier.accelerator == hardware.accelerator)]
+            able = [
+                tier
+                for tier in tiers
+                if number and (tier.disk_bytes or 0) > number and (hardware is None or tier.accelerator == hardware.accelerator)
+            ]
         case _:
             able = list(_with_more_ram(tiers, number, hardware))
     return min(able, key=lambda tier: tier.usd_per_hour or 0, default=None)

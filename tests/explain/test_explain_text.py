@@ -1,0 +1,212 @@
+"""What a pasted text says: causes and numbers from messages as the libraries print them, hostile texts, and secrets."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from lib.explain import MAX_BYTES, explain_text, mask_secrets
+from lib.explain.rows import load_messages
+from lib.units import GIB, MIB
+
+TORCH = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {tried}. GPU 0 has a total capacity of {total} of which {free} is free. "
+    "Including non-PyTorch memory, this process has {own} memory in use. {allowed}Of the allocated memory {allocated} is allocated by "
+    "PyTorch, and {unused} is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
+)
+
+
+def torch_message(
+    tried: str = "648.00 MiB", total: str = "47.50 GiB", free: str = "176.00 MiB", own: str = "47.30 GiB", allocated: str = "47.00 GiB",
+    unused: str = "14.00 MiB", allowed: str = "",
+) -> str:  # fmt: skip
+    """The newest wording with these figures."""
+    return TORCH.format(tried=tried, total=total, free=free, own=own, allocated=allocated, unused=unused, allowed=allowed)
+
+
+VLLM = (
+    "ValueError: To serve at least one request with the model's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than "
+    "the available KV cache memory (0.71 GiB). Based on the available memory, the estimated maximum model length is 5632. Try increasing "
+    "`gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine."
+)
+ALLOCATION = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 1024.00 MiB on device 1: cudaMalloc failed: out of memory\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "numbers"),
+    [
+        (torch_message(), "torch_card_full", {"tried_bytes": 648 * MIB, "capacity_bytes": round(47.5 * GIB), "gpu_index": 0}),
+        (torch_message(tried="2.00 GiB", unused="3.00 GiB"), "torch_fragmented", {"reserved_unallocated_bytes": 3 * GIB}),
+        (torch_message(own="20.00 GiB"), "torch_others_hold_card", {"this_process_bytes": 20 * GIB}),
+        (torch_message(tried="60.00 GiB"), "torch_huge_tensor", {"tried_bytes": 60 * GIB}),
+        (torch_message(allocated="50.00 GiB"), "torch_spilled", {"allocated_bytes": 50 * GIB}),
+        (torch_message(free="40.00 GiB", allowed="1.00 GiB allowed; "), "torch_memory_fraction", {"allowed_bytes": GIB}),
+        (
+            (
+                "RuntimeError: HIP out of memory. Tried to allocate 80.00 MiB (GPU 1; 15.98 GiB total capacity; 15.20 GiB already "
+                "allocated; 0 bytes free; 15.50 GiB reserved in total by PyTorch)"
+            ),
+            "torch_card_full",
+            {"gpu_index": 1, "free_bytes": 0, "reserved_total_bytes": round(15.5 * GIB)},
+        ),
+        (
+            (
+                "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacty of 14.75 GiB of "
+                "which 9.06 MiB is free. Process 4242 has 14.73 GiB memory in use. Of the allocated memory 14.50 GiB is allocated by "
+                "PyTorch, and 66.00 MiB is reserved by PyTorch but unallocated."
+            ),
+            "torch_card_full",
+            {"capacity_bytes": round(14.75 * GIB), "processes_bytes": [round(14.73 * GIB)]},
+        ),
+        (VLLM, "vllm_cache_too_small", {"max_model_len": 131072, "needed_bytes": 16 * GIB, "estimated_max_len": 5632}),
+        (VLLM.replace("GiB", "GB"), "vllm_cache_too_small", {"needed_bytes": 16 * GIB}),
+        (
+            "You have exceeded your free ZeroGPU quota (90s requested vs. 60s left). Try again in 1 day, 2:03:04. ",
+            "zerogpu_quota",
+            {"requested_s": 90, "left_s": 60, "retry_s": 93784, "plan": "free"},
+        ),
+        ("You have exceeded your GPU quota (60s left vs. 90s requested).", "zerogpu_quota", {"requested_s": 90, "left_s": 60}),
+        (
+            "You have exceeded your ZeroGPU quota (300s requested vs. 60s left). Try again in -1 day, 23:59:59.",
+            "zerogpu_illegal_duration",
+            {"requested_s": 300, "retry_s": -1},
+        ),
+        (
+            "Free memory on device cuda:0 (19.77/22.05 GiB) on startup. Desired GPU memory utilization is (0.9, 19.84 GiB).",
+            "vllm_started",
+            {"utilization": 0.9},
+        ),
+        (
+            "ValueError: Free memory on device (3.22/4.0 GiB) on startup is less than desired GPU memory utilization (0.9, 3.6 GiB).",
+            "vllm_card_taken",
+            {"free_bytes": round(3.22 * GIB), "desired_bytes": round(3.6 * GIB)},
+        ),
+        (
+            ALLOCATION + "alloc_tensor_range: failed to allocate CUDA1 buffer of size 1073741824",
+            "llama_weights_do_not_fit",
+            {"buffer_bytes": GIB},
+        ),
+        (
+            ALLOCATION + "ggml_gallocr_reserve_n: failed to allocate CUDA1 buffer of size 1073741824\n"
+            "sched_reserve: compute buffer allocation failed, retrying without pipeline parallelism",
+            "llama_recovered",
+            {"alloc_bytes": GIB, "device": 1},
+        ),
+        ("load_tensors: offloaded 20/33 layers to GPU", "llama_partial_offload", {"layers_host": 13}),
+        (
+            "load_tensors:   CPU_Mapped model buffer size =   281.81 MiB\nllama_kv_cache_unified:      CUDA0 KV buffer size =   512.00 MiB",
+            "llama_started",
+            {"cpu_mapped_bytes": round(281.81 * MIB), "kv_cuda0_bytes": 512 * MIB},
+        ),
+        (
+            "Not enough memory to handle 4096 prefill tokens. You need to decrease `--max-batch-prefill-tokens`",
+            "tgi_prefill",
+            {"prefill_tokens": 4096, "half_prefill_tokens": 2048},
+        ),
+        (
+            (
+                "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space vmem. Used 36.25M of 32.00M vmem. "
+                "Exceeded vmem capacity by 4.25M."
+            ),
+            "tpu_scratch_exceeded",
+            {"used_bytes": round(36.25 * MIB), "space": "vmem"},
+        ),
+        (
+            "| N/A   45C    P8    12W /  72W |      4MiB / 23034MiB |      0%      Default |",
+            "gpu_table",
+            {"used_bytes": 4 * MIB, "total_bytes": 23034 * MIB, "util_pct": 0},
+        ),
+    ],
+)
+def test_a_message_is_read_with_its_numbers(text: str, code: str, numbers: dict[str, object]) -> None:
+    """As it is printed, and wrapped by a terminal, behind escapes of a browser and of JSON."""
+    wrapped = "\n".join(text[start : start + 61] for start in range(0, len(text), 61))
+    for form in (text, wrapped, text.replace(">", "&gt;"), f"prefix\\n{text}\\nbehind", f"\x1b[31m{text}\x1b[0m"):
+        if "\n" in text and form == wrapped:
+            continue
+        said = explain_text(form)
+        assert said.code == code
+        assert {name: said.numbers[name] for name in numbers} == numbers
+
+
+def test_the_first_cause_wins_and_a_message_in_other_words_is_not_listed() -> None:
+    """The sampler's error wraps torch's; a second failure is listed."""
+    sampler = "RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests."
+    said = explain_text(f"{torch_message()}\nThe above exception was the direct cause\n{sampler}\n{VLLM}")
+    assert said.code == "vllm_sampler"
+    assert [other.code for other in said.also] == ["vllm_cache_too_small"]
+    assert explain_text(f"{VLLM}\nRuntimeError: Engine core initialization failed. See root cause above.").also == ()
+
+
+def test_the_lines_of_a_start_complete_a_failure() -> None:
+    """Numbers of the same text; those of the message itself win."""
+    said = explain_text(
+        f"INFO [gpu_worker.py:466] Available KV cache memory: 0.47 GiB\nEstimated CUDA graph memory: 0.08 GiB total\n{VLLM}"
+    )
+    assert said.numbers["cuda_graph_bytes"] == round(0.08 * GIB)
+    assert said.numbers["available_bytes"] == round(0.71 * GIB)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "KeyError: 'foo'", "make: *** [all] Error 2", "out of stock", "I have a quota of 3 apples", "<script>alert(1)</script>", "GPU 0"],
+)
+def test_a_text_of_something_else_is_unknown(text: str) -> None:
+    """Nothing is guessed."""
+    assert not explain_text(text).recognised
+
+
+def test_two_models_and_two_cards_are_both_named() -> None:
+    """For the caller to say which is meant."""
+    named = explain_text("vllm serve Qwen/Qwen3-8B on NVIDIA L4; from_pretrained('meta-llama/Llama-3.1-8B') on RTX 4090").named
+    assert named.models == ("Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B")
+    assert named.cards == ("NVIDIA L4", "RTX 4090")
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGH"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"hf_{LETTERS}",
+        f"hf_{LETTERS[:13]}\n    {LETTERS[13:]}",
+        f"hf_{LETTERS[:13]}\\n{LETTERS[13:]}",
+        f"sk-{LETTERS}",
+        f"AKIA{'ABCDEFGH23456789'}",
+        f"Authorization: Bearer {LETTERS}",
+        f"aws_secret_access_key = {LETTERS}",
+        f"OPENAI_API_KEY='{LETTERS}'",
+        f"https://ada:{LETTERS}@huggingface.co/ada/x",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{LETTERS}\n-----END RSA PRIVATE KEY-----",
+    ],
+)
+def test_secrets_are_masked(text: str) -> None:
+    """Those that a line end splits too; what stands around them stays."""
+    masked = mask_secrets(f"before {text}\nbehind max_total_tokens=8192")
+    assert LETTERS[:13] not in masked
+    assert LETTERS[13:] not in masked
+    assert "ABCDEFGH23456789" not in masked
+    assert "before" in masked
+    assert "max_total_tokens=8192" in masked
+    said = explain_text(f"--model ada/{text}\n{torch_message()}")
+    assert LETTERS[:13] not in repr(said)
+
+
+def test_every_row_is_read_and_no_pattern_is_unbounded() -> None:
+    """No `*` or `+` outside a class of characters, so that a pattern takes time in proportion to the text."""
+    for message in load_messages().messages:
+        assert message.needles
+        for pattern in message.patterns:
+            plain = itertools.filterfalse(lambda part: not part, pattern.pattern.split("\\d"))
+            assert not any("*" in part or "+" in part.replace("\\+", "") for part in plain), pattern.pattern
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "1", "\n", "hf_a\n", "buffer size = ", "MiB / ", "Bearer ", "token = ", "&#", "\x1b[", "ﷺ", "\ud800"]
+)
+def test_a_long_hostile_text_is_answered(unit: str) -> None:
+    """Whatever is repeated (`tests/benchmarks/bench_explain.py` says how fast)."""
+    assert explain_text(unit * (MAX_BYTES // len(unit))).named is not None

@@ -1,0 +1,110 @@
+"""/explain in-process: the answer's words, its comparison with the app's own figures, tiers with prices, and refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from contract import check_fields
+from written import ask
+
+from lib.catalog import load
+from lib.cli.act import explanation_text
+from lib.errors import BadArgument
+from lib.explain.rows import load_messages
+from lib.present.explain_words import cause_sentence, load_words, step_words
+from lib.service.endpoint import App
+from lib.service.explain import explain
+from lib.service.models import Models
+
+QUESTION = ask(explain, App(catalog=load, models=Models()))
+VLLM = (
+    "vllm serve meta-llama/Llama-3.1-8B --max-model-len 131072   # NVIDIA L4\nValueError: To serve at least one request with the model's "
+    "max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (3.21 GiB). Based on the "
+    "available memory, the estimated maximum model length is 26288."
+)
+
+
+def test_a_message_is_compared_with_what_the_app_predicts() -> None:
+    """Model, card and length of the text; the cache of one request is the same number on both sides."""
+    answer = QUESTION(VLLM)
+    check_fields("explain", answer)
+    json.dumps(answer, allow_nan=False)
+    assert (answer["read"]["model"], answer["read"]["hardware"], answer["read"]["engine"]) == ("meta-llama/Llama-3.1-8B", "L4", "vllm")
+    assert answer["logged"]["needed_bytes"] == answer["predicted"]["needed_bytes"] == 16 * 2**30
+    assert answer["predicted"]["fits"] is False
+    assert answer["next_steps"][0]["change"] == "--max-model-len 26288"
+    larger = answer["next_steps"][-1]
+    assert larger["usd_per_hour"] == float(load().offer(larger["hardware"], "spaces").usd_per_hour or 0)
+
+
+def test_shown_zerogpu_seconds_are_divided_back() -> None:
+    """By the factors of the catalog, for both sizes."""
+    answer = QUESTION("You have exceeded your free ZeroGPU quota (90s requested vs. 60s left). Try again in 2:00:00.")
+    assert answer["numbers"]["declared_large_s"] == 60
+    assert answer["numbers"]["declared_xlarge_s"] == 45
+    assert answer["next_steps"][0]["change"] == "@spaces.GPU(duration=40)"
+    assert answer["predicted"]["daily_quota_s"] == 300
+
+
+def test_an_unknown_text_is_said_to_be_unknown() -> None:
+    """With what is accepted."""
+    answer = QUESTION("KeyError: 'foo'")
+    assert not answer["recognised"]
+    assert [step["code"] for step in answer["next_steps"]] == ["paste_more"]
+    assert "vLLM" in answer["next_steps"][0]["message"]
+
+
+def test_two_models_are_asked_about() -> None:
+    """Nothing is predicted for a model that is guessed."""
+    answer = QUESTION(f"{VLLM}\nvllm serve Qwen/Qwen3-8B")
+    assert answer["read"]["model"] == ""
+    assert answer["predicted"] == {}
+    assert answer["next_steps"][0]["code"] == "which_model"
+    assert QUESTION(f"{VLLM}\nvllm serve Qwen/Qwen3-8B", model="Qwen/Qwen3-8B")["read"]["model"] == "Qwen/Qwen3-8B"
+
+
+def test_a_limit_of_host_memory_leads_to_a_tier_with_more() -> None:
+    """The same card, if it is known."""
+    (step, *_) = QUESTION("Memory limit exceeded (14Gi)", hardware="a10g-small")["next_steps"]
+    assert step["hardware"] == "a10g-large"
+
+
+@pytest.mark.parametrize("text", ["", "  \n", 7, None, "ä" * 100_001])
+def test_what_is_no_text_or_too_long_is_refused(text: object) -> None:
+    """The sentence says what is accepted and repeats nothing of a long text."""
+    with pytest.raises(BadArgument) as refused:
+        QUESTION(text)
+    assert "ää" not in str(refused.value)
+
+
+def test_markup_and_secrets_are_not_repeated() -> None:
+    """Neither in the answer nor in what it read."""
+    answer = QUESTION(f"--model <img src=x>/<b> hf_abcdefghijklmnopqrstuvwxyz123456 {VLLM} model=ada/hf_abcdefghijklmnopqrstuvwxyz123456")
+    assert answer["next_steps"][0]["change"] in explanation_text(answer)
+    written = json.dumps(answer) + explanation_text(answer)
+    assert "<img" not in written
+    assert "abcdefghijklm" not in written
+
+
+def test_every_cause_and_step_has_words() -> None:
+    """And no words are left over; numbers that a sentence names are those of some row."""
+    words, messages = load_words(), load_messages().messages
+    told = [message for message in messages if message.kind != "context"]
+    cases = [case for message in told for case in message.cases]
+    assert {message.code for message in told} | {case.code for case in cases} == words["causes"].keys()
+    steps = {step for entry in (*told, *cases) for step in entry.steps} | {"which_model", "which_hardware", "paste_more"}
+    assert steps == words["steps"].keys()
+    assert {outcome for entry in (*told, *cases) if (outcome := entry.outcome)} <= words["outcomes"].keys()
+    for message in told:
+        found = {re.sub("_(gib|mib|gb|clock|list)$", "", name) for pattern in message.patterns for name in pattern.groupindex}
+        known = {f"{name}{end}" for name in found for end in ("", "_bytes", "_s")} | {name.removesuffix("_text") for name in found}
+        derived = known | {line.split()[0] for line in message.derive}
+        assert cause_sentence(message.code, dict.fromkeys(derived, 1)) != words["unread"], message.code
+    for code in steps:
+        assert step_words(code, {**dict.fromkeys(_named(words["steps"][code]), 1), "runtime_cc": 1}), code
+
+
+def _named(options: list[dict[str, str]]) -> set[str]:
+    return {name for option in options for text in option.values() for name in re.findall(r"(?<!\{)\{(\w+)", text)}
