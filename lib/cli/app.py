@@ -342,9 +342,9 @@ def right_size(*, space_id: str, as_json: bool, **arguments: Any) -> None:
     cls=EndpointCommand,
     arguments="lib.service.explain:ExplainArguments",
     short_help="Explain an error, a log or an nvidia-smi table.",
-    epilog=examples("explain error.txt", "explain - --model Qwen/Qwen3-8B --hardware l4x1 --json < server.log"),
+    epilog=examples("explain error.txt", "explain server.log --model Qwen/Qwen3-8B --hardware l4x1 --json"),
 )
-@click.argument("text", metavar="FILE", type=click.File(encoding="utf-8", errors="replace"))
+@click.argument("text", metavar="FILE", type=click.File(encoding="utf-8", errors="replace", lazy=True))
 @as_json
 @guard_command
 def explain(*, text: IO[str], as_json: bool, **arguments: Any) -> None:

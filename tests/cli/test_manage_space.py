@@ -31,7 +31,7 @@ from lib.service.space_status import RightSizeArguments
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "manage_space.py"
 TOKEN = "hf_sentinel_of_the_command_line"  # noqa: S105 - a stand-in's
-COMMANDS = ("account", "hardware", "pause", "recommend", "restart", "right-size", "sleep", "status", "stop", "tiers")
+COMMANDS = ("account", "explain", "hardware", "pause", "recommend", "restart", "right-size", "sleep", "status", "stop", "tiers")
 Run = Callable[..., Result]
 
 
