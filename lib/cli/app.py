@@ -9,7 +9,7 @@ Options of commands that ask an endpoint are the endpoint's own arguments (`Endp
 from __future__ import annotations
 
 import pkgutil
-from typing import IO, TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -344,10 +344,10 @@ def right_size(*, space_id: str, as_json: bool, **arguments: Any) -> None:
     short_help="Explain an error, a log or an nvidia-smi table.",
     epilog=examples("explain error.txt", "explain server.log --model Qwen/Qwen3-8B --hardware l4x1 --json"),
 )
-@click.argument("text", metavar="FILE", type=click.File(encoding="utf-8", errors="replace", lazy=True))
+@click.argument("text", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
 @as_json
 @guard_command
-def explain(*, text: IO[str], as_json: bool, **arguments: Any) -> None:
+def explain(*, text: str, as_json: bool, **arguments: Any) -> None:
     """Explain the text of FILE (- is standard input): the cause, its numbers, what to change, and which hardware holds it.
 
     The text stays on this machine; tokens in it are masked.
@@ -355,5 +355,10 @@ def explain(*, text: IO[str], as_json: bool, **arguments: Any) -> None:
     from lib.cli.act import explanation_text, open_services  # noqa: PLC0415
     from lib.present.sentences import to_json  # noqa: PLC0415
 
-    answer = to_json(open_services().explain(text.read(MOST_CHARACTERS + 1), **arguments))
+    try:
+        with click.open_file(text, encoding="utf-8", errors="replace") as file:
+            pasted = file.read(MOST_CHARACTERS + 1)
+    except OSError as error:
+        raise click.UsageError(f"{text} cannot be read ({error.strerror}). Name a text file, or - for standard input.") from error
+    answer = to_json(open_services().explain(pasted, **arguments))
     print_answer(answer, explanation_text(answer), as_json=as_json)
