@@ -38,9 +38,9 @@ from lib.service import (
     speed,
 )
 from lib.service.endpoint import ENDPOINTS, App, Endpoint, bind_arguments
+from lib.service.fair_turns import FairTurns, anonymous_caller
 from lib.service.models import Models
 from lib.service.reference import is_token
-from lib.service.single_flight import FairTurns, anonymous_caller
 
 Answer = TypeVar("Answer")
 VERSION: str = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]

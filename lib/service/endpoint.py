@@ -26,9 +26,9 @@ from lib.live.heartbeat import on_device
 from lib.live.limits import device_rates
 from lib.live.measure import run_measurement
 from lib.request.fields import Argument, Arguments, Checked
+from lib.service.fair_turns import anonymous_caller
 from lib.service.reference import reading_as
 from lib.service.runs import MeasurementLedger
-from lib.service.single_flight import anonymous_caller
 from lib.speed import predict_speed
 
 if TYPE_CHECKING:

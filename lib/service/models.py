@@ -51,8 +51,9 @@ from lib.model.resolve import execute, resolve_config, resolve_count
 from lib.model.spec import ModelSpec, Origin, TensorGroup
 from lib.provenance import Caveat, Source
 from lib.service.build_process import BuildProcess, TooSlow, build_process, run_process, slow_process
+from lib.service.fair_turns import SecondsUsed, anonymous_caller
 from lib.service.reference import VISITOR_TOKEN, read_reference
-from lib.service.single_flight import SecondsUsed, SingleFlight, anonymous_caller
+from lib.service.single_flight import SingleFlight
 from lib.workload import TrainingRequest
 
 

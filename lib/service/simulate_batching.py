@@ -17,7 +17,7 @@ from lib.request.fields import Arguments, Form, number, one_of, whole_number
 from lib.request.types import Engine, Flag, Hardware, Model, Precision, Tokens, TokensOrNone, text_of
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
-from lib.service.single_flight import FairTurns
+from lib.service.fair_turns import FairTurns
 from lib.speed import SpeedRequest, predict_speed
 from lib.traffic import arrivals as arriving
 from lib.traffic.arrivals import Arrival, RequestShape, read_recording

@@ -1,195 +1,31 @@
-"""Slow answers, worked out once, and turns at work that takes a processor: few at a time, shared out by caller.
+"""Slow answers, worked out once: few at a time, shared out by caller.
 
-A hundred callers with a hundred big configs must not exhaust the machine, and the hundred-and-first who asks for something
-already known must not notice them. So: the same question asked twice at the same time is worked out once; different ones stand in line
-for a worker (one process builds, and it takes one question at a time: `lib.service.build_process`); at most `waiting` callers wait, each
-at most `patience` seconds, and the others are refused with a sentence.
+Cached answers must stay fast while a hundred callers wait for a hundred slow builds. So: the same question asked twice at the same time is
+worked out once; different ones wait for a worker (one process builds, and it takes one question at a time: `lib.service.build_process`); at
+most `waiting` callers wait, each at most `patience` seconds, and the others are refused with a sentence.
 
-Callers take turns (`RoundRobin`): of each the oldest question; first the caller whose work took the fewest seconds lately, then the one who
-was served least recently. So a caller with questions of 20 s goes behind callers with questions of 0.2 s. When the line is full, the
-caller with most entries loses the newest one to a caller with fewer (longest queue dropped first; McKenney 1990, "Stochastic fairness
-queueing").
-
-Turns (`FairTurns`) are few at a time: one caller never has all of them, and has few slots in the queue. The queue is bounded, because each
-entry holds one of the threads that answer requests.
-
-A caller whose connection is closed waits no longer (`CALLER_GONE`): its question leaves the line, and work that can be stopped is stopped.
+Callers take turns (`lib.service.fair_turns`). When the queue is full, the caller with most entries loses the newest one to a caller with
+fewer (longest queue dropped first; McKenney 1990, "Stochastic fairness queueing"). A question whose callers have closed their connections
+leaves the queue, and work that can be stopped is stopped.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from cachetools import LRUCache, TTLCache
+from cachetools import LRUCache
 
-from lib.errors import AdvisorError, Busy
-
-Item = TypeVar("Item")
-
-CALLER_GONE: ContextVar[Callable[[], bool] | None] = ContextVar("CALLER_GONE", default=None)
-"""Whether the connection of the caller is closed; None where that cannot be known. Called about twice a second, on any thread."""
-_LOOK_S = 0.5
-_FORGOTTEN_S, _MOST_CALLERS = 600.0, 10_000
-_EQUAL_S = 1.0
-"""Callers whose seconds differ by less take turns."""
-
-
-def _wait_for(is_ready: Callable[[float], bool], seconds: float) -> bool:
-    """Whether it was ready within so many seconds; `is_ready(t)` waits up to `t` seconds."""
-    until, gone = time.monotonic() + seconds, CALLER_GONE.get()
-    while not is_ready(max(0.0, min(_LOOK_S, until - time.monotonic()))):
-        if gone is not None and gone():
-            raise Busy("The connection was closed, so this question is not answered. Ask again.")
-        if time.monotonic() >= until:
-            return False
-    return True
-
-
-class SecondsUsed:
-    """Seconds that the work of each caller took, forgotten ten minutes after the latest. Several lines may share it."""
-
-    def __init__(self) -> None:
-        """Every caller has used nothing."""
-        self._seconds: TTLCache[Hashable, float] = TTLCache(_MOST_CALLERS, _FORGOTTEN_S)
-        self._lock = threading.Lock()
-
-    def add(self, caller: Hashable, seconds: float) -> None:
-        """The work of this caller took so many seconds more."""
-        with self._lock:
-            self._seconds[caller] = self._seconds.get(caller, 0.0) + seconds
-
-    def rank(self, caller: Hashable) -> int:
-        """The lower, the earlier the turn."""
-        with self._lock:
-            return int(self._seconds.get(caller, 0.0) / _EQUAL_S)
-
-
-class RoundRobin(Generic[Item]):
-    """Items that wait, by caller: of each the oldest first; callers by the seconds they used, then the least recently served first.
-
-    Not thread-safe; callers must hold a lock.
-    """
-
-    def __init__(self, used: SecondsUsed | None = None) -> None:
-        """Nothing waits. Without `used`, callers take turns whatever their work takes."""
-        self._lines: OrderedDict[Hashable, deque[Item]] = OrderedDict()
-        self._used = used or SecondsUsed()
-
-    def __len__(self) -> int:
-        """All who wait."""
-        return sum(map(len, self._lines.values()))
-
-    def count(self, caller: Hashable) -> int:
-        """How many of this caller wait."""
-        return len(self._lines.get(caller, ()))
-
-    def join(self, caller: Hashable, item: Item) -> None:
-        """Stand behind everything else of this caller."""
-        self._lines.setdefault(caller, deque()).append(item)
-
-    def leave(self, caller: Hashable, item: Item) -> None:
-        """Wait no longer."""
-        line = self._lines[caller]
-        line.remove(item)
-        if not line:
-            del self._lines[caller]
-
-    def take(self, may_serve: Callable[[Hashable], bool] = lambda _: True) -> tuple[Hashable, Item] | None:
-        """The oldest of the caller whose turn it is, among those who may be served; None where there is none."""
-        caller = min(filter(may_serve, self._lines), key=self._used.rank, default=_NOBODY)
-        if caller is _NOBODY:
-            return None
-        line = self._lines.pop(caller)
-        item = line.popleft()
-        if line:
-            self._lines[caller] = line  # behind everybody else
-        return caller, item
-
-    def count_ahead(self, caller: Hashable, item: Item) -> int:
-        """How many are taken before this one, if nobody else comes."""
-        callers, own = sorted(self._lines, key=self._used.rank), self._lines[caller].index(item)
-        turn = callers.index(caller)
-        return own + sum(min(len(self._lines[of]), own + (at < turn)) for at, of in enumerate(callers) if at != turn)
-
-
-_NOBODY: Final[Hashable] = object()
-"""No caller; None is one."""
-
-
-class FairTurns:
-    """At most `width` turns at a time, and a line before them."""
-
-    def __init__(self, width: int, *, queue_slots: int, own_queue_slots: int, own_width: int | None = None) -> None:
-        """Let `queue_slots` calls wait, `own_queue_slots` of one caller, who has at most `own_width` turns: by default all but one."""
-        self._free, self._own_width = width, own_width or max(1, width - 1)
-        self._queue_slots, self._own_queue_slots = queue_slots, own_queue_slots
-        self._running: Counter[Hashable] = Counter()
-        self._used = SecondsUsed()
-        self._line = RoundRobin[threading.Event](self._used)
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def turn(self, caller: Hashable, wait_s: float, refusal: Callable[[], AdvisorError]) -> Iterator[None]:
-        """A turn while the block runs.
-
-        Raises:
-            AdvisorError: `refusal`, when the line is full, or no turn came within `wait_s` seconds.
-            Busy: the connection of the caller was closed.
-        """
-        granted = self._join(caller, refusal)
-        try:
-            if not _wait_for(granted.wait, wait_s):
-                raise refusal()
-            began = time.monotonic()
-            try:
-                yield
-            finally:
-                self._used.add(caller, time.monotonic() - began)
-        finally:
-            self._leave(caller, granted)
-
-    def _join(self, caller: Hashable, refusal: Callable[[], AdvisorError]) -> threading.Event:
-        granted = threading.Event()
-        with self._lock:
-            if self._line.count(caller) >= self._own_queue_slots or len(self._line) >= self._queue_slots:
-                raise refusal()
-            self._line.join(caller, granted)
-            self._grant()
-        return granted
-
-    def _leave(self, caller: Hashable, granted: threading.Event) -> None:
-        with self._lock:
-            if granted.is_set():
-                self._free += 1
-                self._running[caller] -= 1
-                self._running += Counter()  # without callers that have none
-            else:
-                self._line.leave(caller, granted)
-            self._grant()
-
-    def _grant(self) -> None:
-        """Give free turns to those who wait; the lock is held."""
-        while self._free and (first := self._line.take(lambda caller: self._running[caller] < self._own_width)) is not None:
-            caller, granted = first
-            granted.set()
-            self._free -= 1
-            self._running[caller] += 1
-
+from lib.errors import Busy
+from lib.service.fair_turns import RoundRobin, SecondsUsed, anonymous_caller, wait_for
 
 Result = TypeVar("Result")
-
-
-def anonymous_caller() -> Hashable:
-    """The caller where callers are not distinguished."""
-    return None
 
 
 @dataclass(slots=True, eq=False)
@@ -245,7 +81,7 @@ class SingleFlight(Generic[Result]):
             AdvisorError: whatever `work` refuses with.
         """
         with self.ask(key, work, stop) as answer:
-            if not _wait_for(lambda seconds: bool(wait([answer], seconds).done), self._patience):
+            if not wait_for(lambda seconds: bool(wait([answer], seconds).done), self._patience):
                 raise self.late_refusal(key)
             return answer.result()
 

@@ -17,8 +17,8 @@ from lib.errors import BadArgument, LiveError, RateLimited, SwitchedOff
 from lib.service import app as module
 from lib.service.app import Services, services
 from lib.service.endpoint import App
+from lib.service.fair_turns import CALLER_GONE
 from lib.service.models import Models
-from lib.service.single_flight import CALLER_GONE
 from lib.ui.http.api import public_signature
 
 ACTIONS = ("switch_hardware", "set_sleep_time", "pause_space", "restart_space", "stop_resource")

@@ -24,9 +24,9 @@ from lib.hub.client import Cache
 from lib.model.spec import Quantization
 from lib.service import models as module
 from lib.service.build_process import TooSlow
+from lib.service.fair_turns import CALLER_GONE
 from lib.service.models import Models
 from lib.service.reference import reading_as
-from lib.service.single_flight import CALLER_GONE
 
 
 @pytest.fixture

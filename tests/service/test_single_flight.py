@@ -11,7 +11,8 @@ from contextlib import ExitStack
 import pytest
 
 from lib.errors import Busy, UnknownModel
-from lib.service.single_flight import CALLER_GONE, FairTurns, SecondsUsed, SingleFlight, anonymous_caller
+from lib.service.fair_turns import CALLER_GONE, FairTurns, SecondsUsed, anonymous_caller
+from lib.service.single_flight import SingleFlight
 
 
 def make_flight(
@@ -224,7 +225,7 @@ def test_a_closed_connection_leaves_the_line_and_stops_its_work() -> None:
 
         with pytest.raises(Busy, match="connection was closed"):
             pool.submit(wait_for_turn).result(60)
-    assert not turns._line
+    assert not turns._turns.waiting
 
 
 def test_a_full_line_takes_a_place_from_whoever_has_the_most() -> None:
@@ -282,7 +283,7 @@ def test_two_callers_who_hold_all_turns_keep_a_third_waiting_for_a_moment_only()
         asked = []
         for caller in ("stranger 0", "ada"):
             asked.append(pool.submit(ask, caller))
-            while len(turns._line) < len(asked):
+            while len(turns._turns.waiting) < len(asked):
                 threading.Event().wait(0.001)
         first.close()
         assert asked[1].result(60) == "ada"
@@ -300,9 +301,9 @@ def test_those_who_wait_are_served_caller_by_caller() -> None:
 
     with ThreadPoolExecutor() as pool, turns.turn("somebody", 0, _refusal):
         for caller, name in (("greedy", "first"), ("greedy", "second"), ("visitor", "third")):
-            waiting = len(turns._line)
+            waiting = len(turns._turns.waiting)
             order.append(pool.submit(ask, caller, name))
-            while len(turns._line) == waiting:
+            while len(turns._turns.waiting) == waiting:
                 threading.Event().wait(0.001)
     for one in order:
         one.result(60)
@@ -321,7 +322,7 @@ def test_the_line_is_bounded_for_all_and_for_each() -> None:
 
         for caller in ("greedy", "greedy", "visitor"):
             pool.submit(wait, caller)
-        while len(turns._line) < 3:
+        while len(turns._turns.waiting) < 3:
             threading.Event().wait(0.001)
         for caller in ("greedy", "another"):
             with pytest.raises(Busy), turns.turn(caller, 60, _refusal):
@@ -329,4 +330,4 @@ def test_the_line_is_bounded_for_all_and_for_each() -> None:
         held.close()
     with turns.turn("somebody", 0, _refusal):
         pass
-    assert not turns._line
+    assert not turns._turns.waiting

@@ -56,6 +56,7 @@ from gradio.state_holder import SessionState
 from starlette.datastructures import Headers, MutableHeaders
 
 from lib.live.device_queue import DEVICE_QUEUE_SLOTS, QUEUES, Occupied, check_queue_slot
+from lib.service.fair_turns import RoundRobin, holds_half
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -177,7 +178,7 @@ class QueueSlots:
             check_queue_slot([*coming, *map(_caller_of_event, self._waiting(queue))], caller, self._places)
         unfinished = self._page._queue.event_ids_to_events.values()  # noqa: SLF001  Gradio has no public name for it
         callers = Counter([*(of for _, of in self._arriving), *map(_caller_of_event, unfinished)])
-        if callers[caller] * 2 >= MOST_EVENTS - callers.total():
+        if holds_half(callers[caller], callers.total(), MOST_EVENTS):
             raise Occupied(
                 f"{callers[caller]} of your events are not answered yet, of {callers.total()} in all. Wait for them, then try again."
             )
@@ -193,13 +194,12 @@ class QueueSlots:
         return events.queue if events is not None else []
 
     def _take_turns(self, queue: str) -> None:
-        """The first waiting call of each caller goes before everybody's second."""
-        events, passed = self._waiting(queue), Counter[Hashable]()
-        ranks: dict[str, int] = {}
+        """The first waiting call of each caller goes before the second one of any caller."""
+        events: list[Event] = self._waiting(queue)
+        order: RoundRobin[Event] = RoundRobin()
         for event in events:
-            ranks[event._id] = passed[_caller_of_event(event)]  # noqa: SLF001  as above
-            passed[_caller_of_event(event)] += 1
-        events.sort(key=lambda event: ranks[event._id])  # noqa: SLF001  as above
+            order.join(_caller_of_event(event), event)
+        events[:] = [event for _, event in iter(order.take, None)]
 
 
 def _caller_of_event(event: Event) -> Hashable:

@@ -10,7 +10,6 @@ The queue is bounded. A caller may have half of the free places at most, so the 
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import anyio
 
 from lib.errors import Busy
-from lib.service.single_flight import RoundRobin
+from lib.service.fair_turns import Turns, holds_half
 from lib.ui.http.callers import current_caller
 
 if TYPE_CHECKING:
@@ -47,11 +46,8 @@ class FairQueue:
 
     def __init__(self, width: int, own_width: int, most: int, *, queue_slots: int = QUEUE_SLOTS, wait_s: float = WAIT_S) -> None:
         """Give `width` turns at a time, `own_width` to one caller, and up to `most` in all where callers have few."""
-        self._width, self._own_width, self._most = width, own_width, most
-        self._spare = min(SPARE, own_width - 1) or 1
+        self._turns = Turns[anyio.Event](width, own_width, most=most, spare=min(SPARE, own_width - 1) or 1)
         self._queue_slots, self._wait_s = queue_slots, wait_s
-        self._running: Counter[Hashable] = Counter()
-        self._waiting = RoundRobin[anyio.Event]()
 
     async def __aenter__(self) -> None:
         """Wait for a turn.
@@ -61,44 +57,23 @@ class FairQueue:
         """
         caller = current_caller()
         _served.set(caller)
-        free = self._queue_slots - len(self._waiting)
-        if self._waiting.count(caller) * 2 >= free:
-            own = self._waiting.count(caller)
-            raise QueueFull(f"{own} of your calls wait already, of {len(self._waiting)} in all. Wait for their answers, then try again.")
+        own, waiting = self._turns.waiting.count(caller), len(self._turns.waiting)
+        if holds_half(own, waiting, self._queue_slots):
+            raise QueueFull(f"{own} of your calls wait already, of {waiting} in all. Wait for their answers, then try again.")
         granted = anyio.Event()
-        self._waiting.join(caller, granted)
-        self._grant()
+        self._turns.join(caller, granted)
         try:
             with anyio.fail_after(self._wait_s):
                 await granted.wait()
         except BaseException as failure:
-            if granted.is_set():
-                self._give_back(caller)
-            else:
-                self._waiting.leave(caller, granted)
+            self._turns.leave(caller, granted)
             if isinstance(failure, TimeoutError):
                 raise QueueFull(f"The server is busy: this call had no turn within {self._wait_s:g} s. Try again in a minute.") from None
             raise
 
     async def __aexit__(self, *_: object) -> None:
         """Give the turn back."""
-        self._give_back(_served.get())
-
-    def _may_run(self, caller: Hashable) -> bool:
-        own_width = self._own_width if self._running.total() < self._width else self._spare
-        return self._running[caller] < own_width
-
-    def _grant(self) -> None:
-        while self._running.total() < self._most and (first := self._waiting.take(self._may_run)) is not None:
-            caller, granted = first
-            self._running[caller] += 1
-            granted.set()
-
-    def _give_back(self, caller: Hashable) -> None:
-        self._running[caller] -= 1
-        if not self._running[caller]:
-            del self._running[caller]
-        self._grant()
+        self._turns.give_back(_served.get())
 
 
 class Threads:

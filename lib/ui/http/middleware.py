@@ -31,7 +31,7 @@ from starlette.datastructures import Headers, QueryParams
 
 from lib.errors import AdvisorError, InvalidInput, UnreadableJson, quote_value
 from lib.service.endpoint import Endpoint, check_arguments
-from lib.service.single_flight import CALLER_GONE
+from lib.service.fair_turns import CALLER_GONE
 from lib.ui.http.api import UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, BodyLimits, replay
 from lib.ui.http.callers import (

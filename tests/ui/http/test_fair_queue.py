@@ -83,8 +83,8 @@ def test_a_call_that_is_given_up_leaves_the_queue() -> None:
     """Its place and its turn go to others."""
     queue = FairQueue(1, 1, 1)
     run_crowd(queue, ["a", "b", "c"])
-    assert not queue._running
-    assert not queue._waiting
+    assert not queue._turns._running
+    assert not queue._turns.waiting
 
 
 def test_a_wait_ends_with_a_refusal() -> None:

@@ -20,7 +20,7 @@ from lib.errors import HubUnreachable, UnknownModel
 from lib.live.device_queue import DEVICE
 from lib.request.fields import Arguments, whole_number
 from lib.service.endpoint import App, Endpoint, bind_arguments
-from lib.service.single_flight import CALLER_GONE
+from lib.service.fair_turns import CALLER_GONE
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, BodyLimits, Crowded, RefusedBody
 from lib.ui.http.fair_queue import Threads
 from lib.ui.http.middleware import ApiMiddleware, refuse_request
