@@ -70,6 +70,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "switch_hardware": {"hardware": "l4x1", "confirm_usd_per_hour": 0.8},
     "set_sleep_time": {"space_id": "ada/large", "seconds": 3600},
     "stop_resource": {"kind": "job", "name": "ada/687fb701"},
+    "explain": {"text": "torch.OutOfMemoryError: CUDA out of memory."},
 }
 """Plausible values of what an endpoint has no default for, where they are not those of all."""
 
