@@ -18,10 +18,11 @@ from lib.cost.usage import ADVISED_SLEEP_S, count_hours
 from lib.engines import traits_of
 from lib.errors import BadCatalog
 from lib.laws.price import DAY_H
+from lib.laws.start_up import cold_start
 from lib.precision import Loading
 from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
-from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload
+from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload, visitors_plan
 
 NEEDS: Mapping[Rule, str] = {
     "prepaid_credits": "needs_credits",
@@ -33,6 +34,7 @@ NEEDS: Mapping[Rule, str] = {
 }
 
 
+MINUTE_S = 60
 LesserSteps = Literal["too_large", "refused", "untried"]
 """Why no less compressed weights stand in an entry: they do not fit, miss what was asked for, or are not tried on this hardware."""
 
@@ -139,8 +141,8 @@ def _explain_speed(speed: Speed) -> list[Reason]:
     return [Reason("speed", {"tokens_per_s": rate.value, "seconds": predicted.ttft_s.value, "bound": predicted.bound})]
 
 
-def explain_offer(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reason, ...]:
-    """Price, and what the platform asks for before it can be used."""
+def explain_offer(offer: Offer, workload: Workload, rules: PlatformRules, cost: Cost) -> tuple[Reason, ...]:
+    """Price, start-up, and what the platform asks for before it can be used."""
     values: dict[str, Value] = {
         "usd_per_hour": cost.usd_per_hour,
         "usd_per_month": cost.total_usd_per_month,
@@ -155,8 +157,17 @@ def explain_offer(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reaso
         unpaused: dict[str, Value] = {"hours": cost.hours_per_day, "usd_per_month": cost.usd_per_month_unpaused}
         reasons.append(Reason("paused_outside_hours", unpaused, variant=offer.traits.idle))
     if cost.usd_per_month_asleep is not None and cost.sleep_after_s is not None:
-        asleep: dict[str, Value] = {"sleep_after_s": cost.sleep_after_s, "usd_per_month": cost.usd_per_month_asleep}
+        asleep: dict[str, Value] = {
+            "sleep_after_s": cost.sleep_after_s,
+            "usd_per_month": cost.usd_per_month_asleep,
+            "start_s": _round_start(cost),
+            "file_bytes": cost.file_bytes,
+            "wakes_per_day": cost.wakes_per_day or Decimal(0),
+        }
         reasons.append(Reason("price_asleep", asleep, variant=offer.traits.idle))
+    reasons += _explain_start(offer, rules, cost)
+    if offer.traits.per_call:
+        reasons.append(_explain_beyond_quota(workload, rules, cost))
     if offer.price_secondhand:
         reasons.append(Reason("price_unverified", {"checked": offer.checked}))
     reasons += [Reason(code) for rule, code in NEEDS.items() if rule in offer.rules and (rule != "gradio_only" or cost.usd_per_hour != 0)]
@@ -166,11 +177,43 @@ def explain_offer(offer: Offer, rules: PlatformRules, cost: Cost) -> tuple[Reaso
     return tuple(reasons)
 
 
-def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicted: SpeedEstimate | None = None, replicas: int = 1) -> Cost:
+def _round_start(cost: Cost) -> int:
+    """A start-up to the minute: the law knows it no better."""
+    return max(1, round(cost.cold_start_s / MINUTE_S)) * MINUTE_S
+
+
+def _explain_start(offer: Offer, rules: PlatformRules, cost: Cost) -> list[Reason]:
+    """A Space whose files take longer to fetch and load than it may take to start."""
+    limit_s = rules.sleep.startup_timeout_s
+    if not offer.traits.runs_spaces or cost.cold_start_s <= limit_s:
+        return []
+    return [Reason("start_limit", {"file_bytes": cost.file_bytes, "start_s": _round_start(cost), "limit_s": limit_s})]
+
+
+def _explain_beyond_quota(workload: Workload, rules: PlatformRules, cost: Cost) -> Reason:
+    """What a visitor pays for requests beyond the daily quota, or who may."""
+    values: dict[str, Value] = {
+        "account": visitors_plan(workload.account, workload.visitor_account),
+        "accounts": ", ".join(rules.zerogpu.overquota_accounts),
+        "usd_per_gpu_hour": rules.zerogpu.overquota_usd_per_gpu_hour,
+    }
+    if cost.usd_per_request_beyond_quota is None:
+        return Reason("zerogpu_beyond", values, variant="closed")
+    return Reason("zerogpu_beyond", values | {"usd_per_request": cost.usd_per_request_beyond_quota})
+
+
+def price_offer(
+    offer: Offer,
+    workload: Workload,
+    rules: PlatformRules,
+    predicted: SpeedEstimate | None = None,
+    replicas: int = 1,
+    file_bytes: int = 0,
+) -> Cost:
     """Price per hour and month of all replicas by `lib.cost`, per request and token where the speed is predicted.
 
     The port of a Job that answers requests is in it; storage is not. The price with sleep stands beside the one without. ZeroGPU and free
-    hardware cost nothing; a reason states the quota too.
+    hardware cost nothing; a reason states the quota too. A start fetches and loads `file_bytes`; 0 where no model is placed.
 
     Raises:
         BadCatalog: a listed offer has no price.
@@ -188,16 +231,17 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
         concurrency=workload.concurrency if predicted is None else predicted.request.concurrency,
         prompt_tokens=PROMPT_TOKENS if predicted is None else predicted.request.prompt_tokens,
         output_tokens=OUTPUT_TOKENS if predicted is None else predicted.request.output_tokens,
+        file_bytes=file_bytes,
     )
     bill = bill_offer(offer, usage, rules, speed=predicted)
     sleeps = offer.traits.sleeps and bill.total_usd_per_month > 0
     unpaused = bill.total_usd_per_month * DAY_H / workload.hours_per_day if sleeps and workload.hours_per_day < DAY_H else None
     # Asleep between requests: worth saying where it halves the bill.
-    asleep = None
+    asleep = wakes = None
     if sleeps and usage.requests_per_day > 0:
-        hours = count_hours(offer, replace(usage, sleep_after_s=Decimal(ADVISED_SLEEP_S)), rules, predicted).per_day
-        asleep = bill.total_usd_per_month * hours / workload.hours_per_day
-        asleep = asleep if 2 * asleep <= bill.total_usd_per_month else None
+        hours = count_hours(offer, replace(usage, sleep_after_s=Decimal(ADVISED_SLEEP_S)), rules, predicted)
+        asleep = bill.total_usd_per_month * hours.per_day / workload.hours_per_day
+        asleep, wakes = (asleep, hours.wakes_per_day) if 2 * asleep <= bill.total_usd_per_month else (None, None)
     return Cost(
         usd_per_hour=bill.usd_per_hour,
         total_usd_per_month=bill.total_usd_per_month,
@@ -209,4 +253,8 @@ def price_offer(offer: Offer, workload: Workload, rules: PlatformRules, predicte
         usd_per_month_unpaused=unpaused,
         usd_per_month_asleep=asleep,
         sleep_after_s=None if asleep is None else ADVISED_SLEEP_S,
+        cold_start_s=cold_start(file_bytes).seconds,
+        file_bytes=file_bytes,
+        wakes_per_day=wakes,
+        usd_per_request_beyond_quota=None if bill.zerogpu is None else bill.zerogpu.usd_per_request_beyond,
     )

@@ -28,8 +28,8 @@ from lib.memory import (
     host_memory,
     most_layers_on_card,
 )
+from lib.memory.download import download_bytes
 from lib.model.spec import ModelSpec
-from lib.precision import PUBLISHED_LAWS, weight_format
 from lib.provenance import Reason, Value
 from lib.speed import SpeedRequest
 from lib.units import GIB
@@ -162,9 +162,7 @@ def place_candidate(
             return Placement(candidate=split[0], headroom=split[1], concurrency=concurrency)
         explain = partial(_too_small, candidate, headroom, model.spec, request, shapes[-1], silicon)
         return DoesNotFitReason(missing_bytes=-headroom.free_bytes, explain=explain)
-    download = model.stored_bytes
-    if weight_format(headroom.memory.precision).law in PUBLISHED_LAWS:
-        download = headroom.memory.weights_bytes
+    download = download_bytes(headroom.memory, model.stored_bytes)
     if offer.disk_bytes is not None and download > offer.disk_bytes:
         too_small = Reason("disk_too_small", {"download_bytes": download, "disk_bytes": offer.disk_bytes})
         return DoesNotFitReason(missing_bytes=0, explain=lambda: too_small)

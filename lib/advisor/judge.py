@@ -30,6 +30,7 @@ from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict
 from lib.catalog.offers import Hardware, Offer, own_hardware
 from lib.cost.usage import LOADS
 from lib.memory import usable_memory
+from lib.memory.download import download_bytes
 from lib.precision import find_loading
 from lib.provenance import Reason, Value
 from lib.workload import Family
@@ -368,8 +369,10 @@ def _conclude(offer: Offer, trial: OfferSearch | Reason, context: JudgeContext, 
     obstacles += _judge_budget(offer, context, 1 if best is None else best.replicas)
     if obstacles or best is None or isinstance(trial, Reason):
         return result.Rejection(offer=offer, reason=obstacles[0], also=tuple(obstacles[1:]))
-    cost = price_offer(offer, context.workload, context.rules, best.speed.predicted, best.replicas)
-    return _configure(result.Entry, offer, trial, best, model, explain_offer(offer, context.rules, cost), cost=cost)
+    files = download_bytes(best.headroom.memory, model.stored_bytes)
+    cost = price_offer(offer, context.workload, context.rules, best.speed.predicted, best.replicas, files)
+    reasons = explain_offer(offer, context.workload, context.rules, cost)
+    return _configure(result.Entry, offer, trial, best, model, reasons, cost=cost)
 
 
 def find_obstacles(offer: Offer, context: JudgeContext) -> tuple[Reason, ...]:
@@ -416,5 +419,5 @@ def _judge_without_model(offer: Offer, context: JudgeContext) -> result.Entry | 
         speed=result.Speed(decode_tokens_per_s_upper_bound=None, request_s_lower_bound=None, peak_flops_per_s=None, basis="runs elsewhere"),
         cost=cost,
         verdict="comfortable",
-        reasons=(Reason("runs_elsewhere"), *no_quota, *explain_offer(offer, context.rules, cost)),
+        reasons=(Reason("runs_elsewhere"), *no_quota, *explain_offer(offer, workload, context.rules, cost)),
     )

@@ -27,12 +27,12 @@ from lib.catalog import Catalog
 from lib.catalog.offers import Hardware, Offer, tier_of
 from lib.catalog.rules import PlatformRules, ProviderCredits
 from lib.errors import BadArgument
-from lib.memory import estimate_memory
+from lib.memory.download import stored_bytes
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.platforms import PLATFORMS
 from lib.provenance import Caveat, Reason, Value
-from lib.workload import MemoryRequest, Workload
+from lib.workload import Workload, visitors_plan
 
 SERVED_TASKS = frozenset(
     {
@@ -69,10 +69,8 @@ def recommend(
     hosted = None if family == "provider" else spec
     context_tokens = _context(spec, workload)
     model = None
-    if hosted is not None:  # the stored dtypes where headers were read, else what its own precision takes
-        stored = sum(hosted.stored.bytes_by_dtype.values())
-        stored = stored or estimate_memory(hosted, MemoryRequest(context_tokens=1)).weights.bytes
-        model = HostedModel(spec=hosted, stored_bytes=stored, published=published)
+    if hosted is not None:
+        model = HostedModel(spec=hosted, stored_bytes=stored_bytes(hosted), published=published)
     cpus = {offer.host_cpu.id: offer.host_cpu for offer in catalog.offers if offer.host_cpu is not None}
     rules = catalog.rules
     context = JudgeContext(
@@ -282,7 +280,10 @@ def right_size(
         rejection=rejection,
         usd_per_month=month,
         saving_usd_per_month=saving,
-        reasons=tuple(_reasons(decision, current, entry, rejection, pick, saving)),
+        reasons=(
+            *_reasons(decision, current, entry, rejection, pick, saving),
+            *_explain_move(decision, current, pick, recommendation, rules),
+        ),
     )
 
 
@@ -318,6 +319,20 @@ def _reasons(
     if not pick.offer.traits.runs_spaces:
         reasons.append(Reason("pick_elsewhere", values | {"platform": pick.offer.platform}))
     return reasons
+
+
+def _explain_move(
+    decision: Decision, current: Offer | None, pick: Entry | None, recommendation: Recommendation, rules: PlatformRules
+) -> Iterator[Reason]:
+    """What changes in the code and for visitors where a Space with hardware of its own moves to one that lends a card for each call."""
+    if decision != "move" or current is None or pick is None or not pick.offer.traits.per_call or current.traits.per_call:
+        return
+    zerogpu, workload = rules.zerogpu, recommendation.workload
+    seconds = pick.speed.likely_request_s or zerogpu.default_duration_s
+    yield Reason("move_changes_code", {"seconds": seconds, "size": zerogpu.size(pick.offer.id).size})
+    plan = visitors_plan(workload.account, workload.visitor_account)
+    quotas: dict[str, Value] = {"account": plan, "quota_s": zerogpu.daily_quota_s[plan], "anonymous_s": zerogpu.daily_quota_s["anonymous"]}
+    yield Reason("move_changes_visits", quotas | {"wait_s": zerogpu.queue_wait_limit_s})
 
 
 def _better(entry: Entry, pick: Entry) -> str:

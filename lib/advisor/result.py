@@ -187,6 +187,14 @@ class Cost(Result):
     """The month if it falls asleep between requests; null where that does not halve the bill."""
     sleep_after_s: int | None = None
     """Seconds without requests until it falls asleep, for `usd_per_month_asleep`."""
+    wakes_per_day: Exact | None = None
+    """Starts a day, for `usd_per_month_asleep`."""
+    cold_start_s: int
+    """Seconds that a start takes: the machine, then the model's files to fetch and load."""
+    file_bytes: Hidden[int] = 0
+    """Bytes that a start fetches and loads."""
+    usd_per_request_beyond_quota: Usd | None = None
+    """ZeroGPU: price of a request beyond the visitor's quota; null elsewhere, and where the visitors' plan cannot pay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

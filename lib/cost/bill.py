@@ -20,7 +20,6 @@ from typing import Literal
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules, RetiredStorageTier, StoragePrices
 from lib.cost.usage import (
-    STARTUP_S,
     Capacity,
     RunningHours,
     Usage,
@@ -49,6 +48,7 @@ from lib.laws.price import (
     share,
     storage,
 )
+from lib.laws.start_up import cold_start
 from lib.provenance import Answer, Caveat, Source, Value
 from lib.result import Exact, Hidden, Result, Usd
 from lib.speed import SpeedEstimate
@@ -313,7 +313,9 @@ def _sleep_caveats(
     elif wanted_s > 0 and not daily.slept:
         caveats.append(Caveat("traffic_not_stated"))
     if daily.slept and usage.startup_s is None:
-        caveats.append(Caveat("startup_assumed", {"startup_s": STARTUP_S}))
+        start, file_bytes = cold_start(usage.file_bytes), usage.file_bytes
+        times: dict[str, Value] = {"startup_s": start.seconds, "low_s": start.low_s, "high_s": start.high_s, "bytes": file_bytes}
+        caveats.append(Caveat("startup_assumed", times, variant="model" if file_bytes else ""))
     if daily.slept and offer.traits.idle == "scales_to_zero":
         values: dict[str, Value] = {"status": rules.endpoints.status_while_starting, "header": rules.endpoints.hold_header}
         caveats.append(Caveat("cold_start", values))

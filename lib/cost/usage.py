@@ -25,6 +25,7 @@ from typing import Annotated
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules, ZeroGpuRules
 from lib.laws.price import FULL_UTILISATION, HOUR_S, answer_price, awake_time, beyond_quota, calls_per_day, quota_seconds, visitors_needed
+from lib.laws.start_up import cold_start
 from lib.provenance import Caveat, Value
 from lib.request import types as asked
 from lib.request.checks import check_whole
@@ -123,10 +124,6 @@ class BestLoad(Result):
     """Price of a million output tokens at this load."""
 
 
-STARTUP_S = Decimal(120)
-"""Start-up at each wake where the usage states none. An assumption: the platform publishes only the limit of 30 minutes."""
-
-
 MAX_REPLICAS = 1_000
 MAX_SLEEP_S = 31 * 86_400
 RequestCount = Annotated[
@@ -170,7 +167,9 @@ class Usage(Request):
     request_s: Decimal | None = None
     """Time of a request; by default that of the speed estimate."""
     startup_s: Decimal | None = None
-    """Start-up at each wake."""
+    """Start-up at each wake; by default a cold start with `file_bytes` (`lib.laws.start_up`)."""
+    file_bytes: int = 0
+    """Bytes that a start fetches and loads; 0 where no model is named."""
     seconds_on_gpu: Decimal | None = None
     """Time of a ZeroGPU call; by default `request_s`, else the platform's default duration."""
     extra_replica_hours_per_month: Decimal = Decimal(0)
@@ -204,6 +203,11 @@ def request_seconds(usage: Usage, speed: SpeedEstimate | None) -> Decimal | None
     first = to_decimal(speed.ttft_s.value)
     others = Decimal(0) if speed.tpot_s is None else to_decimal(speed.tpot_s.value) * max(0, usage.output_tokens - 1)
     return speed.windows * (first + others)
+
+
+def start_up_seconds(usage: Usage) -> Decimal:
+    """Seconds of a start-up: as stated, else by the bytes that it fetches and loads."""
+    return Decimal(cold_start(usage.file_bytes).seconds) if usage.startup_s is None else usage.startup_s
 
 
 _STEP = Decimal("0.000001")  # hours; awake time is a mean, and money made of it should have an end
@@ -240,7 +244,7 @@ def count_hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEs
         window_s=usage.hours_per_day * HOUR_S,
         request_s=request_seconds(usage, speed) or Decimal(0),
         sleep_after_s=after,
-        startup_s=STARTUP_S if usage.startup_s is None else usage.startup_s,
+        startup_s=start_up_seconds(usage),
         billing_step_s=Decimal(billing.billing_step_s),
     )
     awake_hours = (spell.seconds_per_day / HOUR_S).quantize(_STEP, rounding=ROUND_UP)

@@ -4,7 +4,7 @@ Memory: `weights`, `kv_cache`, `kv_cache_by_engine`, `activation`, `pipeline`, `
 Speed: `forward_pass` (and what no time may go below), `serving`; they take one number or an array with one entry per case, so that the
 calibration (`scripts/calibrate.py`) and an answer to a visitor run through the same lines. Fitted constants arrive as arguments; they are
 fitted by engine and card class and never by model.
-Money: `price`; USD per month out of prices, hours, bytes, requests and tokens, all `Decimal`.
+Time before the first request: `start_up`. Money: `price`; USD per month out of prices, hours, bytes, requests and tokens, all `Decimal`.
 """
 
 from __future__ import annotations

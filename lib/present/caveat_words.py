@@ -190,6 +190,8 @@ _BILL = {
     "paused_outside_hours:runs_on": "{hours:plain} hours a day are {paused_usd_per_month} a month only if you delete it outside them: "
     "left running it costs {left_running_usd_per_month}.",
     "no_hours": "At 0 hours a day nothing runs and nothing is billed; the {requests_per_day:plain} requests a day are not served.",
+    "startup_assumed:model": "Each wake counts {startup_s} of billed start-up: the machine, then {bytes} to fetch and load ({low_s} to "
+    "{high_s}, by start logs on rented machines). Your own logs tell the real figure.",
     "startup_assumed": "Each wake counts {startup_s!s} s of billed start-up, an assumption: your Space's logs tell the real figure.",
     "cold_start": "Scaled to zero, it answers {status!s} while it starts, unless the request carries {header}.",
     "request_time_unknown": "How long a request takes is not known (no model, no speed estimate), so only sleep time and start-up keep it "

@@ -98,10 +98,15 @@ _PRICE = {
     "its {hours} hours a day or given a sleep time.",
     "paused_outside_hours:scales_to_zero": "It costs {usd_per_month} a month unless it is paused or scaled to zero outside its "
     "{hours} hours a day.",
-    "price_asleep:sleeps": "With a sleep time of {sleep_after_s:span} it costs about {usd_per_month} a month at this traffic; a request "
-    "that finds it asleep waits while it starts.",
+    "price_asleep:sleeps": "With a sleep time of {sleep_after_s:span} it costs about {usd_per_month} a month at this traffic. It starts "
+    "about {wakes_per_day:.1f} times a day, and the request that finds it asleep waits about {start_s:span} for {file_bytes} of files to "
+    "be fetched and loaded.",
     "price_asleep:scales_to_zero": "Scaled to zero after {sleep_after_s:span} without requests, it costs about {usd_per_month} a month "
-    "at this traffic; a request that finds it asleep waits while it starts.",
+    "at this traffic. It starts about {wakes_per_day:.1f} times a day, and the request that finds it asleep waits about {start_s:span} "
+    "for {file_bytes} of files to be fetched and loaded.",
+    "start_limit": "Fetching and loading {file_bytes} takes about {start_s:span}, and a Space has {limit_s:span} to start: set "
+    "startup_duration_timeout in its README.md.",
+    "price_old": "This price was read on {checked}, {days} days ago: check it before you rely on it.",
     "price_unverified": "This price was not read from the platform's own page (state of {checked}): check it before you rely on it.",
     "over_budget": "{usd_per_month} a month of {days} days is above the budget of {limit_usd}.",
 }
@@ -152,6 +157,10 @@ _ZEROGPU = {
     "zerogpu_duration_factor_assumed": DURATION_FACTOR_ASSUMED,
     "zerogpu_visitors_own_plan": "Visitors are counted as {account} accounts, as nothing else was stated. Those of a public Space mostly "
     "have a free account ({free_s} a day) or none ({anonymous_s} a day).",
+    "zerogpu_beyond": "Beyond the quota a visitor with a {account} account pays about {usd_per_request} a request ({usd_per_gpu_hour} a "
+    "GPU hour, from prepaid credits).",
+    "zerogpu_beyond:closed": "Beyond the quota a visitor waits for the next day: only {accounts} accounts can pay for more, "
+    "{usd_per_gpu_hour} a GPU hour.",
     "zerogpu_no_quota_used": "A Space that never calls the GPU uses none of its visitors' quota.",
     "quota_too_small:stated": "{requests_per_day} requests a day need {visitors} visitors, and you state {visitors_per_day}: each can "
     "make {requests_per_visitor} a day ({account}: {quota_s} of quota, about {request_quota_s} a request).",
@@ -227,6 +236,11 @@ _RIGHT_SIZE = {
     "pick_is_faster": "{current} runs it too; {pick} is faster.",
     "pick_ranks_first": "{current} runs it too; {pick} ranks higher for the chosen priority.",
     "pick_elsewhere": "{pick} is hardware of {platform}, not a tier of a Space: moving there is more than a switch.",
+    "move_changes_code": "Its code changes: a Gradio Space, import spaces, the model on cuda at import, and @spaces.GPU with size={size} "
+    "and a duration above the {seconds} of a call on each function that uses the GPU. Servers such as vLLM and torch.compile do not run "
+    "there.",
+    "move_changes_visits": "For visitors it changes too: each spends a daily quota ({account}: {quota_s}; signed out: {anonymous_s}), "
+    "waits for a free GPU, and is refused after {wait_s} in that queue.",
     "nothing_else_fits": "{current} runs it; nothing on the chosen platforms does.",
     "nothing_fits_here": "Neither {current} nor anything on the chosen platforms runs it; the rejected entries say why.",
 }

@@ -23,7 +23,8 @@ from lib.cost import (
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S, BestLoad, find_best_load, request_seconds, to_decimal
 from lib.hub.search import ProviderOffers
 from lib.laws.price import HOUR_S, answer_price
-from lib.memory import fit_memory, usable_memory
+from lib.memory import estimate_memory, fit_memory, usable_memory
+from lib.memory.download import download_bytes, stored_bytes
 from lib.memory.pipeline import check_media
 from lib.memory.resolve import choose_engine, context_caveats
 from lib.memory.spread import Held, hold_model, split_caveats, spread
@@ -149,6 +150,8 @@ def cost_answer(
     `own_price` is a price per token that the visitor states; it is used before any that the router told.
     """
     rules = catalog.rules
+    if spec is not None and request is not None:
+        usage = replace(usage, file_bytes=download_bytes(estimate_memory(spec, request, offer.processor), stored_bytes(spec)))
     estimate = estimate_or_none(speed)
     items_per_s = estimate.items_per_s if estimate is not None and estimate.unit == "pictures" else None
     bill = bill_offer(offer, usage, rules, speed=estimate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from typing import Annotated
 
 from cachetools import LRUCache, cached
@@ -58,12 +59,13 @@ def recommend(app: App, arguments: RecommendArguments) -> Recommendation:
         check_media(spec, arguments.workload.pictures, arguments.workload.media)
     own = catalog.resolve_cards(arguments.own_hardware) if arguments.own_hardware != "" else None
     asked = (spec, arguments.workload, catalog, arguments.limit, own)
-    answer = _answer_once(*asked)
+    today = datetime.now(UTC).date()
+    answer = _answer_once(*asked, today)
     on_hub = spec is not None and spec.id and read_reference(arguments.model).kind == "id"
     if spec is None or not on_hub or not _needs_checkpoint(answer):
         return answer
     published = app.quantized(spec.id)
-    return answer if published is None else _answer_once(*asked, tuple(published.items()))
+    return answer if published is None else _answer_once(*asked, today, tuple(published.items()))
 
 
 def _needs_checkpoint(answer: Recommendation) -> bool:
@@ -72,6 +74,8 @@ def _needs_checkpoint(answer: Recommendation) -> bool:
     return any(reason.code == "checkpoint" for entry in shown if entry is not None for reason in entry.reasons)
 
 
+PRICE_DAYS = 30
+"""Days from which on the age of a price is stated. A judgement: lists change a few times a year."""
 KEPT = 64
 """Answers; one over all hardware takes 0.5 MB."""
 _TURN = threading.Lock()
@@ -81,12 +85,13 @@ thread that serves everybody."""
 
 @cached(
     LRUCache(KEPT),
-    key=lambda spec, workload, catalog, limit, own, published=None: (
+    key=lambda spec, workload, catalog, limit, own, today, published=None: (
         ById(spec),
         workload,
         ById(catalog),
         limit,
         None if own is None else own.id,
+        today,
         published,
     ),
     condition=threading.Condition(),
@@ -97,24 +102,30 @@ def _answer_once(
     catalog: Catalog,
     limit: int,
     own: AnyHardware | None,
+    today: date,
     published: tuple[tuple[str, str], ...] | None = None,
 ) -> Recommendation:
     """Callers who ask the same question about the same model and prices share one answer, also at the same time."""
     repositories = None if published is None else dict(published)
     with _TURN:
-        answer = explain_paid_pick(advisor.recommend(spec, workload, catalog, published=repositories, own=own))
+        answer = explain_paid_pick(advisor.recommend(spec, workload, catalog, published=repositories, own=own), today)
     first = slice(limit or None)
     return replace(answer, ranked=answer.ranked[first], rejected=answer.rejected[first])
 
 
-def explain_paid_pick(answer: Recommendation) -> Recommendation:
-    """Where the pick costs money, the pick also says why free hardware does not do it, ZeroGPU first."""
+def explain_paid_pick(answer: Recommendation, today: date) -> Recommendation:
+    """Where the pick costs money, it also says how old its price is and why free hardware does not do it, ZeroGPU first."""
     pick, free = answer.pick, [rejection for rejection in answer.rejected if rejection.offer.usd_per_hour == 0]
-    if pick is None or pick.cost.usd_per_hour == 0 or not free:
+    if pick is None or pick.cost.usd_per_hour == 0:
         return answer
-    nearest = min(free, key=lambda rejection: rejection.offer.silicon is None)
-    why = Reason("why_not_free", {"name": nearest.name, "why": sentence(nearest.reason)})
-    pick = replace(pick, reasons=(*pick.reasons, why))
+    reasons = []
+    days = (today - date.fromisoformat(pick.offer.checked)).days
+    if days > PRICE_DAYS and not pick.offer.price_secondhand:  # which is stated with its day
+        reasons.append(Reason("price_old", {"checked": pick.offer.checked, "days": days}))
+    if free:
+        nearest = min(free, key=lambda rejection: rejection.offer.silicon is None)
+        reasons.append(Reason("why_not_free", {"name": nearest.name, "why": sentence(nearest.reason)}))
+    pick = replace(pick, reasons=(*pick.reasons, *reasons))
     return replace(answer, pick=pick, ranked=(pick, *answer.ranked[1:]))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated
 
@@ -330,7 +331,7 @@ def right_size(app: App, arguments: RightSizeArguments, *, token: str | None = N
     catalog = _there_already(app.catalog(), current, workload)
     recommendation = recommend(choice.spec, workload, catalog)
     verdict = judge_tier(current, _judge_current(current, recommendation, choice.spec, catalog), recommendation, catalog.rules)
-    answer = explain_paid_pick(recommendation)
+    answer = explain_paid_pick(recommendation, datetime.now(UTC).date())
     return RightSizeAnswer(
         space=space.id,
         model=answer.model,

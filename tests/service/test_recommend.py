@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
 from written import ask
 
+from lib import advisor
 from lib.catalog import load
 from lib.errors import BadArgument, InvalidInput, UnknownHardware, UnsupportedModel
+from lib.model.bundled import find_spec
+from lib.present.sentences import sentence
 from lib.service.endpoint import App
 from lib.service.memory import estimate_memory
 from lib.service.models import Models
-from lib.service.recommend import recommend
+from lib.service.recommend import explain_paid_pick, recommend
 from lib.service.speed import estimate_speed
+from lib.workload import Workload
 
 LARGE, SMALL = "meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -268,3 +273,16 @@ def test_a_paid_pick_says_why_not_the_free_one(asked: dict[str, Any], why: str) 
     free = question(Hub({}))(SMALL)["pick"]
     assert free["cost"]["usd_per_hour"] == 0
     assert "why_not_free" not in {reason["code"] for reason in free["reasons"]}
+
+
+def test_a_price_older_than_thirty_days_is_said_at_the_pick() -> None:
+    """By the day of the reader: the list of Spaces was read on 2026-07-21."""
+    spec = find_spec(SMALL)
+    answer = advisor.recommend(spec, Workload(platforms=("spaces",)), load())
+    assert answer.pick is not None
+    day = date.fromisoformat(answer.pick.offer.checked)
+    fresh, old = (explain_paid_pick(answer, day + timedelta(days=days)).pick for days in (30, 31))
+    assert fresh is not None
+    assert old is not None
+    assert "price_old" not in {reason.code for reason in fresh.reasons}
+    assert f"read on {day}, 31 days ago" in next(sentence(reason) for reason in old.reasons if reason.code == "price_old")
