@@ -109,6 +109,8 @@ SERVED_TASKS = ("generate", "vision_language")
 TENSOR_PARALLEL_ENGINES: tuple[Engine, ...] = tuple(name for name, row in TRAITS.items() if row.tensor_parallel)
 SERVERS: tuple[Engine, ...] = tuple(name for name, row in TRAITS.items() if not row.static_batch)
 """Engines that take a request as soon as there is a place, and keep only its own tokens in the cache."""
+ENCODES = frozenset({"text encoder", "embedding decoder"})
+"""Kinds of models that answer in one pass over a text."""
 _HALF_BITS = 16
 _BITS = MappingProxyType({EIGHT_BITS: 8, FOUR_BITS: 4})
 _AMPERE = (8, 0)
@@ -242,12 +244,15 @@ def _by_preference(
 ) -> list[tuple[Engine, Sdk | Literal[""]]]:
     """Engines that list the model first; then servers where several requests arrive at a time or several cards work, else the own process.
 
-    Servers keep the order of `TRAITS`. An engine that uses the speed constants of another one comes last.
+    Servers keep the order of `TRAITS`. An engine that uses the speed constants of another one comes last, unless it is the server that
+    batches the requests of several visitors where the others would leave that to the app.
     """
+    batches = crowd and spec.work in ENCODES
 
     def order(pair: tuple[Engine, Sdk | Literal[""]]) -> tuple[object, ...]:
         row = TRAITS[pair[0]]
-        return (not is_listed(spec, pair[0], offer), row.timed_as, row.own_files, (pair[0] in SERVERS) is not crowd)
+        timed_as = "" if batches and pair[0] in SERVERS else row.timed_as
+        return (not is_listed(spec, pair[0], offer), timed_as, row.own_files, (pair[0] in SERVERS) is not crowd)
 
     return sorted(engines, key=order)
 

@@ -58,6 +58,7 @@ def explain_configuration(
         *_explain_compression(best, whole, lesser),
         *_explain_devices(offer, best.candidate, best.headroom.memory.host_bytes),
         *_explain_speed(best.speed),
+        *_explain_batch(best),
     )
 
 
@@ -139,6 +140,13 @@ def _explain_speed(speed: Speed) -> list[Reason]:
     if rate is None:
         return [Reason("request_speed", {"seconds": predicted.request_s, "bound": predicted.bound})]
     return [Reason("speed", {"tokens_per_s": rate.value, "seconds": predicted.ttft_s.value, "bound": predicted.bound})]
+
+
+def _explain_batch(best: Configuration) -> list[Reason]:
+    """An engine in the app's own process starts requests together only if the app hands them over together."""
+    concurrency = best.speed.concurrency or 1
+    in_app = traits_of(best.candidate.engine).static_batch and best.candidate.sdk == "gradio"
+    return [Reason("app_batches", {"concurrency": concurrency})] if in_app and concurrency > 1 else []
 
 
 def explain_offer(offer: Offer, workload: Workload, rules: PlatformRules, cost: Cost) -> tuple[Reason, ...]:

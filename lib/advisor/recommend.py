@@ -20,6 +20,7 @@ from lib.advisor.explain import price_offer
 from lib.advisor.fit import HostedModel, JudgeContext
 from lib.advisor.judge import judge_offers, judge_own
 from lib.advisor.lengths import describe_lengths
+from lib.advisor.near_misses import find_near_misses
 from lib.advisor.rank import NEARLY_AS_FAST, rank_entries
 from lib.advisor.result import DAYS_PER_MONTH, Entry, OwnHardware, ProviderOption, Recommendation, Rejection, Speed
 from lib.advisor.speed import shape_request
@@ -83,7 +84,8 @@ def recommend(
         cpus=tuple(sorted(cpus.values(), key=lambda cpu: (cpu.vcpu or 0, cpu.id))),
         accelerators=catalog.accelerators,
     )
-    verdicts = judge_offers(catalog.on(workload.platforms), context)
+    offers = catalog.on(workload.platforms)
+    verdicts = judge_offers(offers, context)
     order = rank_entries([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority, family)
     cut = _explain_cut(workload, context_tokens)
     if cut and workload.context_tokens != Workload().context_tokens:  # nobody asked for the default
@@ -111,7 +113,7 @@ def recommend(
         family=family,
         usual=context.speed_request,
         spec=hosted,
-        notes=_notes(workload, context_tokens, order),
+        notes=(*_notes(workload, context_tokens, order), *find_near_misses(pick, rejected, offers, context)),
         caveats=(*caveats, *_describe_counting(order, context)),
         sources=sources,
         own=None if own is None else _judge_own(own, context),

@@ -38,6 +38,9 @@ Described = TypeVar("Described")
 HEAD_DIM = 128
 KV_HEADS = 8
 LARGEST = 100 * 10**12
+MOSTLY_MIXTURES = 10**11
+"""Parameters from which on a bare count is more likely a mixture of experts: 57 of the 65 bundled models from there on, 2 of 21 below it
+down to 60 billion."""
 _ACCEPTED = "a parameter count from 1 thousand to 100 trillion, such as 350M, 7B or 1.5b"
 _COUNT = re.compile(
     r"(?P<number>[0-9][0-9_,]*(?:\.[0-9]+)?(?:e[0-9]{1,2})?)\s*"
@@ -107,7 +110,7 @@ def resolve_count(text: str) -> ModelSpec:
         activations=(),
         context_limit=None,
         stored=StoredWeights(dtype=""),
-        caveats=(Caveat("typical_model", values),),
+        caveats=(Caveat("typical_model", values, variant="large" if parameters >= MOSTLY_MIXTURES else ""),),
         sources=(Source(what="proportions of a decoder", source="Kaplan et al. 2020, arXiv:2001.08361", checked="2026-11-21"),),
     )
 

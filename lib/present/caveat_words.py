@@ -13,6 +13,9 @@ from lib.present.reason_words import DURATION_FACTOR_ASSUMED, SLEEP_TEMPLATES, Z
 _MODEL = {
     "typical_model": "Only a parameter count is known. Cache and activations are those of a typical decoder of that size ({layers!s} "
     "layers of width {hidden_size!s}, {kv_heads!s} key/value heads); name the model for exact figures.",
+    "typical_model:large": "Only a parameter count is known, and it is taken as a dense decoder ({layers!s} layers of width "
+    "{hidden_size!s}, {kv_heads!s} key/value heads). Most models of this size are mixtures of experts: their weights take as much memory, "
+    "and they write several times as fast. Name the model for exact figures.",
     "class_defaults": "The configuration does not state {fields}: the default of {config_class} is used. Check that it is meant.",
     "architecture_inferred": "The config names no architecture; counted as {class}, the class of its model_type.",
     "architecture_inferred:unknown_class": "'{stated}' is not a class of transformers for this model_type; counted as {class}, the class "

@@ -50,6 +50,7 @@ _HOLDS = {
 }
 _SPEED = {
     "speed": "About {tokens_per_s} per request, time to first token {seconds}; {bound}.",
+    "app_batches": "This counts on the app to run {concurrency} requests as one batch (Gradio: batch=True).",
     "request_speed": "About {seconds} per request; {bound}.",
     "sound_speed": "About {seconds} for {sound_s} of sound, {times:,.3g} times real time; {bound}.",
     "speed_bound": "At most {tokens_per_s} per request: a bound ({basis}), not a prediction.",
@@ -201,6 +202,12 @@ _NOTES = {
     "context_clamped": "The model is limited to {limit_tokens} tokens: those are counted, not the {asked_tokens} asked for.",
     "nothing_fits": "Nothing on the chosen platforms runs this workload; the rejected entries say why. Try more platforms, a larger "
     "budget, a shorter context or a smaller precision.",
+    "near_miss:budget": "Closest by price: {name} runs it for {usd_per_month} a month.",
+    "near_miss:context": "Closest by memory: {name} runs it with {fits_tokens} tokens of context (concurrent requests: {at_once}).",
+    "near_miss:batch": "Closest by memory: {name} runs it with {fits_at_once} concurrent requests.",
+    "near_miss:speed": "Closest by speed: {name} writes about {tokens_per_s}, and its first token comes after {ttft_s}.",
+    "near_miss:rate": "Closest by speed: {name} writes about {tokens_per_s}.",
+    "near_miss:format": "{name} costs nothing and runs it in {precision} with {engine}: leave precision and engine on auto.",
     "context_raised": "The stated request is longer than the context of {asked_tokens} tokens: memory is planned for {held_tokens}.",
     "first_token_not_judged": "The time to the first token is not predicted for this work, so its limit was not checked.",
     "picked_balanced": "The lowest price among hardware that is fast enough and keeps 10 % of its memory free. Original precision is "

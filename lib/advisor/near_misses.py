@@ -1,0 +1,104 @@
+"""What comes closest where nothing qualifies, and free hardware that only the stated format or engine rules out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from lib.advisor.fit import JudgeContext
+from lib.advisor.judge import judge_offers
+from lib.advisor.result import Entry, Rejection
+from lib.catalog.offers import Offer
+from lib.provenance import Reason, Value
+from lib.request.types import AUTO
+
+_SLOW = frozenset({"cpu_too_slow", "too_slow", "first_token_late"})
+
+
+def find_near_misses(
+    pick: Entry | None, rejected: Sequence[Rejection], offers: Sequence[Offer], context: JudgeContext
+) -> tuple[Reason, ...]:
+    """The changes that admit an offer, one of each kind: a larger budget, a shorter context, fewer requests, patience, another format.
+
+    Where something qualifies for money, only free hardware is named that another format or engine admits.
+    """
+    changes = [] if pick is not None else [_by_budget(rejected), _by_size(rejected), _by_speed(rejected)]
+    free = () if pick is not None and pick.cost.usd_per_hour == 0 else _by_format(offers, context)
+    return (*free, *(change for change in changes if change is not None))
+
+
+def _reasons(rejection: Rejection) -> tuple[Reason, ...]:
+    return (rejection.reason, *rejection.also)
+
+
+def _best(
+    rejected: Sequence[Rejection], fits: Callable[[Reason], bool], rate: Callable[[Rejection], tuple[float | Decimal, ...]]
+) -> Rejection | None:
+    """Of the offers that have no other obstacles the one with the lowest rate; ties keep the order."""
+    return min((one for one in rejected if all(map(fits, _reasons(one)))), key=rate, default=None)
+
+
+def _price(rejection: Rejection) -> Decimal:
+    return rejection.offer.usd_per_hour or Decimal(0)
+
+
+def _number(value: Value) -> Decimal:
+    return Decimal(str(value))
+
+
+def _by_budget(rejected: Sequence[Rejection]) -> Reason | None:
+    nearest = _best(rejected, lambda reason: reason.code == "over_budget", lambda one: (_number(one.reason.values["usd_per_month"]),))
+    if nearest is None:
+        return None
+    values = {"name": nearest.name, **nearest.reason.values}
+    return Reason("near_miss", values, variant="budget")
+
+
+def _by_size(rejected: Sequence[Rejection]) -> Reason | None:
+    """The longest context that fits somewhere, else the most requests."""
+
+    def is_short(reason: Reason) -> bool:
+        return reason.code == "too_small" and reason.variant in {"context", "batch"}
+
+    nearest = _best(
+        rejected,
+        is_short,
+        lambda one: (
+            -_number(one.reason.values.get("fits_tokens", 0)),
+            -_number(one.reason.values.get("fits_at_once", 0)),
+            _price(one),
+        ),
+    )
+    return None if nearest is None else Reason("near_miss", {"name": nearest.name, **nearest.reason.values}, variant=nearest.reason.variant)
+
+
+def _by_speed(rejected: Sequence[Rejection]) -> Reason | None:
+    nearest = _best(
+        [one for one in rejected if "tokens_per_s" in one.reason.values],
+        lambda reason: reason.code in _SLOW,
+        lambda one: (-_number(one.reason.values["tokens_per_s"]), _price(one)),
+    )
+    if nearest is None:
+        return None
+    values: dict[str, Value] = {"name": nearest.name, "tokens_per_s": nearest.reason.values["tokens_per_s"]}
+    seconds = nearest.reason.values.get("seconds")
+    return (
+        Reason("near_miss", values, variant="rate")
+        if seconds is None
+        else Reason("near_miss", values | {"ttft_s": seconds}, variant="speed")
+    )
+
+
+def _by_format(offers: Sequence[Offer], context: JudgeContext) -> Iterator[Reason]:
+    """The first free offer that runs the model well once format and engine are left open."""
+    workload = context.workload
+    if context.model is None or (workload.precision, workload.engine) == (AUTO, AUTO):
+        return
+    free = [offer for offer in offers if offer.listed and offer.usd_per_hour == 0]
+    opened = replace(context, workload=replace(workload, precision=AUTO, engine=AUTO))
+    for verdict in judge_offers(free, opened):
+        if isinstance(verdict, Entry) and verdict.verdict in {"comfortable", "usable"}:
+            values: dict[str, Value] = {"name": verdict.name, "precision": verdict.precision, "engine": verdict.engine}
+            yield Reason("near_miss", values, variant="format")
+            return
