@@ -102,8 +102,8 @@ def accelerator(key: str, fact: dict[str, Any], exact: dict[str, int], source_ke
     }
 
 
-def write(name: str, content: dict[str, Any]) -> None:
-    """One row per line, so that a changed figure is a changed line."""
+def format_rows(content: dict[str, Any]) -> str:
+    """The text of a file of rows: one row per line, so that a changed figure is a changed line."""
     lines = []
     for key, value in content.items():
         if isinstance(value, list):
@@ -114,7 +114,12 @@ def write(name: str, content: dict[str, Any]) -> None:
             lines.append(f' "{key}": {{\n{body}\n }}')
         else:
             lines.append(f' "{key}": {json.dumps(value)}')
-    (DATA / name).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write(name: str, content: dict[str, Any]) -> None:
+    """Write one file of the bundled rows."""
+    (DATA / name).write_text(format_rows(content), encoding="utf-8")
 
 
 def main() -> None:
