@@ -317,7 +317,7 @@ def recommend(*, model: str, files: str | None, as_json: bool, **arguments: Any)
 @main.command(
     "right-size",
     cls=EndpointCommand,
-    arguments="lib.service.space_status:RightSizeArguments",
+    arguments="lib.service.right_size:RightSizeArguments",
     short_help="Say whether a Space's tier fits its models.",
     epilog=examples("right-size ada/chat", "right-size ada/chat --model Qwen/Qwen3-8B --hours-per-day 8 --json"),
 )

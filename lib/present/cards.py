@@ -13,7 +13,8 @@ from urllib.parse import quote
 
 from lib.advisor.candidates import family_of
 from lib.advisor.result import ConfiguredHardware, Cost, Entry, EntryMemory, OwnHardware, Recommendation, Speed
-from lib.answers.model import CheapestTierEntry, MaximumEntry, MemoryAnswer, ModelAnswer, PrecisionTryEntry, SolveAnswer
+from lib.answers.memory import CheapestTierEntry, MaximumEntry, MemoryAnswer, PrecisionTryEntry, SolveAnswer
+from lib.answers.model import ModelAnswer
 from lib.catalog import PriceState
 from lib.memory.result import MemoryPart
 from lib.platforms import PLATFORMS, TRAITS

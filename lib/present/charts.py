@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lib.advisor.result import Entry, Recommendation, Speed, SpeedEnd
-from lib.answers.model import MemoryAnswer, TensorsAnswer
+from lib.answers.memory import MemoryAnswer
+from lib.answers.model import TensorsAnswer
 from lib.answers.speed import PassEntry, RooflineAnswer
 from lib.present.cards import PART_COLOURS, PARTS, PLATFORM_COLOURS, PLATFORM_NAMES, REAL_TIME, Memory, part_bytes, request_words
 from lib.present.markup import escape, fold

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from lib import precision
 from lib.advisor.result import Cost, Entry, OwnHardware, Rejection
-from lib.answers.model import FitEntry, MemoryAnswer
+from lib.answers.memory import FitEntry, MemoryAnswer
 from lib.platforms import PLATFORMS
 from lib.present.cards import (
     PLATFORM_NAMES,
@@ -38,7 +38,8 @@ from lib.present.sentences import sentence, to_json
 from lib.result import fields_of
 
 if TYPE_CHECKING:
-    from lib.answers.model import DryRunAnswer, FigureEntry, MemorySavingEntry, SolveAnswer, TensorEntry, TensorsAnswer
+    from lib.answers.memory import MemorySavingEntry, SolveAnswer
+    from lib.answers.model import DryRunAnswer, FigureEntry, TensorEntry, TensorsAnswer
 
 FIRST_ROWS = 5
 """Rows of a long table that are shown until more are asked for."""

@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lib.answers.model import ShardingEntry, TrainingAnswer, TrainingChangeEntry
+from lib.answers.training import ShardingEntry, TrainingAnswer, TrainingChangeEntry
 from lib.present.charts import swatch
 from lib.present.markup import code_blocks, definition_list, escape, fold, hint_note, python_literal
 from lib.present.numbers import count, gib, share, usd, usd_per_hour

@@ -32,6 +32,7 @@ from lib.service import (
     memory,
     recommend,
     resolve_model,
+    right_size,
     simulate_batching,
     space_actions,
     space_status,
@@ -68,7 +69,7 @@ class Health(Result):
 
 _FILES = (
     resolve_model, memory, recommend, speed, cost, compare, compare_gpu_tpu, estimate_training, simulate_batching, chat, measure,
-    space_status, space_actions, account_overview, explain,
+    space_status, right_size, space_actions, account_overview, explain,
 )  # fmt: skip
 """The files of the endpoints, in the order in which API and MCP list them."""
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, replace
 from typing import Annotated
 
-from lib.answers.model import ShardingEntry, TrainingAnswer, TrainingChangeEntry, TrainingPartEntry
+from lib.answers.training import ShardingEntry, TrainingAnswer, TrainingChangeEntry, TrainingPartEntry
 from lib.catalog import Catalog
 from lib.errors import BadArgument
 from lib.laws import training as law

@@ -14,7 +14,7 @@ from lib.advisor.alternatives import MemorySaving, find_memory_savings
 from lib.advisor.limits import SLO, Limit, PrecisionTry
 from lib.advisor.result import Entry
 from lib.advisor.setup import ServingConfig, on_zerogpu, resolve_setup
-from lib.answers.model import (
+from lib.answers.memory import (
     CheapestTierEntry,
     FitEntry,
     MaximumEntry,

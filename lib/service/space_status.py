@@ -1,7 +1,6 @@
-"""A Space as it stands: `/space_status`, a Space watched on its way, and `/right_size`.
+"""A Space as it is: `/space_status`, and a Space watched on its way.
 
-What the Hub told is stated beside the catalog's prices and the platform's rules. `/right_size` chooses which model decides, recommends
-for it, and holds the current tier beside that.
+The answer of the Hub is stated with the catalog's prices and the platform's rules.
 
 A Space is polled until it runs on the hardware that was asked for, or until an error stage; never for ever. A stage that rests counts at
 once when the Space reached it under our eyes; one that was there from the start may still be the stage before the action, and gets some
@@ -12,44 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated
 
-from lib.advisor import recommend
-from lib.advisor.recommend import RightSizing
-from lib.advisor.recommend import right_size as judge_tier
-from lib.advisor.result import Entry, Recommendation
-from lib.advisor.space_rules import HOURS_PER_MONTH, check_sdk, describe_sleep, find_offer, find_stage, resolve_sleep_time, resolve_tier
-from lib.answers.spaces import (
-    ActionAnswer,
-    ConsideredModel,
-    CurrentTier,
-    RightSizeAnswer,
-    SpaceProgress,
-    SpaceStatus,
-    TierEntry,
-)
+from lib.advisor.space_rules import HOURS_PER_MONTH, describe_sleep, find_offer, find_stage, resolve_sleep_time, resolve_tier
+from lib.answers.spaces import ActionAnswer, SpaceProgress, SpaceStatus, TierEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import FREE_CPU_TIER, Offer
 from lib.cost.usage import reservation_values
-from lib.errors import AdvisorError, BadArgument, HubError, HubGarbage, HubUnreachable, NoLinkedModel, RateLimited
+from lib.errors import HubError, HubGarbage, HubUnreachable, RateLimited
 from lib.hub.space_answers import Runtime, Space
-from lib.memory import estimate_memory
-from lib.memory.pipeline import check_media
-from lib.memory.resolve import limit_context
-from lib.model.spec import ModelSpec
 from lib.present.reason_words import stage_sentence
 from lib.present.sentences import sentence
 from lib.provenance import Caveat, Reason, Source, Value
-from lib.request.checks import check_number, check_text, describe_value
+from lib.request.checks import check_number, check_text
 from lib.request.fields import Arguments, Checked
 from lib.request.types import look_up_later
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
-from lib.service.recommend import explain_paid_pick
-from lib.service.reference import ACCEPTED, SpaceId
-from lib.workload import FAMILIES, MemoryRequest, Sdk, Workload
+from lib.service.reference import SpaceId
 
 
 class SpaceArguments(Arguments):
@@ -294,171 +274,3 @@ def _progress(view: _View, catalog: Catalog, elapsed_s: float, *, done: bool, ar
     trouble = None if view.trouble is None else str(view.trouble)
     status = fields_of(status_answer(view.space, catalog))
     return SpaceProgress(**status, elapsed_s=round(elapsed_s, 1), done=done, arrived=arrived, trouble=trouble)
-
-
-MOST_MODELS = 5
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise BadArgument(name, describe_value(value), f"{ACCEPTED}, as text; empty takes those that the Space links")
-    return value
-
-
-class RightSizeArguments(SpaceArguments):
-    """Arguments of `/right_size`."""
-
-    model: Annotated[str, Checked(_text, str)] = ""
-    """A Hub id, the text of a config.json, or a parameter count; empty takes the models that the Space links."""
-    workload: Workload = Workload()
-
-
-@endpoint()
-def right_size(app: App, arguments: RightSizeArguments, *, token: str | None = None) -> RightSizeAnswer:
-    """The recommendation beside a Space's current tier: what moving saves, or the reason to move up; public Spaces need no token.
-
-    Returns:
-        The decision, the current tier, the pick, the saving, and everything that was judged.
-    """
-    space, workload = app.spaces(token or None).look(arguments.space_id), arguments.workload
-    check_sdk(None, space.id, space.sdk)
-    choice = choose_model(arguments.model, space, app.models, workload)
-    if choice.spec is not None:
-        check_media(choice.spec, workload.pictures, workload.media)
-    workload = replace(workload, sdk=_sdk(space, workload))
-    flavor = space.requested_hardware or space.hardware
-    current = find_offer(app.catalog(), flavor)
-    catalog = _there_already(app.catalog(), current, workload)
-    recommendation = recommend(choice.spec, workload, catalog)
-    verdict = judge_tier(current, _judge_current(current, recommendation, choice.spec, catalog), recommendation, catalog.rules)
-    answer = explain_paid_pick(recommendation, datetime.now(UTC).date())
-    return RightSizeAnswer(
-        space=space.id,
-        model=answer.model,
-        models=tuple(ConsideredModel(id=name, total_bytes=size) for name, size in choice.total_bytes.items()),
-        decision=verdict.decision,
-        current=_current(flavor, current, verdict),
-        pick=answer.pick,
-        saving_usd_per_month=verdict.saving_usd_per_month,
-        reasons=(*verdict.reasons, *_why(verdict, answer.pick)),
-        ranked=answer.ranked,
-        rejected=answer.rejected,
-        provider=answer.provider,
-        notes=answer.notes,
-        prices=answer.prices,
-        caveats=(*choice.caveats, *_current_caveats(space, current, verdict, workload), *answer.caveats),
-        sources=answer.sources,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenModel:
-    """The model that decides (`None` where the Space only calls a provider), and what each of the Space's models takes."""
-
-    spec: ModelSpec | None
-    total_bytes: dict[str, int]
-    caveats: tuple[Caveat, ...] = ()
-
-
-def choose_model(model: str, space: Space, models: Callable[[object], ModelSpec], workload: Workload) -> ChosenModel:
-    """The model that was named, else the linked one that needs the most memory.
-
-    Raises:
-        NoLinkedModel: none is named, and the Space links none.
-        AdvisorError: the named one cannot be resolved, or none of the linked ones.
-    """
-    if FAMILIES.get(workload.task) == "provider" and not model.strip():
-        return ChosenModel(spec=None, total_bytes={})
-    if model.strip():
-        spec = models(model)
-        return ChosenModel(spec=spec, total_bytes={spec.id: _needs(spec, workload)})
-    if not space.models:
-        raise NoLinkedModel("model", model, f"a model, since {space.id} links none (`models:` in its README.md): owner/name, or such as 7B")
-    candidates: list[tuple[int, ModelSpec]] = []
-    caveats: list[Caveat] = []
-    refusal: AdvisorError | None = None
-    for name in space.models[:MOST_MODELS]:
-        try:
-            spec = models(name)
-            candidates.append((_needs(spec, workload), spec))
-        except AdvisorError as error:
-            refusal = error
-            caveats.append(Caveat("model_left_out", {"model": name, "failure": str(error)}))
-    if not candidates:
-        raise refusal if refusal is not None else BadArgument("model", model, "a model: owner/name, or such as 7B")
-    if len(space.models) > MOST_MODELS:
-        caveats.append(Caveat("models_left_out", {"space": space.id, "linked": len(space.models), "read": MOST_MODELS}))
-    spec = max(candidates, key=lambda one: one[0])[1]
-    if len(candidates) > 1:
-        caveats.append(Caveat("largest_decides", {"model": spec.id, "linked": len(candidates)}))
-    return ChosenModel(spec=spec, total_bytes={one.id: size for size, one in candidates}, caveats=tuple(caveats))
-
-
-def _needs(spec: ModelSpec, workload: Workload) -> int:
-    """Memory as stored, for one request of the asked context."""
-    return estimate_memory(spec, MemoryRequest(context_tokens=limit_context(spec, workload.context_tokens)[0])).total_bytes
-
-
-def _why(verdict: RightSizing, pick: Entry | None) -> tuple[Reason, ...]:
-    """Reasons for the tier to be on: the pick's, or those of the tier that stays although another was picked."""
-    if verdict.reasons and verdict.reasons[0].code == "stay_does_it" and verdict.entry is not None:
-        return verdict.entry.reasons
-    return () if pick is None else pick.reasons
-
-
-def _there_already(catalog: Catalog, current: Offer | None, workload: Workload) -> Catalog:
-    """The catalog for a Space that exists: who may create one on its tier is settled, so that rule rejects nothing."""
-    if current is None or "paid_plan_to_create" not in current.rules:
-        return catalog
-    accounts = catalog.rules.accounts
-    allowed = accounts.model_copy(update={"cpu_basic_accounts": (*accounts.cpu_basic_accounts, workload.account)})
-    return replace(catalog, rules=catalog.rules.model_copy(update={"accounts": allowed}))
-
-
-def _sdk(space: Space, workload: Workload) -> Sdk:
-    """What the Space is to be built with: as asked, else as it is; all but Gradio run in an image of their own."""
-    if workload.sdk == "auto":
-        return "gradio" if space.sdk in {None, "gradio"} else "docker"
-    return workload.sdk
-
-
-def _judge_current(
-    current: Offer | None, recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog
-) -> Recommendation | None:
-    """A recommendation that judged the current tier: the one at hand, or one for its platform alone."""
-    if current is None or not current.listed:
-        return None
-    if current.platform in recommendation.workload.platforms:
-        return recommendation
-    return recommend(spec, replace(recommendation.workload, platforms=(current.platform,)), catalog)
-
-
-def _current(flavor: str | None, current: Offer | None, verdict: RightSizing) -> CurrentTier:
-    if verdict.entry is not None:
-        why = " ".join(sentence(reason) for reason in verdict.entry.reasons[:1])
-    elif verdict.rejection is not None:
-        why = sentence(verdict.rejection.reason)
-    else:
-        why = "The platform does not name this Space's hardware." if flavor is None else f"{flavor} is not among the tiers offered today."
-    return CurrentTier(
-        hardware=flavor,
-        name=None if current is None else tier_name(current),
-        usd_per_hour=price(current),
-        total_usd_per_month=verdict.usd_per_month,
-        fits=verdict.fits,
-        reason=why,
-        entry=verdict.entry,
-    )
-
-
-def _current_caveats(space: Space, current: Offer | None, verdict: RightSizing, workload: Workload) -> list[Caveat]:
-    caveats = list(price_caveats(current))
-    if space.sdk is None:
-        caveats.append(Caveat("sdk_unknown", {"space": space.id}))
-    if space.requested_hardware is not None and space.requested_hardware != space.hardware:
-        caveats.append(Caveat("changing", {"space": space.id, "hardware": space.requested_hardware}, variant="taken"))
-    if space.replicas is not None and space.replicas > 1:
-        caveats.append(Caveat("replicas", {"space": space.id, "replicas": space.replicas}, variant="workload"))
-    if space.sleep_time_s is not None and space.sleep_time_s > 0 and verdict.usd_per_month:
-        caveats.append(Caveat("sleeps", {"hours": workload.hours_per_day, "sleep_after_s": space.sleep_time_s}))
-    return caveats

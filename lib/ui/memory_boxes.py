@@ -35,7 +35,7 @@ from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
 
 if TYPE_CHECKING:
-    from lib.answers.model import MemoryAnswer
+    from lib.answers.memory import MemoryAnswer
     from lib.service.app import Services
 
 

@@ -25,7 +25,7 @@ from lib.ui.workload import link_query
 from lib.workload import MediaRequest
 
 if TYPE_CHECKING:
-    from lib.answers.model import FitEntry
+    from lib.answers.memory import FitEntry
     from lib.service.app import Services
 
 _SPAN = 1024  # the curve begins at the longest context over this

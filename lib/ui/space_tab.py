@@ -13,7 +13,8 @@ from lib.errors import AdvisorError, NoLinkedModel
 from lib.platforms import SPACE_PLATFORMS
 from lib.present.markup import NOTES, explain_terms, hint_note, refusal_note
 from lib.present.space_cards import STATIC, size_card
-from lib.service.space_status import right_size, space_status
+from lib.service.right_size import right_size
+from lib.service.space_status import space_status
 from lib.ui import account, space_actions, workload
 from lib.ui import fields as ask
 from lib.ui.account import AccountView, LoginView

@@ -26,7 +26,7 @@ from lib.errors import AdvisorError
 from lib.request.fields import Arguments
 from lib.service import space_status
 from lib.service.recommend import RecommendArguments
-from lib.service.space_status import RightSizeArguments
+from lib.service.right_size import RightSizeArguments
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "manage_space.py"

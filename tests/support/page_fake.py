@@ -11,7 +11,8 @@ from typing import Any
 from lib import advisor
 from lib.advisor.result import Recommendation
 from lib.answers.hardware import HardwareAnswer, list_offer
-from lib.answers.model import FitEntry, GgufFile, MemoryAnswer, ModelAnswer
+from lib.answers.memory import FitEntry, MemoryAnswer
+from lib.answers.model import GgufFile, ModelAnswer
 from lib.catalog import Catalog, PriceState, load
 from lib.errors import HubUnreachable, UnknownModel
 from lib.memory.result import MemoryPart
