@@ -267,6 +267,8 @@ def privacy_note(*, account_actions: bool) -> str:
 
 
 NOTES: Mapping[str, str] = {
+    "explain": "Tokens in it are masked, and nothing of it is stored. The first error with the lines around it is enough.",
+    "explain_empty": "Paste a text: the cause, its numbers, the flag to change and the hardware that holds it appear here.",
     "name_model:recommend": "Name a model above to see the hardware that runs it.",
     "name_model:code": "Name a model above to get the files for its Space.",
     "name_model:roofline": "Name a model above to see where it sits.",

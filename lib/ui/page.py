@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.present.markup import NOTES, PASTED, glossary_list, hint_note, privacy_note, refusal_note
-from lib.ui import account, model_field, recommend_tab, workload
+from lib.ui import account, explain_box, model_field, recommend_tab, workload
 from lib.ui import fields as ask
 from lib.ui.events import AT_ONCE, Page, RefreshTriggers, Updates, Wiring, build_refresh_triggers, by_component, changes, explain_markup
 from lib.ui.http import api
@@ -42,6 +42,7 @@ class PageView:
     tabs: gr.Tabs
     tab: dict[str, gr.Tab]
     views: dict[str, Any]
+    explain: explain_box.ExplainView
     triggers: RefreshTriggers
     look: gr.Button
     go: gr.Button
@@ -98,6 +99,7 @@ def build_view(services: Services) -> PageView:
     with gr.Column(elem_classes="model-bar"):
         model = model_field.build(services)
         workload_view, media = workload.build(services, model.config)
+    explain = explain_box.build()
     triggers = build_refresh_triggers(panel for tab in TABS for panel in tab.panels)
     look = gr.Button("Answer again", visible="hidden", elem_id="settle")
     go = gr.Button("Look at this hardware", visible="hidden", elem_id="go")
@@ -108,7 +110,16 @@ def build_view(services: Services) -> PageView:
             with gr.Tab(tab.word, id=tab.name, render_children=tab is not TABS[0]) as tabs[tab.name]:
                 views[tab.name] = tab.build(services)
     return PageView(
-        model=model, workload=workload_view, media=media, tabs=all_tabs, tab=tabs, views=views, triggers=triggers, look=look, go=go
+        model=model,
+        workload=workload_view,
+        media=media,
+        tabs=all_tabs,
+        tab=tabs,
+        views=views,
+        explain=explain,
+        triggers=triggers,
+        look=look,
+        go=go,
     )
 
 
@@ -120,6 +131,7 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
         )
         tab.wire(view.views[tab.name], wiring)
     model_field.wire(view.model, services)
+    explain_box.wire(view.explain, services, view.views["space"].paste)
     opened, changed = view.outputs(), view.model_outputs()
 
     def open_page(request: gr.Request) -> dict[Any, Any]:

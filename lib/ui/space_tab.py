@@ -85,6 +85,7 @@ def _tier(platform: str, hardware: str) -> str | None:
 class SpaceView:
     """Inputs and outputs of the tab. `space_id` is the Space that was found, `pick` the tier to move to."""
 
+    paste: gr.Button
     space: gr.Textbox
     look: gr.Button
     login: LoginView
@@ -103,6 +104,7 @@ def build(services: Services) -> SpaceView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            paste = gr.Button("It ran out of memory", size="sm", elem_id="space-paste")
             space = gr.Textbox(
                 label="Space",
                 info="Your own, or any public one.",
@@ -126,6 +128,7 @@ def build(services: Services) -> SpaceView:
             form = space_actions.build(services)
     overview = account.build_account(acts=services.account_actions)
     return SpaceView(
+        paste=paste,
         space=space,
         look=look,
         login=who,
