@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from lib.engines import MICRO_BATCH
 from lib.errors import BadArgument
@@ -24,6 +24,7 @@ Priority = Literal["cheapest", "balanced", "fastest"]
 Sdk = Literal["gradio", "docker"]
 
 Method = Literal["full", "lora", "dora", "qlora"]
+Objective = Literal["sft", "dpo", "kto", "reward"]
 Optimizer = Literal["adamw", "adamw_foreach", "adamw_8bit", "paged_adamw", "paged_adamw_8bit", "adafactor", "muon", "sgd"]
 TrainingPrecision = Literal["bf16", "mixed", "fp32"]
 Checkpointing = Literal["none", "layers", "offloaded"]
@@ -33,6 +34,7 @@ Sharding = Literal["none", "ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp_offlo
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 METHODS: tuple[Method, ...] = get_args(Method)
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 TRAINING_PRECISIONS: tuple[TrainingPrecision, ...] = get_args(TrainingPrecision)
 CHECKPOINTING: tuple[Checkpointing, ...] = get_args(Checkpointing)
@@ -219,6 +221,32 @@ FusedLoss = Annotated[
 ]
 
 
+class ObjectiveTraits(NamedTuple):
+    """What an objective does in a step of TRL 1.16 beside a supervised one."""
+
+    sequences: int
+    """Sequences of an example that the policy trains on: two where a chosen and a rejected answer go through it together."""
+    passes_without_gradient: int
+    """Further forward passes over the same number of sequences: of the reference, and of the mismatched pairs of KTO."""
+    reference: bool
+    """Whether a second model gives reference probabilities; with adapters the same model with its adapters switched off."""
+    least_micro_batch: int
+    """The smallest micro-batch that it accepts: KTO makes mismatched pairs within one."""
+    loss: Literal["tokens", "log-probabilities", "score"]
+    """A loss over tokens as the stack computes it; log-probabilities in tiles without logits; or a score in place of the head."""
+
+
+OBJECTIVE_TRAITS: Mapping[Objective, ObjectiveTraits] = MappingProxyType(
+    {
+        "sft": ObjectiveTraits(1, 0, reference=False, least_micro_batch=1, loss="tokens"),
+        "dpo": ObjectiveTraits(2, 1, reference=True, least_micro_batch=1, loss="log-probabilities"),
+        "kto": ObjectiveTraits(1, 3, reference=True, least_micro_batch=2, loss="log-probabilities"),
+        "reward": ObjectiveTraits(2, 0, reference=False, least_micro_batch=1, loss="score"),
+    }
+)
+"""Read in trl/trainer/dpo_trainer.py, kto_trainer.py and reward_trainer.py of TRL 1.16.0, 2026-11-25."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRequest(Request):
     """One question about fine-tuning.
@@ -262,6 +290,9 @@ class TrainingRequest(Request):
         int, whole_number(1, 1_024), Form("GPUs", "gpus", group="train", info="Hardware with several GPUs trains on all of them.")
     ] = 1
     """Devices that train together."""
+    objective: Annotated[Objective, one_of(OBJECTIVES), Form("Objective", group="train")] = "sft"
+    """sft (supervised), dpo, kto or reward (a reward model). The last three are those of TRL; dpo and reward take pairs of a chosen and a
+    rejected sequence, each of `sequence_tokens` at most, prompt included."""
     row_tokens: float = 0
     """Mean length of unpacked sequences, tokens; 0: not stated."""
     fp16: bool = False
@@ -269,8 +300,8 @@ class TrainingRequest(Request):
 
     @property
     def micro_batch_tokens(self) -> int:
-        """Tokens of one micro-batch on one device."""
-        return self.sequence_tokens * self.micro_batch
+        """Tokens of one micro-batch on one device, of both sequences of a pair."""
+        return self.sequence_tokens * self.micro_batch * OBJECTIVE_TRAITS[self.objective].sequences
 
     @property
     def step_tokens(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lib.provenance import Answer
 from lib.result import Result
+from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
 from lib.speed.training import TrainingOption
 
@@ -58,6 +59,9 @@ class TrainingAnswer(Answer):
 
     method: str
     """full, lora, dora or qlora."""
+
+    objective: str
+    """sft, dpo, kto or reward."""
 
     stack: str
     """Training stack."""
@@ -125,6 +129,9 @@ class TrainingAnswer(Answer):
     options: tuple[TrainingOption, ...]
     """Hardware that trains it: first what fits, then by the price of the whole training."""
 
+    phases: tuple[TrainingPhase, ...]
+    """Phases of a step: bytes of each and its share of the time."""
+
     shardings: tuple[ShardingEntry, ...]
     """Ways to share the states over GPUs: for each the hardware with the lowest price that holds the training, and how many GPUs."""
 
@@ -132,7 +139,8 @@ class TrainingAnswer(Answer):
     """Changes that save memory."""
 
     command: str | None
-    """Command that starts the training on Jobs; null where no flavor fits, with sharding, for text encoders and without a Hub id."""
+    """Command that starts the training on Jobs; null where no flavor fits, with sharding or another objective than sft, for text encoders
+    and without a Hub id."""
 
     script: str | None
     """Script that the command runs."""

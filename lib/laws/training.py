@@ -130,6 +130,24 @@ def loss_bytes(
     return LossBytes(Bytes(tokens * forward), Bytes(tokens * backward))
 
 
+_TILE_TOKENS, _TILE_ENTRIES = 4096, 32_768
+_STATISTICS = 7
+
+
+def logprob_bytes(*, tokens: int, vocabulary: int, hidden: int, element_bytes: int, trains_head: bool) -> LossBytes:
+    """Log-probabilities of so many tokens in tiles, without logits.
+
+    Forward: a copy of the hidden states, a tile, seven statistics of float32. Backward: the hidden states' copy, their gradient in float32
+    and once more in their own dtype, a tile; of a head that is trained its gradient in both.
+    Source: trl/kernels/chunked_logprob.py and trl/trainer/utils.py of TRL 1.16.0.
+    """
+    tile = min(tokens, _TILE_TOKENS) * min(vocabulary, _TILE_ENTRIES) * element_bytes
+    copy = tokens * hidden * element_bytes
+    head = vocabulary * hidden * (FLOAT32 + element_bytes) if trains_head else 0
+    forward = copy + tile + tokens * _STATISTICS * FLOAT32
+    return LossBytes(Bytes(forward), Bytes(2 * copy + tokens * hidden * FLOAT32 + tile + head))
+
+
 class StepPart(StrEnum):
     """What holds bytes in a step."""
 
@@ -138,6 +156,7 @@ class StepPart(StrEnum):
     MASTERS = "master weights"
     COPIES = "16-bit copies"
     ADAPTERS = "adapters"
+    REFERENCE = "reference model"
     OPTIMIZER = "optimizer"
     OPTIMIZER_TEMPORARY = "optimizer step"
     GRADIENTS = "gradients"
@@ -185,8 +204,8 @@ class StepTensors(NamedTuple):
 
 STEADY = frozenset(
     {
-        StepPart.WEIGHTS, StepPart.UPCAST, StepPart.MASTERS, StepPart.ADAPTERS, StepPart.OPTIMIZER, StepPart.GRADIENTS,
-        StepPart.OPTIMIZER_TEMPORARY,
+        StepPart.WEIGHTS, StepPart.UPCAST, StepPart.MASTERS, StepPart.ADAPTERS, StepPart.REFERENCE, StepPart.OPTIMIZER,
+        StepPart.GRADIENTS, StepPart.OPTIMIZER_TEMPORARY,
     }
 )  # fmt: skip
 """What lies in blocks that keep their place; the rest comes and goes, and the allocator cannot always use its blocks again."""

@@ -30,11 +30,12 @@ from lib.laws.training import StepPart
 from lib.laws.weights import ENDS, is_tied
 from lib.memory.allocator import AllocatorConstants, count_longest_row, load_constants, reserve_bytes
 from lib.memory.components import count_weight_bytes, traced_kernel
+from lib.memory.objectives import check_objective, train_model
 from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
 from lib.model.spec import TensorGroup
 from lib.precision import QLORA, weight_format
 from lib.units import Bytes
-from lib.workload import Optimizer, Stack, check_rank, check_targets, is_targeted
+from lib.workload import OBJECTIVE_TRAITS, Optimizer, Stack, check_rank, check_targets, is_targeted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,6 +123,7 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
             "Accepted: models that write, read or embed text."
         )
     traits = STACK_TRAITS[request.stack]
+    check_objective(spec, request)
     if request.optimizer not in traits.optimizers:
         raise BadArgument("optimizer", request.optimizer, f"{', '.join(sorted(traits.optimizers))} with {traits.name}")
     if request.sharding != "none" and request.devices == 1:
@@ -282,7 +284,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
     )  # fmt: skip
     stack = LayerWidths(sizes.hidden, sizes.layers, sizes.heads, sizes.kv_heads, sizes.query_width // max(1, sizes.heads))
     dora = FLOAT32 * max((2 * g.shape[0] * g.shape[1] for g in tensors if how.adapted(g)), default=0) if request.method == "dora" else 0
-    tied = bool(spec.tensors) and is_tied(spec.tensors)
+    tied = bool(spec.tensors) and is_tied(spec.tensors) and OBJECTIVE_TRAITS[request.objective].loss != "score"
     ends = sum(group.parameters for group in spec.tensors if group.kind in ENDS)
     largest_end = max((group.parameters for group in spec.tensors if group.kind in ENDS), default=0)
     table = sum(group.parameters for group in spec.tensors if group.kind == "embedding") if not tied else 0
@@ -294,6 +296,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
 
 
 def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, law.OptimizerStates, _TrainedModel]:
+    spec, objective = train_model(spec, request.objective), OBJECTIVE_TRAITS[request.objective]
     of = _describe(ById(spec), _at_once(request))
     n, sharding = request.devices, request.sharding
     tokens = request.micro_batch_tokens
@@ -322,18 +325,24 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, la
         copies = of.weights - of.width * of.table
         copies_in_backward = gathered if recomputes else copies
     buckets = gradients if sharding == "ddp" else 0  # for the exchange
-    head = of.ends * of.trained.width if request.method == "full" else 0
+    reference = of.weights + masters if objective.reference and request.method == "full" else 0
+    full = request.method == "full"
+    head = of.ends * of.trained.width if full and objective.loss != "score" else 0
     fused = fuses_loss(request)
-    loss = law.loss_bytes(
-        tokens=tokens, vocabulary=of.vocabulary, hidden=of.hidden, element_bytes=of.width, fused=fused, capped=spec.caps_logits,
-        copied=spec.work != "text encoder" or request.precision == "mixed",
-    )  # fmt: skip
+    sizes = {"tokens": tokens, "vocabulary": of.vocabulary, "hidden": of.hidden, "element_bytes": of.width}
+    if objective.loss == "tokens":
+        copied = spec.work != "text encoder" or request.precision == "mixed"
+        loss = law.loss_bytes(**sizes, fused=fused, capped=spec.caps_logits, copied=copied)
+        loss = law.LossBytes(*(Bytes(size + (head if fused else 0)) for size in loss))
+    else:
+        loss = law.logprob_bytes(**sizes, trains_head=full) if objective.loss != "score" else law.LossBytes(Bytes(0), Bytes(0))
     tensors = law.StepTensors(
         states={
             StepPart.WEIGHTS: 0 if offloads else ceil_divide(of.weights, by_weights),
             StepPart.UPCAST: 0 if offloads else ceil_divide(of.upcast, by_weights),
             StepPart.MASTERS: 0 if offloads else ceil_divide(masters, by_weights),
             StepPart.ADAPTERS: ceil_divide(of.adapters * of.trained.width, by_weights),
+            StepPart.REFERENCE: 0 if offloads else ceil_divide(reference, by_weights),
             StepPart.OPTIMIZER: 0 if offloads else ceil_divide(states.resident, by_states),
         },
         copies=copies + buckets,
@@ -343,8 +352,8 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, la
         saved_activations=round(checkpoints + last_norm if recomputes else whole),
         layer=round(one),
         activation_gradients=round(tokens * of.width * (of.hidden + 2 * layer_sizes(spec).mlp_width)),
-        loss=law.LossBytes(*(Bytes(size + (head if fused else 0)) for size in loss)),
-        tied_gradients=2 * of.largest_end * of.trained.width if of.tied and request.method == "full" else 0,
+        loss=loss,
+        tied_gradients=2 * of.largest_end * of.trained.width if of.tied and full else 0,
         optimizer_temporary=0 if offloads else ceil_divide(states.temporary, by_states),
         accumulates=request.accumulation > 1,
         recomputes=recomputes,
@@ -395,7 +404,8 @@ def estimate_training(spec: ModelSpec, request: TrainingRequest, constants: Allo
     allocated = sum(parts.values())
     parts[StepPart.FRAGMENTATION] = reserved.typical - allocated
     parts[StepPart.CONTEXT] = CUDA_CONTEXT.typical
-    offloaded = of.weights + of.upcast + states.resident if request.sharding == "fsdp_offload" else 0
+    models = 2 if OBJECTIVE_TRAITS[request.objective].reference and request.method == "full" else 1
+    offloaded = models * of.weights + of.upcast + states.resident if request.sharding == "fsdp_offload" else 0
     offloaded_activations = usual.micro_batch_tokens * of.width * of.hidden * of.layers if request.checkpointing == "offloaded" else 0
     return TrainingMemory(
         precision=of.precision,

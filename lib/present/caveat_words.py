@@ -109,6 +109,14 @@ _MEMORY = {
     "{micro_batch} × {longest_tokens} tokens: a long row has four times the mean length of {mean_tokens} tokens, at most the limit. The "
     "upper estimate counts {micro_batch} × {limit_tokens} tokens, the limit: cut rows to the length that you need. Freed blocks do not fit "
     "the next length; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True avoids most of that. Time for padding is not counted.",
+    "training_objective:dpo": "DPO as TRL 1.16 trains it: chosen and rejected sequence go through the policy together, and "
+    "log-probabilities are computed in tiles without logits. Full fine-tuning holds a second, frozen model as reference; with adapters the "
+    "reference is the model with its adapters off. Checked against executed steps, not against measured runs: one public run names its "
+    "memory, without lengths.",
+    "training_objective:kto": "KTO as TRL 1.16 trains it: besides the policy's sequence, three passes without gradient (reference, and "
+    "mismatched pairs through both). Full fine-tuning holds a second, frozen model. Not measured: no public run names its memory.",
+    "training_objective:reward": "A reward model as TRL 1.16 trains it: chosen and rejected sequence together, a score in place of the "
+    "output projection. Checked against executed steps; not measured: no public run names its memory.",
     "training_text_only": "Only text is counted: pictures or sound in the rows need more.",
     "training_scan": "Layers that keep a state are trained by a scan; only the outputs of its matrices are counted. Where "
     "transformers scans in Python, as without Mamba's own kernels, a step takes several times as much: ask /dry_run, which executes it.",

@@ -21,6 +21,7 @@ from lib.present.markup import code_blocks, definition_list, escape, fold, hint_
 from lib.present.numbers import count, gib, share, usd, usd_per_hour
 from lib.present.releases import load_versions
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, table_markup
+from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
 from lib.speed.training import TrainingOption
 
@@ -34,6 +35,7 @@ PARTS: dict[str, tuple[str, str]] = {
     "master weights": ("master", "Master weights"),
     "16-bit copies": ("master", "16-bit copies, gathered weights"),
     "adapters": ("adapters", "Adapters"),
+    "reference model": ("weights", "Reference model"),
     "optimizer": ("optimizer", "Optimizer states"),
     "optimizer step": ("optimizer", "Temporary copies in the optimizer step"),
     "gradients": ("gradients", "Gradients"),
@@ -48,6 +50,8 @@ SHARDING_WORDS = {
     "none": "None: one GPU", "ddp": "DDP", "zero1": "ZeRO 1", "zero2": "ZeRO 2", "zero3": "ZeRO 3", "fsdp": "FSDP",
     "fsdp_offload": "FSDP with offload",
 }  # fmt: skip
+OBJECTIVE_WORDS = {"sft": "Supervised", "dpo": "DPO", "kto": "KTO", "reward": "Reward model"}
+PHASE_WORDS = {"policy forward": "Forward", "reference forward": "Reference, without gradient", "backward": "Backward", "update": "Update"}
 METHODS = {"full": "Full fine-tuning", "lora": "LoRA", "dora": "DoRA", "qlora": "QLoRA"}
 VERDICTS = {"fits": "Fits", "risky": "Risky", "no": "Does not fit"}
 CHANGES: dict[str, str] = {
@@ -137,12 +141,26 @@ def training_card(answer: TrainingAnswer, model: str) -> str:
     trained = f"{count(answer.trained_parameters)} parameters trained · {steps}"
     return (
         '<section class="card training-card" aria-label="Memory of a training step"><h2 class="sr">Memory of a training step</h2>'
-        f'<p class="eyebrow">{METHODS[answer.method]} of {escape(model)} needs</p>'
+        f'<p class="eyebrow">{_way(answer)} of {escape(model)} needs</p>'
         f'<p class="headline"><span class="figure">{gib(total)}</span> {where}{host}</p>'
         f'<p class="quiet">between {gib(answer.device_low_bytes)} and {gib(answer.device_high_bytes)} · allocated '
         f"{gib(answer.allocated_bytes)}, reserved {gib(answer.reserved_bytes)} · {trained}</p>"
         f'<div class="bar" aria-hidden="true">{bar}</div>{definition_list(legend, "legend")}</section>'
     )
+
+
+def _way(answer: TrainingAnswer) -> str:
+    """Method and objective, as the head of the card has them."""
+    return METHODS[answer.method] + ("" if answer.objective == "sft" else f", {OBJECTIVE_WORDS[answer.objective]},")
+
+
+def phases_table(phases: Sequence[TrainingPhase]) -> str:
+    """What each phase of a step holds, and its share of the time."""
+    rows = [
+        (PHASE_WORDS[one.name], gib(one.allocated_bytes), "–" if one.time_share is None else f"{100 * one.time_share:.0f} %")
+        for one in phases
+    ]
+    return table_markup("Phases of a step", ("Phase", "Allocated", "Time"), rows, "training-phases")
 
 
 def options_table(options: Sequence[TrainingOption]) -> str:
@@ -200,7 +218,7 @@ def _ratio(ratio: float | None) -> str:
 def recipe(answer: TrainingAnswer) -> str:
     """The script and the line that starts it on Jobs."""
     if answer.command is None or answer.script is None:
-        return hint_note("A script is only written for a Hub model that trains on one GPU of Jobs.")
+        return hint_note("A script is only written for supervised training of a Hub model on one GPU of Jobs.")
     return code_blocks([("Start it on Jobs", answer.command), ("train.py", answer.script)])
 
 
@@ -212,7 +230,7 @@ def training_text(answer: TrainingAnswer, model: str) -> str:
     if first is not None and first.hours is not None:
         price = "" if first.usd is None else f", {usd(first.usd)}"
         best = f"\n{first.name} ({first.hardware}): {first.hours:,.1f} hours{price}."
-    return f"{model}, {METHODS[answer.method]}: {gib(answer.device_bytes)} ({parts}).{best}"
+    return f"{model}, {_way(answer)}: {gib(answer.device_bytes)} ({parts}).{best}"
 
 
 def options_csv(options: Sequence[TrainingOption]) -> str:

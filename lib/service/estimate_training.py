@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, replace
-from typing import Annotated
+from typing import Annotated, Any
+
+from pydantic import model_validator
 
 from lib.answers.training import ShardingEntry, TrainingAnswer, TrainingChangeEntry, TrainingPartEntry
 from lib.catalog import Catalog
@@ -22,9 +24,10 @@ from lib.request.fields import Arguments, Checked, Form, number, whole_number
 from lib.request.types import ALL, Model
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
+from lib.speed.phases import split_step
 from lib.speed.shardings import find_shardings
 from lib.speed.training import TrainingOption, find_changes, rank_hardware, train_on
-from lib.workload import TrainingRequest
+from lib.workload import OBJECTIVE_TRAITS, OBJECTIVES, TrainingRequest
 
 MOST_ROWS = 10**12
 MOST_BATCH = 65_536
@@ -53,17 +56,28 @@ class TrainingArguments(Arguments):
     the peak: rows of four times this mean, at most the limit. The upper estimate counts rows that reach the limit."""
     epochs: Annotated[float, number(0.0001, 10_000), Form("Epochs", group="train")] = 1
     """Passes over the dataset."""
+    behind = ("platforms objective",)
     platforms: Annotated[
         tuple[str, ...], Checked(_places, str, f"Comma list of {', '.join(PLACES)}, all."), Form("", "where", group="train")
     ] = ("spaces", "jobs")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _name_objective(cls, sent: dict[str, Any]) -> dict[str, Any]:
+        """A `method` that names an objective stands for it with LoRA."""
+        method = sent.get("method")
+        if isinstance(method, str) and method in OBJECTIVES[1:] and "objective" not in sent:
+            return {**sent, "method": "lora", "objective": method}
+        return sent
+
     def request(self) -> TrainingRequest:
-        """The question about one step."""
-        return replace(self.step, row_tokens=0 if self.step.packing else self.tokens_per_row)
+        """The question about one step; preferences and rewards are not packed."""
+        packing = self.step.packing and self.step.objective == "sft"
+        return replace(self.step, packing=packing, row_tokens=0 if packing else self.tokens_per_row)
 
     def total_tokens(self) -> int:
-        """Tokens trained on over all epochs; a row longer than `sequence_tokens` is cut to it."""
-        cut = min(self.tokens_per_row, self.step.sequence_tokens)
+        """Tokens trained on over all epochs, of both sequences of a pair; one longer than `sequence_tokens` is cut to it."""
+        cut = min(self.tokens_per_row, self.step.sequence_tokens) * OBJECTIVE_TRAITS[self.step.objective].sequences
         return max(1, round(self.rows * cut * self.epochs))
 
 
@@ -87,6 +101,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     return TrainingAnswer(
         model=spec.id,
         method=request.method,
+        objective=request.objective,
         stack=request.stack,
         optimizer=request.optimizer,
         precision=request.precision,
@@ -109,6 +124,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         device_bytes=step.device.typical,
         device_high_bytes=step.device.high,
         options=tuple(options),
+        phases=split_step(spec, request, catalog.accelerator(REFERENCE)),
         shardings=tuple(
             ShardingEntry(**fields_of(option), message=sharding_sentence(request.method, option))
             for option in find_shardings(spec, request, catalog, arguments.platforms)
@@ -154,7 +170,8 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
     }
     varying = () if request.packing else (Caveat("training_lengths_vary", lengths),)
     accumulated = (Caveat("training_accumulates", {"accumulation": request.accumulation}),) if request.accumulation > 1 else ()
-    return (*accumulated, *varying, *(Caveat(code) for code, true in holds.items() if true))
+    preference = () if request.objective == "sft" else (Caveat("training_objective", variant=request.objective),)
+    return (*preference, *accumulated, *varying, *(Caveat(code) for code, true in holds.items() if true))
 
 
 def _recipe(
@@ -162,7 +179,7 @@ def _recipe(
 ) -> tuple[str | None, str | None]:
     """The command for the cheapest flavor of Jobs that holds it, and its script; for models of the Hub that one device trains."""
     flavor = next((o for o in options if TRAITS[o.platform].runs_jobs and o.verdict != "no" and o.sharding == "none"), None)
-    if flavor is None or "/" not in spec.id or spec.work == "text encoder":
+    if flavor is None or "/" not in spec.id or spec.work == "text encoder" or request.objective != "sft":
         return None, None
     asked = train_on(catalog.accelerator(flavor.accelerator), request)
     return job_command(flavor.hardware, flavor.hours or 1), training_script(

@@ -43,7 +43,7 @@ from lib.platforms import OWN, RENTED, TRAITS
 from lib.result import Result, Usd
 from lib.speed.hardware import HALVES, card_class, find_link_rate
 from lib.speed.model_work import count_multiplied
-from lib.workload import Sharding
+from lib.workload import OBJECTIVE_TRAITS, Sharding
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -97,8 +97,9 @@ def load_speed() -> tuple[SpeedConstants, tuple[float, float]]:
 
 
 def count_passes(request: TrainingRequest) -> int:
-    """Forward, backward and recomputed passes over the layers."""
-    return 1 + (2 if request.method == "full" else 1) + (request.checkpointing != "none")
+    """Forward, backward and recomputed passes over the layers, and those of a preference without gradient."""
+    learned = 1 + (2 if request.method == "full" else 1) + (request.checkpointing != "none")
+    return learned + OBJECTIVE_TRAITS[request.objective].passes_without_gradient
 
 
 def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:

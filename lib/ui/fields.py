@@ -304,6 +304,7 @@ def tpu_regions(catalog: Catalog) -> list[str]:
 
 
 METHOD_WORDS: tuple[tuple[str, str], ...] = (("LoRA", "lora"), ("QLoRA", "qlora"), ("DoRA", "dora"), ("Full", "full"))
+OBJECTIVE_WORDS = tuple((label, name) for name, label in training_cards.OBJECTIVE_WORDS.items())
 OPTIMIZER_WORDS: tuple[tuple[str, str], ...] = (
     ("AdamW, fused", "adamw"), ("AdamW, foreach", "adamw_foreach"), ("AdamW, 8-bit states", "adamw_8bit"), ("Paged AdamW", "paged_adamw"),
     ("Paged AdamW, 8-bit states", "paged_adamw_8bit"), ("Adafactor", "adafactor"), ("Muon", "muon"), ("SGD", "sgd"),

@@ -12,13 +12,23 @@ from lib.errors import AdvisorError
 from lib.present.cards import caveat_list, model_name, source_list
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json
-from lib.present.training_cards import changes_table, options_csv, options_table, recipe, shardings_list, training_card, training_text
+from lib.present.training_cards import (
+    changes_table,
+    options_csv,
+    options_table,
+    phases_table,
+    recipe,
+    shardings_list,
+    training_card,
+    training_text,
+)
 from lib.service.estimate_training import estimate_training
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
 from lib.ui.workload import link_query
+from lib.workload import OBJECTIVE_TRAITS
 
 if TYPE_CHECKING:
     from lib.service.app import Services
@@ -52,6 +62,7 @@ def build(_: Services) -> TrainView:
 
 def _inputs() -> workload.Inputs:
     q: workload.Inputs = {"method": gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments")}
+    q["objective"] = gr.Dropdown(list(ask.OBJECTIVE_WORDS), value="sft", label="Objective")
     for first, second in (("sequence", "microbatch"), ("rows", "row"), ("epochs", "accumulation")):
         with gr.Row(elem_classes="pair"):
             q[first], q[second] = workload.number(first, step=0.1 if first == "epochs" else 1), workload.number(second)
@@ -75,13 +86,14 @@ def _inputs() -> workload.Inputs:
 
 
 def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
-    """The form as arguments of the API: an emptied field as its default, two devices where sharding is asked of one."""
+    """The form as arguments of the API, with at least the devices of the sharding and the micro-batch of the objective."""
     filled_values = [field.default if value is None or value == [] else value for field, value in zip(ask.TRAIN, values, strict=True)]
     arguments = ask.arguments(ask.TRAIN, filled_values)
     shared = arguments["sharding"] != "none"
     devices = max(2, int(arguments["devices"])) if shared else 1
     choices = {name: arguments[name] == "yes" for name in ("packing", "double_quantization")}
-    return {**arguments, **choices, "devices": devices}
+    micro_batch = max(OBJECTIVE_TRAITS[arguments["objective"]].least_micro_batch, int(arguments["micro_batch"]))
+    return {**arguments, **choices, "devices": devices, "micro_batch": micro_batch}
 
 
 def train_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
@@ -103,7 +115,10 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     )
     return {
         "need": training_card(answer, name) + acts,
-        "options": options_table(answer.options) + shardings_list(answer.shardings) + changes_table(answer.changes),
+        "options": options_table(answer.options)
+        + shardings_list(answer.shardings)
+        + phases_table(answer.phases)
+        + changes_table(answer.changes),
         "recipe": recipe(answer),
         "sources": caveat_list(answer.caveats) + source_list(answer.sources),
     }
