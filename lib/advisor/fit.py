@@ -162,6 +162,10 @@ def place_candidate(
             return Placement(candidate=split[0], headroom=split[1], concurrency=concurrency)
         explain = partial(_too_small, candidate, headroom, model.spec, request, shapes[-1], silicon)
         return DoesNotFitReason(missing_bytes=-headroom.free_bytes, explain=explain)
+    on_host, host = headroom.memory.host_bytes, host_memory(offer)
+    if host is not None and on_host > host:
+        short = Reason("host_too_small", {"host_bytes": on_host, "ram_bytes": host, "offload": context.workload.pictures.offload})
+        return DoesNotFitReason(missing_bytes=on_host - host, explain=lambda: short)
     download = download_bytes(headroom.memory, model.stored_bytes)
     if offer.disk_bytes is not None and download > offer.disk_bytes:
         too_small = Reason("disk_too_small", {"download_bytes": download, "disk_bytes": offer.disk_bytes})

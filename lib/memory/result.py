@@ -180,7 +180,9 @@ class MemoryEstimate:
         if request.silicon in {"tpu", "neuron", "apple"}:
             open_points.append(Caveat("device_runtime", variant="apple" if request.silicon == "apple" else ""))
         if own and inference and spec.cache_terms is not None:
-            open_points.append(Caveat("one_prompt", variant="eager" if of.activation.kernel == "eager" else ""))
+            eager = [fit for fit in spec.activations if fit.kernel == of.activation.kernel == "eager"]
+            squared = any(fit.per_token_squared for fit in eager)
+            open_points.append(Caveat("one_prompt", variant="" if not eager else "eager" if squared else "scan"))
         if spec.task in _TEXT and not request.media.images:
             open_points.append(Caveat("media_not_counted", variant="images" if spec.vision else ""))
         traits = traits_of(request.engine)

@@ -96,6 +96,9 @@ _MEMORY = {
     "one_prompt:eager": "The whole context is taken as one prompt, and transformers has no fused attention kernel for this class: the "
     "scores of the whole prompt are held, which grow with the square of its length. A prompt read in pieces, or vLLM, needs "
     "far less.",
+    "one_prompt:scan": "The whole context is taken as one prompt, and transformers runs this class in slow code that holds the states of "
+    "every token, unless the model's own kernels are installed (for Mamba: mamba-ssm, causal-conv1d). With them, with a prompt read in "
+    "pieces, or with vLLM it needs far less.",
     "layer_split": "Devices hold whole layers in turn; they add memory, not speed.",
     "training_assumed": "Training: fused AdamW, mixed precision with master weights, gradient checkpointing, TRL with a fused loss; LoRA "
     "of rank 16 on all plain matrices; several devices share by FSDP. Gradients are not accumulated here; /estimate_training accumulates "

@@ -186,6 +186,7 @@ _REFUSALS = {
     "sparse_attention": "Its sparse attention is not known to run on {silicon}: vLLM and SGLang need Hopper or data-centre Blackwell "
     "(H100, H200, B200).",
     "engine_form": "{engine} does not load {precision}.",
+    "host_too_small": "With offload={offload}, {host_bytes} of the model are kept in host memory, and its host has {ram_bytes} for that.",
     "disk_too_small": "The download of {download_bytes} does not fit its disk of {disk_bytes}.",
     "dtype_missing": "{silicon} does not compute in {precision}.",
     "no_engine": "No engine known here runs this kind of work ({family}) in this form on {silicon}.",

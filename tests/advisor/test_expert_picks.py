@@ -440,3 +440,20 @@ def test_a_checkpoint_that_is_published_is_preferred_and_named() -> None:
     on_l40s = next(entry for entry in found.ranked if entry.offer.id == "l40sx1")
     assert on_l40s.precision == "gptq-4"
     assert "someone/Llama-70B-GPTQ" in " ".join(sentence(reason) for reason in on_l40s.reasons)
+
+
+def test_offloaded_weights_have_to_fit_the_host() -> None:
+    """Qwen-Image moved part by part keeps 54 GiB in host memory: the 15 GB of an a10g-small and the 30 of an L4 do not hold that."""
+    found = answer("Qwen/Qwen-Image", pictures=PipelineRequest(offload="sequential"), precision="bf16", platforms=("spaces",))
+    refused = {one.offer.id: one.reason for one in found.rejected}
+    assert {refused[name].code for name in ("a10g-small", "l4x1")} == {"host_too_small"}
+    assert "55.4 GiB of the model are kept in host memory" in sentence(refused["a10g-small"])
+    assert found.pick is not None
+    assert (found.pick.offer.ram_bytes or 0) > refused["a10g-small"].values["host_bytes"]
+
+
+def test_a_model_without_attention_holds_no_scores() -> None:
+    """Mamba's long prompts take 70 GiB in transformers for its slow scan, which has to be said; attention scores are not what it holds."""
+    said = [sentence(caveat) for caveat in answer("state-spaces/mamba-2.8b-hf", context_tokens=65_536).caveats]
+    assert any("mamba-ssm" in text for text in said)
+    assert not any("scores" in text for text in said)

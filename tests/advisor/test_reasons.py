@@ -71,6 +71,7 @@ def remove(reason: Reason, offer: Offer, workload: Workload, catalog: Catalog) -
         "first_token_late": lambda: (offer, replace(workload, max_ttft_s=float(reason.values["ttft_s"])), catalog),
         "too_small": lambda: (with_memory(offer, int(reason.values["needed_bytes"])), workload, catalog),
         "disk_too_small": lambda: (offer.model_copy(update={"disk_bytes": int(reason.values["download_bytes"])}), workload, catalog),
+        "host_too_small": lambda: (offer.model_copy(update={"ram_bytes": 2 * int(reason.values["host_bytes"])}), workload, catalog),
         "cpu_basic_needs_plan": lambda: (offer.model_copy(update={"rules": offer.rules - {"paid_plan_to_create"}}), workload, catalog),
         "implausible_price": lambda: (offer.model_copy(update={"rules": offer.rules - {"implausible_price"}}), workload, catalog),
         "zerogpu_needs_account": lambda: (offer.model_copy(update={"rules": offer.rules - {"hosting_limit"}}), workload, catalog),
