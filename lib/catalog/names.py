@@ -1,7 +1,8 @@
 """From text to hardware.
 
 A text is read in this order: silicon in its own spelling (`L4`, `L4x4`, `H100-SXMx8`); an offer by id or name, any case (`l4x1`, `L4X1`,
-`l4`); silicon in another case (`h100-sxm`); an offer that was withdrawn (refused, with its dates); else refused, with near matches.
+`l4`); silicon in another case (`h100-sxm`); plain words (`2x RTX 3090`, `DGX Spark`, `RTX PRO 6000`), of which the answer says what they
+were taken for; an offer that was withdrawn (refused, with its dates); else refused, with near matches.
 """
 
 from __future__ import annotations
@@ -15,10 +16,20 @@ from lib.catalog.offers import Hardware, Offer, own_hardware
 from lib.catalog.silicon import OWNED_KINDS, Accelerator
 from lib.errors import UnknownHardware, quote_value
 from lib.platforms import PLATFORMS, Platform
+from lib.request.words import find_meaning, note_reading
+from lib.units import GIB
 
 LONGEST = 80
 MOST_CARDS = 16384  # the largest TPU pod has 9216 chips
 _COUNTED = re.compile(r"(?P<id>.+)[xX×*](?P<count>[0-9]{1,5})", re.DOTALL)
+_COUNT_FIRST = re.compile(r"([0-9]{1,3}(?=\s*[x×*])|[0-9]{1,5}(?=\s*[x×*]\s)|[0-9]{1,2}(?=\s))\s*(?:[x×*]\s*)?(?P<name>\S.*)")
+_COUNT_LAST = re.compile(r"(?P<name>.*\S)\s*[x×*]\s*([0-9]{1,5})")
+_FILLERS = frozenset(
+    {"gpu", "gpus", "card", "cards", "nvidia", "geforce", "amd", "intel", "radeon", "instinct", "apple", "tesla", "quadro", "tpu"}
+)
+_SERIES = ("rtx", "rx", "radeon", "radeonpro", "arc", "arcpro", "tpu")
+_MAC = re.compile(r"\bmac ?(?:book|studio|mini)?(?: (?:pro|air))?\b")
+_GB = re.compile(r"[0-9]{1,4}gb")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +50,7 @@ class Names:
         names = [name for name, rows in self.by_name.items() if any(row.listed and platform in {None, row.platform} for row in rows)]
         names += [] if platform else list(self.silicon_folded)
         near = get_close_matches(text.casefold()[:LONGEST], names, n=3, cutoff=0.6)
+        near = near or get_close_matches(_read_plain(text[:LONGEST]).name, names, n=3, cutoff=0.6)
         ids = [self.by_name[name][0].id if name in self.by_name else self.silicon_folded[name].id for name in near]
         near_text = ", ".join(f"'{key}'" for key in dict.fromkeys(ids))
         listing = " /list_hardware lists every id."
@@ -90,6 +102,65 @@ def _withdrawn_sentence(row: Offer) -> str:
     return f"'{row.id}' ({row.name}) is no longer offered: it left {row.platform}{since}.{cost}{instead} /list_hardware lists every id."
 
 
+@dataclass(frozen=True, slots=True)
+class _PlainName:
+    """A text such as "2x RTX 3090 24GB": a count, a name without separators and makers ("" for "4 GPUs"), a memory in GB."""
+
+    count: int | None
+    name: str
+    memory: str
+
+
+def _read_plain(text: str) -> _PlainName:
+    """The count and the name in a text."""
+    words = re.sub(r"([0-9]) gb\b", r"\1gb", _MAC.sub(" ", text.casefold()).strip())
+    first, last = _COUNT_FIRST.fullmatch(words), _COUNT_LAST.fullmatch(words)
+    count, name = (first[1], first["name"]) if first else (last[2], last["name"]) if last else (None, words)
+    kept = [word for word in re.split(r"[\s\-_/(),+]+", name) if word and word not in _FILLERS]
+    memory = next((word for word in kept if _GB.fullmatch(word)), "")
+    return _PlainName(None if count is None else int(count), "".join(word for word in kept if word != memory), memory)
+
+
+def _plain_card(names: Names, plain: _PlainName) -> Accelerator | None:
+    """The card or the Mac of a plain name; where it leaves the memory open, the one with the least."""
+    known, found = names.silicon_folded, find_meaning("hardware", plain.name + plain.memory) or find_meaning("hardware", plain.name)
+    cards = [] if found is None else [names.silicon[found]]
+    for name in (plain.name, *(f"{series}{plain.name}" for series in _SERIES), f"{plain.name}blackwell"):
+        cards += [card for key, card in known.items() if key == name or (key.startswith(name) and _GB.fullmatch(key.removeprefix(name)))]
+    of_size = [card for card in cards if not plain.memory or card.memory_advertised == int(plain.memory.removesuffix("gb")) * GIB]
+    if found is not None and of_size[:1] == cards[:1]:
+        return cards[0]
+    return min(of_size, key=lambda card: card.memory_usable or 0, default=None)
+
+
+def _from_words(names: Names, text: str, platform: Platform | None, argument: str) -> Hardware | None:
+    """The offer of today, else the silicon, that plain words mean; None if they mean nothing known.
+
+    An `own_hardware` is silicon.
+    """
+    plain = _read_plain(text)
+    if plain.count and not plain.name:
+        raise UnknownHardware(f"{quote_value(text)} is a number without a card. Name both, such as '4x L4' or 'RTX-3090x4'.")
+    if not plain.name:
+        return None
+    count = 1 if plain.count is None else plain.count
+    if not 1 <= count <= MOST_CARDS:
+        raise UnknownHardware(f"{quote_value(text)} asks for {count} cards. Accepted: 1 to {MOST_CARDS}.")
+    wanted = plain.name + plain.memory
+    wanted = wanted if count == 1 else f"{wanted}x{count}"
+    found: Hardware | None = None
+    if argument == "hardware":
+        alike = (rows for name, rows in names.by_name.items() if _fold_name(name) == wanted)
+        offers = [row for rows in alike for row in rows if row.listed and platform in {None, row.platform}]
+        found = min(offers, key=lambda row: PLATFORMS.index(row.platform), default=None)
+    if found is None and platform is None:
+        card = _plain_card(names, plain)
+        found = None if card is None else _silicon(names, card.id if plain.count is None else f"{card.id}x{count}")
+    if found is not None:
+        note_reading(argument, text, f"{found.id} ({found.name})")
+    return found
+
+
 def _first_offer(names: Names, text: str, platform: Platform | None) -> Offer | None:
     """The offer of this name; today's before a retired one."""
     rows = [row for row in names.by_name.get(text.casefold(), ()) if platform in {None, row.platform}]
@@ -133,6 +204,12 @@ def find_offer(names: Names, text: object, platform: Platform | None) -> Offer:
     """The offer of today that this text means; `jobs:l4x1` picks the platform of an id that several have."""
     name, platform = _read_name(names, text, platform)
     row = _first_offer(names, name, platform)
+    if row is None and _silicon(names, name) is None:
+        found = _from_words(names, name, platform, "hardware")
+        if isinstance(found, Offer):
+            return found
+        if found is not None:
+            raise UnknownHardware(f"{quote_value(name)} means {found.name}, which nobody here rents out.{names.advice(name, platform)}")
     if row is None and _silicon(names, name) is not None:
         raise UnknownHardware(f"{quote_value(name)} is plain silicon, without a price.{names.advice(name, platform)}")
     if row is None:
@@ -147,7 +224,7 @@ def find_cards(names: Names, text: object) -> Hardware:
     accepted = "Accepted: graphics cards or a Mac of your own, such as 'RTX-4090x2' or 'M4-Max-64GB'."
     if not isinstance(text, str) or not 0 < len(text.strip()) <= LONGEST:
         raise UnknownHardware(f"own_hardware was {quote_value(text)}. {accepted}")
-    own = _silicon(names, text.strip())
+    own = _silicon(names, text.strip()) or _from_words(names, text.strip(), None, "own_hardware")
     if own is None:
         owned = {name: card.id for name, card in names.silicon_folded.items() if card.kind in OWNED_KINDS}
         near = ", ".join(f"'{owned[name]}'" for name in get_close_matches(_fold_name(text), owned, n=3, cutoff=0.6))
@@ -172,6 +249,8 @@ def find_hardware(names: Names, text: object, platform: Platform | None) -> Hard
     if row is not None and row.status != "retired":
         return row
     cards = _silicon(names, name)
+    if cards is None and (row is None or name != row.id):
+        cards = _from_words(names, name, None, "hardware")
     if cards is not None:
         return cards
     raise UnknownHardware(_withdrawn_sentence(row) if row is not None else names.unknown(name, None))

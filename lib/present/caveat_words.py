@@ -10,6 +10,9 @@ from types import MappingProxyType
 
 from lib.present.reason_words import DURATION_FACTOR_ASSUMED, SLEEP_TEMPLATES, ZEROGPU_RESERVATION
 
+_WORDS = {
+    "taken_for": "{argument}: '{written}' was taken for {meant}. Write {meant} to be sure, or another name of the list.",
+}
 _MODEL = {
     "typical_model": "Only a parameter count is known. Cache and activations are those of a typical decoder of that size ({layers!s} "
     "layers of width {hidden_size!s}, {kv_heads!s} key/value heads); name the model for exact figures.",
@@ -397,7 +400,8 @@ _GPU_TPU = {
     "options_in_bf16": "No TPU of this catalog computes in {precision}: memory, speed and prices are those of bf16.",
 }
 CAVEATS: Mapping[str, str] = MappingProxyType(
-    _MODEL
+    _WORDS
+    | _MODEL
     | _FILES
     | _EXPLAIN
     | _MEMORY

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import TypeVar
 
 from lib.errors import BadArgument
+from lib.request.words import find_choice, note_reading
 
 Choice = TypeVar("Choice", bound=str)
 MAX_NAME = 200
@@ -69,7 +70,7 @@ def check_text(name: str, value: object, example: str) -> str:
 
 
 def check_choice(name: str, value: object, choices: Sequence[Choice]) -> Choice:
-    """One of the choices; case and surrounding blanks are forgiven.
+    """One of the choices; case and surrounding blanks are forgiven, and plain words are understood (`lib.request.words`).
 
     Raises:
         BadArgument: none of them, with the nearest ones first.
@@ -79,6 +80,10 @@ def check_choice(name: str, value: object, choices: Sequence[Choice]) -> Choice:
         for choice in choices:
             if choice.casefold() == wanted:
                 return choice
+        meant = find_choice(name, wanted, choices) if wanted else None
+        if meant is not None:
+            note_reading(name, value.strip(), meant)
+            return meant
     raise BadArgument(name, describe_value(value).strip(), _near(value, choices))
 
 
@@ -152,7 +157,9 @@ def _join_names(names: Iterable[str]) -> str:
 
 
 def _near(value: object, names: Sequence[str]) -> str:
+    spelled = {name.casefold(): name for name in names}
+    wanted = value[:MAX_NAME].strip().casefold() if isinstance(value, str) else ""
+    near = [spelled[match] for match in difflib.get_close_matches(wanted, spelled, n=5, cutoff=0.5)]
     if len(names) <= _LISTED:
-        return _join_names(names)
-    near = difflib.get_close_matches(value[:MAX_NAME].strip(), names, n=5, cutoff=0.5) if isinstance(value, str) else []
+        return _join_names(names) + (f"; the nearest: {near[0]}" if near else "")
     return f"one of {len(names)} names, {'the nearest' if near else 'such as'}: {_join_names(near or names[:_LISTED])}"

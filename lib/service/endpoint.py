@@ -14,7 +14,7 @@ import functools
 import inspect
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from lib.hub.search import find_providers, find_quantized, suggest_models
@@ -25,7 +25,9 @@ from lib.live.device import current_device
 from lib.live.heartbeat import on_device
 from lib.live.limits import device_rates
 from lib.live.measure import run_measurement
+from lib.provenance import Answer as AnswerBase
 from lib.request.fields import Argument, Arguments, Checked
+from lib.request.words import collect_readings
 from lib.service.fair_turns import anonymous_caller
 from lib.service.reference import reading_as
 from lib.service.runs import MeasurementLedger
@@ -241,8 +243,11 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
         own = {name: sent.pop(name, None) if check else sent.pop(name) for name, check in checks.items() if check or name in sent}
         own = {name: value if (check := checks[name]) is None else check.check(name, value) for name, value in own.items()}
         token = sent.pop("token", None) if reads_model else own.get("token")
-        with reading_as(token):  # type: ignore[arg-type]  # a text or None: `lib.ui.http.api.token_of` sees to it
-            return function(app, arguments.model_validate(sent), **own)
+        with reading_as(token), collect_readings() as readings:  # type: ignore[arg-type]  # a text or None: `lib.ui.http.api.token_of` sees to it
+            answer = function(app, arguments.model_validate(sent), **own)
+        if not readings or not isinstance(answer, AnswerBase):
+            return answer
+        return replace(answer, caveats=(*readings, *answer.caveats))
 
     def stream(*values: object, **named: object) -> Iterator[Any]:
         yield from call(*values, **named)  # type: ignore[misc]  # the function is a generator

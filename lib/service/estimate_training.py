@@ -22,6 +22,7 @@ from lib.provenance import Caveat, Source
 from lib.request.checks import check_choices
 from lib.request.fields import Arguments, Checked, Form, number, whole_number
 from lib.request.types import ALL, Model
+from lib.request.words import note_reading
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
 from lib.speed.phases import split_step
@@ -71,9 +72,13 @@ class TrainingArguments(Arguments):
         return sent
 
     def request(self) -> TrainingRequest:
-        """The question about one step; preferences and rewards are not packed."""
-        packing = self.step.packing and self.step.objective == "sft"
-        return replace(self.step, packing=packing, row_tokens=0 if packing else self.tokens_per_row)
+        """The question about one step; preferences and rewards are not packed. Several devices without a sharding train with ddp."""
+        step = self.step
+        if step.devices > 1 and step.sharding == "none":  # as torchrun and accelerate do where nothing else is said
+            note_reading("devices", f"{step.devices}", f"{step.devices} GPUs with sharding=ddp")
+            step = replace(step, sharding="ddp")
+        packing = step.packing and step.objective == "sft"
+        return replace(step, packing=packing, row_tokens=0 if packing else self.tokens_per_row)
 
     def total_tokens(self) -> int:
         """Tokens trained on over all epochs, of both sequences of a pair; one longer than `sequence_tokens` is cut to it."""

@@ -10,7 +10,6 @@ it is read again with that token, and what is remembered of it is remembered for
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
 import json
@@ -47,6 +46,7 @@ from lib.model.config import parse_config
 from lib.model.diffusion import is_pipeline, resolve_pipeline
 from lib.model.dry_run_figures import DryRun
 from lib.model.file_header import is_timm, resolve_gguf, resolve_timm
+from lib.model.plain_names import list_near
 from lib.model.resolve import execute, resolve_config, resolve_count
 from lib.model.spec import ModelSpec, Origin, TensorGroup
 from lib.provenance import Caveat, Source
@@ -444,8 +444,4 @@ def _with_near(refusal: HubError, name: str) -> HubError:
     """The same refusal, with bundled models of a similar name, which need no Hub."""
     if not isinstance(refusal, RepoNotFound | HubUnreachable):
         return refusal
-    spelled: dict[str, str] = {}
-    for listed in bundled.list_ids():  # with and without the owner
-        spelled |= {listed.casefold(): listed, listed.casefold().rpartition("/")[2]: listed}
-    near = difflib.get_close_matches(name.casefold(), spelled, n=3, cutoff=0.6)
-    return type(refusal)(str(refusal), tuple(dict.fromkeys(spelled[match] for match in near)))
+    return type(refusal)(str(refusal), list_near(name))

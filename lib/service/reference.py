@@ -1,6 +1,7 @@
-"""The texts that name a model or a Space, read by their form alone; nothing is looked up.
+"""The texts that name a model or a Space, read by their form; only words that are no id are looked up among the bundled models.
 
-A model is a config.json, a parameter count, or an id with perhaps a GGUF file. `reading_as` sets the token that may read gated and private
+A model is a config.json, a parameter count, or an id with perhaps a GGUF file. Words ("qwen3 30b") mean the bundled model that they
+describe (`lib.model.plain_names`), and the answer says so. `reading_as` sets the token that may read gated and private
 models.
 
     read_reference("Qwen/Qwen3-8B-GGUF:Q4_K_M")    Reference(kind="id", text="Qwen/Qwen3-8B-GGUF", file="Q4_K_M")
@@ -18,8 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 from lib.errors import BadArgument, UnknownModel, quote_value
+from lib.model.plain_names import find_id, list_near
 from lib.request.checks import MAX_NAME, describe_value
 from lib.request.fields import Checked
+from lib.request.words import note_reading
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
@@ -50,7 +53,7 @@ def is_token(text: str) -> bool:
 
 
 def read_reference(model: object) -> Reference:
-    """Tell the three kinds apart by their form alone; nothing is looked up.
+    """Tell the three kinds apart by their form; of words, find the bundled model that they describe.
 
     Raises:
         BadArgument: not text.
@@ -69,6 +72,11 @@ def read_reference(model: object) -> Reference:
         raise UnknownModel(f"The model has {len(text):,} characters and is not a JSON object: {quote_value(text)}. Accepted: {ACCEPTED}.")
     if "/" not in text and _COUNT.fullmatch(text):
         return Reference(kind="count", text=text)
+    meant = find_id(text) if "/" not in text else None
+    if meant is not None:
+        if text.casefold() != meant.casefold():
+            note_reading("model", text, meant)
+        return Reference(kind="id", text=meant)
     name, file = _id(text)
     return Reference(kind="id", text=name, file=file)
 
@@ -94,7 +102,9 @@ def _id(text: str) -> tuple[str, str]:
         if file and parts[3] != "main":
             raise UnknownModel(f"{quote_value(text)} is a file of {quote_value(parts[3])}; GGUF files are read from the main branch.")
     if len(name) > MAX_NAME or not _ID.fullmatch(name) or ".." in name:
-        raise UnknownModel(f"{quote_value(text)} is not a model id, a config.json or a parameter count. Accepted: {ACCEPTED}.")
+        nearest = list_near(text) if "/" not in text else ()
+        hint = f" The nearest of the bundled models: {', '.join(nearest)}." if nearest else ""
+        raise UnknownModel(f"{quote_value(text)} is not a model id, a config.json or a parameter count. Accepted: {ACCEPTED}.{hint}")
     unnamed = ":" in text and "://" not in text and not file
     if unnamed or (file and (len(file) > MAX_NAME or not _FILE.fullmatch(file) or ".." in file)):
         raise UnknownModel(f"{quote_value(text)} names no GGUF file after the colon. Accepted: {ACCEPTED}.")

@@ -144,7 +144,7 @@ def test_numbers_out_of_range_or_of_another_type(url: str, argument: str, value:
     [
         ("estimate_memory", {"precision": "int3"}, "precision was 'int3'"),
         ("estimate_memory", {"precision": 4}, "precision was '4'"),
-        ("estimate_memory", {"engine": "ollama"}, "Accepted: transformers, vllm"),
+        ("estimate_memory", {"engine": "olama"}, "Accepted: transformers, vllm"),
         ("estimate_memory", {"mode": None}, "mode was 'null'"),
         ("estimate_memory", {"kv_precision": "fp64"}, "kv_precision was 'fp64'"),
         ("estimate_memory", {"encoder_tokens": -1}, "encoder_tokens was '-1'"),

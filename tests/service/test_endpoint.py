@@ -142,7 +142,8 @@ def test_the_model_gives_the_same_json_schema_as_the_signature() -> None:
     ("text", "kind", "meant"),
     [
         ("meta-llama/Llama-3.1-8B-Instruct", "id", "meta-llama/Llama-3.1-8B-Instruct"),
-        (" gpt2 ", "id", "gpt2"),
+        (" gpt2 ", "id", "openai-community/gpt2"),
+        ("qwen3:30b", "id", "Qwen/Qwen3-30B-A3B"),
         ("https://huggingface.co/Qwen/Qwen3-8B/tree/main", "id", "Qwen/Qwen3-8B"),
         ("7B", "count", "7B"),
         ("1.5 billion", "count", "1.5 billion"),

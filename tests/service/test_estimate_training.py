@@ -82,7 +82,6 @@ def test_hardware_that_fits_comes_first_and_by_price() -> None:
         ({"target_modules": "q_proj,c_attn"}, "q_proj, k_proj, v_proj"),
         ({"optimizer": "muon"}, "with TRL"),
         ({"sharding": "fsdp"}, "two devices"),
-        ({"devices": 4}, "ddp"),
         ({"stack": "unsloth", "sharding": "ddp", "devices": 2}, "with Unsloth"),
         ({"micro_batch": 65_536, "sequence_tokens": 100_000_000}, "exabyte"),
     ],
@@ -313,3 +312,11 @@ def test_unsloth_holds_experts_as_the_checkpoint_does() -> None:
         memory = estimate_training(spec(name), request)
         loaded = memory.parts["weights"] + memory.parts["adapters"] + GIB / 2  # the allocator's fixed part
         assert loaded / GIB == pytest.approx(gib, rel=0.08)
+
+
+def test_the_answer_says_what_plain_words_were_taken_for() -> None:
+    """Model and optimizer in plain words, and four GPUs without a sharding: understood, each with a caveat."""
+    answer = ASK("qwen3 4b", optimizer="adamw-8bit", devices=4)
+    assert (answer["model"], answer["optimizer"], answer["sharding"]) == ("Qwen/Qwen3-4B", "adamw_8bit", "ddp")
+    said = [caveat["message"] for caveat in answer["caveats"] if caveat["code"] == "taken_for"]
+    assert [message.partition(":")[0] for message in said] == ["optimizer", "model", "devices"]

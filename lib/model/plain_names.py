@@ -1,0 +1,59 @@
+"""From plain words to the id of a bundled model: "qwen3 30b", "llama3.1:8b", "sdxl".
+
+    find_id("qwen3 30b")    "Qwen/Qwen3-30B-A3B"
+
+Words and ids are cut into letters, versions and sizes. A model is meant if its id has every part of the text. Of several, the name that
+starts with the first word wins, then the one with the fewest other parts, then an instruction-tuned one, then the latest. Letters or
+numbers alone ("llama", "3.1") mean no model unless they are the whole name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache
+
+from lib.model.bundled import list_ids
+from lib.request.words import find_meaning
+
+_PARTS = re.compile(r"[0-9]+(?:\.[0-9]+)?[bmk](?![a-z0-9])|[0-9]+(?:\.[0-9]+)*|[a-z]+")
+_TUNED = frozenset({"instruct", "it", "chat"})
+LONGEST = 100
+
+
+def _cut(text: str) -> tuple[str, ...]:
+    return tuple(_PARTS.findall(text.casefold()))
+
+
+@cache
+def _index() -> tuple[tuple[str, frozenset[str], tuple[str, ...]], ...]:
+    """Each id with the parts of owner and name together, and those of the name."""
+    return tuple((model, frozenset(_cut(model)), _cut(model.rpartition("/")[2])) for model in list_ids())
+
+
+def find_id(text: str) -> str | None:
+    """The id of the bundled model that the words mean, or None."""
+    if len(text) > LONGEST:
+        return None
+    whole = next((model for model in list_ids() if model.rpartition("/")[2].casefold() == text.casefold()), find_meaning("model", text))
+    wanted = _cut(text)
+    parts = set(wanted) - _TUNED
+    digits = [part[0].isdigit() for part in parts]
+    if whole is not None or not any(digits) or all(digits):
+        return whole
+    ranked = [
+        ((name[:1] != wanted[:1], sum(part not in parts | _TUNED for part in name), not _TUNED & set(name)), model)
+        for model, every, name in _index()
+        if parts <= every
+    ]
+    best = min((rank for rank, _ in ranked), default=None)
+    return max((model for rank, model in ranked if rank == best), default=None)
+
+
+def list_near(name: str) -> tuple[str, ...]:
+    """Ids of bundled models that are spelled alike, with or without the owner."""
+    spelled: dict[str, str] = {}
+    for listed in list_ids():
+        spelled |= {listed.casefold(): listed, listed.casefold().rpartition("/")[2]: listed}
+    near = difflib.get_close_matches(name.casefold()[:LONGEST], spelled, n=3, cutoff=0.6)
+    return tuple(dict.fromkeys(spelled[match] for match in near))
