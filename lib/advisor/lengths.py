@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from lib.advisor.fit import HostedModel, JudgeContext
-from lib.advisor.result import ConfiguredHardware, EntryMemory, FullLength
+from lib.advisor.result import ConfiguredHardware, Entry, EntryMemory, FullLength, Verdict
 from lib.memory import count_sequences, estimate_memory, usable_memory
 from lib.provenance import Reason, Value
 from lib.workload import MemoryRequest
 
 _Configured = TypeVar("_Configured", bound=ConfiguredHardware)
+FAST_ENOUGH: frozenset[Verdict] = frozenset({"comfortable", "usable"})
 _OF_MEMORY = frozenset({"fits", "fits_tightly", "working_room"})
 
 
@@ -24,6 +26,26 @@ def describe_lengths(entry: _Configured, context: JudgeContext) -> _Configured:
     place = next((at for at, reason in enumerate(entry.reasons) if reason.code not in _OF_MEMORY | {"context_clamped"}), len(entry.reasons))
     reasons = (*entry.reasons[:place], _explain(memory, full), *entry.reasons[place:])
     return replace(entry, full_length=full, reasons=reasons)
+
+
+def describe_pick_lengths(order: Sequence[Entry], context: JudgeContext) -> tuple[Entry, ...]:
+    """The order with the lengths of its first entry, and the next one that holds all requests at full length where that one does not."""
+    if not order:
+        return ()
+    pick = describe_lengths(order[0], context)
+    if pick.full_length is not None and not pick.full_length.fits:
+        roomier = next((entry for entry in order[1:] if entry.verdict in FAST_ENOUGH and _holds_full_length(entry, context)), None)
+        if roomier is not None:
+            values: dict[str, Value] = {"name": roomier.name, "usd_per_month": roomier.cost.total_usd_per_month}
+            place = next(at for at, reason in enumerate(pick.reasons) if reason.code == "cache_counted") + 1
+            reasons = (*pick.reasons[:place], Reason("full_length_on", values), *pick.reasons[place:])
+            pick = replace(pick, reasons=reasons)
+    return (pick, *order[1:])
+
+
+def _holds_full_length(entry: Entry, context: JudgeContext) -> bool:
+    model, memory = context.model, entry.memory
+    return model is not None and memory is not None and _measure_full_length(entry, memory, context, model).fits
 
 
 def _measure_full_length(entry: ConfiguredHardware, memory: EntryMemory, context: JudgeContext, model: HostedModel) -> FullLength:

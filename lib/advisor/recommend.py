@@ -19,7 +19,7 @@ from lib.advisor.candidates import SERVERS, family_of, task_of
 from lib.advisor.explain import price_offer
 from lib.advisor.fit import HostedModel, JudgeContext
 from lib.advisor.judge import judge_offers, judge_own
-from lib.advisor.lengths import describe_lengths
+from lib.advisor.lengths import describe_lengths, describe_pick_lengths
 from lib.advisor.near_misses import find_near_misses
 from lib.advisor.rank import NEARLY_AS_FAST, rank_entries
 from lib.advisor.result import DAYS_PER_MONTH, Entry, OwnHardware, ProviderOption, Recommendation, Rejection, Speed
@@ -90,7 +90,7 @@ def recommend(
     cut = _explain_cut(workload, context_tokens)
     if cut and workload.context_tokens != Workload().context_tokens:  # nobody asked for the default
         order = tuple(replace(entry, reasons=(*cut, *entry.reasons)) for entry in order)
-    order = tuple(describe_lengths(entry, context) if at == 0 else entry for at, entry in enumerate(order))
+    order = describe_pick_lengths(order, context)
     pick = order[0] if order else None
     rejected = [verdict for verdict in verdicts if isinstance(verdict, Rejection)]
     rejected.sort(key=lambda each: (PLATFORMS.index(each.offer.platform), each.offer.usd_per_hour or Decimal(0), each.offer.id))

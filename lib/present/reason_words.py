@@ -22,6 +22,7 @@ _HOLDS = {
     "cache_counted:waits": "Counted with a KV cache for {requests} × {tokens} tokens: {cache_bytes}. The full {concurrency} × "
     "{full_tokens} tokens take {full_cache_bytes} and do not fit ({full_bytes} of {capacity_bytes}): {requests_held} such requests fit "
     "at the same time, others wait.",
+    "full_length_on": "{name} ({usd_per_month} a month) holds all of them at full length.",
     "quantized_sibling": "In {bits} bits ({precision}), made from the unquantized checkpoint, not from this one.",
     "quantized_sibling:converted": "Converted to {precision}, a file of the engine's own.",
     "unpacked": "Unpacked to {precision}: {silicon} has no units for the stored format.",

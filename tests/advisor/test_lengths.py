@@ -62,3 +62,19 @@ def test_work_without_a_cache_states_none() -> None:
     assert pick is not None
     assert pick.full_length is None
     assert "cache_counted" not in {reason.code for reason in pick.reasons}
+
+
+def test_hardware_that_holds_everything_at_full_length_is_named() -> None:
+    """70B for 16 requests of 8,192 tokens: 40 GiB of cache beside 68 in FP8 do not fit one RTX PRO 6000, and do fit an H200."""
+    spec = find_spec("meta-llama/Llama-3.1-70B-Instruct")
+    asked = Workload(concurrency=16, requests_per_day=20_000, context_tokens=8192, platforms=("spaces", "endpoints"), engine="vllm")
+    found = recommend(spec, asked, CATALOG)
+    assert found.pick is not None
+    assert found.pick.full_length is not None
+    assert not found.pick.full_length.fits
+    said = next(reason for reason in found.pick.reasons if reason.code == "full_length_on")
+    named = next(entry for entry in found.ranked if entry.name == said.values["name"])
+    assert named.cost.total_usd_per_month == said.values["usd_per_month"] > found.pick.cost.total_usd_per_month
+    assert spec is not None
+    request = MemoryRequest(precision=named.precision, engine="vllm", context_tokens=8192, batch_size=16, devices=named.devices)
+    assert estimate_memory(spec, request, named.offer.processor).per_device_bytes <= named.memory.capacity_bytes  # type: ignore[union-attr]
