@@ -267,17 +267,16 @@ def read_runtime(raw: Any, what: str) -> Runtime:
         replicas=replicas.current,
         requested_replicas=None if isinstance(replicas.requested, str) else replicas.requested,
         storage=answer.storage or None,
-        volumes=tuple(_volume(volume) for volume in answer.volumes or ()),
+        volumes=tuple(
+            Volume(
+                type=volume.type or "model",  # the client's own default
+                source=volume.source or "",
+                mount_path=volume.mount_path or "",
+                read_only=volume.read_only if isinstance(volume.read_only, bool) else None,
+            )
+            for volume in answer.volumes or ()
+        ),
         error=plain_line(answer.error_message, _MAX_ERROR) or None if isinstance(answer.error_message, str) else None,
-    )
-
-
-def _volume(answer: _VolumeAnswer) -> Volume:
-    return Volume(
-        type=answer.type or "model",  # the client's own default
-        source=answer.source or "",
-        mount_path=answer.mount_path or "",
-        read_only=answer.read_only if isinstance(answer.read_only, bool) else None,
     )
 
 

@@ -42,7 +42,7 @@ from lib.catalog import Catalog
 from lib.errors import BadArgument, ModelNotAtHand, NoGpuFree
 from lib.live.demo_model import ROOM, DemoModel, LoadedModel, Note, NoteListener
 from lib.live.device import IMPORT_LOCK, Device, Size, current_device
-from lib.live.device_queue import WAIT_S, DeviceQueue, hardware
+from lib.live.device_queue import WAIT_S, hardware
 from lib.live.process import CudaGauge, HostGauge
 from lib.live.zerogpu import gpu_task, size_for, start_seconds
 
@@ -203,13 +203,6 @@ class _Run:
             raise _Halted
 
 
-def _layers(model: Any) -> list[Any]:
-    """The layers of the longest stack; every architecture keeps them in a list."""
-    from torch.nn import ModuleList  # noqa: PLC0415
-
-    return list(max((m for m in model.modules() if isinstance(m, ModuleList)), key=len, default=()))
-
-
 _warm: dict[int, int] = {}
 
 
@@ -229,7 +222,9 @@ def _generate(of: LoadedModel, run: _Run, streamer: Any, ids: list[int], limit: 
     import torch  # noqa: PLC0415
 
     run.thread = threading.get_ident()
-    hooks = [layer.register_forward_pre_hook(run.halt) for layer in _layers(of.model)]
+    stacks = [list(module) for module in of.model.modules() if isinstance(module, torch.nn.ModuleList)]
+    layers = max(stacks, key=len, default=[])  # of the longest stack; every architecture keeps them in a list
+    hooks = [layer.register_forward_pre_hook(run.halt) for layer in layers]
     try:
         warm_up(of)
         prompt = torch.tensor([ids], device=of.model.device)
@@ -304,7 +299,10 @@ class _Memory:
     def __init__(self, of: LoadedModel) -> None:
         self._cuda = of.model.device.type == "cuda"
         if not self._cuda:
-            _return_freed_pages()
+            # Return freed pages to the system: memory that the process still holds would be taken again unseen.
+            gc.collect()
+            with contextlib.suppress(OSError, AttributeError):  # another C library than GNU's has no such call
+                ctypes.CDLL("libc.so.6").malloc_trim(0)
         self._gauge = CudaGauge() if self._cuda else HostGauge()
         self._before = self._gauge.before if self._cuda else of.weights_bytes
         self._gauge.restart()
@@ -316,13 +314,6 @@ class _Memory:
     def close(self) -> None:
         """Stop watching."""
         self._gauge.close()
-
-
-def _return_freed_pages() -> None:
-    """Return freed pages to the system: memory that the process still holds would be taken again unseen."""
-    gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # another C library than GNU's has no such call
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def _answer_figures(of: LoadedModel, run: _Run, prompt: int, limit: int) -> AnswerFigures:
@@ -400,19 +391,14 @@ class Conversations:
             NoGpuFree: others kept the device busy for too long.
             LiveError: ZeroGPU refused, or the device failed.
         """
-        device = hardware()
-        yield from self._wait(device)
+        device, until = hardware(), time.monotonic() + WAIT_S
+        while not device.acquire(LIFE_S):
+            if time.monotonic() > until:
+                raise NoGpuFree("Others kept the device busy for two minutes, and your message was not read. Next: try again in a minute.")
+            note = "The device answers another message or measures something; your message waits for its turn."
+            yield AnswerPiece(stage="waiting", note=note)
         try:
             with closing(self._answer(ids, limit, temperature, seconds)) as pieces:
                 yield from pieces
         finally:
             device.release()
-
-    def _wait(self, device: DeviceQueue) -> Iterator[AnswerPiece]:
-        until = time.monotonic() + WAIT_S
-        while not device.acquire(LIFE_S):
-            if time.monotonic() > until:
-                raise NoGpuFree("Others kept the device busy for two minutes, and your message was not read. Next: try again in a minute.")
-            yield AnswerPiece(
-                stage="waiting", note="The device answers somebody else or measures something; your message waits for its turn."
-            )

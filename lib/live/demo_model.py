@@ -85,14 +85,14 @@ def fetch_model(reference: str, name: str, tell: NoteListener) -> Path:
         if is_complete(own):
             return own
         raise _load_refusal(name, "the folder holds no config.json with safetensors weights", "the owner of the Space mends DEMO_MODEL")
-    from huggingface_hub import constants  # noqa: PLC0415
+    from huggingface_hub import constants, try_to_load_from_cache  # noqa: PLC0415
     from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
 
     reference, revision = split_revision(reference)
     try:
-        copy = _cached_copy(reference, revision)
-        if copy is not None:
-            return copy
+        config = try_to_load_from_cache(reference, "config.json", revision=revision)  # the Hub is not asked for a newer copy
+        if isinstance(config, str) and is_complete(Path(config).parent):
+            return Path(config).parent
         if constants.is_offline_mode():
             raise _load_refusal(
                 name, "this server runs offline (HF_HUB_OFFLINE=1) and holds no copy", "the owner of the Space lets it go online"
@@ -110,14 +110,6 @@ def split_revision(reference: str) -> tuple[str, str | None]:
     """
     name, _, revision = reference.partition("@")
     return name, revision or REVISIONS.get(name)
-
-
-def _cached_copy(reference: str, revision: str | None) -> Path | None:
-    """The copy in the Hub's cache, if it is whole; the Hub is not asked whether there is a newer one."""
-    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415
-
-    config = try_to_load_from_cache(reference, "config.json", revision=revision)
-    return Path(config).parent if isinstance(config, str) and is_complete(Path(config).parent) else None
 
 
 def _download(repository: str, revision: str | None, name: str, tell: NoteListener) -> Path:
@@ -306,19 +298,14 @@ def load(reference: str, device: Device, tell: NoteListener) -> LoadedModel:
     name = display_name(reference)
     folder = fetch_model(reference, name, tell)
     precision = precision_for(device)
-    _check_memory(name, folder, device, precision)
-    tell(f"Reading {name} into the memory of {device.name}.")
-    return load_from_folder(name, folder, device, precision)
-
-
-def _check_memory(name: str, folder: Path, device: Device, precision: str) -> None:
-    """Refuse before the memory is full."""
     need = weights_bytes_in(folder) * (2 if precision == "fp32" else 1) * ROOM  # checkpoints are stored in 16 bits
     if need > device.free_bytes:
         raise ModelNotAtHand(
             f"{name} needs about {need / GIB:.1f} GiB as {precision} and {device.name} has {device.free_bytes / GIB:.1f} GiB free. "
             "Next: a tier with more memory, or DEMO_MODEL set to a smaller model."
         )
+    tell(f"Reading {name} into the memory of {device.name}.")
+    return load_from_folder(name, folder, device, precision)
 
 
 def load_from_folder(name: str, folder: Path, device: Device, precision: str) -> LoadedModel:

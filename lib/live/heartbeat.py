@@ -282,16 +282,13 @@ def run_matmuls(
         if now() - began > limit_s and len(warm) >= MIN_ITERATIONS:
             break
     with torch.inference_mode():
-        _check_sums(float(total) / (done + 1), float(x.sum(0, dtype=torch.float32) @ w.sum(1, dtype=torch.float32)))
-    yield MatmulTimes(cold_first_s=cold, warm_s=tuple(warm))
-
-
-def _check_sums(total: float, expected: float) -> None:
-    if not abs(total - expected) <= _TOLERANCE * abs(expected):
+        seen, expected = float(total) / (done + 1), float(x.sum(0, dtype=torch.float32) @ w.sum(1, dtype=torch.float32))
+    if not abs(seen - expected) <= _TOLERANCE * abs(expected):
         raise LiveError(
-            f"The device's results are wrong: each product should sum to {expected:.6g}, they summed to {total:.6g}. Its times mean "
+            f"The device's results are wrong: each product should sum to {expected:.6g}, they summed to {seen:.6g}. Its times mean "
             "nothing. Restart the Space; if it happens again, the device is faulty."
         )
+    yield MatmulTimes(cold_first_s=cold, warm_s=tuple(warm))
 
 
 MARGIN = 1.25

@@ -158,10 +158,6 @@ class ComparedRate:
         return self.low <= self.measured <= self.high
 
 
-def _deviation_words(error: float) -> str:
-    return f"{abs(error):.1%} {'more' if error > 0 else 'less'} than was measured"
-
-
 def _speed(rate: ComparedRate) -> str:
     if rate.measured is None:
         return "Nothing is decoded by this model: the first figure is the whole pass."
@@ -202,23 +198,20 @@ def judge_prediction(
     error, apart = predicted / max(1, measured) - 1, abs(predicted - measured)
     close = abs(error) <= MEMORY_WITHIN
     unclear = not close and apart <= resolution
-    memory = f"Memory: predicted {_deviation_words(error)}"
+    memory = f"Memory: predicted {abs(error):.1%} {'more' if error > 0 else 'less'} than was measured"
     if close:
         memory += f", inside the promised {MEMORY_WITHIN:.0%}"
     if unclear:
         memory += f"; the {apart / MIB:,.1f} MiB between them are below what can be told apart here ({resolution / MIB:,.0f} MiB)"
     rate_error = rate.predicted / rate.measured - 1 if rate.predicted and rate.measured else None
-    off = [name for name, ratio in (("decoding", rate_error), ("the first token", first_token_error)) if _is_off(ratio)]
+    errors = (("decoding", rate_error), ("the first token", first_token_error))
+    off = [name for name, ratio in errors if ratio is not None and not 1 / FACTOR < ratio + 1 < FACTOR]
     code: Code = "memory_off" if not close and not unclear else "speed_off" if rate.inside is False or off else "confirmed"
     return code, f"{memory}. {_speed(rate)}" + (f" Wrong by a factor of two or more: {' and '.join(off)}." if off else "")
 
 
 FACTOR = 1.95
 """What is written as "2.0 times too slow" begins here."""
-
-
-def _is_off(error: float | None) -> bool:
-    return error is not None and not 1 / FACTOR < error + 1 < FACTOR
 
 
 COMMAND = (sys.executable, "-m", "lib.live.measure")

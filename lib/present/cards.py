@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from lib.advisor.candidates import family_of
 from lib.advisor.result import ConfiguredHardware, Cost, Entry, EntryMemory, OwnHardware, Recommendation, Speed
-from lib.answers.memory import CheapestTierEntry, MaximumEntry, MemoryAnswer, PrecisionTryEntry, SolveAnswer
+from lib.answers.memory import CheapestTierEntry, MaximumEntry, MemoryAnswer, SolveAnswer
 from lib.answers.model import ModelAnswer
 from lib.catalog import PriceState
 from lib.memory.result import MemoryPart
@@ -138,12 +138,14 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, confi
         where = f"{where if devices > 1 else 'on the GPU'}, {gib(memory.host_bytes)} in the memory of the processor"
     as_on = f" · as recommended for {escape(configured)}" if configured else ""
     settings = escape(memory_settings(memory))
+    of_stages = [f"{stage.name} {gib(stage.total_bytes)}" for stage in memory.stages]
+    stages = f'<p class="quiet">By stage: {", ".join(of_stages)}</p>' if of_stages else ""
     between = _between(memory) + (" in total" if devices > 1 and _between(memory) else "")
     return (
         '<section class="card memory-card" aria-label="Memory needed"><h2 class="sr">Memory needed</h2>'
         f'<p class="eyebrow">{escape(model)} needs, {what}</p>'
         f'<p class="headline"><span class="figure">{gib(memory.per_device_bytes)}</span> {where}</p>'
-        f'<p class="quiet">{settings}{as_on}{between}</p>{_stages(memory)}{memory_bar(memory)}{memory_legend(memory)}'
+        f'<p class="quiet">{settings}{as_on}{between}</p>{stages}{memory_bar(memory)}{memory_legend(memory)}'
         f"{rule_of_thumb_line(memory)}</section>"
     )
 
@@ -152,12 +154,6 @@ def memory_settings(memory: MemoryAnswer) -> str:
     """Precisions and engine in a phrase."""
     cache = f"{memory.kv_precision} cache, " if memory.kv_cache_bytes else ""
     return f"{memory.precision} weights, {cache}{memory.engine}"
-
-
-def _stages(memory: MemoryAnswer) -> str:
-    """What each stage of a pipeline takes of a device; nothing of any other model."""
-    stages = [f"{stage.name} {gib(stage.total_bytes)}" for stage in memory.stages]
-    return f'<p class="quiet">By stage: {", ".join(stages)}</p>' if stages else ""
 
 
 def _between(memory: MemoryAnswer) -> str:
@@ -388,11 +384,15 @@ def answer_details(answer: Answer) -> str:
 
 def solve_card(answer: SolveAnswer, model: str) -> str:
     """The maxima, each with what limits it, and the cheapest tier."""
+    tried = (
+        f"{one.precision}: {'does not fit' if not one.fits else 'too slow' if not one.meets_limits else 'fits'}"
+        for one in answer.precisions
+    )
     figures = (
         ("Longest context", _maximum(answer.longest_context, "tokens"), answer.longest_context.message),
         ("Concurrent requests, at most", _maximum(answer.most_requests, ""), answer.most_requests.message),
         ("Largest batch that fits", _maximum(answer.largest_batch, ""), answer.largest_batch.message),
-        ("Best precision", escape(answer.best_precision or "none"), _precision_line(answer)),
+        ("Best precision", escape(answer.best_precision or "none"), ", ".join(tried)),
         ("Cheapest tier", *_cheapest(answer.cheapest)),
     )
     cells = ((title, f"{figure}<small>{escape(why)}</small>") for title, figure, why in figures)
@@ -417,14 +417,6 @@ def _speed(ttft_s: float | None, decode_tokens_per_s: float | None) -> str:
     parts = [seconds(ttft_s) + " to the first token"] if ttft_s else []
     parts += [tokens_per_s(decode_tokens_per_s)] if decode_tokens_per_s else []
     return "".join(f" · {one}" for one in parts)
-
-
-def _precision_line(answer: SolveAnswer) -> str:
-    return ", ".join(f"{one.precision}: {_verdict(one)}" for one in answer.precisions)
-
-
-def _verdict(tried: PrecisionTryEntry) -> str:
-    return "does not fit" if not tried.fits else "too slow" if not tried.meets_limits else "fits"
 
 
 def _cheapest(tier: CheapestTierEntry | None) -> tuple[str, str]:

@@ -66,7 +66,10 @@ def status_card(status: SpaceStatus) -> str:
     if status.sdk == STATIC:
         note = "<p>A static Space is files that are served, without hardware: there is nothing to switch or size.</p>"
     else:
-        note = definition_list(_prices(status))
+        hourly, monthly = usd_per_hour(status.usd_per_hour), usd_per_month(status.usd_per_month)
+        prices = [("Price per hour", hourly), ("Price per month, always awake", monthly)]
+        known = prices if status.hardware else [(title, "–") for title, _ in prices]
+        note = definition_list([("Hardware", tier_words(status.hardware_name, status.hardware)), *known])
     facts = [] if status.sdk == STATIC else _details(status)
     error = refusal_note(status.error, "The platform says:") if status.error else ""
     return (
@@ -76,15 +79,6 @@ def status_card(status: SpaceStatus) -> str:
         f'<p class="quiet">{billed_words(status)}</p>{note}{error}{definition_list(facts, "facts")}'
         f"{note_list(status.caveats)}</section>"
     )
-
-
-def _prices(status: SpaceStatus) -> list[tuple[str, str]]:
-    has_hardware = bool(status.hardware)
-    return [
-        ("Hardware", tier_words(status.hardware_name, status.hardware)),
-        ("Price per hour", usd_per_hour(status.usd_per_hour) if has_hardware else "–"),
-        ("Price per month, always awake", usd_per_month(status.usd_per_month) if has_hardware else "–"),
-    ]
 
 
 def _details(status: SpaceStatus) -> list[tuple[str, str]]:
@@ -198,10 +192,15 @@ def account_card(answer: AccountOverview) -> str:
     )
     refusals = "".join(refusal_note(one.message, f"{KIND_WORDS[one.kind]}s are not listed.") for one in answer.not_listed)
     search = "Search" if len(rows) > _FIRST else ""
-    tools = TableTools(keys=list(map(_keys, rows)), first=_FIRST, more="cheaper ones", search=search)
+    keys: list[tuple[Key, ...]] = [(row.name, row.hardware, row.stage, row.idling, row.usd_per_hour, row.usd_per_month) for row in rows]
+    tools = TableTools(keys=keys, first=_FIRST, more="cheaper ones", search=search)
     caption = f"What runs in {answer.owner}, most expensive first"
     table = table_markup(caption, _HEADS, list(map(_row, rows)), "account", tools) if rows else ""
-    text = f"{answer.owner}: {head}\n" + "\n".join(map(_line, rows))
+    lines = (
+        f"{row.name} ({KIND_WORDS[row.kind]}), {row.hardware or 'no hardware'}: {row.stage}, {_money(row, row.usd_per_month)} a month"
+        for row in rows
+    )
+    text = f"{answer.owner}: {head}\n" + "\n".join(lines)
     files = answer_files("account", csv_text(_CSV, rows), answer)
     acts = answer_actions(text=text, query=None, files=files)  # names of private Spaces belong into no link
     return (
@@ -217,12 +216,14 @@ def _row(row: ResourceEntry) -> tuple[str, ...]:
     monthly = _money(row, row.usd_per_month)
     if row.usd_per_month_running and row.usd_per_month_running != row.usd_per_month:
         monthly += f"<small>{usd_per_month(row.usd_per_month_running)} if it runs</small>"
+    idling = _IDLING[row.idling]
+    badge = f'<em class="badge lacks">{idling}</em>' if row.idling == "always_on" else idling
     since = f"<small>since {escape(row.since[:16].replace('T', ' '))} UTC</small>" if row.since else ""
     return (
         name,
         tier_words(row.hardware_name, row.hardware) + replicas,
         f"<code>{escape(row.stage)}</code>{since}",
-        f"{_badge(row)}<small>{escape(row.idling_message)}</small>",
+        f"{badge}<small>{escape(row.idling_message)}</small>",
         _money(row, row.usd_per_hour),
         monthly,
     )
@@ -231,20 +232,6 @@ def _row(row: ResourceEntry) -> tuple[str, ...]:
 def _money(row: ResourceEntry, amount: Decimal | None) -> str:
     """A price; "–" for a resource that is not billed now, which does not make it free."""
     return usd(amount) if amount else "free" if row.idling == "free" else "–"
-
-
-def _badge(row: ResourceEntry) -> str:
-    words = _IDLING[row.idling]
-    return f'<em class="badge lacks">{words}</em>' if row.idling == "always_on" else words
-
-
-def _keys(row: ResourceEntry) -> tuple[Key, ...]:
-    return row.name, row.hardware, row.stage, row.idling, row.usd_per_hour, row.usd_per_month
-
-
-def _line(row: ResourceEntry) -> str:
-    on = row.hardware or "no hardware"
-    return f"{row.name} ({KIND_WORDS[row.kind]}), {on}: {row.stage}, {_money(row, row.usd_per_month)} a month"
 
 
 def stop_label(row: ResourceEntry) -> str:
@@ -376,19 +363,15 @@ def progress_card(progress: SpaceProgress) -> str:
     verdict, kind = _progress_verdict(progress)
     missed = f"The Hub did not answer this time, and is asked again: {escape(progress.trouble)}" if progress.trouble else ""
     trouble = f'<p class="quiet">{missed}</p>' if missed else ""
+    # Until the end `assets/page.js` lets the time go on between two looks.
+    ticking = "" if progress.done else f' data-elapsed="{progress.elapsed_s}"'
     why = f'<p class="quiet">The platform says: {escape(progress.error)}</p>' if progress.error else ""
     return (
         f'<section class="card progress {kind}" aria-labelledby="progress-now">'
-        f'<p class="eyebrow">{escape(progress.space)} · {_clock(progress)}</p>'
+        f'<p class="eyebrow">{escape(progress.space)} · <span{ticking}>{format_elapsed(progress.elapsed_s)}</span></p>'
         f'<h2 id="progress-now" role="status">{verdict} <code>{escape(progress.stage)}</code></h2>'
         f'<ol class="stages">{items}</ol>{why}{trouble}</section>'
     )
-
-
-def _clock(progress: SpaceProgress) -> str:
-    """The time since; until the end `assets/page.js` lets it go on between two looks."""
-    ticking = "" if progress.done else f' data-elapsed="{progress.elapsed_s}"'
-    return f"<span{ticking}>{format_elapsed(progress.elapsed_s)}</span>"
 
 
 def _step(index: int, at: int, name: str, words: str, *, arrived: bool) -> str:

@@ -130,18 +130,13 @@ def chat(app: App, arguments: ChatArguments) -> Iterator[ChatPiece]:
     prompt = build_prompt(loaded.tokenizer, arguments.history, arguments.message, loaded.context_tokens - limit)
     run = AnswerRun(app=app, loaded=loaded, device=device, prompt_tokens=len(prompt.ids), rates=app.rates(device, loaded.precision))
     seconds = run.limit_s(limit)
-    caveats = [*_cuts(prompt.dropped, arguments.max_new_tokens, limit, loaded), *_quota(app, device, seconds)]
+    caveats = [*_cuts(prompt.dropped, arguments.max_new_tokens, limit, loaded)]
+    if device.per_call:  # on ZeroGPU a run takes of the visitor's quota
+        declared, size = app.conversations.declared_seconds(None, None, None, seconds), app.conversations.size()
+        caveats.append(Caveat("quota_asked", quota_values(app.catalog().rules.zerogpu, declared, size)))
     with closing(app.conversations.say(prompt.ids, limit, arguments.temperature, seconds)) as pieces:
         for piece in pieces:
             yield chat_piece(piece, caveats) if piece.figures is None else run.last_piece(piece, piece.figures, caveats)
-
-
-def _quota(app: App, device: Device, seconds: float) -> tuple[Caveat, ...]:
-    """What the run asks of a visitor's quota, on ZeroGPU."""
-    if not device.per_call:
-        return ()
-    declared, size = app.conversations.declared_seconds(None, None, None, seconds), app.conversations.size()
-    return (Caveat("quota_asked", quota_values(app.catalog().rules.zerogpu, declared, size)),)
 
 
 def _cuts(dropped: int, most: int, limit: int, loaded: LoadedModel) -> list[Caveat]:
@@ -205,13 +200,14 @@ class AnswerRun:
             *([Caveat("time_limit")] if figures.stopped == "stopped" else []),
             *([prediction] if isinstance(prediction, Caveat) else prediction.caveats),
         ]
-        sources = (self._measured_source(figures), *(() if isinstance(prediction, Caveat) else prediction.sources))
+        device = self.device
+        measured = Source(
+            what=f"measured here ({PEAK_SOURCES[figures.peak_of]})",
+            source=f"{device.name}, torch {device.torch}, transformers {device.transformers}",
+            checked=datetime.now(tz=UTC).date().isoformat(),
+        )
+        sources = (measured, *(() if isinstance(prediction, Caveat) else prediction.sources))
         return chat_piece(piece, all_caveats, sources, self._metrics(figures, None if isinstance(prediction, Caveat) else prediction))
-
-    def _measured_source(self, figures: AnswerFigures) -> Source:
-        versions = f"torch {self.device.torch}, transformers {self.device.transformers}"
-        today = datetime.now(tz=UTC).date().isoformat()
-        return Source(what=f"measured here ({PEAK_SOURCES[figures.peak_of]})", source=f"{self.device.name}, {versions}", checked=today)
 
     def _metrics(self, figures: AnswerFigures, prediction: RunPrediction | None) -> ChatMetrics:
         predicted = _prediction(prediction, on_cpu=self.device.kind == "cpu")

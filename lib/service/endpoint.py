@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
@@ -26,7 +26,7 @@ from lib.live.heartbeat import on_device
 from lib.live.limits import device_rates
 from lib.live.measure import run_measurement
 from lib.provenance import Answer as AnswerBase
-from lib.request.fields import Argument, Arguments, Checked
+from lib.request.fields import Arguments, Checked
 from lib.request.words import collect_readings
 from lib.service.fair_turns import anonymous_caller
 from lib.service.reference import reading_as
@@ -120,10 +120,6 @@ class Time:
     sleep: Callable[[float], None] = time.sleep
 
 
-def _search_hub(text: str) -> Sequence[str]:
-    return suggest_models(text).ids
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
     """What the endpoints ask: prices, models, the Hub, the device at hand. The defaults are those of the running app.
@@ -140,7 +136,7 @@ class App:
     models: Models
     """From what a caller named to a model."""
 
-    search: Callable[[str], Sequence[str]] = _search_hub
+    search: Callable[[str], Sequence[str]] = lambda text: suggest_models(text).ids
     """Ids on the Hub that match a text."""
 
     providers: Callable[[str], ProviderOffers] = find_providers
@@ -197,15 +193,6 @@ class App:
         return loaded.weights_bytes if loaded else 0
 
 
-def _find_check(metadata: Iterable[object]) -> Checked | None:
-    return next((one for one in metadata if isinstance(one, Checked)), None)
-
-
-def _parameter(argument: Argument) -> inspect.Parameter:
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Parameter(argument.name, kind, default=argument.default, annotation=argument.check.shown)
-
-
 def _docstring(function: Callable[..., Any], arguments: type[Arguments]) -> str:
     head, returns, tail = inspect.cleandoc(function.__doc__ or "").partition("\n\nReturns:")
     descriptions = "\n".join(f"    {argument.name}: {argument.help}" for argument in arguments.list_fields().values())
@@ -222,8 +209,11 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     types, annotated = get_type_hints(function), get_type_hints(function, include_extras=True)
     arguments: type[Arguments] = types["arguments"]
     keywords = [p for p in inspect.signature(function).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    checks = {p.name: _find_check(getattr(annotated[p.name], "__metadata__", ())) for p in keywords}
-    parameters = [_parameter(argument) for argument in arguments.list_fields().values()]
+    checks = {
+        p.name: next((one for one in getattr(annotated[p.name], "__metadata__", ()) if isinstance(one, Checked)), None) for p in keywords
+    }
+    asked, kind = arguments.list_fields().values(), inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(one.name, kind, default=one.default, annotation=one.check.shown) for one in asked]
     further = [
         p.replace(annotation=types[p.name]) if (check := checks[p.name]) is None else p.replace(annotation=check.shown, default=None)
         for p in keywords

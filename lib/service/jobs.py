@@ -29,7 +29,7 @@ from lib.service.endpoint import App
 from lib.service.measure import MeasureArguments, measure
 from lib.service.models import Models
 from lib.service.runs import MeasurementLedger, run_end
-from lib.speed import SpeedEstimate, SpeedRequest, predict_each
+from lib.speed import SpeedRequest, predict_each
 from lib.workload import MemoryRequest
 
 _MOST_CHARACTERS = 500  # characters of a job's own words that are shown
@@ -161,7 +161,10 @@ def _vllm_row(
     spec = models(result["model"])
     first, whole = _median(result, "first_s"), _median(result, "whole_s")
     further = request.output_tokens - 1
-    expected = run_end(_predict_run(spec, plan, request, accelerators), "value")
+    shape = SpeedRequest(
+        precision=request.precision, engine="vllm", prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens
+    )
+    expected = run_end(predict_each([(spec, plan.offer, shape)], accelerators)[0], "value")
     return Measurement(
         when=datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
         kind="job",
@@ -185,14 +188,6 @@ def _vllm_row(
         decode_tokens_per_s=further / (whole - first) if further and whole > first else None,
         provenance=_provenance(plan),
     )
-
-
-def _predict_run(spec: ModelSpec, plan: JobPlan, request: JobRequest, accelerators: Mapping[str, Accelerator]) -> SpeedEstimate | None:
-    """How fast the laws say that vLLM is on all cards; None where they say nothing."""
-    shape = SpeedRequest(
-        precision=request.precision, engine="vllm", prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens
-    )
-    return predict_each([(spec, plan.offer, shape)], accelerators)[0]
 
 
 def most_usd(plans: Sequence[JobPlan]) -> Decimal:

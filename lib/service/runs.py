@@ -98,14 +98,6 @@ def _silicon(run: Run, catalog: Catalog) -> Accelerator | None:
     return None if hardware is None else hardware.processor
 
 
-def _name(run: Run, catalog: Catalog) -> str | None:
-    """The catalog's id of the hardware, or that of measured silicon."""
-    hardware, silicon = _on(run, catalog), _silicon(run, catalog)
-    if hardware is None:
-        return None
-    return silicon.id if silicon is not None and silicon.reached else hardware.id
-
-
 def _memory(run: Run, catalog: Catalog, tokens: int, encoder: int = 0) -> MemoryEstimate:
     request = MemoryRequest(precision=run.precision, engine="transformers", context_tokens=max(1, tokens), encoder_tokens=encoder)
     return estimate_memory(run.spec, request, _silicon(run, catalog))
@@ -129,15 +121,20 @@ def predict_run(run: Run, catalog: Catalog, *, encoder_decoder: bool = False) ->
         cache, activations = whole.kv_cache.bytes, whole.activation.bytes
         moments = [(cache, activations)]
     workspace = prompt.runtime.details.get(WORKSPACE, 0)
-    speed = _speed(run, catalog)
+    speed, hardware, silicon = _speed(run, catalog), _on(run, catalog), _silicon(run, catalog)
+    rates = () if run.rates is None or isinstance(speed, Caveat) else (rates_caveat(run.rates, run.precision),)
     return RunPrediction(
         peak_bytes=generation_peak_bytes(weights=weights, moments=moments, workspace=workspace),
         weights_bytes=weights,
         kv_cache_bytes=cache,
         activation_bytes=activations,
         speed=None if isinstance(speed, Caveat) else speed,
-        hardware=_name(run, catalog),
-        caveats=(*(caveat for caveat in last.caveats if caveat.code != _NOT_HERE), *_speed_caveats(run, speed)),
+        hardware=None if hardware is None else silicon.id if silicon is not None and silicon.reached else hardware.id,
+        caveats=(
+            *(caveat for caveat in last.caveats if caveat.code != _NOT_HERE),
+            *rates,
+            *((speed,) if isinstance(speed, Caveat) else speed.caveats),
+        ),
         sources=(*last.sources, *(() if isinstance(speed, Caveat) else speed.sources)),
     )
 
@@ -152,13 +149,6 @@ def _speed(run: Run, catalog: Catalog) -> ExplainedSpeed | Caveat:
         return predict_speed(run.spec, on, request, catalog.accelerators)
     except (InvalidInput, UnsupportedModel) as error:
         return Caveat("speed_unknown", {"failure": str(error)})
-
-
-def _speed_caveats(run: Run, speed: ExplainedSpeed | Caveat) -> tuple[Caveat, ...]:
-    if isinstance(speed, Caveat):
-        return (speed,)
-    measured = () if run.rates is None else (rates_caveat(run.rates, run.precision),)
-    return (*measured, *speed.caveats)
 
 
 def run_end(speed: SpeedEstimate | None, end: End) -> RunEnd:
@@ -211,7 +201,12 @@ def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: C
         DoesNotFit: with the arithmetic and what would fit.
         TooLong: on ZeroGPU, whose time is known before only from the prediction.
     """
-    _check_length(run)
+    limit, read = run.spec.context_limit, run.prompt_tokens
+    if run.spec.cache_terms and not run.spec.has_encoder:
+        read += run.output_tokens - 1  # the last token is written and never read
+    if limit is not None and read > limit:
+        lengths = f"{run.prompt_tokens:,} with output_tokens {run.output_tokens:,}"
+        raise BadArgument("prompt_tokens", lengths, f"at most {limit:,} tokens in all, the model's own limit")
     expected, need = _predict_need(run, config, catalog)
     size = size_for(catalog, required_free_bytes(need, run.device) + placed_bytes)
     if run.device.per_call:
@@ -232,16 +227,6 @@ def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: C
         memory_limit_bytes=memory_limit_bytes(need, run.device),
     )
     return PreparedRun(run=run, expected=expected, need=need, ask=ask)
-
-
-def _check_length(run: Run) -> None:
-    """Refuse what runs past the model's positions; the last token is written and never read."""
-    limit, read = run.spec.context_limit, run.prompt_tokens
-    if run.spec.cache_terms and not run.spec.has_encoder:
-        read += run.output_tokens - 1
-    if limit is not None and read > limit:
-        lengths = f"{run.prompt_tokens:,} with output_tokens {run.output_tokens:,}"
-        raise BadArgument("prompt_tokens", lengths, f"at most {limit:,} tokens in all, the model's own limit")
 
 
 def _predict_need(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[RunPrediction, MemoryNeed]:

@@ -100,7 +100,11 @@ class SingleFlight(Generic[Result]):
                 answer.set_result(self._results[key])
             else:
                 self._make_room(caller)
-                flight = self._flights.get(key) or self._queue(_Flight(key, work, caller, stop))
+                flight = self._flights.get(key)
+                if flight is None:
+                    flight = self._flights[key] = _Flight(key, work, caller, stop)
+                    self._line.join(caller, flight)
+                    self._workers.submit(self._work_next)
                 flight.waiters.append((caller, answer))
         try:
             yield answer
@@ -115,7 +119,8 @@ class SingleFlight(Generic[Result]):
             flight = self._flights.get(key)
             if flight is not None:
                 flight.stop = None
-            return Busy.for_long_wait(self._patience, self._ahead(flight) if flight else None)
+            ahead = None if flight is None or flight.started else self._line.count_ahead(flight.caller, flight)
+            return Busy.for_long_wait(self._patience, ahead)
 
     def _make_room(self, caller: Hashable) -> None:
         """A place for one more of this caller's, if need be that of somebody who has more of them; the lock is held."""
@@ -128,16 +133,6 @@ class SingleFlight(Generic[Result]):
             raise Busy.for_full_line(len(waiters), by_caller[caller])
         newest = next(answer for of, answer in reversed(waiters) if of == greediest)
         newest.set_exception(Busy.for_full_line(len(waiters), most))
-
-    def _queue(self, flight: _Flight[Result]) -> _Flight[Result]:
-        self._flights[flight.key] = flight
-        self._line.join(flight.caller, flight)
-        self._workers.submit(self._work_next)
-        return flight
-
-    def _ahead(self, flight: _Flight[Result]) -> int | None:
-        """How many questions are begun before this one; None when it is under way. The lock is held."""
-        return None if flight.started else self._line.count_ahead(flight.caller, flight)
 
     def _leave(self, flight: _Flight[Result], caller: Hashable, answer: Future[Result]) -> None:
         """One waits no longer; a question that nobody waits for is not begun, or stopped where it can be. The lock is held."""

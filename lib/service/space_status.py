@@ -260,7 +260,9 @@ def watch(app: App, arguments: WatchArguments, *, token: str | None = None) -> I
         done = arrived or (view.rests and left and not find_stage(view.space.stage).running) or now - began >= limit
         done = done or (view.rests and now - began >= GRACE_S)  # it runs, and not on what was asked for
         if done or view != last_view or now - reported_s >= BEAT_S:
-            yield _progress(view, app.catalog(), now - began, done=done, arrived=arrived)
+            trouble = None if view.trouble is None else str(view.trouble)
+            status = fields_of(status_answer(view.space, app.catalog()))
+            yield SpaceProgress(**status, elapsed_s=round(now - began, 1), done=done, arrived=arrived, trouble=trouble)
             last_view, reported_s = view, clock()
         if done:
             return
@@ -268,9 +270,3 @@ def watch(app: App, arguments: WatchArguments, *, token: str | None = None) -> I
         app.time.sleep(max(0.05, min(due, reported_s + BEAT_S, began + limit) - clock()))
         if clock() >= due:
             view, looked, pause = view.next(lambda: spaces.runtime(arguments.space_id)), clock(), min(LONGEST_S, pause * GROWTH)
-
-
-def _progress(view: _View, catalog: Catalog, elapsed_s: float, *, done: bool, arrived: bool) -> SpaceProgress:
-    trouble = None if view.trouble is None else str(view.trouble)
-    status = fields_of(status_answer(view.space, catalog))
-    return SpaceProgress(**status, elapsed_s=round(elapsed_s, 1), done=done, arrived=arrived, trouble=trouble)

@@ -90,6 +90,10 @@ def speed_answer(spec: ModelSpec, hardware: AnyHardware, request: SpeedRequest, 
     """
     resolve_size(spec, request.pictures)
     speed = predict_speed(spec, hardware, request, accelerators)
+    limits: tuple[Caveat, ...] = ()
+    if spec.library != "diffusers":
+        lengths = context_caveats(spec, request.prompt_tokens, request.output_tokens)
+        limits = (*lengths, *split_caveats(spec, request.engine, hardware.accelerator_count))
     held = hold_model(spec, _memory_request(spec, request), hardware)
     return SpeedAnswer(
         **fields_of(_figures(speed, "value")),
@@ -107,7 +111,7 @@ def speed_answer(spec: ModelSpec, hardware: AnyHardware, request: SpeedRequest, 
         high=_figures(speed, "high"),
         decode_parts=speed.decode_parts,
         prompt_parts=speed.prompt_parts,
-        caveats=(*_limits(spec, hardware, request), *speed.caveats),
+        caveats=(*limits, *speed.caveats),
         sources=speed.sources,
     )
 
@@ -124,15 +128,6 @@ def _memory_request(spec: ModelSpec, request: SpeedRequest) -> MemoryRequest:
         media=request.media,
         gpu_layers=request.gpu_layers,
     )
-
-
-def _limits(spec: ModelSpec, hardware: AnyHardware, request: SpeedRequest) -> list[Caveat]:
-    if spec.library == "diffusers":
-        return []
-    return [
-        *context_caveats(spec, request.prompt_tokens, request.output_tokens),
-        *split_caveats(spec, request.engine, hardware.accelerator_count),
-    ]
 
 
 def roofline(app: App, arguments: SpeedArguments) -> RooflineAnswer:

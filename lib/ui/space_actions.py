@@ -42,7 +42,6 @@ from lib.service.space_status import space_status, watch
 from lib.ui import account
 
 if TYPE_CHECKING:
-    from lib.answers.hardware import ListedHardware
     from lib.answers.spaces import ActionAnswer, SpaceStatus
     from lib.service.app import Services
 
@@ -395,10 +394,10 @@ def tpu_link(status: SpaceStatus) -> str:
 def tier_choices(services: Services) -> list[tuple[str, str]]:
     """The tiers that a Space can have today, each with its price; ZeroGPU is one, its sizes are asked for by the app's functions."""
     rows = services[list_hardware]("spaces").hardware
-    return [(_tier(row), row.id) for row in rows if row.id == tier_of(row.id)]
-
-
-def _tier(row: ListedHardware) -> str:
-    traits = traits_of(row.platform)
-    name = traits.label if traits.per_call else row.name
-    return f"{name} · {row.id} · {price_words(row.usd_per_hour)}"
+    choices = []
+    for row in rows:
+        if row.id == tier_of(row.id):
+            traits = traits_of(row.platform)
+            name = traits.label if traits.per_call else row.name
+            choices.append((f"{name} · {row.id} · {price_words(row.usd_per_hour)}", row.id))
+    return choices

@@ -187,19 +187,16 @@ class QueueSlots:
             yield
         finally:
             self._arriving.remove((queue, caller))
-            self._take_turns(queue)
+            # The first waiting call of each caller goes before the second one of any caller.
+            events: list[Event] = self._waiting(queue)
+            order: RoundRobin[Event] = RoundRobin()
+            for event in events:
+                order.join(_caller_of_event(event), event)
+            events[:] = [event for _, event in iter(order.take, None)]
 
     def _waiting(self, queue: str) -> list[Event]:
         events = self._page._queue.event_queue_per_concurrency_id.get(queue)  # noqa: SLF001  Gradio has no public name for it
         return events.queue if events is not None else []
-
-    def _take_turns(self, queue: str) -> None:
-        """The first waiting call of each caller goes before the second one of any caller."""
-        events: list[Event] = self._waiting(queue)
-        order: RoundRobin[Event] = RoundRobin()
-        for event in events:
-            order.join(_caller_of_event(event), event)
-        events[:] = [event for _, event in iter(order.take, None)]
 
 
 def _caller_of_event(event: Event) -> Hashable:
