@@ -7,8 +7,8 @@
 - Redirects are followed by hand: within the Hub's origin, and for file contents to its file servers over https.
 - BodyLimits are read uncompressed in pieces, up to a limit; a longer one is refused and the connection closed.
 - All requests run on one background event loop, so that a deadline is kept to the second: a thread that waits on a socket cannot be stopped
-  from outside, a coroutine is cancelled and its connection closed, whatever the other side is doing (even one byte of a header at a time).
-- The cache holds only what a stranger may read, drops the least recently used answer first, and limits the age of each.
+  from outside, a coroutine is cancelled and its connection closed, even if the server sends one byte of a header at a time.
+- The cache has anonymous answers only, drops the least recently used answer first, and limits the age of each.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Hub:
         """GET an address; `span` = (first byte, one past the last) asks for a range, cut short where the file ends.
 
         Raises:
-            HubError: whatever else than the asked for content came back.
+            HubError: the response is not the requested content.
         """
         from httpx2 import HTTPError, InvalidURL, StreamError  # noqa: PLC0415
 
@@ -174,7 +174,7 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def open_hub(token: str | None = None, endpoint: str | None = None) -> Hub:
-    """The Hub for one caller: with that caller's token, or as a stranger.
+    """The Hub for one caller: with that caller's token, or anonymous.
 
     Raises:
         HubUnreachable: this server runs offline.

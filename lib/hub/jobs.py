@@ -1,7 +1,7 @@
 """Hugging Face Jobs: the script that one runs, what it prints, and starting, following and ending it by the Hub's own client.
 
 A job sees nothing of this machine, so its script is one file. On one GPU or a CPU it unpacks this app's own sources from a zip and runs
-`lib.service.jobs`; on several GPUs it is the source of a few functions here and needs vLLM only. Its dependencies stand in its head
+`lib.service.jobs`; on several GPUs it is the source of a few functions here and needs vLLM only. Its dependencies are in its head
 (PEP 723), where `uv run` reads them. It prints each result as one line of JSON between two marks, so that results can be found in the rest
 of its log.
 
@@ -300,7 +300,7 @@ class Jobs:
 
         Raises:
             TooLong: it had not ended after the limit; it still runs.
-            HubError: the Hub did not tell how it stands.
+            HubError: the Hub did not return its state.
         """
         lines: queue.SimpleQueue[str | Exception | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, args=(job, lines), name=f"log-{job.id}", daemon=True).start()

@@ -48,7 +48,7 @@ def read_model(
     Args:
         repo_id: owner/name.
         revision: a branch, a tag or a commit; None for the newest commit of the main branch.
-        token: the visitor's own token; None reads as a stranger, whatever token this server has.
+        token: the visitor's own token; None reads anonymously, even if this server has a token.
         file: a GGUF file of the repository, by its quantization or its name; "" for the repository as such.
         endpoint: another Hub than the one huggingface_hub is set to.
 
@@ -230,7 +230,7 @@ class RepositoryReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsReading:
-    """The weights of a component, what has to be told about them, and a GGUF file's keys."""
+    """The weights of a component, their caveats, and a GGUF file's keys."""
 
     weights: Weights
     caveats: tuple[Caveat, ...] = ()

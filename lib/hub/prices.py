@@ -4,7 +4,7 @@
     feed.catalog()        # at once: the newest catalog; starts a refresh when it is due
     feed.failures()       # what the last refresh did not get
 
-The lists are asked for as everything of the Hub is (`lib.hub.client`): anonymously, of bounded length, unpacked by nobody, from no other
+The lists are asked for as everything of the Hub is (`lib.hub.client`): anonymously, of bounded length, never unpacked, from no other
 host. Each call runs in a daemon thread that is waited for and then left alone; a hanging one is not started a second time. A failure is
 kept as an error that can be shown.
 
@@ -143,7 +143,7 @@ def parse_flavor(row: object) -> LiveFlavor:
     """One row of the list.
 
     Raises:
-        HubGarbage: an id, cost or accelerator that cannot be one; the message is half a sentence that says what was seen.
+        HubGarbage: an id, cost or accelerator that cannot be one; the message is half a sentence with the value.
     """
     try:
         flavor = _Flavor.model_validate(row)
@@ -164,7 +164,7 @@ def parse_flavor(row: object) -> LiveFlavor:
 
 
 def _describe_fault(row: object, error: ValidationError) -> str:
-    """What is wrong with a row, with the value that was seen."""
+    """The error in a row, with its value."""
     first = error.errors(include_url=False, include_context=False)[0]
     if first["loc"]:
         return f"{'.'.join(str(part) for part in first['loc'])} {quote_value(str(first['input'])[:40])}"

@@ -1,9 +1,9 @@
 """Errors of the Hub and of the network as our own errors, each with a sentence for the visitor and the next step.
 
-Models: to a stranger a private repository and a missing one look the same (401 with RepoNotFound), so they get the same sentence. Only
+Models: anonymously, a private repository and a missing one look the same (401 with RepoNotFound), so they get the same sentence. Only
 the request and the status are repeated, nothing that the server wrote.
-Spaces and accounts: the Hub answers 401 for several things, and its client calls most of them "repository not found". For a stranger that
-is what it means; with a token it is a matter of permission: some sign-ins (OAuth tokens) may read and pause a Space, but get 401 when they
+Spaces and accounts: the Hub answers 401 for several things, and its client calls most of them "repository not found". Without a
+token that is the meaning; with a token it is a matter of permission: some sign-ins (OAuth tokens) may read and pause a Space, but get 401 when they
 change its hardware, set its sleep time or restart it (huggingface_hub issue 4972, open on 2026-09-22). The Hub's own words are quoted for
 400, 402, 403 and 409 only: shortened, in plain characters, and never if they hold a part of the token.
 Source: huggingface_hub 2.4.0, utils/_http.py (`hf_raise_for_status`), errors.py; checked 2026-11-21.
@@ -230,7 +230,7 @@ def unfollowed_redirect(act: Act, what: str) -> HubGarbage:
 
 
 def sanitize_remote_message(text: str, token: str | None) -> str:
-    """What the Hub wrote, fit to be quoted: one line of plain characters; nothing if a part of the token stands in it."""
+    """The Hub's text, safe to quote: one line of plain characters; nothing if it has a part of the token."""
     squeezed = "".join(text.lower().split())
     secret = (token or "").lower()
     pieces = {secret[at : at + _PIECE] for at in range(max(1, len(secret) - _PIECE + 1))} - {""}
@@ -277,7 +277,7 @@ def space_refusal(response: Response, *, endpoint: str, token_sent: bool, act: A
 
 
 def _unauthorized_error(response: Response, endpoint: str, act: Act, what: str, *, token_sent: bool) -> AdvisorError:
-    """Status 401: unknown to strangers, a matter of permission to everyone else."""
+    """Status 401: unknown to anonymous callers, missing permission for others."""
     tokens = f"{endpoint}/settings/tokens"
     if not token_sent:
         return _missing_space_error(act, what, token_sent=token_sent)

@@ -1,6 +1,6 @@
-"""What the Hub is asked beside models: suggestions for a model field, quantized checkpoints of a model, and who serves it per token.
+"""Searches of the Hub: suggestions for a model field, quantized checkpoints of a model, and who serves it per token.
 
-All three are conveniences, asked as a stranger and within 1.5 s; `suggest_models`, `find_quantized` and `find_providers` never raise. When
+All three are optional, anonymous, and limited to 1.5 s; `suggest_models`, `find_quantized` and `find_providers` never raise. When
 the Hub or the router of Inference Providers cannot be asked, `reason` says why, so that the page can go on with the bundled catalog, or ask
 the visitor for a price of their own; nothing is invented. Failures are remembered for five minutes, so that a server that is down costs one
 visitor a second and a half and not every one of them.
@@ -50,7 +50,7 @@ _cache: Cache[tuple[str, str, int], Suggestions] = Cache(most=512, seconds=300, 
 
 
 def suggest_models(words: str, *, limit: int = 8, endpoint: str | None = None) -> Suggestions:
-    """Public models whose id resembles the words; asked as a stranger, within 1.5 s."""
+    """Public models whose id resembles the words; anonymous, within 1.5 s."""
     words = " ".join(words.split())
     if len(words) < _MIN_WORDS or len(words) > _MAX_WORDS or not words.isprintable():
         return Suggestions(reason=f"Type {_MIN_WORDS} to {_MAX_WORDS} characters of a model's name.")

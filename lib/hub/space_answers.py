@@ -1,6 +1,6 @@
 """What the Hub answers about a Space, an Inference Endpoint, a Job and an account, checked and in our types.
 
-huggingface_hub 2.4 knows part of a runtime (`SpaceRuntime`); replicas and the error message stand in its `raw` only. Stages are text: the
+huggingface_hub 2.4 knows part of a runtime (`SpaceRuntime`); replicas and the error message are in its `raw` only. Stages are text: the
 client lists twelve, the Hub has more (SLEEPING). Fields of a runtime:
 
     stage                          text
@@ -51,7 +51,7 @@ class Runtime:
     """What a Space runs on now, and what it was asked to run on.
 
     `sleep_time_s`: idle seconds before it sleeps, -1 = never, None = the platform's default. `error`: why an error stage was
-    reached, bounded and printable, but written by strangers.
+    reached, bounded and printable, but not trusted.
     """
 
     id: str

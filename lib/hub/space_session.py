@@ -1,13 +1,13 @@
 """The session through which `HfApi` asks about Spaces: one origin, one token, bounded time and size.
 
 huggingface_hub's own session waits for ever, reads bodies of any length, follows redirects, keeps cookies for everyone, repeats a
-refused page of a list after a pause that the server chooses, and sends the token to whatever address the next page has. So it gets
+refused page of a list after a pause that the server chooses, and sends the token to any address of a next page. So it gets
 one that hands the requests of `bound_requests` calls to our background loop (`lib.hub.client`) and treats all others as before:
 
 - only the Hub's origin and only the paths that Spaces, Jobs and accounts need are asked (the client's agent registry is not);
   Inference Endpoints have an API of their own, which only questions about them reach; of a mirror (`HF_ENDPOINT`) it is the path `/v2`,
   so that a mirror's token goes to the mirror alone;
-- headers are written here: the visitor's token or none, whatever the client put there;
+- headers are written here: the visitor's token or none; the client's own are replaced;
 - a question may redirect within the origin, an action may not;
 - of the answer, the client sees the body and the few headers that it needs. A refusal ends the call at once.
 

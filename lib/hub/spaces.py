@@ -2,8 +2,8 @@
 
 Beside them the Inference Endpoints and Jobs that an account pays for: listed, paused, cancelled.
 
-    spaces = Spaces(token)                 # the visitor's token, or None for a stranger
-    spaces.look("owner/name").stage        # strangers see public Spaces
+    spaces = Spaces(token)                 # the visitor's token, or None (anonymous)
+    spaces.look("owner/name").stage        # anonymous: public Spaces only
     spaces.switch("owner/name", "l4x1", 3600)
 
 Every request carries the visitor's token or none (`token=False`), never the server's own; an action without a token is refused before a

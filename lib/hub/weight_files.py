@@ -1,4 +1,4 @@
-"""Weight files: the headers of safetensors and GGUF files, read as what they are, text from strangers; and what GGUF files are called.
+"""Weight files: the headers of safetensors and GGUF files, read as untrusted text; and the names of GGUF files.
 
     safetensors   n (u64) · header (n bytes of JSON) · data           header = {name: {"dtype", "shape", "data_offsets": [begin, end]}}
     GGUF          "GGUF" · version (u32) · tensors (u64) · keys (u64) · keys × (name, type, value)

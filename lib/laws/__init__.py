@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Law(NamedTuple):
-    """A law as text, for an answer that shows where its figure comes from: typed once, beside the code that computes it.
+    """A law as text, for an answer that shows where its figure comes from: typed once, next to the code that computes it.
 
     Attributes:
         equation: the right-hand side, in the symbols or words that the answer's inputs are named by.

@@ -114,7 +114,7 @@ def cache_bytes_read(
 
 
 def cache_bytes_copied(*, cache_bytes: Quantity, repeats: Quantity) -> Quantity:
-    """Bytes that a decode step of transformers moves beside reading its cache of C bytes: 2 · C, and (1 + g) · C where heads are repeated.
+    """Bytes that a decode step of transformers copies, apart from reading its cache of C bytes: 2 · C, and (1 + g) · C where heads are repeated.
 
         C  bytes of cache      g  query heads per key/value head, where a version repeats keys and values for each of them (else 1)
 
@@ -123,7 +123,7 @@ def cache_bytes_copied(*, cache_bytes: Quantity, repeats: Quantity) -> Quantity:
     grouped heads. Static caches, and engines that page the cache, copy nothing.
     Source: transformers, src/transformers/cache_utils.py (`DynamicLayer.update`) and integrations/sdpa_attention.py.
 
-    Llama-2-7B, 512 KiB a token: at 512 tokens 256 MiB are read and 512 MiB moved beside:
+    Llama-2-7B, 512 KiB a token: at 512 tokens 256 MiB are read and another 512 MiB moved:
 
     >>> [float(cache_bytes_copied(cache_bytes=256.0, repeats=g)) for g in (1.0, 4.0)]
     [512.0, 1792.0]
@@ -137,7 +137,7 @@ def unpacked_bytes_moved(*, parameters: Quantity, rows: Quantity, fused_rows: Qu
         P  weights stored packed      r  rows up to which the kernel unpacks in registers (fused with the product)
 
     Above r rows a library writes the weights to memory in 16 bits and calls the ordinary matrix product, which reads them: 2 + 2 bytes
-    each, whatever the number of rows. r is 1 in bitsandbytes' 4-bit products (`gemv_4bit`), 50 in exllama's GPTQ (`MAX_Q_GEMM_ROWS`).
+    each, for any number of rows. r is 1 in bitsandbytes' 4-bit products (`gemv_4bit`), 50 in exllama's GPTQ (`MAX_Q_GEMM_ROWS`).
 
     Prefill of a 7B model in 4 bits on an A100, 26 GB at about 1.3 TB/s, takes 20 ms more than in fp16 (measured: 52.6 against 26.0 ms):
 
@@ -263,7 +263,7 @@ def all_reduce_time(
     Limits: layers dealt out to devices in turn (pipeline) exchange almost nothing and are not meant here; the all-to-alls of expert
     parallelism are taken as all-reduces. Source: ring all-reduce, Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002.
 
-    Two devices, 32 layers, 10 µs: 2 · 32 · 10 µs = 0.64 ms; the bytes of one token do not count beside it:
+    Two devices, 32 layers, 10 µs: 2 · 32 · 10 µs = 0.64 ms; the bytes of one token are negligible:
 
     >>> round(float(all_reduce_time(layers=32, devices=2, tokens=1, hidden=4096, latency_s=1e-5, link=4e11)) * 1e3, 2)
     0.64

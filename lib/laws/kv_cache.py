@@ -8,7 +8,7 @@
 
     growth     n(T)          kind of layer, and e
     tokens     T             full attention: 2·H_kv·D; latent attention: r_kv + d_rope, plus D_idx where an indexer keeps its keys
-    window     min(T, W−1)   sliding or chunked attention, 2·H_kv·D; `span` is W−1, what is kept for the next token
+    window     min(T, W−1)   sliding or chunked attention, 2·H_kv·D; `span` is W−1, the tokens kept for the next one
     blocks     ⌊T/m⌋         compressed attention: one entry per m tokens
     remainder  T mod m       its buffer of tokens that do not fill a block yet
     step       [T ≥ m]       what it keeps of the last full block for the next one
@@ -16,7 +16,7 @@
     encoder    ⌊E/s⌋         cross attention, 2·H_kv·D, over E encoder tokens of which s make one position
 
 H_kv heads of keys, D their width; the 2 is one key and one value. b is the width of the cache dtype for what grows with the prompt,
-of the compute dtype for convolution states, and 4 for recurrent states kept in float32 whatever the model's dtype.
+of the compute dtype for convolution states, and 4 for recurrent states kept in float32 for every model dtype.
 
 Worked example, Llama 3.1 8B (32 layers, 8 heads of 128) at 4096 tokens in bfloat16: 32 · 2·8·128 · 4096 · 2 = 536,870,912 bytes.
 

@@ -7,7 +7,7 @@
     llama.cpp      `llamacpp_cache`, cells of 256 tokens, allocated at start
     vllm-tpu       `tpu_cache`, pages whose rows are padded to the chip's registers
 
-Symbols are those of `lib.laws.kv_cache`; each law stands with its function, with its limits and sources, and returns codes of what it
+Symbols are those of `lib.laws.kv_cache`; each law is at its function, with its limits and sources, and returns codes of what it
 leaves open.
 """
 
@@ -50,7 +50,7 @@ LAWS: Mapping[CacheLayout, Law] = {
 
 
 class EngineCache(NamedTuple):
-    """Bytes by layer kind, and codes of what is left open."""
+    """Bytes by layer kind, and codes of open points."""
 
     by_kind: dict[str, Bytes]
     codes: tuple[str, ...]
@@ -136,23 +136,23 @@ def block_tokens(term: CacheLayer, element_bytes: float, state_page: int) -> int
 
 
 def vllm_cache(question: CacheQuestion) -> EngineCache:
-    """Cache blocks that vLLM hands to B sequences of T tokens, by layer kind, and codes of what is left open.
+    """Cache blocks that vLLM hands to B sequences of T tokens, by layer kind, and codes of open points.
 
         M = B · Σ_k  slots(L_k) · ⌈n_k(T) / s⌉ · s · e_k · b          attention, in blocks of s tokens
           + B · Σ_k  slots(L_k) · page                                recurrent layers, one page a sequence and layer
 
         e, b       elements per token and layer, bytes of an element (as in `lib.laws.kv_cache`)
-        s          16 tokens; 64 for latent attention (one row of r_kv + d_rope, keys and values in one); beside recurrent layers so
+        s          16 tokens; 64 for latent attention (one row of r_kv + d_rope, keys and values in one); with recurrent layers so
                    many, in steps of 16, that a block of one attention layer is at least one layer's state
         n(T)       full: T · sliding or chunked: one block more than the window of W tokens needs, at most all of T · cross: E
         page       a layer's states, padded to the block of one attention layer
         slots(L)   layers of a kind, filled up to whole groups of g: g is the smallest count of any kind, or the largest one where that
                    is less than 1.5 times the smallest (one kind only: no filling)
-        indexer    D_idx + 4 bytes per 128 entries: fp8 with one float32 scale, whatever the cache dtype
+        indexer    D_idx + 4 bytes per 128 entries: fp8 with one float32 scale, for every cache dtype
 
     Example: Gemma 3 27B has 10 full and 52 sliding layers, so g = 10 and the sliding ones take 60 slots.
 
-    Limits: vLLM fills what is left of the device with blocks at start; these are the ones a request occupies while it decodes (a chunk of
+    Limits: vLLM fills the rest of the device with blocks at start; these are the ones a request occupies while it decodes (a chunk of
     the prefill in flight adds its own). The dtype of states is a setting there; float32 is kept where transformers keeps it. Kinds with
     different widths, and compressed attention, are grouped in ways that are not modelled here: they are counted without filling up.
     Sources: vllm `vllm/v1/kv_cache_interface.py` (001cabc), `docs/design/hybrid_kv_cache_manager.md` (1153c0c), grouping and the indexer's
@@ -236,7 +236,7 @@ def whole_cells(tokens: int) -> int:
 
 
 def keeps_windows(terms: Sequence[CacheLayer]) -> bool:
-    """Whether layers of another kind stand beside the sliding ones: only then does llama.cpp keep a window."""
+    """Whether there are layers of another kind than sliding ones: only then does llama.cpp keep a window."""
     return any(t.growth in {"tokens", "blocks"} and t.holds != "indexer keys" for t in terms)
 
 
@@ -248,12 +248,12 @@ def cells(term: CacheLayer, tokens: int, *, windowed: bool = True, micro_batch: 
 
 
 def llamacpp_cache(question: CacheQuestion) -> EngineCache:
-    """Cache that llama.cpp allocates at start for B sequences of T tokens each, by layer kind, and codes of what is left open.
+    """Cache that llama.cpp allocates at start for B sequences of T tokens each, by layer kind, and codes of open points.
 
         M = B · Σ_k  L_k · e_k · b · cells_k   +   B · Σ_states  L · e · 4
 
         cells   full attention   T, rounded up to 256
-                sliding          min(cells of full attention, W + u), rounded up to 256, beside layers of another kind;
+                sliding          min(cells of full attention, W + u), rounded up to 256, if there are layers of another kind;
                                  as full attention where every layer slides (Mistral 7B v0.1, Phi-3, StarCoder2)
         e       2·H_kv·D; latent attention one row of r_kv + d_rope and no values
         b       2 (f16) unless a cache type is chosen: q8_0 34/32, q4_0 18/32
@@ -322,7 +322,7 @@ def row_elements(elements: int, head_dim: int, element_bytes: float) -> int:
 
 
 def tpu_cache(question: CacheQuestion) -> EngineCache:
-    """Cache pages that vLLM on TPU (tpu-inference) hands to B sequences of T tokens, by layer kind, and codes of what is left open.
+    """Cache pages that vLLM on TPU (tpu-inference) hands to B sequences of T tokens, by layer kind, and codes of open points.
 
         M = B · Σ_k  L_k · ⌈n_k(T) / s⌉ · s · row_k · b
 

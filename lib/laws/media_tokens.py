@@ -3,7 +3,7 @@
 Pictures, by their size in pixels:
 
     rule           the picture becomes                                                       tokens
-    fixed          a square of one size, whatever it was                                     those of the model
+    fixed          a square of one size                                                      those of the model
     area           both sides to multiples of p·m, at least a and at most A pixels           w·h / (p·m)²
     longest side   scaled down to L pixels, each side up to a multiple of p·m                (w + 1)·h in units of p·m: rows end in a break
     budget         the largest multiples of p·m with the same proportions and ≤ A pixels     w·h / (p·m)²
@@ -131,7 +131,7 @@ def choose_canvas(size: ImageSize, *, tile: int, most_tiles: int) -> tuple[int, 
 
 
 def choose_grid(size: ImageSize, *, tile: int, grids: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """Rows and columns of the grid on which most pixels of the picture are kept; of such, the one with least room beside it.
+    """Rows and columns of the grid on which most pixels of the picture are kept; among equals, the one with the least unused area.
 
     >>> choose_grid(ImageSize(1024, 768), tile=336, grids=[(1, 2), (2, 1), (2, 2), (3, 1), (1, 3)])
     (2, 2)
@@ -171,7 +171,7 @@ def nearest_grid(size: ImageSize, *, tile: int, most_tiles: int) -> tuple[int, i
 
 
 class ImageRules(NamedTuple):
-    """The numbers of a rule: p, m, s (or L), the pixels between which an area lies, N, t, and positions of a tile beside its patches.
+    """The numbers of a rule: p, m, s (or L), the pixels between which an area lies, N, t, and positions of a tile apart from its patches.
 
     `grids` are rows and columns of tiles, in the processor's order.
     """

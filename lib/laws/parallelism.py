@@ -147,7 +147,7 @@ def layers_on_gpu(*, layers: int, gpu_layers: int) -> int:
 
 
 def gpu_part(size: int, *, layers: int, on_gpu: int) -> Bytes:
-    """The part of what all layers hold that lies on the GPU, rounded up."""
+    """The GPU's share of the bytes of all layers, rounded up."""
     return Bytes(ceil_divide(size * on_gpu, max(1, layers)))
 
 

@@ -65,7 +65,7 @@ def sum_terms(coefficients: Sequence[float], terms: Sequence[float]) -> float:
 
 
 def latent_frames(frames: int, step: int) -> float:
-    """Frames of the latents of a clip of which each stands for `step` frames after the first; 1 of a picture (step 0).
+    """Frames of the latents of a clip, each for `step` frames after the first; 1 of a picture (step 0).
 
     >>> latent_frames(81, 4), latent_frames(0, 0)
     (21.0, 1.0)
@@ -114,7 +114,7 @@ BUS_REACHED = 0.8
 cards), 55.4-56.7 of 63 (5.0, 2 hosts); bandwidthTest and nvbandwidth outputs of 2019-2026, read 2026-11-23. A T4 of AWS's g4dn reaches
 6.3 GB/s."""
 HOST_COPY = {"model": 4.8e9, "sequential": 13.4e9, "group": 22.9e9}
-"""Bytes per second at which the host hands on weights, beside the bus. A model that is taken off the card is written back to memory that
+"""Bytes per second at which the host copies weights, apart from the bus. A model that is taken off the card is written back to memory that
 has to be allocated anew. From 67.7 GB in 15.1 s (FLUX.1-dev, model), 666 GB in 61.8 s (sequential) and in 41.1 s (group): the table of
 github.com/huggingface/diffusers pull request 11682 (2025-06-09), one row each, card and steps inferred (H100, 28); with model offload also
 25 GB in 6.5 s on an RTX 4090 (diffusers documentation, 2025). Checked 2026-11-25."""

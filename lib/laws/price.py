@@ -1,6 +1,6 @@
 """Money: rent by the hour, hours awake, prices per token, storage by the month, and where two bills cross. Amounts are `Decimal` USD.
 
-Each law stands at its function with its source and limits: rent, tokens, what a million tokens cost on rented hardware, replicas, storage,
+Each law is at its function with its source and limits: rent, tokens, what a million tokens cost on rented hardware, replicas, storage,
 crossings.
 
 ZeroGPU has no price by the hour. The GPU quota that calls take from their visitor, and the price of what goes beyond:
@@ -12,7 +12,7 @@ ZeroGPU has no price by the hour. The GPU quota that calls take from their visit
     n  calls a day                        V  visitors whose quotas carry n calls at least
     p  USD per GPU-hour beyond the quota (1 USD per 10 GPU minutes = 6)
 
-The quota is the visitor's, not the owner's: the owner of the Space pays nothing, whatever the traffic. Beyond it PRO, Team and Enterprise
+The quota is the visitor's, not the owner's: the owner of the Space pays nothing at any traffic. Beyond it PRO, Team and Enterprise
 visitors pay from prepaid credits, others wait for the next day.
 
 Runs are counted besides: `runs-exceeded` is an answer of the scheduler in the package; how many an account has is not documented, so
@@ -145,7 +145,7 @@ def storage(
         p_k  USD per terabyte and month from T_k terabytes on (T_0 = 0)
 
     Private: 18 USD, 16 from 50 TB, 14 from 200 TB, 12 from 500 TB; public add-on: 12 USD, 10 from 50 TB. Billed until deleted, whether
-    the Space runs or not. The page does not say whether a volume rate covers all of it or what lies above the threshold; the second is
+    the Space runs or not. The page does not say whether a volume rate covers all of it or the part above the threshold; the second is
     taken, which never makes less storage cost more.
     Source: hub-docs storage-limits.md 2026-06-23, storage-buckets.md 2026-06-29.
 

@@ -1,4 +1,4 @@
-"""What a process needs of a device beside the model, and how much of the rest its engine leaves to the cache.
+"""Memory of a process on a device apart from the model, and the share of the rest that its engine leaves to the cache.
 
 Context and libraries, workspaces, captured graphs, the interpreter:
 
@@ -25,7 +25,7 @@ What an engine claims of the memory at start, by default:
     K = M - W - A - R                       transformers, llama.cpp, TEI: all that is left
     K = u · M - W - A - R                   vLLM, vLLM on TPU: u = gpu_memory_utilization = 0.9
     K = u · M - W - A - (R - G)             TGI: u = 0.9; graphs are captured in the tenth that is left
-    K = u · (M - W - A - (R - G))           TensorRT-LLM: u = free_gpu_memory_fraction = 0.9 of what is free once the model is loaded
+    K = u · (M - W - A - (R - G))           TensorRT-LLM: u = free_gpu_memory_fraction = 0.9 of the free memory once the model is loaded
     K = f · (M - (R - G)) - W               SGLang: f = mem_fraction_static = 1 - r / M; activations and graphs live in r
 
     r = 512 MiB + 1.5 MiB · chunk + 2 MiB · captured sequences + 128 MiB · N, at least 10 GiB on devices of more than 60 GiB
@@ -161,7 +161,7 @@ def vllm_share(version: tuple[int, int]) -> ShareRule:
 
 
 class MemoryReservation(NamedTuple):
-    """What lies on one device beside the cache, in bytes, and whose it is; `graphs` are a part of `runtime`."""
+    """Bytes on one device apart from the cache, by owner; `graphs` are a part of `runtime`."""
 
     engine: str
     silicon: str
@@ -179,7 +179,7 @@ class MemoryReservation(NamedTuple):
     def cache_room_bytes(self, memory: int) -> int:
         """K, the room for the cache on one device of M = `memory` bytes; negative where even the rest is too large.
 
-        Llama-3.1-8B in bf16 on 22.03 GiB, with 2 GiB beside the weights: 0.9 · 22.03 - 14.96 - 2 = 2.87 GiB:
+        Llama-3.1-8B in bf16 on 22.03 GiB, with 2 GiB apart from the weights: 0.9 · 22.03 - 14.96 - 2 = 2.87 GiB:
 
         >>> claim = MemoryReservation(engine="vllm", silicon="gpu", weights=16_060_522_496, activation=2**30, runtime=2**30)
         >>> round(claim.cache_room_bytes(int(22.03 * 2**30)) / 2**30, 2)
@@ -201,5 +201,5 @@ class MemoryReservation(NamedTuple):
         return left
 
     def capacity_bytes(self, memory: int) -> int:
-        """Bytes of the device that the cache and what lies beside it may take together."""
+        """Bytes of the device for the cache and everything else together."""
         return self.beside + self.cache_room_bytes(memory)

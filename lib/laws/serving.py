@@ -5,7 +5,7 @@ Closed loop: a request that ends is replaced at once, so each of the b requests 
     p  seconds of one prompt (prefill)      O  output tokens of a request      t(n)  seconds of a decode step of n sequences
     s  mean time per output token (TPOT)    f  mean time to first token (TTFT)
 
-Every law stands at its function, in this order: requests that run, TPOT and TTFT, throughput at full load, and, for arrivals at random
+Every law is at its function, in this order: requests that run, TPOT and TTFT, throughput at full load, and, for arrivals at random
 instead of a closed loop, Erlang's waits.
 Limits: prompts answered from a prefix cache are not read. Source of the closed loop: mean-value reasoning, Reiser and Lavenberg 1980,
 doi:10.1145/322186.322195; shares from `scripts/calibrate.py`.
@@ -44,7 +44,7 @@ def running_requests(*, limit: Quantity, memory: Quantity, weight_bytes: Quantit
         C(T)   cache of one sequence at its mean length
 
     Not rounded down, so that it is smooth for the fit. 0.92 is the share of the memory that servers claim by default (vLLM 0.9,
-    TensorRT-LLM 0.9 of what is free, SGLang about 0.9). Where the weights leave less than 2 % of the memory, 2 % is taken: something
+    TensorRT-LLM 0.9 of the free memory, SGLang about 0.9). Where the weights leave less than 2 % of the memory, 2 % is taken: something
     ran, or there would be no measurement. Limits: the limit can be configured; paging and prefix sharing admit more.
     Source: the engines' documented defaults.
 

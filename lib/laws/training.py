@@ -1,4 +1,4 @@
-"""Memory of fine-tuning beside the weights: gradients, optimizer states, master weights, kept activations, logits and loss.
+"""Memory of fine-tuning apart from the weights: gradients, optimizer states, master weights, kept activations, logits and loss.
 
 Bytes for each trained parameter of w bytes (two in pure bf16; four where it is trained in mixed precision, adapters among them):
 
@@ -9,7 +9,7 @@ Bytes for each trained parameter of w bytes (two in pure bf16; four where it is 
     Adafactor                  4·(rows + columns)        of a matrix; 12 for each element of the largest one while it steps
     Muon                       w                         one momentum of a matrix; AdamW for tables, the head and vectors
     SGD                        0
-    master weights             2                         mixed precision: what float32 takes beside the 16 bits
+    master weights             2                         mixed precision: float32 in addition to the 16 bits
 
 A step has five fullest moments; its peak is the largest of them:
 
@@ -55,7 +55,7 @@ _FUSED_COPIES = 4
 
 
 class TrainedParameters(NamedTuple):
-    """What is trained: parameters in all, of these the ones in matrices of layers, their rows and columns, and the largest tensor."""
+    """Trained parameters: all, those in matrices of layers, their rows and columns, and the largest tensor."""
 
     parameters: int
     in_matrices: int
@@ -73,7 +73,7 @@ class OptimizerStates(NamedTuple):
 
 
 def optimizer_states(optimizer: Optimizer, trained: TrainedParameters, *, foreach: bool) -> OptimizerStates:
-    """What an optimizer takes for what is trained; `foreach`: the plain implementation of torch, which copies one moment.
+    """Bytes of an optimizer for the trained parameters; `foreach`: the plain implementation of torch, which copies one moment.
 
     >>> optimizer_states("adamw", TrainedParameters(1000, 1000, 100, 500, 2), foreach=False).resident
     4000
@@ -97,7 +97,7 @@ def gradient_bytes(trained: TrainedParameters) -> Bytes:
 
 
 def adapter_parameters(*, rank: int, rows: int, columns: int, dora: bool) -> int:
-    """Parameters of an adapter beside a matrix: r · (out + in), with DoRA a magnitude for each row more.
+    """Parameters of the adapter of a matrix: r · (out + in), with DoRA a magnitude for each row more.
 
     >>> adapter_parameters(rank=16, rows=4096, columns=4096, dora=False)
     131072
@@ -196,7 +196,7 @@ class StepTensors(NamedTuple):
     """Gradients that pass through one layer."""
     loss: LossBytes
     tied_gradients: int
-    """Of a table that is the head too, beside the sum of both."""
+    """Copies of a table that is also the head, in addition to the sum of both."""
     optimizer_temporary: int
     accumulates: bool
     recomputes: bool
@@ -208,7 +208,7 @@ STEADY = frozenset(
         StepPart.GRADIENTS, StepPart.OPTIMIZER_TEMPORARY,
     }
 )  # fmt: skip
-"""What lies in blocks that keep their place; the rest comes and goes, and the allocator cannot always use its blocks again."""
+"""Bytes in blocks that stay allocated; the rest comes and goes, and the allocator cannot always use its blocks again."""
 
 
 def temporary_bytes(peak: dict[str, int]) -> int:

@@ -199,9 +199,9 @@ _OVERHEAD = Fraction(6, 5)
 def rule_of_thumb_bytes(parameters: int, bytes_per_parameter: float = 2) -> Bytes:
     """The community's estimate of the memory a model needs: M = P · b · 1.2, rounded to a whole byte.
 
-        P  parameters        b  bytes per parameter: 2 at 16 bits        1.2  a fifth more for everything beside the weights
+        P  parameters        b  bytes per parameter: 2 at 16 bits        1.2  a fifth more for everything apart from the weights
 
-    It knows neither context, batch nor architecture, so it is shown beside the computed figure and never used in its place. It is too
+    It knows neither context, batch nor architecture, so it is shown next to the computed figure and never replaces it. It is too
     high long before 100 billion parameters, and too low for long contexts, large batches and any training.
     Source: EleutherAI 2023, "Transformer Math 101" (total inference memory ≈ 1.2 × model memory).
 
@@ -229,7 +229,7 @@ FILE_TYPES: dict[int, str] = {
     23: "IQ3_XXS", 24: "IQ1_S", 25: "IQ4_NL", 26: "IQ3_S", 27: "IQ3_M", 28: "IQ2_S", 29: "IQ2_M", 30: "IQ4_XS", 31: "IQ1_M", 32: "BF16",
     36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4_MOE", 39: "NVFP4", 40: "Q1_0",
 }  # fmt: skip
-"""llama.cpp's file types by `general.file_type`: what a file was made as, whatever single tensors are stored in."""
+"""llama.cpp's file types by `general.file_type`: the type of the file; single tensors may have others."""
 
 _TYPICAL = {"Q5_K": "Q5_K_M", "Q4_K": "Q4_K_M", "Q3_K": "Q3_K_M", "MXFP4": "MXFP4_MOE"}
 

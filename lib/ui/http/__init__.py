@@ -1,1 +1,1 @@
-"""What speaks HTTP beside the page: middleware in front of Gradio, the public endpoints, MCP, and how the app is served."""
+"""HTTP apart from the page: middleware in front of Gradio, the public endpoints, MCP, and how the app is served."""

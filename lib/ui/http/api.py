@@ -133,7 +133,7 @@ class RefusedQuestion(Exception):
 
 
 _PRIVATE = 4
-"""Characters from which on a text is somebody's. Shorter ones are numbers and choices, and stand in every sentence."""
+"""Length from which a text counts as private. Shorter texts are numbers and choices, which every sentence has."""
 
 
 def log_failure(doing: str, failure: BaseException, private: Iterable[object]) -> None:

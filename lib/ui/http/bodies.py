@@ -24,7 +24,7 @@ LARGE_BYTES = 2 * MIB
 SMALL_BYTES = 64 * KIB
 """Of every other body."""
 MOST_NODES = 10_000
-"""Of a body's JSON (`lib.errors`). A pasted config.json is one text in it, whatever it holds."""
+"""Of a body's JSON (`lib.errors`). A pasted config.json is one text in it."""
 RECEIVE_S = 20.0
 AT_ONCE_BYTES = 32 * MIB
 OWN_AT_ONCE_BYTES = 8 * MIB
@@ -62,7 +62,7 @@ class BodyLimits:
         self._limit: anyio.CapacityLimiter | None = None
 
     async def receive(self, scope: Scope, receive: Receive, limit: int, caller: Hashable = None) -> bytes:
-        """The whole body. A short one always finds room, whatever other clients send.
+        """The whole body. A short one always finds room.
 
         Raises:
             RefusedBody: it has more bytes than `limit` (413), or did not come in time (408).

@@ -3,15 +3,15 @@
 Places in every line are shared out by it (`lib.service.single_flight`, `lib.live.device_queue`, `lib.hub.spaces`), and nothing else is
 done with it: it is in no log and no answer.
 
-A login is told by Gradio's session cookie, which this server signed. A token is not asked for a name here: a stranger could send another
+A login is told by Gradio's session cookie, which this server signed. A token is not asked for a name here: a visitor could send another's
 made-up one with each call. It is read off a request of the page for the models that only its owner may read (`visitor_token`).
 
 The address. Off a Space it is the connection's own (uvicorn puts there what a proxy tells that FORWARDED_ALLOW_IPS names). A Space is
 reached through the platform's proxy only, so the connection comes from one of its private addresses. A proxy appends to X-Forwarded-For the
-address that it saw, at the right; whatever stands left of that, the client may have written itself. So the list is read from the right,
+address that it saw, at the right; the client may have written everything left of that. So the list is read from the right,
 private addresses (further hops of the platform) are passed over, and the first public one counts. At a text that is not an address the
 reading ends, and the connection's own counts. Of IPv6 it is the network of 64 bits, for
-everybody has 2⁶⁴ addresses in one.
+every customer has 2⁶⁴ addresses in one.
 
 Turns. Gradio bounds the length of all its queues together and serves them first come, first served. Here each device queue has a bounded
 number of waiting places, a caller few of them (`lib.live.device_queue`), and callers take turns.
@@ -20,20 +20,20 @@ Pages of other sites, and what they may not do with a visitor's login. The sessi
 SameSite=None, for a Space is shown inside another site, and its CORS rules let any site send any header along with it. So a form on a
 foreign page could act in the name of the user who is signed in here, or sign the user out; and a foreign page could lay this one under its
 own buttons and have a visitor confirm a switch unknowingly. `FrameAncestors` adds a header to every page: only the Hub, where a Space's
-page stands in a frame, and the page itself may frame it. What of a request is kept, `lib.ui.http.middleware` decides by the functions here.
+page is in a frame, and the page itself may frame it. What of a request is kept, `lib.ui.http.middleware` decides by the functions here.
 
 Sessions. Every call over `POST /gradio_api/call/NAME` is a session of its own to Gradio. Of each of 10,000 of them it keeps the settings of
 every component on the page (0.3 MB, and again what came in and went out, a pasted config.json too), and of 2,000 the answers that no client
 fetched. Here:
 
 - no session begins with the settings of every component, which serve nothing but the "deep links" that are closed here
-  (`lib.ui.http.middleware`): to collect them takes 30 ms of the thread that serves everybody, for each call;
+  (`lib.ui.http.middleware`): to collect them takes 30 ms of the thread that serves all visitors, for each call;
 - a session that only asked public questions is dropped when its calls have ended: they touch no component and keep no state;
 - a session of the page keeps its state (`gr.State`), up to `CAPACITY` sessions, and loses the settings that Gradio notes as they change;
 - an answer is dropped when it was read, or `ANSWER_S` after the last call of its session ended.
 
 Gradio offers the capacity as a setting and nothing for the rest, so the rest reads and deletes in its own tables: `state_holder.py` and
-`queueing.py` of gradio 6.31. The tests hold them to what is written here.
+`queueing.py` of gradio 6.31. Tests check these statements.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 KEY = "advisor.caller"
-"""Of an ASGI scope: where the caller stands once it is known. Gradio keeps the scope with a call that waits in its queue."""
+"""The key of an ASGI scope that has the caller once it is known. Gradio keeps the scope with a call that waits in its queue."""
 
 _caller: ContextVar[str | None] = ContextVar("_caller", default=None)
 
@@ -211,7 +211,7 @@ class FrameAncestors:
     """Every page says who may show it in a frame."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Stand in front of `app`."""
+        """Wrap `app`."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -258,7 +258,7 @@ def has_cookies(scope: Scope) -> bool:
 
 
 def strip_login(scope: Scope) -> Scope:
-    """The same request from somebody who is not signed in: no cookies, and nothing of what was read from them."""
+    """The same request without a sign-in: no cookies, and no data read from them."""
     unsigned = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name.lower() != b"cookie"]}
     if "session" in scope:  # Gradio's session middleware stands before ours and has read the cookie already
         unsigned["session"] = type(scope["session"])()

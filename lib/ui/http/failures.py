@@ -1,7 +1,7 @@
-"""Failures leave the server as sentences with the status of their cause, whoever made them.
+"""Failures leave the server as sentences with the status of their cause.
 
 Gradio answers every failure of an event with status 500, a refusal as well; FastAPI repeats what was sent, a token too; an exception on the
-way would be a bare 500. `Failures` stands in front of all of it and mends the answer, and takes out headers that Gradio would die of;
+way would be a bare 500. `Failures` wraps all of it, corrects the answer, and removes headers that crash Gradio;
 `HANDLERS` replaces FastAPI's answers.
 """
 
@@ -36,7 +36,7 @@ class Failures:
     """Answers every failure behind it in a sentence."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Stand in front of `app`."""
+        """Wrap `app`."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,8 +72,8 @@ class Failures:
 def drop_wrong_hosts(scope: Scope) -> None:
     """Take out headers that name a host which cannot be one: Gradio makes its own address of them, and would die of it.
 
-    The list itself is changed and not a copy: Gradio's CORS rules, which stand in front, look at the host in it as the answer begins.
-    Where none is left (HTTP/1.0 asks for none) a name stands in its place.
+    The list itself is changed and not a copy: Gradio's CORS rules, which run before, read the host in it as the answer begins.
+    Where none is left (HTTP/1.0 asks for none) a name takes its place.
     """
     headers = scope["headers"]
     headers[:] = [

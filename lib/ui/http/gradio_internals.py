@@ -6,7 +6,7 @@
   count as one caller.
 - `describe_answer`. Gradio derives the listing of an answer from its Python type, and knows no docstrings of fields. Without this touch,
   "Use via API" says of every answer that it is an object.
-- `share_threads`. Gradio gives its threads to whoever comes first. Without this touch, one visitor's events may hold all of them.
+- `share_threads`. Gradio gives its threads to the first callers. Without this touch, one visitor's events may hold all of them.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ _METHOD_LENGTH = 100
 def refuse_message(message: object, headers: Headers) -> JSONResponse | None:
     """JSON-RPC's own answer to an invalid message; None for a valid one.
 
-    The server would die of some with a bare 500, and repeat others, whatever stands in them. `message` is None where the body is not JSON.
+    Some would end in a bare 500, others would be repeated in the answer. `message` is None where the body is not JSON.
     """
     version = headers.get("mcp-protocol-version")
     if message is None:
@@ -276,7 +276,7 @@ def refuse_message(message: object, headers: Headers) -> JSONResponse | None:
 
 
 _ID = "the id of the request"
-"""Stands for a request's id in answers that are the same for every request."""
+"""Placeholder of a request's id in answers that are the same for every request."""
 
 
 def _fixed_answer(message: Any, headers: Headers) -> tuple[str, str] | None:
@@ -297,7 +297,7 @@ def _fixed_answer(message: Any, headers: Headers) -> tuple[str, str] | None:
 
 
 _NEWEST = "2099-12-31"
-"""Stands for versions that the server does not speak: it answers with the newest that it does."""
+"""Placeholder of unknown protocol versions: the server answers with its newest."""
 
 
 def _is_method(method: object) -> bool:
@@ -316,7 +316,7 @@ def routes(endpoints: Mapping[str, Endpoint], threads: Threads) -> list[BaseRout
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9.\-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _ADDRESS = "http://the-address-of-this-app.invalid"
-"""Stands for the app's address in the text, which is put together once."""
+"""Placeholder of the app's address in the text, which is built once."""
 _AGENT_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Robots-Tag": "all"}
 
 

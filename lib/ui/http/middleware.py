@@ -4,15 +4,15 @@
 
 - Only what `ALLOWED` lists is answered: what the page, `gradio_client`, scripts and agents need. Everything else is refused, and its body
   is not read: Gradio's own `/login` would write a body of any size to the disk. Nothing here takes a file: a value that says it is one is
-  fetched by Gradio from whatever address it names, into the server's disk, before any function of ours is asked; a "deep link" writes half
+  fetched by Gradio from any address, into the server's disk, before any function of ours is asked; a "deep link" writes half
   a megabyte a session; a "proxy" fetches from other Spaces.
 - BodyLimits are received and parsed within bounds (`lib.ui.http.bodies`); sessions end when they are over (`lib.ui.http.callers`).
 - A call with missing, unknown or superfluous arguments dies in Gradio with a bare 500. Here it gets a sentence, in Gradio's own form of an
   error, and defaults for values left out at the end of {"data": [...]}, as the contract promises. Only public names can be called by name:
   Gradio's `private` hides a name and does not close it. The page itself calls by number.
-- Only the page's own events keep the browser's login, and a foreign page signs nobody out (`lib.ui.http.callers`).
+- Only the page's own events keep the browser's login, and a foreign page cannot sign a visitor out (`lib.ui.http.callers`).
 - A call that has to wait for the device needs one of a bounded number of waiting places (`lib.ui.http.callers`), and arguments that will
-  be accepted when its turn comes. Who called is told to whoever shares out places (`lib.ui.http.callers`).
+  be accepted when its turn comes. The queue learns the caller (`lib.ui.http.callers`).
 
 A call by name of a question that needs no queue goes to a route of our own (`lib.ui.http.shortcuts`), which checks it.
 """
@@ -146,7 +146,7 @@ _SESSION_LENGTH = 100
 
 
 class ApiMiddleware:
-    """Refuses what is not offered, checks POST requests, and passes all others on unread."""
+    """Refuses unlisted routes, checks POST requests, and passes all others on unread."""
 
     def __init__(
         self,
@@ -159,11 +159,11 @@ class ApiMiddleware:
         sessions: Sessions | None = None,
         bodies: BodyLimits | None = None,
     ) -> None:
-        """Stand in front of `app`, whose public functions are `public`, names by number; calls of those in `endpoints` are checked here.
+        """Wrap `app`, whose public functions are `public`, names by number; calls of those in `endpoints` are checked here.
 
         `events` are the numbers of all functions; None takes any number.
-        `places` bounds how many calls wait for the device, and `sessions` what is kept of them; None bounds nothing. `bodies` are the
-        limits on what is sent, those of `lib.ui.http.bodies` by default.
+        `places` bounds how many calls wait for the device, and `sessions` their stored data; None sets no bound. `bodies` are the
+        limits on bodies, those of `lib.ui.http.bodies` by default.
         """
         self._app, self._endpoints = app, endpoints
         self._long = {name for name, e in endpoints.items() if _LONG_ARGUMENTS & public_signature(e.question).parameters.keys()}

@@ -37,10 +37,10 @@ log = logging.getLogger(__name__)
 
 SWITCH_S = 0.001
 """How long a thread that computes may keep the interpreter while another waits for it. An answer passes through several threads and waits
-each time: with Python's 5 ms a cheap question beside eight simulations took 0.10 s in the median, with 1 ms 0.04 s (on a busy machine)."""
+each time: with Python's 5 ms a cheap question during eight simulations took 0.10 s in the median, with 1 ms 0.04 s (on a busy machine)."""
 _ARENAS, _M_ARENA_MAX = 2, -8  # malloc.h
 """Of GNU's malloc, by default eight for each processor. Each keeps some of what its threads freed: after 16 searches of capacity on eight
-threads the process stood at 292 MiB by default and at 240 with two."""
+threads the process had 292 MiB by default and 240 with two."""
 
 
 def share_process() -> None:
@@ -110,7 +110,7 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
 
 
 def _health_route(services: Services) -> Route:
-    """`/healthz`, for whoever watches the app: from memory, without a login, and nothing of the request in it."""
+    """`/healthz`, for monitoring: from memory, without a login, and nothing of the request in it."""
 
     async def answer(_: Request) -> JSONResponse:
         return JSONResponse(to_json(services.health()), headers={"Cache-Control": "no-store"})
@@ -127,7 +127,7 @@ def after_launch(page: gr.Blocks, warm_up: Callable[[], None]) -> None:
     """Keep the connections of a launched page open, ask it once, aside, for what every visitor asks, and then `warm_up`.
 
     Gradio's launch takes no such setting, and each connection reads it as it opens. Gradio's routes put themselves together at the first
-    request for each, which takes the thread that serves everybody a fifth of a second. What has been made by then stays as long as the
+    request for each, which takes 0.2 s of the thread that serves all visitors. What has been made by then stays as long as the
     process, so the collector of garbage, which was off until now (`app.py`), need not look through it again: a look takes 0.15 s, in which
     nothing is answered. It is on from here, however the visit goes.
     """

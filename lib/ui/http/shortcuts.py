@@ -1,19 +1,19 @@
 """Answers that need nothing of Gradio but its form: the page, rendered once, and questions that need no queue.
 
-The page. `GET /` is the same for everybody but for the address that it is served under, and so are its descriptions. Gradio copies the
+The page. `GET /` is the same for all visitors except for its own address, and so are its descriptions. Gradio copies the
 settings of every component, lists the API and fills its template anew for each visit: 0.2 s of processor time for this page, and 3 ms for
 an empty one, so a few visits a second saturate a processor. Nothing in it depends on the visitor: there is no password before the page, a
 login is asked for by an event of the page, a link's values are read by another, and deep links are closed here (`lib.ui.http.middleware`).
-So each is rendered once, as for a stranger, under an address that nobody has, and that address is replaced by the visitor's own. A new
+So each is rendered once, without a sign-in, under a placeholder address, which is replaced by the visitor's own. A new
 configuration of the page (`gr.Blocks.config`) is rendered anew.
 
 The served HTML itself shows the title and the pick for the example, until the page has put itself together. Gradio's page is empty until
-its scripts have run, which takes seconds on a slow device; the answer is known before. It stands over the page in a layer of its own, and
+its scripts have run, which takes seconds on a slow device; the answer is known before. It covers the page in its own layer, and
 the page stays invisible below it until its answer is there (`advisor.opened` in `assets/page.js`), so that nothing moves under the reader's
 eyes. A visit by a link, which asks another question, sees the place of the answer without one.
 
 The questions. Gradio answers `POST /gradio_api/run/NAME` and `POST /gradio_api/call/NAME` as it answers the page: it makes a session,
-copies the settings of components, and passes every value through them, which takes 7 to 10 ms on the thread that serves everybody, while
+copies the settings of components, and passes every value through them, which takes 7 to 10 ms on the thread that serves all visitors, while
 the question itself takes one or two milliseconds on another. Questions that touch no component are answered by routes of our own:
 
 - `run`: {"data": [answer], ...}, or {"error": sentence, "title": code} with the status of the code.
@@ -94,10 +94,10 @@ class _Rendered:
 
 
 class PageCache:
-    """Answers visits of `PATHS` from what was rendered before; everything else is passed on."""
+    """Answers `PATHS` from the rendered page; everything else is passed on."""
 
     def __init__(self, app: ASGIApp, page: gr.Blocks, first_view: Skeleton | None = None) -> None:
-        """Stand in front of `app`, which serves `page`, with a first view in its HTML. Nothing is rendered before the first visit."""
+        """Wrap `app`, which serves `page`, with a first view in its HTML. Nothing is rendered before the first visit."""
         self._app, self._page, self._first_view = app, page, first_view
         self._rendered: dict[str, _Rendered] = {}
         self._rendering = asyncio.Lock()
@@ -134,7 +134,7 @@ class PageCache:
         return entry[1]
 
     async def _find(self, path: str, scope: Scope, receive: Receive) -> _Rendered | None:
-        """The response as it is for everybody; None where it is not a success."""
+        """The response for all visitors; None if it failed."""
         async with self._rendering:
             response = self._rendered.get(path)
             if response is None or any(before is not now for before, now in zip(response.state, self._state(), strict=True)):
@@ -168,7 +168,7 @@ class PageCache:
 
 
 def _escape_script(text: bytes) -> bytes:
-    """JSON as it stands in a script of the page."""
+    """JSON that is safe inside a script of the page."""
     for letter in b"<>&'":  # as Gradio's template escapes them
         text = text.replace(bytes([letter]), b"\\u%04x" % letter)
     return text
@@ -217,10 +217,10 @@ def shared_rules() -> str:
 
 
 def drop_api_components(html: bytes) -> bytes:
-    """The page's HTML without the components that stand for arguments and answers of `gr.api`.
+    """The page's HTML without the components of arguments and answers of `gr.api`.
 
     Gradio gives each argument of an endpoint a component that shows nothing. The browser builds all of them before it shows the page:
-    for this page they are 300 of 760, and about a sixth of the time. Whoever calls the API reads `/config`, which keeps them.
+    for this page they are 300 of 760, and about a sixth of the time. API clients read `/config`, which keeps them.
     """
 
     def lighten(match: re.Match[bytes]) -> bytes:
@@ -237,7 +237,7 @@ def drop_api_components(html: bytes) -> bytes:
 # Questions.
 
 UNREAD_BYTES = 32 * MIB
-"""Of answers that nobody has read yet; the oldest make room."""
+"""Limit on unread answers; the oldest make room."""
 
 
 def direct_routes(endpoints: Mapping[str, Endpoint], threads: Threads) -> list[BaseRoute]:
