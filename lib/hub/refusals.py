@@ -2,8 +2,8 @@
 
 Models: anonymously, a private repository and a missing one look the same (401 with RepoNotFound), so they get the same sentence. Only
 the request and the status are repeated, nothing that the server wrote.
-Spaces and accounts: the Hub answers 401 for several things, and its client calls most of them "repository not found". Without a
-token that is the meaning; with a token it is a matter of permission: some sign-ins (OAuth tokens) may read and pause a Space, but get 401 when they
+Spaces and accounts: the Hub answers 401 for several things, and its client calls most of them "repository not found". Without a token that
+is right; with a token it means missing permission: some sign-ins (OAuth tokens) may read and pause a Space, but get 401 when they
 change its hardware, set its sleep time or restart it (huggingface_hub issue 4972, open on 2026-09-22). The Hub's own words are quoted for
 400, 402, 403 and 409 only: shortened, in plain characters, and never if they hold a part of the token.
 Source: huggingface_hub 2.4.0, utils/_http.py (`hf_raise_for_status`), errors.py; checked 2026-11-21.

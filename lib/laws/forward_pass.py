@@ -114,7 +114,7 @@ def cache_bytes_read(
 
 
 def cache_bytes_copied(*, cache_bytes: Quantity, repeats: Quantity) -> Quantity:
-    """Bytes that a decode step of transformers copies, apart from reading its cache of C bytes: 2 · C, and (1 + g) · C where heads are repeated.
+    """Bytes that a decode step of transformers copies besides reading its cache of C bytes: 2 · C, and (1 + g) · C for repeated heads.
 
         C  bytes of cache      g  query heads per key/value head, where a version repeats keys and values for each of them (else 1)
 

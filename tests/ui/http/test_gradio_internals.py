@@ -65,4 +65,4 @@ def test_an_event_of_the_page_takes_its_turn_in_the_name_of_its_caller(queued: b
         page.close(verbose=False)
     assert len(threads) == 1
     assert set(queue.callers) == {"address 127.0.0.1"}
-    assert not queue._running
+    assert not queue._turns._running
