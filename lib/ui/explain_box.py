@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = {
     "It ran out of memory": """torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 648.00 MiB. GPU 0 has a total capacity of \
-22.03 GiB of which 176.88 MiB is free. Including non-PyTorch memory, this process has 21.85 GiB memory in use. Of the allocated memory 21.60 GiB \
-is allocated by PyTorch, and 14.45 MiB is reserved by PyTorch but unallocated.""",
+22.03 GiB of which 176.88 MiB is free. Including non-PyTorch memory, this process has 21.85 GiB memory in use. Of the allocated memory \
+21.60 GiB is allocated by PyTorch, and 14.45 MiB is reserved by PyTorch but unallocated.""",
     "vLLM does not start": """vllm serve meta-llama/Llama-3.1-8B  (NVIDIA L4)
 ValueError: To serve at least one request with the model's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the \
 available KV cache memory (3.21 GiB). Based on the available memory, the estimated maximum model length is 26288.""",
