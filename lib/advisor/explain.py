@@ -93,6 +93,8 @@ def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, 
         reasons.append(Reason("halved", {"precision": precision}))
     if offer.silicon is not None and not offer.silicon.supports("bf16") and precision == "fp16":
         reasons.append(Reason("no_bf16", {"silicon": offer.silicon.name}))
+    if loading == "quantized on load" and offer.traits.per_call:
+        reasons.append(Reason("quantize_ahead", {"precision": precision}))
     if loading == "other checkpoint":
         repository = "" if published is None else published.get("gguf" if precision.startswith("gguf:") else precision, "")
         variant = "" if published is None else "found" if repository else "none"

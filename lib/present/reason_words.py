@@ -34,6 +34,8 @@ _HOLDS = {
     "quantized:refused": "In {bits} bits ({precision}): at higher precision it misses your limits.",
     "quantized:untried": "In {bits} bits ({precision}), the least compressed form that is tried with this engine and hardware.",
     "quantized:replicas": "In {bits} bits ({precision}), so that one machine serves more; weights of more bits fit too.",
+    "quantize_ahead": "ZeroGPU lends no card while the app loads: load a checkpoint that was quantized to {precision} ahead. The package "
+    "spaces (0.51.3) asks for bitsandbytes 0.46 or newer.",
     "checkpoint": "{precision} needs a checkpoint quantized that way (availability not checked).",
     "checkpoint:found": "Published quantized: {repository} (for {precision}).",
     "checkpoint:none": "{precision} needs a checkpoint quantized that way; the Hub lists none for this model, so quantize it first.",

@@ -151,7 +151,7 @@ def cost_answer(
     """
     rules = catalog.rules
     if spec is not None and request is not None:
-        usage = replace(usage, file_bytes=download_bytes(estimate_memory(spec, request, offer.processor), stored_bytes(spec)))
+        usage = with_files(usage, spec, offer, request)
     estimate = estimate_or_none(speed)
     items_per_s = estimate.items_per_s if estimate is not None and estimate.unit == "pictures" else None
     bill = bill_offer(offer, usage, rules, speed=estimate)
@@ -233,6 +233,11 @@ def _price_caveats(
     if own_price is not None and own_price.usd_per_million_input == 0:
         caveats.append(Caveat("prompt_price_unknown"))
     return caveats
+
+
+def with_files(usage: Usage, spec: ModelSpec, offer: Offer, request: MemoryRequest) -> Usage:
+    """The use with the bytes that each start fetches and loads."""
+    return replace(usage, file_bytes=download_bytes(estimate_memory(spec, request, offer.processor), stored_bytes(spec)))
 
 
 def _zerogpu(offer: Offer, catalog: Catalog, spec: ModelSpec | None, request: MemoryRequest | None) -> Offer | None:
@@ -329,6 +334,7 @@ def deploy(
             estimates[key] = estimate_or_none(predict_usage(app.predict, spec, offer, request, used, catalog.accelerators))
         return estimates[key]
 
+    usage = with_files(usage, spec, offer, request)
     return CurrentSetup(spec=spec, offer=offer, request=request, usage=usage, catalog=catalog, price=price, speed=predict)
 
 

@@ -175,7 +175,7 @@ def _use(usage: Usage, entry: Entry | None, arguments: OutlookArguments) -> Usag
         return usage
     predicted = entry.speed.predicted
     at_once = usage.concurrency if predicted is None else predicted.request.concurrency
-    return replace(usage, concurrency=at_once, replicas=arguments.replicas or entry.replicas)
+    return replace(usage, concurrency=at_once, replicas=arguments.replicas or entry.replicas, file_bytes=entry.cost.file_bytes)
 
 
 def _request(spec: ModelSpec, offer: Offer, entry: Entry | None, usage: Usage, arguments: OutlookArguments) -> MemoryRequest:
