@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import click
@@ -20,7 +21,7 @@ from lib.advisor.result import OwnHardware, Recommendation
 from lib.advisor.space_rules import HOURS_PER_MONTH
 from lib.catalog import Catalog, load
 from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, end_command, print_answer, say
-from lib.errors import NotSignedIn
+from lib.errors import BadArgument, NotSignedIn
 from lib.hub.prices import PriceFeed
 from lib.present.cards import own_text
 from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_month
@@ -177,6 +178,31 @@ def files_text(files: Mapping[str, Any]) -> str:
     }
     blocks = [part for key, name in named.items() if files[key] is not None for part in (f"{name}:", "", files[key])]
     return "\n".join([*blocks, *(f"note: {note}" for note in files["notes"])])
+
+
+def save_files(files: Mapping[str, str], out: str) -> None:
+    """Write each file into the folder.
+
+    Raises:
+        BadArgument: one of them exists, or the folder cannot be written.
+    """
+    folder = Path(out)
+    if existing := [name for name in files if (folder / name).exists()]:
+        raise BadArgument("out", out, f"a folder without {', '.join(existing)}: no file is replaced")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadArgument("out", out, f"a folder that can be written ({error.strerror})") from error
+
+
+def written_text(answer: Mapping[str, Any], out: str | None) -> str:
+    """The files one below the other, or the folder that they are in, with the command and the notes."""
+    blocks = [f"{name}:\n\n{text}" for name, text in answer["files"].items()] if out is None else [f"{out}: {', '.join(answer['files'])}"]
+    lines = [f"runs on: {answer['runs_on']}, {answer['precision']} with {answer['engine']}", f"tested with: {answer['tested_with']}"]
+    lines += [f"command: {answer['command']}"] if answer["command"] else []
+    return "\n".join([*blocks, *lines, *(f"note: {note}" for note in answer["notes"])])
 
 
 Answer = Mapping[str, Any]

@@ -362,3 +362,25 @@ def explain(*, text: str, as_json: bool, **arguments: Any) -> None:
         raise click.UsageError(f"{text} cannot be read ({error.strerror}). Name a text file, or - for standard input.") from error
     answer = to_json(open_services().explain(pasted, **arguments))
     print_answer(answer, explanation_text(answer), as_json=as_json)
+
+
+@main.command(
+    cls=EndpointCommand,
+    arguments="lib.service.write_files:FilesArguments",
+    short_help="Write the files that run a model on hardware.",
+    epilog=examples("files Qwen/Qwen3-8B l4x1 --purpose app --out my-space", "files Qwen/Qwen3-8B jobs:l4x1 --purpose job --json"),
+)
+@click.argument("model")
+@click.argument("hardware")
+@click.option("--out", metavar="DIRECTORY", type=click.Path(file_okay=False), help="Write the files there; none that exists is replaced.")
+@as_json
+@guard_command
+def files(*, model: str, hardware: str, out: str | None, as_json: bool, **arguments: Any) -> None:
+    """Write the files that run MODEL on HARDWARE: an app, a server or a script, and the command that starts them."""
+    from lib.cli.act import login, open_services, save_files, written_text  # noqa: PLC0415
+    from lib.present.sentences import to_json  # noqa: PLC0415
+
+    answer = to_json(open_services().write_files(model, hardware, **arguments, token=login()))
+    if out is not None:
+        save_files(answer["files"], out)
+    print_answer(answer, written_text(answer, out), as_json=as_json)

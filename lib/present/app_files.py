@@ -10,29 +10,32 @@ spaces 0.51, whose `@spaces.GPU` does nothing off ZeroGPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from lib.catalog.rows import Row, Text, read_rows
+from lib.catalog.rows import Row, Text, read_rows, require_distinct
 from lib.engines import Engine
 from lib.engines import traits_of as engine_traits
 from lib.memory.pipeline import picture_work, resolve_size
 from lib.model.picture_defaults import find_card_defaults
 from lib.model.spec import ModelSpec
+from lib.platforms import Platform
 from lib.precision import TORCH_DTYPES, weight_format
+from lib.present.releases import load_versions
 from lib.present.templates import render
 from lib.workload import PipelineRequest
 
+Purpose = Literal["app", "serve", "train", "job", "batch", "tpu", "multi-node"]
 FILE = Path(__file__).parent.parent / "data" / "file_kinds.json"
 ANSWER_TOKENS = 512
 """Tokens of an answer where none are stated."""
 
 
-class AppKind(Row):
-    """An app: the work and the engine that it is for."""
+class FileKind(Row):
+    """A file of Python: the work and the engine that it is for."""
 
     name: Text
     tasks: tuple[Text, ...]
@@ -49,6 +52,8 @@ class AppKind(Row):
     """Whether weights are put on one card by a device map too; else by the name of the device."""
     draws: bool = False
     """Whether it makes pictures."""
+    column: str = ""
+    """Of a script, the column that it reads."""
     tested_with: Text
     """`executed: MODEL`, `parsed` or `none`."""
 
@@ -67,11 +72,33 @@ class LoadQuantized(Row):
     """What it needs beside transformers."""
 
 
+class PurposeRow(Row):
+    """What files are written for."""
+
+    name: Purpose
+    platforms: tuple[Platform | Literal["own"], ...]
+    """Where such files run; of one hardware id that several platforms have, the first is taken."""
+    files: Literal["apps", "batches", "server"]
+    """The rows that it has; "server": none, but the command of an engine's server."""
+    writer: Literal["setup", "batch"]
+    """How its files are put together."""
+    tested_with: str = ""
+    """What the tests do with files that have no row of their own."""
+
+    @property
+    def kinds(self) -> tuple[FileKind, ...] | None:
+        """Its rows; None for a server."""
+        return None if self.files == "server" else getattr(load_kinds(), self.files)
+
+
 class FileKinds(Row):
     """file_kinds.json."""
 
     what: Text
-    apps: tuple[AppKind, ...]
+    purposes: Annotated[tuple[PurposeRow, ...], require_distinct("name")]
+    apps: tuple[FileKind, ...]
+    batches: tuple[FileKind, ...]
+    """Scripts that work through a dataset."""
     on_load: Mapping[str, LoadQuantized]
     """By format."""
 
@@ -107,6 +134,8 @@ class AppPlace:
     """ZeroGPU's size; empty: its default."""
     duration_s: int | None = None
     """Seconds that a call declares on ZeroGPU; None: the platform's default."""
+    compute: str = "bf16"
+    """The plain format that compressed weights are multiplied in: fp16 on cards without bfloat16, fp32 on a processor."""
     on_load: bool = False
     """Whether the weights are quantized while they load, which takes a card: ZeroGPU lends none then."""
     answer_tokens: int = ANSWER_TOKENS
@@ -144,15 +173,15 @@ def picture_of(spec: ModelSpec, request: PipelineRequest) -> Picture | None:
     )
 
 
-def find_kind(task: str, engine: str, model_type: str = "") -> AppKind | None:
-    """The app for a task and an engine, where there is one."""
-    fitting = (kind for kind in load_kinds().apps if task in kind.tasks and engine in kind.engines)
+def find_kind(task: str, engine: str, model_type: str = "", kinds: Sequence[FileKind] = ()) -> FileKind | None:
+    """The file for a task and an engine, where there is one; of apps, unless other `kinds` are given."""
+    fitting = (kind for kind in kinds or load_kinds().apps if task in kind.tasks and engine in kind.engines)
     return next((kind for kind in fitting if not model_type or not kind.model_types or model_type in kind.model_types), None)
 
 
-def list_tasks(engine: str) -> tuple[str, ...]:
-    """The tasks that have an app with this engine."""
-    return tuple(dict.fromkeys(task for kind in load_kinds().apps if engine in kind.engines for task in kind.tasks))
+def list_tasks(kinds: Sequence[FileKind]) -> tuple[str, ...]:
+    """The tasks that these files are for."""
+    return tuple(dict.fromkeys(task for kind in kinds for task in kind.tasks))
 
 
 def gguf_pattern(label: str) -> str:
@@ -164,19 +193,30 @@ def gguf_pattern(label: str) -> str:
 
 def write_app(task: str, model: str, place: AppPlace) -> AppFile | None:
     """The app of a model; `None` for a task or a format that has no app here. `model` is a Hub id, with a GGUF file where there is one."""
-    kind, form = find_kind(task, place.engine, place.model_type), weight_format(place.precision, place.engine)
-    lent, own_files = place.where == "lent gpu", engine_traits(place.engine).own_files
+    kind = find_kind(task, place.engine, place.model_type)
+    return None if kind is None else write_code(kind, model, place)
+
+
+def write_code(kind: FileKind, model: str, place: AppPlace, **more: Any) -> AppFile | None:
+    """The file of a kind, with what its template names besides; `None` for a format that it does not load there."""
+    form = weight_format(place.precision, place.engine)
+    lent, own_modules = place.where == "lent gpu", engine_traits(place.engine).own_modules
     on_load = load_kinds().on_load.get(form.name) if place.on_load else None
-    if kind is None or (form.law == "gguf") != own_files or (place.on_load and (lent or on_load is None)):
+    if (form.law == "gguf") != engine_traits(place.engine).own_files or (place.on_load and (lent or on_load is None)):
         return None
     if kind.draws and (place.picture is None or (on_load is not None and not on_load.backend)):
         return None
-    half = "float32" if place.where == "cpu" else "bfloat16"
-    dtype = TORCH_DTYPES.get(place.precision) or (half if place.on_load or kind.draws else None)
+    dtype = TORCH_DTYPES.get(place.precision) or (TORCH_DTYPES[place.compute] if place.on_load or kind.draws else None)
     several = "balanced" if kind.draws else "auto"
     mapped = place.where == "gpu" and (kind.by_map or place.devices > 1 or (on_load is not None and not kind.draws))
     device_map = None if not mapped else several if place.devices > 1 else "cuda"
     repository, _, file = model.partition(":")
+    needs = [*kind.packages]
+    needs += ["transformers"] if on_load else []  # for the class of its configuration
+    needs += ["accelerate"] if own_modules and (device_map or on_load) else []
+    package = on_load.package if on_load is not None else FORMAT_PACKAGES.get(form.law, "")
+    needs += [package] if package and own_modules else []
+    packages = tuple(dict.fromkeys(needs))
     values: dict[str, Any] = {
         "model": model,
         "repository": repository,
@@ -192,15 +232,10 @@ def write_app(task: str, model: str, place: AppPlace) -> AppFile | None:
         "gated": place.gated,
         "answer_tokens": place.answer_tokens,
         "picture": place.picture,
+        "requirements": [load_versions().requirement(name) for name in packages],
         "quantized": () if place.picture is None else place.picture.quantized,
     }
-    needs = [*kind.packages]
-    needs += ["transformers"] if on_load else []  # for the class of its configuration
-    needs += ["accelerate"] if not own_files and (device_map or on_load) else []
-    package = on_load.package if on_load is not None else FORMAT_PACKAGES.get(form.law, "")
-    needs += [package] if package and not own_files else []
-    packages = tuple(dict.fromkeys(needs))
-    return AppFile(text=render(kind.template, **values), packages=packages, tested_with=kind.tested_with)
+    return AppFile(text=render(kind.template, **values, **more), packages=packages, tested_with=kind.tested_with)
 
 
 FORMAT_PACKAGES = {

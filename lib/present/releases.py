@@ -97,6 +97,11 @@ class Versions(Row):
         """The release of a package that is known to be there: names are written in the code, not asked for by callers."""
         return next(package for package in self.packages if package.name == name)
 
+    def requirement(self, name: str) -> str:
+        """The line that asks for a package: with its release, or by its name alone where another package decides."""
+        package = self[name]
+        return package.name if package.follows else package.line()
+
     def image(self, engine: str, *, on_gpu: bool) -> Image:
         """The image of a server; its rows are checked by a test.
 

@@ -25,6 +25,7 @@ from lib.live.zerogpu import start_seconds, whole_seconds
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS as PLATFORMS
 from lib.platforms import Framework, PlatformTraits, Runs, traits_of
+from lib.precision import resolve as resolve_precision
 from lib.precision import weight_format
 from lib.present.app_files import ANSWER_TOKENS, FORMAT_PACKAGES, AppFile, AppPlace, find_kind, picture_of, write_app
 from lib.present.cards import source_list
@@ -103,10 +104,8 @@ def write_setup(
         raise BadArgument("hardware", entry.hardware, "an id of /list_hardware, such as l4x1")
     versions = load_versions()
     # What the files load: the quantized checkpoint of this precision where one is needed.
-    repository = entry.repository
-    loaded = model if repository == "" else _SOME_MODEL if repository is None else repository
-    missing = (_missing_checkpoint(model, str(entry.precision)),) if repository is None else ()
-    head = _front_matter(entry, repository or model, versions) if place.runs_spaces else None
+    loaded, missing = loaded_repository(entry, model), missing_notes(entry, model)
+    head = _front_matter(entry, entry.repository or model, versions) if place.runs_spaces else None
     usable = next((name for name in place.frameworks if name == framework), None)
     if usable is None:
         raise BadArgument("framework", framework, f"{', '.join(place.frameworks)} on {platform}")
@@ -132,7 +131,7 @@ def write_setup(
         tested_with="none" if app is None else app.tested_with,
         requirements="\n".join(line for _, line in lines) + "\n",
         dockerfile=render("dockerfile_python.j2", python=versions.python.version.rpartition(".")[0]) if entry.sdk == "docker" else None,
-        notes=(_note(place), *missing),
+        notes=(_note(place) if app is None or not place.per_call else _quota_note(entry), *missing),
         sources=tuple(
             dict.fromkeys((*(versions[name].source for name, _ in lines if name), *cards, *(metadata if place.runs_spaces else ())))
         ),
@@ -141,20 +140,24 @@ def write_setup(
 
 def _app(entry: ConfiguredHardware, model: str, task: str, spec: ModelSpec | None, context_tokens: int) -> AppFile | None:
     """The Space's app.py, where this model and engine have one."""
-    traits = engine_traits(entry.engine)
-    file_named = traits.own_files and _HUB_FILE.fullmatch(model)
+    file_named = engine_traits(entry.engine).own_files and _HUB_FILE.fullmatch(model)
     if find_kind(task, entry.engine) is None or not (_HUB_ID.fullmatch(model) or file_named):
         return None
-    predicted = entry.speed.predicted
-    lent = traits_of(entry.platform).per_call
-    size = next((name for name, offer in ZEROGPU_OFFERS.items() if offer == entry.hardware), "") if lent else ""
-    place = AppPlace(
-        precision=entry.precision,
+    return write_app(task, model, describe_place(entry, spec, context_tokens))
+
+
+def describe_place(entry: ConfiguredHardware, spec: ModelSpec | None, context_tokens: int) -> AppPlace:
+    """Where code runs and how it loads the model, in the configuration of the entry."""
+    predicted, lent, silicon = entry.speed.predicted, traits_of(entry.platform).per_call, entry.offer.silicon
+    half = "bf16" if silicon is None or silicon.supports("bf16") else "fp16"
+    return AppPlace(
+        precision=entry.precision if spec is None else resolve_precision(entry.precision, spec, entry.engine, silicon),
         engine=entry.engine,
         where="lent gpu" if lent else "cpu" if entry.accelerator is None else "gpu",
-        size=size,
+        size=next((name for name, offer in ZEROGPU_OFFERS.items() if offer == entry.hardware), "") if lent else "",
         duration_s=_declared_seconds(entry) if lent else None,
         devices=entry.devices,
+        compute="fp32" if entry.accelerator is None else half,
         on_load=entry.loading == "quantized on load",
         answer_tokens=ANSWER_TOKENS if predicted is None else max(1, predicted.request.output_tokens),
         context_tokens=context_tokens,
@@ -163,7 +166,6 @@ def _app(entry: ConfiguredHardware, model: str, task: str, spec: ModelSpec | Non
         model_type="" if spec is None else spec.model_type,
         picture=None if spec is None else picture_of(spec, AS_THE_PIPELINE if predicted is None else predicted.request.pictures),
     )
-    return write_app(task, model, place)
 
 
 def _declared_seconds(entry: ConfiguredHardware) -> int | None:
@@ -231,11 +233,18 @@ def _server(entry: ConfiguredHardware, catalog: Catalog, versions: Versions, mod
     )
 
 
-def _missing_checkpoint(model: str, precision: str) -> str:
-    """What to put in the place of the repository that nobody named."""
-    kind = "GGUF files" if weight_format(precision).law == "gguf" else f"weights in {precision}"
+def loaded_repository(entry: ConfiguredHardware, model: str) -> str:
+    """What the files load: the checkpoint of this precision where one is needed, a placeholder where none is known."""
+    return model if entry.repository == "" else _SOME_MODEL if entry.repository is None else entry.repository
+
+
+def missing_notes(entry: ConfiguredHardware, model: str) -> tuple[str, ...]:
+    """What to put in the place of a repository that is not known."""
+    if entry.repository is not None:
+        return ()
+    kind = "GGUF files" if weight_format(entry.precision, entry.engine).law == "gguf" else f"weights in {entry.precision}"
     whose = model if _HUB_ID.fullmatch(model) else "the model"
-    return f"Replace {_SOME_MODEL} by a repository that holds {kind} of {whose}: its own weights are stored in another format."
+    return (f"Replace {_SOME_MODEL} by a repository that holds {kind} of {whose}: its own weights are stored in another format.",)
 
 
 _NOTES: dict[Runs, str] = {
@@ -245,6 +254,17 @@ _NOTES: dict[Runs, str] = {
     "TPU": "Cloud TPU is not a Space: install this on the TPU VM.",
     "machine": "Your own machine is not a Space: install this there.",
 }
+
+
+def _quota_note(entry: ConfiguredHardware) -> str:
+    """What a call declares, and for which request."""
+    seconds, of = _declared_seconds(entry), entry.speed.predicted
+    if seconds is None or of is None:
+        return "No time of a call is predicted: it declares the platform's default duration."
+    if of.tpot_s is None:
+        return f"A call declares {seconds} s, the upper estimate of one request with the start of its process. Raise it for longer inputs."
+    shape = f"a prompt of {of.request.prompt_tokens:,} tokens and an answer of {of.request.output_tokens:,}"
+    return f"A call declares {seconds} s, the upper estimate for {shape} with the start of its process. Raise it for longer ones."
 
 
 def _note(place: PlatformTraits) -> str:
@@ -333,9 +353,7 @@ def _pytorch(entry: ConfiguredHardware, versions: Versions, zerogpu: ZeroGpuRule
     for name in names:
         if versions[name].follows:
             yield "", f"# the release that goes with {versions[name].follows}"
-            yield name, name
-        else:
-            yield name, versions[name].line()
+        yield name, versions.requirement(name)
 
 
 def setup_code(setup: Setup) -> str:

@@ -22,7 +22,7 @@ tools/server README.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lib.catalog.offers import tier_of
@@ -183,6 +183,15 @@ def _options(engine: str, command: ServerCommand, start: Start, *, with_devices:
     }
     known = {name: value for name, value in values.items() if value is not None}
     return [word for option in command.options if option.partition("{")[2][:-1] in known for word in option.format(**known).split()]
+
+
+def list_options(engine: str, start: Start) -> Iterator[tuple[str, int | float | str]]:
+    """The same options as keywords of Python: `max_model_len`, 8192."""
+    command = traits_of(engine).command
+    words = [] if command is None else _options(engine, command, start)
+    for name, value in zip(words[::2], words[1::2], strict=True):
+        number = float(value) if value.replace(".", "", 1).isdigit() else None
+        yield name.lstrip("-").replace("-", "_"), value if number is None else int(number) if number.is_integer() else number
 
 
 def _llama_cpp_model(model: str, start: Start) -> list[str]:

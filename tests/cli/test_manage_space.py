@@ -31,7 +31,7 @@ from lib.service.right_size import RightSizeArguments
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "manage_space.py"
 TOKEN = "hf_sentinel_of_the_command_line"  # noqa: S105 - a stand-in's
-COMMANDS = ("account", "explain", "hardware", "pause", "recommend", "restart", "right-size", "sleep", "status", "stop", "tiers")
+COMMANDS = ("account", "explain", "files", "hardware", "pause", "recommend", "restart", "right-size", "sleep", "status", "stop", "tiers")
 Run = Callable[..., Result]
 
 
@@ -463,3 +463,14 @@ def test_ctrl_c_stops_the_watching_only(hub: SpaceStandIn, tmp_path: Path) -> No
     assert "Traceback" not in seen
     assert hub.spaces["ada/chat"].requested == "l4x1"
     assert [path for path, _ in hub.actions()] == ["/api/spaces/ada/chat/hardware"]
+
+
+def test_files_are_written_into_a_folder_and_replace_none(run: Run, tmp_path: Path) -> None:
+    """The files stand in the folder as in the JSON answer; a second time they are refused."""
+    words = ("files", "Qwen/Qwen3-8B", "l4x1", "--purpose", "app", "--out", str(tmp_path / "space"), "--json")
+    done = run(*words)
+    answer = json.loads(done.stdout)
+    assert {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "space").iterdir()} == answer["files"]
+    assert answer["command"].startswith("hf upload")
+    again = run(*words)
+    assert (again.exit_code, json.loads(again.stdout)["error"]["code"]) == (1, "bad_argument")

@@ -24,7 +24,7 @@ from PIL import Image
 from lib.model import bundled
 from lib.precision import list_formats
 from lib.present import app_files, templates
-from lib.present.app_files import AppKind, AppPlace, Picture, find_kind, gguf_pattern, load_kinds, picture_of, write_app
+from lib.present.app_files import AppPlace, FileKind, Picture, find_kind, gguf_pattern, load_kinds, picture_of, write_app
 from lib.workload import AS_THE_PIPELINE
 
 MODEL = "ada/tiny"
@@ -230,7 +230,7 @@ def test_a_gguf_file_is_named_or_found() -> None:
 
 @pytest.mark.parametrize("kind", load_kinds().apps, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("model", [*NASTY, "a/b:c\"'; import os #.gguf"])
-def test_a_hostile_name_stays_one_literal(kind: AppKind, model: str) -> None:
+def test_a_hostile_name_stays_one_literal(kind: FileKind, model: str) -> None:
     """The app has the statements that it has for a harmless name; the name is literals in it, of a GGUF file its repository and file."""
     place = replace(CPU, engine=kind.engines[0], precision="gguf:Q4_K_M" if kind.engines[0] == "llama.cpp" else "fp32")
     made, plain = write_app(kind.tasks[0], model, place), write_app(kind.tasks[0], MODEL, place)

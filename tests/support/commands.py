@@ -21,4 +21,6 @@ def parse_words(group: click.Command, words: Sequence[str]) -> tuple[str, dict[s
         found = command.get_command(click.Context(command), name)
         assert found is not None, f"there is no command {name}"
         command = found
+    materialize = getattr(command, "materialize", None)  # a command of `hf` that is imported when it is used
+    command = materialize() if materialize else command
     return name, command.make_context(name, remaining).params

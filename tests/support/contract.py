@@ -84,6 +84,7 @@ EXAMPLE: dict[str, dict[str, Any]] = {
     "simulate_batching": {"model": TINY_CONFIG, "hardware": "l4x1", "duration_s": 30, "max_ttft_s": 0.5, "capacity": True},
     "solve": {"model": TINY_CONFIG, "hardware": "l4x1", "max_ttft_s": 2},
     "diagnose_latency": {"model": TINY_CONFIG, "hardware": "l4x1", "ttft_ms": 40, "tpot_ms": 9},
+    "write_files": {"model": "Qwen/Qwen3-8B", "hardware": "l4x1"},
     "explain": {"text": "CUDA out of memory. Tried to allocate 2.00 GiB."},
 }
 
