@@ -35,7 +35,7 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     (QWEN, "jobs:l4x1", "serve", {"engine": "sglang", "precision": "bf16"}),
     (QWEN, "aws-nvidia-l4-x1", "serve", {"engine": "vllm", "precision": "bf16"}),
     (QWEN, "RTX-4090", "serve", {"engine": "vllm"}),
-    (QWEN, "cpu-upgrade", "serve", {"engine": "llama.cpp", "precision": "gguf:Q4_K_M", "context_tokens": 1024}),
+    ("Qwen/Qwen3-0.6B", "cpu-upgrade", "serve", {"engine": "llama.cpp", "precision": "gguf:Q4_K_M", "context_tokens": 1024}),
     (QWEN, "l4x1", "job", {"concurrency": 8}),
     (QWEN, "RTX-4090", "batch", {}),
     (LLAMA_70B, "a100-large", "serve", {"precision": "awq-4"}),
