@@ -6,6 +6,7 @@ failure a warning counts, then what says only that something failed, then the li
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -85,8 +86,10 @@ def explain_text(text: str) -> Explanation:
     if not any(finding.message.kind != "detail" for finding in own):
         return Explanation(numbers={}, named=named)
     wrapped = {code for finding in own for code in finding.message.wraps}
-    meant = [(finding, _meaning(finding.message, _with_others(finding, own), found)) for finding in own]
-    first, meaning = min(enumerate(meant), key=lambda item: (_rank(item[1], wrapped), item[0]))[1]
+    everything = _merge(own)
+    meant = [(finding, _meaning(finding.message, _complete(finding, everything), found)) for finding in own]
+    lines_of = Counter(said.code for _, said in meant)
+    first, meaning = min(enumerate(meant), key=lambda item: (_rank(item[1], wrapped), _fewer(item[1], lines_of), item[0]))[1]
     contexts = [finding.message for finding in findings if finding.message.kind == "context" and finding.message.program]
     other = (
         (finding, said) for finding, said in meant
@@ -98,7 +101,7 @@ def explain_text(text: str) -> Explanation:
         phase=_phase(first.message, found),
         outcome=meaning.outcome,
         certain=meaning.certain,
-        numbers=_with_others(first, own),
+        numbers=_complete(first, everything),
         steps=meaning.steps,
         also=_distinct(other, meaning.code),
         named=named,
@@ -114,21 +117,36 @@ def _rank(item: tuple[Finding, _Meaning], wrapped: set[str]) -> int:
     return {"recovered": 2, "slow": 3}.get(meaning.outcome, 4 + _ORDER.index(kind))
 
 
-def _with_others(finding: Finding, findings: Iterable[Finding]) -> dict[str, Value]:
-    """The numbers of a message, of other messages around it where it has no such number, and those that follow from them."""
-    numbers: dict[str, object] = dict(finding.message.derived(dict(finding.numbers)))
-    for other in findings:
-        if other is not finding:
-            for name, value in other.message.derived(dict(other.numbers)).items():
-                numbers.setdefault(name, value)
-    return numbers  # type: ignore[return-value]  # rows derive numbers from numbers
+def _fewer(item: tuple[Finding, _Meaning], lines_of: Counter[str]) -> int:
+    """Of the lines of several starts, those of the program that printed most count."""
+    return -lines_of[item[1].code] if item[0].message.kind == "notice" else 0
+
+
+def _own(finding: Finding) -> dict[str, object]:
+    """The numbers of a message and those that follow from them."""
+    numbers = finding.message.derived(dict(finding.numbers))
+    return {name: value for name, value in numbers.items() if not name.startswith("_")}
+
+
+def _merge(findings: Iterable[Finding]) -> dict[str, object]:
+    """The numbers of all messages; of several with one name, the first."""
+    merged: dict[str, object] = {}
+    for finding in findings:
+        for name, value in _own(finding).items():
+            merged.setdefault(name, value)
+    return merged
+
+
+def _complete(finding: Finding, others: Mapping[str, object]) -> dict[str, Value]:
+    """The numbers of a message, and of the messages around it where it has no such number."""
+    return {**others, **_own(finding)}  # type: ignore[dict-item]  # rows derive numbers from numbers
 
 
 def _distinct(others: Iterable[tuple[Finding, _Meaning]], chosen: str) -> tuple[OtherCause, ...]:
     causes: dict[str, OtherCause] = {}
     for finding, meaning in others:
         if meaning.code != chosen:
-            causes.setdefault(meaning.code, OtherCause(code=meaning.code, numbers=_with_others(finding, ())))
+            causes.setdefault(meaning.code, OtherCause(code=meaning.code, numbers=_complete(finding, {})))
     return tuple(causes.values())
 
 

@@ -12,8 +12,8 @@ from lib.units import GB, GIB, KIB, MIB
 
 LONGEST = 1_500
 """Characters of a message that are read."""
-MOST = 24
-"""Places at which one message is read: a log repeats it for every card and every request."""
+MOST, MOST_DEVICES = 6, 64
+"""Places at which one message is read: the first ones; of lines that a log prints for every device, more."""
 _UNITS = {"K": KIB, "M": MIB, "G": GIB, "T": 2**40}
 _SCALES = {"_gib": GIB, "_mib": MIB, "_gb": GB}
 _SIZE = re.compile(r"(-?[\d.]+)(?: )?([KMGT]?)")
@@ -49,29 +49,30 @@ def _find(message: Message, view: View) -> Iterator[Finding]:
     if needles and message.kind == "context":
         yield Finding(message, 0, {})
         return
+    most = MOST_DEVICES if message.per_device else MOST
     for joined, text in ((False, view.text), (True, view.joined)) if needles else ():
-        places = sorted({place for needle in needles for place in _places(text, needle)})[:MOST]
+        places = sorted({place for needle in needles for place in _places(text, needle, most)})[:most]
         for number, place in enumerate(places):
             end = places[number + 1] if number + 1 < len(places) else len(text)
             line = view.line_of(place, joined=joined)
-            numbers = _read(message, view, line, place, end, joined=joined)
+            numbers = _read(message, view, line, place, end, joined=joined, wrapped=number == 0)
             if all(name in numbers for name in message.needs) and (not message.either or any(name in numbers for name in message.either)):
                 yield Finding(message, line, numbers)
         if places:
             return
 
 
-def _places(text: str, needle: str) -> Iterator[int]:
+def _places(text: str, needle: str, most: int) -> Iterator[int]:
     place = text.find(needle)
-    for _ in range(MOST):
+    for _ in range(most):
         if place < 0:
             return
         yield place
         place = text.find(needle, place + len(needle))
 
 
-def _read(message: Message, view: View, line: int, place: int, end: int, *, joined: bool) -> dict[str, Value]:
-    """The numbers of a message: from its lines, else from the text behind its beginning, where a terminal has wrapped it."""
+def _read(message: Message, view: View, line: int, place: int, end: int, *, joined: bool, wrapped: bool) -> dict[str, Value]:
+    """The numbers of a message: from its lines, and if it may be `wrapped`, those that these lack from the text around its beginning."""
     numbers: dict[str, Value] = {}
     if not message.patterns:
         return numbers
@@ -82,10 +83,10 @@ def _read(message: Message, view: View, line: int, place: int, end: int, *, join
     else:
         last = min(view.start_of(line + message.lines, joined=False) - 1, place + LONGEST)
         first = view.start_of(line, joined=True)
-        windows = [
-            view.text[start:last].replace("\n", view.glue),
-            view.joined[max(0, first - message.lookback) : first + (place - view.start_of(line, joined=False)) + length],
-        ]
+        windows = [view.text[start:last].replace("\n", view.glue)]
+        if wrapped:
+            behind = first + place - view.start_of(line, joined=False)
+            windows.append(view.joined[max(0, first - message.lookback) : behind + length])
     for pattern in message.patterns:
         for window in windows:
             read = _groups(pattern, window)

@@ -8,6 +8,7 @@ after the number; the end of a group's name is the unit in which the program pri
     _clock   a duration such as "0:32:45" or "1 day, 2:03:04"; the number is called `_s`
     _text    words instead of a number
     _list    every occurrence, as a list
+    (a name that begins with "_" is only read for `needs`)
     _each    one number for every device: its name begins with what the groups `part_key` and `device_key` found
 """
 
@@ -139,6 +140,11 @@ class Message(Row):
     def patterns(self) -> tuple[re.Pattern[str], ...]:
         """The regular expressions in the form that is searched."""
         return tuple(_compile(pattern, spaced=self.spaced) for pattern in self.numbers)
+
+    @cached_property
+    def per_device(self) -> bool:
+        """Whether a log prints it for every device."""
+        return any("_each>" in pattern for pattern in self.numbers)
 
     def derived(self, numbers: dict[str, object]) -> dict[str, object]:
         """The numbers with those that follow from them."""
