@@ -1,0 +1,87 @@
+"""Questions whose answers an engineer once refused to sign, with what is signed now and why."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lib.advisor import Recommendation, recommend
+from lib.catalog import load
+from lib.model.bundled import find_spec
+from lib.workload import MediaRequest, Workload
+
+CATALOG = load()
+L8, L70, QWEN32 = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct", "Qwen/Qwen3-32B"
+ANYWHERE = ("spaces", "zerogpu", "endpoints", "jobs")
+
+
+def ask(model: str, own: str = "", **workload: Any) -> Recommendation:
+    """The answer for a bundled model."""
+    spec = find_spec(model)
+    assert spec is not None
+    return recommend(spec, Workload(**workload), CATALOG, own=CATALOG.resolve_cards(own) if own else None)
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "hardware", "usd_per_month"),
+    [
+        (L70, {"concurrency": 8, "requests_per_day": 5000}, "rtx-pro-6000", 1980),  # FP8 on one is as fast as bf16 on two for $3,960
+        (L70, {"concurrency": 16, "requests_per_day": 20_000, "context_tokens": 8192}, "rtx-pro-6000", 1980),
+        ("Qwen/Qwen3-8B", {"min_tokens_per_s": 200.0, "platforms": ANYWHERE}, "aws-nvidia-h200-x1", 3600),  # not two for $7,200
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", {"context_tokens": 262_144, "concurrency": 4, "platforms": ANYWHERE}, "rtx-pro-6000", 1980),
+        ("black-forest-labs/FLUX.1-dev", {}, "zero-a10g-xlarge", 0),  # 14 s a picture on a whole card for nothing
+    ],
+)
+def test_nothing_dearer_is_picked_that_is_no_faster(model: str, asked: dict[str, Any], hardware: str, usd_per_month: int) -> None:
+    """The pick and its price."""
+    pick = ask(model, **asked).pick
+    assert pick is not None
+    assert (pick.offer.id, pick.cost.total_usd_per_month) == (hardware, Decimal(usd_per_month))
+
+
+def test_ten_users_with_pictures_do_not_get_a_t4() -> None:
+    """6,000 tokens of pictures for each of ten users: a T4 took 6 s to the first token and was called comfortable."""
+    media = MediaRequest(images=4)
+    answer = ask("Qwen/Qwen2.5-VL-7B-Instruct", concurrency=10, requests_per_day=10_000, context_tokens=8192, media=media)
+    assert answer.pick is not None
+    assert answer.pick.offer.id in {"l4x1", "l40sx1"}
+    assert answer.pick.speed.ttft_s is not None
+    assert answer.pick.speed.ttft_s <= 2
+    assert all(entry.verdict != "comfortable" for entry in answer.ranked if entry.offer.id.startswith("t4"))
+
+
+@pytest.mark.parametrize(
+    ("model", "cards", "least_tokens_per_s", "verdict"),
+    [(L8, "RTX-3060", 40, "comfortable"), (QWEN32, "RTX-5090", 50, "comfortable"), (L70, "RTX-3090x2", 15, "tight")],
+)
+def test_own_cards_run_the_fast_engine(model: str, cards: str, least_tokens_per_s: float, verdict: str) -> None:
+    """A 3060 got 9 tokens/s and a 5090 17 in the app's own process, and two 3090 with 2 MB to spare were comfortable."""
+    own = ask(model, own=cards).own
+    assert own is not None
+    assert own.runs_as is not None
+    assert (own.runs_as.speed.tokens_per_s or 0) >= least_tokens_per_s
+    assert own.runs_as.verdict == verdict
+
+
+def test_sparse_attention_is_not_placed_on_ampere_with_vllm() -> None:
+    """GLM-5 has no attention backend there, and eight A100 for $14,400 did not start."""
+    answer = ask("zai-org/GLM-5", concurrency=8, platforms=("spaces",))
+    assert {(entry.offer.id, entry.engine) for entry in answer.ranked if entry.offer.id.startswith("a100")} <= {("a100x8", "llama.cpp")}
+
+
+def test_a_clip_of_an_hour_is_not_comfortable() -> None:
+    """Clips of 69 minutes were; what takes longer than a minute says so."""
+    answer = ask("Wan-AI/Wan2.1-T2V-14B-Diffusers", platforms=("spaces",))
+    late = [entry for entry in answer.ranked if (entry.speed.likely_request_s or 0) > 1800]
+    assert late
+    assert {entry.verdict for entry in late} <= {"slow", "tight"}
+
+
+def test_a_paid_cpu_before_free_hardware_gives_its_reason() -> None:
+    """MiniLM on a CPU for $21.60 stands above ZeroGPU, which is free: the first note says why."""
+    answer = ask("sentence-transformers/all-MiniLM-L6-v2")
+    assert answer.pick is not None
+    assert answer.pick.cost.total_usd_per_month == Decimal("21.60")
+    assert ("picked_balanced", "cpu") in {(note.code, note.variant) for note in answer.notes}
