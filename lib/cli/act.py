@@ -10,24 +10,39 @@ As text nothing is computed; every figure is formatted by `lib.present.numbers`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import click
 
-from lib.advisor.result import OwnHardware, Recommendation
+from lib.advisor.result import Entry, Recommendation
 from lib.advisor.space_rules import HOURS_PER_MONTH
-from lib.catalog import Catalog, load
+from lib.answers.explain import ExplainAnswer
+from lib.answers.files import FilesAnswer
+from lib.answers.hardware import ListedHardware
+from lib.answers.spaces import (
+    AccountOverview,
+    ActionAnswer,
+    ActionPreview,
+    RightSizeAnswer,
+    SpaceProgress,
+    SpaceStatus,
+    SwitchAnswer,
+    TierEntry,
+)
+from lib.catalog import Catalog, PriceState, load
 from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, end_command, print_answer, say
 from lib.errors import BadArgument, NotSignedIn
 from lib.hub.prices import PriceFeed
 from lib.present.cards import own_text
 from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_month
-from lib.present.sentences import to_json
+from lib.present.sentences import sentence, to_json
 from lib.present.setup_files import write_setup
 from lib.present.space_cards import KIND_WORDS, STOP_EFFECTS
+from lib.provenance import Statement
 from lib.service.account_overview import check_resource_name
 from lib.service.app import Services
 from lib.service.endpoint import App
@@ -71,7 +86,7 @@ _WORDS = {
     "pause": "pause a Space",
     "restart": "restart a Space",
 }
-Act = Callable[[Services, Mapping[str, Any], str], Mapping[str, Any]]
+Act = Callable[[Services, ActionPreview, str], ActionAnswer]
 
 
 def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], yes: bool, watch: bool, as_json: bool) -> None:
@@ -82,21 +97,18 @@ def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], 
     """
     token = require_login(_WORDS[action])
     services = open_services()
-    preview = to_json(services[preview_action](space, action, **planned, token=token))
+    preview = services[preview_action](space, action, **planned, token=token)
     for line in preview_lines(preview):
         say(line)
-    price = preview["confirm_usd_per_hour"]
+    price = preview.confirm_usd_per_hour
     _confirm(f"Do it, for {usd(price)} an hour and replica?" if price else "Do it?", yes=yes)
-    done = to_json(act(services, preview, token))
-    say(f"Sent. {done['stage_message']}")
-    in_preview = {(note["code"], note["message"]) for note in preview["caveats"]}
-    for note in done["caveats"]:
-        if (note["code"], note["message"]) not in in_preview:
-            say(f"note: {note['message']}")
-    last, status = (
-        watch_stages(services, done["space"], done["after"]["hardware"] if "after" in done else "", token) if watch else (None, DONE)
-    )
-    print_answer({**done, "watched": last}, action_lines(done, last), as_json=as_json)
+    done = act(services, preview, token)
+    say(f"Sent. {done.stage_message}")
+    for line in note_lines(caveat for caveat in done.caveats if caveat not in preview.caveats):
+        say(line)
+    hardware = (done.after.hardware if isinstance(done, SwitchAnswer) else "") or ""
+    last, status = watch_stages(services, done.space, hardware, token) if watch else (None, DONE)
+    print_answer({**to_json(done), "watched": to_json(last)}, action_lines(done, last), as_json=as_json)
     end_command(status)
 
 
@@ -125,23 +137,22 @@ def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
     token = require_login("stop what runs in your account")
     say(f"{KIND_WORDS[kind]} {name}. {STOP_EFFECTS[kind]}")
     _confirm("Stop it?", yes=yes)
-    done = to_json(open_services().stop_resource(kind, name, token=token))
-    print_answer(done, f"{name}: {done['stage']}. {done['stage_message']}", as_json=as_json)
+    done = open_services().stop_resource(kind, name, token=token)
+    print_answer(done, f"{name}: {done.stage}. {done.stage_message}", as_json=as_json)
 
 
-def watch_stages(services: Services, space: str, hardware: str, token: str | None) -> tuple[Mapping[str, Any] | None, int]:
+def watch_stages(services: Services, space: str, hardware: str, token: str | None) -> tuple[SpaceProgress | None, int]:
     """Show the stages until the Space rests; Ctrl-C ends the watching, and nothing else."""
     say("Watching. Ctrl-C stops the watching; what was asked for goes on.")
-    last: Mapping[str, Any] | None = None
+    last: SpaceProgress | None = None
     try:
         with closing(services[watch_space](space, token=token, hardware=hardware)) as stages:  # type: ignore[type-var]
-            for stage in stages:
-                last = to_json(stage)
+            for last in stages:
                 say(progress_line(last))
     except KeyboardInterrupt:
         say(f"\nNo longer watching. The Space goes on as asked: `python scripts/manage_space.py status {space}` tells how it stands.")
         return last, INTERRUPTED
-    return last, DONE if last is not None and last["arrived"] else FAILED
+    return last, DONE if last is not None and last.arrived else FAILED
 
 
 def files_entry(
@@ -163,7 +174,7 @@ def files_entry(
         "dockerfile": setup.dockerfile,
         "command": setup.command,
         "notes": list(setup.notes),
-        "sources": [{"what": one.what, "source": one.source, "checked": one.checked} for one in setup.sources],
+        "sources": [to_json(one) for one in setup.sources],
     }
 
 
@@ -197,15 +208,14 @@ def save_files(files: Mapping[str, str], out: str) -> None:
         raise BadArgument("out", out, f"a folder that can be written ({error.strerror})") from error
 
 
-def written_text(answer: Mapping[str, Any], out: str | None) -> str:
+def written_text(answer: FilesAnswer, out: str | None) -> str:
     """The files one below the other, or the folder that they are in, with the command and the notes."""
-    blocks = [f"{name}:\n\n{text}" for name, text in answer["files"].items()] if out is None else [f"{out}: {', '.join(answer['files'])}"]
-    lines = [f"runs on: {answer['runs_on']}, {answer['precision']} with {answer['engine']}", f"tested with: {answer['tested_with']}"]
-    lines += [f"command: {answer['command']}"] if answer["command"] else []
-    return "\n".join([*blocks, *lines, *(f"note: {note}" for note in answer["notes"])])
+    blocks = [f"{name}:\n\n{text}" for name, text in answer.files.items()] if out is None else [f"{out}: {', '.join(answer.files)}"]
+    lines = [f"runs on: {answer.runs_on}, {answer.precision} with {answer.engine}", f"tested with: {answer.tested_with}"]
+    lines += [f"command: {answer.command}"] if answer.command else []
+    return "\n".join([*blocks, *lines, *(f"note: {note}" for note in answer.notes)])
 
 
-Answer = Mapping[str, Any]
 _NEVER = -1
 _MOST_ALTERNATIVES = 8
 
@@ -223,17 +233,24 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: int) ->
     ]
 
 
-def rate(entry: Answer) -> str:
+Priced = TierEntry | ActionAnswer | SpaceStatus
+
+
+def note_lines(statements: Iterable[Statement]) -> list[str]:
+    """Each distinct caveat or reason as a line."""
+    return [f"note: {sentence(statement)}" for statement in dict.fromkeys(statements)]
+
+
+def rate(entry: Priced) -> str:
     """A price per hour and month: "$0.80 an hour ($576 a month of 30 days around the clock)"."""
-    return "free" if entry["usd_per_hour"] == 0 else _price(entry)
+    return "free" if entry.usd_per_hour == 0 else _price(entry)
 
 
-def _price(entry: Answer) -> str:
+def _price(entry: Priced) -> str:
     """As `rate`, with $0 in figures."""
-    each = entry["usd_per_hour"]
-    if each is None:
+    if entry.usd_per_hour is None or entry.usd_per_month is None:
         return "a price that is not known here"
-    return f"{usd(each)} an hour ({usd(entry['usd_per_month'])} a month of 30 days around the clock)"
+    return f"{usd(entry.usd_per_hour)} an hour ({usd(entry.usd_per_month)} a month of 30 days around the clock)"
 
 
 def sleep_words(after_s: int | None) -> str:
@@ -243,74 +260,73 @@ def sleep_words(after_s: int | None) -> str:
     return "never" if after_s == _NEVER else f"after {after_s:,} s without a visit"
 
 
-def preview_lines(preview: Answer) -> list[str]:
+def preview_lines(preview: ActionPreview) -> list[str]:
     """What an action would do and cost, before it is confirmed."""
-    before, after = preview["before"], preview["after"]
-    lines = [f"{preview['space']}: {preview['stage_message']} Now on {before['hardware'] or 'no hardware'}, {rate(before)}."]
-    if preview["action"] == "switch":
-        each = f", for each of {preview['replicas']} replicas" if preview["replicas"] > 1 else ""
-        lines.append(f"{after['hardware']} ({after['name']}) costs {_price(after)}{each}.")
-    lines += preview["effects"]
-    change = preview["change_usd_per_hour"]
-    if change:
+    before, after = preview.before, preview.after
+    lines = [f"{preview.space}: {preview.stage_message} Now on {before.hardware or 'no hardware'}, {rate(before)}."]
+    if preview.action == "switch":
+        each = f", for each of {preview.replicas} replicas" if preview.replicas > 1 else ""
+        lines.append(f"{after.hardware} ({after.name}) costs {_price(after)}{each}.")
+    lines += preview.effects
+    change, monthly = preview.change_usd_per_hour, preview.change_usd_per_month
+    if change and monthly:
         more = "more" if change > 0 else "less"
-        lines.append(
-            f"That is {usd(abs(change))} an hour {more} ({usd(abs(preview['change_usd_per_month']))} a month), if it runs around the clock."
-        )
-    lines += [f"note: {note['message']}" for note in preview["caveats"]]
-    return [*lines, prices_line(preview["prices"])]
+        lines.append(f"That is {usd(abs(change))} an hour {more} ({usd(abs(monthly))} a month), if it runs around the clock.")
+    lines += note_lines(preview.caveats)
+    return [*lines, prices_line(preview.prices)]
 
 
-def prices_line(prices: Answer) -> str:
+def prices_line(prices: PriceState) -> str:
     """Which prices these are, and how old."""
-    return f"Prices: {'the platform now' if prices['basis'] == 'live' else 'bundled with this program'}, {prices['checked']}."
+    return f"Prices: {'the platform now' if prices.basis == 'live' else 'bundled with this program'}, {prices.checked}."
 
 
-def progress_line(progress: Answer) -> str:
+def progress_line(progress: SpaceProgress) -> str:
     """A Space under way, as one line."""
-    trouble = f" ({progress['trouble']})" if progress["trouble"] else ""
-    failed = f" {progress['error']}" if progress["error"] else ""
-    on = progress["hardware"] or "no hardware"
-    return f"{progress['elapsed_s']:6.0f} s  {progress['stage']}  on {on}. {progress['stage_message']}{failed}{trouble}"
+    trouble = f" ({progress.trouble})" if progress.trouble else ""
+    failed = f" {progress.error}" if progress.error else ""
+    on = progress.hardware or "no hardware"
+    return f"{progress.elapsed_s:6.0f} s  {progress.stage}  on {on}. {progress.stage_message}{failed}{trouble}"
 
 
-def action_lines(done: Answer, last: Answer | None) -> str:
+def action_lines(done: ActionAnswer, last: SpaceProgress | None) -> str:
     """The state in which an action ended, as lines."""
     state = last or done
-    on = state["hardware"] or state["requested_hardware"] or "no hardware"
-    line = f"{done['space']}: {state['stage']} on {on}, {rate(state)}; sleeps: {sleep_words(state['sleep_time_s'])}."
-    return line if last is None or last["arrived"] else f"{line}\nIt does not run on what was asked for yet. {last['error'] or ''}".rstrip()
+    on = state.hardware or state.requested_hardware or "no hardware"
+    line = f"{done.space}: {state.stage} on {on}, {rate(state)}; sleeps: {sleep_words(state.sleep_time_s)}."
+    return line if last is None or last.arrived else f"{line}\nIt does not run on what was asked for yet. {last.error or ''}".rstrip()
 
 
-def status_text(status: Answer) -> str:
+def status_text(status: SpaceStatus) -> str:
     """What a Space is doing, on what, and what that costs."""
-    changing = f" → {status['requested_hardware']}" if status["changing"] else ""
-    billed = {True: "billed now", False: "not billed now", None: "whether it is billed is not known"}[status["billed_now"]]
+    changing = f" → {status.requested_hardware}" if status.changing else ""
+    billed = {True: "billed now", False: "not billed now", None: "whether it is billed is not known"}[status.billed_now]
     rows = [
-        ("stage", f"{status['stage']}: {status['stage_message']}"),
-        ("hardware", f"{status['hardware'] or status['requested_hardware'] or 'none'} {status['hardware_name'] or ''}".rstrip() + changing),
+        ("stage", f"{status.stage}: {status.stage_message}"),
+        ("hardware", f"{status.hardware or status.requested_hardware or 'none'} {status.hardware_name or ''}".rstrip() + changing),
         ("price", f"{rate(status)}; {billed}"),
-        ("replicas", str(status["replicas"] or 1)),
-        ("sleep", status["sleep_message"]),
-        ("volumes", ", ".join(f"{one['source']} at {one['mount_path']}" for one in status["volumes"]) or "none"),
-        ("models", ", ".join(status["models"]) or "none linked"),
-        *([("error", status["error"])] if status["error"] else []),
+        ("replicas", str(status.replicas or 1)),
+        ("sleep", status.sleep_message),
+        ("volumes", ", ".join(f"{one.source} at {one.mount_path}" for one in status.volumes) or "none"),
+        ("models", ", ".join(status.models) or "none linked"),
+        *([("error", status.error)] if status.error else []),
     ]
-    notes = [f"note: {note['message']}" for note in status["caveats"]]
-    return "\n".join([f"{status['space']} ({status['sdk'] or 'no SDK'})", *(f"  {name:<9} {text}" for name, text in rows), *notes])
+    return "\n".join(
+        [f"{status.space} ({status.sdk or 'no SDK'})", *(f"  {name:<9} {text}" for name, text in rows), *note_lines(status.caveats)]
+    )
 
 
-def tiers_text(hardware: Sequence[Answer]) -> str:
+def tiers_text(hardware: Sequence[ListedHardware]) -> str:
     """The tiers, as the platform lists them."""
     rows = [
         (
-            row["id"],
-            row["name"] if row["status"] == "listed" else f"{row['name']} (gone since {row['since'] or 'a day not known'})",
-            "-" if row["vram_bytes_per_accelerator"] is None else gib(row["vram_bytes_per_accelerator"] * row["accelerator_count"]),
-            "-" if row["vcpu"] is None else str(row["vcpu"]),
-            "-" if row["ram_bytes"] is None else gib(row["ram_bytes"]),
-            usd_per_hour(row["usd_per_hour"]) if row["status"] == "listed" else "-",
-            usd_per_month(row["usd_per_hour"] * HOURS_PER_MONTH) if row["usd_per_hour"] is not None and row["status"] == "listed" else "-",
+            row.id,
+            row.name if row.status == "listed" else f"{row.name} (gone since {row.since or 'a day not known'})",
+            "-" if row.vram_bytes_per_accelerator is None else gib(row.vram_bytes_per_accelerator * row.accelerator_count),
+            "-" if row.vcpu is None else str(row.vcpu),
+            "-" if row.ram_bytes is None else gib(row.ram_bytes),
+            usd_per_hour(row.usd_per_hour) if row.status == "listed" else "-",
+            usd_per_month(row.usd_per_hour * HOURS_PER_MONTH) if row.usd_per_hour is not None and row.status == "listed" else "-",
         )
         for row in hardware
     ]
@@ -318,95 +334,95 @@ def tiers_text(hardware: Sequence[Answer]) -> str:
     return "\n".join([*lines, "A month is 30 days around the clock. ZeroGPU is free within each visitor's daily quota."])
 
 
-def _place(entry: Answer) -> tuple[str, ...]:
-    memory, speed, cost = entry["memory"], entry["speed"], entry["cost"]
-    pace = speed["decode_tokens_per_s"]
+def _place(entry: Entry) -> tuple[str, ...]:
+    memory, speed, cost = entry.memory, entry.speed, entry.cost
+    pace = speed.decode_tokens_per_s
     return (
-        entry["hardware"],
-        entry["precision"],
-        f"{entry['engine']} (Docker)" if entry["sdk"] == "docker" else entry["engine"],
-        entry["verdict"],
-        "-" if memory is None else gib(memory["per_device_bytes"]),
+        entry.hardware,
+        entry.precision,
+        f"{entry.engine} (Docker)" if entry.sdk == "docker" else entry.engine,
+        entry.verdict,
+        "-" if memory is None else gib(memory.per_device_bytes),
         "-" if pace is None else tokens_per_s(pace),
-        usd_per_hour(cost["usd_per_hour"]),
-        usd_per_month(cost["total_usd_per_month"]),
+        usd_per_hour(cost.usd_per_hour),
+        usd_per_month(cost.total_usd_per_month),
     )
 
 
 _PLACE = ("tier", "precision", "engine", "verdict", "per device", "speed", "USD/hour", "USD/month")
 
 
-def recommendation_text(answer: Answer, asked: str, own: OwnHardware | None = None) -> str:
-    """The pick with its reasons, the alternatives, and how many were rejected; `asked` is the model as it was named, `own` own cards."""
-    named = answer["model"] or ("Pasted config.json" if asked.lstrip().startswith("{") else asked.strip() or "No model")
-    lines = [f"{named}: {answer['task']}"]
-    if answer["pick"] is None:
+def recommendation_text(answer: Recommendation, asked: str) -> str:
+    """The pick with its reasons, the alternatives, and how many were rejected; `asked` is the model as it was named."""
+    named = answer.model or ("Pasted config.json" if asked.lstrip().startswith("{") else asked.strip() or "No model")
+    lines = [f"{named}: {answer.task}"]
+    if answer.pick is None:
         lines.append("No hardware of these platforms does it.")
-        lines += [f"  {row['hardware']}: {row['reason']}" for row in answer["rejected"]]
+        lines += [f"  {row.hardware}: {sentence(row.reason)}" for row in answer.rejected]
     else:
-        pick = answer["pick"]
-        lines += [f"Pick: {pick['hardware']} ({pick['name']})", *(f"  - {reason['message']}" for reason in pick["reasons"]), ""]
-        lines += table(_PLACE, [_place(entry) for entry in answer["ranked"][:_MOST_ALTERNATIVES]], right=4)
-        left = len(answer["ranked"]) - _MOST_ALTERNATIVES
+        pick = answer.pick
+        lines += [f"Pick: {pick.hardware} ({pick.name})", *(f"  - {sentence(reason)}" for reason in pick.reasons), ""]
+        lines += table(_PLACE, [_place(entry) for entry in answer.ranked[:_MOST_ALTERNATIVES]], right=4)
+        left = len(answer.ranked) - _MOST_ALTERNATIVES
         more = f"{left} more would do it too; " if left > 0 else ""
-        lines.append(f"{more}{len(answer['rejected'])} are rejected (--json names each with its reason).")
-    if own is not None:
-        lines.append(own_text(own))
-    notes = [f"note: {note['message']}" for note in (*answer["notes"], *answer["caveats"])]
-    return "\n".join([*lines, *notes, prices_line(answer["prices"])])
+        lines.append(f"{more}{len(answer.rejected)} are rejected (--json names each with its reason).")
+    if answer.own is not None:
+        lines.append(own_text(answer.own))
+    notes = note_lines((*answer.notes, *answer.caveats))
+    return "\n".join([*lines, *notes, prices_line(answer.prices)])
 
 
-def _saving(usd_per_month: float | None) -> str:
+def _saving(usd_per_month: Decimal | None) -> str:
     if not usd_per_month:
         return ""
     return f" It saves {usd(usd_per_month)} a month." if usd_per_month > 0 else f" It costs {usd(-usd_per_month)} a month more."
 
 
-def right_size_text(answer: Answer) -> str:
+def right_size_text(answer: RightSizeAnswer) -> str:
     """The recommendation beside the current tier."""
-    current, pick, saving = answer["current"], answer["pick"], answer["saving_usd_per_month"]
-    words = {"stay": "Stay", "move": f"Move to {pick['hardware'] if pick else ''}", "none": "Nothing on these platforms does it"}
+    current, pick, saving = answer.current, answer.pick, answer.saving_usd_per_month
+    words = {"stay": "Stay", "move": f"Move to {pick.hardware if pick else ''}", "none": "Nothing on these platforms does it"}
     lines = [
-        f"{answer['space']} runs on {current['hardware'] or 'no hardware'}; judged for {answer['model'] or 'no model'}.",
-        f"{words[answer['decision']]}.{_saving(saving) if answer['decision'] == 'move' else ''}",
-        *(f"  - {reason['message']}" for reason in answer["reasons"]),
+        f"{answer.space} runs on {current.hardware or 'no hardware'}; judged for {answer.model or 'no model'}.",
+        f"{words[answer.decision]}.{_saving(saving) if answer.decision == 'move' else ''}",
+        *(f"  - {sentence(reason)}" for reason in answer.reasons),
     ]
-    if answer["ranked"]:
-        lines += ["", *table(_PLACE, [_place(entry) for entry in answer["ranked"][:_MOST_ALTERNATIVES]], right=4)]
-    notes = [f"note: {note['message']}" for note in (*answer["notes"], *answer["caveats"])]
-    return "\n".join([*lines, *notes, prices_line(answer["prices"])])
+    if answer.ranked:
+        lines += ["", *table(_PLACE, [_place(entry) for entry in answer.ranked[:_MOST_ALTERNATIVES]], right=4)]
+    notes = note_lines((*answer.notes, *answer.caveats))
+    return "\n".join([*lines, *notes, prices_line(answer.prices)])
 
 
-def account_text(answer: Answer) -> str:
+def account_text(answer: AccountOverview) -> str:
     """Everything that an account pays for, dearest first, and the sums; what was not listed."""
     rows = [
         (
-            row["kind"],
-            row["name"],
-            row["hardware"] or "-",
-            row["stage"],
-            row["idling"].replace("_", " "),
-            "-" if row["usd_per_hour"] is None else usd(row["usd_per_hour"]),
-            "-" if row["usd_per_month"] is None else usd(row["usd_per_month"]),
+            row.kind,
+            row.name,
+            row.hardware or "-",
+            row.stage,
+            row.idling.replace("_", " "),
+            "-" if row.usd_per_hour is None else usd(row.usd_per_hour),
+            "-" if row.usd_per_month is None else usd(row.usd_per_month),
         )
-        for row in answer["resources"]
+        for row in answer.resources
     ]
     lines = table(("kind", "name", "hardware", "stage", "when idle", "USD/hour now", "USD/month"), rows, right=2)
-    total = f"{answer['owner']}: {usd(answer['usd_per_hour'])} an hour now, {usd(answer['usd_per_month'])} a month of 30 days without Jobs."
-    refused = [f"{KIND_WORDS[one['kind']]}s are not listed: {one['message']}" for one in answer["not_listed"]]
-    notes = [f"note: {note['message']}" for note in answer["caveats"]]
-    return "\n".join([*lines, total, *refused, *notes, prices_line(answer["prices"])])
+    total = f"{answer.owner}: {usd(answer.usd_per_hour)} an hour now, {usd(answer.usd_per_month)} a month of 30 days without Jobs."
+    refused = [f"{KIND_WORDS[one.kind]}s are not listed: {one.message}" for one in answer.not_listed]
+    notes = note_lines(answer.caveats)
+    return "\n".join([*lines, total, *refused, *notes, prices_line(answer.prices)])
 
 
-def explanation_text(answer: Mapping[str, Any]) -> str:
+def explanation_text(answer: ExplainAnswer) -> str:
     """An answer of `/explain` for a terminal."""
-    lines = [answer["cause"]] if answer["recognised"] else ["No known message is in this text."]
-    if answer["recognised"] and not answer["certain"]:
+    lines = [answer.cause] if answer.recognised else ["No known message is in this text."]
+    if answer.recognised and not answer.certain:
         lines.append("(likely; the text alone does not prove it)")
-    lines += [f"  {line}" for line in answer["arithmetic"]]
-    for step in answer["next_steps"]:
-        tier = f"  [{step['hardware']}: {usd_per_hour(step['usd_per_hour'])}]" if step["hardware"] else ""
-        lines.append(f"- {step['message']}{tier}")
-        lines += [f"    {step['change']}"] if step["change"] else []
-    lines += [f"Also: {other['cause']}" for other in answer["also"]]
+    lines += [f"  {line}" for line in answer.arithmetic]
+    for step in answer.next_steps:
+        tier = f"  [{step.hardware}: {usd_per_hour(step.usd_per_hour)}]" if step.hardware else ""
+        lines.append(f"- {step.message}{tier}")
+        lines += [f"    {step.change}"] if step.change else []
+    lines += [f"Also: {other.cause}" for other in answer.also]
     return "\n".join(lines)

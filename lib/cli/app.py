@@ -117,7 +117,7 @@ def hardware(*, space: str, tier: str, sleep_time: int | None, yes: bool, no_wai
         space,
         "switch",
         lambda services, preview, token: services.switch_hardware(
-            space, preview["after"]["hardware"], preview["confirm_usd_per_hour"], sleep_time, token=token
+            space, preview.after.hardware, preview.confirm_usd_per_hour, sleep_time, token=token
         ),
         planned={"hardware": tier, "sleep_time_s": sleep_time},
         yes=yes,
@@ -147,9 +147,7 @@ def status(*, space: str, watch: bool, as_json: bool) -> None:
         from lib.cli.act import watch_stages  # noqa: PLC0415
 
         _, code = watch_stages(services, space, "", token)
-    from lib.present.sentences import to_json  # noqa: PLC0415
-
-    answer = to_json(services.space_status(space, token=token))
+    answer = services.space_status(space, token=token)
     print_answer(answer, status_text(answer), as_json=as_json)
     end_command(code)
 
@@ -238,10 +236,9 @@ def sleep(*, space: str, seconds: int | None, sleep_time: int | None, yes: bool,
 def account(*, as_json: bool, **arguments: Any) -> None:
     """List the Spaces, Inference Endpoints and Jobs of your account: what idles, and what each costs a month."""
     from lib.cli.act import account_text, open_services, require_login  # noqa: PLC0415
-    from lib.present.sentences import to_json  # noqa: PLC0415
 
     token = require_login("list what runs in your account")
-    answer = to_json(open_services().account_overview(**arguments, token=token))
+    answer = open_services().account_overview(**arguments, token=token)
     print_answer(answer, account_text(answer), as_json=as_json)
 
 
@@ -269,12 +266,11 @@ def tiers(*, retired: bool, as_json: bool) -> None:
         prices_line,
         tiers_text,
     )
-    from lib.present.sentences import to_json  # noqa: PLC0415
 
     services = open_services()
-    answer = to_json(services.list_hardware("spaces", include_retired=retired))
-    say(prices_line(to_json(services.prices())))
-    print_answer(answer, tiers_text(answer["hardware"]), as_json=as_json)
+    answer = services.list_hardware("spaces", include_retired=retired)
+    say(prices_line(services.prices()))
+    print_answer(answer, tiers_text(answer.hardware), as_json=as_json)
 
 
 @main.command(
@@ -299,18 +295,17 @@ def recommend(*, model: str, files: str | None, as_json: bool, **arguments: Any)
         open_services,
         recommendation_text,
     )
-    from lib.present.sentences import to_json  # noqa: PLC0415
 
     services = open_services()
     found = services.recommend(model, **arguments, token=login())
-    answer = to_json(found)
-    text = recommendation_text(answer, model, found.own)
+    answer, text = found, recommendation_text(found, model)
     if files and found.pick:
         from lib.cli.act import files_entry, files_text  # noqa: PLC0415
+        from lib.present.sentences import to_json  # noqa: PLC0415
 
         sizes = {"context_tokens": arguments["context_tokens"], "sequences": arguments["concurrency"]}
         written = files_entry(found, services.catalog(), files, model=model, **sizes)
-        answer, text = {**answer, "files": written}, f"{text}\n\n{files_text(written)}"
+        answer, text = {**to_json(found), "files": written}, f"{text}\n\n{files_text(written)}"
     print_answer(answer, text, as_json=as_json)
 
 
@@ -331,10 +326,9 @@ def right_size(*, space_id: str, as_json: bool, **arguments: Any) -> None:
         open_services,
         right_size_text,
     )
-    from lib.present.sentences import to_json  # noqa: PLC0415
 
     say(f"Looking at {space_id}, and at its models ...")  # one that is not bundled takes some seconds to build
-    answer = to_json(open_services().right_size(space_id, **arguments, token=login()))
+    answer = open_services().right_size(space_id, **arguments, token=login())
     print_answer(answer, right_size_text(answer), as_json=as_json)
 
 
@@ -353,14 +347,13 @@ def explain(*, text: str, as_json: bool, **arguments: Any) -> None:
     The text stays on this machine; tokens in it are masked.
     """
     from lib.cli.act import explanation_text, open_services  # noqa: PLC0415
-    from lib.present.sentences import to_json  # noqa: PLC0415
 
     try:
         with click.open_file(text, encoding="utf-8", errors="replace") as file:
             pasted = file.read(MOST_CHARACTERS + 1)
     except OSError as error:
         raise click.UsageError(f"{text} cannot be read ({error.strerror}). Name a text file, or - for standard input.") from error
-    answer = to_json(open_services().explain(pasted, **arguments))
+    answer = open_services().explain(pasted, **arguments)
     print_answer(answer, explanation_text(answer), as_json=as_json)
 
 
@@ -378,9 +371,8 @@ def explain(*, text: str, as_json: bool, **arguments: Any) -> None:
 def files(*, model: str, hardware: str, out: str | None, as_json: bool, **arguments: Any) -> None:
     """Write the files that run MODEL on HARDWARE: an app, a server or a script, and the command that starts them."""
     from lib.cli.act import login, open_services, save_files, written_text  # noqa: PLC0415
-    from lib.present.sentences import to_json  # noqa: PLC0415
 
-    answer = to_json(open_services().write_files(model, hardware, **arguments, token=login()))
+    answer = open_services().write_files(model, hardware, **arguments, token=login())
     if out is not None:
-        save_files(answer["files"], out)
+        save_files(answer.files, out)
     print_answer(answer, written_text(answer, out), as_json=as_json)

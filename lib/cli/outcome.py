@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, NoReturn
 
@@ -70,9 +70,11 @@ def say(text: object = "") -> None:
     click.echo(strip_controls(text), err=True)
 
 
-def print_answer(result: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+def print_answer(result: object, text: str, *, as_json: bool) -> None:
     """The answer, as one JSON object or as text."""
-    click.echo(json.dumps(result, ensure_ascii=True) if as_json else strip_controls(text))
+    from lib.present.sentences import to_json  # noqa: PLC0415  slow to import
+
+    click.echo(json.dumps(to_json(result), ensure_ascii=True) if as_json else strip_controls(text))
 
 
 def end_command(status: int) -> NoReturn:
