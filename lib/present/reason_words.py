@@ -15,6 +15,10 @@ _HOLDS = {
     "fits:claim": "{free_percent} % of its memory is free: {needed_bytes} of {device_bytes} used; the engine uses up to {capacity_bytes}.",
     "fits_tightly": "Tight: {needed_bytes} of {device_bytes} used, {free_percent} % is free.",
     "fits_tightly:claim": "Tight: {needed_bytes} of {device_bytes} used, {free_percent} % is free; the engine uses up to {capacity_bytes}.",
+    "fits:nearly_full": "{free_percent} % of its memory is free, but only {free_bytes} of the {capacity_bytes} that the engine uses: "
+    "longer prompts, more requests or a release that takes more at start may not fit.",
+    "fits_tightly:nearly_full": "Tight: {needed_bytes} of {device_bytes} used, and only {free_bytes} of the {capacity_bytes} that the "
+    "engine uses is left.",
     "working_room": "Of that, {bytes} are for decoding pictures, as published pipelines need.",
     "cache_counted": "Counted with a KV cache for {requests} × {tokens} tokens: {cache_bytes}.",
     "cache_counted:fits": "Counted with a KV cache for {requests} × {tokens} tokens: {cache_bytes}. The full {concurrency} × {full_tokens} "

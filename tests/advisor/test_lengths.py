@@ -78,3 +78,12 @@ def test_hardware_that_holds_everything_at_full_length_is_named() -> None:
     assert spec is not None
     request = MemoryRequest(precision=named.precision, engine="vllm", context_tokens=8192, batch_size=16, devices=named.devices)
     assert estimate_memory(spec, request, named.offer.processor).per_device_bytes <= named.memory.capacity_bytes  # type: ignore[union-attr]
+
+
+def test_a_share_that_is_nearly_full_is_said() -> None:
+    """Kimi-K2 in FP8 on eight H200: 12 % of each is free, and 2 % of what vLLM fills."""
+    spec = find_spec("moonshotai/Kimi-K2-Instruct")
+    found = recommend(spec, Workload(concurrency=8, platforms=("endpoints",), engine="vllm"), CATALOG)
+    entry = next(one for one in found.ranked if one.offer.id == "aws-nvidia-h200-x8")
+    assert entry.precision == "fp8-block"
+    assert "but only 2.88 GiB of the 126 GiB that the engine uses" in next(sentence(one) for one in entry.reasons if one.code == "fits")
