@@ -17,12 +17,14 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-import anyio
 from cachetools import TTLCache
 
 from lib.errors import AdvisorError, Busy
+
+if TYPE_CHECKING:
+    import anyio
 
 Item = TypeVar("Item")
 
@@ -130,7 +132,7 @@ def holds_half(own: int, taken: int, slots: int) -> bool:
     return own * 2 >= slots - taken
 
 
-Signal = TypeVar("Signal", threading.Event, anyio.Event)
+Signal = TypeVar("Signal", threading.Event, "anyio.Event")
 """Set when the turn of a waiting call comes."""
 
 
