@@ -1,4 +1,4 @@
-"""The texts that name a model or a Space, read by their form; only words that are no id are looked up among the bundled models.
+"""The texts that name a model or a Space, read by their form; only words that are not ids are looked up among the bundled models.
 
 A model is a config.json, a parameter count, or an id with perhaps a GGUF file. Words ("qwen3 30b") mean the bundled model that they
 describe (`lib.model.plain_names`), and the answer says so. `reading_as` sets the token that may read gated and private
