@@ -117,6 +117,17 @@ class JudgeContext:
     cpus: tuple[Accelerator, ...]
     accelerators: Mapping[str, Accelerator]
 
+    @property
+    def hosted(self) -> HostedModel:
+        """The model, for code that is called only where there is one.
+
+        Raises:
+            ValueError: the Space runs no model.
+        """
+        if self.model is None:
+            raise ValueError("This Space runs no model itself.")
+        return self.model
+
     def concurrency(self, offer: Hardware) -> int:
         """Requests that share the hardware at the same time: on ZeroGPU every call has a slice of its own."""
         return 1 if offer.traits.per_call else self.workload.concurrency

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any, TypeVar
 
 from lib.advisor import result, traffic
@@ -60,6 +60,8 @@ class OfferSearch:
     """The search on one offer: the configurations not yet tried, those that pass, and what stands in the way of the others."""
 
     offer: Hardware
+    context: JudgeContext
+    model: HostedModel
     device_bytes: int
     waves: list[tuple[Candidate, ...]]
     refused: Reason | None
@@ -75,9 +77,9 @@ class OfferSearch:
         done = any(of.verdict == "comfortable" and of.replicas == 1 and not of.candidate.untested for of in self.passing)
         return bool(self.waves) and not done
 
-    def take_wave(self, context: JudgeContext, model: HostedModel) -> list[Placement]:
+    def take_wave(self) -> list[Placement]:
         """The placements of the next configurations that fit."""
-        fitting = []
+        context, model, fitting = self.context, self.model, []
         for candidate in self.waves.pop(0):
             concurrency = context.concurrency(self.offer)
             form = (candidate.step, candidate.devices)
@@ -85,7 +87,7 @@ class OfferSearch:
                 continue
             placed = place_candidate(self.offer, candidate, context, model, self.device_bytes, concurrency)
             if isinstance(placed, DoesNotFitReason) and concurrency > 1 and candidate.engine in SERVERS:
-                placed = self._place_fewer(candidate, context, model, placed, concurrency)
+                placed = self._place_fewer(candidate, placed, concurrency)
             if isinstance(placed, DoesNotFitReason):
                 self.shortages.append(placed)
                 if candidate.engine in SERVERS and placed.missing_bytes > HOPELESS * self.device_bytes:
@@ -94,10 +96,9 @@ class OfferSearch:
                 fitting.append(placed)
         return fitting
 
-    def _place_fewer(
-        self, candidate: Candidate, context: JudgeContext, model: HostedModel, short: DoesNotFitReason, concurrency: int
-    ) -> Placement | DoesNotFitReason:
+    def _place_fewer(self, candidate: Candidate, short: DoesNotFitReason, concurrency: int) -> Placement | DoesNotFitReason:
         """A server on several machines: each with the most requests at a time that it holds."""
+        context, model = self.context, self.model
         most = max_concurrency(self.offer, candidate, context, model, self.device_bytes)
         for level in sorted((level for level in LOADS if level <= min(most, concurrency - 1)), reverse=True):
             placed = place_candidate(self.offer, candidate, context, model, self.device_bytes, level)
@@ -120,8 +121,25 @@ def judge_offers(offers: Sequence[Offer], context: JudgeContext) -> list[result.
     model = context.model
     if model is None:
         return [_judge_without_model(offer, context) for offer in offers]
-    trials = _try_all(offers, context, model)
+    trials = _try_all([_start(offer, context, model) for offer in offers])
     return [_conclude(offer, trial, context, model) for offer, trial in zip(offers, trials, strict=True)]
+
+
+def judge_models(hardware: Hardware, contexts: Sequence[JudgeContext]) -> list[result.ConfiguredHardware | tuple[Reason, ...]]:
+    """The verdict on one piece of hardware for each model, as `judge_offers` and `judge_own` give it; obstacles where it does not run.
+
+    Speeds are predicted for all models together. Every context has a model.
+    """
+    hosted = [(context, model) for context in contexts if (model := context.model) is not None]
+    trials = _try_all([_start(hardware, context, model) for context, model in hosted])
+    verdicts: list[result.ConfiguredHardware | tuple[Reason, ...]] = []
+    for (context, model), trial in zip(hosted, trials, strict=True):
+        if isinstance(hardware, Offer):
+            verdict = _conclude(hardware, trial, context, model)
+            verdicts.append(verdict if isinstance(verdict, result.Entry) else (verdict.reason, *verdict.also))
+        else:
+            verdicts.append(_decide(hardware, trial, context, model))
+    return verdicts
 
 
 def judge_own(cards: Hardware, context: JudgeContext) -> result.OwnHardware | None:
@@ -132,33 +150,39 @@ def judge_own(cards: Hardware, context: JudgeContext) -> result.OwnHardware | No
     model = context.model
     if model is None:
         return None
+    verdict = judge_models(cards, [context])[0]
+    if isinstance(verdict, result.ConfiguredHardware):
+        return result.OwnHardware(offer=cards, runs_as=verdict)
+    larger = find_larger(cards, context)
+    return result.OwnHardware(offer=cards, runs_as=None, obstacles=verdict, larger=() if larger is None else (larger,))
+
+
+def find_larger(cards: Hardware, context: JudgeContext) -> result.ConfiguredHardware | None:
+    """The fewest more of the same cards that run the model, or the smallest larger Mac; None where none of them does."""
     if cards.processor.kind == "apple":
         macs = (card for card in context.accelerators.values() if card.kind == "apple")
         memory = cards.vram_bytes_per_accelerator or 0
         larger = [own_hardware(mac) for mac in sorted(macs, key=lambda of: (of.memory_usable, of.id)) if (mac.memory_usable or 0) > memory]
     else:
         larger = [cards.with_count(count) for count in OWN_COUNTS if count > cards.accelerator_count]
-
-    def decide(one: Hardware) -> result.ConfiguredHardware | tuple[Reason, ...]:
-        trial = _try_all([one], context, model)[0]
-        if isinstance(trial, Reason):
-            return (trial,)
-        best = _choose(one, trial, context)
-        return trial.obstacles if best is None else _configure(result.ConfiguredHardware, one, trial, best, model)
-
-    verdict = decide(cards)
-    if isinstance(verdict, result.ConfiguredHardware):
-        return result.OwnHardware(offer=cards, runs_as=verdict)
-    would = (best for one in larger if isinstance(best := decide(one), result.ConfiguredHardware))
-    return result.OwnHardware(offer=cards, runs_as=None, obstacles=verdict, larger=tuple(islice(would, 1)))
+    verdicts = (judge_models(one, [context])[0] for one in larger)
+    return next((verdict for verdict in verdicts if isinstance(verdict, result.ConfiguredHardware)), None)
 
 
-def _try_all(hardware: Sequence[Hardware], context: JudgeContext, model: HostedModel) -> list[OfferSearch | Reason]:
-    """The search on each; speeds are predicted for all of them together, since that takes hardly longer than one."""
-    trials = [_start(one, context, model) for one in hardware]
+def _decide(
+    cards: Hardware, trial: OfferSearch | Reason, context: JudgeContext, model: HostedModel
+) -> result.ConfiguredHardware | tuple[Reason, ...]:
+    """The best configuration on cards of the visitor's own, or what stands in its way."""
+    if isinstance(trial, Reason):
+        return (trial,)
+    best = _choose(cards, trial, context)
+    return trial.obstacles if best is None else _configure(result.ConfiguredHardware, cards, trial, best, model)
+
+
+def _try_all(trials: list[OfferSearch | Reason]) -> list[OfferSearch | Reason]:
+    """Run the searches; speeds are predicted for all of them together, since that takes hardly longer than one."""
     while running := [trial for trial in trials if isinstance(trial, OfferSearch) and trial.is_open]:
-        placed = [(trial, placement) for trial in running for placement in trial.take_wave(context, model)]
-        _time(placed, context, model)
+        _time([(trial, placement) for trial in running for placement in trial.take_wave()])
     return trials
 
 
@@ -171,7 +195,9 @@ def _start(offer: Hardware, context: JudgeContext, model: HostedModel) -> OfferS
         return Reason("memory_unknown")
     candidates = list_candidates(model.spec, context.family, offer, context.workload, tuple(model.published or ()))
     waves = _waves(offer, candidates.tried, context)
-    return OfferSearch(offer, capacity, waves, candidates.refused, min((of.step for of in candidates.tried), default=AS_STORED))
+    return OfferSearch(
+        offer, context, model, capacity, waves, candidates.refused, min((of.step for of in candidates.tried), default=AS_STORED)
+    )
 
 
 def _waves(offer: Hardware, tried: Sequence[Candidate], context: JudgeContext) -> list[tuple[Candidate, ...]]:
@@ -186,22 +212,22 @@ def _waves(offer: Hardware, tried: Sequence[Candidate], context: JudgeContext) -
     return [tuple(group) for _, group in groupby(tried, lambda of: of.step if together else (of.step, of.engine))]
 
 
-def _time(placed: Sequence[tuple[OfferSearch, Placement]], context: JudgeContext, model: HostedModel) -> None:
+def _time(placed: Sequence[tuple[OfferSearch, Placement]]) -> None:
     """Predict the speed of placements, plan what the traffic needs, and sort them into what passes and what is too slow."""
-    spec, family = model.spec, context.family
-    pairs = [(trial.offer, placement) for trial, placement in placed]
-    speeds = []
-    estimates = predict_placements(spec, family, pairs, context.speed_request, context.accelerators)
-    for (offer, placement), estimate in zip(pairs, estimates, strict=True):
-        memory = placement.headroom.memory
+    timed = []
+    estimates = predict_placements([(trial.offer, placement, trial.context) for trial, placement in placed])
+    for (trial, placement), estimate in zip(placed, estimates, strict=True):
+        context, memory = trial.context, placement.headroom.memory
         if estimate is None:
-            roofline = find_roofline(offer, placement.candidate, memory.precision, context.cpus)
-            speeds.append(bound_speed(spec, family, memory, roofline, placement.concurrency))
+            roofline = find_roofline(trial.offer, placement.candidate, memory.precision, context.cpus)
+            speed = bound_speed(trial.model.spec, context.family, memory, roofline, placement.concurrency)
         else:
-            speeds.append(attach_bounds(estimate))
-    plans = traffic.plan_traffic([(*pair, speed) for pair, speed in zip(pairs, speeds, strict=True)], context, model)
+            speed = attach_bounds(estimate)
+        timed.append((trial.offer, placement, speed, context))
+    plans = traffic.plan_traffic(timed)
     for (trial, _), plan in zip(placed, plans, strict=True):
-        speed_verdict = judge_speed(trial.offer, context, model, plan.speed)
+        context = trial.context
+        speed_verdict = judge_speed(trial.offer, context, trial.model, plan.speed)
         reasons, obstacles = [*plan.reasons, *speed_verdict.reasons], [*plan.obstacles, *speed_verdict.obstacles]
         if "daily_quota" in trial.offer.rules:
             quota, refused = _judge_quota(trial.offer, context, plan.placement, plan.speed)

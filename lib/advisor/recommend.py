@@ -15,21 +15,18 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
-from lib.advisor.candidates import SERVERS, family_of, task_of
+from lib.advisor.candidates import SERVERS, task_of
+from lib.advisor.context import make_context
 from lib.advisor.explain import price_offer
-from lib.advisor.fit import HostedModel, JudgeContext
+from lib.advisor.fit import JudgeContext
 from lib.advisor.judge import judge_offers, judge_own
 from lib.advisor.lengths import describe_lengths, describe_pick_lengths
 from lib.advisor.near_misses import find_near_misses
 from lib.advisor.rank import NEARLY_AS_FAST, rank_entries
 from lib.advisor.result import DAYS_PER_MONTH, Entry, OwnHardware, ProviderOption, Recommendation, Rejection, Speed
-from lib.advisor.speed import shape_request
 from lib.catalog import Catalog
 from lib.catalog.offers import Hardware, Offer, tier_of
 from lib.catalog.rules import PlatformRules, ProviderCredits
-from lib.errors import BadArgument
-from lib.memory.download import stored_bytes
-from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.platforms import PLATFORMS
 from lib.provenance import Caveat, Reason, Value
@@ -66,24 +63,9 @@ def recommend(
         BadArgument: an unknown task or platform, or neither a model nor a task that needs none.
     """
     task = task_of(workload.task, spec)
-    family = family_of(task)
-    hosted = None if family == "provider" else spec
-    context_tokens = _context(spec, workload)
-    model = None
-    if hosted is not None:
-        model = HostedModel(spec=hosted, stored_bytes=stored_bytes(hosted), published=published)
-    cpus = {offer.host_cpu.id: offer.host_cpu for offer in catalog.offers if offer.host_cpu is not None}
-    rules = catalog.rules
-    context = JudgeContext(
-        model=model,
-        family=family,
-        workload=workload,
-        context_tokens=context_tokens,
-        speed_request=shape_request(family, context_tokens, workload),
-        rules=rules,
-        cpus=tuple(sorted(cpus.values(), key=lambda cpu: (cpu.vcpu or 0, cpu.id))),
-        accelerators=catalog.accelerators,
-    )
+    context = make_context(spec, workload, catalog, published)
+    family, context_tokens, rules = context.family, context.context_tokens, catalog.rules
+    hosted = None if context.model is None else context.model.spec
     offers = catalog.on(workload.platforms)
     verdicts = judge_offers(offers, context)
     order = rank_entries([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority, family)
@@ -126,18 +108,6 @@ def _judge_own(own: Hardware, context: JudgeContext) -> OwnHardware | None:
     if judged is None or judged.runs_as is None:
         return judged
     return replace(judged, runs_as=describe_lengths(judged.runs_as, context))
-
-
-def _context(spec: ModelSpec | None, workload: Workload) -> int:
-    """The context to hold: what is asked and at least the stated request, but no more than the model can use (`limit_context`)."""
-    stated = workload.prompt_tokens + workload.output_tokens
-    limit = None if spec is None else spec.context_limit
-    if limit is not None and stated > limit:
-        name = "prompt_tokens" if workload.prompt_tokens >= workload.output_tokens else "output_tokens"
-        of = "" if spec is None else spec.id or "this model"
-        raise BadArgument(name, f"{stated:,} tokens of prompt and answer", f"at most {limit:,} together, the limit of {of}")
-    context_tokens = max(workload.context_tokens, stated)
-    return context_tokens if spec is None else limit_context(spec, context_tokens)[0]
 
 
 def _explain_cut(workload: Workload, context_tokens: int) -> tuple[Reason, ...]:

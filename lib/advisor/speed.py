@@ -7,14 +7,14 @@ was published for their pipeline. The bounds are those of `lib.laws.forward_pass
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 
 from cachetools import LRUCache
 
 from lib.advisor.candidates import TENSOR_PARALLEL_ENGINES, Candidate
-from lib.advisor.fit import Placement
+from lib.advisor.fit import JudgeContext, Placement
 from lib.advisor.result import Speed
 from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
@@ -68,28 +68,27 @@ _PREDICTIONS: LRUCache[Key, SpeedEstimate | None] = LRUCache(maxsize=8192)
 _LOCK = Lock()
 
 
-def predict_placements(
-    spec: ModelSpec,
-    family: Family,
-    placed: Sequence[tuple[Hardware, Placement]],
-    request: SpeedRequest,
-    accelerators: Mapping[str, Accelerator],
-) -> list[SpeedEstimate | None]:
+def predict_placements(placed: Sequence[tuple[Hardware, Placement, JudgeContext]]) -> list[SpeedEstimate | None]:
     """The prediction for each placement; `None` where nothing is known of the processor or the pipeline. Remembered between answers.
 
-    The question is about the cards that the configuration uses, not all that are rented. One pass of an encoder is the prompt alone,
-    whatever the model could decode.
+    Models may differ; all contexts have one and share the catalog. The question is about the cards that the configuration uses, not all
+    that are rented. One pass of an encoder is the prompt alone, whatever the model could decode.
     """
-    if (family in PICTURE_KINDS) != (spec.library == "diffusers"):
-        return [None] * len(placed)
-    of_answer = (ById(spec), ById(accelerators), request.prompt_tokens, request.output_tokens, request.pictures, request.media)
-    keys = []
+    keys: list[Key | None] = []
     questions: dict[Key, SpeedQuestion] = {}
     estimates: dict[Key, SpeedEstimate | None] = {}
-    for offer, placement in placed:
+    encoded: set[Key] = set()
+    for offer, placement, context in placed:
+        spec, request = context.hosted.spec, context.speed_request
+        if (context.family in PICTURE_KINDS) != (spec.library == "diffusers"):
+            keys.append(None)
+            continue
+        of_answer = (ById(spec), ById(context.accelerators), request.prompt_tokens, request.output_tokens, request.pictures, request.media)
         used = placement.candidate
         key = (*of_answer, *_hardware_key(offer), used.devices, used.engine, used.precision, used.gpu_layers, placement.concurrency)
         keys.append(key)
+        if context.family == "encode":
+            encoded.add(key)
         if key in estimates or key in questions:
             continue
         with _LOCK:
@@ -104,16 +103,15 @@ def predict_placements(
             )
             questions[key] = (spec, hardware, question)
     if questions:
-        new = dict(zip(questions, predict_each(list(questions.values()), accelerators), strict=True))
+        new = dict(zip(questions, predict_each(list(questions.values()), placed[0][2].accelerators), strict=True))
         with _LOCK:
             _PREDICTIONS.update(new)
         estimates |= new
-    if family == "encode":  # one pass
-        for key, estimate in estimates.items():
-            if estimate is not None:
-                floor = None if estimate.floor is None else replace(estimate.floor, tpot_s=None)
-                estimates[key] = replace(estimate, tpot_s=None, floor=floor)
-    return [estimates[key] for key in keys]
+    for key in encoded:  # one pass
+        if (estimate := estimates[key]) is not None:
+            floor = None if estimate.floor is None else replace(estimate.floor, tpot_s=None)
+            estimates[key] = replace(estimate, tpot_s=None, floor=floor)
+    return [None if key is None else estimates[key] for key in keys]
 
 
 def attach_bounds(estimate: SpeedEstimate) -> Speed:

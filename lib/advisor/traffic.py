@@ -23,7 +23,7 @@ from typing import Any
 
 from lib.advisor.bands import usable_limits
 from lib.advisor.candidates import SERVERS
-from lib.advisor.fit import HostedModel, JudgeContext, Placement, max_concurrency, place_candidate
+from lib.advisor.fit import JudgeContext, Placement, max_concurrency, place_candidate
 from lib.advisor.result import Speed
 from lib.advisor.speed import CLIP_S, PICTURE_S, attach_bounds, predict_placements
 from lib.catalog.offers import Hardware
@@ -45,7 +45,7 @@ from lib.workload import Family, Workload, visitors_plan
 
 LONGEST_WAIT_S = 10.0  # keeps a visitor's attention (Nielsen 1993, Usability Engineering, chapter 5)
 
-Timed = tuple[Hardware, Placement, Speed]
+Timed = tuple[Hardware, Placement, Speed, JudgeContext]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,27 +65,26 @@ def count_served(context: JudgeContext, speed: Speed, concurrency: int) -> int |
     return int(float(FULL_UTILISATION) * open_s / request_s * concurrency) if request_s and open_s else None
 
 
-def plan_traffic(timed: Sequence[Timed], context: JudgeContext, model: HostedModel) -> list[Plan]:
+def plan_traffic(timed: Sequence[Timed]) -> list[Plan]:
     """The plan of each placement; the speeds of all servers at other loads are predicted together."""
-    others = {at: _other_loads(*of, context, model) for at, of in enumerate(timed)}
-    pairs = [(timed[at][0], placement) for at, placements in others.items() for placement in placements]
-    estimates = predict_placements(model.spec, context.family, pairs, context.speed_request, context.accelerators)
-    predicted = iter(None if estimate is None else attach_bounds(estimate) for estimate in estimates)
+    others = [_other_loads(*of) for of in timed]
+    asked = [(offer, other, context) for (offer, _, _, context), placements in zip(timed, others, strict=True) for other in placements]
+    predicted = iter(None if estimate is None else attach_bounds(estimate) for estimate in predict_placements(asked))
     plans = []
-    for at, (offer, placement, speed) in enumerate(timed):
+    for (offer, placement, speed, context), placements in zip(timed, others, strict=True):
         loads = [(placement, speed)]
-        for other in others[at]:
+        for other in placements:
             reached = next(predicted)
             if reached is not None and _quick_enough(reached, context):
                 loads.append((other, reached))
         if len(loads) > 1 and not _quick_enough(speed, context):
             del loads[0]
-        plans.append(_plan(offer, _hold(offer, (placement, speed), loads, context, model), context))
+        plans.append(_plan(offer, _hold(offer, (placement, speed), loads, context), context))
     return plans
 
 
 def _hold(
-    offer: Hardware, at_hand: tuple[Placement, Speed], loads: list[tuple[Placement, Speed]], context: JudgeContext, model: HostedModel
+    offer: Hardware, at_hand: tuple[Placement, Speed], loads: list[tuple[Placement, Speed]], context: JudgeContext
 ) -> tuple[Placement, Speed]:
     """The load that takes the fewest machines, of several the smallest, and leaves as much room as the placement at hand."""
     placement = at_hand[0]
@@ -94,7 +93,7 @@ def _hold(
         if load is placement:
             return load, speed
         device_bytes = placement.headroom.device_bytes
-        other = place_candidate(offer, load.candidate, context, model, device_bytes, load.concurrency)
+        other = place_candidate(offer, load.candidate, context, context.hosted, device_bytes, load.concurrency)
         if isinstance(other, Placement) and other.headroom.comfortable >= placement.headroom.comfortable:
             return other, speed
     return at_hand
@@ -108,7 +107,7 @@ def count_machines(offer: Hardware, load: tuple[Placement, Speed], context: Judg
     return max(1, of_day, math.ceil(together / load[0].concurrency))
 
 
-def _other_loads(offer: Hardware, placement: Placement, speed: Speed, context: JudgeContext, model: HostedModel) -> list[Placement]:
+def _other_loads(offer: Hardware, placement: Placement, speed: Speed, context: JudgeContext) -> list[Placement]:
     """The same configuration at other loads: more at a time where the day's requests want it, fewer where each would be too slow."""
     if placement.candidate.engine not in SERVERS:
         return []
@@ -118,7 +117,7 @@ def _other_loads(offer: Hardware, placement: Placement, speed: Speed, context: J
     if not more and not fewer:
         return []
     device_bytes = placement.headroom.device_bytes
-    most = max_concurrency(offer, placement.candidate, context, model, device_bytes) if more else placement.concurrency
+    most = max_concurrency(offer, placement.candidate, context, context.hosted, device_bytes) if more else placement.concurrency
     levels = [level for level in LOADS if (more and placement.concurrency < level <= most) or (fewer and level < placement.concurrency)]
     return [replace(placement, concurrency=level) for level in levels]
 

@@ -251,6 +251,12 @@ def _quick(fit: ActivationFit, encoder_tokens: int) -> Callable[[int, int], floa
     return form
 
 
+@lru_cache(maxsize=4096)
+def _forms(of: ById[ModelSpec], kernel: str | None, element_bytes: int, encoder_tokens: int) -> tuple[Callable[[int, int], float], ...]:
+    """The same for every engine and number of devices."""
+    return tuple(_quick(fit, encoder_tokens) for fit in of.value.activations if fit.kernel == kernel and fit.element_bytes == element_bytes)
+
+
 class ActivationBytes:
     """Bytes on one device as a function of tokens and batch, and how they came about."""
 
@@ -272,10 +278,7 @@ class ActivationBytes:
         self.by_law = not self._fits or self._start_up != "forward pass" or request.mode != "inference"
 
     def _of(self, spec: ModelSpec, kernel: str | None) -> tuple[Callable[[int, int], float], ...]:
-        request = self._request
-        return tuple(
-            _quick(f, request.encoder_tokens) for f in spec.activations if f.kernel == kernel and f.element_bytes == request.element_bytes
-        )
+        return _forms(ById(spec), kernel, self._request.element_bytes, self._request.encoder_tokens)
 
     def scores(self, tokens: int, batch: int) -> int:
         """Additional bytes of an older torch on this silicon, a device: scores of all tokens, where no fused kernel takes shared heads."""

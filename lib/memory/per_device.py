@@ -185,7 +185,7 @@ class PerDevice:
         return self._weights_on_device(batch) + self.device_runtime + active
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_fp32: bool) -> WeightBytes:
     return count_weight_bytes(key.value, precision, compute_dtype, keeps_fp32=keeps_fp32)
 

@@ -70,6 +70,7 @@ _SPEED = {
     "cpu_too_slow:speech": "Too slow on {vcpu} virtual CPUs: {limit_s} of sound takes about {seconds}.",
     "cpu_too_slow:draw": "Too slow on {vcpu} virtual CPUs: even 32 cores take {seconds} for one small picture with Stable Diffusion 1.5.",
     "cpu_speed_unknown": "No figures are known for a machine of {vcpu} virtual CPUs, so nothing can be promised.",
+    "context_too_short": "Reads at most {limit_tokens} tokens; {asked_tokens} were asked for.",
     "too_slow": "About {tokens_per_s} per request; {wanted_tokens_per_s} were asked for.",
     "first_token_late": "Time to first token about {ttft_s}; at most {wanted_s} was asked for.",
     "below_comfortable:tokens_per_s": "Usable: about {expected_tokens_per_s} for each request, {low_end_tokens_per_s} at the low end; "

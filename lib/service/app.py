@@ -37,6 +37,7 @@ from lib.service import (
     space_actions,
     space_status,
     speed,
+    what_runs,
     write_files,
 )
 from lib.service.endpoint import ENDPOINTS, App, Endpoint, bind_arguments
@@ -70,7 +71,7 @@ class Health(Result):
 
 _FILES = (
     resolve_model, memory, recommend, speed, cost, compare, compare_gpu_tpu, estimate_training, simulate_batching, chat, measure,
-    space_status, right_size, space_actions, account_overview, explain, write_files,
+    space_status, right_size, space_actions, account_overview, explain, write_files, what_runs,
 )  # fmt: skip
 """The files of the endpoints, in the order in which API and MCP list them."""
 

@@ -85,6 +85,7 @@ EXAMPLE: dict[str, dict[str, Any]] = {
     "solve": {"model": TINY_CONFIG, "hardware": "l4x1", "max_ttft_s": 2},
     "diagnose_latency": {"model": TINY_CONFIG, "hardware": "l4x1", "ttft_ms": 40, "tpot_ms": 9},
     "write_files": {"model": "Qwen/Qwen3-8B", "hardware": "l4x1"},
+    "what_runs": {"hardware": "RTX-4090", "query": "qwen2.5", "limit": 3},
     "explain": {"text": "CUDA out of memory. Tried to allocate 2.00 GiB."},
 }
 
