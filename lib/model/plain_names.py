@@ -3,14 +3,16 @@
     find_id("qwen3 30b")    "Qwen/Qwen3-30B-A3B"
 
 Words and ids are cut into letters, versions and sizes. A model is meant if its id has every part of the text. Of several, the name that
-starts with the first word wins, then the one with the fewest other parts, then an instruction-tuned one, then the latest. Letters or
-numbers alone ("llama", "3.1") mean no model unless they are the whole name.
+starts with the first word wins, then the one with the fewest other parts, then an instruction-tuned one, then that of the owner with the
+most bundled models (the others are copies), then the latest. Letters or numbers alone ("llama", "3.1") mean no model unless they are
+the whole name.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from functools import cache
 
 from lib.model.bundled import list_ids
@@ -47,7 +49,8 @@ def find_id(text: str) -> str | None:
         if parts <= every
     ]
     best = min((rank for rank, _ in ranked), default=None)
-    return max((model for rank, model in ranked if rank == best), default=None)
+    owners = Counter(model.partition("/")[0] for model in list_ids())
+    return max((model for rank, model in ranked if rank == best), key=lambda model: (owners[model.partition("/")[0]], model), default=None)
 
 
 def list_near(name: str) -> tuple[str, ...]:
