@@ -101,6 +101,22 @@
     document.documentElement.classList.toggle("owns", at.hardware !== "auto" && !/:|^M\d/.test(at.hardware));
     const tokens = document.querySelector("#q-context") ? `${digits(at.context)} tokens · ` : "";
     if (folded) folded.textContent = `${tokens}${digits(at.concurrency)} concurrent · ${digits(at.requests)} a day · ${at.account === "pro" ? "PRO" : at.account}`;
+    const panel = document.querySelector("#workload"), more = panel?.querySelector(".more-holder .folded");
+    for (const part of [panel, folded?.closest(".fold")]) part?.toggleAttribute("data-bar", MAP.folded.includes(tabShown()));
+    if (!more) return;
+    // Lengths that are not stated: the rule of `prompt_and_output_tokens` in lib/workload.py.
+    const { output, prompt, share } = MAP.usual, context = Number(at.context ?? 0);
+    const answer = Number(at.answer) || Math.min(output, Math.max(1, Math.floor(context / 2)));
+    const asked = Number(at.prompt) || Math.min(Math.max(prompt, Math.floor(context * share)), Math.max(1, context - answer));
+    const said = (name, words) => (document.querySelector(`#q-${name}`) ? [words] : []);
+    more.textContent = [
+      ...said("prompt", `prompt ${digits(asked)} tokens${Number(at.prompt) ? "" : " (automatic)"}`),
+      ...said("answer", `output ${digits(answer)}${Number(at.answer) ? "" : " (automatic)"}`),
+      ...(Number(at.daily_visitors) ? [`${digits(at.daily_visitors)} visitors a day`] : []),
+      `${digits(at.hours)} h a day`,
+      `precision ${at.precision === "auto" ? "automatic" : at.precision}`,
+      `engine ${at.engine === "auto" ? "automatic" : at.engine}`,
+    ].join(" · ");
   };
   const raise = (reference, typed, ...values) => {
     const before = tab;
@@ -200,7 +216,8 @@
     if (MAP.panels.some((part) => part.box && target?.closest(`${part.box} > button`))) setTimeout(settle, 0);
     const fold = target?.closest("[data-fold]");
     if (fold) {
-      fold.setAttribute("aria-expanded", String(panelOf(fold).toggleAttribute("data-open")));
+      const panel = panelOf(fold), opened = String(panel.toggleAttribute("data-open"));
+      for (const one of document.querySelectorAll("[data-fold]")) if (panelOf(one) === panel) one.setAttribute("aria-expanded", opened);
       markFolds(findBad());
       window.dispatchEvent(new Event("resize")); // a chart that was drawn while folded takes its width
     }

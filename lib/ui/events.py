@@ -199,6 +199,8 @@ class Tab:
     panels: tuple[Panel, ...]
     build: Callable[[Services], Any]
     wire: Callable[[Any, Wiring], None]
+    asks_workload: bool = True
+    """Whether the workload is open above the tab; otherwise it is folded into a bar."""
     boxes: Mapping[str, tuple[Field, ...]] = field(default_factory=dict)
     """Numbers of boxes, which no link carries, by the panel that asks them, or by a box that answers when a button is pressed."""
     box_inputs: Callable[[Any], list[Any]] = _no_inputs

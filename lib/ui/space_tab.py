@@ -213,4 +213,4 @@ def _tier_update(services: Services, hardware: str | None) -> Any:
     return gr.update(choices=choices, value=tier) if on_offer else gr.update(choices=choices)
 
 
-TAB = Tab(name="space", word="My Space", panels=(Panel("space", once=True, named="space"),), build=build, wire=wire)
+TAB = Tab(name="space", word="My Space", panels=(Panel("space", once=True, named="space"),), build=build, wire=wire, asks_workload=False)

@@ -13,6 +13,7 @@ from gradio.themes.utils.colors import Color
 from lib.present.cards import PART_COLOURS
 from lib.ui.fields import ALL_FIELDS, EXAMPLE, MODEL_LENGTH
 from lib.ui.tabs import BOX_FIELDS, TABS
+from lib.workload import OUTPUT_TOKENS, PROMPT_SHARE, PROMPT_TOKENS
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
@@ -85,6 +86,8 @@ def page_script() -> str:
         "fields": [{"name": field.name, "default": field.default} for field in ALL_FIELDS],
         "numbers": [{"name": one.name, "label": one.label, "low": one.low, "high": one.high, "box": box} for one, box in numbers],
         "tabs": {tab.word: tab.name for tab in TABS},
+        "folded": [tab.name for tab in TABS if not tab.asks_workload],
+        "usual": {"output": OUTPUT_TOKENS, "prompt": PROMPT_TOKENS, "share": PROMPT_SHARE},
         "panels": [asdict(panel) | {"tab": tab.name} for tab in TABS for panel in tab.panels],
         "longest": MODEL_LENGTH,
         "example": EXAMPLE,

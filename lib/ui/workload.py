@@ -1,6 +1,7 @@
 """The workload: what every tab asks about, in one panel above them; its address; and the configuration that it leads to on some hardware.
 
-On a narrow screen the panel folds into a bar (`fold_button`; `assets/page.js` opens it). The address of an answer holds its question as
+Five fields come first; the others are in a fold, whose button states their values. On a narrow screen, and on tabs with other questions
+(*My Space*, *Live demo*), the whole panel folds into a bar (`fold_button`; `assets/page.js` opens both). The address of an answer holds its question as
 query parameters. A link comes from anyone, so a parameter is used only when it names a field and reads as that field's type and range;
 whatever does not is left at its default, and the page says which ones.
 """
@@ -66,32 +67,28 @@ def in_order(fields: Sequence[ask.Field], inputs: Inputs) -> Inputs:
     return {field.name: (inputs | made)[field.name] for field in fields}
 
 
-def fold_button(label: str, target: str) -> gr.HTML:
-    """A button that opens and closes the next part on narrow screens; on wide ones neither is folded."""
+def fold_button(label: str, target: str, holder: str = "fold-holder") -> gr.HTML:
+    """A button that opens and closes a panel on narrow screens; `holder` is the class that the style hides on wide ones."""
     return gr.HTML(
         f'<button type="button" class="fold" data-fold="{escape(target)}" aria-expanded="false">'
         f'<span>{escape(label)}</span> <span class="folded"></span></button>',
-        elem_classes="fold-holder",
+        elem_classes=holder,
     )
 
 
 def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
-    """The panel, with the place for a config.json in its last line; and its rows, one for each of `lib.ui.fields.FIELDS_BY_MEDIUM`."""
+    """The panel: first fields, the fold with the others and with the place for a config.json.
+
+    Returns the inputs, and the rows of `lib.ui.fields.FIELDS_BY_MEDIUM`.
+    """
     fold_button("Workload", "#workload")
     with gr.Column(elem_id="workload"):
         label = FIELDS_BY_NAME["context"].label
         with gr.Column(elem_classes="length") as context_column:
             q: Inputs = {"context": gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=label, elem_id="q-context")}
         length_columns = [context_column]
-        for name in ("prompt", "answer"):
-            with gr.Column(elem_classes="length") as column:
-                q[name] = number(name)
-            length_columns.append(column)
-        q |= {name: number(name) for name in ("concurrency", "requests", "daily_visitors", "hours")}
-        q["precision"] = choice("precision", ask.precision_choices())
-        q["engine"] = choice("engine", ask.ENGINE_WORDS)
+        q |= {name: number(name) for name in ("concurrency", "requests")}
         q["account"] = choice("account", ask.ACCOUNT_WORDS)
-        q["visitors"] = choice("visitors", ask.VISITOR_WORDS)
         catalog = services.catalog()
         choices = [("Let us choose", "auto"), *ask.hardware_words(catalog), *ask.own_words(catalog)]
         q["hardware"] = gr.Dropdown(choices, value="auto", label="Check specific hardware", min_width=120, elem_id="q-hardware")
@@ -105,6 +102,15 @@ def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
             q |= {name: number(name) for name in ("images", "image_width", "image_height")}
         with gr.Row(visible=False, elem_id="sound") as sound_row:
             q["sound"] = number("sound")
+        fold_button("More settings", "#workload", "more-holder")
+        for name in ("prompt", "answer"):
+            with gr.Column(elem_classes="length") as column:
+                q[name] = number(name)
+            length_columns.append(column)
+        q |= {name: number(name) for name in ("daily_visitors", "hours")}
+        q["precision"] = choice("precision", ask.precision_choices())
+        q["engine"] = choice("engine", ask.ENGINE_WORDS)
+        q["visitors"] = choice("visitors", ask.VISITOR_WORDS)
         with gr.Accordion("Paste a config.json instead of a model's name", open=False, elem_classes="quiet-accordion", elem_id="paste"):
             config.render()  # type: ignore[no-untyped-call]
         q = in_order(ask.WORKLOAD, q)

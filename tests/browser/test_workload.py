@@ -138,7 +138,7 @@ def test_small_screens_show_the_answer_first(open_page: Open, tab: str, width: i
 def test_a_bad_number_in_the_folded_workload_is_said_on_its_bar(open_page: Open) -> None:
     """On a phone the bar of the folded panel names the field and what it accepts; put right, it says nothing."""
     page = open_page(width=390)
-    bar = page.locator('[data-fold="#workload"]')
+    bar = page.locator('.fold-holder [data-fold="#workload"]')
     bar.click()
     _number(page, "requests").fill("-5")
     expect(page.locator("#q-requests .field-error")).to_be_visible()
