@@ -55,7 +55,7 @@ def test_before_and_after_follow_what_is_typed(open_page: Open) -> None:
     page = open_page(ASK, wait="#bill .card")
     box = page.locator("#compare")
     expect(page.locator("#compared .card")).to_have_count(0)
-    open_box(page, re.compile("Before and after"))
+    open_box(page, "Compare two setups")
     expect(page.locator("#compared .figure")).to_have_text("Not worth it at this traffic")
     page.get_by_label("Before: measured tokens/s of a replica").fill("100")
     page.get_by_label("After: measured tokens/s of a replica").fill("250")

@@ -240,6 +240,7 @@ def test_no_link_carries_a_pasted_config(open_page: Open) -> None:
 def test_a_choice_by_keyboard_keeps_the_focus(open_page: Open) -> None:
     """Enter takes the choice, and the next Tab goes on from the field, not from the top of the page."""
     page = open_page()
+    page.evaluate(UNFOLD)
     for name in ("Precision", "Check specific hardware"):
         field = page.get_by_role("combobox", name=name, exact=True)
         field.focus()

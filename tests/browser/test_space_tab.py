@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pytest
 from hub_repos import llama_8b
-from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, STILL, WAIT_MS, Open, open_box
+from page_checks import BEYOND, CONTRAST, NAMELESS, OPEN_ALL, STILL, UNFOLD, WAIT_MS, Open, open_box
 from playwright.sync_api import Browser, Page, expect
 from running_app import start_app
 from space_stand_in import FakeEndpoint, FakeSpace, Person, SpaceStandIn
@@ -170,6 +170,7 @@ def test_a_closed_model_is_answered_to_who_gives_a_token(open_page: Open, hub: S
     token.press("Enter")
     expect(facts).to_contain_text("8.03 billion")
     expect(page.locator(".card:visible").first).to_contain_text("ada/closed")
+    page.evaluate(UNFOLD)
     page.get_by_label(re.compile("^Concurrent")).first.fill("4")
     page.wait_for_url(re.compile("concurrency=4"))
     expect(page.locator(".card:visible").first).to_be_visible()

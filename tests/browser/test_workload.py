@@ -6,8 +6,10 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from page_checks import BEYOND, Open, open_box
+from page_checks import BEYOND, UNFOLD, Open, open_box
 from playwright.sync_api import Locator, Page, Request, expect
+
+from lib.workload import prompt_and_output_tokens
 
 pytestmark = pytest.mark.browser
 
@@ -80,6 +82,7 @@ def test_own_cards_follow_the_address_and_the_links(open_page: Open) -> None:
 def test_a_number_out_of_range_is_said_beside_its_field(open_page: Open) -> None:
     """Minus five in each number field: its own sentence, no question; put right, it answers again."""
     page = open_page()
+    page.evaluate(UNFOLD)
     for name in NUMBERS:
         field = _number(page, name)
         before = field.input_value()
@@ -97,7 +100,7 @@ def test_a_number_out_of_range_is_said_beside_its_field(open_page: Open) -> None
 def test_a_pasted_config_is_said_in_the_address_and_a_typed_name_goes_first(open_page: Open) -> None:
     """The address holds no config, and says so when it is opened; a name that is entered wins over the box."""
     page = open_page("?config=pasted", wait="#facts .hint")
-    expect(page.locator("#facts")).to_contain_text("no link carries")
+    expect(page.locator("#facts")).to_contain_text("Links do not carry")
     page.get_by_role("combobox", name=re.compile("^Model")).fill("7B")
     page.get_by_role("combobox", name=re.compile("^Model")).press("Enter")
     expect(page.locator("#pick")).to_contain_text("a model of 7B parameters")
@@ -223,3 +226,13 @@ def test_the_page_is_short_on_a_phone(open_page: Open) -> None:
         expect(page.locator(answer).first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollHeight") <= 4 * 844, name
         assert page.evaluate(PARTED) == [], name
+
+
+@pytest.mark.parametrize("context", [512, 4096, 100_000])
+def test_the_fold_states_the_automatic_lengths(open_page: Open, context: int) -> None:
+    """Prompt and output that are not stated show the values of `prompt_and_output_tokens`."""
+    prompt, output = prompt_and_output_tokens(context)
+    page = open_page(f"?context={context}")
+    expect(page.locator(".more-holder .folded").first).to_contain_text(
+        f"prompt {prompt:,} tokens (automatic) · output {output:,} (automatic)"
+    )

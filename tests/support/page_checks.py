@@ -50,7 +50,7 @@ BEYOND = """() => [...document.querySelectorAll("main *")].filter(e => e.checkVi
   && !(part => part && getComputedStyle(part).overflowX === "auto")(e.closest(".scroll, .examples, .model-line, .actions"))
   && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
 
-# Opens what is folded on a narrow screen.
+# Opens the folds that are visible: settings of the workload, and on a narrow screen whole panels.
 UNFOLD = """() => document.querySelectorAll('[data-fold][aria-expanded="false"]').forEach(e => e.checkVisibility() && e.click())"""
 
 # Opens every folded part of the page.
@@ -59,11 +59,12 @@ OPEN_ALL = """() => document.querySelectorAll(".quiet-accordion > button:not(.op
 
 
 def open_box(page: Page, name: str | re.Pattern[str]) -> None:
-    """Open a folded part of the page and wait until what is typed into its fields stays.
+    """Open a folded part of the page, the workload's settings before it, and wait until what is typed into its fields stays.
 
     Gradio builds the fields at the first opening and, one frame after they are drawn, sets them to their first values again
     (`render_previously_invisible_children` of its app tree). A test is fast enough to fill a field in between.
     """
+    page.evaluate(UNFOLD)
     page.get_by_role("button", name=name).click()
     page.evaluate(SETTLED)
 
