@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 def test_the_box_is_reached_by_keyboard_and_answers(open_page: Open) -> None:
     """On a phone as on a desktop, without scrolling sideways."""
     page = open_page("?tab=memory", width=390)
-    page.locator("#explain button").first.focus()
+    page.locator("#explain-box button").first.focus()
     page.keyboard.press("Enter")
     text = page.get_by_label("Error, log, metrics or nvidia-smi table")
     expect(text).to_be_visible()
