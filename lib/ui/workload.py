@@ -1,9 +1,10 @@
-"""The workload: what every tab asks about, in one panel above them; its address; and the configuration that it leads to on some hardware.
+"""The workload of all tabs, in one panel above them; its address; and the configuration that it leads to on some hardware.
 
 Five fields come first; the others are in a fold, whose button states their values. On a narrow screen, and on tabs with other questions
-(*My Space*, *Live demo*), the whole panel folds into a bar (`fold_button`; `assets/page.js` opens both). The address of an answer holds its question as
-query parameters. A link comes from anyone, so a parameter is used only when it names a field and reads as that field's type and range;
-whatever does not is left at its default, and the page says which ones.
+(*My Space*, *Live demo*), the whole panel folds into a bar (`fold_button`; `assets/page.js` opens both).
+
+The address of an answer has its question as query parameters. A link comes from anyone, so a parameter is used only if it names a field and
+reads as that field's type and range; other fields keep their default, and the page names them.
 """
 
 from __future__ import annotations
