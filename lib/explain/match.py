@@ -10,9 +10,9 @@ from lib.explain.rows import Message, load_messages
 from lib.explain.text import PastedText, View
 from lib.units import GB, GIB, KIB, MIB
 
-LONGEST = 1_500
+LONGEST = 1_000
 """Characters of a message that are read."""
-MOST, MOST_DEVICES = 6, 64
+MOST, MOST_DEVICES = 4, 64
 """Places at which one message is read: the first ones; of lines that a log prints for every device, more."""
 _UNITS = {"K": KIB, "M": MIB, "G": GIB, "T": 2**40}
 _SCALES = {"_gib": GIB, "_mib": MIB, "_gb": GB}
@@ -45,7 +45,7 @@ def find_messages(text: PastedText) -> list[Finding]:
 
 
 def _find(message: Message, view: View) -> Iterator[Finding]:
-    needles = [needle for needle in message.needles if needle in view.joined]
+    needles = [needle for needle, letters in message.needles.items() if letters <= view.letters and needle in view.joined]
     if needles and message.kind == "context":
         yield Finding(message, 0, {})
         return

@@ -132,9 +132,10 @@ class Message(Row):
     """Characters before its line in which a number is looked for that the line does not have."""
 
     @cached_property
-    def needles(self) -> tuple[str, ...]:
-        """The plain texts in the form that is searched."""
-        return self.find if self.spaced else tuple("".join(text.split()) for text in self.find)
+    def needles(self) -> Mapping[str, frozenset[str]]:
+        """The plain texts in the form that is searched, each with its letters."""
+        plain = self.find if self.spaced else tuple("".join(text.split()) for text in self.find)
+        return {text: frozenset(text) for text in plain}
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], ...]:

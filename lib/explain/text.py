@@ -56,6 +56,8 @@ class View:
         """`glue` joins two lines of a wrapped message."""
         self.text, self.glue = text, glue
         self.joined = text.replace("\n", glue)
+        self.letters = frozenset(self.joined)
+        """A message with another letter is not in the text."""
         ends = np.flatnonzero(np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32) == ord("\n"))
         starts = np.concatenate(([0], ends + 1))
         self._starts = {False: starts, True: starts - np.arange(len(starts)) * (1 - len(glue))}
