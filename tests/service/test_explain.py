@@ -14,11 +14,13 @@ from lib.cli.act import explanation_text
 from lib.errors import BadArgument
 from lib.explain.rows import load_messages
 from lib.present.explain_words import cause_sentence, load_words, step_words
-from lib.service.endpoint import App
+from lib.present.sentences import to_json
+from lib.service.endpoint import App, bind_arguments
 from lib.service.explain import explain
 from lib.service.models import Models
 
-QUESTION = ask(explain, App(catalog=load, models=Models()))
+APP = App(catalog=load, models=Models())
+QUESTION = ask(explain, APP)
 VLLM = (
     "vllm serve meta-llama/Llama-3.1-8B --max-model-len 131072   # NVIDIA L4\nValueError: To serve at least one request with the model's "
     "max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (3.21 GiB). Based on the "
@@ -81,9 +83,11 @@ def test_what_is_no_text_or_too_long_is_refused(text: object) -> None:
 
 def test_markup_and_secrets_are_not_repeated() -> None:
     """Neither in the answer nor in what it read."""
-    answer = QUESTION(f"--model <img src=x>/<b> hf_abcdefghijklmnopqrstuvwxyz123456 {VLLM} model=ada/hf_abcdefghijklmnopqrstuvwxyz123456")
-    assert answer["next_steps"][0]["change"] in explanation_text(answer)
-    written = json.dumps(answer) + explanation_text(answer)
+    answer = bind_arguments(explain, APP)(
+        f"--model <img src=x>/<b> hf_abcdefghijklmnopqrstuvwxyz123456 {VLLM} model=ada/hf_abcdefghijklmnopqrstuvwxyz123456"
+    )
+    assert answer.next_steps[0].change in explanation_text(answer)
+    written = json.dumps(to_json(answer)) + explanation_text(answer)
     assert "<img" not in written
     assert "abcdefghijklm" not in written
 
