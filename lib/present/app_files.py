@@ -78,17 +78,17 @@ class PurposeRow(Row):
     name: Purpose
     platforms: tuple[Platform | Literal["own"], ...]
     """Where such files run; of one hardware id that several platforms have, the first is taken."""
-    files: Literal["apps", "batches", "server"]
-    """The rows that it has; "server": none, but the command of an engine's server."""
-    writer: Literal["setup", "batch"]
+    files: Literal["apps", "batches", "server", "training"]
+    """The rows that it has; "server": none, but the command of an engine's server; "training": those of objectives."""
+    writer: Literal["setup", "batch", "training"]
     """How its files are put together."""
     tested_with: str = ""
     """What the tests do with files that have no row of their own."""
 
     @property
     def kinds(self) -> tuple[FileKind, ...] | None:
-        """Its rows; None for a server."""
-        return None if self.files == "server" else getattr(load_kinds(), self.files)
+        """Its rows of file_kinds.json; None where it has none there."""
+        return getattr(load_kinds(), self.files, None)
 
 
 class FileKinds(Row):

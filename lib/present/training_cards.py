@@ -1,33 +1,18 @@
-"""Fine-tuning in words and as markup: card with its bar, hardware with hours and dollars, what to change, the recipe; as text and CSV.
-
-The recipe is the script that trains as asked, with TRL, and the line that starts it on Hugging Face Jobs. It is written for `uv run`: its
-head names every package with its release. Releases that the catalog of frameworks lacks stand below with their source. Arguments are those
-of TRL's SFTConfig and peft's LoraConfig (huggingface.co/docs/trl/sft_trainer and /docs/peft), read in TRL's source at f2cd57710
-(1.10.0.dev0, 2026-07-24); those of SFTConfig's own stand in trl/trainer/sft_config.py at 016013e88 too. The source of the pinned release
-was not read. TRL computes its loss in chunks of tokens unless `loss_type="nll"` is asked for, and says that packing keeps rows apart for
-certain with FlashAttention alone.
-"""
+"""Fine-tuning in words and as markup: card with its bar, hardware with hours and dollars, what to change, the recipe; as text and CSV."""
 
 from __future__ import annotations
 
-import math
-import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lib.answers.training import ShardingEntry, TrainingAnswer, TrainingChangeEntry
 from lib.present.charts import swatch
-from lib.present.markup import code_blocks, definition_list, escape, fold, hint_note, python_literal
+from lib.present.markup import code_blocks, definition_list, escape, fold, hint_note
 from lib.present.numbers import count, gib, share, usd, usd_per_hour
-from lib.present.releases import load_versions
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, table_markup
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
 from lib.speed.training import TrainingOption
-
-if TYPE_CHECKING:
-    from lib.workload import TrainingRequest
-
 
 PARTS: dict[str, tuple[str, str]] = {
     "weights": ("weights", "Weights"),
@@ -236,84 +221,3 @@ def training_text(answer: TrainingAnswer, model: str) -> str:
 def options_csv(options: Sequence[TrainingOption]) -> str:
     """Every piece of hardware as CSV in base units."""
     return csv_text(_CSV, options)
-
-
-RELEASES = {"trl": "1.16.0", "peft": "0.21.2", "kernels": "0.17.2"}
-"""PyPI, read 2026-11-22."""
-DATASET = "trl-lib/Capybara"
-_OPTIMIZERS = {
-    "adamw": "adamw_torch_fused", "adamw_foreach": "adamw_torch", "adamw_8bit": "adamw_8bit", "paged_adamw": "paged_adamw_32bit",
-    "paged_adamw_8bit": "paged_adamw_8bit", "adafactor": "adafactor", "sgd": "sgd",
-}  # fmt: skip
-HALF_TYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
-_KERNELS = {"sdpa": "sdpa", "flash": "kernels-community/flash-attn2", "eager": "eager"}
-
-
-def job_command(flavor: str, hours: float) -> str:
-    """The line that starts `train.py` on a flavor of Jobs, with half as much time again as is predicted, an hour at least."""
-    limit = max(1, math.ceil(1.5 * hours))
-    return f"hf jobs uv run --flavor {shlex.quote(flavor)} --timeout {limit}h --secrets HF_TOKEN train.py"
-
-
-def _packages(request: TrainingRequest) -> list[str]:
-    versions = {package.name: package.version for package in load_versions().packages}
-    names = ["transformers", "accelerate", "trl"]
-    names += ["peft"] if request.method != "full" else []
-    names += ["bitsandbytes"] if request.method == "qlora" or "8bit" in request.optimizer or "paged" in request.optimizer else []
-    names += ["kernels"] if request.attention == "flash" else []
-    return [f"{name}=={RELEASES.get(name) or versions[name]}" for name in names]
-
-
-def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs: float, half: str = "bf16") -> str:
-    """A script that trains the model with TRL as the request says; the dataset is an example to replace.
-
-    `half` is the 16-bit type that the card multiplies in: "fp16" before NVIDIA's Ampere.
-    """
-    adapter, quantized = request.method != "full", request.method == "qlora"
-    lines = ["# /// script", '# requires-python = ">=3.11"', "# dependencies = ["]
-    lines += [f'#     "{package}",' for package in _packages(request)]
-    lines += ["# ]", "# ///", "import torch", "from datasets import load_dataset"]
-    lines += ["from peft import LoraConfig"] if adapter else []
-    lines += ["from transformers import BitsAndBytesConfig"] if quantized else []
-    lines += ["from trl import SFTConfig, SFTTrainer", ""]
-    if request.packing and request.attention != "flash":
-        lines += ["# Packed rows are kept apart for certain by FlashAttention alone; with another kernel look at TRL's warning.", ""]
-    lines += [f"MODEL = {python_literal(model)}", f'DATASET = "{DATASET}"  # replace by your own', ""]
-    dtype = "torch.float32" if request.precision == "fp32" or (request.precision == "mixed" and not adapter) else HALF_TYPES[half]
-    options = [f'"dtype": {dtype}', f'"attn_implementation": "{_KERNELS[request.attention]}"']
-    if quantized:
-        lines += [
-            f'four_bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype={HALF_TYPES[half]},',
-            f"                               bnb_4bit_use_double_quant={request.double_quantization})",
-        ]
-        options.append('"quantization_config": four_bits')
-    settings = {
-        "output_dir": '"out"', "max_length": request.sequence_tokens, "packing": request.packing,
-        "per_device_train_batch_size": request.micro_batch, "gradient_accumulation_steps": request.accumulation,
-        "gradient_checkpointing": request.checkpointing != "none", "activation_offloading": request.checkpointing == "offloaded",
-        "optim": f'"{_OPTIMIZERS.get(request.optimizer, "adamw_torch_fused")}"', half: request.precision != "fp32",
-        "loss_type": '"chunked_nll"' if fused else '"nll"', "num_train_epochs": f"{epochs:g}", "push_to_hub": True,
-    }  # fmt: skip
-    lines += ["arguments = SFTConfig(", *(f"    {name}={value}," for name, value in settings.items())]
-    lines += ["    model_init_kwargs={" + ", ".join(options) + "},", ")"]
-    if adapter:
-        modules = request.target_modules
-        targets = '"all-linear"' if modules == ("all-linear",) else "[" + ", ".join(python_literal(name) for name in modules) + "]"
-        dora = ", use_dora=True" if request.method == "dora" else ""
-        lines.append(
-            f'adapter = LoraConfig(r={request.rank}, lora_alpha={2 * request.rank}, target_modules={targets}{dora}, task_type="CAUSAL_LM")'
-        )
-    more = ", peft_config=adapter" if adapter else ""
-    lines.append(f'trainer = SFTTrainer(model=MODEL, args=arguments, train_dataset=load_dataset(DATASET, split="train"){more})')
-    if quantized and half == "fp16":
-        lines += [
-            "for parameter in trainer.model.parameters():  # TRL puts adapters into bf16; fp16's gradient scaler refuses it (trl#4901)",
-            "    if parameter.requires_grad:",
-            "        parameter.data = parameter.data.float()",
-        ]
-    lines += [
-        "trainer.train()",
-        'print(f"reserved {torch.cuda.max_memory_reserved() / 2**30:.2f} GiB")',
-        "trainer.push_to_hub()",
-    ]
-    return "\n".join(lines) + "\n"

@@ -17,7 +17,8 @@ from lib.memory.training import check_training, fuses_loss
 from lib.memory.training import estimate_training as estimate_step
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS
-from lib.present.training_cards import change_sentence, job_command, sharding_sentence, training_script
+from lib.present.training_cards import change_sentence, sharding_sentence
+from lib.present.training_files import job_command, load_recipes, training_script
 from lib.provenance import Caveat, Source
 from lib.request.checks import check_choices
 from lib.request.fields import Arguments, Checked, Form, number, whole_number
@@ -184,7 +185,7 @@ def _recipe(
 ) -> tuple[str | None, str | None]:
     """The command for the cheapest flavor of Jobs that holds it, and its script; for models of the Hub that one device trains."""
     flavor = next((o for o in options if TRAITS[o.platform].runs_jobs and o.verdict != "no" and o.sharding == "none"), None)
-    if flavor is None or "/" not in spec.id or spec.work == "text encoder" or request.objective != "sft":
+    if flavor is None or "/" not in spec.id or spec.work == "text encoder" or request.objective not in load_recipes():
         return None, None
     asked = train_on(catalog.accelerator(flavor.accelerator), request)
     return job_command(flavor.hardware, flavor.hours or 1), training_script(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from lib import advisor
 from lib.advisor.candidates import task_of
@@ -16,24 +16,39 @@ from lib.catalog.offers import Hardware as AnyHardware
 from lib.engines import TRAITS as ENGINES
 from lib.engines import Engine, traits_of
 from lib.errors import BadArgument
+from lib.memory.training import check_training, fuses_loss
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS as PLATFORMS
-from lib.precision import TORCH_DTYPES
+from lib.precision import QLORA, TORCH_DTYPES
 from lib.present.app_files import Purpose, PurposeRow, find_kind, list_tasks, load_kinds
 from lib.present.batch_files import SCRIPT, batch_command, batch_job, write_batch
 from lib.present.releases import load_versions
 from lib.present.sentences import sentence
 from lib.present.setup_files import describe_place, loaded_repository, missing_notes, write_setup
 from lib.present.snippets import Start
-from lib.provenance import Source
-from lib.request.fields import Arguments, one_of
+from lib.present.training_files import (
+    CONFIG,
+    accelerate_config,
+    job_command,
+    launch_command,
+    list_packages,
+    load_recipes,
+    training_script,
+)
+from lib.present.training_files import SCRIPT as TRAINING_SCRIPT
+from lib.provenance import Caveat, Source
+from lib.request.fields import Arguments, Asked, one_of
 from lib.request.types import AUTO, MAX_TOKENS, AnyEngine, Concurrency, Hardware, Model, Precision, Tokens, TokensOrNone
 from lib.service.endpoint import App, endpoint
-from lib.workload import TASKS, Sdk, Workload
+from lib.speed.training import rank_hardware, train_on
+from lib.units import GIB
+from lib.workload import TASKS, Sdk, TrainingRequest, Workload
 
 PURPOSES: tuple[Purpose, ...] = tuple(row.name for row in load_kinds().purposes)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(:\w[\w.+/-]{0,199})?", re.ASCII)
 ANSWER_TOKENS = 512
+TRAINING_HOURS = 8
+"""Hours that a training on Jobs gets (half as many again): how long it takes depends on the dataset, which is not asked."""
 Tried = Engine | Literal["auto"]
 
 
@@ -44,7 +59,7 @@ class FilesArguments(Arguments):
     hardware: Hardware
     """An id such as l4x1, zero-a10g or jobs:a10g-small, or own cards such as RTX-4090x2."""
     purpose: Annotated[Purpose, one_of(PURPOSES, Purpose)] = "serve"
-    """app: a Gradio app; serve: a server; batch: a script that works through a dataset; job: the same on Jobs."""
+    """app: a Gradio app; serve: a server; train: a script of TRL; batch: a script that works through a dataset; job: the same on Jobs."""
     precision: Precision = "auto"
     engine: AnyEngine = "auto"
     """The program that runs the model; auto takes one that suits the purpose."""
@@ -56,6 +71,9 @@ class FilesArguments(Arguments):
     """Tokens of an answer; 0 is 512, at most half of the context."""
     task: Annotated[str, one_of(TASKS)] = "auto"
     """A Hub task such as text-generation; auto is the model's own."""
+    step: Annotated[TrainingRequest, Asked("method objective rank sequence_tokens micro_batch accumulation")] = TrainingRequest(
+        accumulation=8
+    )
 
     def workload(self, spec: ModelSpec, platform: str, sdk: Sdk | Literal["auto"], engine: Tried) -> Workload:
         """The question to the advisor; traffic is not part of it."""
@@ -78,6 +96,11 @@ class FilesArguments(Arguments):
 class Written:
     """The files of one configuration."""
 
+    precision: str
+    engine: str
+    devices: int
+    repository: str | None
+    caveats: tuple[Caveat, ...]
     files: Mapping[str, str]
     command: str | None
     tested_with: str
@@ -132,29 +155,28 @@ def write_files(app: App, arguments: FilesArguments) -> FilesAnswer:
             "model", spec.id or arguments.model, "the Hub id of a model, such as Qwen/Qwen3-8B: the files load it by its name"
         )
     question = Question(app=app, arguments=arguments, catalog=catalog, spec=spec, hardware=hardware, row=row)
-    entry, answer = find_configuration(question)
-    made = _WRITERS[row.writer](question, entry)
+    made = _WRITERS[row.writer](question)
     page = f"https://huggingface.co/{spec.id.partition(':')[0]}"
-    untried = made.tested_with.startswith("executed") and entry.precision not in {AUTO, *TORCH_DTYPES}
+    untried = made.tested_with.startswith("executed") and made.precision not in {AUTO, *TORCH_DTYPES}
     return FilesAnswer(
         model=spec.id,
         purpose=arguments.purpose,
-        task=answer.task,
-        precision=entry.precision,
-        engine=entry.engine,
-        devices=entry.devices,
+        task=question.task,
+        precision=made.precision,
+        engine=made.engine,
+        devices=made.devices,
         files=made.files,
         command=made.command,
-        runs_on=f"{entry.platform}:{entry.hardware}" if not hardware.traits.owned else entry.hardware,
-        repository=spec.id if entry.repository == "" else entry.repository,
+        runs_on=hardware.id if hardware.traits.owned else f"{hardware.platform}:{hardware.id}",
+        repository=made.repository,
         notes=(
             *made.notes,
             *((f"The model is gated: accept its terms on {page} first.",) if spec.gated else ()),
-            *((f"The tests ran such a file in float32 on a processor; loading in {entry.precision} was not run.",) if untried else ()),
+            *((f"The tests ran such a file in float32 on a processor; loading in {made.precision} was not run.",) if untried else ()),
         ),
         tested_with=made.tested_with,
-        caveats=answer.caveats,
-        sources=(*made.sources, *answer.sources),
+        caveats=made.caveats,
+        sources=made.sources,
     )
 
 
@@ -252,9 +274,9 @@ def _refuse(question: Question, answer: Recommendation) -> BadArgument:
     )
 
 
-def _write_app(question: Question, entry: ConfiguredHardware) -> Written:
+def _write_app(question: Question) -> Written:
     """A Gradio app, or a server: a Docker Space, or the line that starts it."""
-    arguments = question.arguments
+    (entry, answer), arguments = find_configuration(question), question.arguments
     setup = write_setup(
         entry,
         question.catalog,
@@ -273,16 +295,18 @@ def _write_app(question: Question, entry: ConfiguredHardware) -> Written:
     upload = "hf upload my-name/my-space . --type space" if question.hardware.traits.runs_spaces else None
     start = None if kinds is None else "python app.py"
     return Written(
+        **_facts(question, entry, answer),
         files={name: text for name, text in named.items() if text is not None},
         command=setup.command.rstrip("\n") if setup.command else upload or start,
         tested_with=question.row.tested_with or setup.tested_with,
         notes=setup.notes,
-        sources=setup.sources,
+        sources=(*setup.sources, *answer.sources),
     )
 
 
-def _write_batch(question: Question, entry: ConfiguredHardware) -> Written:
+def _write_batch(question: Question) -> Written:
     """A script for rows of a dataset."""
+    entry, answer = find_configuration(question)
     kind = find_kind(question.task, entry.engine, question.spec.model_type, question.row.kinds or ())
     assert kind is not None  # noqa: S101  `suits` saw to it
     place = describe_place(entry, question.spec, question.arguments.context_tokens)
@@ -300,6 +324,7 @@ def _write_batch(question: Question, entry: ConfiguredHardware) -> Written:
     on_jobs = question.hardware.traits.runs_jobs
     image = None if traits.own_modules or not on_jobs else versions.image(entry.engine, on_gpu=entry.accelerator is not None).image
     return Written(
+        **_facts(question, entry, answer),
         files={SCRIPT: made.text},
         command=batch_job(entry.hardware, image) if on_jobs else batch_command(),
         tested_with=made.tested_with,
@@ -308,9 +333,67 @@ def _write_batch(question: Question, entry: ConfiguredHardware) -> Written:
             *(("Replace both datasets by your own. The result is a private dataset: the disk of a Job is lost.",) if on_jobs else ()),
             *missing_notes(entry, question.spec.id),
         ),
-        sources=tuple(versions[name].source for name in made.packages),
+        sources=(*(versions[name].source for name in made.packages), *answer.sources),
     )
 
 
-_WRITERS = {"setup": _write_app, "batch": _write_batch}
+def _facts(question: Question, entry: ConfiguredHardware, answer: Recommendation) -> dict[str, Any]:
+    return {
+        "precision": entry.precision,
+        "engine": entry.engine,
+        "devices": entry.devices,
+        "repository": question.spec.id if entry.repository == "" else entry.repository,
+        "caveats": answer.caveats,
+    }
+
+
+def _write_training(question: Question) -> Written:
+    """A script of TRL, and for several GPUs the configuration of accelerate."""
+    spec, hardware, step = question.spec, question.hardware, question.arguments.step
+    recipe = load_recipes().get(step.objective)
+    if recipe is None:
+        raise BadArgument("objective", step.objective, ", ".join(load_recipes()))
+    check_training(spec, step)
+    asked = replace(step, devices=max(1, hardware.accelerator_count), sharding="fsdp" if hardware.accelerator_count > 1 else "none")
+    options = [
+        option
+        for tried in (step, asked)
+        for option in rank_hardware(spec, tried, question.catalog, (hardware.platform,), total_tokens=1)
+        if option.hardware in {hardware.id, hardware.processor.id} and option.devices <= max(1, hardware.accelerator_count)
+    ]
+    option = next((option for option in options if option.verdict != "no"), None)
+    if option is None:
+        least = min((option.needed_bytes for option in options), default=None)
+        why = f"it takes {least / GIB:,.1f} GiB on each GPU here" if least is not None else "no training is computed for this one"
+        raise BadArgument("hardware", hardware.id, f"hardware that trains this model so, which /estimate_training lists: {why}")
+    request = replace(train_on(hardware.processor, step), devices=option.devices, sharding=option.sharding)
+    half = "fp16" if request.fp16 else "bf16"
+    script = training_script(spec.id, request, fused=fuses_loss(request), epochs=1, half=half)
+    config = accelerate_config(request, half=half)
+    on_jobs, versions = hardware.traits.runs_jobs, load_versions()
+    ends = f"The Job ends after {round(1.5 * TRAINING_HOURS)} h: /estimate_training predicts the hours of your dataset."
+    quantized = request.method == "qlora"
+    return Written(
+        precision=QLORA[request.double_quantization] if quantized else option.compute_dtype,
+        engine="transformers",
+        devices=option.devices,
+        repository=spec.id,
+        caveats=spec.caveats,
+        files={TRAINING_SCRIPT: script} | ({} if config is None else {CONFIG: config}),
+        command=job_command(hardware.id, TRAINING_HOURS) if on_jobs else launch_command(),
+        tested_with=recipe.tested_with if config is None else "parsed",
+        notes=(
+            "Replace the dataset by your own; --steps 2 --keep tries two steps and uploads nothing.",
+            f"Learning rate {recipe.learning_rate_full if request.method == 'full' else recipe.learning_rate_adapter:g}: {recipe.source}.",
+            "The result is uploaded to a private repository named after the folder out.",
+            *((ends,) if on_jobs else ()),
+        ),
+        sources=(
+            Source(what=f"learning rates of {recipe.name}", source=recipe.source, checked=recipe.checked),
+            *(versions[name].source for name in list_packages(request)),
+        ),
+    )
+
+
+_WRITERS = {"setup": _write_app, "batch": _write_batch, "training": _write_training}
 """By the word in `writer` of a purpose."""

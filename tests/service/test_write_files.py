@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import yaml
 from commands import NASTY, parse_words
 from huggingface_hub import SpaceCard
 from huggingface_hub.cli.hf import app as hf
@@ -19,6 +20,7 @@ from written import ask
 from lib.catalog import load
 from lib.errors import AdvisorError, BadArgument
 from lib.present.app_files import load_kinds
+from lib.present.training_files import load_recipes
 from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.service.write_files import PURPOSES, write_files
@@ -38,6 +40,9 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     ("Qwen/Qwen3-0.6B", "cpu-upgrade", "serve", {"engine": "llama.cpp", "precision": "gguf:Q4_K_M", "context_tokens": 1024}),
     (QWEN, "l4x1", "job", {"concurrency": 8}),
     (QWEN, "RTX-4090", "batch", {}),
+    ("Qwen/Qwen3-0.6B", "t4-small", "train", {"method": "qlora"}),
+    (QWEN, "RTX-4090", "train", {"method": "qlora", "objective": "dpo"}),
+    (QWEN, "jobs:l4x4", "train", {"method": "lora", "objective": "reward"}),
     (LLAMA_70B, "a100-large", "serve", {"precision": "awq-4"}),
     ("BAAI/bge-base-en-v1.5", "cpu-basic", "app", {}),
     ("BAAI/bge-base-en-v1.5", "t4-small", "job", {}),
@@ -56,6 +61,8 @@ def read_file(name: str, text: str) -> None:
         ast.parse(text)
         if text.startswith("# /// script"):
             tomllib.loads("".join(line[2:] + "\n" for line in text.partition("# ///\n")[0].splitlines()[1:]))
+    elif name == "accelerate.yaml":
+        assert yaml.safe_load(text)["num_processes"] > 1
     elif name == "README.md":
         assert SpaceCard(text + "\n").data.to_dict()["sdk"] in {"gradio", "docker"}
     elif name == "requirements.txt":
@@ -82,7 +89,7 @@ def test_files_can_be_read_and_load_what_was_computed(model: str, hardware: str,
     if words[:1] == ["hf"]:
         parse_words(hf, words[1:])
     assert answer["runs_on"].partition(":")[2] == hardware.rpartition(":")[2] or answer["runs_on"] == hardware
-    kinds = {kind.tested_with for kind in (*load_kinds().apps, *load_kinds().batches)}
+    kinds = {kind.tested_with for kind in (*load_kinds().apps, *load_kinds().batches, *load_recipes().values())}
     assert answer["tested_with"] in {*kinds, "parsed"}
     if answer["tested_with"].startswith("executed") and answer["precision"] not in {"auto", "fp32", "fp16", "bf16"}:
         assert any("was not run" in note for note in answer["notes"])

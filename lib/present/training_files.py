@@ -1,0 +1,155 @@
+"""The script that trains a model with TRL, the configuration of accelerate for several GPUs, and the lines that start them.
+
+    training_script("Qwen/Qwen3-8B", TrainingRequest(), fused=True, epochs=1)
+
+`uv` reads the packages from the head of the script. Classes, dataset and learning rates of an objective are a row of
+`lib/data/training_recipes.json` with its source. Configurations are those that TRL 1.16.0 ships (trl/accelerate_configs, read 2026-11-25).
+TRL computes its loss in chunks of tokens only where `loss_type="chunked_nll"` asks for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
+from lib.precision import TORCH_DTYPES
+from lib.present.releases import load_versions
+from lib.present.templates import Code, render, write_shell
+from lib.workload import Objective, TrainingRequest
+
+FILE = Path(__file__).parent.parent / "data" / "training_recipes.json"
+SCRIPT, CONFIG = "train.py", "accelerate.yaml"
+_OPTIMIZERS = {
+    "adamw": "adamw_torch_fused", "adamw_foreach": "adamw_torch", "adamw_8bit": "adamw_8bit", "paged_adamw": "paged_adamw_32bit",
+    "paged_adamw_8bit": "paged_adamw_8bit", "adafactor": "adafactor", "sgd": "sgd",
+}  # fmt: skip
+_KERNELS = {"sdpa": "sdpa", "flash": "kernels-community/flash-attn2", "eager": "eager"}
+_SHARDED: Mapping[str, tuple[str, int]] = {
+    "ddp": ("MULTI_GPU", 0), "fsdp": ("FSDP", 0), "fsdp_offload": ("FSDP", 0), "zero1": ("DEEPSPEED", 1), "zero2": ("DEEPSPEED", 2),
+    "zero3": ("DEEPSPEED", 3),
+}  # fmt: skip
+"""accelerate's `distributed_type` and DeepSpeed's stage, by sharding."""
+
+
+class Recipe(Row):
+    """How TRL trains for an objective."""
+
+    name: Objective
+    config: Text
+    trainer: Text
+    dataset: Text
+    """An example, to replace."""
+    task_type: Text
+    """Of peft's LoraConfig."""
+    learning_rate_full: float
+    learning_rate_adapter: float
+    packs: bool
+    """Whether it packs rows and chooses how it computes its loss."""
+    source: Text
+    checked: Day
+    tested_with: Text
+
+
+class Recipes(Row):
+    """training_recipes.json."""
+
+    what: Text
+    objectives: Annotated[tuple[Recipe, ...], require_distinct("name")]
+
+
+@cache
+def load_recipes() -> Mapping[str, Recipe]:
+    """The bundled rows by objective, read at the first call."""
+    return {recipe.name: recipe for recipe in read_rows(Recipes, FILE).objectives}
+
+
+def job_command(flavor: str, hours: float) -> str:
+    """The line that starts the script on a flavor of Jobs, with half as much time again as is predicted, an hour at least."""
+    limit = max(1, math.ceil(1.5 * hours))
+    return str(write_shell(["hf", "jobs", "uv", "run", "--flavor", flavor, "--timeout", f"{limit}h", "--secrets", "HF_TOKEN", SCRIPT]))
+
+
+def list_packages(request: TrainingRequest) -> tuple[str, ...]:
+    """What the script needs."""
+    names = ["torch", "transformers", "accelerate", "datasets", "trl"]
+    names += ["peft"] if request.method != "full" else []
+    names += ["bitsandbytes"] if request.method == "qlora" or "8bit" in request.optimizer or "paged" in request.optimizer else []
+    names += ["kernels"] if request.attention == "flash" else []
+    names += ["deepspeed"] if _SHARDED.get(request.sharding, ("", 0))[1] else []
+    return tuple(names)
+
+
+def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs: float, half: str = "bf16") -> str:
+    """A script that trains the model with TRL as the request says; the dataset is an example to replace.
+
+    `half` is the 16-bit type that the card multiplies in: "fp16" before NVIDIA's Ampere.
+    """
+    recipe, versions = load_recipes()[request.objective], load_versions()
+    trains_adapter = request.method != "full"
+    whole = request.precision == "fp32" or (request.precision == "mixed" and not trains_adapter)
+    settings: dict[str, Any] = {
+        "output_dir": "out",
+        "max_length": request.sequence_tokens,
+        "per_device_train_batch_size": request.micro_batch,
+        "gradient_accumulation_steps": request.accumulation,
+        "gradient_checkpointing": request.checkpointing != "none",
+        "activation_offloading": request.checkpointing == "offloaded",
+        "optim": _OPTIMIZERS.get(request.optimizer, "adamw_torch_fused"),
+        "num_train_epochs": int(epochs) if epochs == int(epochs) else epochs,
+        "bf16": half == "bf16" and request.precision != "fp32",
+        "fp16": half == "fp16" and request.precision != "fp32",
+    }
+    settings |= {"packing": request.packing, "loss_type": "chunked_nll" if fused else "nll"} if recipe.packs else {}
+    modules = request.target_modules
+    adapter: dict[str, Any] = {
+        "r": request.rank,
+        "lora_alpha": 2 * request.rank,
+        "target_modules": modules[0] if len(modules) == 1 and "-" in modules[0] else modules,
+        "task_type": recipe.task_type,
+    }
+    adapter |= {"use_dora": True} if request.method == "dora" else {}
+    return render(
+        "train.py.j2",
+        model=model,
+        accelerate=accelerate_config(request, half=half),
+        config=CONFIG,
+        devices=request.devices,
+        recipe=recipe,
+        requirements=[versions.requirement(name) for name in list_packages(request)],
+        adapter=adapter if trains_adapter else None,
+        quantized=request.method == "qlora",
+        double_quantization=request.double_quantization,
+        packing_note=recipe.packs and request.packing and request.attention != "flash",
+        half=TORCH_DTYPES[half],
+        dtype=TORCH_DTYPES["fp32" if whole else half],
+        kernel=_KERNELS[request.attention],
+        settings=settings,
+        learning_rate=recipe.learning_rate_adapter if trains_adapter else recipe.learning_rate_full,
+        source=Code(" ".join(recipe.source.split())),
+    )
+
+
+def accelerate_config(request: TrainingRequest, *, half: str) -> str | None:
+    """The configuration of `accelerate launch` for the devices of the request; None for one device."""
+    if request.devices == 1 or request.sharding not in _SHARDED:
+        return None
+    kind, stage = _SHARDED[request.sharding]
+    return render(
+        "accelerate.yaml.j2",
+        kind=kind,
+        zero_stage=stage,
+        fsdp=request.sharding.startswith("fsdp"),
+        offload=request.sharding.endswith("offload"),
+        mixed_precision="no" if request.precision == "fp32" else half,
+        devices=request.devices,
+        accumulation=request.accumulation,
+    )
+
+
+def launch_command() -> str:
+    """The line that starts the script on a machine; `uv` installs the packages of its head."""
+    return str(write_shell(["uv", "run", SCRIPT]))

@@ -1,0 +1,121 @@
+"""Training scripts take two steps as they are written, offline, on a tiny model; configurations are read by accelerate itself."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny_chat
+from accelerate.commands.config.config_args import load_config_from_file
+from commands import NASTY
+from packaging.requirements import Requirement
+
+from lib.present.training_files import accelerate_config, load_recipes, training_script
+from lib.workload import METHODS, Sharding, TrainingRequest
+
+MODEL = "ada/tiny"
+CPU = TrainingRequest(precision="fp32", checkpointing="none", packing=False, sequence_tokens=64, rank=4)
+EXECUTED = "executed: a Llama of 4 layers with random weights, two steps"
+ROWS = {
+    "sft": {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi Ada"}]},
+    "dpo": {
+        "prompt": [{"role": "user", "content": "Hello"}],
+        "chosen": [{"role": "assistant", "content": "Hi Ada"}],
+        "rejected": [{"role": "assistant", "content": "No"}],
+    },
+    "reward": {
+        "chosen": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi Ada"}],
+        "rejected": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "No"}],
+    },
+}
+
+
+def request(**changed: object) -> TrainingRequest:
+    """A step on a processor with changes."""
+    return replace(CPU, **changed)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("objective", "method"), [("sft", "full"), ("sft", "lora"), ("dpo", "lora"), ("reward", "lora")])
+def test_a_script_trains_two_steps(tmp_path: Path, objective: str, method: str) -> None:
+    """The result is on disk after two steps, at the learning rate of the row; an adapter is one."""
+    tiny_chat.save(tmp_path / MODEL, endless=False)
+    script = training_script(MODEL, request(objective=objective, method=method, micro_batch=2), fused=objective == "sft", epochs=1)
+    (tmp_path / "train.py").write_text(script, encoding="utf-8")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(ROWS[objective]) + "\n" for _ in range(8)), encoding="utf-8")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "PYTEST"))}
+    done = subprocess.run(
+        [sys.executable, "train.py", "--dataset", "rows.jsonl", "--steps", "2", "--keep"],
+        cwd=tmp_path,
+        env=kept | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert ("adapter_config.json" in names) == (method == "lora")
+    assert ("config.json" in names) == (method == "full")
+    state = json.loads(next((tmp_path / "out").glob("checkpoint-2/trainer_state.json")).read_text(encoding="utf-8"))
+    assert state["global_step"] == 2
+    assert (
+        f"learning_rate={getattr(load_recipes()[objective], 'learning_rate_' + ('full' if method == 'full' else 'adapter'))!r}," in script
+    )
+
+
+def test_the_rows_say_what_is_executed() -> None:
+    """Each objective of the rows is trained above."""
+    assert {name: recipe.tested_with for name, recipe in load_recipes().items()} == dict.fromkeys(ROWS, EXECUTED)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("objective", ROWS)
+@pytest.mark.parametrize("model", [MODEL, *NASTY])
+def test_a_script_is_python_whose_head_lists_what_it_imports(method: str, objective: str, model: str) -> None:
+    """Uv reads the head; a hostile name is one literal and changes no statement; fp16 cards get adapters in float32."""
+    of = request(
+        method=method, objective=objective, precision="mixed", attention="flash", optimizer="adamw_8bit", devices=4, sharding="fsdp"
+    )
+    text, plain = (training_script(name, of, fused=False, epochs=1.5, half="fp16") for name in (model, MODEL))
+    head = tomllib.loads("".join(line[2:] + "\n" for line in text.partition("# ///\n")[0].splitlines()[1:]))
+    listed = {Requirement(line).name.replace("-", "_") for line in head["dependencies"]}
+    assert all("==" in line for line in head["dependencies"])
+    nodes = [*ast.walk(ast.parse(text))]
+    imports = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imports |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name for name in imports if name not in sys.stdlib_module_names} <= listed
+    assert listed - imports <= {"accelerate", "bitsandbytes", "kernels", "transformers"}
+    assert [type(node) for node in nodes] == [type(node) for node in ast.walk(ast.parse(plain))]
+    assert any(isinstance(node, ast.Constant) and node.value == model for node in nodes)
+    assert "bfloat16" not in text
+    assert ("parameter.data.float()" in text) == (method == "qlora")
+    assert "hub_private_repo=True" in text
+
+
+@pytest.mark.parametrize(
+    ("sharding", "kind", "stage"),
+    [
+        ("ddp", "MULTI_GPU", None),
+        ("fsdp", "FSDP", None),
+        ("fsdp_offload", "FSDP", None),
+        ("zero2", "DEEPSPEED", 2),
+        ("zero3", "DEEPSPEED", 3),
+    ],
+)  # fmt: skip
+def test_accelerate_reads_its_configuration(tmp_path: Path, sharding: Sharding, kind: str, stage: int | None) -> None:
+    """Accelerate's own reader takes the file; the number of processes, precision and sharding are those of the request."""
+    text = accelerate_config(request(precision="mixed", devices=4, sharding=sharding), half="bf16")
+    assert text is not None
+    (tmp_path / "accelerate.yaml").write_text(text, encoding="utf-8")
+    read = load_config_from_file(str(tmp_path / "accelerate.yaml"))
+    assert (str(read.distributed_type).rpartition(".")[2], read.num_processes, str(read.mixed_precision)) == (kind, 4, "bf16")
+    assert read.deepspeed_config.get("zero_stage") == stage
+    assert read.fsdp_config.get("fsdp_offload_params") == ({"fsdp": False, "fsdp_offload": True}.get(sharding))
+    assert accelerate_config(request(), half="bf16") is None
