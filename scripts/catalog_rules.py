@@ -162,7 +162,12 @@ def rules(hardware: dict[str, Any], table: dict[str, Any]) -> dict[str, dict[str
             "hold_header": idle["scale_to_zero"]["hold_header"],
             "sources": idle["source"],
         },
-        "jobs": {"default_timeout_s": JOB_TIMEOUT_S, "ports_usd_per_hour": JOB_PORTS_USD, "sources": ["hub-docs-jobs-pricing"]},
+        "jobs": {
+            "billing_step_s": 60,
+            "default_timeout_s": JOB_TIMEOUT_S,
+            "ports_usd_per_hour": JOB_PORTS_USD,
+            "sources": ["hub-docs-jobs-pricing"],
+        },
     }
     for group in groups.values():
         group["checked"] = max(table[key]["checked"] for key in group["sources"])

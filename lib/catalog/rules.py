@@ -252,6 +252,8 @@ class EndpointRules(Rules):
 class JobRules(Rules):
     """Jobs: how long they run, and what open ports cost."""
 
+    billing_step_s: Count
+    """Seconds by which time is billed."""
     default_timeout_s: Count
     """Seconds after which a Job ends that names no limit."""
     ports_usd_per_hour: Price

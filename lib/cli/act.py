@@ -426,3 +426,23 @@ def explanation_text(answer: ExplainAnswer) -> str:
         lines += [f"    {step.change}"] if step.change else []
     lines += [f"Also: {other.cause}" for other in answer.also]
     return "\n".join(lines)
+
+
+def batch_text(answer: Answer) -> str:
+    """The options of a pile of work, the best first, and the command of the pick."""
+    rows = [
+        (
+            one["hardware"], one["platform"], one["engine"], one["precision"], str(one["shards"]), f"{one['hours']:,.1f}", usd(one["usd"]),
+        )
+        for one in answer["options"][:_MOST_ALTERNATIVES]
+    ]  # fmt: skip
+    lines = [note["message"] for note in answer["notes"]]
+    if rows:
+        lines += ["", *table(("hardware", "on", "engine", "precision", "machines", "hours", "USD"), rows, right=3)]
+    else:
+        reasons = dict.fromkeys(one["reason"]["message"] for one in answer["rejected"])
+        lines += [f"- {reason}" for reason in list(reasons)[:_MOST_ALTERNATIVES]]
+    pick = answer["pick"]
+    if pick is not None:
+        lines += ["", *(f"- {reason['message']}" for reason in pick["reasons"]), *(["", pick["command"]] if pick["command"] else [])]
+    return "\n".join([*lines, *(f"note: {note['message']}" for note in answer["caveats"])])

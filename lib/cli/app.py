@@ -376,3 +376,25 @@ def files(*, model: str, hardware: str, out: str | None, as_json: bool, **argume
     if out is not None:
         save_files(answer.files, out)
     print_answer(answer, written_text(answer, out), as_json=as_json)
+
+
+@main.command(
+    cls=EndpointCommand,
+    arguments="lib.service.estimate_batch:BatchArguments",
+    short_help="Plan a pile of work: hours, price, machines.",
+    epilog=examples("batch Qwen/Qwen3-8B 1000000 --deadline-hours 24", "batch BAAI/bge-m3 5000000 --platforms jobs --json"),
+)
+@click.argument("model")
+@click.argument("items", type=int)
+@as_json
+@guard_command
+def batch(*, model: str, items: int, as_json: bool, **arguments: Any) -> None:
+    """Plan ITEMS of work for MODEL: documents, rows to embed, pictures, clips or hours of sound.
+
+    Shows hours, price and machines on each kind of hardware, and the command that starts the pick on Jobs.
+    """
+    from lib.cli.act import batch_text, login, open_services  # noqa: PLC0415
+    from lib.present.sentences import to_json  # noqa: PLC0415
+
+    answer = to_json(open_services().estimate_batch(model, items, **arguments, token=login()))
+    print_answer(answer, batch_text(answer), as_json=as_json)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from lib.engines import traits_of
 from lib.present.app_files import AppFile, AppPlace, FileKind, write_code
-from lib.present.snippets import Start, list_options
+from lib.present.snippets import Start, list_options, repeat_command
 from lib.present.templates import write_shell
 
 SCRIPT = "batch.py"
@@ -30,8 +30,16 @@ def batch_command() -> str:
     return str(write_shell(["uv", "run", SCRIPT, "prompts.jsonl", "answers.jsonl"]))
 
 
-def batch_job(flavor: str, image: str | None) -> str:
-    """The line that runs the script on Jobs, from one dataset of the Hub to another: the disk of a Job is lost."""
-    words = ["hf", "jobs", "uv", "run", "--flavor", flavor, "--timeout", f"{JOB_HOURS}h", "--secrets", "HF_TOKEN"]
-    words += ["--image", image] if image else []
-    return str(write_shell([*words, SCRIPT, "my-name/my-prompts", "my-name/my-answers"]))
+def batch_job(flavor: str, image: str | None, *, hours: int = JOB_HOURS, shards: int = 1) -> str:
+    """The line that runs the script on Jobs, from one dataset of the Hub to another: the disk of a Job is lost.
+
+    Several shards are as many Jobs, each with its own part of the rows and a result of its own.
+
+    >>> batch_job("l4x1", None, hours=3, shards=2).partition(" --flavor")[0]
+    'for part in $(seq 0 1); do hf jobs uv run --detach'
+    """
+    words = ["hf", "jobs", "uv", "run", *(["--detach"] if shards > 1 else []), "--flavor", flavor, "--timeout", f"{hours}h"]
+    words += ["--secrets", "HF_TOKEN", *(["--image", image] if image else []), SCRIPT, "my-name/my-prompts"]
+    if shards == 1:
+        return str(write_shell([*words, "my-name/my-answers"]))
+    return repeat_command(f'{write_shell(words)} "my-name/my-answers-$part" --shard "$part/{shards}"', shards)

@@ -344,6 +344,9 @@ _SPACE = {
     "storage_retired": "Persistent storage tiers are no longer offered; buckets and volumes took their place.",
 }
 _LOAD = {
+    "batch_predicted": "Hours are predictions for machines that are always full, with items of equal length. Retries and the upload of "
+    "results come on top.",
+    "batch_start": "A start counts {machine_s} for machine and engine and 0.2 GB/s from the Hub. The wait for a free machine is not known.",
     "steps_predicted": "Steps take the times that the laws of speed predict; the simulation adds queues, batches and the cache, but no "
     "network.",
     "continuous_what_if": "{engine} starts a batch together by default; continuous batching with its step times is hypothetical.",

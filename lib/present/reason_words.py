@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from lib.present.batch_words import BATCH
 from lib.present.latency_words import LATENCY
 
 _HOLDS = {
@@ -457,4 +458,5 @@ REASONS: Mapping[str, str] = MappingProxyType(
     | LATENCY
     | _SOLVE
     | GPU_TPU_RULES
+    | BATCH
 )

@@ -210,10 +210,19 @@ def dockerfile(image: str, words: Sequence[str]) -> str:
     return render("dockerfile_server.j2", image=image, words=list(words), port=PORT)
 
 
-def job_command(image: str, words: Sequence[str], flavor: str) -> str:
+def job_command(image: str, words: Sequence[str], flavor: str, *, hours: int = 8, detach: bool = False) -> str:
     """The line that runs the server as a Job, reachable through the Jobs proxy; `--` keeps the server's options from being read by `hf`."""
-    options = ["--flavor", flavor, "--expose", str(PORT), "--timeout", "8h", "--secrets", "HF_TOKEN"]
-    return shlex.join(["hf", "jobs", "run", *options, "--", image, *words])
+    options = ["--flavor", flavor, "--expose", str(PORT), "--timeout", f"{hours}h", "--secrets", "HF_TOKEN"]
+    return shlex.join(["hf", "jobs", "run", *(["--detach"] if detach else []), *options, "--", image, *words])
+
+
+def repeat_command(line: str, times: int) -> str:
+    """A line for a POSIX shell that runs so many times; `$part` counts from 0.
+
+    >>> repeat_command("hf jobs ps", 2)
+    'for part in $(seq 0 1); do hf jobs ps; done'
+    """
+    return line if times == 1 else f"for part in $(seq 0 {times - 1}); do {line}; done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from lib.service import (
     compare,
     compare_gpu_tpu,
     cost,
+    estimate_batch,
     estimate_training,
     explain,
     measure,
@@ -71,7 +72,7 @@ class Health(Result):
 
 _FILES = (
     resolve_model, memory, recommend, speed, cost, compare, compare_gpu_tpu, estimate_training, simulate_batching, chat, measure,
-    space_status, right_size, space_actions, account_overview, explain, write_files, what_runs,
+    space_status, right_size, space_actions, account_overview, explain, write_files, what_runs, estimate_batch,
 )  # fmt: skip
 """The files of the endpoints, in the order in which API and MCP list them."""
 

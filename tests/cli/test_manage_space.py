@@ -31,7 +31,21 @@ from lib.service.right_size import RightSizeArguments
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "manage_space.py"
 TOKEN = "hf_sentinel_of_the_command_line"  # noqa: S105 - a stand-in's
-COMMANDS = ("account", "explain", "files", "hardware", "pause", "recommend", "restart", "right-size", "sleep", "status", "stop", "tiers")
+COMMANDS = (
+    "account",
+    "batch",
+    "explain",
+    "files",
+    "hardware",
+    "pause",
+    "recommend",
+    "restart",
+    "right-size",
+    "sleep",
+    "status",
+    "stop",
+    "tiers",
+)
 Run = Callable[..., Result]
 
 

@@ -86,6 +86,7 @@ EXAMPLE: dict[str, dict[str, Any]] = {
     "diagnose_latency": {"model": TINY_CONFIG, "hardware": "l4x1", "ttft_ms": 40, "tpot_ms": 9},
     "write_files": {"model": "Qwen/Qwen3-8B", "hardware": "l4x1"},
     "what_runs": {"hardware": "RTX-4090", "query": "qwen2.5", "limit": 3},
+    "estimate_batch": {"model": TINY_CONFIG, "items": 1000},
     "explain": {"text": "CUDA out of memory. Tried to allocate 2.00 GiB."},
 }
 
