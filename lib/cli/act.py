@@ -20,6 +20,7 @@ import click
 
 from lib.advisor.result import Entry, Recommendation
 from lib.advisor.space_rules import HOURS_PER_MONTH
+from lib.answers.batch import BatchAnswer
 from lib.answers.explain import ExplainAnswer
 from lib.answers.files import FilesAnswer
 from lib.answers.hardware import ListedHardware
@@ -428,21 +429,19 @@ def explanation_text(answer: ExplainAnswer) -> str:
     return "\n".join(lines)
 
 
-def batch_text(answer: Answer) -> str:
+def batch_text(answer: BatchAnswer) -> str:
     """The options of a pile of work, the best first, and the command of the pick."""
     rows = [
-        (
-            one["hardware"], one["platform"], one["engine"], one["precision"], str(one["shards"]), f"{one['hours']:,.1f}", usd(one["usd"]),
-        )
-        for one in answer["options"][:_MOST_ALTERNATIVES]
-    ]  # fmt: skip
-    lines = [note["message"] for note in answer["notes"]]
+        (one.hardware, one.platform, one.engine, one.precision, str(one.shards), f"{one.hours:,.1f}", usd(one.usd))
+        for one in answer.options[:_MOST_ALTERNATIVES]
+    ]
+    lines = [sentence(note) for note in answer.notes]
     if rows:
         lines += ["", *table(("hardware", "on", "engine", "precision", "machines", "hours", "USD"), rows, right=3)]
     else:
-        reasons = dict.fromkeys(one["reason"]["message"] for one in answer["rejected"])
+        reasons = dict.fromkeys(sentence(one.reason) for one in answer.rejected)
         lines += [f"- {reason}" for reason in list(reasons)[:_MOST_ALTERNATIVES]]
-    pick = answer["pick"]
-    if pick is not None:
-        lines += ["", *(f"- {reason['message']}" for reason in pick["reasons"]), *(["", pick["command"]] if pick["command"] else [])]
-    return "\n".join([*lines, *(f"note: {note['message']}" for note in answer["caveats"])])
+    if answer.pick is not None:
+        command = answer.pick.command
+        lines += ["", *(f"- {sentence(reason)}" for reason in answer.pick.reasons), *(["", command] if command else [])]
+    return "\n".join([*lines, *(f"note: {sentence(note)}" for note in answer.caveats)])

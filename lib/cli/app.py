@@ -394,7 +394,6 @@ def batch(*, model: str, items: int, as_json: bool, **arguments: Any) -> None:
     Shows hours, price and machines on each kind of hardware, and the command that starts the pick on Jobs.
     """
     from lib.cli.act import batch_text, login, open_services  # noqa: PLC0415
-    from lib.present.sentences import to_json  # noqa: PLC0415
 
-    answer = to_json(open_services().estimate_batch(model, items, **arguments, token=login()))
+    answer = open_services().estimate_batch(model, items, **arguments, token=login())
     print_answer(answer, batch_text(answer), as_json=as_json)

@@ -488,3 +488,13 @@ def test_files_are_written_into_a_folder_and_replace_none(run: Run, tmp_path: Pa
     assert answer["command"].startswith("hf upload")
     again = run(*words)
     assert (again.exit_code, json.loads(again.stdout)["error"]["code"]) == (1, "bad_argument")
+
+
+def test_batch_prints_the_plan_and_its_command(run: Run) -> None:
+    """A pile of work as a table with the pick first, and the line that starts it; a refusal names the argument."""
+    done = run("batch", "Qwen/Qwen3-8B", "1000000", "--deadline-hours", "4", "--platforms", "jobs")
+    assert done.exit_code == outcome.DONE
+    first = done.stdout.index("hardware")
+    assert done.stdout[first:].splitlines()[1].split()[1] == "jobs"
+    assert "for part in $(seq 0" in done.stdout
+    assert run("batch", "Qwen/Qwen3-8B", "0").exit_code == outcome.REFUSED
