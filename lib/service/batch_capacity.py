@@ -100,17 +100,17 @@ def _serve_text(offer: Offer, one: Placement, context: JudgeContext, model: Host
     server = resolve_server(spec, offer, question, context.accelerators, precision=candidate.precision, engine=candidate.engine)
     request_s = 1 / most_requests_per_s(server, shape)
     if media.passes:
-        request_s += _tower_seconds(offer, one, context, model, media.tokens) / server.engines
+        request_s += _tower_seconds(offer, one, context, media.tokens) / server.engines
     return MachineCapacity(candidate=candidate, placement=one, batch_size=slots * server.engines, items_per_s=1 / request_s)
 
 
-def _tower_seconds(offer: Offer, one: Placement, context: JudgeContext, model: HostedModel, tokens: int) -> float:
+def _tower_seconds(offer: Offer, one: Placement, context: JudgeContext, tokens: int) -> float:
     """Seconds of the vision tower for the pictures of one request: a prompt with them less a prompt of as many tokens without them."""
     seen = replace(context.speed_request, concurrency=1)
     read = replace(seen, prompt_tokens=seen.prompt_tokens + tokens, media=replace(seen.media, images=0))
     times = []
     for request in (seen, read):
-        estimate = predict_placements(model.spec, context.family, [(offer, one)], request, context.accelerators)[0]
+        estimate = predict_placements([(offer, one, replace(context, speed_request=request))])[0]
         times.append(0.0 if estimate is None or estimate.prefill_s is None else float(estimate.prefill_s))
     return max(0.0, times[0] - times[1])
 
@@ -125,8 +125,7 @@ def _run_batches(
         if isinstance(placed, DoesNotFitReason):
             break
         placements.append(placed)
-    pairs = [(offer, placement) for placement in placements]
-    estimates = predict_placements(model.spec, context.family, pairs, context.speed_request, context.accelerators)
+    estimates = predict_placements([(offer, placement, context) for placement in placements])
     timed = [
         MachineCapacity(
             candidate=candidate,
