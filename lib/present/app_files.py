@@ -28,7 +28,7 @@ from lib.present.releases import load_versions
 from lib.present.templates import render
 from lib.workload import PipelineRequest
 
-Purpose = Literal["app", "serve", "train", "job", "batch", "tpu", "multi-node"]
+Purpose = Literal["app", "serve", "train", "job", "batch"]
 FILE = Path(__file__).parent.parent / "data" / "file_kinds.json"
 ANSWER_TOKENS = 512
 """Tokens of an answer where none are stated."""
