@@ -129,6 +129,8 @@ class _Figure:
 
 def format_value(name: str, value: Value) -> str:
     """A value as text, with its unit from the end of its name."""
+    if name == "accounts":  # several plans
+        return ", ".join(ACCOUNTS.get(plan, plan) for plan in str(value).split(", "))
     if isinstance(value, str | bool):
         return _WORDS[name].get(str(value), str(value)) if name in _WORDS else str(value)
     if (format_unit := _find_unit(name)) is not None:
