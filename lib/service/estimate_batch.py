@@ -77,6 +77,7 @@ class BatchArguments(Arguments):
     ] = ("jobs", "endpoints", "spaces")
     precision: Precision = "auto"
     engine: AnyEngine = "auto"
+    """The program that runs the model; auto takes one that batches continuously, where there is one."""
 
     @property
     def deadline_s(self) -> float:

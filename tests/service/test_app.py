@@ -71,6 +71,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "set_sleep_time": {"space_id": "ada/large", "seconds": 3600},
     "stop_resource": {"kind": "job", "name": "ada/687fb701"},
     "explain": {"text": "torch.OutOfMemoryError: CUDA out of memory."},
+    "estimate_batch": {"items": 1000},
 }
 """Plausible values of what an endpoint has no default for, where they are not those of all."""
 
