@@ -208,7 +208,7 @@ _BILL = {
     "left running it costs {left_running_usd_per_month}.",
     "no_hours": "At 0 hours a day nothing runs and nothing is billed; the {requests_per_day:plain} requests a day are not served.",
     "startup_assumed:model": "Each wake counts {startup_s} of billed start-up: the machine, then {bytes} to fetch and load ({low_s} to "
-    "{high_s}, by start logs on rented machines). Your own logs tell the real figure.",
+    "{high_s}). This is rough: it comes from start logs outside Spaces and Endpoints. Your own logs tell the real figure.",
     "startup_assumed": "Each wake counts {startup_s!s} s of billed start-up, an assumption: your Space's logs tell the real figure.",
     "cold_start": "Scaled to zero, it answers {status!s} while it starts, unless the request carries {header}.",
     "request_time_unknown": "How long a request takes is not known (no model, no speed estimate), so only sleep time and start-up keep it "
@@ -346,7 +346,8 @@ _SPACE = {
 _LOAD = {
     "batch_predicted": "Hours are predictions for machines that are always full, with items of equal length. Retries and the upload of "
     "results come on top.",
-    "batch_start": "A start counts {machine_s} for machine and engine and 0.2 GB/s from the Hub. The wait for a free machine is not known.",
+    "batch_start": "A start counts {machine_s} for machine and engine and 0.2 GB/s from the Hub. This is rough: public start logs range "
+    "from 2 to 870 MB/s, and none is of a Job. The wait for a free machine is not known.",
     "steps_predicted": "Steps take the times that the laws of speed predict; the simulation adds queues, batches and the cache, but no "
     "network.",
     "continuous_what_if": "{engine} starts a batch together by default; continuous batching with its step times is hypothetical.",
