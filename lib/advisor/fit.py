@@ -225,7 +225,7 @@ def _memory_request(candidate: Candidate, tokens: int, batch: int, workload: Wor
     )
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=16_384)
 def _hold(
     spec: ById[ModelSpec],
     precision: str,
@@ -235,7 +235,10 @@ def _hold(
     media: MediaRequest,
     silicon: ById[Accelerator],
 ) -> PerDevice:
-    """The same silicon is offered by several platforms, and most questions differ only in length or number."""
+    """The same silicon is offered by several platforms, and most questions differ only in length or number.
+
+    As many are kept as the whole catalog takes on one piece of hardware: some 9,000, 20 MB.
+    """
     request = MemoryRequest(precision=precision, engine=engine, devices=devices, pictures=pictures, media=media)
     return count_per_device(spec.value, request, silicon.value)
 

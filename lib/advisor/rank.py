@@ -41,9 +41,9 @@ MISSED_WEIGHT = Decimal("1.5")
 INCONVENIENT = Decimal("1.5")
 INCONVENIENCES = frozenset({"jobs_time_limit", "needs_allowlist"})
 VERDICTS: tuple[Verdict, ...] = ("comfortable", "usable", "tight", "slow")
-_LEVELS: Mapping[Verdict, int] = {"comfortable": 0, "usable": 0, "tight": 1, "slow": 2}
+LEVELS: Mapping[Verdict, int] = {"comfortable": 0, "usable": 0, "tight": 1, "slow": 2}
 """Comfortable and usable hardware compete by price."""
-MANY_HOSTS = len(_LEVELS)
+MANY_HOSTS = len(LEVELS)
 Level = tuple[int, bool]
 """The level of a verdict, and whether the engine does not list the model: of equal levels the listed ones come first."""
 TESTED: Level = (0, False)
@@ -69,7 +69,7 @@ def weigh_speed(reasons: Sequence[Reason]) -> Decimal:
 def order_configurations(configuration: Configuration, usd_per_hour: Decimal, priority: Priority, family: Family) -> Key:
     """The key by which the configurations of one offer are ordered; `usd_per_hour` of all machines that it takes."""
     candidate = configuration.candidate
-    level: Level = (_LEVELS[configuration.verdict], bool(candidate.untested))
+    level: Level = (LEVELS[configuration.verdict], bool(candidate.untested))
     weight = weigh(candidate.step, configuration.headroom.memory.precision, family) * weigh_speed(configuration.reasons)
     if priority == "fastest":
         return (level > TESTED, -total_rate(configuration.speed, configuration.replicas), weight)
@@ -117,7 +117,7 @@ def _group_speeds(entries: Sequence[Entry]) -> dict[float, int]:
 
 def _level(entry: Entry) -> Level:
     untested = any(reason.code == "engine_untested" for reason in entry.reasons)
-    return (MANY_HOSTS if entry.offer.tpu is not None and entry.offer.tpu.hosts > 1 else _LEVELS[entry.verdict], untested)
+    return (MANY_HOSTS if entry.offer.tpu is not None and entry.offer.tpu.hosts > 1 else LEVELS[entry.verdict], untested)
 
 
 def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None, groups: Mapping[float, int]) -> Callable[[Entry], Key]:

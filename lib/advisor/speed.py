@@ -64,7 +64,7 @@ def _hardware_key(offer: Hardware) -> Key:
     return (offer.processor.id, offer.accelerator_fraction, memory, None if offer.silicon else offer.vcpu)
 
 
-_PREDICTIONS: LRUCache[Key, SpeedEstimate | None] = LRUCache(maxsize=8192)
+_PREDICTIONS: LRUCache[Key, SpeedEstimate | None] = LRUCache(maxsize=16_384)
 _LOCK = Lock()
 
 

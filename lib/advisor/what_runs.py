@@ -2,7 +2,8 @@
 
 The catalog has no scores of quality, no dates and no downloads, so the order uses size as a proxy:
 
-    verdict first (comfortable, usable, tight, slow), then √(parameters in total · parameters of a token), the larger first
+    comfortable and usable first, then tight, then slow (`lib.advisor.rank`);
+    within each √(parameters in total · parameters of a token), the larger first
 
 For a dense model the root is its size. For a mixture of experts it is a rule of thumb for the dense model of equal quality
 (news.ycombinator.com/item?id=44857849, read 2026-11-25); that is a judgement, not a measurement. Size does not compare generations: a large
@@ -20,7 +21,7 @@ from lib.advisor.candidates import SERVERS, family_of
 from lib.advisor.context import make_context
 from lib.advisor.fit import JudgeContext
 from lib.advisor.judge import find_larger, judge_models, judge_offers
-from lib.advisor.rank import VERDICTS
+from lib.advisor.rank import LEVELS
 from lib.advisor.result import ConfiguredHardware, Entry
 from lib.catalog import Catalog
 from lib.catalog.offers import Hardware, Offer
@@ -112,7 +113,7 @@ def order_models(judged: Sequence[JudgedModel]) -> list[tuple[JudgedModel, Confi
 
     def order(pair: tuple[JudgedModel, ConfiguredHardware]) -> tuple[int, float, float, str]:
         one, runs_as = pair
-        return VERDICTS.index(runs_as.verdict), -effective_parameters(one.spec), -(runs_as.speed.tokens_per_s or 0.0), one.spec.id
+        return LEVELS[runs_as.verdict], -effective_parameters(one.spec), -(runs_as.speed.tokens_per_s or 0.0), one.spec.id
 
     return sorted(((one, one.runs_as) for one in judged if one.runs_as is not None), key=order)
 

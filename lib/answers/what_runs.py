@@ -64,7 +64,7 @@ class MissedModel(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatRunsAnswer(Answer):
-    """Models of the catalog that run on one piece of hardware, the verdict first, then the larger model first."""
+    """Models of the catalog that run on one piece of hardware: comfortable and usable ones first, then the larger first."""
 
     hardware: str
     """Id of the hardware."""

@@ -397,3 +397,22 @@ def batch(*, model: str, items: int, as_json: bool, **arguments: Any) -> None:
 
     answer = open_services().estimate_batch(model, items, **arguments, token=login())
     print_answer(answer, batch_text(answer), as_json=as_json)
+
+
+@main.command(
+    "what-runs",
+    cls=EndpointCommand,
+    arguments="lib.service.what_runs:WhatRunsArguments",
+    short_help="List the models that run on hardware.",
+    epilog=examples("what-runs RTX-4090 --context-tokens 8192 --min-tokens-per-s 15", "what-runs l4x1 --task feature-extraction --json"),
+)
+@click.argument("hardware")
+@as_json
+@guard_command
+def what_runs(*, hardware: str, as_json: bool, **arguments: Any) -> None:
+    """List the bundled models that run on HARDWARE: a tier (l4x1), your cards (RTX-3090x2) or a Mac (M4-Max-64GB). Works offline."""
+    from lib.cli.act import open_services  # noqa: PLC0415
+    from lib.cli.what_runs import what_runs_text  # noqa: PLC0415
+
+    answer = open_services().what_runs(hardware, **arguments)
+    print_answer(answer, what_runs_text(answer), as_json=as_json)

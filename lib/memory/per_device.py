@@ -190,7 +190,7 @@ def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_
     return count_weight_bytes(key.value, precision, compute_dtype, keeps_fp32=keeps_fp32)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=16_384)
 def _build(key: ById[ModelSpec], request: ResolvedRequest) -> PerDevice:
     keeps_fp32 = traits_of(request.engine).own_modules
     return PerDevice(key.value, request, _weights(key, request.precision, request.compute_dtype, keeps_fp32=keeps_fp32))

@@ -377,8 +377,8 @@ _SOLVE = {
     "full_length": "Every request is counted at its full length, with a prompt that fills the rest of the context. Shorter requests "
     "leave room for more: /recommend counts those of the usual length on servers.",
     "limits_not_checked": "No speed is predicted here, so the limits on the first token and on speed are not checked.",
-    "ordered_by_size": "The catalog has no quality scores. Models are ordered by verdict, then by size (√(total · active parameters)): a "
-    "rule of thumb that does not compare generations.",
+    "ordered_by_size": "The catalog has no quality scores. Comfortable and usable models come first, then tight, then slow; within each by "
+    "size, √(total · active parameters): a rule of thumb that does not compare generations.",
     "catalog_only": "These are the {models:,} models that come with the app; other models of the Hub are judged one at a time.",
     "checkpoints_not_asked": "The Hub was not asked which quantized checkpoints exist; /recommend asks it for one model.",
     "context_beyond_all": "No model of this list reads {asked_tokens} tokens; the longest context is {longest_tokens}.",

@@ -20,7 +20,7 @@ from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import refusal_note
 from lib.present.numbers import usd_per_hour
 from lib.request.fields import Argument, Arguments, Form
-from lib.request.types import AUTO
+from lib.request.types import AUTO, MAX_TOKENS_PER_S
 from lib.service.compare_gpu_tpu import GpuTpuArguments
 from lib.service.estimate_training import TrainingArguments
 from lib.service.memory import MemoryArguments
@@ -294,7 +294,8 @@ TRAFFIC = fields_of(
 def every_field(catalog: Catalog) -> tuple[Field, ...]:
     """`ALL_FIELDS` with the hardware and the regions of today."""
     hardware = (*hardware_words(catalog), *own_words(catalog))
-    choices = {"hardware": ("auto", *(value for _, value in hardware)), "region": tuple(tpu_regions(catalog))}
+    own = tuple(value for _, value in hardware)
+    choices = {"hardware": ("auto", *own), "have": own, "region": tuple(tpu_regions(catalog))}
     return tuple(replace(field, choices=choices[field.name]) if field.name in choices else field for field in ALL_FIELDS)
 
 
@@ -334,8 +335,23 @@ TRAIN = fields_of(
 )
 
 
+KIND_WORDS: tuple[tuple[str, str], ...] = (
+    *((label, name) for label, name in TASKS if name not in {"auto", "inference-api"}), ("Every model, for its own task", "auto"),
+)  # fmt: skip
+WHAT_RUNS = (
+    Field(argument="hardware", name="have", default="RTX-4090", choices=("RTX-4090",), label="I have"),
+    Field(argument="cards", name="count", default=1, low=1, high=MOST_DEVICES, label="Card count"),
+    Field(
+        argument="min_tokens_per_s", name="least", default=0.0, low=0, high=MAX_TOKENS_PER_S, label="At least, tokens/s", info="0: no limit"
+    ),
+    Field(argument="task", name="kind", default="text-generation", choices=_values(KIND_WORDS), label="Kind of model"),
+)
+"""What *What runs here* asks beside the workload; of rented hardware the card count has no effect."""
+
+
 TAB_FIELDS: dict[str, tuple[Field, ...]] = {
-    "recommend": (), "memory": MEMORY, "train": TRAIN, "cost": COST, "tpu": GPU_TPU, "traffic": TRAFFIC, "live": (), "space": (),
+    "recommend": (), "what-runs": WHAT_RUNS, "memory": MEMORY, "train": TRAIN, "cost": COST, "tpu": GPU_TPU, "traffic": TRAFFIC,
+    "live": (), "space": (),
 }  # fmt: skip
 """The fields of each tab beside `QUESTION`."""
 ALL_FIELDS = (*QUESTION, *(field for own in TAB_FIELDS.values() for field in own))

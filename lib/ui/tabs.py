@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from lib.ui import cost_tab, gpu_tpu_tab, live_tab, memory_tab, recommend_tab, space_tab, traffic_tab, train_tab
+from lib.ui import cost_tab, gpu_tpu_tab, live_tab, memory_tab, recommend_tab, space_tab, traffic_tab, train_tab, what_runs_tab
 from lib.ui.events import Tab
 
 TABS: tuple[Tab, ...] = (
     recommend_tab.TAB,
+    what_runs_tab.TAB,
     memory_tab.TAB,
     train_tab.TAB,
     cost_tab.TAB,

@@ -45,6 +45,7 @@ COMMANDS = (
     "status",
     "stop",
     "tiers",
+    "what-runs",
 )
 Run = Callable[..., Result]
 

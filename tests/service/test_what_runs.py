@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from written import ask
 
-from lib.advisor.rank import VERDICTS
+from lib.advisor.rank import LEVELS
 from lib.catalog import load
 from lib.catalog.offers import Offer
 from lib.errors import BadArgument, UnknownHardware
@@ -81,7 +81,7 @@ def _is_judged(model: str, task: str, context: int) -> bool:
 def test_the_better_verdict_comes_first_then_the_larger_model() -> None:
     """The order is the stated one, and says that it is a proxy."""
     answer = RUNS("RTX-4090", limit=10_000)
-    order = [(VERDICTS.index(row["verdict"]), -row["parameters_total"] * row["parameters_active"]) for row in answer["models"]]
+    order = [(LEVELS[row["verdict"]], -row["parameters_total"] * row["parameters_active"]) for row in answer["models"]]
     assert order == sorted(order)
     assert "ordered_by_size" in {caveat["code"] for caveat in answer["caveats"]}
     short = [row for row in answer["models"] if row["longest_context"] is not None and row["longest_context"] < 4096]

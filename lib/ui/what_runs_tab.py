@@ -1,0 +1,89 @@
+"""The tab *What runs here*: the visitor's hardware on the left; the models of the catalog that it runs on the right. It needs no model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from lib.errors import AdvisorError
+from lib.present.cards import caveat_list, source_list
+from lib.present.markup import answer_actions
+from lib.present.what_runs_cards import finding, finding_card, misses_table, models_csv, models_table
+from lib.service.recommend import MAX_ENTRIES
+from lib.service.what_runs import what_runs
+from lib.ui import fields as ask
+from lib.ui import workload
+from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
+from lib.ui.fields import Value
+from lib.ui.workload import link_query
+
+if TYPE_CHECKING:
+    from lib.service.app import Services
+
+OF_WORKLOAD = ("context_tokens", "concurrency", "precision", "engine", "account")
+"""Arguments that the workload above the tabs asks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatRunsView:
+    """Inputs and outputs of the tab."""
+
+    inputs: workload.Inputs
+    outputs: Outputs
+
+
+def build(services: Services) -> WhatRunsView:
+    """The layout of the tab."""
+    catalog = services.catalog()
+    with gr.Row(elem_classes="two"):
+        with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            workload.fold_button("Hardware, speed, kind of model", ".controls")
+            q: workload.Inputs = {"have": workload.choice("have", [*ask.own_words(catalog), *ask.hardware_words(catalog)])}
+            with gr.Row(elem_classes="pair"):
+                q["count"], q["least"] = workload.number("count"), workload.number("least")
+            q["kind"] = workload.choice("kind", ask.KIND_WORDS)
+        with gr.Column(scale=3, min_width=320, elem_classes="answers"):
+            found = gr.HTML(elem_id="what-runs")
+            models = gr.HTML(elem_id="what-runs-models")
+            with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
+                sources = gr.HTML()
+    return WhatRunsView(inputs=workload.in_order(ask.WHAT_RUNS, q), outputs={"found": found, "models": models, "sources": sources})
+
+
+def asked_arguments(services: Services, values: Sequence[Value]) -> dict[str, Any]:
+    """The workload and the form as arguments of the API: the number of cards is part of the hardware's name."""
+    arguments, form = workload.recommend_arguments(values), workload.tab_arguments(values, ask.WHAT_RUNS)
+    cards = form.pop("cards")
+    card = services.catalog().accelerators.get(str(form["hardware"]))
+    if card is not None and card.kind != "apple" and cards != 1:
+        form["hardware"] = f"{card.id}x{cards}"
+    return {**form, **{name: arguments[name] for name in OF_WORKLOAD}, "limit": MAX_ENTRIES}
+
+
+def what_runs_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
+    """Ask, and word the answer; a refusal becomes a sentence. The page's model has no part in it."""
+    try:
+        answer = services[what_runs](**asked_arguments(services, values))
+    except AdvisorError as refused:
+        return {"found": ask.format_error(refused, "No list of models.")}
+    acts = answer_actions(
+        text=finding(answer),
+        query=link_query("what-runs", model, (*ask.QUESTION, *ask.WHAT_RUNS), values),
+        files=(("Download CSV", "what-runs.csv", "text/csv", models_csv(answer)),),
+    )
+    return {
+        "found": finding_card(answer) + acts,
+        "models": models_table(answer) + misses_table(answer),
+        "sources": caveat_list(answer.caveats) + source_list(answer.sources),
+    }
+
+
+def wire(view: WhatRunsView, page: Wiring) -> None:
+    """It answers while its tab is shown."""
+    page.follow("what-runs", what_runs_updates, [*page.question, *view.inputs.values()], view.outputs, "what_runs_changed")
+
+
+TAB = Tab(name="what-runs", word="What runs here", panels=(Panel("what-runs"),), build=build, wire=wire)

@@ -1,0 +1,42 @@
+"""The tab *What runs here* answers without a model, in the words of the form."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from page_values import fields_of
+
+from lib.catalog import load
+from lib.service.app import Services
+from lib.service.endpoint import App
+from lib.service.models import Models
+from lib.ui.what_runs_tab import asked_arguments, what_runs_updates
+
+SERVICES = Services(App(catalog=load, models=Models()))
+
+
+def filled(**values: Any) -> list[Any]:
+    """The values of the tab's fields, with these in place of defaults."""
+    return [values.get(field.name, field.default) for field in fields_of("what-runs")]
+
+
+def test_the_finding_comes_first_and_each_model_is_a_link_to_the_page() -> None:
+    """Two cards of one's own: the count is part of the hardware, and a link looks at them."""
+    updates = what_runs_updates(SERVICES, "", filled(have="RTX-3090", count=2, context=8192, kind="feature-extraction"))
+    assert re.search(r"<h2>On 2 × [^<]*3090 \d+ of \d+ models run; the largest comfortable or usable one is ", updates["found"])
+    assert re.search(r'href="\?model=[^"]+&amp;hardware=RTX-3090&amp;cards=2"', updates["models"])
+    assert "Nearest misses" in what_runs_updates(SERVICES, "", filled(have="spaces:t4-small", kind="text-to-image"))["models"]
+
+
+def test_a_mac_and_a_tier_have_no_count() -> None:
+    """The card count of the form has no effect on them; the workload above the tabs is asked too."""
+    assert asked_arguments(SERVICES, filled(have="M4-Max-64GB", count=3))["hardware"] == "M4-Max-64GB"
+    asked = asked_arguments(SERVICES, filled(have="spaces:l4x1", count=3, least=15.0, concurrency=4))
+    assert (asked["hardware"], asked["min_tokens_per_s"], asked["concurrency"]) == ("spaces:l4x1", 15.0, 4)
+
+
+def test_a_refusal_is_a_sentence() -> None:
+    """An unknown name of hardware, as from a link that was typed."""
+    assert "No list of models." in what_runs_updates(SERVICES, "", filled(have="<b>card</b>"))["found"]
+    assert "<b>" not in what_runs_updates(SERVICES, "", filled(have="<b>card</b>"))["found"]
