@@ -56,7 +56,7 @@ def finding_card(answer: WhatRunsAnswer) -> str:
 
 def _link(model: str, answer: WhatRunsAnswer) -> str:
     """The page with this model, looking at this hardware."""
-    own = answer.platform == "own"
+    own = answer.offer.traits.owned
     cards = answer.offer.accelerator_count
     silicon = answer.offer.silicon
     hardware = silicon.id if own and silicon is not None else f"{answer.platform}:{answer.hardware}"
