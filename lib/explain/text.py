@@ -19,12 +19,12 @@ MASK = "[secret]"
 _LINE_END = r"(?:[ \t]{0,8}(?:\r?\n|\\n)[ \t>|│]{0,20})?"
 """A token that a terminal broke goes on in the next line."""
 _SECRETS = (
-    re.compile(rf"hf_(?:[A-Za-z0-9]{_LINE_END}){{20,40}}"),
+    re.compile(rf"(?:hf|api_org)(?:_|%5[Ff])(?:[A-Za-z0-9]{_LINE_END}){{20,40}}"),
     re.compile(r"hf_[A-Za-z0-9]{16,64}"),
     re.compile(rf"\bsk-(?:[A-Za-z0-9_-]{_LINE_END}){{20,160}}"),
     re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AIza|npm_|dckr_pat_|r8_)[A-Za-z0-9_-]{16,100}"),
-    re.compile(r"\beyJ[A-Za-z0-9_-]{10,2000}\.[A-Za-z0-9_-]{10,2000}\.[A-Za-z0-9_-]{5,2000}"),
+    re.compile(r"(?<![\w-])eyJ[A-Za-z0-9_-]{10,2000}+\.[A-Za-z0-9_-]{10,2000}+\.[A-Za-z0-9_-]{5,2000}"),
     re.compile(rf"\b[Bb]earer[ \t]{{1,4}}(?:[A-Za-z0-9._~+/=-]{_LINE_END}){{8,400}}"),
     re.compile(
         r"(?:[Kk]ey|KEY|[Tt]oken|TOKEN|[Ss]ecret|SECRET|[Pp]asswo?r?d|PASSWO?R?D)[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?"
@@ -32,14 +32,24 @@ _SECRETS = (
     ),
     re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[A-Za-z0-9+/=\s\\]{0,8000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"),
     re.compile(r"(?<=://)[^\s/:@]{1,100}:[^\s/@]{1,200}(?=@)"),
+    re.compile(r"(?<=Basic )[A-Za-z0-9+/]{8,400}={0,2}"),
+    re.compile(r"(?<![A-Za-z0-9])(?=[a-z0-9]{0,40}[A-Z])(?=[A-Z0-9]{0,40}[a-z])(?=(?:[A-Za-z]{0,20}[0-9]){3})[A-Za-z0-9]{20,}"),
 )
+"""The last one is a part of any secret: twenty letters in both cases with three digits. Names of classes and models are not like that."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+_INVISIBLE = (
+    *range(0x20), *range(0x7F, 0xA0), 0xAD, 0x34F, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070),
+    *range(0xFE00, 0xFE10), 0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0200),
+)  # fmt: skip
+"""Characters without a width, which would split a secret unseen: controls, directions, joiners, variants and tags."""
 _FRAME = str.maketrans(
-    dict.fromkeys("│┃❱╭╮╰╯─━┏┓┗┛\u00a0\u2009\u202f\t\v\f", " ")
-    | dict.fromkeys("`\u200b\ufeff", None)
-    | dict(zip("’‘“”", "''\"\"", strict=True))
+    dict.fromkeys((ord("`"), *_INVISIBLE), None)
+    | dict.fromkeys(map(ord, "│┃❱╭╮╰╯─━┏┓┗┛\u00a0\u2009\u202f\t\v\f"), " ")
+    | {ord("\n"): "\n"}
+    | dict(zip(map(ord, "’‘“”"), "''\"\"", strict=True))
 )
 _BLANKS = re.compile(" {2,}")
+_NOT_A_CHARACTER = re.compile(r"&#[0-9]{8,}")
 
 
 def mask_secrets(text: str) -> str:
@@ -77,9 +87,9 @@ class PastedText:
 
     def __init__(self, text: str) -> None:
         """Undo the escapes of browsers, terminals and JSON, which would hide a secret, and mask; nothing else sees the text before."""
-        text = html.unescape(text[:MAX_BYTES])
-        text = mask_secrets(_ESCAPES.sub("", text).replace("\\n", "\n").replace('\\"', '"').replace("\r", "\n"))
-        text = text.translate(_FRAME).replace("\n> ", "\n")
+        text = html.unescape(_NOT_A_CHARACTER.sub("", text[:MAX_BYTES]))  # which Python refuses to read as a number
+        text = _ESCAPES.sub("", text).replace("\\n", "\n").replace('\\"', '"').replace("\r", "\n")
+        text = mask_secrets(text.translate(_FRAME)).replace("\n> ", "\n")
         self.squeezed = View(text.replace(" ", ""), "")
         """Lines without blanks."""
         self.spaced = View(_BLANKS.sub(" ", text), " ")

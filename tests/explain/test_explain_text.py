@@ -195,6 +195,24 @@ def test_secrets_are_masked(text: str) -> None:
     assert LETTERS[:13] not in repr(said)
 
 
+@pytest.mark.parametrize("hidden", ["\u200b", "\u2060", "\u00ad", "\ufeff", "`", "\x00", "\x1b[1m", "\U000e0001", "\ufe0f"])
+@pytest.mark.parametrize("beginning", ["hf_", "hf&#95;", "hf%5F", "api_org_", "ghp_", "sk-proj-"])
+@pytest.mark.parametrize(
+    "message", ["--model ada/{}", "{} with CUDA capability sm_50 is not compatible with the current PyTorch installation"]
+)
+def test_a_secret_with_an_invisible_character_is_masked(message: str, beginning: str, hidden: str) -> None:
+    """The message names a model or a card, and would repeat it."""
+    said = repr(explain_text(message.format(f"{beginning}{LETTERS[:13]}{hidden}{LETTERS[13:]}")))
+    assert not any(LETTERS[place : place + 8] in said for place in range(len(LETTERS) - 7))
+
+
+def test_a_part_of_a_secret_is_masked() -> None:
+    """Without its beginning and its name; names of classes and models are none."""
+    assert mask_secrets("a dGhpc0lzQTJTZWNyZXQ3S2V5OXg b") == "a [secret] b"
+    plain = "Qwen3VLMoeForConditionalGeneration org/DeepSeek-R1-Distill-Qwen-32B-bnb-4bit torch.cuda.OutOfMemoryError 17179869184"
+    assert mask_secrets(plain) == plain
+
+
 def test_every_row_is_read_and_no_pattern_is_unbounded() -> None:
     """No `*` or `+` outside a class of characters, so that a pattern takes time in proportion to the text."""
     for message in load_messages().messages:
@@ -205,7 +223,7 @@ def test_every_row_is_read_and_no_pattern_is_unbounded() -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["a", "1", "\n", "hf_a\n", "buffer size = ", "MiB / ", "Bearer ", "token = ", "&#", "\x1b[", "ﷺ", "\ud800"]
+    "unit", ["a", "1", "\n", "hf_a\n", "buffer size = ", "MiB / ", "Bearer ", "token = ", "&#", "&#" + "1" * 5000, "\x1b[", "ﷺ", "\ud800"]
 )
 def test_a_long_hostile_text_is_answered(unit: str) -> None:
     """Whatever is repeated (`tests/benchmarks/bench_explain.py` says how fast)."""
