@@ -97,6 +97,8 @@ _ALGORITHMS = {
 }  # fmt: skip
 """Formats by ModelOpt's `quant_algo`."""
 _MIXED = "MIXED_PRECISION"
+_EXPERT_FORMATS = {"fp4": "mxfp4"}
+"""Formats by `expert_dtype`: two weights a byte and an exponent byte for 32 (NVIDIA-NeMo/Automodel, issue 2034, read 2026-11-25)."""
 
 
 def _modelopt(statement: Mapping[str, Any]) -> Format:
@@ -181,10 +183,14 @@ def read_quantization(config: Mapping[str, Any], beside: Mapping[str, Any] | Non
 def read_layer_formats(config: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> Mapping[str, str]:
     """The format of each module of a checkpoint that mixes several, by the module's published path; empty for every other checkpoint.
 
-    The arguments are those of `read_quantization`. Modules that ModelOpt does not list are not quantized.
+    The arguments are those of `read_quantization`. Modules that ModelOpt does not list are not quantized. DeepSeek-V4 states the format
+    of its routed experts beside the quantization of all other matrices (`expert_dtype`).
     """
     statement = _first_statement(config, beside)
-    return {} if statement is None else _layer_formats(statement)
+    if statement is None:
+        return {}
+    experts = _EXPERT_FORMATS.get(str(config.get("expert_dtype")), "") if statement.get("quant_method") == "fp8" else ""
+    return _layer_formats(statement) or ({".experts": experts} if experts else {})
 
 
 Test = Callable[[str], bool]

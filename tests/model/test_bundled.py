@@ -14,6 +14,7 @@ from lib.errors import BadCatalog
 from lib.memory import estimate_memory
 from lib.memory.components import count_weight_bytes
 from lib.model import bundled
+from lib.model.checkpoint import read_layer_formats
 from lib.units import GIB
 from lib.workload import MemoryRequest
 
@@ -131,6 +132,24 @@ def test_mixed_precision_is_counted_module_by_module(name: str, gib: float) -> N
     assert spec.stored.quantization.format == "nvfp4"
     weights = count_weight_bytes(spec, "nvfp4", "bf16", keeps_fp32=False)
     assert weights.total / GIB == pytest.approx(gib, abs=0.01)
+
+
+def test_experts_of_fp4_beside_fp8() -> None:
+    """DeepSeek-V4 states FP8 for all matrices and `expert_dtype` fp4 for its routed experts; in FP8 throughout it took 286.9 GB.
+
+    By hand: 277.03e9 weights of experts × (1/2 + 1/32) bytes = 147.17e9; 7.3e9 other weights, of which 1.06e9 of two bytes.
+    """
+    statement = {
+        "expert_dtype": "fp4",
+        "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128], "scale_fmt": "ue8m0"},
+    }
+    assert read_layer_formats(statement) == {".experts": "mxfp4"}
+    assert read_layer_formats({**statement, "expert_dtype": "fp8"}) == {}
+    spec = bundled.find_spec("deepseek-ai/DeepSeek-V4-Flash")
+    assert spec is not None
+    assert {g.stored_as for g in spec.tensors if g.kind == "expert"} == {"mxfp4"}
+    weights = count_weight_bytes(spec, "fp8-block-e8m0", "bf16", keeps_fp32=False)
+    assert 147.17e9 + 7.3e9 + 1.06e9 < weights.total < 157e9
 
 
 def test_a_model_with_the_sizes_of_another_has_its_own_context() -> None:
