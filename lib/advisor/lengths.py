@@ -24,7 +24,7 @@ def describe_lengths(entry: _Configured, context: JudgeContext) -> _Configured:
         return entry
     full = _measure_full_length(entry, memory, context, model)
     place = next((at for at, reason in enumerate(entry.reasons) if reason.code not in _OF_MEMORY | {"context_clamped"}), len(entry.reasons))
-    reasons = (*entry.reasons[:place], _explain(memory, full), *entry.reasons[place:])
+    reasons = (*entry.reasons[:place], _explain(memory, full, memory.estimate.of.request.media.tokens), *entry.reasons[place:])
     return replace(entry, full_length=full, reasons=reasons)
 
 
@@ -75,13 +75,14 @@ def _measure_full_length(entry: ConfiguredHardware, memory: EntryMemory, context
     )
 
 
-def _explain(memory: EntryMemory, full: FullLength) -> Reason:
+def _explain(memory: EntryMemory, full: FullLength, media_tokens: int) -> Reason:
+    """Both caches in words; tokens of pictures come on top of those of the text, and the cache holds them."""
     values: dict[str, Value] = {
         "requests": memory.batch_size,
-        "tokens": memory.context_tokens,
+        "tokens": memory.context_tokens + media_tokens,
         "cache_bytes": memory.kv_cache_bytes,
         "concurrency": full.batch_size,
-        "full_tokens": full.context_tokens,
+        "full_tokens": full.context_tokens + media_tokens,
         "full_cache_bytes": full.kv_cache_bytes,
         "full_bytes": full.per_device_bytes,
         "capacity_bytes": memory.capacity_bytes,

@@ -9,7 +9,7 @@ from lib.catalog import load
 from lib.memory import estimate_memory, usable_memory
 from lib.model.bundled import find_spec
 from lib.present.sentences import sentence
-from lib.workload import MemoryRequest, Workload
+from lib.workload import MediaRequest, MemoryRequest, Workload
 
 CATALOG = load()
 L70, QWEN7 = "meta-llama/Llama-3.3-70B-Instruct", "Qwen/Qwen2.5-7B-Instruct"
@@ -53,6 +53,20 @@ def test_the_pick_states_both_caches(
     assert f"{counted[0]} × {counted[1]:,} tokens" in said
     assert f"{full[0]} × {full[1]:,} tokens" in said
     assert (usable_memory(pick.offer) or 0) >= pick.memory.capacity_bytes
+
+
+def test_tokens_of_pictures_are_among_those_that_the_cache_holds() -> None:
+    """Four pictures of 1024 × 1024 are 4 × 1,369 tokens of Qwen2.5-VL, on top of 768 of text and of 4,096."""
+    spec = find_spec("Qwen/Qwen2.5-VL-7B-Instruct")
+    assert spec is not None
+    media = MediaRequest(images=4, image_width=1024, image_height=1024)
+    pick = recommend(spec, Workload(concurrency=10, engine="vllm", requests_per_day=10_000, media=media), CATALOG).pick
+    assert pick is not None
+    assert pick.memory is not None
+    assert pick.memory.kv_cache_bytes == 10 * 6256 * QWEN_TOKEN_BYTES  # 768 + 4 × 1,369 in blocks of 16
+    said = next(sentence(reason) for reason in pick.reasons if reason.code == "cache_counted")
+    assert "10 × 6,244 tokens" in said
+    assert "10 × 9,572 tokens" in said
 
 
 def test_work_without_a_cache_states_none() -> None:
