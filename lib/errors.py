@@ -54,7 +54,10 @@ from typing import Any
 
 _SHOWN = 80
 _LOOKED_AT = 10_000
-_TOKEN = re.compile(r"hf_[^\s'\"()]{16,}")  # longer than the word after "hf_" in any id that was seen; a token has 34 letters there
+_TOKEN = re.compile(
+    r"hf(?:_|%5[Ff])[^\s'\"()]{16,}"  # longer than the word after "hf_" in any id that was seen; a token has 34 letters there
+    r"|\bsk-(?:proj-|ant-)?\w{20,}[\w-]*|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bBearer [^\s'\"()]{16,}"
+)
 _PIECE_BYTES = 2**16
 _NODES = b"[{,:"
 _PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
@@ -62,8 +65,8 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def hide_tokens(text: str) -> str:
-    """The text without what looks like a token of the Hub: pasted into the wrong place it is not repeated."""
-    return _TOKEN.sub("(what looks like a token)", text) if "hf_" in text else text
+    """The text without what looks like a token: pasted into the wrong place it is not repeated."""
+    return _TOKEN.sub("(what looks like a token)", text)
 
 
 def quote_value(value: object) -> str:

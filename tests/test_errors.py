@@ -18,6 +18,16 @@ from lib.errors import BadConfig, Fault, HubError, InvalidInput, RepoGated, Unre
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyz01234567"  # noqa: S105 - of nobody
 
 
+@pytest.mark.parametrize(
+    "secret", ["hf%5F" + TOKEN[3:], "sk-" + TOKEN[3:], "sk-proj-" + TOKEN[3:], "AKIA" + "ABCDEFGH23456789", "Bearer " + TOKEN[3:]]
+)
+def test_a_token_of_another_kind_is_not_repeated(secret: str) -> None:
+    """Nor one that a page's address holds; names that look a little like one are."""
+    assert secret[-16:] not in quote_value(secret) + str(InvalidInput(f"model was {secret}."))
+    for name in ("ada/sk-learn-embeddings", "ada/task-specific-sentence-embeddings", "bearer", "hf-internal-testing/tiny-random-gpt2"):
+        assert quote_value(name) == f"'{name}'"
+
+
 @pytest.mark.parametrize("text", [TOKEN, f"Bearer {TOKEN}", f"({TOKEN})", f"x='{TOKEN}'", TOKEN + "é", TOKEN + "\udc80"])
 def test_a_token_is_not_repeated(text: str) -> None:
     """Pasted into the wrong field, whoever words the sentence: we, or a library that we quote."""

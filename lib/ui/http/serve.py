@@ -9,7 +9,8 @@ import logging
 import resource
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -118,6 +119,8 @@ def _health_route(services: Services) -> Route:
     return Route("/healthz", answer, methods=["GET"])
 
 
+_FULL = 2
+"""The generation of a full collection."""
 KEEP_ALIVE_S = 75
 """A connection without a request is kept so long. Common clients keep theirs for 5 s (httpx) to 60 s (proxies); a server that gives up
 first, as uvicorn does after 5 s, resets requests that are on their way."""
@@ -137,6 +140,31 @@ def after_launch(page: gr.Blocks, warm_up: Callable[[], None]) -> None:
     threading.Thread(target=_visit, args=(page.local_url, warm_up), name="first visit", daemon=True).start()
 
 
+LOOK_AGAIN_S = 120.0
+"""Garbage among objects that were spared is found after so long at the latest."""
+
+
+def spare_survivors(clock: Callable[[], float] = time.monotonic) -> Callable[[str, Mapping[str, int]], None]:
+    """A callback for `gc.callbacks`: an object that survives a full collection is not looked at again for `LOOK_AGAIN_S` seconds.
+
+    The caches hold up to 400,000 objects, which a full collection takes 0.4 s to look through, and nothing is answered meanwhile. Questions
+    that make many objects (`/what_runs`) start one every second. A cache frees what it drops without the collector.
+    """
+    looked = clock()
+
+    def on_collection(phase: str, info: Mapping[str, int]) -> None:
+        nonlocal looked
+        if info["generation"] < _FULL:
+            return
+        if phase == "stop":
+            gc.freeze()
+        elif clock() - looked >= LOOK_AGAIN_S:
+            looked = clock()
+            gc.unfreeze()
+
+    return on_collection
+
+
 def _visit(url: str, warm_up: Callable[[], None]) -> None:
     with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
         try:
@@ -148,6 +176,6 @@ def _visit(url: str, warm_up: Callable[[], None]) -> None:
         except (httpx.HTTPError, ValueError, KeyError, StopIteration) as error:  # then the first visitor waits for it
             log.warning("the first visit failed: %s", type(error).__name__)
     gc.unfreeze()
+    gc.callbacks.append(spare_survivors())
     gc.collect()
-    gc.freeze()
     warm_up()

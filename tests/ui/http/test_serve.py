@@ -394,6 +394,7 @@ def test_a_connection_outlives_the_patience_of_common_clients(monkeypatch: pytes
     page = small_page(login=False)
     url = launch_page(page, monkeypatch)
     warmed = threading.Event()
+    monkeypatch.setattr(gc, "callbacks", [])  # which spares the collections of other tests
     gc.disable()  # as app.py does while it starts
     try:
         after_launch(page, warmed.set)
@@ -408,15 +409,17 @@ def test_a_connection_outlives_the_patience_of_common_clients(monkeypatch: pytes
     page.close()
 
 
-def test_garbage_is_collected_again_where_nothing_answers_the_first_visit() -> None:
-    """From the launch on: a visit may fail, or wait for an answer that never ends."""
+def test_garbage_is_collected_again_where_nothing_answers_the_first_visit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the launch on: a visit may fail, or wait for an answer that never ends. What survives is spared from then on."""
     warmed = threading.Event()
+    monkeypatch.setattr(gc, "callbacks", [])
     page: Any = SimpleNamespace(server=SimpleNamespace(config=SimpleNamespace()), local_url="http://127.0.0.1:9/")
     gc.disable()
     try:
         after_launch(page, warmed.set)
         assert gc.isenabled()
         assert warmed.wait(60)
+        assert len(gc.callbacks) == 1
     finally:
         gc.enable()
         gc.unfreeze()
