@@ -64,9 +64,9 @@ def test_a_model_on_the_hub_is_read_from_its_headers(client: Client) -> None:
 
 def test_a_refusal_is_an_app_error_with_a_sentence(client: Client) -> None:
     """What was seen, and what is accepted."""
-    accepted = r"transformers, vllm, sglang, tensorrt-llm, tgi, tei, llama\.cpp, vllm-tpu"
-    with pytest.raises(AppError, match=rf"engine was 'tensorrt'\. Accepted: {accepted}\."):
-        client.predict("7B", engine="tensorrt", api_name="/estimate_memory")
+    accepted = r"transformers, vllm, sglang, tensorrt-llm, tgi, tei, llama\.cpp, vllm-tpu; the nearest: transformers"
+    with pytest.raises(AppError, match=rf"engine was 'tensorsomething'\. Accepted: {accepted}\."):
+        client.predict("7B", engine="tensorsomething", api_name="/estimate_memory")
 
 
 def test_prices_are_those_of_the_catalog(client: Client) -> None:

@@ -114,6 +114,11 @@ GOOD: Mapping[str, Sequence[Any]] = {
     "micro_batch": (1, 512, 65_536),
     "rows": (1, 10_000, 10**9),
     "epochs": (1, 3, 0.1),
+    "items": (1, 1_000_000, 10**12),
+    "text": (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 22.03 GiB of which 1.18 GiB is free.",
+        "ValueError: The model's max seq len (131072) is larger than the maximum number of tokens that can be stored in KV cache (26288).",
+    ),
 }
 """Values by the name of an argument: those that are accepted, and those at the edge."""
 
