@@ -20,6 +20,8 @@ from lib.model.config import check_config
 REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT}
 BOUNDED = {
     ("lib.catalog.names", "_COUNTED"): "its text has at most 80 characters, and one end",
+    ("lib.catalog.names", "_COUNT_FIRST"): "its text has at most 80 characters",
+    ("lib.catalog.names", "_COUNT_LAST"): "its text has at most 80 characters",
     ("lib.model.file_header", "_BLOCK"): "its text is a tensor's name of at most 1,024 characters, and one end",
     ("lib.ui.http.shortcuts", "_CONFIG"): "reads the page that this app makes, whose config escapes what would end it",
 }

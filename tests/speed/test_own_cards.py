@@ -43,5 +43,5 @@ def test_a_mac_with_llama_cpp(mac: str, written: float, read: float) -> None:
 def test_an_engine_that_does_not_run_on_a_mac() -> None:
     """VLLM has no kernels for Metal."""
     assert LLAMA is not None
-    with pytest.raises(BadArgument, match=r"transformers, tei, llama\.cpp on Apple M4"):
+    with pytest.raises(BadArgument, match=r"transformers, llama\.cpp on Apple M4"):
         predict_speed(LLAMA, CATALOG.resolve_hardware("M4-16GB"), SpeedRequest(engine="vllm"), CATALOG.accelerators)

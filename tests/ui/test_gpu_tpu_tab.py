@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 from urllib.parse import parse_qs
 
 import page_values
 import pytest
+from space_fake import status
 
 from lib.service.app import Services
 from lib.ui import fields as ask
@@ -90,8 +90,6 @@ def test_a_link_repeats_the_question(real_app: Services) -> None:
 
 def test_my_space_links_to_its_model() -> None:
     """Of a public Space with a model; the models of a private one are not put into an address."""
-    status: Any = {"private": False, "models": ["a/b&c"]}
-    assert 'href="?tab=tpu&amp;model=a%2Fb%26c"' in tpu_link(status)
-    for hidden in ({"private": True}, {"models": []}):
-        without: Any = status | hidden
-        assert tpu_link(without) == ""
+    assert 'href="?tab=tpu&amp;model=a%2Fb%26c"' in tpu_link(status(private=False, models=("a/b&c",)))
+    assert tpu_link(status(private=True, models=("a/b&c",))) == ""
+    assert tpu_link(status(private=False, models=())) == ""
