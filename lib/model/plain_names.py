@@ -18,7 +18,7 @@ from functools import cache
 from lib.model.bundled import list_ids
 from lib.request.words import find_meaning
 
-_PARTS = re.compile(r"[0-9]+(?:\.[0-9]+)?[bmk](?![a-z0-9])|[0-9]+(?:\.[0-9]+)*|[a-z]+")
+_PARTS = re.compile(r"[0-9]+(?:\.[0-9]+)?[bmk](?![a-z0-9])|[0-9]+(?:\.[0-9]+){0,8}|[a-z]+")
 _TUNED = frozenset({"instruct", "it", "chat"})
 LONGEST = 100
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent.parent / "templates"
 _WORD = re.compile(r"[\w.:/@=,+<>\[\]~-]+", re.ASCII)
-_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){0,8}", re.ASCII)
 
 
 class Code(str):
