@@ -35,6 +35,7 @@ WIDTHS = {"desktop": (1280, 1000), "phone": (390, 844)}
 SMALL_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 TABS = {
     "recommend": "?tab=recommend",
+    "what-runs": "?tab=what-runs",
     "memory": "?tab=memory&context=32768&concurrency=4&hardware=spaces:a100-large",
     "cost": "?tab=cost&requests=200&account=pro&in=0.2&out=0.6&hardware=spaces:l4x1",
     "tpu": "?tab=tpu&places=on_gcp",

@@ -284,6 +284,7 @@ NOTES: Mapping[str, str] = {
     "name_model:tpu": "Name a model above to see what it takes on slices of TPU, and what that costs.",
     "name_model:measure": "Name a model above: its architecture is run here with random weights, so nothing of it is downloaded but its "
     "configuration.",
+    "what_runs": "Checking every bundled model on this hardware. The first time takes a few seconds.",
     "name_space": "Name a Space to see what it runs on, what that costs, and what would suit it better.",
     "context_cut": "The context asked for is longer than this model takes; it was set to {tokens} tokens.",
     "pasted_config": "Links do not carry a pasted config.json: paste it again, or name a model.",
