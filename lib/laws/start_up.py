@@ -22,6 +22,7 @@ The seconds are the log's, so that an exact search on GitHub finds the line:
     Qwen3-Coder-30B-A3B-Instruct-FP8        31.2           51.997631    600     770    Vast.ai
     Qwen3-235B-A22B-Instruct-2507-FP8        236          272.079211    870       –    not stated
 
+Source: public start logs; two of them have a known address, the others were found by their seconds. Limits: none of them is of a Space.
 GB are the sizes in the log, or where it names none those of the model's files. The median of f is 150 MB/s, or 216 without the three
 slowest, of which nobody says why they are slow. The 200 used here is a choice between both, not a fit. The range takes f from
 35 to 600 MB/s, which holds nine of the twelve. The median of l is 2.4 GB/s; 1.5 is cautious. None of these logs is of a Space or an

@@ -45,9 +45,7 @@ class ExplainView:
 
 def build() -> ExplainView:
     """The box, closed."""
-    with gr.Accordion(
-        "It ran out of memory? Paste the error or the log", open=False, elem_id="explain-box", elem_classes="quiet-accordion"
-    ) as box:
+    with gr.Accordion("Paste an error or a log", open=False, elem_id="explain-box", elem_classes="quiet-accordion") as box:
         text = gr.Textbox(
             label="Error, log, metrics or nvidia-smi table",
             info=NOTES["explain"],

@@ -190,7 +190,7 @@ def test_arrow_keys_go_from_tab_to_tab(open_page: Open) -> None:
     page = open_page()
     shown = page.locator(TAB)
     shown.focus()
-    for key, word in (("ArrowRight", "Memory"), ("ArrowLeft", "Recommend"), ("ArrowLeft", "My Space"), ("Home", "Recommend")):
+    for key, word in (("ArrowRight", "What runs here"), ("ArrowLeft", "Recommend"), ("ArrowLeft", "My Space"), ("Home", "Recommend")):
         page.keyboard.press(key)
         expect(shown).to_have_text(word)
         expect(shown).to_be_focused()

@@ -70,9 +70,13 @@ def dense_and_routed(spec_id: str) -> tuple[float, float]:
 
 
 def least_step(of: EngineConfig, sequences: float) -> float:
-    """Datasheet seconds of a decode step, from the spec alone: matrices a token passes at the format's bits without scales, no cache."""
+    """Datasheet seconds of a decode step, from the spec alone: matrices a token passes, without scales and cache.
+
+    The bits are those of the format, or of the smallest one in a checkpoint of several formats.
+    """
     passed, routed = dense_and_routed(of.spec.id)
-    bits = min(16.0, weight_format(of.precision).bits)
+    formats = {of.precision, *(group.stored_as for group in of.spec.tensors if group.stored_as)}
+    bits = min(16.0, *(weight_format(name).bits for name in formats))
     devices = of.layout.tensor_parallel
     moved = max(0.0, passed - routed) * bits / 8 / (devices * of.devices.silicon.bandwidth * of.devices.share)
     rate = find_peak(of.devices.silicon, of.arithmetic) * of.devices.share
