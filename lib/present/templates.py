@@ -81,9 +81,7 @@ def require_word(value: object) -> Code:
     Raises:
         ValueError: it holds another character.
     """
-    if _WORD.fullmatch(str(value)) is None:
-        raise ValueError(f"{value!r} is not one word")
-    return Code(value)
+    return _require_match(_WORD, value, "one word")
 
 
 def require_name(value: object) -> Code:
@@ -92,8 +90,12 @@ def require_name(value: object) -> Code:
     Raises:
         ValueError: it is not one.
     """
-    if _NAME.fullmatch(str(value)) is None:
-        raise ValueError(f"{value!r} is not a name")
+    return _require_match(_NAME, value, "a name")
+
+
+def _require_match(pattern: re.Pattern[str], value: object, accepted: str) -> Code:
+    if pattern.fullmatch(str(value)) is None:
+        raise ValueError(f"{value!r} is not {accepted}")
     return Code(value)
 
 
