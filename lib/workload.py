@@ -173,7 +173,7 @@ class MemoryRequest(Request):
     batch_size: Annotated[int, whole_number(1, asked.MAX_BATCH)] = 1
     """Sequences held at the same time."""
     kv_precision: Annotated[asked.CachePrecision, Form("Cache precision", "kv", group="memory")] = "auto"
-    mode: Annotated[Mode, one_of(MODES, Mode), Form("Use", group="memory")] = "inference"
+    mode: Annotated[Mode, one_of(MODES, Mode)] = "inference"
     """Inference, or how the model is trained."""
     devices: Annotated[
         int, whole_number(1, asked.MAX_DEVICES), Form("GPUs", group="memory", high=MOST_DEVICES, info="0: as many as the hardware has.")

@@ -122,17 +122,11 @@ def memory_legend(memory: Memory) -> str:
     return definition_list(rows, "legend")
 
 
-def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, configured: str = "") -> str:
+def memory_card(memory: MemoryAnswer, model: str, devices: int, configured: str = "") -> str:
     """What the configuration takes: one figure, one bar, the parts, and the rule of thumb beside it.
 
     `configured` is the hardware whose recommended configuration this is.
     """
-    what = {
-        "inference": "for inference",
-        "lora": "for LoRA fine-tuning",
-        "qlora": "for QLoRA fine-tuning",
-        "full": "for full fine-tuning",
-    }[mode]
     where = f"on each of {devices} GPUs, {gib(memory.total_bytes)} in total" if devices > 1 else "on one device"
     if memory.host_bytes:
         where = f"{where if devices > 1 else 'on the GPU'}, {gib(memory.host_bytes)} in the memory of the processor"
@@ -143,7 +137,7 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, mode: str, confi
     between = _between(memory) + (" in total" if devices > 1 and _between(memory) else "")
     return (
         '<section class="card memory-card" aria-label="Memory needed"><h2 class="sr">Memory needed</h2>'
-        f'<p class="eyebrow">{escape(model)} needs, {what}</p>'
+        f'<p class="eyebrow">{escape(model)} needs</p>'
         f'<p class="headline"><span class="figure">{gib(memory.per_device_bytes)}</span> {where}</p>'
         f'<p class="quiet">{settings}{as_on}{between}</p>{stages}{memory_bar(memory)}{memory_legend(memory)}'
         f"{rule_of_thumb_line(memory)}</section>"

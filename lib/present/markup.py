@@ -294,8 +294,6 @@ NOTES: Mapping[str, str] = {
     "no_platform": "No platform is ticked. Tick at least one under “Where”.",
     "nothing_to_set_up": "This hardware does not qualify, or nothing does, so there is nothing to set up.",
     "no_roofline": "Nothing qualifies, so there is no card to draw; choose specific hardware.",
-    "only_inference:tensors": "These are the weights of inference. Set *Use* to inference to see them.",
-    "only_inference:solve": "These are questions about inference. Set *Use* to inference to ask them.",
     "dry_run": "Runs the real model class on tensors without values, in its own process. It counts bytes, FLOP and operations and compares "
     "them with the closed forms. Context, sequences and purpose are those above, in bfloat16. It takes seconds.",
     "executing": "Building the architecture and executing it. The run ends at its limits of time and memory.",

@@ -138,6 +138,18 @@ def span(amount: int, *, days: bool = False) -> str:
     return f"{amount:,} seconds"
 
 
+def duration(hours: float) -> str:
+    """A long time in the unit that suits it: "14 min", "1.1 h", "3.2 days".
+
+    >>> duration(0.231), duration(1.14), duration(30), duration(80)
+    ('14 min', '1.1 h', '30 h', '3.3 days')
+    """
+    if hours < 1:
+        return f"{hours * 60:.0f} min" if hours * 60 >= 1 else "less than 1 min"
+    value, unit = (hours, "h") if hours < 48 else (hours / 24, "days")  # noqa: PLR2004  two days read better than 48 hours
+    return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"  # noqa: PLR2004  two figures
+
+
 def format_seconds(seconds: float) -> str:
     """A time with three significant digits, in the unit that suits it: "0.164 ms", "23.4 ms", "1.24 s"."""
     for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):

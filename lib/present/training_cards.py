@@ -1,14 +1,16 @@
-"""Fine-tuning in words and as markup: card with its bar, hardware with hours and dollars, what to change, the recipe; as text and CSV."""
+"""Fine-tuning in words and as markup: where, how long and how much, then memory, hardware, what to change, the recipe; as text and CSV."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from lib.answers.training import ShardingEntry, TrainingAnswer, TrainingChangeEntry
+from lib.answers.training import ShardingEntry, TrainingAnswer
+from lib.laws.price import HOUR_S
+from lib.present.cards import PLATFORM_NAMES
 from lib.present.charts import swatch
 from lib.present.markup import code_blocks, definition_list, escape, fold, hint_note
-from lib.present.numbers import count, gib, share, usd, usd_per_hour
+from lib.present.numbers import count, duration, gib, gib_figure, share, tokens_per_s, usd, usd_per_hour
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, table_markup
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
@@ -113,6 +115,90 @@ def _sizes(answer: TrainingAnswer) -> dict[str, int]:
 
 
 def training_card(answer: TrainingAnswer, model: str) -> str:
+    """Where to train, how long and for how much; then the memory of a step with its bar and its parts."""
+    head = _place_card(answer, model)
+    return f'<section class="card pick training-card" aria-labelledby="training-place">{head}{_step_memory(answer)}</section>'
+
+
+def _place_card(answer: TrainingAnswer, model: str) -> str:
+    """The cheapest run that fits, in a heading and its figures; without one the nearest hardware and what it lacks."""
+    rows = merge_twins(answer.options)
+    best = next((row for row in rows if row.option.verdict != "no"), None)
+    if best is None:
+        return (
+            f'<p class="eyebrow">{_way(answer)} of {escape(model)}</p>'
+            f'<h2 id="training-place">Nothing on these platforms fits</h2><p>{escape(nearest_sentence(answer))}</p>'
+        )
+    option = best.option
+    best_by = "fastest" if option.usd is None else "cheapest"
+    fits = "" if option.verdict == "fits" else ", risky: only the typical estimate fits"
+    cards = f"{option.devices} GPUs with {SHARDING_WORDS[option.sharding]}" if option.devices > 1 else "1 GPU"
+    figures = []
+    if option.hours is not None:
+        figures.append(("Time", f"{duration(option.hours)}{_small(_hours_range(option, answer.total_tokens))}"))
+    if option.usd is not None:
+        figures.append(("Cost", f"{usd(option.usd)}{_small(usd_per_hour(option.usd_per_hour) + ' an hour')}"))
+    figures.append(("Memory per GPU", f"{gib_figure(option.needed_bytes)} of {gib(option.capacity_bytes)}"))
+    if option.tokens_per_s is not None:
+        figures.append(("Speed", tokens_per_s(option.tokens_per_s)))
+    return (
+        f'<p class="eyebrow">{_way(answer)} of {escape(model)}: the {best_by} run that fits{fits}</p>'
+        f'<h2 id="training-place">{escape(option.name)} <code>{escape(option.hardware)}</code></h2>'
+        f'<p class="quiet">{escape(best.places)} · {cards} · {answer.steps:,} steps, {count(answer.total_tokens)} tokens</p>'
+        f"{definition_list(figures)}"
+    )
+
+
+def nearest_sentence(answer: TrainingAnswer) -> str:
+    """What the nearest hardware lacks, where none fits; and how many GPUs would do, where some number does."""
+    if not answer.options:
+        return "No hardware on these platforms can train this. With sharding, only hardware with several GPUs is listed."
+    nearest = min(answer.options, key=lambda option: option.needed_bytes / option.capacity_bytes)
+    where = f"each of the {nearest.devices} GPUs of {nearest.hardware}" if nearest.devices > 1 else nearest.hardware
+    room, need = gib(nearest.capacity_bytes), gib(nearest.needed_bytes)
+    lacks = f"The nearest is {nearest.name}: {where} has {room} and would need {need}."
+    enough = sorted((one for one in answer.shardings if one.devices), key=lambda one: (one.host_bytes > 0, one.devices or 0))
+    more = enough[0] if enough else None
+    return f"{lacks} {more.message}" if more is not None else lacks
+
+
+def _small(words: str) -> str:
+    return f"<small>{words}</small>" if words else ""
+
+
+def _hours_range(option: TrainingOption, total_tokens: int) -> str:
+    """The ends of the time, fastest first; nothing where they read alike."""
+    fast, slow = option.tokens_per_s_high, option.tokens_per_s_low
+    if not fast or not slow:
+        return ""
+    ends = [duration(total_tokens / pace / HOUR_S) for pace in (fast, slow)]
+    return "" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+class OptionRow(NamedTuple):
+    """Hardware and the platforms that rent it out at the same price."""
+
+    option: TrainingOption
+    places: str
+
+
+def merge_twins(options: Sequence[TrainingOption]) -> list[OptionRow]:
+    """One row for hardware that several platforms rent out at one price, in the order of the options."""
+    twins: dict[tuple[object, ...], list[TrainingOption]] = {}
+    for one in options:
+        twins.setdefault((one.hardware, one.accelerator, one.devices, one.sharding, one.usd_per_hour), []).append(one)
+    return [OptionRow(same[0], " or ".join(PLATFORM_NAMES[one.platform] for one in same)) for same in twins.values()]
+
+
+def drop_idle(rows: Sequence[OptionRow]) -> list[OptionRow]:
+    """The rows without those that pay more for the same GPUs in use: more GPUs that would idle, or more CPU."""
+    first: dict[tuple[object, ...], OptionRow] = {}
+    for row in sorted(rows, key=lambda row: row.option.usd_per_hour or 0):
+        first.setdefault((row.option.accelerator, row.option.devices, row.option.sharding), row)
+    return [row for row in rows if row in first.values()]
+
+
+def _step_memory(answer: TrainingAnswer) -> str:
     """One figure, one bar, the parts, and what allocated and reserved are."""
     sizes, total = _sizes(answer), answer.device_bytes
     bar = "".join(f'<i class="seg" style="width:{share(size, total):.2f}%;background:{COLOURS[name]}"></i>' for name, size in sizes.items())
@@ -122,15 +208,13 @@ def training_card(answer: TrainingAnswer, model: str) -> str:
     )
     where = f"on each of {answer.devices} GPUs" if answer.devices > 1 else "on one GPU"
     host = f", {gib(answer.host_bytes)} in host memory" if answer.host_bytes else ""
-    steps = f"{answer.tokens_per_step:,} tokens a step · {answer.steps:,} steps"
-    trained = f"{count(answer.trained_parameters)} parameters trained · {steps}"
+    alone = any(option.verdict != "no" and option.devices == answer.devices for option in answer.options)
     return (
-        '<section class="card training-card" aria-label="Memory of a training step"><h2 class="sr">Memory of a training step</h2>'
-        f'<p class="eyebrow">{_way(answer)} of {escape(model)} needs</p>'
-        f'<p class="headline"><span class="figure">{gib(total)}</span> {where}{host}</p>'
+        f'<h3 class="second">A step {"takes" if alone else "would take"} {gib(total)} {where}{host}</h3>'
         f'<p class="quiet">between {gib(answer.device_low_bytes)} and {gib(answer.device_high_bytes)} · allocated '
-        f"{gib(answer.allocated_bytes)}, reserved {gib(answer.reserved_bytes)} · {trained}</p>"
-        f'<div class="bar" aria-hidden="true">{bar}</div>{definition_list(legend, "legend")}</section>'
+        f"{gib(answer.allocated_bytes)}, reserved {gib(answer.reserved_bytes)} · {answer.tokens_per_step:,} tokens a step · "
+        f"{count(answer.trained_parameters)} parameters trained</p>"
+        f'<div class="bar" aria-hidden="true">{bar}</div>{definition_list(legend, "legend")}'
     )
 
 
@@ -140,64 +224,104 @@ def _way(answer: TrainingAnswer) -> str:
 
 
 def phases_table(phases: Sequence[TrainingPhase]) -> str:
-    """What each phase of a step holds, and its share of the time."""
+    """What each phase of a step holds, and its share of the time, folded."""
     rows = [
         (PHASE_WORDS[one.name], gib(one.allocated_bytes), "–" if one.time_share is None else f"{100 * one.time_share:.0f} %")
         for one in phases
     ]
-    return table_markup("Phases of a step", ("Phase", "Allocated", "Time"), rows, "training-phases")
+    return fold("Phases of a step", table_markup("Phases of a step", ("Phase", "Allocated", "Time"), rows, "training-phases"))
 
 
 def options_table(options: Sequence[TrainingOption]) -> str:
-    """Hardware with its verdict, hours and dollars; what fits first."""
-    if not options:
-        return hint_note("No hardware on these platforms can train this. With sharding, only hardware with several GPUs is listed.")
-    heads = ("Hardware", "Verdict", "Memory", "Tokens/s", "Hours", "Price", "Longest sequence", "Largest micro-batch")
-    rows = [_row(option) for option in ([one for one in options if one.verdict != "no"] or options[:3])]
-    first = table_markup("Hardware that fits, cheapest training run first", heads, rows[:FIRST_ROWS], "training-options")
-    if len(rows) <= FIRST_ROWS:
-        return first
-    more = table_markup("More that fits", heads, rows[FIRST_ROWS:], "training-options more")
-    return first + fold(f"{len(rows) - FIRST_ROWS} more that fit", more)
+    """Hardware with hours and dollars: what fits, then folded what is risky; where nothing fits, the nearest, which says so."""
+    rows = merge_twins(options)
+    fits, risky = ([row for row in drop_idle(rows) if row.option.verdict == verdict] for verdict in ("fits", "risky"))
+    if not fits and not risky:
+        nearest = sorted(rows, key=lambda row: row.option.needed_bytes / row.option.capacity_bytes)[:_NEAREST]
+        return _options("Nothing fits: the nearest hardware, and what it lacks", nearest) if nearest else ""
+    lines = [_options("Hardware that fits, cheapest run first", fits[:FIRST_ROWS])] if fits else []
+    if rest := fits[FIRST_ROWS:]:
+        lines.append(fold(f"{len(rest)} more that fit", _options("More that fits", rest)))
+    if risky:
+        table = _options("Risky: the typical estimate fits, the upper estimate does not", risky)
+        lines.append(fold(f"{len(risky)} more that may run out of memory", table) if fits else table)
+    return "".join(lines)
 
 
-def _row(option: TrainingOption) -> tuple[str, ...]:
-    speed, hours = option.tokens_per_s, option.hours
-    hourly = option.usd_per_hour
-    price = "–" if option.usd is None else f"{usd(option.usd)}<small>{usd_per_hour(hourly)} per hour</small>"
-    name = hardware_name(option.name, option.hardware, option.platform)
+_NEAREST = 3
+_HEADS = ("Hardware", "Time", "Cost", "Memory per GPU", "Longest sequence", "Largest micro-batch")
+
+
+def _options(caption: str, rows: Sequence[OptionRow]) -> str:
+    return table_markup(caption, _HEADS, list(map(_row, rows)), "training-options")
+
+
+def _row(row: OptionRow) -> tuple[str, ...]:
+    option = row.option
+    speed, hours, short = option.tokens_per_s, option.hours, option.needed_bytes - option.capacity_bytes
     cards = f"<small>{option.devices} GPUs, {SHARDING_WORDS[option.sharding]}</small>" if option.devices > 1 else ""
+    room = f"of {gib(option.capacity_bytes)}" + (f", {gib(short)} short" if option.verdict == "no" else "")
     return (
-        name + cards,
-        f"<strong>{VERDICTS[option.verdict]}</strong>",
-        f"{gib(option.needed_bytes)}<small>of {gib(option.capacity_bytes)}</small>",
-        "–" if speed is None else f"{speed:,.0f}",
-        "–" if hours is None else f"{hours:,.1f}",
-        price,
-        f"{option.longest_sequence_tokens:,}",
-        f"{option.largest_micro_batch:,}",
+        f"{escape(option.name)}<small><code>{escape(option.hardware)}</code> {escape(row.places)}</small>{cards}",
+        "–" if hours is None else duration(hours) + _small("" if speed is None else tokens_per_s(speed)),
+        "–" if option.usd is None else usd(option.usd) + _small(f"{usd_per_hour(option.usd_per_hour)} an hour"),
+        f"{gib(option.needed_bytes)}<small>{room}</small>",
+        f"{option.longest_sequence_tokens:,}" if option.longest_sequence_tokens else "none",
+        f"{option.largest_micro_batch:,}" if option.largest_micro_batch else "none",
     )
 
 
-def shardings_list(shardings: Sequence[ShardingEntry]) -> str:
-    """Where one GPU does not hold the training: a sentence for each way to share it over several."""
+def shardings_table(answer: TrainingAnswer) -> str:
+    """Where one GPU does not hold the training: a row for each way to share it over several, what fits first; folded where some fits."""
+    shardings = answer.shardings
     if not shardings or shardings[0].hardware is not None:
         return ""
-    items = "".join(f"<li>{escape(one.message)}</li>" for one in shardings)
-    return f'<section class="card"><h3>Several GPUs: which sharding fits</h3><ul>{items}</ul></section>'
+    rows = [_sharding_row(one) for one in sorted(shardings[1:], key=lambda one: (one.hardware is None, one.usd_per_hour or 0))]
+    heads = ("Sharding", "Hardware", "GPUs", "Memory per GPU", "Per hour")
+    title = "Several GPUs: what each sharding needs"
+    return _folded_if_fits(answer, title, table_markup(title, heads, rows, "training-shardings"))
 
 
-def changes_table(changes: Sequence[TrainingChangeEntry]) -> str:
-    """What would take less memory, each on its own, with its price in speed."""
-    if not changes:
+def _folded_if_fits(answer: TrainingAnswer, title: str, table: str) -> str:
+    """What helps where nothing fits is open there, and else behind a line."""
+    return fold(title, table) if any(one.verdict == "fits" for one in answer.options) else table
+
+
+def _sharding_row(one: ShardingEntry) -> tuple[str, ...]:
+    fits = one.hardware is not None
+    where = f"none listed<small>{escape(one.accelerator)}</small>"
+    if fits:
+        where = hardware_name(one.name or "", one.hardware or "", one.platform or "")
+    return (
+        SHARDING_WORDS[one.sharding],
+        where,
+        "does not fit on any number" if one.devices is None else f"{one.devices:,}",
+        f"{gib(one.device_bytes)}<small>at most {gib(one.device_high_bytes)} of {gib(one.capacity_bytes)}</small>",
+        usd_per_hour(one.usd_per_hour) if fits and one.usd_per_hour is not None else "–",
+    )
+
+
+_LEAST_SAVED = 0.02
+"""Share of the memory that a change has to save to be listed: less is within the estimate's error."""
+
+
+def changes_table(answer: TrainingAnswer) -> str:
+    """What would take less memory, each on its own, with its price in speed; folded where some hardware fits."""
+    worth = [one for one in answer.changes if one.saved_bytes >= _LEAST_SAVED * answer.device_bytes]
+    if not worth:
         return ""
-    rows = [(escape(one.message), gib(one.saved_bytes), gib(one.device_bytes), _ratio(one.speed_ratio)) for one in changes]
+    rows = [(escape(one.message), gib(one.saved_bytes), gib(one.device_bytes), _ratio(one.speed_ratio)) for one in worth]
     heads = ("Change", "Saves", "Memory after", "Speed")
-    return table_markup("Ways to save memory (savings do not add up)", heads, rows, "training-changes")
+    table = table_markup("Ways to save memory (savings do not add up)", heads, rows, "training-changes")
+    return _folded_if_fits(answer, "Ways to save memory", table)
 
 
 def _ratio(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{100 * ratio:.0f} % of today's"
+    """The effect on speed: "6 % slower"."""
+    if ratio is None:
+        return "–"
+    percent = round(100 * (ratio - 1))
+    return "same" if percent == 0 else f"{abs(percent)} % {'faster' if percent > 0 else 'slower'}"
 
 
 def recipe(answer: TrainingAnswer) -> str:
@@ -208,14 +332,15 @@ def recipe(answer: TrainingAnswer) -> str:
 
 
 def training_text(answer: TrainingAnswer, model: str) -> str:
-    """The answer in a few plain lines."""
+    """The answer in a few plain lines: where, how long, how much, then the memory."""
     parts = ", ".join(f"{LABELS[name].lower()} {gib(size)}" for name, size in _sizes(answer).items())
     first = next((option for option in answer.options if option.verdict != "no"), None)
-    best = ""
-    if first is not None and first.hours is not None:
-        price = "" if first.usd is None else f", {usd(first.usd)}"
-        best = f"\n{first.name} ({first.hardware}): {first.hours:,.1f} hours{price}."
-    return f"{model}, {_way(answer)}: {gib(answer.device_bytes)} ({parts}).{best}"
+    best = nearest_sentence(answer)
+    if first is not None:
+        figures = [] if first.hours is None else [duration(first.hours)]
+        figures += [] if first.usd is None else [usd(first.usd)]
+        best = f"{first.name} ({first.hardware}): {', '.join(figures) or VERDICTS[first.verdict].lower()}."
+    return f"{model}, {_way(answer)}: {best}\nA step takes {gib(answer.device_bytes)} ({parts})."
 
 
 def options_csv(options: Sequence[TrainingOption]) -> str:

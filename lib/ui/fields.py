@@ -139,12 +139,6 @@ PRECISIONS: tuple[tuple[str, str], ...] = (
     ("8-bit integer (int8)", "int8"),
     ("4-bit integer (int4)", "int4"),
 )
-MODE_WORDS: tuple[tuple[str, str], ...] = (
-    ("Inference", "inference"),
-    ("LoRA fine-tuning", "lora"),
-    ("QLoRA fine-tuning", "qlora"),
-    ("Full fine-tuning", "full"),
-)
 PRIORITY_WORDS: tuple[tuple[str, str], ...] = (("Cheapest", "cheapest"), ("Balanced", "balanced"), ("Fastest", "fastest"))
 ACCOUNT_WORDS: tuple[tuple[str, str], ...] = (
     ("Free", "free"),

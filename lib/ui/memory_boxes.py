@@ -92,8 +92,6 @@ def tensors_updates(question: Ask, services: Services, model: str, values: Seque
         return {"head": no_model_note("tensors")}
     try:
         arguments = question(services, model, values)
-        if arguments["mode"] != "inference":
-            return {"head": hint_note(NOTES["only_inference:tensors"])}
         memory = services[estimate_memory](model, **arguments)
         answer = services[tensors](model, precision=memory.precision, engine=memory.engine)
     except AdvisorError as refused:
@@ -139,8 +137,6 @@ def solve_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     if not model:
         return {"answer": no_model_note("solve")}
     arguments = {**workload.recommend_arguments(memory), **workload.tab_arguments(memory, ask.MEMORY)}
-    if arguments["mode"] != "inference":
-        return {"answer": hint_note(NOTES["only_inference:solve"])}
     shared = {name: arguments[name] for name in _SHARED}
     if arguments["output_tokens"]:
         shared["output_tokens"] = arguments["output_tokens"]
@@ -189,13 +185,11 @@ def dry_run_markup(services: Services, model: str, values: Sequence[Value]) -> I
         yield no_model_note("dry_run")
         return
     question = {**workload.recommend_arguments(values), **workload.tab_arguments(values, ask.MEMORY)}
-    mode, length = str(question["mode"]), int(question["context_tokens"])
+    length = int(question["context_tokens"])
     output = min(_ANSWER, max(1, length // 2))
-    prompt = length if mode != "inference" else max(1, length - output)
+    prompt = max(1, length - output)
     try:
-        streamed = services[stream_dry_run](
-            model, prompt_tokens=prompt, output_tokens=output, batch_size=question["concurrency"], mode=mode
-        )
+        streamed = services[stream_dry_run](model, prompt_tokens=prompt, output_tokens=output, batch_size=question["concurrency"])
         with close_on_exit(streamed) as answers:
             for answer in answers:
                 yield progress_line(NOTES["executing"]) if answer is None else dry_run_table(answer)

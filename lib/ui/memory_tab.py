@@ -75,8 +75,7 @@ def build(services: Services) -> MemoryView:
 
 
 def _inputs() -> workload.Inputs:
-    q: workload.Inputs = {"mode": gr.Dropdown(list(ask.MODE_WORDS), value="inference", label="Use")}
-    q["kv"] = gr.Dropdown(ask.kv_precision_choices(), value="auto", label="Cache precision")
+    q: workload.Inputs = {"kv": gr.Dropdown(ask.kv_precision_choices(), value="auto", label="Cache precision")}
     q["devices"] = workload.slider(ask.FIELDS_BY_NAME["devices"], "0: as many as the hardware has.")
     q["ngl"] = workload.slider(ask.FIELDS_BY_NAME["ngl"], "llama.cpp (-ngl); −1 is everything.")
     q["offload"] = gr.Dropdown(list(ask.OFFLOAD_WORDS), value="none", label="Moved to host memory", visible=False)
@@ -101,7 +100,7 @@ class MemoryQuestion:
 
 
 def memory_question(services: Services, model: str, values: Sequence[Value]) -> MemoryQuestion:
-    """The configuration that `/recommend` found on the chosen hardware; the values of the form where it found none, and in training.
+    """The configuration that `/recommend` found on the chosen hardware; the values of the form where it found none.
 
     Raises:
         AdvisorError: the question is refused.
@@ -111,17 +110,14 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
         "context_tokens": of_workload["context_tokens"],
         "batch_size": of_workload["concurrency"],
         "precision": of_workload["precision"],
-        "engine": "transformers" if of_workload["engine"] == "auto" or of_tab["mode"] != "inference" else of_workload["engine"],
+        "engine": "transformers" if of_workload["engine"] == "auto" else of_workload["engine"],
         "kv_precision": of_tab["kv_precision"],
-        "mode": of_tab["mode"],
         "devices": of_tab["devices"] or 1,
     }
     if makes_pictures(services, model):
         arguments |= {name: of_workload[name] for name in ("width", "height", "frames", "guidance")} | {"offload": of_tab["offload"]}
     else:
         arguments |= {name: of_workload[name] for name in MediaRequest.__slots__} | {"gpu_layers": of_tab["gpu_layers"]}
-    if of_tab["mode"] != "inference":
-        return MemoryQuestion(arguments=arguments)
     choice = workload.choose_hardware(services, model, values)
     arguments["hardware"] = choice.hardware
     entry = choice.entry
@@ -159,7 +155,7 @@ def memory_updates(services: Services, model: str, values: Sequence[Value]) -> U
         ),
     )
     return {
-        "need": memory_card(answer, name, question.arguments["devices"], question.arguments["mode"], question.configured) + acts,
+        "need": memory_card(answer, name, question.arguments["devices"], question.configured) + acts,
         "tiers": tiers_table(answer.fits, answer),
         "explain": memory_explanation(answer),
         "curve_box": gr.update(visible=not makes_pictures(services, model)),

@@ -16,7 +16,7 @@ from lib.ui.http import api
 from lib.ui.model_field import ModelView
 from lib.ui.tabs import TABS
 from lib.ui.theme import ASSETS, launch_options
-from lib.ui.workload import Inputs, read_link
+from lib.ui.workload import Inputs, current_link, read_link
 from lib.workload import LONGEST_CONTEXT
 
 if TYPE_CHECKING:
@@ -203,6 +203,7 @@ def answer_link(services: Services, params: Mapping[str, str]) -> Updates:
 
     The answer of the first tab is there at once; other tabs are asked by the page when it shows them.
     """
+    params = current_link(params)
     tab = params.get("tab", "")
     read, unread = read_link(ask.every_field(services.catalog()), params)
     values = dict(zip(ask.FIELDS_BY_NAME, read, strict=True))

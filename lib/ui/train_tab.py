@@ -1,4 +1,4 @@
-"""The tab *Fine-tune*: how it is trained on the left; what a step takes, hardware with hours and dollars, what to change on the right."""
+"""The tab *Fine-tune*: how it is trained on the left; where, how long and how much, then memory, on the right."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lib.present.training_cards import (
     options_table,
     phases_table,
     recipe,
-    shardings_list,
+    shardings_table,
     training_card,
     training_text,
 )
@@ -115,10 +115,7 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     )
     return {
         "need": training_card(answer, name) + acts,
-        "options": options_table(answer.options)
-        + shardings_list(answer.shardings)
-        + phases_table(answer.phases)
-        + changes_table(answer.changes),
+        "options": options_table(answer.options) + shardings_table(answer) + changes_table(answer) + phases_table(answer.phases),
         "recipe": recipe(answer),
         "sources": caveat_list(answer.caveats) + source_list(answer.sources),
     }

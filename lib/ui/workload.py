@@ -193,6 +193,12 @@ def link_query(tab: str, model: str, fields: Sequence[Field], values: Sequence[V
     return "?" + urlencode({"tab": tab, **asked, **query})
 
 
+def current_link(params: Mapping[str, str]) -> Mapping[str, str]:
+    """The parameters as this page takes them: training was once a use of the tab Memory, and links of that time still arrive."""
+    trained = params.get("mode", "") in {value for _, value in ask.METHOD_WORDS}
+    return {**params, "tab": "train", "method": params["mode"]} if trained and params.get("tab") == "memory" else params
+
+
 def read_link(fields: Sequence[Field], params: Mapping[str, str]) -> tuple[list[Value], list[str]]:
     """Values for the fields from a link's parameters, and the names of those that could not be used."""
     values: list[Value] = []

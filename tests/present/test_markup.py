@@ -99,7 +99,7 @@ def test_no_text_from_outside_becomes_markup(text: str) -> None:
         return "".join(
             [
                 cards.model_line(replace(m, layer_kinds={m.source: 3})),
-                cards.memory_card(e, e.model, 1, "inference"),
+                cards.memory_card(e, e.model, 1),
                 tables.tiers_table(e.fits, e),
                 cards.memory_explanation(e),
                 cards.pick_card(a.pick, a.model),

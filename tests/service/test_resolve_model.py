@@ -116,18 +116,17 @@ def test_rows_and_picture(real_app: Services) -> None:
 
 
 def test_the_box(real_app: Services) -> None:
-    """It follows the estimate's precision; without a model, in training and for a count it is a sentence."""
+    """It follows the estimate's precision; without a model and for a count it is a sentence."""
 
     def updates(model: str, **arguments: str) -> dict[str, Any]:
         return tensors_updates(lambda *_: arguments, real_app, model, ())
 
-    shown = updates(LLAMA, mode="inference", precision="bnb-nf4")
+    shown = updates(LLAMA, precision="bnb-nf4")
     assert shown["chart"] is not None
     assert "Matrices" in shown["head"]
     assert "bnb-nf4" in shown["table"]
     assert NOTES["name_model:tensors"] in updates("")["head"]
-    assert NOTES["only_inference:tensors"] in updates(LLAMA, mode="lora")["head"]
-    assert "has no tensors" in updates("7B", mode="inference")["head"]
+    assert "has no tensors" in updates("7B")["head"]
 
 
 class Here:

@@ -68,4 +68,3 @@ def test_the_box_answers_for_the_questions_of_the_tab(real_app: Services) -> Non
     assert NOTES["name_model:solve"] in _limits(real_app, "spaces:l4x1", 0, model="")
     assert "There is no hardware called" in _limits(real_app, "nowhere", 0)
     assert "RTX 4090" in _limits(real_app, "RTX-4090", None)
-    assert NOTES["only_inference:solve"] in _limits(real_app, "spaces:l4x1", 0, mode="lora")

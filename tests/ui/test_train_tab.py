@@ -29,13 +29,15 @@ def test_every_model_has_an_answer(real_app: Services, model: str) -> None:
 
 
 def test_the_card_names_what_holds_the_memory(real_app: Services) -> None:
-    """Optimizer, master weights and gradients in full tuning; adapters with LoRA; hours, dollars and the script."""
+    """Place, time and cost first; master weights and gradients in full tuning; adapters with LoRA; the script."""
     full = train_updates(real_app, LLAMA, fill_form(method="full"))
     for text in ("Optimizer", "Master weights", "Gradients", "The allocator reserves"):
         assert text in full["need"]
     lora = train_updates(real_app, LLAMA, DEFAULTS)
     assert "Adapters" in lora["need"]
-    assert "Fits" in lora["options"]
+    place, memory = lora["need"].split("<h3")
+    assert all(f"<dt>{name}</dt>" in place for name in ("Time", "Cost", "Memory per GPU"))
+    assert "Weights" in memory
     assert "Ways to save memory" in lora["options"]
     assert "hf jobs uv run" in lora["recipe"]
 
@@ -79,3 +81,20 @@ def test_a_link_repeats_the_question(real_app: Services) -> None:
 def test_every_part_has_a_colour_and_a_label() -> None:
     """The bar and the legend name all of them."""
     assert {colour for colour, _ in PARTS.values()} == COLOURS.keys() == LABELS.keys()
+
+
+def test_nothing_that_does_not_fit_is_called_fitting(real_app: Services) -> None:
+    """Where no hardware holds it, card and caption say so, and name what the nearest lacks; one row for twins on two platforms."""
+    shown = train_updates(real_app, "meta-llama/Meta-Llama-3.1-405B", fill_form(method="full"))
+    assert "Nothing on these platforms fits" in shown["need"]
+    assert "128 × H200-SXM" in shown["need"]
+    assert "that fit" not in shown["options"]
+    assert " GiB short" in shown["options"]
+    assert "Spaces or Jobs" in shown["options"]
+
+
+def test_a_link_to_training_on_memory_opens_this_tab(real_app: Services) -> None:
+    """Links of the time when Memory had uses beside inference."""
+    opened = page.answer_link(real_app, {"tab": "memory", "mode": "full", "model": LLAMA})
+    assert opened["tabs"]["selected"] == "train"
+    assert opened["method"] == "full"
