@@ -6,14 +6,11 @@ A sentence is shown if every number that it names was read; of several sentences
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from lib.present.sentences import fill
+from lib.present.wording import load_wording
 from lib.provenance import Value
-
-_FILE = Path(__file__).parent.parent / "data" / "wording" / "explain.yaml"
 
 
 class StepWords(NamedTuple):
@@ -25,15 +22,6 @@ class StepWords(NamedTuple):
     """ram, vram, disk, capability, gpu or cpu; "" where the step needs no other hardware."""
     than: str
     """The number that the hardware has to exceed."""
-
-
-@cache
-def load_words() -> Mapping[str, Any]:
-    """All words by their group and code."""
-    import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  not needed to start
-
-    words: Mapping[str, Any] = yaml.safe_load(_FILE.read_bytes())
-    return words
 
 
 def _fill(template: str, numbers: Mapping[str, Any]) -> str | None:
@@ -54,24 +42,24 @@ def _first(templates: str | list[str], numbers: Mapping[str, Any]) -> str:
 
 def cause_sentence(code: str, numbers: Mapping[str, Any]) -> str:
     """The cause in a sentence, which says so where the numbers of every wording are missing."""
-    return _first(load_words()["causes"][code], numbers) or str(load_words()["unread"])
+    return _first(load_wording("explain")["causes"][code], numbers) or str(load_wording("explain")["unread"])
 
 
 def outcome_sentence(outcome: str) -> str:
     """What became of it, in a few words."""
-    return str(load_words()["outcomes"][outcome])
+    return str(load_wording("explain")["outcomes"][outcome])
 
 
 def arithmetic_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
     """The lines of arithmetic whose numbers are all there."""
-    for name, templates in load_words()["arithmetic"].items():
+    for name, templates in load_wording("explain")["arithmetic"].items():
         if (name in numbers or name == "zerogpu_seconds") and (line := _first(templates, numbers)):
             yield line
 
 
 def step_words(code: str, numbers: Mapping[str, Any]) -> StepWords | None:
     """A next step with its numbers; None where those of every wording are missing."""
-    for words in load_words()["steps"][code]:
+    for words in load_wording("explain")["steps"][code]:
         message, change = _fill(words["message"], numbers), _fill(words.get("change", ""), numbers)
         if message is not None and change is not None:
             return StepWords(message, change, words.get("tier", ""), words.get("than", ""))

@@ -17,8 +17,8 @@ from lib.platforms import RENTED, TPU_PLATFORMS
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import bullet_list, code_blocks, escape, fold, link_source
 from lib.present.numbers import count_words, gib, seconds, tokens_per_s, usd, usd_per_hour
-from lib.present.sentences import COMMITMENTS, SIDES
 from lib.present.tables import hardware_name, table_markup
+from lib.present.wording import term
 
 VERDICTS = {"gpu": "Choose a GPU", "tpu": "Choose a TPU", "either": "Either will do", "both": "Both, by stage"}
 WEIGHTS = {1: "slightly", 2: "clearly", 3: "strongly"}
@@ -36,7 +36,7 @@ _MOST_REGIONS = 20
 
 def verdict_card(answer: GpuTpuAnswer, model: str) -> str:
     """The verdict, the score behind it, and what each stage goes to where both were asked for."""
-    stages = " · ".join(f"{stage}: {SIDES[side]}" for stage, side in answer.by_stage.items()) if len(answer.by_stage) > 1 else ""
+    stages = " · ".join(f"{stage}: {term('sides', side)}" for stage, side in answer.by_stage.items()) if len(answer.by_stage) > 1 else ""
     hard = [reason for reason in answer.reasons if reason.hard]
     why = f"{count_words(len(hard), 'constraint')} that no TPU meets" if hard else _ahead(answer.score)
     about = f"GPU or TPU for {escape(model)}" if model else "GPU or TPU"
@@ -65,7 +65,7 @@ def _reason_row(reason: WeighedReasonEntry) -> tuple[str, str, str]:
     origin = f"<small>{link_source(reason.source)}, {escape(reason.checked)}</small>"
     strength = "<strong>constraint</strong>" if reason.hard else WEIGHTS[reason.weight]
     stage = f"<small>{escape(reason.stages[0])} only</small>" if len(reason.stages) == 1 else ""
-    return f"{escape(reason.message)}{origin}", f"{SIDES[reason.favours]}{stage}", strength
+    return f"{escape(reason.message)}{origin}", f"{term('sides', reason.favours)}{stage}", strength
 
 
 def options_table(answer: GpuTpuAnswer) -> str:
@@ -73,7 +73,7 @@ def options_table(answer: GpuTpuAnswer) -> str:
     if not answer.options:
         return ""
     first = answer.options[0]
-    terms = f"TPU prices: {first.region}, {COMMITMENTS[first.commitment]}"
+    terms = f"TPU prices: {first.region}, {term('commitments', first.commitment)}"
     where = terms if first.kind == "tpu" else "No slice of TPU is among them"
     heads = ("Hardware", "Memory per device (every request at full context)", "First token", "Speed", "Price")
     return table_markup(f"Options, predicted. {where}", heads, [_option_row(option) for option in answer.options], "options")
@@ -213,7 +213,7 @@ def _recipe(recipe: RecipeEntry) -> str:
 def verdict_text(answer: GpuTpuAnswer, model: str) -> str:
     """The verdict and its reasons in plain words."""
     head = f"{VERDICTS[answer.verdict]}{f' for {model}' if model else ''}."
-    lines = [f"- {SIDES[reason.favours]} ({_strength(reason)}): {reason.message}" for reason in answer.reasons]
+    lines = [f"- {term('sides', reason.favours)} ({_strength(reason)}): {reason.message}" for reason in answer.reasons]
     return "\n".join([head, *lines])
 
 

@@ -1,11 +1,11 @@
-"""Sentences from what the core states as a code with values: reasons (`reason_words`) and caveats (`caveat_words`).
+"""Sentences from codes with values: reasons and caveats of the rooms below, worded in `lib/data/wording/`.
 
     sentence(Reason("price", {"usd_per_hour": …, "usd_per_month": …, "days": 30, "hours": 24}))
 
 One template per code. A name in braces is a value of the statement, shown with the unit at the end of its name ("…_bytes" as GiB,
 "…_s" as a time, "usd_per_hour" as dollars); `!s` shows it as it is, `:plain` as the shortest decimal without exponent, `:span` as a
-time in its largest whole unit, `:rate` as a price per hour, `:or …` as these words where it is "", and any other format as Python does.
-A code with several sentences has them under "code:variant".
+time in its largest whole unit, `:rate` as a price per hour, `:count replica` as "1 replica" or "3 replicas", `:or …` as these words where
+it is "", and any other format as Python does. A code with several sentences has them under "code:variant".
 """
 
 from __future__ import annotations
@@ -23,28 +23,14 @@ from lib.advisor.result import Recommendation
 from lib.catalog.rows import ById
 from lib.cost.break_even import Axis, Option, Outlook, WayChange
 from lib.laws.price import DAY_H
-from lib.present.caveat_words import CAVEATS
-from lib.present.numbers import Number, gib, seconds, span, tokens_per_s, usd
-from lib.present.reason_words import REASONS
+from lib.present.numbers import Number, count_words, gib, seconds, span, tokens_per_s, usd
+from lib.present.wording import load_sentences, load_wording, term
 from lib.provenance import Caveat, Statement, Value
 from lib.result import Result, write_json
 from lib.workload import MemoryRequest
 
-ACCOUNTS = {"anonymous": "signed out", "pro": "PRO", "team": "Team", "enterprise": "Enterprise"}
-BOUNDS = {
-    "bandwidth": "limited by memory bandwidth",
-    "compute": "limited by compute",
-    "overhead": "limited by kernel-launch and CPU overhead",
-}
-SIDES = {"gpu": "GPU", "tpu": "TPU", "either": "either"}
-COMMITMENTS = {"on_demand": "on demand", "spot": "spot", "1_year": "one year committed", "3_years": "three years committed"}
-WAYS = {
-    "always_on": "running around the clock",
-    "sleeping": "sleeping between requests",
-    "zerogpu": "ZeroGPU (one visitor who makes all requests)",
-    "per_token": "paying a provider per token",
-}
-_WORDS = {"account": ACCOUNTS, "bound": BOUNDS, "commitment": COMMITMENTS, "kind": SIDES, "below": WAYS, "above": WAYS}
+_TERMS = {"account": "accounts", "bound": "bounds", "commitment": "commitments", "kind": "sides", "below": "ways", "above": "ways"}
+"""The group of terms.yaml that words a value of this name."""
 GENERATES = frozenset({"generate", "vision_language"})
 
 
@@ -55,8 +41,8 @@ def sentence(statement: Statement) -> str:
         KeyError: the code has no sentence, or a value that it names is missing; the tests hold every code against this.
     """
     if isinstance(statement, Caveat):
-        return fill(CAVEATS[_key(statement, statement.variant)], statement.values)
-    return fill(REASONS[_key(statement, _variant(statement))], statement.values)
+        return fill(load_sentences("caveats")[_key(statement, statement.variant)], statement.values)
+    return fill(load_sentences("reasons")[_key(statement, _variant(statement))], statement.values)
 
 
 def to_json(result: object) -> Any:
@@ -108,31 +94,23 @@ class _Figure:
     """One value: by the unit of its name, or in the format that the template asks for."""
 
     def __init__(self, name: str, value: Value) -> None:
-        self._name, self._value = name, value
+        self.name, self.value = name, value
 
     def __str__(self) -> str:
-        return str(self._value)
+        return str(self.value)
 
     def __format__(self, spec: str) -> str:
-        if not spec:
-            return format_value(self._name, self._value)
-        if spec == "Capital":
-            return _capital(format_value(self._name, self._value))
-        if spec == "span":
-            return span(int(self._value))
-        if spec == "rate":
-            return _hourly_rate(self._value)
-        if spec.startswith("or "):
-            return str(self._value) or spec.removeprefix("or ")
-        return _plain(self._value) if spec == "plain" else format(self._value, spec)
+        name, _, words = spec.partition(" ")
+        shown = _FORMATS.get(name)
+        return format(self.value, spec) if shown is None else shown(self, words)
 
 
 def format_value(name: str, value: Value) -> str:
     """A value as text, with its unit from the end of its name."""
     if name == "accounts":  # several plans
-        return ", ".join(ACCOUNTS.get(plan, plan) for plan in str(value).split(", "))
+        return ", ".join(term("accounts", plan) for plan in str(value).split(", "))
     if isinstance(value, str | bool):
-        return _WORDS[name].get(str(value), str(value)) if name in _WORDS else str(value)
+        return term(_TERMS[name], str(value)) if name in _TERMS else str(value)
     if (format_unit := _find_unit(name)) is not None:
         return format_unit(value)
     return f"{value:,}" if isinstance(value, int) else _plain(value)
@@ -149,6 +127,16 @@ def _plain(value: Value) -> str:
     return f"{Decimal(str(value)).normalize():f}"
 
 
+_FORMATS: Mapping[str, Callable[[_Figure, str], str]] = {
+    "": lambda figure, _: format_value(figure.name, figure.value),
+    "Capital": lambda figure, _: _capital(format_value(figure.name, figure.value)),
+    "span": lambda figure, _: span(int(figure.value)),
+    "rate": lambda figure, _: _hourly_rate(figure.value),
+    "count": lambda figure, noun: count_words(int(figure.value), noun),
+    "or": lambda figure, otherwise: str(figure.value) or otherwise,
+    "plain": lambda figure, _: _plain(figure.value),
+}
+"""The formats of a sentence that are not Python's: of a value and the words after the format's name."""
 _UNITS: tuple[tuple[str, Callable[[Number], str]], ...] = (
     ("bytes", gib),
     ("tokens_per_s", tokens_per_s),
@@ -208,81 +196,16 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-SAVING_NAMES = {
-    "provider": "Pay per token",
-    "zerogpu": "ZeroGPU",
-    "more_at_once": "More requests at a time",
-    "cheaper_tier": "A cheaper tier",
-    "l4_over_a10g": "L4 instead of A10G",
-    "fp8": "Weights in fp8",
-    "int8": "Weights in eight bits",
-    "int4": "Weights in four bits",
-    "shorter_context": "A shorter context",
-    "smaller_batch": "Fewer requests at a time",
-    "cache_precision": "A smaller cache format",
-    "sleep": "Sleep between requests",
-    "development_tier": "A smaller tier while developing",
-}
-SAVING = {
-    "provider": "Pay {provider} per token instead of renting hardware",
-    "zerogpu": "Host it on ZeroGPU ({size}): visitors spend their own quota, {requests_per_visitor!s} such requests each a day",
-    "more_at_once": "Serve {at_once!s} requests at a time with {engine} on {offer} instead of renting more replicas",
-    "cheaper_tier": "Move to {offer}, which holds the model unchanged",
-    "l4_over_a10g": "Use the L4 ({offer}) instead of the A10G: the same memory for less",
-    "fp8": "Store the weights in fp8 ({precision}) and move to {offer}",
-    "int8": "Store the weights in eight bits ({precision}) and move to {offer}",
-    "int4": "Store the weights in four bits ({precision}) and move to {offer}",
-    "shorter_context": "Limit the context to {context_tokens!s} tokens and move to {offer}",
-    "smaller_batch": "Serve {batch_size!s} requests at a time and move to {offer}",
-    "cache_precision": "Store the KV cache in {kv_precision} and move to {offer}",
-    "sleep": "Let it sleep after {sleep_after_s:f} s without requests (it wakes {wakes_per_day:.1f} times a day)",
-    "development_tier": "Develop on {offer} in four bits, {hours_per_month:f} hours a month (a working week, if you stated none)",
-}
-GAINS = {
-    "compute": "On the same card it is faster too: it multiplies this format natively, and the work is limited by compute.",
-    "bandwidth": "On the same card it makes tokens faster too: fewer bytes are read per token, and the engine reads the packed weights.",
-    "memory_only": "It saves memory only; it is not faster.",
-}
-SACRIFICES = {
-    "provider": "The provider sets speed and limits, and your requests go there.",
-    "zerogpu": "Visitors wait for a free card, and their daily quota limits them.",
-    "more_at_once": "Each answer is written more slowly, as requests share the card.",
-    "fp8": "Answers change a little.",
-    "int8": "Answers change a little.",
-    "int4": "Answers get measurably worse: try it on your own task.",
-    "shorter_context": "Longer requests are refused.",
-    "smaller_batch": "Other requests wait.",
-    "cache_precision": "Answers change a little, most at long context.",
-    "sleep": "The request that wakes it waits for the start-up.",
-    "development_tier": "Only while you work on it; its answers are those of a four-bit model.",
-}
-"""What a way gives up, in words: no figure is claimed where none was measured."""
-NO_SAVING = {
-    "price_unknown": "no price per token is known",
-    "traffic_not_stated": "state the requests per day to judge it",
-    "not_for_this_account": "this account cannot host it",
-    "not_on_this_platform": "it is not offered on this platform",
-    "one_replica_serves": "one replica serves the traffic",
-    "does_not_fit": "the model does not fit",
-    "quota_too_small": "one request takes more than a visitor's daily quota",
-    "none_holds_it": "no cheaper tier holds the model",
-    "no_cheaper_tier": "it would not allow cheaper hardware",
-    "engine_lacks_format": "the engine does not load this format",
-    "already_as_small": "it is already that small",
-    "stored_file": "a GGUF file is run as it is stored; name a smaller file of the repository instead",
-    "costs_as_much": "it costs as much or more",
-}
-
-
 def saving_step(saving: Saving) -> str:
     """What to do, without what it saves."""
     offer = "" if saving.offer is None else saving.offer.id
-    return fill(SAVING[saving.code], {**saving.values, "offer": offer})
+    return fill(load_wording("terms")["saving_steps"][saving.code], {**saving.values, "offer": offer})
 
 
 def saving_effect(saving: Saving) -> str:
     """What it costs in quality and what it does to speed, "" for nothing."""
-    effects = [SACRIFICES.get(saving.code, "")] + ([] if saving.gain is None else [GAINS[saving.gain]])
+    terms = load_wording("terms")
+    effects = [terms["saving_sacrifices"].get(saving.code, ""), terms["saving_gains"].get(saving.gain, "")]
     ratio = saving.speed_ratio
     shown_ratio = ratio is not None and not (saving.gain == "memory_only" and ratio > 1)
     if shown_ratio and not 0.95 < (ratio or 1.0) < 1.05:  # noqa: PLR2004  a twentieth is within the datasheets' own error
@@ -295,4 +218,9 @@ def saving_effect(saving: Saving) -> str:
 def no_saving_sentence(no_saving: NoSaving) -> str:
     """Why a way saves nothing here."""
     freed = "" if not no_saving.freed_bytes else f" It would free {gib(no_saving.freed_bytes)}."
-    return f"{_capital(NO_SAVING[no_saving.reason])}.{freed}"
+    return f"{_capital(load_wording('terms')['no_saving'][no_saving.reason])}.{freed}"
+
+
+def stage_sentence(name: str) -> str:
+    """What a Space, an endpoint or a Job at this stage is doing."""
+    return load_wording("terms")["stages"].get(name) or f"Its stage is {name}, which is not known here."

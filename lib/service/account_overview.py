@@ -23,8 +23,7 @@ from lib.catalog.offers import FREE_CPU_TIER, Offer
 from lib.errors import BadArgument, HubError
 from lib.hub.space_answers import InferenceEndpoint, Job, Space
 from lib.hub.spaces import MOST_ROWS
-from lib.present.reason_words import stage_sentence
-from lib.present.sentences import sentence
+from lib.present.sentences import sentence, stage_sentence
 from lib.provenance import Caveat, Reason
 from lib.request.checks import MAX_NAME, check_text
 from lib.request.fields import Arguments, Checked, one_of

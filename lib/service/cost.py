@@ -30,7 +30,8 @@ from lib.memory.resolve import choose_engine, context_caveats
 from lib.memory.spread import Held, hold_model, split_caveats, spread
 from lib.model.spec import ModelSpec
 from lib.platforms import PER_CALL
-from lib.present.sentences import SAVING_NAMES, no_saving_sentence, saving_effect, saving_step
+from lib.present.sentences import no_saving_sentence, saving_effect, saving_step
+from lib.present.wording import term
 from lib.provenance import Caveat, Value
 from lib.request.checks import check_text
 from lib.request.fields import Arguments, Asked, Checked
@@ -356,5 +357,5 @@ def word_saving(saving: Saving) -> cost_answers.SavingWay:
 def word_no_saving(none: NoSaving) -> cost_answers.UselessWay:
     """A way that saves nothing, in words."""
     return cost_answers.UselessWay(
-        code=none.code, message=SAVING_NAMES[none.code], reason_code=none.reason, reason=no_saving_sentence(none)
+        code=none.code, message=term("saving_names", none.code), reason_code=none.reason, reason=no_saving_sentence(none)
     )

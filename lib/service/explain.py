@@ -20,7 +20,8 @@ from lib.explain.rows import load_messages
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.resolve import choose_engine, limit_context
 from lib.memory.spread import spread
-from lib.present.explain_words import arithmetic_lines, cause_sentence, load_words, step_words
+from lib.present.explain_words import arithmetic_lines, cause_sentence, step_words
+from lib.present.wording import load_wording
 from lib.provenance import Caveat, Source
 from lib.request.checks import describe_value
 from lib.request.fields import Arguments, Checked
@@ -80,7 +81,7 @@ def load_ahead() -> None:
     """Read the messages and the words ahead of the first question, which would wait a third of a second."""
     for message in load_messages().messages:
         message.needles, message.patterns  # noqa: B018  worked out once
-    load_words()
+    load_wording("explain")
 
 
 @endpoint(heavy=True)

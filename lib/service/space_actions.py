@@ -31,8 +31,7 @@ from lib.catalog.offers import Offer
 from lib.errors import BadArgument, HubError
 from lib.hub.space_answers import Space
 from lib.hub.spaces import Spaces
-from lib.present.reason_words import stage_sentence
-from lib.present.sentences import sentence
+from lib.present.sentences import sentence, stage_sentence
 from lib.provenance import Caveat, Reason, Value
 from lib.request.checks import check_text, check_whole
 from lib.request.fields import Checked, decimal_number, one_of

@@ -21,8 +21,7 @@ from lib.catalog.offers import FREE_CPU_TIER, Offer
 from lib.cost.usage import reservation_values
 from lib.errors import HubError, HubGarbage, HubUnreachable, RateLimited
 from lib.hub.space_answers import Runtime, Space
-from lib.present.reason_words import stage_sentence
-from lib.present.sentences import sentence
+from lib.present.sentences import sentence, stage_sentence
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.request.checks import check_number, check_text
 from lib.request.fields import Arguments, Checked

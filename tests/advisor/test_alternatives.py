@@ -17,7 +17,8 @@ from lib.catalog.offers import Offer
 from lib.cost import Usage, bill_offer, bill_tokens
 from lib.memory import estimate_memory, usable_memory
 from lib.model.resolve import resolve_count
-from lib.present.sentences import NO_SAVING, no_saving_sentence, saving_effect, saving_step
+from lib.present.sentences import no_saving_sentence, saving_effect, saving_step
+from lib.present.wording import load_wording
 from lib.workload import MemoryRequest
 
 RULES = CATALOG.rules
@@ -185,7 +186,7 @@ def test_every_way_saves_fits_and_reads_well(model: str, offer: Offer, engine: s
             needed = estimate_memory(resolve_count(model), one.request, one.offer.silicon).per_device_bytes
             assert needed <= (1 - COMFORT) * held
     for none in found.no_savings:
-        assert none.reason in NO_SAVING
+        assert none.reason in load_wording("terms")["no_saving"]
         assert no_saving_sentence(none)
     codes = [one.code for one in (*found.savings, *found.no_savings)]
     assert len(codes) == len(set(codes)) == 12

@@ -13,8 +13,8 @@ from lib.advisor import space_rules
 from lib.advisor.space_rules import ENDPOINT_STAGES, JOB_STAGES, STAGES, find_stage
 from lib.catalog import load
 from lib.errors import AgainstRules, PriceNotConfirmed, UnknownHardware
-from lib.present.reason_words import STAGE_SENTENCES, stage_sentence
-from lib.present.sentences import sentence
+from lib.present.sentences import sentence, stage_sentence
+from lib.present.wording import load_wording
 
 CATALOG = load()
 RULES = CATALOG.rules
@@ -196,6 +196,6 @@ def test_stages() -> None:
     assert {name for name, at in STAGES.items() if at.billed} == {"RUNNING", "RUNNING_BUILDING", "RUNNING_APP_STARTING", "APP_STARTING"}
     assert {name for name, at in STAGES.items() if at.failed} == {"NO_APP_FILE", "CONFIG_ERROR", "BUILD_ERROR", "RUNTIME_ERROR"}
     assert not STAGES["BUILDING"].settled
-    assert STAGE_SENTENCES.keys() == {*STAGES, *ENDPOINT_STAGES, *JOB_STAGES, "updateFailed", "CANCELED"}
+    assert load_wording("terms")["stages"].keys() == {*STAGES, *ENDPOINT_STAGES, *JOB_STAGES, "updateFailed", "CANCELED"}
     assert find_stage("TELEPORTING").billed is None
     assert "TELEPORTING" in stage_sentence("TELEPORTING")

@@ -10,7 +10,7 @@ from lib.engines import ENGINES
 from lib.laws.kv_cache import cache_bytes
 from lib.laws.kv_cache_by_engine import CacheQuestion, engine_cache
 from lib.model.spec import CacheTerm
-from lib.present.caveat_words import CAVEATS
+from lib.present.wording import load_sentences
 
 LLAMA = CacheTerm(kind="full attention", holds="keys and values", layers=32, elements=2048, growth="tokens")
 LATENT = CacheTerm(kind="latent attention (MLA)", holds="latent and rope key", layers=61, elements=576, growth="tokens")
@@ -131,7 +131,7 @@ def test_what_is_left_open_has_a_sentence() -> None:
     compressed = CacheTerm(kind="compressed attention", holds="entries", layers=3, elements=512, growth="blocks", span=128)
     for engine in ENGINES:
         for terms in ((LATENT, INDEX), HYBRID, (LLAMA, compressed)):
-            assert set(engine_cache(engine, CacheQuestion(5000, 2, 2, head_dim=128, terms=terms)).codes) <= CAVEATS.keys()
+            assert set(engine_cache(engine, CacheQuestion(5000, 2, 2, head_dim=128, terms=terms)).codes) <= load_sentences("caveats").keys()
     assert engine_cache("vllm", CacheQuestion(1, 1, 2, terms=HYBRID)).codes == ("engine_state_dtype",)
     assert engine_cache("llama.cpp", CacheQuestion(1, 1, 2, terms=(LATENT,))).codes == ("engine_latent_build",)
     cross = CacheTerm(kind="cross attention", holds="keys and values", layers=32, elements=3_840_000, growth="constant")

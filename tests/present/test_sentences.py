@@ -10,11 +10,11 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 import lib
-from lib.present.caveat_words import CAVEATS
-from lib.present.reason_words import REASONS
 from lib.present.sentences import format_value, sentence
+from lib.present.wording import FOLDER, load_sentences
 from lib.provenance import Caveat, Reason
 
 LIB = Path(lib.__file__).parent
@@ -38,15 +38,18 @@ def codes(kind: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize(("kind", "sentences", "least"), [("Reason", REASONS, 30), ("Caveat", CAVEATS, 20)])
-def test_every_code_has_a_sentence(kind: str, sentences: Mapping[str, str], least: int) -> None:
+SENTENCES = [("Reason", load_sentences("reasons")), ("Caveat", load_sentences("caveats"))]
+
+
+@pytest.mark.parametrize(("kind", "sentences"), SENTENCES)
+def test_every_code_has_a_sentence(kind: str, sentences: Mapping[str, str]) -> None:
     """Codes written in the source are worded, and at least so many are found (the search itself works)."""
     found = codes(kind)
-    assert len(found) >= least
+    assert len(found) >= 30
     assert found <= {key.split(":")[0] for key in sentences}
 
 
-@pytest.mark.parametrize(("kind", "sentences"), [("Reason", REASONS), ("Caveat", CAVEATS)])
+@pytest.mark.parametrize(("kind", "sentences"), SENTENCES)
 def test_a_sentence_names_only_values_that_are_stated(kind: str, sentences: Mapping[str, str]) -> None:
     """Where code and values are literals, every name in braces is among the values; reasons may choose their variant themselves."""
     checked = 0
@@ -64,6 +67,20 @@ def test_a_sentence_names_only_values_that_are_stated(kind: str, sentences: Mapp
             assert named <= stated, sentence_key
             checked += 1
     assert checked >= 10
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda file: file.stem)
+def test_no_wording_file_states_a_code_twice(file: Path) -> None:
+    """YAML keeps the last of two equal keys silently; a code may not be in two groups of reasons or caveats either."""
+
+    def keys(node: yaml.Node) -> list[str]:
+        """The keys of a mapping."""
+        return [key.value for key, _ in node.value]
+
+    root = yaml.compose(file.read_text(encoding="utf-8"))
+    groups = [node for _, node in root.value if isinstance(node, yaml.MappingNode)]
+    for names in (keys(root), *map(keys, groups), [key for node in groups if file.stem in {"reasons", "caveats"} for key in keys(node)]):
+        assert len(names) == len(set(names)), [name for name in names if names.count(name) > 1]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from written import ask
 from lib.catalog import load
 from lib.catalog.rules import load_decision_rules
 from lib.errors import BadArgument
-from lib.present.reason_words import GPU_TPU_RULES
+from lib.present.wording import load_wording
 from lib.service.compare_gpu_tpu import compare_gpu_tpu
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -40,7 +40,7 @@ def test_questions_alone_need_no_model() -> None:
 
 def test_every_rule_has_a_sentence_and_every_sentence_a_rule() -> None:
     """The words and the rows name the same codes."""
-    assert GPU_TPU_RULES.keys() == {rule.code for rule in load_decision_rules().rules}
+    assert load_wording("reasons")["gpu_or_tpu"].keys() == {rule.code for rule in load_decision_rules().rules}
 
 
 STATED: dict[str, Any] = {

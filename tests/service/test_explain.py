@@ -13,8 +13,9 @@ from lib.catalog import load
 from lib.cli.act import explanation_text
 from lib.errors import BadArgument
 from lib.explain.rows import load_messages
-from lib.present.explain_words import cause_sentence, load_words, step_words
+from lib.present.explain_words import cause_sentence, step_words
 from lib.present.sentences import to_json
+from lib.present.wording import load_wording
 from lib.service.endpoint import App, bind_arguments
 from lib.service.explain import explain
 from lib.service.models import Models
@@ -94,7 +95,7 @@ def test_markup_and_secrets_are_not_repeated() -> None:
 
 def test_every_cause_and_step_has_words() -> None:
     """And no words are left over; numbers that a sentence names are those of some row."""
-    words, messages = load_words(), load_messages().messages
+    words, messages = load_wording("explain"), load_messages().messages
     told = [message for message in messages if message.kind != "context"]
     cases = [case for message in told for case in message.cases]
     assert {message.code for message in told} | {case.code for case in cases} == words["causes"].keys()

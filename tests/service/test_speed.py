@@ -12,7 +12,7 @@ from written import ask
 
 from lib.catalog import load
 from lib.errors import BadArgument, UnknownHardware
-from lib.present.reason_words import REASONS
+from lib.present.wording import load_sentences
 from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.service.speed import diagnose_latency, estimate_speed
@@ -219,4 +219,4 @@ def test_every_part_and_every_effect_has_its_sentence() -> None:
     """Codes that are put together from a name."""
     assert {f"next_{part}" for part in get_args(RequestPart)} | {
         f"format_{effect}" for effect in ("latency", "prompt", "memory", "slower")
-    } <= REASONS.keys()
+    } <= load_sentences("reasons").keys()
