@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LatencyAnswer, LatencyPartEntry, LoadEntry, LoadsAnswer, TierNeedEntry
+from lib.laws.price import HOUR_S
 from lib.platforms import OWN
 from lib.present.cards import caveat_list, note_list
 from lib.present.charts import MARK, axis, chart_head, lay_out
@@ -49,19 +51,88 @@ def point_figure(point: LoadEntry, measure: str) -> float | None:
     return point.ttft_p99_s
 
 
-def loads_head(measure: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnLoads:
+    """What the chart draws: the points, and the policy, the rate and the targets that were asked about."""
+
+    answer: LoadsAnswer
+    policy: str
+    requests_per_s: float
+    max_ttft_s: float = 0.0
+    max_tpot_s: float = 0.0
+
+    def chosen(self) -> list[LoadEntry]:
+        """The points of the chosen policy, from the lowest load."""
+        points = (point for point in self.answer.points if point.policy == self.policy)
+        return sorted(points, key=lambda point: point.asked_requests_per_s)
+
+    def keeps(self, point: LoadEntry) -> bool:
+        """Whether the targets hold at the 99th percentile."""
+        return (not self.max_ttft_s or point.ttft_p99_s <= self.max_ttft_s) and not self.slow_tokens(point)
+
+    def slow_tokens(self, point: LoadEntry) -> bool:
+        """Whether its time per token misses the target."""
+        return bool(self.max_tpot_s) and point.tpot_p99_s is not None and point.tpot_p99_s > self.max_tpot_s
+
+    def held(self) -> tuple[LoadEntry | None, LoadEntry | None]:
+        """The highest load up to which the targets hold, and the first one beyond; None where there is none."""
+        points = self.chosen()
+        beyond = next((number for number, point in enumerate(points) if not self.keeps(point)), len(points))
+        return points[beyond - 1] if beyond else None, points[beyond] if beyond < len(points) else None
+
+
+def loads_finding(drawn: DrawnLoads, measure: str) -> str:
+    """What the chart shows, in a sentence; its kind while points are missing."""
+    points = drawn.chosen()
+    if drawn.answer.done < drawn.answer.total or not points:
+        return f"{MEASURES[measure][1]} by load"
+    if measure == "ttft":
+        return _held_finding(drawn)
+    if measure == "throughput":
+        return _throughput_finding(drawn)
+    first, last = points[0], drawn.held()[0] or points[-1]
+    low, high = per_s(first.asked_requests_per_s), per_s(last.asked_requests_per_s)
+    if measure == "latency":
+        return f"A request takes {seconds(first.latency_p99_s)} at {low}, {seconds(last.latency_p99_s)} at {high}"
+    if first.usd_per_million_tokens is None or last.usd_per_million_tokens is None:
+        return f"{drawn.answer.name} has no price per hour"
+    return f"A million tokens costs {usd(first.usd_per_million_tokens)} at {low}, {usd(last.usd_per_million_tokens)} at {high}"
+
+
+def _held_finding(drawn: DrawnLoads) -> str:
+    """The highest load within the targets, and what the next one does to them."""
+    (held, beyond), name = drawn.held(), drawn.answer.name
+    if held is None:
+        return f"{name} misses the targets at every load with {POLICY_NAMES[drawn.policy].lower()} batching"
+    holds = f"{name} holds {per_s(held.asked_requests_per_s)}"
+    if beyond is None:
+        return f"{holds} within the targets"
+    slow = f"a token takes {optional_seconds(beyond.tpot_p99_s)}"
+    late = f"the first token waits {seconds(beyond.ttft_p99_s)}"
+    return f"{holds}; at {per_s(beyond.asked_requests_per_s)} {slow if drawn.slow_tokens(beyond) else late}"
+
+
+def _throughput_finding(drawn: DrawnLoads) -> str:
+    """The most tokens per second of the chosen policy, beside those of the others."""
+    best = {name: max((p.throughput_tokens_per_s for p in drawn.answer.points if p.policy == name), default=0.0) for name in POLICY_NAMES}
+    others = [f"{POLICY_NAMES[policy].lower()} {rate:,.0f}" for policy, rate in best.items() if policy != drawn.policy]
+    return f"{POLICY_NAMES[drawn.policy]} batching reaches {tokens_per_s(best[drawn.policy])}, {' and '.join(others)}"
+
+
+def loads_head(drawn: DrawnLoads, measure: str) -> str:
     """The heading of the chart with its key."""
     key = (policy_swatch(policy) + name for policy, name in POLICY_NAMES.items())
-    return chart_head(f"{MEASURES[measure][1]} by load", [*key, "bold = selected"])
+    return chart_head(escape(loads_finding(drawn, measure)), [*key, "bold = selected", f"{MEASURES[measure][1]} by load"])
 
 
-def draw_loads(answer: LoadsAnswer, measure: str, stated_rate: float, chosen_policy: str = "") -> Figure:
+def draw_loads(drawn: DrawnLoads, measure: str) -> Figure:
     """A line for each policy along the requests per second, the chosen one thick, with the stated rate marked.
 
     All loads are on the axis from the start.
 
     Points without a steady part of their run are hollow.
     """
+    answer, stated_rate, chosen_policy = drawn.answer, drawn.requests_per_s, drawn.policy
     from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
 
     figure = Figure()
@@ -106,9 +177,19 @@ VERDICTS = {
 }
 
 
+_RARE = 0.1
+
+
 def per_s(rate: float) -> str:
-    """Requests per second: "0.35/s", "12/s"."""
+    """Requests per second: "0.35/s", "12/s"; rare ones per hour: "12.5 an hour"."""
+    if 0 < rate < _RARE:
+        return f"{rate * HOUR_S:.3g} an hour"
     return f"{rate:.2f}/s" if rate < 10 else f"{rate:,.0f}/s"  # noqa: PLR2004  two figures
+
+
+def requests_at(rate: float) -> str:
+    """The same with its noun: "0.35 requests/s", "12.5 requests an hour"."""
+    return per_s(rate).replace("/s", " requests/s").replace(" an hour", " requests an hour")
 
 
 def optional_seconds(value: float | None) -> str:
@@ -116,14 +197,61 @@ def optional_seconds(value: float | None) -> str:
     return "–" if value is None else seconds(value)
 
 
-def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
-    """One simulation: the 99th percentiles, the rate, the queue, the cache, the price."""
-    late = any(caveat.code == "queue_grows" for caveat in answer.caveats)
-    figure, rest = ("More requests arrive than are served", "") if late else (seconds(answer.ttft_p99_s), " to the first token at p99")
+def batching_finding(answer: BatchingAnswer, name: str) -> str:
+    """Whether the hardware of this name keeps up with the traffic, in a sentence."""
+    share = answer.on_target
+    if any(caveat.code == "queue_grows" for caveat in answer.caveats):
+        return f"More requests arrive than {name} serves: it answered {per_s(answer.requests_per_s)}"
+    if share is not None and share < _NEARLY_ALL:
+        return f"On {name} {100 * (1 - share):.0f} % of the requests miss the targets"
+    return f"{name} keeps up with your traffic" + ("" if share is None else ", within the targets")
+
+
+_NEARLY_ALL = 0.99
+"""Share of requests within the targets from which the targets are kept: they are about the 99th percentile."""
+
+
+def batching_card(answer: BatchingAnswer, model: str, loads: LoadsAnswer, asked: str, drawn: DrawnLoads | None = None) -> str:
+    """One simulation: a sentence, the three figures that matter, and the others folded.
+
+    Args:
+        answer: the simulation.
+        model: what to call the model.
+        loads: the loads, for the hardware's name.
+        asked: which requests were simulated, in a phrase.
+        drawn: the finished loads, for the rate that the hardware holds.
+    """
+    held = None if drawn is None else drawn.held()[0]
+    capacity = f"about {per_s(answer.most_requests_per_s)}"
+    if drawn is not None:
+        capacity = "none" if held is None else f"{per_s(held.asked_requests_per_s)}<small>{_times(held, answer)}</small>"
+    figures = [
+        ("First token, p99", seconds(answer.ttft_p99_s)),
+        ("Whole request, p99", seconds(answer.latency_p99_s)),
+        ("Capacity, at most" if drawn is None else "Rate it holds", capacity),
+    ]
+    copies = f"{answer.replicas} replicas of " if answer.replicas > 1 else ""
+    return (
+        '<section class="card" aria-labelledby="traffic-finding">'
+        f'<p class="eyebrow">{escape(model)} on {copies}{escape(loads.name)} <code>{escape(answer.hardware)}</code>, '
+        f"{POLICY_NAMES[answer.policy].lower()} batching</p>"
+        f'<h2 id="traffic-finding">{escape(batching_finding(answer, copies + loads.name))}</h2>'
+        f'<p class="quiet">{escape(asked)} · {escape(answer.engine)}, {escape(answer.precision)}</p>'
+        f"{definition_list(figures)}{fold('All figures of this run', _every_figure(answer))}</section>"
+    )
+
+
+def _times(held: LoadEntry, answer: BatchingAnswer) -> str:
+    """How many times the simulated rate that is."""
+    times = held.asked_requests_per_s / answer.requests_per_s
+    return f"{times:,.0f} × yours" if times >= 10 else f"{times:.1f} × yours"  # noqa: PLR2004  two figures
+
+
+def _every_figure(answer: BatchingAnswer) -> str:
     price, share = answer.usd_per_million_tokens, answer.on_target
     figures = [
         *_percentiles(answer),
-        ("Queue: mean, maximum", f"{answer.queue_mean:.2g}, {whole(answer.queue_longest)}"),
+        ("Queue: mean / max", f"{answer.queue_mean:.2g} / {whole(answer.queue_longest)}"),
         ("Engine busy", f"{100 * answer.utilisation:.0f} %"),
         ("KV cache at its peak", f"{gib(answer.cache_peak_bytes)} of {gib(answer.cache_bytes)}"),
     ]
@@ -134,16 +262,9 @@ def batching_card(answer: BatchingAnswer, model: str, name: str) -> str:
         figures.append(("Per million output tokens", usd(price)))
     if answer.cold_starts:
         figures.append(("Cold starts", whole(answer.cold_starts)))
-    copies = f"{answer.replicas} replicas of " if answer.replicas > 1 else ""
-    return (
-        '<section class="card" aria-label="Simulated traffic"><h2 class="sr">Simulated traffic</h2>'
-        f'<p class="eyebrow">{escape(model)} on {copies}{escape(name)} <code>{escape(answer.hardware)}</code>, '
-        f"{POLICY_NAMES[answer.policy].lower()} batching</p>"
-        f'<p class="headline"><span class="figure">{figure}</span>{rest}</p>'
-        f'<p class="quiet">{escape(answer.engine)}, {escape(answer.precision)} · {whole(answer.completed)} requests in '
-        f"{seconds(answer.span_s)}{_part_of_run(answer)} · capacity about {per_s(answer.most_requests_per_s)} (estimate)</p>"
-        f"{definition_list(figures)}</section>"
-    )
+    run = f"{whole(answer.completed)} requests in {seconds(answer.span_s)}{_part_of_run(answer)}"
+    estimate = f"capacity about {per_s(answer.most_requests_per_s)} (estimate)"
+    return f'<p class="quiet">{run} · {estimate}</p>{definition_list(figures)}'
 
 
 def _part_of_run(answer: BatchingAnswer) -> str:
@@ -178,7 +299,7 @@ def loads_table(answer: LoadsAnswer) -> str:
     heads = ("Policy", "Arriving", "Answered", "TTFT p50", "TTFT p99", "TPOT p99", "Latency p99", "Tokens per second", "USD per million")
     table = table_markup("Three policies along the load", heads, list(map(_load_row, answer.points)), "loads")
     unsteady = caveat_list([one for one in answer.caveats if one.code == "loads_not_steady"])
-    return unsteady + fold("The plot as a table", table)
+    return unsteady + fold("Show as table", table)
 
 
 def _load_row(point: LoadEntry) -> tuple[str, ...]:
@@ -209,8 +330,7 @@ def loads_csv(points: Sequence[LoadEntry]) -> str:
 def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     """Replicas and tiers that keep the targets at the 99th percentile, the cheapest first."""
     targets = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", need.max_ttft_s), ("TPOT", need.max_tpot_s)) if limit > 0]
-    demand = "1 request per second needs" if rate == 1 else f"{rate:,.3g} requests per second need"
-    caption = f"What {demand} at p99 within {' and '.join(targets)}, cheapest first"
+    caption = f"What {requests_at(rate)} need at p99 within {' and '.join(targets)}, cheapest first"
     heads = ("Hardware", "Replicas", "Total per hour", "TTFT p99", "TPOT p99", "USD per million")
     unsteady = sum(tier.replicas is not None and not tier.steady for tier in need.tiers)
     note = sentence(Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(need.tiers)})) if unsteady else ""

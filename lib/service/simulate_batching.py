@@ -48,7 +48,7 @@ MOST_BATCH = 1_024
 MOST_REPLICAS = 64
 MOST_CLIENTS = 4_096
 LONGEST_S = arriving.MAX_SPAN_S
-MOST_RATE = 10_000
+LEAST_RATE, MOST_RATE = 0.0001, 10_000
 _AT_ONCE, _WAIT_S = 2, 30.0
 MAX_SIMULATIONS_WAITING, _OWN_WAITING = 16, 4
 _TURNS = FairTurns(_AT_ONCE, queue_slots=MAX_SIMULATIONS_WAITING, own_queue_slots=_OWN_WAITING)
@@ -148,7 +148,7 @@ class BatchingArguments(ServedArguments):
 
     policy: Annotated[Policy, one_of(POLICIES), Form("Batching", group="traffic")] = "continuous"
     """static, dynamic or continuous batching."""
-    requests_per_s: Annotated[float, number(0.0001, MOST_RATE), Form("Requests per second", "rate", group="traffic")] = 1
+    requests_per_s: Annotated[float, number(LEAST_RATE, MOST_RATE), Form("Requests per second", "rate", group="traffic")] = 1
     """Requests that arrive per second, on average."""
     duration_s: Annotated[float, number(1, LONGEST_S), Form("Duration, s", "duration", group="traffic")] = 300
     """Seconds in which requests arrive; all of them are answered. At most about 10,000 requests are simulated."""

@@ -275,14 +275,22 @@ LENGTH_WORDS: tuple[tuple[str, str], ...] = (("Fixed", "fixed"), ("Uniform", "un
 MEASURE_WORDS: tuple[tuple[str, str], ...] = (
     ("TTFT p99", "ttft"), ("Latency p99", "latency"), ("Tokens/s", "throughput"), ("USD per million", "price"),
 )  # fmt: skip
-TRAFFIC = fields_of(
-    BatchingArguments,
-    "traffic",
-    max_ttft_s={"default": TARGET_TTFT_S},
-    max_tpot_s={"default": TARGET_TPOT_S},
-    clients={"default": 8},
-    trace={"choices": ("",)},
+PEAK_FACTOR = 3.0
+"""How much busier the busiest hour is than the mean of the hours in use, where a visitor states nothing. A judgement."""
+TRAFFIC = (
+    *fields_of(
+        BatchingArguments,
+        "traffic",
+        requests_per_s={"default": 0.0, "low": 0, "info": "0: from requests a day."},
+        duration_s={"default": 0.0, "low": 0, "info": "0: automatic."},
+        max_ttft_s={"default": TARGET_TTFT_S},
+        max_tpot_s={"default": TARGET_TPOT_S},
+        clients={"default": 8},
+        trace={"choices": ("",)},
+    ),
+    Field(argument="peak_factor", name="peak", default=PEAK_FACTOR, low=1, high=100, label="Peak ÷ mean", info="Of requests a day."),
 )
+"""A rate of 0 follows the workload above the tabs: requests a day, spread over the hours a day, times the peak factor."""
 
 
 def every_field(catalog: Catalog) -> tuple[Field, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,14 @@ import gradio as gr
 
 from lib.engines import ENGINES, TRAITS, usual_engine
 from lib.errors import AdvisorError, UnknownHardware
+from lib.laws.price import HOUR_S
 from lib.platforms import traits_of
 from lib.present.cards import answer_details, model_name
 from lib.present.live_cards import progress_line, stopped_line
 from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
 from lib.present.traffic_rows import (
+    DrawnLoads,
     batching_card,
     batching_text,
     draw_loads,
@@ -25,10 +27,11 @@ from lib.present.traffic_rows import (
     loads_head,
     loads_table,
     needs_table,
+    requests_at,
 )
 from lib.request.types import MAX_CONCURRENCY
 from lib.service.recommend import recommend
-from lib.service.simulate_batching import simulate_batching, stream_loads, stream_needs
+from lib.service.simulate_batching import LEAST_RATE, LONGEST_S, MOST_RATE, simulate_batching, stream_loads, stream_needs
 from lib.service.speed import diagnose_latency
 from lib.traffic.metrics import LONGEST_MS
 from lib.ui import fields as ask
@@ -59,6 +62,8 @@ LATENCY = (
     ask.Field(argument="concurrency", name="latency-batch", default=1, low=1, high=MAX_CONCURRENCY, label=_WHILE),
 )
 """What a visitor measured."""
+_REQUESTS, _SHORTEST_S = 300, 300.0
+"""Requests of a run without a stated duration, and the fewest seconds in which they arrive."""
 _AT_ONCE = 2
 _STEPS = 14  # the simulation, the loads, the tiers: of the progress bar
 
@@ -73,7 +78,7 @@ class LatencyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficView:
-    """Inputs and outputs of the tab, the measure to draw, and the box. The output `loads` holds the points that are drawn."""
+    """Inputs and outputs of the tab, the measure to draw, and the box. The output `loads` holds what is drawn (`DrawnLoads`)."""
 
     inputs: workload.Inputs
     measure: gr.Radio
@@ -113,7 +118,8 @@ def build(_: Services) -> TrafficView:
 
 def _inputs() -> workload.Inputs:
     q: workload.Inputs = {"policy": gr.Radio(list(ask.POLICY_WORDS), value="continuous", label="Batching", elem_classes="segments")}
-    q["rate"] = workload.number("rate", step=0.1)
+    with gr.Row(elem_classes="pair"):
+        q["rate"], q["peak"] = workload.number("rate", step=0.1), workload.number("peak", step=0.5)
     with gr.Row(elem_classes="pair"):
         q["ttft_target"], q["tpot_target"] = workload.number("ttft_target", step=0.1), workload.number("tpot_target", step=0.01)
     with gr.Accordion("Arrivals and lengths", open=False, elem_classes="quiet-accordion"):
@@ -163,6 +169,8 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
         AdvisorError: nothing runs the model.
     """
     own, arguments = workload.tab_arguments(values, ask.TRAFFIC), workload.recommend_arguments(values)
+    own |= arrival_rate(own, arguments)
+    del own["peak_factor"]
     if own["arrivals"] != "closed":
         own["clients"] = 0
     if own["arrivals"] != "recorded":
@@ -184,6 +192,17 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
         "engine": engine,
         "precision": entry.precision if entry is not None and serves else arguments["precision"],
     }
+
+
+def arrival_rate(own: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, float]:
+    """Requests per second, and the seconds in which they arrive: those of the form, else those of the workload's busiest hour.
+
+    Without a stated duration enough requests arrive to tell a 99th percentile.
+    """
+    in_use_s = float(asked["hours_per_day"]) * HOUR_S
+    rate = float(own["requests_per_s"]) or max(LEAST_RATE, float(asked["requests_per_day"]) * float(own["peak_factor"]) / in_use_s)
+    duration = float(own["duration_s"]) or min(LONGEST_S, max(_SHORTEST_S, _REQUESTS / rate))
+    return {"requests_per_s": min(MOST_RATE, rate), "duration_s": duration}
 
 
 def choose_server(services: Services, model: str, values: Sequence[Value]) -> tuple[str, ConfiguredHardware | None]:
@@ -216,17 +235,25 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
         answer = services[simulate_batching](model, **arguments)
         name = model_name(answer.model, model)
         of_loads = {argument: arguments[argument] for argument in OF_LOADS}
+        asked = _asked_words(arguments, values)
         step = 1
         card = ""
         with close_on_exit(services[stream_loads](model, arguments["hardware"], **of_loads)) as loads:
             for points in loads:
                 if not card:
-                    card = batching_card(answer, name, points.name) + _acts(answer, points, name, model, values)
+                    card = batching_card(answer, name, points, asked) + _acts(answer, points, name, model, values)
                     yield {"status": _progress(step), "card": card, "notes": answer_details(answer), "busy": True}
                 step += 1
-                figure = draw_loads(points, measure, float(arguments["requests_per_s"]), str(arguments["policy"]))
-                yield {"status": _progress(step), "head": loads_head(measure), "chart": figure, "loads": points, "busy": True}
-        card = batching_card(answer, name, points.name) + _acts(answer, points, name, model, values)
+                drawn = DrawnLoads(
+                    answer=points,
+                    policy=str(arguments["policy"]),
+                    requests_per_s=float(arguments["requests_per_s"]),
+                    max_ttft_s=float(arguments["max_ttft_s"]),
+                    max_tpot_s=float(arguments["max_tpot_s"]),
+                )
+                figure = draw_loads(drawn, measure)
+                yield {"status": _progress(step), "head": loads_head(drawn, measure), "chart": figure, "loads": drawn, "busy": True}
+        card = batching_card(answer, name, points, asked, drawn) + _acts(answer, points, name, model, values)
         yield {"status": _progress(step), "card": card, "table": loads_table(points), "busy": True}
         needs = ""
         if arguments["arrivals"] in {"poisson", "bursty"} and (arguments["max_ttft_s"] or arguments["max_tpot_s"]):
@@ -237,6 +264,17 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
         yield {"chart": figure, "needs": needs}  # once more, for a page that was still loading when it came
     except AdvisorError as refused:
         yield {"status": ask.format_error(refused, "No simulation.")}
+
+
+def _asked_words(arguments: Mapping[str, Any], values: Sequence[Value]) -> str:
+    """Which requests were simulated, in a phrase: where the rate comes from, and their lengths."""
+    own, asked = workload.tab_arguments(values, ask.TRAFFIC), workload.recommend_arguments(values)
+    lengths = f"{arguments['prompt_tokens']:,} prompt and {arguments['output_tokens']:,} output tokens"
+    if own["requests_per_s"] or arguments["arrivals"] in {"closed", "recorded"}:
+        return lengths
+    a_day, hours = f"{asked['requests_per_day']:,} requests a day", f"{float(asked['hours_per_day']):g} h"
+    peak = f"{own['peak_factor']:g} × the mean at the peak: {requests_at(float(arguments['requests_per_s']))}"
+    return f"{a_day} in {hours}, {peak} · {lengths}"
 
 
 def _progress(step: int) -> str:
@@ -283,8 +321,8 @@ def wire(view: TrafficView, page: Wiring) -> None:
     def stop() -> dict[Any, Any]:
         return last_scene(parts, {"status": stopped_line(NOTES["stopped:traffic"])})
 
-    def redraw(measure: str, loads: LoadsAnswer | None, rate: float | None, policy: str) -> Any:
-        return {parts["head"]: loads_head(measure), parts["chart"]: draw_loads(loads, measure, rate or 0.0, policy)} if loads else gr.skip()
+    def redraw(measure: str, drawn: DrawnLoads | None) -> Any:
+        return {parts["head"]: loads_head(drawn, measure), parts["chart"]: draw_loads(drawn, measure)} if drawn else gr.skip()
 
     options: dict[str, Any] = {
         "concurrency_limit": _AT_ONCE, "concurrency_id": "traffic", "api_visibility": "private", "show_progress": "hidden",
@@ -294,7 +332,7 @@ def wire(view: TrafficView, page: Wiring) -> None:
     # The words come after the run has ended: its last scene would write over them.
     stopping = parts["stop"].click(None, cancels=[running], api_name="traffic_cancelled", **AT_ONCE)
     stopping.then(stop, None, outputs, api_name="traffic_stopped", **AT_ONCE)
-    redrawn = [view.measure, parts["loads"], view.inputs["rate"], view.inputs["policy"]]
+    redrawn = [view.measure, parts["loads"]]
     drawn = [parts["head"], parts["chart"]]
     view.measure.input(redraw, redrawn, drawn, trigger_mode="always_last", api_name="traffic_drawn", **AT_ONCE)
     page.follow("latency", latency_updates, [*asked, *view.latency.inputs], view.latency.outputs, "latency_changed")

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
-ASK = "?tab=traffic&hardware=spaces:l4x1&duration=60"
+ASK = "?tab=traffic&hardware=spaces:l4x1&rate=1&duration=60"
 
 
 def test_traffic_is_simulated_drawn_and_diagnosed(open_page: Open) -> None:
@@ -24,7 +24,7 @@ def test_traffic_is_simulated_drawn_and_diagnosed(open_page: Open) -> None:
     expect(page.locator("#traffic .card")).to_contain_text("static batching")
     expect(page.locator("#traffic-status")).to_be_empty()
     page.locator("#loads-chart").get_by_text("Tokens/s").click()
-    expect(page.locator("#loads-chart h2")).to_have_text("Throughput by load")
+    expect(page.locator("#loads-chart h2")).to_contain_text("Static batching reaches")
     open_box(page, "Where does the latency go?")
     page.get_by_label("TPOT, ms").fill("600")
     expect(page.locator("#latency-answer .figure")).to_contain_text("Decode")

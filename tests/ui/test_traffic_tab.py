@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, unquote
 import page_values
 import pytest
 
-from lib.present.traffic_rows import MEASURES, POLICY_NAMES, draw_loads, loads_table
+from lib.present.traffic_rows import MEASURES, POLICY_NAMES, DrawnLoads, draw_loads, loads_table
 from lib.service.app import Services
 from lib.service.simulate_batching import BatchingArguments, stream_loads
 from lib.traffic.arrivals import ARRIVALS, LENGTHS
@@ -35,12 +35,14 @@ def last_value(scenes: list[Updates], name: str) -> Any:
 
 def test_a_run_shows_the_simulation_then_loads_then_tiers(real_app: Services) -> None:
     """Scene by scene, with progress, the chart growing; at the end nothing is busy any more."""
-    scenes = list(traffic_scenes(real_app, LLAMA, fill_form(hardware="spaces:l4x1", duration=60.0), "ttft"))
+    scenes = list(traffic_scenes(real_app, LLAMA, fill_form(hardware="spaces:l4x1", rate=1.0, duration=60.0), "ttft"))
     assert [bool(scene.get("busy")) for scene in scenes] == [True] * (len(scenes) - 1) + [False]
-    drawn = [scene["loads"].done for scene in scenes if scene.get("loads")]
+    drawn = [scene["loads"].answer.done for scene in scenes if scene.get("loads")]
     assert len(drawn) > 10
     card = last_value(scenes, "card")
-    assert "to the first token at p99" in card
+    assert "First token, p99" in card
+    assert "1x Nvidia L4 keeps up with your traffic, within the targets" in card
+    assert "1x Nvidia L4 holds" in last_value(scenes, "head")
     assert "continuous batching" in card
     assert "Continuous" in last_value(scenes, "table")
     assert "cheapest first" in last_value(scenes, "needs")
@@ -53,7 +55,7 @@ def test_a_run_shows_the_simulation_then_loads_then_tiers(real_app: Services) ->
 def test_every_measure_is_drawn_for_every_policy(real_app: Services, measure: str) -> None:
     """Three lines, each with all loads."""
     *_, answer = real_app[stream_loads](LLAMA, "l4x1", max_batch_size=8)
-    figure = draw_loads(answer, measure, 0.5)
+    figure = draw_loads(DrawnLoads(answer=answer, policy="continuous", requests_per_s=0.5), measure)
     assert [len(line.x) for line in figure.data] == [answer.total // 3] * 3
     assert len(figure.layout.shapes) == 1
 
@@ -61,7 +63,7 @@ def test_every_measure_is_drawn_for_every_policy(real_app: Services, measure: st
 def test_points_without_a_steady_part_are_hollow_and_explained(real_app: Services) -> None:
     """In the plot, in the table and in a sentence; with small batches there is nothing to say."""
     *_, answer = real_app[stream_loads](LLAMA, "a100-large", max_batch_size=512)
-    static = draw_loads(answer, "price", 0.5).data[0]
+    static = draw_loads(DrawnLoads(answer=answer, policy="continuous", requests_per_s=0.5), "price").data[0]
     assert "circle-open" in static.marker.symbol
     assert static.marker.symbol[0] == "circle"
     shown = loads_table(answer)
@@ -88,12 +90,23 @@ def test_what_is_refused_is_said_and_ends_the_run(real_app: Services) -> None:
 def test_the_form_becomes_arguments_of_the_api(real_app: Services) -> None:
     """An emptied number is its default; clients and a trace only count where they are asked for; auto is a paid Space that holds it."""
     sent = traffic_arguments(real_app, LLAMA, fill_form(rate=None, clients=9, trace="1\n2"))
-    assert (sent["requests_per_s"], sent["clients"], sent["trace"]) == (1.0, 0, "")
+    assert (sent["requests_per_s"], sent["clients"], sent["trace"]) == (pytest.approx(100 * 3 / 86_400), 0, "")
     assert (sent["engine"], sent["prompt_tokens"], sent["output_tokens"]) == ("vllm", 512, 256)
     assert traffic_arguments(real_app, LLAMA, fill_form(arrivals="closed", clients=9))["clients"] == 9
     assert traffic_arguments(real_app, LLAMA, fill_form(engine="transformers", hardware="jobs:l4x1"))["engine"] == "transformers"
     assert sent["hardware"].startswith("spaces:")
-    real_app.simulate_batching(LLAMA, **{**sent, "duration_s": 20})
+    real_app.simulate_batching(LLAMA, **sent)
+
+
+def test_the_rate_follows_the_workload(real_app: Services) -> None:
+    """Requests a day over the hours in use, times the peak; a rate in the form counts instead. The run is long enough for a p99."""
+    sent = traffic_arguments(real_app, LLAMA, fill_form(requests=36_000, hours=10, peak=2.0))
+    assert sent["requests_per_s"] == pytest.approx(2.0)
+    assert sent["duration_s"] == 300
+    sent = traffic_arguments(real_app, LLAMA, fill_form(requests=36_000, rate=0.5))
+    assert (sent["requests_per_s"], sent["duration_s"]) == (0.5, 600)
+    least = traffic_arguments(real_app, LLAMA, fill_form(requests=1))
+    real_app.simulate_batching(LLAMA, **least)
 
 
 def test_the_words_are_those_of_the_api() -> None:
