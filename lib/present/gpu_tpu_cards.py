@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from operator import itemgetter
 
 from lib.answers.gpu_tpu import GpuTpuAnswer, OptionEntry, PropertyEntry, RecipeEntry, WeighedReasonEntry
 from lib.catalog import Catalog
@@ -16,7 +17,7 @@ from lib.catalog.silicon import PEAK_DTYPES, Accelerator
 from lib.platforms import RENTED, TPU_PLATFORMS
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import bullet_list, code_blocks, escape, fold, link_source
-from lib.present.numbers import count_words, gib, seconds, tokens_per_s, usd, usd_per_hour
+from lib.present.numbers import count_words, deviation, gib, seconds, tokens_per_s, usd, usd_per_hour
 from lib.present.tables import hardware_name, table_markup
 from lib.present.wording import term
 
@@ -35,16 +36,45 @@ _MOST_REGIONS = 20
 
 
 def verdict_card(answer: GpuTpuAnswer, model: str) -> str:
-    """The verdict, the score behind it, and what each stage goes to where both were asked for."""
+    """The verdict, the price of each side, the strongest reasons, and what each stage goes to where both were asked for."""
     stages = " · ".join(f"{stage}: {term('sides', side)}" for stage, side in answer.by_stage.items()) if len(answer.by_stage) > 1 else ""
     hard = [reason for reason in answer.reasons if reason.hard]
     why = f"{count_words(len(hard), 'constraint')} that no TPU meets" if hard else _ahead(answer.score)
     about = f"GPU or TPU for {escape(model)}" if model else "GPU or TPU"
+    first = [f"<strong>{term('sides', one.favours)}, {_strength(one)}:</strong> {escape(one.message)}" for one in answer.reasons]
     return (
-        f'<section class="card" aria-label="Verdict"><h2 class="sr">Verdict</h2><p class="eyebrow">{about}</p>'
-        f'<p class="headline"><span class="figure">{VERDICTS[answer.verdict]}</span></p>'
-        f'<p class="quiet">{escape(why)}{f" ({stages})" if stages else ""}.</p></section>'
+        f'<section class="card" aria-labelledby="verdict"><p class="eyebrow">{about}</p>'
+        f'<h2 id="verdict" class="headline"><span class="figure">{verdict_words(answer)}</span></h2>'
+        f"<p>{escape(price_finding(answer))}</p>"
+        f'<p class="quiet">{escape(why)}{f" ({stages})" if stages else ""}.</p>'
+        f"{bullet_list(first[:_MOST_REASONS], 'why')}</section>"
     )
+
+
+_MOST_REASONS = 5
+_PRICE_REASONS = {"tpu_price_much_lower", "tpu_price_lower", "tpu_price_higher", "tpu_price_much_higher"}
+
+
+def verdict_words(answer: GpuTpuAnswer) -> str:
+    """The verdict in a few words; where either will do and one side is clearly cheaper, which one."""
+    cheaper = [one.favours for one in answer.reasons if one.code in _PRICE_REASONS]
+    if answer.verdict == "either" and cheaper:
+        return f"Either works; a {term('sides', cheaper[0])} costs less"
+    return VERDICTS[answer.verdict]
+
+
+def price_finding(answer: GpuTpuAnswer) -> str:
+    """The lowest price per token on each side and how they compare; "" where only one side has a price."""
+    priced = [(one.usd_per_million_output_tokens, one) for one in answer.options if one.usd_per_million_output_tokens is not None]
+    cheapest = {kind: min((pair for pair in priced if pair[1].kind == kind), key=itemgetter(0), default=None) for kind in ("gpu", "tpu")}
+    gpu, tpu = cheapest["gpu"], cheapest["tpu"]
+    if gpu is None or tpu is None:
+        return ""
+    (low, cheap), (high, dear) = sorted((gpu, tpu), key=itemgetter(0))
+    sides = (
+        f"{term('sides', cheap.kind)} ({cheap.name}) costs {usd(low)}, the cheapest {term('sides', dear.kind)} ({dear.name}) {usd(high)}"
+    )
+    return f"Per million output tokens the cheapest {sides}: {deviation(high, low)}."
 
 
 def _ahead(score: int) -> str:
@@ -54,11 +84,11 @@ def _ahead(score: int) -> str:
 
 
 def reasons_table(answer: GpuTpuAnswer) -> str:
-    """Constraints first, then preferences by weight, each with its source and date."""
+    """Constraints first, then preferences by weight, each with its source and date, behind a line."""
     if not answer.reasons:
         return '<p class="hint">Nothing that was answered speaks for either. Answer more of the questions.</p>'
     rows = [_reason_row(reason) for reason in answer.reasons]
-    return table_markup("Why", ("Reason", "Favours", "How strongly"), rows, "reasons")
+    return fold("Every reason with its source", table_markup("Why", ("Reason", "Favours", "How strongly"), rows, "reasons"))
 
 
 def _reason_row(reason: WeighedReasonEntry) -> tuple[str, str, str]:
@@ -72,11 +102,13 @@ def options_table(answer: GpuTpuAnswer) -> str:
     """The slices and the GPU offers with memory, speed and price."""
     if not answer.options:
         return ""
-    first = answer.options[0]
-    terms = f"TPU prices: {first.region}, {term('commitments', first.commitment)}"
-    where = terms if first.kind == "tpu" else "No slice of TPU is among them"
+    slices = [option for option in answer.options if option.kind == "tpu"]
+    where = "No slice of TPU is among them"
+    if slices:
+        where = f"TPU prices: {slices[0].region}, {term('commitments', slices[0].commitment)}"
     heads = ("Hardware", "Memory per device (every request at full context)", "First token", "Speed", "Price")
-    return table_markup(f"Options, predicted. {where}", heads, [_option_row(option) for option in answer.options], "options")
+    by_price = sorted(answer.options, key=lambda one: (one.usd_per_million_output_tokens is None, one.usd_per_million_output_tokens or 0))
+    return table_markup(f"Options, predicted, cheapest first. {where}", heads, list(map(_option_row, by_price)), "options")
 
 
 def _option_row(option: OptionEntry) -> tuple[str, ...]:
@@ -212,7 +244,7 @@ def _recipe(recipe: RecipeEntry) -> str:
 
 def verdict_text(answer: GpuTpuAnswer, model: str) -> str:
     """The verdict and its reasons in plain words."""
-    head = f"{VERDICTS[answer.verdict]}{f' for {model}' if model else ''}."
+    head = f"{verdict_words(answer)}{f' for {model}' if model else ''}. {price_finding(answer)}".strip()
     lines = [f"- {term('sides', reason.favours)} ({_strength(reason)}): {reason.message}" for reason in answer.reasons]
     return "\n".join([head, *lines])
 

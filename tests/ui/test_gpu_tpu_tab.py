@@ -9,6 +9,7 @@ import page_values
 import pytest
 from space_fake import status
 
+from lib.present.numbers import usd
 from lib.service.app import Services
 from lib.ui import fields as ask
 from lib.ui import page, workload
@@ -69,6 +70,18 @@ def test_options_regions_and_retired_tiers_are_there(real_app: Services) -> None
     for text in ("Chips needed", "v5e-2x2", "$1.375", "$5.50", "2025-04-02", "v5litepod-4", "gcp-tpu-2x4", "$9.50"):
         assert text in shown["table"]
     assert "vllm serve" in shown["recipes"]
+
+
+def test_the_verdict_names_the_price_of_both_sides(real_app: Services) -> None:
+    """The lowest price on each side, as the options have it; the order of the table is that of prices."""
+    shown = gpu_tpu_updates(real_app, LLAMA, DEFAULTS)
+    options = real_app.compare_gpu_tpu(LLAMA, **asked_arguments(DEFAULTS)).options
+    for kind in ("gpu", "tpu"):
+        best = min((one for one in options if one.kind == kind), key=lambda one: one.usd_per_million_output_tokens or 1e9)
+        assert f"({best.name}) " in shown["verdict"]
+        assert usd(best.usd_per_million_output_tokens or 0) in shown["verdict"]
+    cheapest = min(options, key=lambda one: one.usd_per_million_output_tokens or 1e9)
+    assert cheapest.hardware in shown["options"].partition("<tbody")[2].partition("</tr>")[0]
 
 
 def test_what_comes_from_outside_is_escaped(real_app: Services) -> None:
