@@ -187,6 +187,11 @@ class EngineTraits:
         """Whether every layer is split over several devices."""
         return self.split == "tensor"
 
+    @property
+    def devices_in_turn(self) -> bool:
+        """Whether several devices work one after another, so that more of them are never faster."""
+        return self.split == "layers" and not self.pipelined
+
     def known_on(self, silicon: Silicon) -> bool:
         """Whether runs of sparse attention are known with it on this silicon."""
         capability = silicon.compute_capability

@@ -29,6 +29,7 @@ from lib.advisor.rank import NEARLY_AS_FAST, VERDICTS, order_configurations, tot
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
 from lib.catalog.offers import Hardware, Offer, own_hardware
 from lib.cost.usage import LOADS
+from lib.engines import TRAITS
 from lib.memory import usable_memory
 from lib.memory.download import download_bytes
 from lib.precision import find_loading
@@ -79,11 +80,14 @@ class OfferSearch:
 
     def take_wave(self) -> list[Placement]:
         """The placements of the next configurations that fit."""
-        context, model, fitting = self.context, self.model, []
+        context, model = self.context, self.model
+        fitting: list[Placement] = []
         for candidate in self.waves.pop(0):
             concurrency = context.concurrency(self.offer)
             form = (candidate.step, candidate.devices)
             if candidate.engine in SERVERS and form in self.hopeless:
+                continue
+            if TRAITS[candidate.engine].devices_in_turn and self._fits_on_fewer(candidate, fitting):
                 continue
             placed = place_candidate(self.offer, candidate, context, model, self.device_bytes, concurrency)
             if isinstance(placed, DoesNotFitReason) and concurrency > 1 and candidate.engine in SERVERS:
@@ -95,6 +99,16 @@ class OfferSearch:
             else:
                 fitting.append(placed)
         return fitting
+
+    @staticmethod
+    def _fits_on_fewer(candidate: Candidate, fitting: Sequence[Placement]) -> bool:
+        """Whether this form fits fewer devices with room to spare; more of them that work in turn are never faster."""
+        return any(
+            (of.candidate.engine, of.candidate.precision) == (candidate.engine, candidate.precision)
+            and of.candidate.devices < candidate.devices
+            and of.headroom.comfortable
+            for of in fitting
+        )
 
     def _place_fewer(self, candidate: Candidate, short: DoesNotFitReason, concurrency: int) -> Placement | DoesNotFitReason:
         """A server on several machines: each with the most requests at a time that it holds."""

@@ -53,7 +53,7 @@ def _measure_full_length(entry: ConfiguredHardware, memory: EntryMemory, context
     concurrency = max(memory.batch_size, entry.speed.concurrency or 1)
     request = MemoryRequest(
         precision=entry.precision,
-        engine=entry.engine if entry.engine != "provider" else MemoryRequest().engine,
+        engine=entry.hosted_with or MemoryRequest().engine,
         context_tokens=context.context_tokens,
         batch_size=concurrency,
         devices=max(1, entry.devices),

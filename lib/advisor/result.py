@@ -331,6 +331,11 @@ class ConfiguredHardware(JudgedHardware):
     """Memory with every request at full length, of the pick and of own hardware; null of others, and where nothing is cached."""
 
     @property
+    def hosted_with(self) -> Engine | None:
+        """The engine on this hardware; `None` where the model runs elsewhere."""
+        return None if self.engine == "provider" else self.engine
+
+    @property
     def free_share(self) -> float:
         """Free memory over capacity, 1 when nothing is held."""
         return 1.0 if self.memory is None else self.memory.free_bytes / self.memory.capacity_bytes

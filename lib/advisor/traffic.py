@@ -79,7 +79,8 @@ def plan_traffic(timed: Sequence[Timed]) -> list[Plan]:
                 loads.append((other, reached))
         if len(loads) > 1 and not _quick_enough(speed, context):
             del loads[0]
-        plans.append(_plan(offer, _hold(offer, (placement, speed), loads, context), context))
+        chosen = _hold(offer, (placement, speed), loads, context) if placements else loads[0]
+        plans.append(_plan(offer, chosen, context))
     return plans
 
 

@@ -138,14 +138,15 @@ def find_longest_context(one: JudgedModel) -> int | None:
     As in the verdict, a server holds one such request, other engines as many as come at the same time.
     """
     runs = one.runs_as
-    if runs is None or runs.memory is None or runs.engine == "provider":
+    engine = None if runs is None else runs.hosted_with
+    if runs is None or runs.memory is None or engine is None:
         return None
     context = one.context
     request = MemoryRequest(
         precision=runs.precision,
-        engine=runs.engine,
+        engine=engine,
         context_tokens=context.context_tokens,
-        batch_size=1 if runs.engine in SERVERS else context.concurrency(runs.offer),
+        batch_size=1 if engine in SERVERS else context.concurrency(runs.offer),
         devices=max(1, runs.devices),
         gpu_layers=None if runs.gpu_layers < 0 else runs.gpu_layers,
         pictures=context.workload.pictures,

@@ -261,7 +261,7 @@ def request_words(speed: Speed, task: str) -> str:
 
 def precision_words(entry: ConfiguredHardware) -> str:
     """Precision, engine and what they ask of the Space in one phrase; what needs no model memory says so."""
-    if entry.engine == "provider":
+    if entry.hosted_with is None:
         return "the model runs at a provider"
     words = f"{escape(entry.precision)} with {escape(entry.engine)}"
     if entry.sdk == "docker":

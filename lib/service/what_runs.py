@@ -118,7 +118,8 @@ def _judge_once(hardware: AnyHardware, workload: Workload, catalog: Catalog) -> 
 
 
 def _running(one: JudgedModel, runs_as: ConfiguredHardware) -> RunningModel:
-    if runs_as.memory is None or runs_as.engine == "provider":
+    engine = runs_as.hosted_with
+    if runs_as.memory is None or engine is None:
         raise TypeError(f"{one.spec.id} was judged without running")
     return RunningModel(
         model=one.spec.id,
@@ -126,7 +127,7 @@ def _running(one: JudgedModel, runs_as: ConfiguredHardware) -> RunningModel:
         parameters_total=one.spec.parameters_total,
         parameters_active=one.spec.parameters_active,
         precision=runs_as.precision,
-        engine=runs_as.engine,
+        engine=engine,
         devices=runs_as.devices,
         gpu_layers=runs_as.gpu_layers,
         repository=runs_as.repository,

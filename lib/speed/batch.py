@@ -250,6 +250,10 @@ def _running_requests(spec: ModelSpec, work: ForwardCost, devices: Devices, layo
     """Requests that run at once, of those in flight: what fits beside the weights, and what the engine takes (max_num_seqs)."""
     if work.decoder is None or not devices.memory:
         return float(request.concurrency)
+    each = ceil_divide(request.concurrency, layout.replicas)
+    wanted = each if layout.engine in EAGER else min(each, MAX_NUM_SEQS[layout.engine])
+    if wanted <= 1:
+        return float(min(request.concurrency, layout.replicas))
     mean = MemoryRequest(
         precision=request.precision,
         engine=next((name for name in engines.list_engines(spec.work) if name == layout.engine), request.engine),
@@ -258,8 +262,6 @@ def _running_requests(spec: ModelSpec, work: ForwardCost, devices: Devices, layo
         devices=layout.tensor_parallel * layout.pipeline_stages,
         media=request.media,
     )
-    each = ceil_divide(request.concurrency, layout.replicas)
-    wanted = each if layout.engine in EAGER else min(each, MAX_NUM_SEQS[layout.engine])
     fitting = count_sequences(spec, mean, int(devices.memory), devices.silicon, at_most=wanted)
     of_one_replica = wanted if fitting is None else max(1, fitting)  # where nothing fits, the estimate says so and times one
     return float(min(request.concurrency, of_one_replica * layout.replicas))
