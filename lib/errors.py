@@ -54,10 +54,18 @@ from typing import Any
 
 _SHOWN = 80
 _LOOKED_AT = 10_000
-_TOKEN = re.compile(
-    r"hf(?:_|%5[Ff])[^\s'\"()]{16,}"  # longer than the word after "hf_" in any id that was seen; a token has 34 letters there
-    r"|\bsk-(?:proj-|ant-)?\w{20,}[\w-]*|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bBearer [^\s'\"()]{16,}"
+LINE_END = r"(?:[ \t]{0,8}(?:\r?\n|\\n)[ \t>|│]{0,20})?"
+"""A token that a terminal broke goes on in the next line."""
+TOKENS = (
+    re.compile(rf"(?:hf|api_org)(?:_|%5[Ff])(?:[A-Za-z0-9]{LINE_END}){{20,40}}"),
+    re.compile(r"hf(?:_|%5[Ff])[^\s'\"()]{16,}"),  # longer than the word after "hf_" in any id that was seen; a token has 34 letters there
+    re.compile(rf"\bsk-(?:[A-Za-z0-9_-]{LINE_END}){{20,160}}"),
+    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AIza|npm_|dckr_pat_|r8_)[A-Za-z0-9_-]{16,100}"),
+    re.compile(r"(?<![\w-])eyJ[A-Za-z0-9_-]{10,2000}+\.[A-Za-z0-9_-]{10,2000}+\.[A-Za-z0-9_-]{5,2000}"),
+    re.compile(rf"\b[Bb]earer[ \t]{{1,4}}(?:[A-Za-z0-9._~+/=-]{LINE_END}){{8,400}}"),
 )
+"""Tokens and keys that their beginning gives away. `lib.explain.text` adds those that their name or their letters give away."""
 _PIECE_BYTES = 2**16
 _NODES = b"[{,:"
 _PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
@@ -66,7 +74,9 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 def hide_tokens(text: str) -> str:
     """The text without what looks like a token: pasted into the wrong place it is not repeated."""
-    return _TOKEN.sub("(what looks like a token)", text)
+    for token in TOKENS:
+        text = token.sub("(what looks like a token)", text)
+    return text
 
 
 def quote_value(value: object) -> str:

@@ -12,8 +12,8 @@ from lib.units import GB, GIB, KIB, MIB
 
 LONGEST = 1_000
 """Characters of a message that are read."""
-MOST, MOST_DEVICES = 4, 64
-"""Places at which one message is read: the first ones; of lines that a log prints for every device, more."""
+MOST_DEVICES = 64
+"""Places at which one message is read that a log prints for every device."""
 _UNITS = {"K": KIB, "M": MIB, "G": GIB, "T": 2**40}
 _SCALES = {"_gib": GIB, "_mib": MIB, "_gb": GB}
 _SIZE = re.compile(r"(-?[\d.]+)(?: )?([KMGT]?)")
@@ -49,7 +49,7 @@ def _find(message: Message, view: View) -> Iterator[Finding]:
     if needles and message.kind == "context":
         yield Finding(message, 0, {})
         return
-    most = MOST_DEVICES if message.per_device else MOST
+    most = MOST_DEVICES if message.per_device else message.places
     for joined, text in ((False, view.text), (True, view.joined)) if needles else ():
         places = sorted({place for needle in needles for place in _places(text, needle, most)})[:most]
         for number, place in enumerate(places):

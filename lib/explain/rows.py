@@ -128,6 +128,8 @@ class Message(Row):
     """Its patterns need the blanks between words."""
     lines: int = Field(default=1, ge=1, le=12)
     """Lines that it may take."""
+    places: int = Field(default=4, ge=1, le=64)
+    """Places at which it is read, the first ones."""
     lookback: int = Field(default=0, ge=0, le=400)
     """Characters before its line in which a number is looked for that the line does not have."""
 

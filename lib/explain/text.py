@@ -12,20 +12,14 @@ import re
 
 import numpy as np
 
+from lib.errors import TOKENS
+
 MAX_BYTES = 200_000
 """Longest text that is read."""
 MASK = "[secret]"
 
-_LINE_END = r"(?:[ \t]{0,8}(?:\r?\n|\\n)[ \t>|│]{0,20})?"
-"""A token that a terminal broke goes on in the next line."""
 _SECRETS = (
-    re.compile(rf"(?:hf|api_org)(?:_|%5[Ff])(?:[A-Za-z0-9]{_LINE_END}){{20,40}}"),
-    re.compile(r"hf_[A-Za-z0-9]{16,64}"),
-    re.compile(rf"\bsk-(?:[A-Za-z0-9_-]{_LINE_END}){{20,160}}"),
-    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AIza|npm_|dckr_pat_|r8_)[A-Za-z0-9_-]{16,100}"),
-    re.compile(r"(?<![\w-])eyJ[A-Za-z0-9_-]{10,2000}+\.[A-Za-z0-9_-]{10,2000}+\.[A-Za-z0-9_-]{5,2000}"),
-    re.compile(rf"\b[Bb]earer[ \t]{{1,4}}(?:[A-Za-z0-9._~+/=-]{_LINE_END}){{8,400}}"),
+    *TOKENS,
     re.compile(
         r"(?:[Kk]ey|KEY|[Tt]oken|TOKEN|[Ss]ecret|SECRET|[Pp]asswo?r?d|PASSWO?R?D)[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?"
         r"(?!None\b|null\b)[A-Za-z0-9+/_.=~-]{12,200}"

@@ -58,8 +58,12 @@ def arithmetic_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
 
 
 def step_words(code: str, numbers: Mapping[str, Any]) -> StepWords | None:
-    """A next step with its numbers; None where those of every wording are missing."""
+    """A next step with its numbers; None where those of every wording are missing, or where the number after `unless` is known."""
     for words in load_wording("explain")["steps"][code]:
+        if "unless" in words:
+            if words["unless"] in numbers:
+                return None
+            continue
         message, change = _fill(words["message"], numbers), _fill(words.get("change", ""), numbers)
         if message is not None and change is not None:
             return StepWords(message, change, words.get("tier", ""), words.get("than", ""))

@@ -6,6 +6,8 @@ on the Hub only if the caller names it as an argument; of models named in the te
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,16 +18,18 @@ from lib.catalog.offers import Offer
 from lib.engines import ENGINES, traits_of
 from lib.errors import AdvisorError, BadArgument, UnknownHardware
 from lib.explain import MAX_BYTES, PROGRAMS, Explanation, explain_text
+from lib.explain.advice import LARGEST_SHARE, SHARES, advise
 from lib.explain.rows import load_messages
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.resolve import choose_engine, limit_context
 from lib.memory.spread import spread
+from lib.precision import NAMES, loads
 from lib.present.explain_words import arithmetic_lines, cause_sentence, step_words
 from lib.present.wording import load_wording
 from lib.provenance import Caveat, Source
 from lib.request.checks import describe_value
 from lib.request.fields import Arguments, Checked
-from lib.request.types import AUTO, MAX_CONCURRENCY, MAX_TOKENS, Account, AnyEngine, Hardware, look_up_later
+from lib.request.types import AUTO, MAX_CONCURRENCY, MAX_TOKENS, Account, AnyEngine, Hardware, check_precision, look_up_later
 from lib.service.endpoint import App, endpoint
 from lib.speed import SpeedRequest, predict_speed
 from lib.workload import MemoryRequest
@@ -45,6 +49,7 @@ _PLANS = {"Pro": "pro", "free": "free"}
 _LENGTHS = ("max_model_len", "n_ctx")
 _ROOM = 1.05
 """The next card has to exceed the number by this."""
+_SHARE = re.compile(r"[01]?\.\d{1,4}|1")
 _RAM_STEP = 0.08
 """A limit of host memory is that of a tier, within this: container and catalog round differently (14Gi is the tier of 15 GiB)."""
 
@@ -94,8 +99,12 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
     catalog, said = app.catalog(), explain_text(arguments.text)
     spec, hardware = _find_model(app, arguments, said), _find_hardware(catalog, arguments, said)
     engine = _engine(arguments.engine, said, spec)
-    predicted, caveats = _predict(spec, hardware, engine, said, catalog)
-    numbers = _with_rules(said, catalog)
+    predicted, advice, caveats = _predict(spec, hardware, engine, said, catalog)
+    numbers = _with_rules(said, catalog, arguments.account)
+    shares = _shares(numbers, predicted, engine)
+    if shares.keys() & SHARES:  # the text's own bytes are more exact than a prediction
+        advice = {name: value for name, value in advice.items() if name not in SHARES}
+    known = {**_rules(catalog), **_switches(said), **advice, **shares, **numbers}
     if "requested_s" in numbers:
         predicted["daily_quota_s"] = catalog.rules.zerogpu.daily_quota_s[numbers.get("plan", arguments.account)]
     return ExplainAnswer(
@@ -103,14 +112,14 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
         program=said.program,
         phase=said.phase,
         code=said.code,
-        cause=cause_sentence(said.code, numbers) if said.recognised else "",
+        cause=cause_sentence(said.code, known) if said.recognised else "",
         outcome=said.outcome,
         certain=said.certain,
         numbers=numbers,
         arithmetic=tuple(arithmetic_lines(numbers)) if said.recognised else (),
         logged=_logged(numbers, engine),
         predicted=predicted,
-        next_steps=tuple(_steps(said, numbers, predicted, arguments, hardware, catalog)),
+        next_steps=tuple(_steps(said, known, predicted, arguments, hardware, catalog)),
         also=tuple(AlsoEntry(code=other.code, cause=cause_sentence(other.code, other.numbers)) for other in said.also),
         read=ReadEntry(
             model="" if spec is None else spec.id,
@@ -170,36 +179,90 @@ def _engine(asked: str, said: Explanation, spec: ModelSpec | None) -> Any:
 
 def _predict(
     spec: ModelSpec | None, hardware: AnyHardware | None, engine: Any, said: Explanation, catalog: Catalog
-) -> tuple[dict[str, Printed], list[Caveat]]:
-    """The app's figures for one request of the stated length on one device; of no figure what is not known."""
+) -> tuple[dict[str, Printed], dict[str, int | float | str], list[Caveat]]:
+    """The app's figures for one request of the stated length on one device, and the settings with which it would fit."""
     if spec is None or hardware is None:
-        return {}, [Caveat("explain_not_compared", variant="model" if spec is None else "hardware")] if said.recognised else []
+        return {}, {}, [Caveat("explain_not_compared", variant="model" if spec is None else "hardware")] if said.recognised else []
     try:
-        return _figures(spec, hardware, engine, said, catalog), [*spec.caveats]
+        request = _request(spec, hardware, engine, said)
+        figures = _figures(spec, hardware, request, said, catalog)
+        memory = usable_memory(hardware)
+        advice = {} if memory is None else advise(spec, request, memory, hardware.processor, _stated_share(said))
     except AdvisorError as refused:
-        return {}, [Caveat("explain_not_predicted", {"reason": str(refused)})]
+        return {}, {}, [Caveat("explain_not_predicted", {"reason": str(refused)})]
+    return figures, advice, [*spec.caveats]
 
 
-def _figures(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanation, catalog: Catalog) -> dict[str, Printed]:
+def _precision(flags: Mapping[str, str], spec: ModelSpec, engine: Any) -> str:
+    """The format that the settings of the text load the weights in; auto for a checkpoint that is quantized, and where none is named."""
+    switched_on = [name for name in ("load_in_4bit", "load_in_8bit") if flags.get(name) == "True"]
+    named = [*switched_on, *(flags[name] for name in ("quantization", "dtype", "torch_dtype") if name in flags)]
+    if not named or named[0] == AUTO or spec.stored.quantization is not None:
+        return AUTO
+    precision = check_precision("precision", named[0], NAMES)
+    return precision if loads(engine, precision) else AUTO
+
+
+def _request(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanation) -> MemoryRequest:
+    """One request with the settings of the text."""
     flags, chosen = said.named.flags, choose_engine(spec, engine)
     stated = next((length for name in _LENGTHS if isinstance(length := said.numbers.get(name), int) and length > 0), 0)
     flagged = flags.get("max_model_len", "")
     length = stated or (int(flagged) if flagged.isdecimal() and 0 < int(flagged) <= MAX_TOKENS else 0) or spec.context_limit or 4096
     stated_devices = _tensor_parallel(said)
     devices = min(stated_devices, max(1, hardware.accelerator_count)) if stated_devices > 1 else spread(spec, chosen, hardware).devices
-    request = MemoryRequest(
+    return MemoryRequest(
+        precision=_precision(flags, spec, chosen),
         engine=chosen,
         context_tokens=limit_context(spec, length)[0],
         devices=devices,
         kv_precision="fp8" if flags.get("kv_cache_dtype", "").startswith("fp8") else AUTO,
     )
+
+
+def _stated_share(said: Explanation) -> float | None:
+    """The share of a device that a message or a setting of the text gives the server."""
+    flagged = said.named.flags.get("gpu_memory_utilization", "")
+    share = said.numbers.get("utilization", float(flagged) if _SHARE.fullmatch(flagged) else None)
+    return share if isinstance(share, float) and 0 < share <= 1 else None
+
+
+def _rules(catalog: Catalog) -> dict[str, int]:
+    """Numbers of the platform's rules that causes and next steps name."""
+    zerogpu = catalog.rules.zerogpu
+    quotas = {f"quota_{plan}_min": seconds // 60 for plan, seconds in zerogpu.daily_quota_s.items()}
+    return {**quotas, "auto_xlarge_bytes": zerogpu.auto_xlarge_bytes, "free_cpu_units": catalog.rules.accounts.free_cpu_units}
+
+
+def _switches(said: Explanation) -> dict[str, str]:
+    """The settings of the text that are switched on; a step that sets them again is left out."""
+    return {name: value for name, value in said.named.flags.items() if value == "True"}
+
+
+def _shares(numbers: Mapping[str, Any], predicted: Mapping[str, Printed], engine: Any) -> dict[str, float]:
+    """Shares of the device that follow from the text's own bytes: what the missing cache takes more, and what other processes leave."""
+    found: dict[str, float] = {}
+    capacity = numbers.get("total_bytes", numbers.get("capacity_bytes", predicted.get("capacity_bytes")))
+    if not isinstance(capacity, int) or capacity <= 0 or not traits_of(engine).preallocates:
+        return found
+    missing, others = numbers.get("missing_bytes"), numbers.get("others_bytes")
+    if isinstance(missing, int) and missing > 0 and "available_bytes" in numbers:
+        base = numbers.get("utilization", traits_of(engine).memory_share)
+        least = math.ceil(100 * (base + missing / capacity)) / 100
+        found["share_needed" if least <= LARGEST_SHARE else "share_hopeless"] = least
+    if isinstance(others, int) and 0 < others < capacity:
+        found["share_floor"] = int(100 * (capacity - others) / capacity) / 100
+    return found
+
+
+def _figures(spec: ModelSpec, hardware: AnyHardware, request: MemoryRequest, said: Explanation, catalog: Catalog) -> dict[str, Printed]:
     memory = usable_memory(hardware)
     if memory is None:
         return {}
     of = count_per_device(spec, request, hardware.processor)
     fit = fit_memory(spec, request, memory, hardware.processor, host_bytes=host_memory(hardware))
-    share = said.numbers.get("utilization")
-    if isinstance(share, float) and 0 < share <= 1 and fit.capacity_bytes < memory:  # the server claims another share than by default
+    share = _stated_share(said)
+    if share is not None and fit.capacity_bytes < memory:  # the server claims another share than by default
         memory_at_share = int(memory * share / (fit.capacity_bytes / memory))
         fit = fit_memory(spec, request, memory_at_share, hardware.processor, host_bytes=host_memory(hardware))
     found: dict[str, Printed] = {
@@ -216,7 +279,7 @@ def _figures(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanat
         found["available_bytes"] = fit.capacity_bytes - of.beside_cache(request.context_tokens, 1)
     if fit.max_context_tokens is not None:
         found["longest_context_tokens"] = fit.max_context_tokens
-    if "tokens_per_s" in said.numbers and (speed := _speed(spec, hardware, chosen, said, catalog)) is not None:
+    if "tokens_per_s" in said.numbers and (speed := _speed(spec, hardware, request.engine, said, catalog)) is not None:
         found["tokens_per_s"] = speed
     return found
 
@@ -228,7 +291,7 @@ def _speed(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanatio
     return None if rate is None else rate.value
 
 
-def _with_rules(said: Explanation, catalog: Catalog) -> dict[str, Any]:
+def _with_rules(said: Explanation, catalog: Catalog, account: str) -> dict[str, Any]:
     """The numbers, with what the catalog's rules make of them."""
     numbers: dict[str, Any] = dict(said.numbers)
     if "plan" in numbers:
@@ -238,6 +301,8 @@ def _with_rules(said: Explanation, catalog: Catalog) -> dict[str, Any]:
             factor = size.quota_multiplier * size.duration_factor
             numbers[f"factor_{size.size}"] = float(factor)
             numbers[f"declared_{size.size}_s"] = float(round(Decimal(requested) / factor, 1))
+            if size.default:
+                numbers["declared_day_s"] = int(catalog.rules.zerogpu.daily_quota_s[numbers.get("plan", account)] / factor)
             if size.default and isinstance(left := numbers.get("left_s"), int) and left > 0:
                 numbers["declared_left_s"] = int(left / factor)
     split = numbers.get("tensor_parallel", numbers.get("num_shards"))
@@ -295,6 +360,8 @@ def _find_tier(kind: str, than: object, hardware: AnyHardware | None, predicted:
             able = [tier for tier in tiers if tier.accelerator is None]
         case "gpu":
             able = cards
+        case "paid_cpu":
+            able = [tier for tier in tiers if tier.accelerator is None and tier.usd_per_hour]
         case "vram":
             needed = max(number, (hardware.vram_bytes_per_accelerator or 0) if hardware else 0)
             whole = predicted.get("per_device_bytes", 0)

@@ -228,3 +228,38 @@ def test_every_row_is_read_and_no_pattern_is_unbounded() -> None:
 def test_a_long_hostile_text_is_answered(unit: str) -> None:
     """Whatever is repeated (`tests/benchmarks/bench_explain.py` says how fast)."""
     assert explain_text(unit * (MAX_BYTES // len(unit))).named is not None
+
+
+METRICS = """# HELP vllm:num_requests_waiting Number of requests waiting to be processed.
+vllm:num_requests_running{{engine="0",model_name="Qwen/Qwen3-8B"}} 32.0
+vllm:num_requests_waiting{{engine="0",model_name="Qwen/Qwen3-8B"}} {waiting}.0
+vllm:kv_cache_usage_perc{{engine="0",model_name="Qwen/Qwen3-8B"}} 0.9731
+vllm:num_preemptions_total{{engine="0",model_name="Qwen/Qwen3-8B"}} {preemptions}.0
+vllm:time_to_first_token_seconds_bucket{{engine="0",le="+Inf",model_name="Qwen/Qwen3-8B"}} 400.0
+vllm:time_to_first_token_seconds_count{{engine="0",model_name="Qwen/Qwen3-8B"}} 400.0
+vllm:time_to_first_token_seconds_sum{{engine="0",model_name="Qwen/Qwen3-8B"}} 120.5
+"""
+"""Of a server of vLLM 0.21, as prometheus_client writes them."""
+
+
+@pytest.mark.parametrize(
+    ("waiting", "preemptions", "code"), [(17, 12, "vllm_preempts"), (17, 0, "vllm_queue_cache_full"), (0, 0, "vllm_server_metrics")]
+)
+def test_metrics_of_a_server_say_whether_requests_wait(waiting: int, preemptions: int, code: str) -> None:
+    """And how full the cache is; a mean time is the sum over the count of its histogram."""
+    said = explain_text(METRICS.format(waiting=waiting, preemptions=preemptions))
+    assert said.code == code
+    numbers = {"running": 32.0, "waiting": float(waiting), "share_cache": 0.9731, "preemptions": float(preemptions), "ttft_mean_ms": 301}
+    assert numbers.items() <= said.numbers.items()
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("402 Payment Required: You've reached your CPU-basic quota limit", "space_cpu_units"),
+        ("My Space is stuck at Building for two hours", "space_keeps_building"),
+    ],
+)
+def test_words_of_the_hub_and_of_people_are_read(text: str, code: str) -> None:
+    """The more exact cause comes before the status code."""
+    assert explain_text(text).code == code

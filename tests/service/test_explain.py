@@ -18,6 +18,7 @@ from lib.present.sentences import to_json
 from lib.present.wording import load_wording
 from lib.service.endpoint import App, bind_arguments
 from lib.service.explain import explain
+from lib.service.memory import estimate_memory, solve
 from lib.service.models import Models
 
 APP = App(catalog=load, models=Models())
@@ -49,6 +50,36 @@ def test_shown_zerogpu_seconds_are_divided_back() -> None:
     assert answer["numbers"]["declared_xlarge_s"] == 45
     assert answer["next_steps"][0]["change"] == "@spaces.GPU(duration=40)"
     assert answer["predicted"]["daily_quota_s"] == 300
+
+
+def test_a_next_step_has_the_value_with_which_one_request_fits() -> None:
+    """Checked against /solve and /estimate_memory: the number of cards, the layers on the card, the share of it."""
+    no_cache = "vllm serve Qwen/Qwen3-32B  # NVIDIA L4\nNo available memory for the cache blocks"
+    changes = {step["code"]: step["change"] for step in QUESTION(no_cache)["next_steps"]}
+    assert changes["more_devices"] == "--tensor-parallel-size 8"
+    assert "higher_share" not in changes  # weights alone exceed the card
+    assert not ask(solve, APP)("Qwen/Qwen3-32B", "L4x4", context_tokens=40_960, engine="vllm")["fits"]
+    assert ask(solve, APP)("Qwen/Qwen3-32B", "L4x8", context_tokens=40_960, engine="vllm")["fits"]
+    full = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 11264.00 MiB on device 0: cudaMalloc failed: out of memory\n"
+    full += "llama_model_load: error loading model: unable to allocate CUDA0 buffer"
+    asked = {"model": "Qwen/Qwen3-14B", "hardware": "RTX-4060", "engine": "llama.cpp"}
+    layers = next(step["change"] for step in QUESTION(full, **asked)["next_steps"] if step["code"] == "fewer_gpu_layers")
+    fits = [
+        ask(estimate_memory, APP)("Qwen/Qwen3-14B", engine="llama.cpp", context_tokens=40_960, hardware="RTX-4060", gpu_layers=number)
+        for number in (int(layers.removeprefix("-ngl ")), int(layers.removeprefix("-ngl ")) + 1)
+    ]
+    assert [fit["per_device_bytes"] <= load().accelerators["RTX-4060"].memory_usable for fit in fits] == [True, False]
+    short = QUESTION(VLLM.replace("3.21 GiB", "15.50 GiB"))
+    assert next(step["change"] for step in short["next_steps"] if step["code"] == "higher_share") == "--gpu-memory-utilization 0.93"
+
+
+def test_the_format_of_the_text_is_predicted() -> None:
+    """A setting that loads in 4 bits; a step that only says so again is left out."""
+    text = "model = AutoModel.from_pretrained('Qwen/Qwen3-14B'{})\ntorch.OutOfMemoryError: CUDA out of memory. "
+    text += "Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 14.56 GiB of which 1.88 MiB is free."
+    plain, packed = (QUESTION(text.format(setting), hardware="T4") for setting in ("", ", load_in_4bit=True"))
+    assert plain["predicted"]["weights_bytes"] > 2.5 * packed["predicted"]["weights_bytes"]
+    assert "load_in_16_bit" in {step["code"] for step in plain["next_steps"]} - {step["code"] for step in packed["next_steps"]}
 
 
 def test_an_unknown_text_is_said_to_be_unknown() -> None:

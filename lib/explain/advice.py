@@ -1,0 +1,81 @@
+"""Values for next steps that the text does not state, from the memory laws, for the model, hardware and settings of the prediction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lib.catalog.silicon import Accelerator
+from lib.engines import traits_of
+from lib.memory import PerDevice, count_per_device, count_sequences, fit_memory, most_layers_on_card
+from lib.memory.resolve import choose_engine
+from lib.model.spec import ModelSpec
+from lib.precision import loads, weight_format
+from lib.workload import MemoryRequest
+
+_COUNTS = (1, 2, 4, 8, 16)
+"""Numbers of devices that are tried."""
+LARGEST_SHARE = 0.97
+"""A server's share above this leaves too little for the driver and the display. A judgement."""
+SHARES = frozenset({"share_needed", "share_hopeless"})
+"""Names of the least share of a device that holds one request: one that a server may take, and one that is too much."""
+_CENT = 100
+
+
+def advise(
+    spec: ModelSpec, request: MemoryRequest, device_bytes: int, silicon: Accelerator, share: float | None
+) -> dict[str, int | float | str]:
+    """The values of settings with which one request fits, by their names in the words of next steps; none where none does.
+
+    `share` is the share of a device that the server claims, where the text states it.
+    """
+    of = count_per_device(spec, request, silicon)
+    traits = traits_of(of.request.engine)
+    found: dict[str, int | float | str] = {"half_profiled_tokens": of.request.profiled_tokens // 2}
+    most = count_sequences(spec, request, device_bytes, silicon)
+    if most:
+        found["most_requests"] = most
+    longest = fit_memory(spec, request, device_bytes, silicon).max_context_tokens
+    if longest:
+        found["longest_tokens"] = longest
+    if traits.preallocates:
+        found |= _share(of, request, device_bytes, share)
+    if traits.own_files and (layers := most_layers_on_card(spec, request, silicon, device_bytes)):
+        found["gpu_layers"] = layers
+    devices = next(
+        (count for count in _COUNTS if count > request.devices and _fits(spec, _on(request, count), device_bytes, silicon)), None
+    )
+    if devices is not None and traits.tensor_parallel and not spec.dimensions.attention_heads % devices:
+        found["devices_needed"] = devices
+    smaller = next(_smaller(spec, request, device_bytes, silicon, of), None)
+    return found if smaller is None else found | {"smaller_format": smaller}
+
+
+def _on(request: MemoryRequest, devices: int) -> MemoryRequest:
+    return replace(request, devices=devices)
+
+
+def _fits(spec: ModelSpec, request: MemoryRequest, device_bytes: int, silicon: Accelerator) -> bool:
+    return fit_memory(spec, request, device_bytes, silicon).fits
+
+
+def _share(of: PerDevice, request: MemoryRequest, device_bytes: int, share: float | None) -> dict[str, int | float | str]:
+    """The least share of a device with which the server holds one request, if that is more than it has and not too much."""
+    least = math.ceil(_CENT * of.peak(request.context_tokens, request.batch_size) / device_bytes) / _CENT
+    claimed = share or of.claim(request.context_tokens, request.batch_size).capacity_bytes(device_bytes) / device_bytes
+    return {"share_needed" if least <= LARGEST_SHARE else "share_hopeless": least} if claimed < least else {}
+
+
+def _smaller(spec: ModelSpec, request: MemoryRequest, device_bytes: int, silicon: Accelerator, now: PerDevice) -> Iterator[str]:
+    """Formats of 8 and 4 bits of the engine with smaller weights, in which one request fits."""
+    engine = choose_engine(spec, request.engine)
+    if spec.library == "gguf" or spec.stored.quantization is not None:
+        return
+    for family in ("int8", "int4"):
+        if not loads(engine, family):
+            continue
+        smaller = replace(request, precision=weight_format(family, engine).name)
+        lighter = count_per_device(spec, smaller, silicon).device_weights < now.device_weights
+        if lighter and _fits(spec, smaller, device_bytes, silicon):
+            yield smaller.precision
