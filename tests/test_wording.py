@@ -31,7 +31,11 @@ DOCS = ("README.md", "SECURITY.md", "docs/methodology.md", "docs/operating.md", 
 
 def read_texts() -> Iterator[str]:
     """Docstrings of lib and scripts, strings of several words in `lib/present`, wording files, templates, README and docs."""
-    for file in (*(ROOT / name for name in DOCS), *sorted(ROOT.glob("lib/data/wording/*.yaml")), *sorted(ROOT.glob("lib/templates/*.j2"))):
+    for file in (
+        *(ROOT / name for name in DOCS),
+        *sorted(ROOT.glob("lib/data/wording/*.yaml")),
+        *sorted(ROOT.glob("lib/templates/**/*.j2")),
+    ):
         yield file.read_text(encoding="utf-8")
     for file in (file for folder in ("lib", "scripts") for file in sorted((ROOT / folder).rglob("*.py"))):
         shown = str(file.relative_to(ROOT)).startswith(VISITOR_TEXTS)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Literal
 
+from markupsafe import Markup
+
 from lib.answers.spaces import (
     AccountOverview,
     ActionAnswer,
@@ -20,11 +22,12 @@ from lib.answers.spaces import (
     Volume,
 )
 from lib.platforms import traits_of
-from lib.present.cards import PLATFORM_NAMES, note_list, prices_line, reason_lists
-from lib.present.markup import answer_actions, bullet_list, definition_list, escape, refusal_note
-from lib.present.numbers import gib, span, usd, usd_per_hour, usd_per_month, whole
+from lib.present.cards import PLATFORM_NAMES, prices_line, reason_lists
+from lib.present.html import call_macro, render_html, trusted
+from lib.present.markup import answer_actions, escape
+from lib.present.numbers import span, usd, usd_per_hour, usd_per_month, whole
 from lib.present.sentences import sentence
-from lib.present.tables import Key, TableTools, answer_files, csv_text, table_markup
+from lib.present.tables import Key, TableTools, answer_files, csv_text, render_table
 
 STATIC = "static"
 _SDKS = {"gradio": "Gradio", "docker": "Docker", STATIC: "static files", "streamlit": "Streamlit"}
@@ -35,12 +38,9 @@ def sleep_words(seconds: int) -> str:
     return "never" if seconds < 0 else span(seconds, days=True)
 
 
-def tier_words(name: str | None, hardware: str | None) -> str:
-    """A tier by its name with its id beside; markup."""
-    if hardware is None:
-        return "none"
-    code = f"<code>{escape(hardware)}</code>"
-    return code if name is None or name == hardware else f"{escape(name)} {code}"
+def tier_words(name: str | None, hardware: str | None) -> Markup:
+    """A tier by its name with its id."""
+    return call_macro("parts.html.j2", "tier", name, hardware)
 
 
 def price_words(usd_hourly: Decimal | None) -> str:
@@ -62,37 +62,28 @@ def billed_words(status: SpaceStatus) -> str:
 
 def status_card(status: SpaceStatus) -> str:
     """The stage in a sentence, hardware and price, what was asked for, sleep, replicas, volumes, models."""
-    what = [_SDKS.get(str(status.sdk), escape(status.sdk or "SDK not told")), "private" if status.private else "public"]
-    if status.sdk == STATIC:
-        note = "<p>A static Space is files that are served, without hardware: there is nothing to switch or size.</p>"
-    else:
+    prices: list[tuple[str, str]] = []
+    if status.sdk != STATIC:
         hourly, monthly = usd_per_hour(status.usd_per_hour), usd_per_month(status.usd_per_month)
-        prices = [("Price per hour", hourly), ("Price per month, always awake", monthly)]
-        known = prices if status.hardware else [(title, "–") for title, _ in prices]
-        note = definition_list([("Hardware", tier_words(status.hardware_name, status.hardware)), *known])
+        known = (hourly, monthly) if status.hardware else ("–", "–")
+        titles = ("Hardware", "Price per hour", "Price per month, always awake")
+        prices = list(zip(titles, (tier_words(status.hardware_name, status.hardware), *known), strict=True))
     facts = [] if status.sdk == STATIC else _details(status)
-    error = refusal_note(status.error, "The platform says:") if status.error else ""
-    return (
-        '<section class="card space" aria-labelledby="space-stage">'
-        f'<p class="eyebrow">{escape(status.space)} · {" · ".join(what)}</p>'
-        f'<h2 id="space-stage">{escape(status.stage_message)} <code>{escape(status.stage)}</code></h2>'
-        f'<p class="quiet">{billed_words(status)}</p>{note}{error}{definition_list(facts, "facts")}'
-        f"{note_list(status.caveats)}</section>"
-    )
+    sdk = _SDKS.get(str(status.sdk), status.sdk or "SDK unknown")
+    return render_html("space_status.html.j2", status=status, sdk=sdk, billed=billed_words(status), prices=prices, facts=facts)
 
 
 def _details(status: SpaceStatus) -> list[tuple[str, str]]:
-    facts = []
+    facts: list[tuple[str, str]] = []
     if status.changing:
         bill = f", {usd_per_month(status.requested_usd_per_month)} per month" if status.requested_usd_per_month else ""
-        request = f"{tier_words(None, status.requested_hardware)}, {price_words(status.requested_usd_per_hour)}"
-        facts.append(("Asked for", request + bill))
+        facts.append(("Asked for", tier_words(None, status.requested_hardware) + f", {price_words(status.requested_usd_per_hour)}{bill}"))
     return [
         *facts,
-        ("Sleep", escape(status.sleep_message)),
+        ("Sleep", status.sleep_message),
         ("Replicas", _replicas(status)),
-        ("Volumes", "<br>".join(map(_volume, status.volumes)) or "none"),
-        ("Models", ", ".join(map(escape, status.models)) or "none linked"),
+        ("Volumes", Markup("<br>").join(map(_volume, status.volumes)) or "none"),
+        ("Models", ", ".join(status.models) or "none linked"),
     ]
 
 
@@ -104,9 +95,9 @@ def _replicas(status: SpaceStatus) -> str:
     return words
 
 
-def _volume(volume: Volume) -> str:
+def _volume(volume: Volume) -> Markup:
     access = {True: ", read-only", False: ", written to", None: ""}[volume.read_only]
-    return f"{escape(volume.type)} {escape(volume.source)} at <code>{escape(volume.mount_path)}</code>{access}"
+    return Markup("{} {} at <code>{}</code>{}").format(volume.type, volume.source, volume.mount_path, access)
 
 
 def status_text(status: SpaceStatus) -> str:
@@ -117,27 +108,22 @@ def status_text(status: SpaceStatus) -> str:
 
 
 def size_card(answer: RightSizeAnswer) -> str:
-    """The recommended tier beside the current one: what moving saves or costs, and why."""
+    """The recommended tier next to the current one: what moving saves or costs, and why."""
     pick, current = answer.pick, answer.current
     needs = {one.id: one.total_bytes for one in answer.models}
-    need = f", which takes {gib(needs[answer.model])} for one request" if answer.model in needs else ""
     figures = [("Current", _tier(current.name, current.hardware, current.usd_per_hour, current.total_usd_per_month))]
     if pick is not None and answer.decision == "move":
         cost = pick.cost
         figures.append(("Recommended", _tier(pick.name, pick.hardware, cost.usd_per_hour, cost.total_usd_per_month)))
-    reasons = reason_lists(answer.reasons, [escape(sentence(caveat)) for caveat in dict.fromkeys(answer.caveats)])
-    why = escape(current.reason)
-    name = escape(answer.model or "the model")
-    head = f'<p class="eyebrow">The right size for {name}{need}</p><h2 id="size-name">{_verdict(answer)}</h2>'
-    today = f'<p class="quiet">{"Now" if current.fits is not False else "The current tier does not run it"}: {why}</p>' if why else ""
-    body = f"{today}{definition_list(figures)}{reasons}"
-    return f'<section class="card size" aria-labelledby="size-name">{head}{body}</section>'
+    reasons = trusted(reason_lists(answer.reasons, [escape(sentence(caveat)) for caveat in dict.fromkeys(answer.caveats)]))
+    return render_html(
+        "space_size.html.j2", answer=answer, need_bytes=needs.get(answer.model), verdict=_verdict(answer), figures=figures, reasons=reasons
+    )
 
 
-def _tier(name: str | None, hardware: str | None, hourly: Decimal | None, monthly: Decimal | None) -> str:
-    price = price_words(hourly)
+def _tier(name: str | None, hardware: str | None, hourly: Decimal | None, monthly: Decimal | None) -> Markup:
     bill = f", {usd_per_month(monthly)} a month" if monthly else ""
-    return f"{tier_words(name, hardware)}<small>{price}{bill}</small>"
+    return tier_words(name, hardware) + Markup("<small>{}{}</small>").format(price_words(hourly), bill)
 
 
 def _verdict(answer: RightSizeAnswer) -> str:
@@ -146,13 +132,14 @@ def _verdict(answer: RightSizeAnswer) -> str:
     pick, saving = answer.pick, answer.saving_usd_per_month
     if pick is None:
         return "Nothing on the chosen platforms runs it"
-    where = "" if traits_of(pick.platform).runs_spaces else f" ({escape(PLATFORM_NAMES.get(pick.platform, pick.platform))})"
-    to = f"Move to <code>{escape(pick.hardware)}</code>{where}"
+    where = "" if traits_of(pick.platform).runs_spaces else f" ({PLATFORM_NAMES.get(pick.platform, pick.platform)})"
     if saving is None:
-        return to
-    if saving == 0:
-        return f"{to} at the same price"
-    return f"{to} and save {usd(saving)} a month" if saving > 0 else f"{to} for {usd(-saving)} a month more"
+        effect = ""
+    elif saving == 0:
+        effect = " at the same price"
+    else:
+        effect = f" and save {usd(saving)} a month" if saving > 0 else f" for {usd(-saving)} a month more"
+    return Markup("Move to <code>{}</code>{}{}").format(pick.hardware, where, effect)
 
 
 KIND_WORDS = {"space": "Space", "endpoint": "Inference Endpoint", "job": "Job"}
@@ -182,48 +169,38 @@ _CSV = (
 def account_card(answer: AccountOverview) -> str:
     """The sum in a heading, what was not listed, the table."""
     rows = answer.resources
-    billed_rows = sum(bool(row.usd_per_hour) for row in rows)
-    idle = answer.always_on
     head = f"{usd_per_month(answer.usd_per_month)} a month" if answer.usd_per_month else "Nothing is billed by the month now"
-    summary = (
-        f"{len(rows)} found, {billed_rows} billed now at {usd(answer.usd_per_hour)} per hour together. "
-        + (f"{idle} of them never stop by themselves. " if idle > 1 else "One of them never stops by itself. " if idle else "")
-        + "The month is 720 hours at what is billed now, and less where something sleeps; Jobs end by themselves and are not in it."
-    )
-    refusals = "".join(refusal_note(one.message, f"{KIND_WORDS[one.kind]}s are not listed.") for one in answer.not_listed)
     search = "Search" if len(rows) > _FIRST else ""
     keys: list[tuple[Key, ...]] = [(row.name, row.hardware, row.stage, row.idling, row.usd_per_hour, row.usd_per_month) for row in rows]
     tools = TableTools(keys=keys, first=_FIRST, more="cheaper ones", search=search)
     caption = f"What runs in {answer.owner}, most expensive first"
-    table = table_markup(caption, _HEADS, list(map(_row, rows)), "account", tools) if rows else ""
+    table = render_table(caption, _HEADS, list(map(_row, rows)), "account", tools) if rows else ""
     lines = (
         f"{row.name} ({KIND_WORDS[row.kind]}), {row.hardware or 'no hardware'}: {row.stage}, {_money(row, row.usd_per_month)} a month"
         for row in rows
     )
     text = f"{answer.owner}: {head}\n" + "\n".join(lines)
     files = answer_files("account", csv_text(_CSV, rows), answer)
-    acts = answer_actions(text=text, query=None, files=files)  # names of private Spaces belong into no link
-    return (
-        '<section class="card account" aria-labelledby="account-sum">'
-        f'<p class="eyebrow">{escape(answer.owner)}</p><h2 id="account-sum">{head}</h2><p class="quiet">{summary}</p>'
-        f"{refusals}{table}{note_list(answer.caveats)}</section>{acts}{prices_line(answer.prices)}"
+    card = render_html(
+        "account.html.j2", answer=answer, head=head, billed_rows=sum(bool(row.usd_per_hour) for row in rows), kinds=KIND_WORDS, table=table
     )
+    acts = answer_actions(text=text, query=None, files=files)  # names of private Spaces belong into no link
+    return card + acts + prices_line(answer.prices)
 
 
 def _row(row: ResourceEntry) -> tuple[str, ...]:
     replicas = f" × {row.replicas}" if (row.replicas or 1) > 1 else ""
-    name = f"{escape(row.name)}<small>{KIND_WORDS[row.kind]}</small>"
-    monthly = _money(row, row.usd_per_month)
-    if row.usd_per_month_running and row.usd_per_month_running != row.usd_per_month:
-        monthly += f"<small>{usd_per_month(row.usd_per_month_running)} if it runs</small>"
+    monthly, running = _money(row, row.usd_per_month), row.usd_per_month_running
+    if running and running != row.usd_per_month:
+        monthly = Markup("{}<small>{} if it runs</small>").format(monthly, usd_per_month(running))
     idling = _IDLING[row.idling]
-    badge = f'<em class="badge lacks">{idling}</em>' if row.idling == "always_on" else idling
-    since = f"<small>since {escape(row.since[:16].replace('T', ' '))} UTC</small>" if row.since else ""
+    badge = Markup('<em class="badge lacks">{}</em>').format(idling) if row.idling == "always_on" else idling
+    since = Markup("<small>since {} UTC</small>").format(row.since[:16].replace("T", " ")) if row.since else ""
     return (
-        name,
+        Markup("{}<small>{}</small>").format(row.name, KIND_WORDS[row.kind]),
         tier_words(row.hardware_name, row.hardware) + replicas,
-        f"<code>{escape(row.stage)}</code>{since}",
-        f"{badge}<small>{escape(row.idling_message)}</small>",
+        Markup("<code>{}</code>{}").format(row.stage, since),
+        Markup("{}<small>{}</small>").format(badge, row.idling_message),
         _money(row, row.usd_per_hour),
         monthly,
     )
@@ -241,10 +218,7 @@ def stop_label(row: ResourceEntry) -> str:
 
 def stop_review(kind: str, name: str) -> str:
     """What stopping it means, before anything is done."""
-    return (
-        '<section class="card review" aria-label="Review">'
-        f"<h3>Stop {escape(name)}</h3><p>{STOP_EFFECTS[kind]} Nothing has been changed yet.</p></section>"
-    )
+    return str(call_macro("space_notes.html.j2", "stop_review", name, STOP_EFFECTS[kind]))
 
 
 def stop_button(kind: str, name: str) -> str:
@@ -254,8 +228,7 @@ def stop_button(kind: str, name: str) -> str:
 
 def stopped_note(answer: StopAnswer) -> str:
     """That it was done; in the Hub's own word for the stage."""
-    result = f"{escape(answer.name)}: <code>{escape(answer.stage)}</code>."
-    return f'<p class="hint" role="status">{result} List again to see the new sum.</p>'
+    return str(call_macro("space_notes.html.j2", "stopped", answer))
 
 
 # Actions: the review that names the price, the label that confirms it, the stages on the way.
@@ -267,19 +240,18 @@ _OLD_STILL_UP = {"RUNNING_BUILDING": "BUILDING", "RUNNING_APP_STARTING": "APP_ST
 
 
 def review_title(action: Action, space: str, hardware: str | None, sleep_time_s: int | None) -> str:
-    """What is about to be done, as a heading; markup."""
-    name = escape(space)
+    """What is about to be done, as a heading."""
     match action:
         case "switch":
-            return f"Switch {name} to <code>{escape(hardware or '')}</code>"
+            return Markup("Switch {} to <code>{}</code>").format(space, hardware or "")
         case "sleep":
-            return f"Let {name} never sleep" if (sleep_time_s or 0) < 0 else f"Let {name} sleep after {sleep_words(sleep_time_s or 0)}"
+            return f"Let {space} never sleep" if (sleep_time_s or 0) < 0 else f"Let {space} sleep after {sleep_words(sleep_time_s or 0)}"
         case "pause":
-            return f"Pause {name}"
+            return f"Pause {space}"
         case "restart":
-            return f"Restart {name}"
+            return f"Restart {space}"
         case "factory":
-            return f"Build {name} anew and restart it"
+            return f"Build {space} anew and restart it"
 
 
 def confirm_label(action: Action, preview: ActionPreview) -> str:
@@ -303,18 +275,16 @@ def confirm_label(action: Action, preview: ActionPreview) -> str:
 
 
 def review_card(action: Action, preview: ActionPreview, code: str = "") -> str:
-    """What would change, now and after, with price per hour and month, what follows from it, the rules, and the code that does it."""
-    rows = [(head, now, f"<strong>{then}</strong>" if then != now else then) for head, now, then in _review_rows(action, preview)]
-    effects = bullet_list([escape(effect) for effect in preview.effects], "why")
-    cautions = note_list(preview.caveats)
+    """What would change, now and after, with price per hour and month, the consequences, the rules and the code (markup)."""
+    strong = Markup("<strong>{}</strong>")
+    rows = [(head, now, strong.format(then) if then != now else then) for head, now, then in _review_rows(action, preview)]
     after = preview.after
-    deed = review_title(action, preview.space, after.hardware, after.sleep_time_s)
-    return (
-        '<section class="card review" aria-labelledby="review-name"><p class="eyebrow">Nothing has been changed yet</p>'
-        f'<h2 id="review-name">{deed}</h2><p class="quiet">{escape(preview.stage_message)}{_change(preview)}</p>'
-        f"{table_markup('Before and after, for one replica', ('What', 'Now', 'After'), rows, 'review')}{effects}"
-        + (f"<h3>Keep in mind</h3>{cautions}" if cautions else "")
-        + f"{code}</section>"
+    return render_html(
+        "space_review.html.j2",
+        preview=preview,
+        title=review_title(action, preview.space, after.hardware, after.sleep_time_s),
+        table=render_table("Before and after, for one replica", ("What", "Now", "After"), rows, "review"),
+        code=trusted(code),
     )
 
 
@@ -339,15 +309,6 @@ def _sleep(seconds: int | None) -> str:
     return "not documented" if seconds is None else sleep_words(seconds)
 
 
-def _change(preview: ActionPreview) -> str:
-    hourly, monthly = preview.change_usd_per_hour, preview.change_usd_per_month
-    if not hourly or not monthly:
-        return ""
-    word = "more" if hourly > 0 else "less"
-    every = f" for all {preview.replicas} replicas" if preview.replicas > 1 else ""
-    return f" <strong>{usd(abs(hourly))} per hour {word}, up to {usd(abs(monthly))} a month {word}{every}.</strong>"
-
-
 def format_elapsed(seconds: float) -> str:
     """A time that has passed: "42 s", "3 min 05 s"."""
     minutes, rest = divmod(int(seconds), 60)
@@ -359,39 +320,26 @@ def progress_card(progress: SpaceProgress) -> str:
     stage = _OLD_STILL_UP.get(progress.stage, progress.stage)
     names = [name for name, _ in _STEPS]
     at = names.index(stage) if stage in names and (stage != "RUNNING" or progress.arrived) else -1
-    items = "".join(_step(index, at, name, words, arrived=progress.arrived) for index, (name, words) in enumerate(_STEPS))
+    steps = [
+        (name, title, "done" if index < at or (index == at and progress.arrived) else "now" if index == at else "ahead")
+        for index, (name, title) in enumerate(_STEPS)
+    ]
     verdict, kind = _progress_verdict(progress)
-    missed = f"The Hub did not answer this time, and is asked again: {escape(progress.trouble)}" if progress.trouble else ""
-    trouble = f'<p class="quiet">{missed}</p>' if missed else ""
-    # Until the end `assets/page.js` lets the time go on between two looks.
-    ticking = "" if progress.done else f' data-elapsed="{progress.elapsed_s}"'
-    why = f'<p class="quiet">The platform says: {escape(progress.error)}</p>' if progress.error else ""
-    return (
-        f'<section class="card progress {kind}" aria-labelledby="progress-now">'
-        f'<p class="eyebrow">{escape(progress.space)} · <span{ticking}>{format_elapsed(progress.elapsed_s)}</span></p>'
-        f'<h2 id="progress-now" role="status">{verdict} <code>{escape(progress.stage)}</code></h2>'
-        f'<ol class="stages">{items}</ol>{why}{trouble}</section>'
-    )
-
-
-def _step(index: int, at: int, name: str, words: str, *, arrived: bool) -> str:
-    state = "done" if index < at or (index == at and arrived) else "now" if index == at else "ahead"
-    current = ' aria-current="step"' if state == "now" else ""
-    word = {"done": "done", "now": "now", "ahead": "to come"}[state]
-    return f'<li class="{state}"{current}>{words} <code>{name}</code><span class="sr"> {word}</span></li>'
+    elapsed = format_elapsed(progress.elapsed_s)
+    return render_html("space_progress.html.j2", progress=progress, verdict=verdict, kind=kind, elapsed=elapsed, steps=steps)
 
 
 def _progress_verdict(progress: SpaceProgress) -> tuple[str, str]:
-    hardware = f"on {escape(progress.hardware)}, {price_words(progress.usd_per_hour)}" if progress.hardware else ""
+    hardware = f"on {progress.hardware}, {price_words(progress.usd_per_hour)}" if progress.hardware else ""
     if progress.arrived:
         return f"It runs {hardware}." if hardware else "It runs.", "arrived"
     if progress.failed:
-        return escape(progress.stage_message), "failed"
+        return progress.stage_message, "failed"
     if progress.done:
-        return f"{escape(progress.stage_message)} It is no longer watched; “Load Space” shows it again.", "left"
+        return f"{progress.stage_message} It is no longer watched; “Load Space” shows it again.", "left"
     if progress.stage == "RUNNING":
         return "The Hub has taken the request; the change has not begun.", "going"
-    return escape(progress.stage_message), "going"
+    return progress.stage_message, "going"
 
 
 def sending_card(action: Action, space: str) -> str:
@@ -403,7 +351,7 @@ def sending_card(action: Action, space: str) -> str:
         "restart": "Asking the Hub to restart",
         "factory": "Asking the Hub to rebuild",
     }[action]
-    return f'<section class="card progress going"><p class="quiet" role="status">{words} {escape(space)} …</p></section>'
+    return str(call_macro("space_notes.html.j2", "sending", words, space))
 
 
 def done_card(action: Action, answer: ActionAnswer) -> str:
@@ -413,16 +361,9 @@ def done_card(action: Action, answer: ActionAnswer) -> str:
     else:
         seconds = answer.sleep_time_s
         words = "When it sleeps is not documented." if seconds is None else f"Sleep time: {sleep_words(seconds)}."
-    return (
-        f'<section class="card progress arrived"><p class="eyebrow">{escape(answer.space)}</p>'
-        f'<h2 role="status">Done <code>{escape(answer.stage)}</code></h2><p class="quiet">{words}</p>'
-        f"{note_list(answer.caveats)}</section>"
-    )
+    return str(call_macro("space_notes.html.j2", "done", answer, words))
 
 
 def stopped_card() -> str:
     """After “Stop watching”."""
-    return (
-        '<section class="card progress left"><p class="quiet" role="status">No longer watched. What was asked of the Hub goes on; '
-        "“Load Space” shows where it stands, and only another action changes it.</p></section>"
-    )
+    return str(call_macro("space_notes.html.j2", "unwatched"))

@@ -10,9 +10,11 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+
+from markupsafe import Markup
 
 from lib import precision
 from lib.advisor.result import Cost, Entry, OwnHardware, Rejection
@@ -32,6 +34,7 @@ from lib.present.cards import (
     precision_words,
     speed_figure,
 )
+from lib.present.html import call_macro, trusted
 from lib.present.markup import answer_actions, escape, fold
 from lib.present.numbers import count, count_words, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
 from lib.present.sentences import sentence, to_json
@@ -70,52 +73,14 @@ class TableTools:
 
 
 def table_markup(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], name: str, tools: TableTools = TableTools()) -> str:
-    """A table whose rows turn into cards on a narrow screen; cells are markup already.
-
-    The roles are spelled out because a table laid out as blocks loses its own. Sorted columns say so in aria-sort.
-    """
-    sorts = bool(tools.keys) and len(rows) > 1
-    head = "".join(_head(text, sorts=sorts) for text in heads)
-    body = "".join(_row(number, heads, cells, tools) for number, cells in enumerate(rows))
-    rest = len(rows) - tools.first if tools.first else 0
-    more = f'<button type="button" class="act" data-more aria-expanded="false">{rest} {escape(tools.more)}</button>' if rest > 0 else ""
-    reach = "" if sorts else f' tabindex="0" role="region" aria-label="{escape(caption)}"'  # nothing else in it takes the keyboard
-    table = (
-        f'<div class="scroll"{reach}><table role="table" class="rows {name}" data-first="{tools.first}">'
-        f'<caption>{escape(caption)}</caption><thead role="rowgroup"><tr role="row">{head}</tr></thead>'
-        f'<tbody role="rowgroup">{body}</tbody></table></div>'
-    )
-    if not sorts and not tools.search:
-        return table
-    return f'<div class="table-box{" sorts" if sorts else ""}">{_search_field(tools.search, len(rows))}{table}{more}</div>'
+    """A table of cells that are markup already (`render_table`)."""
+    return str(render_table(caption, heads, [list(map(trusted, cells)) for cells in rows], name, tools))
 
 
-def _search_field(label: str, rows: int) -> str:
-    if not label:
-        return ""
-    return (
-        f'<div class="search"><label>{escape(label)} <input type="search" data-search autocomplete="off" spellcheck="false"></label> '
-        f'<span role="status" data-of="{rows}"></span></div>'
-    )
-
-
-def _head(text: str, *, sorts: bool) -> str:
-    inner = f'<button type="button" class="sort">{escape(text)}</button>' if sorts else escape(text)
-    return f'<th role="columnheader" scope="col">{inner}</th>'
-
-
-def _row(number: int, heads: Sequence[str], cells: Sequence[str], tools: TableTools) -> str:
-    keys = tools.keys[number] if tools.keys else (None,) * len(cells)
-    hidden = " hidden" if 0 < tools.first <= number else ""
-    inner = "".join(_cell(index, heads[index], text, keys[index]) for index, text in enumerate(cells))
-    return f'<tr role="row"{hidden}>{inner}</tr>'
-
-
-def _cell(index: int, head: str, text: str, key: Key = None) -> str:
-    by = "" if key is None else f' data-key="{escape(float(key) if isinstance(key, Decimal) else key)}"'
-    if index == 0:
-        return f'<th role="rowheader" scope="row"{by}>{text}</th>'
-    return f'<td role="cell" data-head="{escape(head)}"{by}>{text}</td>'
+def render_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], name: str, tools: TableTools = TableTools()) -> Markup:
+    """A table whose rows turn into cards on a narrow screen; a cell is escaped unless it is `Markup`."""
+    plain = replace(tools, keys=[[float(key) if isinstance(key, Decimal) else key for key in keys] for keys in tools.keys])
+    return call_macro("table.html.j2", "table", caption, heads, rows, name, plain)
 
 
 def hardware_name(name: str, hardware: str, platform: str, mark: str = "") -> str:

@@ -1,0 +1,58 @@
+"""Renders the cards and tables of the page from the templates in `lib/templates/cards/`, with autoescape.
+
+    render_html("space_status.html.j2", status=status)
+
+Every value is escaped unless it is `Markup`, so a hostile name stays text. Python code builds a piece of a line with
+`Markup("<code>{}</code>").format(name)`, which escapes its arguments too. A line break of a template vanishes next to a tag or an
+expression, and is a blank inside a sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from lib.present import numbers
+from lib.present.sentences import sentence
+from lib.present.templates import FOLDER
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_BREAK_AT_TAG, _BREAK = re.compile(r"(?<=[>}])\s*\n\s*|\s*\n\s*(?=[<{])|\s*\n\s*\Z"), re.compile(r"\s*\n\s*")
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # noqa: PLC0415  not needed to start
+
+    def load(name: str) -> str:
+        """The text of a template without its line breaks."""
+        return _BREAK.sub(" ", _BREAK_AT_TAG.sub("", (FOLDER / "cards" / name).read_text(encoding="utf-8")))
+
+    made = Environment(loader=FunctionLoader(load), undefined=StrictUndefined, autoescape=True, auto_reload=False)
+    made.filters |= {
+        "bytes": numbers.gib, "count": numbers.count, "count_words": numbers.count_words, "per_hour": numbers.usd_per_hour,
+        "per_month": numbers.usd_per_month, "seconds": numbers.format_seconds, "sentence": sentence, "usd": numbers.usd,
+        "unique_sentences": lambda statements: [sentence(one) for one in dict.fromkeys(statements)], "whole": numbers.whole,
+    }  # fmt: skip
+    return made
+
+
+def render_html(template: str, /, **values: Any) -> str:
+    """A card or another block of the page; every value that the template names has to be given."""
+    return _environment().get_template(template).render(values)
+
+
+def call_macro(template: str, macro: str, /, *arguments: Any) -> Markup:
+    """A piece of a card: the markup of one macro of a template."""
+    made: Markup = getattr(_environment().get_template(template).module, macro)(*arguments)
+    return made
+
+
+def trusted(markup: str) -> Markup:
+    """The markup that a function of this package made, for a template; never a text from outside."""
+    return Markup(markup)  # noqa: S704  see above
