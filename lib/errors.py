@@ -226,6 +226,8 @@ class RateLimited(HubError):
     """The Hub asks for fewer requests."""
 
     code = "rate_limited"
+    wait_s: int | None = None
+    """Seconds after which the Hub answers again, as it says; None where it does not say."""
 
 
 class HubUnreachable(HubError):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from lib.cli.fleet import fleet
 from lib.cli.outcome import DONE, MEANINGS, end_command, guard_command, print_answer, say
 
 if TYPE_CHECKING:
@@ -416,3 +417,6 @@ def what_runs(*, hardware: str, as_json: bool, **arguments: Any) -> None:
 
     answer = open_services().what_runs(hardware, **arguments)
     print_answer(answer, what_runs_text(answer), as_json=as_json)
+
+
+main.add_command(fleet)

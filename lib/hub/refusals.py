@@ -132,11 +132,13 @@ def _status_error(status: int, headers: object, what: str, *, token_sent: bool) 
 
 def _rate_error(headers: object, what: str, *, token_sent: bool) -> RateLimited:
     wait = wait_s(headers)
-    return RateLimited(
+    error = RateLimited(
         f"The Hub asks for fewer requests. Try {quote_value(what)} again "
         + (f"in {wait} s" if wait else "in some minutes")
         + ("." if token_sent else ", or sign in: signed-in accounts have a higher limit.")
     )
+    error.wait_s = wait
+    return error
 
 
 def wait_s(headers: object) -> int | None:

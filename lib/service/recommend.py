@@ -53,8 +53,17 @@ def recommend(app: App, arguments: RecommendArguments) -> Recommendation:
     Returns:
         The recommendation.
     """
+    return find_hardware(app, arguments, app.catalog())
+
+
+def find_hardware(app: App, arguments: RecommendArguments, catalog: Catalog) -> Recommendation:
+    """The recommendation with the offers and rules of a catalog.
+
+    Raises:
+        AdvisorError: the model cannot be resolved, or does not take what the workload sends.
+    """
     calls_provider = FAMILIES.get(arguments.workload.task) == "provider" and arguments.model == ""  # such a Space needs no model
-    spec, catalog = None if calls_provider else app.models(arguments.model), app.catalog()
+    spec = None if calls_provider else app.models(arguments.model)
     if spec is not None:
         check_media(spec, arguments.workload.pictures, arguments.workload.media)
     own = catalog.resolve_cards(arguments.own_hardware) if arguments.own_hardware != "" else None

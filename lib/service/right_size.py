@@ -64,9 +64,9 @@ def right_size(app: App, arguments: RightSizeArguments, *, token: str | None = N
         workload = replace(workload, sdk="gradio" if space.sdk in {None, "gradio"} else "docker")
     flavor = space.requested_hardware or space.hardware
     current = find_offer(app.catalog(), flavor)
-    catalog = _there_already(app.catalog(), current, workload)
+    catalog = allow_current(app.catalog(), current, workload)
     recommendation = recommend(choice.spec, workload, catalog)
-    verdict = judge_tier(current, _judge_current(current, recommendation, choice.spec, catalog), recommendation, catalog.rules)
+    verdict = compare_current(current, recommendation, choice.spec, catalog)
     answer = explain_paid_pick(recommendation, datetime.now(UTC).date())
     # The reasons to be on the tier: those of the pick, or of the current tier that stays although another was picked.
     stays = verdict.reasons and verdict.reasons[0].code == "stay_does_it"
@@ -137,13 +137,22 @@ def choose_model(model: str, space: Space, models: Callable[[object], ModelSpec]
     return ChosenModel(spec=spec, total_bytes={one.id: size for size, one in candidates}, caveats=tuple(caveats))
 
 
-def _there_already(catalog: Catalog, current: Offer | None, workload: Workload) -> Catalog:
+def allow_current(catalog: Catalog, current: Offer | None, workload: Workload) -> Catalog:
     """The catalog for a Space that exists: who may create one on its tier is settled, so that rule rejects nothing."""
     if current is None or "paid_plan_to_create" not in current.rules:
         return catalog
     accounts = catalog.rules.accounts
     allowed = accounts.model_copy(update={"cpu_basic_accounts": (*accounts.cpu_basic_accounts, workload.account)})
     return replace(catalog, rules=catalog.rules.model_copy(update={"accounts": allowed}))
+
+
+def compare_current(current: Offer | None, recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog) -> RightSizing:
+    """The current hardware beside the pick of a recommendation that was made with the same catalog.
+
+    Raises:
+        BadCatalog: the current hardware is listed without a price.
+    """
+    return judge_tier(current, _judge_current(current, recommendation, spec, catalog), recommendation, catalog.rules)
 
 
 def _judge_current(

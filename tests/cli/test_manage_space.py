@@ -36,6 +36,7 @@ COMMANDS = (
     "batch",
     "explain",
     "files",
+    "fleet",
     "hardware",
     "pause",
     "recommend",

@@ -1,0 +1,204 @@
+"""Rows of questions: a row's columns are the arguments of `/recommend`, the current hardware and a label; its answer is a `FleetRow`.
+
+    answer_row(app, 0, {"model": "Qwen/Qwen3-8B", "concurrency": "4", "hardware": "a100-large"})
+
+A row never raises: a refusal becomes a row with the code and the sentence. Cells come from CSV, JSON or Parquet; the text of a number is
+read as that number, an empty cell is the default. Published checkpoints are not looked up, so that a row is the same everywhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Annotated, Any
+
+from lib.advisor.recommend import RightSizing
+from lib.advisor.result import Recommendation
+from lib.answers.fleet import FleetRow
+from lib.catalog import Catalog
+from lib.errors import AdvisorError, BadArgument, InvalidInput, RateLimited, hide_tokens
+from lib.provenance import Reason
+from lib.request.checks import MAX_NAME, describe_value
+from lib.request.fields import Arguments, Checked
+from lib.request.types import Hardware, Model
+from lib.service.endpoint import App
+from lib.service.recommend import RecommendArguments, find_hardware
+from lib.service.right_size import allow_current, compare_current
+from lib.workload import Workload
+
+log = logging.getLogger(__name__)
+
+WINDOW_S = 300
+"""The Hub counts requests in windows of so many seconds (hub-docs rate-limits.md, read 2026-11-23)."""
+_WAITS = 5
+"""Windows that one row waits for, when the Hub asks for fewer requests."""
+_LONGEST_WAIT_S = 3_600
+_SHOWN = 80
+_SHOWN_COLUMNS = 5
+
+
+def _label(name: str, value: object) -> str:
+    if isinstance(value, str) and len(value) <= MAX_NAME and value.isprintable():
+        return value
+    raise BadArgument(name, describe_value(value)[:_SHOWN], f"printable text of at most {MAX_NAME} characters")
+
+
+class FleetArguments(Arguments):
+    """The columns of a row."""
+
+    model: Model
+    workload: Workload = Workload()
+    hardware: Hardware = ""
+    """What the model runs on today, such as l4x1; empty compares with nothing."""
+    label: Annotated[str, Checked(_label, str)] = ""
+    """A text of your own that the answer repeats, such as the name of a Space."""
+
+
+COLUMNS = FleetArguments.list_fields()
+"""The columns that a row may have, by name."""
+
+
+def check_columns(names: Iterable[object]) -> None:
+    """Refuse rows without a model, or with a column that no question has.
+
+    Raises:
+        InvalidInput: with the columns that are accepted.
+    """
+    found = [str(name) for name in names]
+    if "model" not in found:
+        seen = ", ".join(name[:_SHOWN] for name in found[:_SHOWN_COLUMNS]) or "none"
+        raise InvalidInput(f"The column 'model' is missing. Columns found: {seen}. Add a column 'model' with Hub ids or counts such as 7B.")
+    for name in found:
+        if name not in COLUMNS:
+            near = difflib.get_close_matches(name, COLUMNS, n=1)
+            hint = f"rename it to '{near[0]}' or remove it" if near else "remove it"
+            raise InvalidInput(f"The column {name[:_SHOWN]!r} is not known; {hint}. Accepted: {', '.join(COLUMNS)}.")
+
+
+_FLAGS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+
+
+def _read_cell(name: str, value: object) -> object:
+    """The value that a cell's text means; the check of the column judges it."""
+    if not isinstance(value, str):
+        return int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value
+    text, shown = value.strip(), COLUMNS[name].check.shown
+    if shown is bool:
+        return _FLAGS.get(text.casefold(), text)
+    if shown not in (int, float):
+        return value
+    try:
+        return int(text) if text.lstrip("+-").isdecimal() and len(text) <= MAX_NAME else float(text)
+    except ValueError:
+        return text
+
+
+def _read_cells(cells: Mapping[str, object]) -> dict[str, object]:
+    check_columns(cells)
+    return {name: _read_cell(name, value) for name, value in cells.items() if value not in (None, "") or name == "model"}
+
+
+def answer_row(app: App, row: int, cells: Mapping[str, object], *, sleep: Callable[[float], None] | None = time.sleep) -> FleetRow:
+    """The answer to one row. Where the Hub asks for fewer requests it waits with `sleep`; with None the row is refused instead."""
+    catalog = app.catalog()
+    try:
+        arguments = FleetArguments.model_validate(_read_cells(cells))
+        waits = 0
+        while True:
+            try:
+                return _answer(app, row, arguments, catalog)
+            except RateLimited as limit:
+                waits += 1
+                if sleep is None or waits > _WAITS:
+                    raise
+                sleep(min(limit.wait_s or WINDOW_S, _LONGEST_WAIT_S))
+    except AdvisorError as refused:
+        return refused_row(row, cells, catalog, refused.code, str(refused))
+    except Exception as error:
+        log.exception("a row of a fleet failed")
+        return refused_row(row, cells, catalog, "failed", f"The row has no answer because of a mistake of ours ({type(error).__name__}).")
+
+
+def refused_row(row: int, cells: Mapping[str, object], catalog: Catalog, code: str, sentence: str) -> FleetRow:
+    """A row without an answer."""
+    prices = catalog.prices["spaces"]
+    label, model = (cells.get(name) for name in ("label", "model"))
+    return FleetRow(
+        row=row,
+        label=_shorten(label),
+        model=_shorten(model),
+        error_code=code,
+        error=sentence,
+        prices=prices.basis,
+        prices_checked=prices.checked,
+    )
+
+
+def _shorten(value: object) -> str:
+    """A cell as far as an answer repeats it: printable, short and without tokens."""
+    text = hide_tokens(describe_value(value)) if value not in (None, "") else ""
+    return "".join(c if c.isprintable() else " " for c in text[:MAX_NAME])
+
+
+def _answer(app: App, row: int, arguments: FleetArguments, catalog: Catalog) -> FleetRow:
+    current = catalog.resolve_offer(arguments.hardware) if arguments.hardware != "" else None
+    allowed = allow_current(catalog, current, arguments.workload)
+    found = find_hardware(app, RecommendArguments(model=arguments.model, workload=arguments.workload), allowed)
+    verdict = None if current is None else compare_current(current, found, found.spec, allowed)
+    prices = catalog.prices["spaces"]
+    return FleetRow(
+        row=row,
+        label=arguments.label,
+        model=found.model or _shorten(arguments.model),
+        reasons=_reasons(found, verdict),
+        prices=prices.basis,
+        prices_checked=prices.checked,
+        **_pick_columns(found),
+        **({} if verdict is None or current is None else _current_columns(current.id, verdict)),
+    )
+
+
+def _reasons(found: Recommendation, verdict: RightSizing | None) -> tuple[Reason, ...]:
+    compared = () if verdict is None else verdict.reasons
+    if found.pick is not None:
+        return (*compared, *found.pick.reasons)
+    return (*compared, *found.notes, *(rejection.reason for rejection in found.rejected[:1]))
+
+
+def _pick_columns(found: Recommendation) -> dict[str, Any]:
+    pick = found.pick
+    if pick is None:
+        return {}
+    memory = {} if pick.memory is None else {name: getattr(pick.memory, name) for name in _MEMORY}
+    return memory | {
+        "pick": pick.hardware,
+        "platform": pick.platform,
+        "precision": pick.precision,
+        "engine": pick.engine,
+        "devices": pick.devices,
+        "replicas": pick.replicas,
+        "verdict": pick.verdict,
+        "ttft_s": pick.speed.ttft_s,
+        "tokens_per_s": pick.speed.decode_tokens_per_s,
+        "request_s": pick.speed.request_s,
+        "usd_per_hour": pick.cost.usd_per_hour,
+        "usd_per_month": pick.cost.total_usd_per_month,
+    }
+
+
+_MEMORY = (
+    "weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes", "total_bytes", "per_device_bytes", "capacity_bytes",
+)  # fmt: skip
+
+
+def _current_columns(current: str, verdict: RightSizing) -> dict[str, Any]:
+    return {
+        "decision": verdict.decision,
+        "current": current,
+        "current_fits": verdict.fits,
+        "current_usd_per_month": verdict.usd_per_month,
+        "saving_usd_per_month": Decimal(0) if verdict.decision == "stay" else verdict.saving_usd_per_month,
+    }
