@@ -165,6 +165,7 @@
     }),
     now: (...values) => { calls += 1; return raise(...values); },
     opened: (...values) => {
+      calls += 1; // what waits in `settle` holds the fields as they were before the link filled them
       open = true;
       tab = new URLSearchParams(location.search).get("tab") ?? "recommend";
       if (!Object.values(MAP.tabs).includes(tab)) tab = "recommend";

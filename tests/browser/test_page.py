@@ -129,6 +129,17 @@ def test_a_link_repeats_the_question(open_page: Open) -> None:
     expect(again.locator("#need .legend")).to_contain_text("1.00 GiB")
 
 
+def test_a_link_keeps_its_question_while_fields_settle(open_page: Open) -> None:
+    """A field that changed before the link filled the fields still holds the defaults when its wait is over: these are not asked."""
+    page = open_page("?model=Qwen/Qwen3-8B&concurrency=2")
+    page.evaluate("""() => {
+      const waiting = advisor.settle("openai-community/gpt2", "openai-community/gpt2");
+      advisor.opened("Qwen/Qwen3-8B", "Qwen/Qwen3-8B");
+      return waiting;
+    }""")
+    assert "model=Qwen/Qwen3-8B" in page.url
+
+
 def test_an_answer_can_be_saved(open_page: Open) -> None:
     """The CSV comes out of the page itself."""
     page = open_page()
