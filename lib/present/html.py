@@ -13,7 +13,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from lib.present import numbers
 from lib.present.sentences import sentence
@@ -51,6 +51,11 @@ def call_macro(template: str, macro: str, /, *arguments: Any) -> Markup:
     """A piece of a card: the markup of one macro of a template."""
     made: Markup = getattr(_environment().get_template(template).module, macro)(*arguments)
     return made
+
+
+def with_small(text: str, small: object) -> Markup:
+    """A line of a cell with a smaller one below it, which is left out where it is ""."""
+    return Markup("{}<small>{}</small>").format(text, small) if small else escape(text)
 
 
 def trusted(markup: str) -> Markup:

@@ -14,9 +14,10 @@ from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import roofline
 from lib.live.heartbeat import MatmulCase, datasheet_roof
 from lib.present.cards import answer_details
+from lib.present.html import call_macro, render_html, trusted
 from lib.present.live_measurements import compare_figures, figure_words, predicted_below
-from lib.present.markup import code_blocks, definition_list, download_link, escape
-from lib.present.numbers import count_words, format_flops, format_seconds, gib, whole
+from lib.present.markup import code_blocks, download_link
+from lib.present.numbers import count_words, format_flops, format_seconds, whole
 from lib.present.sentences import sentence
 
 if TYPE_CHECKING:
@@ -31,36 +32,20 @@ def run_words(model: str, prompt_tokens: int, output_tokens: int, seconds: float
 
 def smaller_run_note(asked: str, run: str) -> str:
     """Said where the default run was made smaller; `run` is from `run_words`."""
-    why = f"{escape(asked)} with these lengths is too large or too slow for this device."
-    return f'<p class="hint">{why} Measure does a smaller run instead: {escape(run)}.</p>'
+    return str(call_macro("live.html.j2", "smaller_run", asked, run))
 
 
 def possible_line(device: Device, run: str) -> str:
     """The first line of the tab: what a visitor can do on this device; `run` is from `run_words`, "" where nothing fits."""
     where = count_words(device.cores, "CPU core") if device.kind == "cpu" else device.name
     can = run or "no bundled model fits here for a measurement now"
-    return f'<p class="device"><strong>This page runs on {escape(where)}</strong>: {escape(can)}. Chat and heartbeat also work.</p>'
+    return str(call_macro("live.html.j2", "possible", where, can))
 
 
 def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: float = 1.0) -> str:
     """Where this app runs and what that means for a visitor; `chat` is who answers, `quota_per_s` ZeroGPU's price of a declared second."""
     who = "This Space" if on_space else "This app"
-    memory = gib(device.memory_bytes)
-    match device.kind:
-        case "cpu":
-            text = (
-                f"{who} runs on <strong>CPU ({count_words(device.cores, 'core')}, {memory})</strong>, {escape(device.name)}. "
-                f"Free now: {gib(device.free_bytes)}. A measurement must fit it."
-            )
-        case "cuda":
-            text = f"{who} runs on <strong>{escape(device.name)} ({memory})</strong>; {gib(device.free_bytes)} of its memory are free now."
-        case _:
-            text = (
-                f"{who} runs on <strong>{escape(device.name)}</strong>: each run gets {memory} of a GPU for the seconds that it declares, "
-                f"and takes {quota_per_s:g} s of your own daily quota for each of them."
-            )
-    answers = f" The chat is answered by <strong>{escape(chat)}</strong>." if chat else ""
-    return f'<p class="device" role="status">{text}{answers}</p>'
+    return str(call_macro("live.html.j2", "device", device, who, chat, f"{quota_per_s:g}"))
 
 
 OF_THIS_RUN = '<p class="quiet">Memory is that of this run: of its own tokens, on this device. The tab Memory counts the whole context.</p>'
@@ -69,25 +54,19 @@ OF_THIS_RUN = '<p class="quiet">Memory is that of this run: of its own tokens, o
 
 def progress_line(note: str, steps: int = 0, total: int = 0) -> str:
     """The present step, with a bar where the amount of work is known."""
-    bar = f'<progress max="{total}" value="{steps}" aria-label="Progress"></progress>' if total else ""
-    return f'<div class="working" role="status"><span class="pulse" aria-hidden="true"></span><span>{escape(note)}</span>{bar}</div>'
+    return str(call_macro("live.html.j2", "progress", note, steps, total))
 
 
 def stage_list(names: Mapping[str, str], stage: str) -> str:
     """The steps of a run, those that are done marked, and the present one."""
     order = list(names)
     at = order.index(stage) if stage in names else 0
-    items = "".join(
-        f'<li class="{"done" if place < at else "now" if place == at else "ahead"}"{" aria-current=step" if place == at else ""}>'
-        f"{escape(names[name])}</li>"
-        for place, name in enumerate(order)
-    )
-    return f'<ol class="stages" aria-label="Progress" aria-live="polite">{items}</ol>'
+    return str(call_macro("live.html.j2", "stages", [names[name] for name in order], at))
 
 
 def stopped_line(what: str) -> str:
     """Said after the visitor stopped a run."""
-    return f'<p class="stopped" role="status">{escape(what)}</p>'
+    return str(call_macro("live.html.j2", "stopped", what))
 
 
 _PEAK_OF = {
@@ -99,16 +78,9 @@ _STOPPED = {"end": "the model was done", "limit": "the longest answer was reache
 
 def chat_card(metrics: ChatMetrics, piece: ChatPiece) -> str:
     """What one answer took, each figure beside its prediction for exactly this run."""
-    figures = ((figure.name, predicted_below(figure)) for figure in compare_figures(metrics))
-    tokens = f"{whole(metrics.prompt_tokens)} tokens read, {whole(metrics.output_tokens)} written"
-    ending = _STOPPED[metrics.stopped]
-    return (
-        '<section class="card run" aria-label="What this answer took">'
-        f'<p class="eyebrow">{escape(metrics.model)} in {escape(metrics.precision)} on {escape(metrics.device)}</p>'
-        f"{definition_list(figures)}"
-        f'<p class="quiet">{tokens}; {ending}. Peak memory: {_PEAK_OF[metrics.peak_of]}.</p>'
-        f"{answer_details(piece)}</section>"
-    )
+    figures = [(figure.name, trusted(predicted_below(figure))) for figure in compare_figures(metrics)]
+    ending, peak = _STOPPED[metrics.stopped], _PEAK_OF[metrics.peak_of]
+    return str(call_macro("live.html.j2", "chat", metrics, figures, ending, peak, trusted(answer_details(piece))))
 
 
 def chat_text(text: str, metrics: ChatMetrics) -> str:
@@ -167,10 +139,17 @@ def phase_words(progress: HeartbeatProgress) -> str:
 
 def heartbeat_card(beat: HeartbeatAnswer) -> str:
     """Times, floor, efficiency; a result that cannot be right says so first, and why."""
-    return (
-        f'<section class="card {"pulse-card" if beat.valid else "none"}" aria-label="Heartbeat">'
-        f'<p class="eyebrow">{escape(shape_words(beat))}, on {escape(beat.device)}</p>{_headline(beat)}'
-        f"{definition_list(_heartbeat_figures(beat))}{_floor(beat)}{answer_details(beat)}</section>"
+    verdict = verdict_sentences(beat)
+    if not beat.valid:
+        verdict = next((sentence(caveat) for caveat in beat.caveats if caveat.code == "beats_the_floor"), verdict)
+    return render_html(
+        "heartbeat.html.j2",
+        beat=beat,
+        shape=shape_words(beat),
+        verdict=verdict,
+        figures=_heartbeat_figures(beat),
+        floor=_floor(beat),
+        details=trusted(answer_details(beat)),
     )
 
 
@@ -178,15 +157,6 @@ def shape_words(beat: HeartbeatAnswer) -> str:
     """The shapes that were multiplied, in words."""
     sizes = f"{whole(beat.batch)} × {whole(beat.hidden)} by {whole(beat.hidden)} × {whole(beat.intermediate)}"
     return f"One product of {sizes} in {beat.dtype}"
-
-
-def _headline(beat: HeartbeatAnswer) -> str:
-    mark, word = ("fits", "valid") if beat.valid else ("lacks", "not valid")
-    head = f'<p class="headline"><span class="figure">{format_seconds(beat.median_s)}</span> <em class="badge {mark}">{word}</em></p>'
-    if beat.valid:
-        return f"{head}<p>{escape(verdict_sentences(beat))}</p>"
-    why = next((sentence(caveat) for caveat in beat.caveats if caveat.code == "beats_the_floor"), verdict_sentences(beat))
-    return f'{head}<p class="invalid" role="alert"><strong>These times cannot be right.</strong> {escape(why)}</p>'
 
 
 def _heartbeat_figures(beat: HeartbeatAnswer) -> list[tuple[str, str]]:
@@ -209,8 +179,7 @@ def _floor(beat: HeartbeatAnswer) -> str:
     else:
         peak = format_flops(beat.peak_flops_per_s or 0.0)
         sums = f"{beat.flops / 1e9:,.3g} GFLOP at {peak} take {format_seconds(beat.floor_compute_s)}"
-    note = f"Median of {whole(beat.iterations)} warm products; the {whole(beat.warmup)} before them and the first do not count."
-    return f'<p class="quiet">Floor: {memory}; {sums}. {note}</p>'
+    return f"{memory}; {sums}"
 
 
 def heartbeat_text(beat: HeartbeatAnswer) -> str:

@@ -23,7 +23,7 @@ from lib.answers.spaces import (
 )
 from lib.platforms import traits_of
 from lib.present.cards import PLATFORM_NAMES, prices_line, reason_lists
-from lib.present.html import call_macro, render_html, trusted
+from lib.present.html import call_macro, render_html, trusted, with_small
 from lib.present.markup import answer_actions, escape
 from lib.present.numbers import span, usd, usd_per_hour, usd_per_month, whole
 from lib.present.sentences import sentence
@@ -123,7 +123,7 @@ def size_card(answer: RightSizeAnswer) -> str:
 
 def _tier(name: str | None, hardware: str | None, hourly: Decimal | None, monthly: Decimal | None) -> Markup:
     bill = f", {usd_per_month(monthly)} a month" if monthly else ""
-    return tier_words(name, hardware) + Markup("<small>{}{}</small>").format(price_words(hourly), bill)
+    return with_small(tier_words(name, hardware), price_words(hourly) + bill)
 
 
 def _verdict(answer: RightSizeAnswer) -> str:
@@ -192,15 +192,15 @@ def _row(row: ResourceEntry) -> tuple[str, ...]:
     replicas = f" × {row.replicas}" if (row.replicas or 1) > 1 else ""
     monthly, running = _money(row, row.usd_per_month), row.usd_per_month_running
     if running and running != row.usd_per_month:
-        monthly = Markup("{}<small>{} if it runs</small>").format(monthly, usd_per_month(running))
+        monthly = with_small(monthly, f"{usd_per_month(running)} if it runs")
     idling = _IDLING[row.idling]
     badge = Markup('<em class="badge lacks">{}</em>').format(idling) if row.idling == "always_on" else idling
     since = Markup("<small>since {} UTC</small>").format(row.since[:16].replace("T", " ")) if row.since else ""
     return (
-        Markup("{}<small>{}</small>").format(row.name, KIND_WORDS[row.kind]),
+        with_small(row.name, KIND_WORDS[row.kind]),
         tier_words(row.hardware_name, row.hardware) + replicas,
         Markup("<code>{}</code>{}").format(row.stage, since),
-        Markup("{}<small>{}</small>").format(badge, row.idling_message),
+        with_small(badge, row.idling_message),
         _money(row, row.usd_per_hour),
         monthly,
     )

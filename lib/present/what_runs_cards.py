@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from markupsafe import Markup
+
 from lib.present.cards import memory_words, speed_figure
-from lib.present.markup import escape, hint_note
+from lib.present.html import render_html, with_small
+from lib.present.markup import hint_note
 from lib.present.numbers import count, count_words, gib, whole
 from lib.present.sentences import sentence
-from lib.present.tables import Key, TableTools, csv_text, table_markup
+from lib.present.tables import Key, TableTools, csv_text, render_table
 
 if TYPE_CHECKING:
     from lib.answers.what_runs import MissedModel, RunningModel, WhatRunsAnswer
@@ -50,18 +53,17 @@ def finding(answer: WhatRunsAnswer) -> str:
 def finding_card(answer: WhatRunsAnswer) -> str:
     """The finding, and the number of refused models by reason."""
     refused = "; ".join(f"{number:,} {_REFUSED.get(code, code)}" for code, number in answer.refused.items())
-    rest = f'<p class="quiet">Of the others {escape(refused)}.</p>' if refused else ""
-    return f'<section class="card" aria-label="What runs here"><h2>{escape(finding(answer))}</h2>{rest}</section>'
+    return render_html("what_runs.html.j2", finding=finding(answer), refused=refused)
 
 
-def _link(model: str, answer: WhatRunsAnswer) -> str:
+def _link(model: str, answer: WhatRunsAnswer) -> Markup:
     """The page with this model, looking at this hardware."""
     own = answer.offer.traits.owned
     cards = answer.offer.accelerator_count
     silicon = answer.offer.silicon
     hardware = silicon.id if own and silicon is not None else f"{answer.platform}:{answer.hardware}"
     query = {"model": model, "hardware": hardware, **({"cards": str(cards)} if own and cards > 1 else {})}
-    return f'<a href="?{escape(urlencode(query))}">{escape(model)}</a>'
+    return Markup('<a href="?{}">{}</a>').format(urlencode(query), model)
 
 
 def models_table(answer: WhatRunsAnswer) -> str:
@@ -72,7 +74,7 @@ def models_table(answer: WhatRunsAnswer) -> str:
     rows = [_row(one, answer) for one in answer.models]
     caption = "Models that run: comfortable and usable ones first, the larger first"
     tools = TableTools(keys=[_keys(one) for one in answer.models], first=SHOWN, more="more that run", search="Search")
-    return table_markup(caption, heads, rows, "what-runs", tools)
+    return str(render_table(caption, heads, rows, "what-runs", tools))
 
 
 def _keys(one: RunningModel) -> tuple[Key, ...]:
@@ -82,17 +84,17 @@ def _keys(one: RunningModel) -> tuple[Key, ...]:
 
 
 def _row(one: RunningModel, answer: WhatRunsAnswer) -> tuple[str, ...]:
-    active = f"<small>{count(one.parameters_active)} active</small>" if one.parameters_active < one.parameters_total else ""
+    active = f"{count(one.parameters_active)} active" if one.parameters_active < one.parameters_total else ""
     pace = speed_figure(one.speed)
-    each = f"<small>on each of {one.devices}</small>" if one.devices > 1 else ""
+    each = f"on each of {one.devices}" if one.devices > 1 else ""
     return (
         _link(one.model, answer),
-        count(one.parameters_total) + active,
-        f"{escape(one.precision)}<small>{escape(one.engine)}</small>",
-        memory_words(one.memory) + each,
+        with_small(count(one.parameters_total), active),
+        with_small(one.precision, one.engine),
+        with_small(memory_words(one.memory), each),
         whole(one.longest_context, "not limited"),
-        escape(pace[1]) if pace else "–",
-        f"<strong>{escape(one.verdict)}</strong>",
+        pace[1] if pace else "–",
+        Markup("<strong>{}</strong>").format(one.verdict),
     )
 
 
@@ -118,9 +120,9 @@ def misses_table(answer: WhatRunsAnswer) -> str:
     if not answer.misses:
         return ""
     rows = [_missed(one, answer) for one in answer.misses]
-    return table_markup("Nearest misses", ("Model", "Parameters", "Misses", "Would run on"), rows, "what-runs-misses")
+    return str(render_table("Nearest misses", ("Model", "Parameters", "Misses", "Would run on"), rows, "what-runs-misses"))
 
 
 def _missed(one: MissedModel, answer: WhatRunsAnswer) -> tuple[str, ...]:
-    misses = f"{gib(one.misses_bytes)}" if one.misses_bytes else escape(sentence(one.reasons[0]))
-    return _link(one.model, answer), count(one.parameters_total), misses, escape(one.would or "–")
+    misses = gib(one.misses_bytes) if one.misses_bytes else sentence(one.reasons[0])
+    return _link(one.model, answer), count(one.parameters_total), misses, one.would or "–"
