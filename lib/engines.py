@@ -25,6 +25,12 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 MICRO_BATCH = 512
 """Tokens that llama.cpp computes at once by default (n_ubatch)."""
 
+Setting = Literal[
+    "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_cache_dtype", "prefix_share", "cuda_graphs",
+    "tensor_parallel", "pipeline_parallel", "data_parallel", "gpu_layers", "cpu_moe_layers", "ctx_size", "parallel",
+]  # fmt: skip
+"""Settings of a server (`lib.request.serving`)."""
+
 Split = Literal["tensor", "layers", "none"]
 Work = Literal["decoder", "embedding decoder", "text encoder", "encoder-decoder", "speech", "other encoder", "pipeline"]
 """What a model does: makes text token by token; reads text with a decoder's layers, to embed or rank it; reads text in one pass; reads one
@@ -69,6 +75,12 @@ class ServerCommand:
     """The name under which Inference Endpoints start it themselves (`hf endpoints deploy --engine`)."""
     endpoint_splits: bool = False
     """Inference Endpoints take the number of devices and hand it on."""
+    settings: Mapping[Setting, str] = field(default_factory=dict)
+    """Its flags, written before `options`: {0} is the value; without it the flag switches the setting off."""
+    other_names: Mapping[str, Setting] = field(default_factory=dict)
+    """Other names of its flags, for reading a pasted command."""
+    cache_words: Mapping[str, str] = field(default_factory=dict)
+    """Its words for formats of the KV cache, by name of `lib.precision.KV_NAMES`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +162,12 @@ class EngineTraits:
     """The Python package that brings it (`lib/data/frameworks.json`), where that is not transformers."""
     package_note: str = ""
     """What to mind when that package is installed."""
+    further_settings: frozenset[Setting] = frozenset()
+    """Settings that it has beside the flags of `command`: `prefix_share` where it keeps prefixes in its cache by default."""
+    instead: Mapping[Setting, str] = field(default_factory=dict)
+    """What to use in place of a setting that it does not have."""
+    share_factor: float = 1.0
+    """Factor on a stated gpu_memory_utilization: TGI fills 0.9 of the memory that --cuda-memory-fraction leaves it."""
     streams_weights: bool = False
     """Can leave weights in the host's memory and read them from there at each step."""
     timed_as: str = ""
@@ -176,6 +194,16 @@ class EngineTraits:
     def profiled_tokens(self, memory: int | None) -> int:
         """Tokens of the run at start on a device of this many bytes; where they are not known, those of the largest, to be safe."""
         return next(tokens for gib, tokens in self.batched_tokens if memory is None or memory >= gib * GIB)
+
+    @property
+    def settings(self) -> frozenset[Setting]:
+        """Settings of a server that it has."""
+        return self.further_settings | (frozenset() if self.command is None else frozenset(self.command.settings))
+
+    @property
+    def stated_share(self) -> float | None:
+        """The share that its commands state where none was chosen; None where its default does not depend on the release."""
+        return self.memory_share if self.claims in {"a share", "a share of the rest"} else None
 
     @property
     def quantizes(self) -> bool:
@@ -220,43 +248,90 @@ _FLASH_MLA = frozenset({9, 10})  # Hopper and the Blackwell of data centres
 _QUANTIZED = {"scaled_tensor": "fp8", "bnb8": "bitsandbytes", "bnb4": "bitsandbytes", "bnb4_double": "bitsandbytes"}
 _VLLM = ServerCommand(
     program="vllm serve {model} --host 0.0.0.0 --port {port}",
-    options=(
-        "--max-model-len {context_tokens}", "--max-num-seqs {batch}", "--tensor-parallel-size {devices}",
-        "--gpu-memory-utilization {memory_share}", "--quantization {quantization}", "--dtype {dtype}",
-    ),
+    settings={
+        "max_model_len": "--max-model-len {0}", "max_num_seqs": "--max-num-seqs {0}",
+        "max_num_batched_tokens": "--max-num-batched-tokens {0}", "tensor_parallel": "--tensor-parallel-size {0}",
+        "pipeline_parallel": "--pipeline-parallel-size {0}", "data_parallel": "--data-parallel-size {0}",
+        "gpu_memory_utilization": "--gpu-memory-utilization {0}", "kv_cache_dtype": "--kv-cache-dtype {0}",
+        "cuda_graphs": "--enforce-eager",
+    },
+    other_names={"-tp": "tensor_parallel", "-pp": "pipeline_parallel", "-dp": "data_parallel"},
+    cache_words={"auto": "auto", "fp8": "fp8", "fp16": "float16", "bf16": "bfloat16"},
+    options=("--quantization {quantization}", "--dtype {dtype}"),
     formats=_QUANTIZED, endpoint_name="vllm", endpoint_splits=True,
 )  # fmt: skip
 _SGLANG = ServerCommand(
     program="python3 -m sglang.launch_server --model-path {model} --host 0.0.0.0 --port {port}",
-    options=(
-        "--context-length {context_tokens}", "--max-running-requests {batch}", "--tp-size {devices}", "--quantization {quantization}",
-        "--dtype {dtype}",
-    ),
+    settings={
+        "max_model_len": "--context-length {0}", "max_num_seqs": "--max-running-requests {0}",
+        "max_num_batched_tokens": "--chunked-prefill-size {0}", "tensor_parallel": "--tp-size {0}", "pipeline_parallel": "--pp-size {0}",
+        "data_parallel": "--dp-size {0}", "gpu_memory_utilization": "--mem-fraction-static {0}", "kv_cache_dtype": "--kv-cache-dtype {0}",
+        "cuda_graphs": "--disable-cuda-graph",
+    },
+    other_names={
+        "--tp": "tensor_parallel", "--tensor-parallel-size": "tensor_parallel", "--pipeline-parallel-size": "pipeline_parallel",
+        "--pp": "pipeline_parallel", "--dp": "data_parallel", "--data-parallel-size": "data_parallel",
+    },
+    cache_words={"auto": "auto", "fp8": "fp8_e4m3", "bf16": "bf16"},
+    options=("--quantization {quantization}", "--dtype {dtype}"),
     formats=_QUANTIZED, endpoint_name="sglang", endpoint_splits=True,
 )  # fmt: skip
 _TENSORRT_LLM = ServerCommand(
     program="trtllm-serve {model} --host 0.0.0.0 --port {port}",
-    options=(
-        "--tp_size {devices}",
-        "--max_seq_len {context_tokens}",
-        "--max_batch_size {batch}",
-        "--kv_cache_free_gpu_memory_fraction {memory_share}",
-    ),
+    settings={
+        "tensor_parallel": "--tp_size {0}", "pipeline_parallel": "--pp_size {0}", "max_model_len": "--max_seq_len {0}",
+        "max_num_seqs": "--max_batch_size {0}", "max_num_batched_tokens": "--max_num_tokens {0}",
+        "gpu_memory_utilization": "--kv_cache_free_gpu_memory_fraction {0}",
+    },
+    other_names={
+        "--tensor_parallel_size": "tensor_parallel", "--pipeline_parallel_size": "pipeline_parallel",
+        "--free_gpu_memory_fraction": "gpu_memory_utilization",
+    },
+    options=(),
 )  # fmt: skip
 _TGI = ServerCommand(
     program="text-generation-launcher --model-id {model} --hostname 0.0.0.0 --port {port}",
-    options=("--num-shard {devices}", "--max-total-tokens {context_tokens}", "--quantize {quantization}", "--dtype {dtype}"),
+    settings={
+        "tensor_parallel": "--num-shard {0}", "max_model_len": "--max-total-tokens {0}", "max_num_seqs": "--max-concurrent-requests {0}",
+        "max_num_batched_tokens": "--max-batch-prefill-tokens {0}", "gpu_memory_utilization": "--cuda-memory-fraction {0}",
+        "kv_cache_dtype": "--kv-cache-dtype {0}", "cuda_graphs": "--cuda-graphs 0",
+    },
+    cache_words={"fp8": "fp8_e4m3fn"},
+    options=("--quantize {quantization}", "--dtype {dtype}"),
     formats={"fp8": "fp8", "awq-4": "awq", "gptq-4": "gptq", "gptq-8": "gptq", "bnb-int8": "bitsandbytes", "bnb-nf4": "bitsandbytes-nf4"},
     dtypes={"fp16": "float16", "bf16": "bfloat16"}, endpoint_name="tgi",
 )  # fmt: skip
 _TEI = ServerCommand(
     program="text-embeddings-router --model-id {model} --hostname 0.0.0.0 --port {port}",
+    settings={"max_num_batched_tokens": "--max-batch-tokens {0}"},
     options=("--dtype {dtype}",), dtypes={"fp32": "float32", "": "float16"}, endpoint_name="tei",
 )  # fmt: skip
 _LLAMA_CPP = ServerCommand(
     program="/app/llama-server {files} --host 0.0.0.0 --port {port}",
-    options=("-np {sequences}", "-c {slot_tokens}", "-ngl {gpu_layers}"), endpoint_name="llamacpp",
+    settings={
+        "parallel": "-np {0}", "ctx_size": "-c {0}", "gpu_layers": "-ngl {0}", "kv_cache_dtype": "-ctk {0} -ctv {0}",
+    },
+    other_names={
+        "--parallel": "parallel", "--ctx-size": "ctx_size", "--gpu-layers": "gpu_layers", "--n-gpu-layers": "gpu_layers",
+        "--cache-type-k": "kv_cache_dtype", "--cache-type-v": "kv_cache_dtype",
+    },
+    cache_words={"fp32": "f32", "fp16": "f16", "bf16": "bf16", "int8": "q8_0", "int4": "q4_0"},
+    options=(), endpoint_name="llamacpp",
 )  # fmt: skip
+_PREFIXES: frozenset[Setting] = frozenset({"prefix_share"})
+_IN_FILE = "trtllm-serve reads it from the file of --config"
+_ONE_SERVER_EACH: Mapping[Setting, str] = {
+    "pipeline_parallel": "it splits every layer with tensor_parallel",
+    "data_parallel": "start one server for each copy, with tensor_parallel cards",
+}
+_WHOLE_LAYERS = "it gives each card whole layers by itself"
+_SLOTS: Mapping[Setting, str] = {
+    "max_num_seqs": "use parallel (-np)", "max_model_len": "use ctx_size (-c), the tokens of all parallel requests together",
+    "gpu_memory_utilization": "it allocates the cache of ctx_size tokens, whatever share of the card that is",
+    "max_num_batched_tokens": "its micro-batch is the argument micro_batch (-ub)", "prefix_share": "each of its slots keeps a copy",
+    "tensor_parallel": _WHOLE_LAYERS, "pipeline_parallel": _WHOLE_LAYERS, "data_parallel": "start one server for each copy",
+    "cpu_moe_layers": "experts on the processor alone are not counted yet; use gpu_layers",
+}  # fmt: skip
 
 TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
     {
@@ -268,14 +343,14 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             sparse_capabilities=_FLASH_MLA,
         ),
         "vllm": EngineTraits(
-            command=_VLLM, streams_weights=True,
+            command=_VLLM, further_settings=_PREFIXES, streams_weights=True,
             silicon=_ANYWHERE, least_capability=_VOLTA, sparse_capabilities=_FLASH_MLA, works=_TEXT | {"speech"}, split="tensor",
             packed_kernels=True, advised_on=_GPU, share_by_release=True,
             claims="a share", memory_share=0.9, captured_graphs=True, cache="grouped blocks", block_tokens=16, start_up="profile run",
             batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4", small_cache="fp8",
         ),
         "sglang": EngineTraits(
-            command=_SGLANG,
+            command=_SGLANG, further_settings=_PREFIXES,
             silicon=_SERVER, least_capability=_T4, sparse_capabilities=_FLASH_MLA, works=_TEXT, split="tensor", max_num_seqs=2048,
             packed_kernels=True, advised_on=_GPU, other_gpus=_INSTINCT | {"Xe2"},
             claims="weights and cache", captured_graphs=True, cache="blocks", block_tokens=1, start_up="profile run",
@@ -283,7 +358,11 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             small_cache="fp8",
         ),
         "tensorrt-llm": EngineTraits(
-            command=_TENSORRT_LLM,
+            command=_TENSORRT_LLM, further_settings=_PREFIXES,
+            instead={
+                "kv_cache_dtype": f"use the argument kv_precision; {_IN_FILE}", "cuda_graphs": _IN_FILE,
+                "data_parallel": "start one server for each copy",
+            },
             silicon=_GPU, least_capability=_AMPERE, sparse_capabilities=_FLASH_MLA, other_gpus=frozenset(), works=frozenset({"decoder"}),
             split="tensor", max_num_seqs=1024, packed_kernels=True, advised_on=_GPU, fp8_cache=True,
             claims="a share of the rest", memory_share=0.9, captured_graphs=True, cache="blocks", block_tokens=32,
@@ -291,7 +370,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             cannot_load=frozenset({"gguf", "bnb8", "bnb4", "bnb4_double"}), small_cache="fp8",
         ),
         "tgi": EngineTraits(
-            command=_TGI,
+            command=_TGI, further_settings=_PREFIXES, share_factor=0.9, instead=_ONE_SERVER_EACH,
             silicon=_SERVER, least_capability=_T4, sparse_capabilities=frozenset(), works=frozenset({"decoder", "encoder-decoder"}),
             split="tensor", max_num_seqs=128, packed_kernels=True, advised_on=_GPU, claims="a share, graphs beside it", memory_share=0.9,
             captured_graphs=True, cache="even blocks", block_tokens=1, start_up="profile run", batched_tokens=((0, 4096),),
@@ -311,7 +390,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
         ),
         "llama.cpp": EngineTraits(
             # llama-server serves no encoder-decoder: llama.cpp issue 26565, read 2026-11-24
-            command=_LLAMA_CPP, package="llama-cpp-python",
+            command=_LLAMA_CPP, instead=_SLOTS, package="llama-cpp-python",
             package_note="PyPI holds its source only; on a GPU build it with CMAKE_ARGS=-DGGML_CUDA=on",
             silicon=_ALSO_ON_MACS, works=_TEXT, in_process=frozenset({"cpu"}), advised_on=_OWNED, pipelined=True, static_batch=True,
             packed_kernels=True, own_files=True, native=True, listed_only=True, cache="cells", start_up="compute buffer",
@@ -320,6 +399,9 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
         ),
         "vllm-tpu": EngineTraits(
             package="vllm-tpu", package_note="brings its own torch and libtpu: pin no other",
+            further_settings=_PREFIXES | {
+                "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "tensor_parallel", "data_parallel",
+            },
             silicon=_TPU, works=_DECODERS, advised_on=_TPU, split="tensor",
             packed_kernels=True, claims="a share", memory_share=0.9, cache="pages",
             start_up="profile run", batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-channel", int8="int8-channel", int4="int4-group",

@@ -17,6 +17,7 @@ from lib.errors import BadArgument
 from lib.request import types as asked
 from lib.request.checks import MAX_NAME, check_choice, describe_value
 from lib.request.fields import Asked, Checked, Form, Request, number, one_of, whole_number
+from lib.request.serving import DEFAULTS, ServingSettings
 from lib.request.types import AccountName, VisitorAccountName
 
 Mode = Literal["inference", "lora", "qlora", "full"]
@@ -191,6 +192,7 @@ class MemoryRequest(Request):
     """llama.cpp: whether attention holds no scores (-fa)."""
     pictures: Annotated[PipelineRequest, Asked("width height frames guidance offload vae_tiling vae_slicing quantized")] = AS_THE_PIPELINE
     media: MediaRequest = TEXT_ONLY
+    serving: ServingSettings = DEFAULTS
 
 
 ALL_LINEAR = "all-linear"
@@ -396,3 +398,4 @@ class Workload(Request):
     media: MediaRequest = TEXT_ONLY
     visitor_account: Annotated[asked.VisitorAccount, Form("Visitors' plan", "visitors", group="workload")] = "auto"
     visitors_per_day: Annotated[asked.VisitorsPerDay, Form("Visitors a day", "daily_visitors", group="workload", info="0: not stated")] = 0
+    serving: ServingSettings = DEFAULTS

@@ -37,6 +37,7 @@ from lib.laws.parallelism import ceil_divide, layers_on_gpu
 from lib.memory.spread import spread
 from lib.platforms import PER_CALL
 from lib.provenance import Value
+from lib.request.serving import DEFAULTS, drop_settings
 from lib.result import Result
 from lib.speed import SpeedEstimate
 from lib.speed.hardware import find_host_link_rate
@@ -179,6 +180,7 @@ def _with_more_devices(config: ServingConfig, catalog: Catalog) -> Iterator[Serv
                 config.spec, hardware, config.accelerators, engine=config.engine, precision=config.precision,
                 kv_precision=config.kv_precision, context_tokens=config.context_tokens, output_tokens=config.output_tokens,
                 requests=config.requests,
+                serving=drop_settings(config.serving, "tensor_parallel", "pipeline_parallel", "data_parallel"),
             )  # fmt: skip
         except BadArgument:
             continue
@@ -262,7 +264,7 @@ def find_savings(setup: CurrentSetup) -> SavingsReport:
         UnknownHardware: today's offer has no price.
         BadArgument: a precision that no format has.
     """
-    devices = spread(setup.spec, setup.request.engine, setup.offer).devices
+    devices = spread(setup.spec, setup.request.engine, setup.offer, setup.request.serving).devices
     setup = replace(setup, request=replace(setup.request, devices=devices))
     ways = _DollarWays(setup, setup.price_month(setup.offer, setup.request))
     results = [
@@ -296,7 +298,7 @@ class _DollarWays:
         if not setup.offer.traits.rents_spaces or rules.max_spaces[setup.usage.account] == 0:
             reason = "not_for_this_account" if setup.offer.traits.rents_spaces else "not_on_this_platform"
             return NoSaving(code="zerogpu", reason=reason)
-        request = replace(setup.request, engine="transformers")
+        request = replace(setup.request, engine="transformers", serving=DEFAULTS)
         tier = next((tier for offer in setup.catalog.on(PER_CALL) if (tier := setup.fit_tier(offer, request)) is not None), None)
         if tier is None:
             return NoSaving(code="zerogpu", reason="does_not_fit")
@@ -321,7 +323,7 @@ class _DollarWays:
 
     def _serve_at_best(self, engine: Engine) -> SavingResult:
         setup, offer, price = self.setup, self.setup.offer, self.setup.offer.usd_per_hour
-        request = replace(setup.request, engine=engine)
+        request = setup.request if engine == setup.request.engine else replace(setup.request, engine=engine, serving=DEFAULTS)
         no_saving = NoSaving(code="more_at_once", reason="costs_as_much")
         if price is None or not can_compute(offer, request):
             return no_saving

@@ -32,6 +32,7 @@ from lib.model.spec import ModelSpec
 from lib.precision import FAMILIES as FORMATS
 from lib.precision import NAMES, PUBLISHED_LAWS, loads, weight_format
 from lib.provenance import Reason, Value
+from lib.request.serving import Serving, has_settings
 from lib.request.types import AUTO
 from lib.workload import FAMILIES, Family, Sdk, Workload
 
@@ -188,7 +189,8 @@ def is_listed(spec: ModelSpec, engine: Engine, hardware: Hardware) -> bool:
 def list_candidates(spec: ModelSpec, family: Family, offer: Hardware, workload: Workload, published: Sequence[str] = ()) -> Candidates:
     """The configurations of this model on this offer; `published` names formats in which a quantized checkpoint is known to exist."""
     crowd = workload.concurrency > 1 or offer.accelerator_count > 1 or offer.traits.runs_images
-    return _candidates_of(ById(spec), family, ById(offer), workload.sdk, workload.engine, workload.precision, tuple(published), crowd=crowd)
+    asked = (workload.sdk, workload.engine, workload.precision, workload.serving)
+    return _candidates_of(ById(spec), family, ById(offer), *asked, tuple(published), crowd=crowd)
 
 
 @lru_cache(maxsize=4096)
@@ -199,6 +201,7 @@ def _candidates_of(
     sdk: str,
     requested: str,
     precision: str,
+    serving: Serving,
     published: tuple[str, ...],
     *,
     crowd: bool,
@@ -215,11 +218,19 @@ def _candidates_of(
         values: dict[str, Value] = {"engine": requested, "others": ", ".join(name for name, _ in possible), "offer": offer.name}
         docker = requested in dict(engines_on(offer, family, spec, "docker", requested))
         return Candidates((), Reason("engine_needs_docker" if docker else "engine_not_here", values))
+    count = max(1, offer.accelerator_count)
+    if serving.devices > count:
+        return Candidates((), Reason("too_few_devices", {"needed": serving.devices, "devices": count, "silicon": offer.name}))
+    able = [pair for pair in engines if has_settings(pair[0], serving)]
+    if engines and not able:
+        return Candidates((), Reason("no_engine_setting", {"settings": ", ".join(serving.stated), "silicon": offer.name}))
+    engines, layers = able, serving.gpu_layers if (serving.gpu_layers or 0) >= 0 else None
     tried: list[Candidate] = []
     refused: Reason | None = None
     for engine, built_with in _by_preference(spec, offer, engines, crowd=crowd):
-        most = spread(spec, engine, offer).devices
-        for devices in (most,) if most == 1 or TRAITS[engine].split == "tensor" else (1, most):  # layers are tried on one device too
+        most = spread(spec, engine, offer, serving).devices
+        fixed = most == 1 or serving.sets_devices or TRAITS[engine].split == "tensor"
+        for devices in (most,) if fixed else (1, most):  # layers are tried on one device too
             forms, left_out = list_forms(spec, family, offer.silicon, engine, precision, published)
             refused = refused or left_out
             offloads = TRAITS[engine].own_files and devices == offer.accelerator_count and (spec.library == "gguf" or requested == engine)
@@ -231,7 +242,8 @@ def _candidates_of(
                     step=step,
                     note=note,
                     sdk=built_with,
-                    may_offload=offloads and at == len(forms),
+                    may_offload=offloads and at == len(forms) and layers is None,
+                    gpu_layers=layers,
                     untested="" if is_listed(spec, engine, offer) else spec.architecture,
                 )
                 for at, (name, step, note) in enumerate(forms, start=1)

@@ -13,8 +13,10 @@ from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator
 from lib.errors import BadArgument
 from lib.memory.download import stored_bytes
-from lib.memory.resolve import limit_context
+from lib.memory.resolve import limit_context, limit_length
 from lib.model.spec import ModelSpec
+from lib.request.serving import check_settings
+from lib.request.types import AUTO
 from lib.workload import Workload
 
 
@@ -25,6 +27,8 @@ def make_context(spec: ModelSpec | None, workload: Workload, catalog: Catalog, p
         BadArgument: an unknown task, neither a model nor a task that needs none, or a stated request beyond the model's limit.
     """
     family = family_of(task_of(workload.task, spec))
+    if workload.engine != AUTO:
+        check_settings(workload.engine, workload.serving)
     hosted = None if family == "provider" else spec
     context_tokens = _context(spec, workload)
     model = None
@@ -50,7 +54,10 @@ def _list_cpus(catalog: ById[Catalog]) -> tuple[Accelerator, ...]:
 
 
 def _context(spec: ModelSpec | None, workload: Workload) -> int:
-    """The context to hold: what is asked and at least the stated request, but no more than the model can use (`limit_context`)."""
+    """The context to hold: what is asked, at least the stated request, but no more than the model can use (`limit_context`).
+
+    A server with a stated `max_model_len` holds one request of that length.
+    """
     stated = workload.prompt_tokens + workload.output_tokens
     limit = None if spec is None else spec.context_limit
     if limit is not None and stated > limit:
@@ -58,4 +65,8 @@ def _context(spec: ModelSpec | None, workload: Workload) -> int:
         of = "" if spec is None else spec.id or "this model"
         raise BadArgument(name, f"{stated:,} tokens of prompt and answer", f"at most {limit:,} together, the limit of {of}")
     context_tokens = max(workload.context_tokens, stated)
-    return context_tokens if spec is None else limit_context(spec, context_tokens)[0]
+    if spec is None:
+        return context_tokens
+    context_tokens = limit_context(spec, context_tokens)[0]
+    limit_length(spec, workload.serving, context_tokens, workload.concurrency)
+    return max(context_tokens, workload.serving.max_model_len or 0)

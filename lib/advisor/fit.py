@@ -17,6 +17,7 @@ from lib.catalog.rows import ById
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import Accelerator
 from lib.engines import Engine
+from lib.laws.parallelism import ceil_divide
 from lib.memory import (
     MemoryEstimate,
     PerDevice,
@@ -31,6 +32,7 @@ from lib.memory import (
 from lib.memory.download import download_bytes
 from lib.model.spec import ModelSpec
 from lib.provenance import Reason, Value
+from lib.request.serving import DEFAULTS, Serving, drop_settings
 from lib.speed import SpeedRequest
 from lib.units import GIB
 from lib.workload import Family, MediaRequest, MemoryRequest, PipelineRequest, Workload
@@ -162,6 +164,7 @@ def place_candidate(
         candidate.devices,
         context.workload.pictures,
         context.workload.media,
+        context.workload.serving,
         ById(silicon),
     )
     shapes = _shapes(candidate, context, concurrency)
@@ -203,13 +206,17 @@ def max_concurrency(offer: Hardware, candidate: Candidate, context: JudgeContext
     """How many requests of the usual length a server's cache holds; without an end, as many as were asked for."""
     usual = _memory_request(candidate, *_shapes(candidate, context, 1)[-1], context.workload)
     most = count_sequences(model.spec, usual, device_bytes, offer.processor)
-    return context.workload.concurrency if most is None else most
+    return context.workload.concurrency if most is None else most * (context.workload.serving.data_parallel or 1)
 
 
 def _shapes(candidate: Candidate, context: JudgeContext, concurrency: int) -> tuple[tuple[int, int], ...]:
     """Tokens and batch of what has to be held: the longest request for each, or by a server one of them and all of the usual length."""
     usual = context.speed_request.prompt_tokens + context.speed_request.output_tokens
-    longest = context.context_tokens
+    longest, serving = context.context_tokens, context.workload.serving
+    if serving is not DEFAULTS:
+        each = ceil_divide(concurrency, serving.data_parallel or 1)
+        concurrency = serving.parallel or min(each, serving.max_num_seqs or each)
+        longest = max(longest, serving.longest_tokens(concurrency) or 0)
     return ((longest, 1), (min(usual, longest), concurrency)) if candidate.engine in SERVERS else ((longest, concurrency),)
 
 
@@ -222,6 +229,7 @@ def _memory_request(candidate: Candidate, tokens: int, batch: int, workload: Wor
         devices=candidate.devices,
         pictures=workload.pictures,
         media=workload.media,
+        serving=drop_settings(workload.serving, "data_parallel"),
     )
 
 
@@ -233,13 +241,14 @@ def _hold(
     devices: int,
     pictures: PipelineRequest,
     media: MediaRequest,
+    serving: Serving,
     silicon: ById[Accelerator],
 ) -> PerDevice:
     """The same silicon is offered by several platforms, and most questions differ only in length or number.
 
     As many are kept as the whole catalog takes on one piece of hardware: some 9,000, 20 MB.
     """
-    request = MemoryRequest(precision=precision, engine=engine, devices=devices, pictures=pictures, media=media)
+    request = MemoryRequest(precision=precision, engine=engine, devices=devices, pictures=pictures, media=media, serving=serving)
     return count_per_device(spec.value, request, silicon.value)
 
 

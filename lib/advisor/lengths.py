@@ -60,6 +60,7 @@ def _measure_full_length(entry: ConfiguredHardware, memory: EntryMemory, context
         gpu_layers=None if entry.gpu_layers < 0 else entry.gpu_layers,
         pictures=context.workload.pictures,
         media=context.workload.media,
+        serving=context.workload.serving,
     )
     silicon, device_bytes = entry.offer.processor, usable_memory(entry.offer) or 0
     estimate = estimate_memory(model.spec, request, silicon)

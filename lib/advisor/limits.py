@@ -95,8 +95,9 @@ def find_most_requests(config: ServingConfig, slo: SLO) -> Limit:
         return batch
     if on_zerogpu(config.hardware):
         return _within(Limit(value=1, limited_by="zerogpu"), config, "requests", slo, 1)
-    slots = config.copies * traits.max_num_seqs
-    if not traits.eager and (batch.value is None or batch.value > slots):
+    stated = config.serving.sequences
+    slots = config.copies * (stated or traits.max_num_seqs)
+    if (stated or not traits.eager) and (batch.value is None or batch.value > slots):
         batch = Limit(value=slots, limited_by="engine")
     return _within(batch, config, "requests", slo, config.copies * 4096)
 

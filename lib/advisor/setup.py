@@ -24,11 +24,12 @@ from lib.engines import TRAITS, Engine, list_engines, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.laws.forward_pass import decode_floor
 from lib.laws.parallelism import ceil_divide
-from lib.memory.resolve import choose_engine
+from lib.memory.resolve import choose_engine, limit_length
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
+from lib.request.serving import DEFAULTS, Serving, check_settings, drop_settings
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
-from lib.speed.batch import resolve_engine_config
+from lib.speed.batch import resolve_engine_config, settle_serving
 from lib.speed.hardware import resolve_devices
 from lib.speed.model_work import count_multiplied
 from lib.workload import Family, MemoryRequest
@@ -41,7 +42,8 @@ Predict = Callable[[ModelSpec, Offer, MemoryRequest, Usage], SpeedEstimate | Non
 class ServingConfig:
     """A model on hardware: `requests` at a time, each of `context_tokens`, of which `output_tokens` are its answer.
 
-    The engine runs `copies` of the model, each on `devices`; `memory_bytes` is what one device has. `gpu_layers` as in `MemoryRequest`.
+    The engine runs `copies` of the model, each on `devices`; `memory_bytes` is what one device has. `gpu_layers` as in `MemoryRequest`,
+    `serving` without the settings that other fields say.
     """
 
     spec: ModelSpec
@@ -58,6 +60,7 @@ class ServingConfig:
     copies: int
     memory_bytes: int
     gpu_layers: int | None = None
+    serving: Serving = DEFAULTS
 
     @property
     def memory_request(self) -> MemoryRequest:
@@ -70,6 +73,7 @@ class ServingConfig:
             kv_precision=self.kv_precision,
             devices=self.devices,
             gpu_layers=self.gpu_layers,
+            serving=drop_settings(self.serving, "data_parallel"),
         )
 
     @property
@@ -84,6 +88,7 @@ class ServingConfig:
             concurrency=self.requests,
             kv_precision=self.kv_precision,
             gpu_layers=self.gpu_layers,
+            serving=self.serving,
         )
 
     def fit(self) -> memory.MemoryFit:
@@ -112,6 +117,7 @@ def resolve_setup(
     output_tokens: int = 256,
     requests: int = 1,
     gpu_layers: int | None = None,
+    serving: Serving = DEFAULTS,
 ) -> ServingConfig:
     """The model as the engine spreads it over the hardware. On ZeroGPU every call has a card of its own, so `requests` is one there.
 
@@ -124,7 +130,10 @@ def resolve_setup(
     if memory_bytes is None:
         raise UnknownHardware(f"The memory of {quote_value(hardware.id)} is not known, so nothing can be said of what it holds.")
     name = choose_engine(spec, engine)
-    silicon, devices, copies = _spread(spec, hardware, accelerators, name, precision)
+    check_settings(name, serving)
+    limit_length(spec, serving, context_tokens, requests)
+    settled = settle_serving(SpeedRequest(kv_precision=kv_precision, gpu_layers=gpu_layers, serving=serving))
+    silicon, devices, copies = _spread(spec, hardware, accelerators, name, precision, settled.serving)
     return ServingConfig(
         spec=spec,
         hardware=hardware,
@@ -132,19 +141,20 @@ def resolve_setup(
         silicon=silicon,
         engine=name,
         precision=precision,
-        kv_precision=kv_precision,
+        kv_precision=settled.kv_precision,
         context_tokens=context_tokens,
         output_tokens=output_tokens,
         requests=1 if on_zerogpu(hardware) else requests,
         devices=devices,
         copies=copies,
         memory_bytes=memory_bytes,
-        gpu_layers=gpu_layers,
+        gpu_layers=settled.gpu_layers,
+        serving=settled.serving,
     )
 
 
 def _spread(
-    spec: ModelSpec, hardware: Hardware, accelerators: Mapping[str, Accelerator], engine: Engine, precision: str
+    spec: ModelSpec, hardware: Hardware, accelerators: Mapping[str, Accelerator], engine: Engine, precision: str, serving: Serving
 ) -> tuple[Accelerator, int, int]:
     """The silicon, over how many devices the engine spreads a copy of the model, and how many copies there are."""
     silicon = resolve_devices(hardware, accelerators).silicon
@@ -155,7 +165,7 @@ def _spread(
         layout = resolve_engine_config((spec, hardware, SpeedRequest(precision=precision, engine=engine)), accelerators).layout
         if layout.engine != engine and layout.engine in TRAITS:  # on a TPU
             raise BadArgument("engine", engine, f"{layout.engine} on {hardware.name}")
-    shared = spread(spec, engine, hardware)
+    shared = spread(spec, engine, hardware, serving)
     return silicon, shared.devices, shared.copies
 
 
@@ -216,9 +226,10 @@ class CurrentSetup:
     def fit_tier(self, offer: Offer, request: MemoryRequest) -> FittingTier | None:
         """The configuration on this offer, spread over its cards; `None` when it does not fit with room to spare."""
         capacity = memory.usable_memory(offer)
-        if capacity is None or not can_compute(offer, request):
+        too_few = request.serving.devices > max(1, offer.accelerator_count)
+        if capacity is None or too_few or not can_compute(offer, request):
             return None
-        request = replace(request, devices=spread(self.spec, request.engine, offer).devices)
+        request = replace(request, devices=spread(self.spec, request.engine, offer, request.serving).devices)
         estimate = self.estimate(offer, request)
         if not measure_headroom(estimate, capacity, self.family).comfortable:
             return None

@@ -55,6 +55,7 @@ def shape_request(family: Family, context: int, workload: Workload) -> SpeedRequ
         concurrency=workload.concurrency,
         pictures=workload.pictures,
         media=workload.media,
+        serving=workload.serving,
     )
 
 
@@ -83,7 +84,8 @@ def predict_placements(placed: Sequence[tuple[Hardware, Placement, JudgeContext]
         if (context.family in PICTURE_KINDS) != (spec.library == "diffusers"):
             keys.append(None)
             continue
-        of_answer = (ById(spec), ById(context.accelerators), request.prompt_tokens, request.output_tokens, request.pictures, request.media)
+        lengths = (request.prompt_tokens, request.output_tokens, request.pictures, request.media, request.serving)
+        of_answer = (ById(spec), ById(context.accelerators), *lengths)
         used = placement.candidate
         key = (*of_answer, *_hardware_key(offer), used.devices, used.engine, used.precision, used.gpu_layers, placement.concurrency)
         keys.append(key)
@@ -96,8 +98,9 @@ def predict_placements(placed: Sequence[tuple[Hardware, Placement, JudgeContext]
             if remembered:
                 estimates[key] = _PREDICTIONS[key]
         if not remembered:
-            whole = offer.silicon is None or used.devices == offer.accelerator_count
-            hardware = offer if whole else offer.with_count(used.devices)
+            cards = used.devices * (request.serving.data_parallel or 1)
+            whole = offer.silicon is None or cards == offer.accelerator_count
+            hardware = offer if whole else offer.with_count(cards)
             question = replace(
                 request, precision=used.precision, engine=used.engine, concurrency=placement.concurrency, gpu_layers=used.gpu_layers
             )

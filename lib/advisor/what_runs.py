@@ -151,6 +151,7 @@ def find_longest_context(one: JudgedModel) -> int | None:
         gpu_layers=None if runs.gpu_layers < 0 else runs.gpu_layers,
         pictures=context.workload.pictures,
         media=context.workload.media,
+        serving=context.workload.serving,
     )
     fit = fit_memory(one.spec, request, usable_memory(runs.offer) or 0, runs.offer.processor, host_bytes=host_memory(runs.offer))
     return fit.max_context_tokens

@@ -61,7 +61,7 @@ def _option(argument: Argument) -> click.Option:
         [f"--{argument.name.replace('_', '-')}"],
         default=argument.default,
         type=shown if shown in {int, float} else str,
-        metavar="|".join(get_args(shown)) or None,
+        metavar="JSON" if argument.check.properties else "|".join(get_args(shown)) or None,
         show_default=argument.default != "",
         help=argument.help,
     )

@@ -44,7 +44,9 @@ more sequences than K holds; so K decides whether a request fits, the longest co
     SGLang        the rule of `_handle_gpu_memory_settings` in `python/sglang/srt/server_args.py`, with its table of chunks and captured
                   sequences by memory; docs/advanced_features/hyperparameter_tuning.md (21ff1af); github.com/sgl-project/sglang/pull/10975
 
-Limits: shares can be set; another process on the device takes from M. On a CPU nothing is claimed ahead. SGLang keeps more for DP attention
+A stated share takes the place of u and of f; TGI's u is 0.9 times its --cuda-memory-fraction. Without CUDA graphs G is 0.
+
+Limits: another process on the device takes from M. On a CPU nothing is claimed ahead. SGLang keeps more for DP attention
 and for speculative decoding.
 Source: the engines' defaults, as listed; read 2026-11-22.
 """
@@ -93,8 +95,10 @@ def cublas_workspace(compute_capability: tuple[int, int] | None) -> ByteRange:
     return _range(size, size, size)
 
 
-def runtime_parts(*, engine: str, silicon: str, compute_capability: tuple[int, int] | None = None) -> dict[str, ByteRange]:
-    """Components of one process on one device of this kind (`gpu`, `cpu`, `tpu`, `neuron`), by name.
+def runtime_parts(
+    *, engine: str, silicon: str, compute_capability: tuple[int, int] | None = None, graphs: bool = True
+) -> dict[str, ByteRange]:
+    """Components of one process on one device of this kind (`gpu`, `cpu`, `tpu`, `neuron`), by name; `graphs` is whether any are captured.
 
     >>> sum(part.typical for part in runtime_parts(engine="transformers", silicon="gpu", compute_capability=(8, 9)).values()) // MIB
     468
@@ -105,7 +109,7 @@ def runtime_parts(*, engine: str, silicon: str, compute_capability: tuple[int, i
         return {"device runtime": NOTHING}
     context = {"context and libraries": CUDA_CONTEXT}
     if traits_of(engine).captured_graphs:
-        return {**context, "outside torch": VLLM_OUTSIDE_TORCH, GRAPHS: VLLM_GRAPHS}
+        return {**context, "outside torch": VLLM_OUTSIDE_TORCH, **({GRAPHS: VLLM_GRAPHS} if graphs else {})}
     return {**context, WORKSPACE: cublas_workspace(compute_capability)}
 
 
@@ -161,7 +165,7 @@ def vllm_share(version: tuple[int, int]) -> ShareRule:
 
 
 class MemoryReservation(NamedTuple):
-    """Bytes on one device apart from the cache, by owner; `graphs` are a part of `runtime`."""
+    """Bytes on one device apart from the cache, by owner; `graphs` are a part of `runtime`. `share` is None for the default."""
 
     engine: str
     silicon: str
@@ -170,6 +174,7 @@ class MemoryReservation(NamedTuple):
     runtime: int
     graphs: int = 0
     devices: int = 1
+    share: float | None = None
 
     @property
     def beside(self) -> int:
@@ -187,7 +192,7 @@ class MemoryReservation(NamedTuple):
         """
         left = memory - self.beside
         traits = traits_of(self.engine)
-        share, libraries = traits.memory_share, self.runtime - self.graphs
+        share, libraries = traits.memory_share if self.share is None else self.share * traits.share_factor, self.runtime - self.graphs
         claims = traits.claims if self.silicon in CLAIMING else "what it needs"
         if claims == "a share":
             return min(left, int(share * memory) - self.beside)
@@ -196,7 +201,7 @@ class MemoryReservation(NamedTuple):
         if claims == "a share of the rest":
             return min(left, int(share * (left + self.graphs)))
         if claims == "weights and cache":
-            static = 1 - sglang_reserve_bytes(memory=memory, devices=self.devices) / memory
+            static = self.share or 1 - sglang_reserve_bytes(memory=memory, devices=self.devices) / memory
             return min(left, int(static * (memory - libraries)) - self.weights)
         return left
 

@@ -24,9 +24,10 @@ from lib.laws.parallelism import ceil_divide, head_share
 from lib.laws.weights import BY_COUNT, ENDS, GGUF_LAW, LAW, GgufShape, bytes_by_group, bytes_by_group_gguf
 from lib.memory.resolve import layer_sizes, tower_bytes
 from lib.precision import weight_format
+from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ActivationFit, CacheTerm, ModelSpec
@@ -192,7 +193,25 @@ class CacheBytes:
 
     def by_kind(self, tokens: int, batch: int) -> dict[str, int]:
         """By layer kind, over all devices, nothing held twice."""
-        return dict(self._by_law(tokens + self._before, batch).by_kind)
+        held: dict[str, int] = dict(self._by_law(tokens + self._before, batch).by_kind)
+        shared = self._shared(tokens)
+        return {kind: size - (batch - 1) * shared.get(kind, 0) for kind, size in held.items()} if shared else held
+
+    def _shared(self, tokens: int) -> Mapping[str, int]:
+        """What all sequences of this length share: the prefix of their prompts, in layers that keep every token."""
+        serving, block = self._request.serving, traits_of(self._request.engine).block_tokens
+        if not serving.prefix_share:
+            return {}
+        prompt = tokens - prompt_and_output_tokens(tokens)[1]
+        whole = tuple(term for term in self._terms if term.growth == "tokens")
+        shared = serving.shared_tokens(prompt) // block * block
+        if not (whole and shared):
+            return {}
+        request = self._request
+        question = CacheQuestion(
+            shared, 1, request.kv_element_bytes, self._head_dim, request.encoder_tokens, float(request.element_bytes), request.micro_batch
+        )
+        return engine_cache(request.engine, question._replace(terms=whole)).by_kind
 
     def share(self, tokens: int, batch: int) -> int:
         """One device's share of the heads; everything when there is one device or whole layers are dealt out."""
@@ -208,7 +227,7 @@ class CacheBytes:
 
     def _law_share(self, tokens: int, batch: int) -> int:
         """As `share`, by the law itself; sequences of whole bytes are asked for once a length, since all laws are linear in the batch."""
-        if self._request.kv_element_bytes % 1:
+        if self._request.kv_element_bytes % 1 or self._request.serving.prefix_share:
             return sum(ceil_divide(size, self._shares.of(kind)) for kind, size in self.by_kind(tokens, batch).items())
         single = self._single.get(tokens)
         if single is None:

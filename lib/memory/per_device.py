@@ -10,7 +10,7 @@ Tensor parallelism (vLLM) gives each device its share of every matrix and of the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, cast
 
 from lib.catalog.offers import Hardware
@@ -22,7 +22,7 @@ from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, ByteRange, MemoryRes
 from lib.laws.training import StepPart
 from lib.memory.components import WHOLE, ActivationBytes, CacheBytes, Shares, WeightBytes, count_weight_bytes, is_latent
 from lib.memory.pipeline import OutputSize, PipelineMemory, StageBytes
-from lib.memory.resolve import ENDLESS, UNLIMITED, find_largest, resolve_request
+from lib.memory.resolve import ENDLESS, UNLIMITED, find_largest, resolve_request, settle_serving
 from lib.memory.training import TrainingMemory, estimate_training
 from lib.precision import QLORA
 from lib.result import Result
@@ -45,11 +45,17 @@ class PerDevice:
 
     def __init__(self, spec: ModelSpec, request: ResolvedRequest, of: WeightBytes) -> None:
         self.spec, self.request, self.weights = spec, request, of
-        self.parallel = traits_of(request.engine).tensor_parallel and request.devices > 1
+        tensor, self.groups = traits_of(request.engine).tensor_parallel, request.stages
+        self.shards = request.devices // self.groups if tensor else 1  # devices that split every layer
+        self.parallel = self.shards > 1
+        self.layer_groups = self.groups if tensor else request.devices  # devices or groups of them that hold layers in turn
         self.activation = ActivationBytes(spec, request)
         self._first_token: dict[int, int] = {}  # its temporary tensors by batch, the last one asked: a search for a length asks one often
         self.runtime: dict[str, ByteRange] = runtime_parts(
-            engine=request.engine, silicon=request.silicon, compute_capability=request.compute_capability
+            engine=request.engine,
+            silicon=request.silicon,
+            compute_capability=request.compute_capability,
+            graphs=request.serving.cuda_graphs is not False,
         )
         self._stages = PipelineMemory(spec, spec.pipeline, request) if spec.pipeline and request.mode == "inference" else None
         self._layers = max(1, spec.dimensions.layers)
@@ -59,8 +65,8 @@ class PerDevice:
             terms = (*(terms or ()), spec.vision.cross)
         shares = WHOLE
         if self.parallel:
-            kv_share = head_share(kv_heads=spec.dimensions.kv_heads, devices=request.devices)
-            shares = Shares(kv_share, request.devices, latent=is_latent(spec))
+            kv_share = head_share(kv_heads=spec.dimensions.kv_heads, devices=self.shards)
+            shares = Shares(kv_share, self.shards, latent=is_latent(spec))
         self.cache = CacheBytes(terms, request, spec.dimensions.head_dim, shares)
         if self.trains:
             self.runtime = {name: part for name, part in self.runtime.items() if name != WORKSPACE}  # among what was fitted
@@ -77,9 +83,15 @@ class PerDevice:
             return self._offloaded_weights(self.on_gpu)
         if n == 1:
             return of.total
-        if self.parallel:
-            return tensor_parallel_bytes(sharded=of.cut, replicated=of.total - of.cut, devices=n)
-        return layer_split_bytes(in_layers=of.total - of.ends, ends=of.ends, layers=self._layers, devices=n)
+        if not self.parallel:
+            return layer_split_bytes(in_layers=of.total - of.ends, ends=of.ends, layers=self._layers, devices=n)
+        shard, ends = self.shard_weights, ceil_divide(of.ends, self.shards)
+        return shard if self.groups == 1 else layer_split_bytes(in_layers=shard - ends, ends=ends, layers=self._layers, devices=self.groups)
+
+    @property
+    def shard_weights(self) -> int:
+        """Bytes of one device's part of every layer, those of all stages together."""
+        return tensor_parallel_bytes(sharded=self.weights.cut, replicated=self.weights.total - self.weights.cut, devices=self.shards)
 
     def _offloaded_weights(self, on_gpu: int) -> int:
         """Bytes on the fullest GPU beside a host, which keeps the table and the other layers; a tied table lies on both."""
@@ -108,7 +120,8 @@ class PerDevice:
         if self.on_gpu is not None:
             gpu_cache = parallelism.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
             return ceil_divide(gpu_cache * ceil_divide(self.on_gpu, n), max(1, self.on_gpu))
-        return cache if n == 1 or self.parallel else ceil_divide(cache * ceil_divide(self._layers, n), self._layers)
+        groups = self.layer_groups
+        return cache if groups == 1 else ceil_divide(cache * ceil_divide(self._layers, groups), self._layers)
 
     def activations(self, tokens: int, batch: int) -> dict[str, int]:
         """Activations on one device by what they are; with the states of training, when there is any."""
@@ -161,13 +174,20 @@ class PerDevice:
         active = sum(self.activations(tokens, batch).values())
         engine = "transformers" if self.trains else self.request.engine
         graphs = self.runtime[GRAPHS].typical if GRAPHS in self.runtime else 0
+        share = None if self.trains else self.request.serving.gpu_memory_utilization
         return MemoryReservation(
-            engine, self.request.silicon, self._weights_on_device(batch), active, self.device_runtime, graphs, self.request.devices
+            engine, self.request.silicon, self._weights_on_device(batch), active, self.device_runtime, graphs, self.request.devices, share
         )
 
     def peak(self, tokens: int, batch: int) -> int:
         """Bytes on the fullest device at the worst length up to `tokens`."""
-        return self.beside_cache(tokens, batch) + self.worst_cache(tokens, batch)
+        return self.beside_cache(tokens, batch) + max(self.worst_cache(tokens, batch), self.start_cache)
+
+    @cached_property
+    def start_cache(self) -> int:
+        """Bytes of the cache without which a server with a stated `max_model_len` does not start: those of one such request."""
+        longest = self.request.serving.max_model_len
+        return 0 if longest is None else self.worst_cache(longest, 1)
 
     def worst_cache(self, tokens: int, batch: int) -> int:
         """Bytes of the cache on the fullest device at the worst length up to `tokens`."""
@@ -213,7 +233,8 @@ def _find_largest(of: PerDevice, peak: Callable[[int], int], host: Callable[[int
 
 def max_context(of: PerDevice, capacity: int, batch: int, host_bytes: int) -> int | None:
     """Longest context that fits device and host, bounded by the model's own limit; None when nothing bounds it."""
-    limit = of.spec.context_limit
+    limits = [limit for limit in (of.spec.context_limit, of.request.serving.max_model_len) if limit is not None]
+    limit = min(limits, default=None)
     if limit is not None:
         limit -= of.request.media.tokens
         if limit < 1:
@@ -225,7 +246,7 @@ def max_context(of: PerDevice, capacity: int, batch: int, host_bytes: int) -> in
 @lru_cache(maxsize=4096)
 def max_batch(of: PerDevice, memory_bytes: int, tokens: int, host_bytes: int, at_most: int = ENDLESS) -> int | None:
     """Most sequences of this length that fit device and host, of `at_most` that are asked about; None when nothing bounds them."""
-    capacity = of.claim(tokens, 1).capacity_bytes(memory_bytes)
+    capacity, at_most = of.claim(tokens, 1).capacity_bytes(memory_bytes), min(at_most, of.request.serving.sequences or at_most)
     most = _find_largest(of, lambda n: of.peak(tokens, n), lambda n: of.host(tokens, n), capacity, host_bytes, at_most)
     return None if most == ENDLESS else most
 
@@ -262,6 +283,7 @@ def fit_memory(
 
     An engine that claims a share of the device at start has no more than that (`lib.laws.runtime`).
     """
+    request = settle_serving(request)
     of = count_per_device(spec, request, accelerator)
     return _fit(of, memory_bytes, request.context_tokens, request.batch_size, UNLIMITED if host_bytes is None else host_bytes)
 
@@ -297,6 +319,7 @@ def count_sequences(
 
     With `at_most` nothing is searched for beyond it: one look shows that few requests all fit.
     """
+    request = settle_serving(request)
     return max_batch(count_per_device(spec, request, accelerator), memory_bytes, request.context_tokens, UNLIMITED, at_most)
 
 
@@ -317,6 +340,7 @@ def cache_headroom(spec: ModelSpec, request: MemoryRequest, memory_bytes: int, a
 
     An engine that claims a share of the device at start has no more than that.
     """
+    request = settle_serving(request)
     of = count_per_device(spec, request, accelerator)
     capacity = of.claim(request.context_tokens, request.batch_size).capacity_bytes(memory_bytes)
     return CacheHeadroom(of=of, capacity_bytes=capacity - of.beside_cache(request.context_tokens, request.batch_size))

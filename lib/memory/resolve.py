@@ -18,9 +18,11 @@ from lib.engines import MICRO_BATCH, Engine, Work, list_engines, traits_of
 from lib.errors import BadArgument
 from lib.laws.activation import FLOAT32, HALF, prefill_bytes
 from lib.laws.media_tokens import DEFAULT_S, ImageSize, count_image, count_sound
+from lib.laws.parallelism import ceil_divide
 from lib.model.resolve import typical_decoder
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
+from lib.request.serving import DEFAULTS, Serving, check_settings, drop_settings, merge_setting
 from lib.request.types import AUTO
 from lib.workload import AS_THE_PIPELINE, MemoryRequest, Mode, PipelineRequest, TrainingRequest
 
@@ -63,7 +65,7 @@ class ResolvedRequest:
 
     `silicon` is its kind, that of the engine where no silicon `is_named`. `profiled_tokens` are those of the run by which an engine sets
     activations aside; without a card those of the largest, so that the estimate does not come out too small. `gpu_layers` is None where
-    everything lies on the device (a processor has no other).
+    everything lies on the device (a processor has no other). `serving` holds the settings that no other field says.
     """
 
     precision: str
@@ -83,6 +85,13 @@ class ResolvedRequest:
     flash_attention: bool = True
     pictures: PipelineRequest = AS_THE_PIPELINE
     media: PromptMedia = NO_MEDIA
+    serving: Serving = DEFAULTS
+
+    @property
+    def stages(self) -> int:
+        """Groups of devices that hold layers in turn, each layer split over the devices of a group."""
+        stages = self.serving.pipeline_parallel or 1
+        return stages if self.devices % stages == 0 else 1
 
     @property
     def element_bytes(self) -> int:
@@ -139,6 +148,67 @@ def resolve_cache_format(spec: ModelSpec, engine: str, precision: str, asked: st
     return "fp8" if scaled and not latent else compute
 
 
+def settle_formats(request: MemoryRequest) -> MemoryRequest:
+    """The request with the format of the cache and the layers on the GPU in the fields that say the same as its server's settings.
+
+    Raises:
+        BadArgument: a field and its setting differ.
+    """
+    serving = request.serving
+    if serving is DEFAULTS:
+        return request
+    layers = None if serving.gpu_layers is None or serving.gpu_layers < 0 else serving.gpu_layers
+    return replace(
+        request,
+        kv_precision=merge_setting("kv_precision", request.kv_precision, AUTO, "kv_cache_dtype", serving.kv_cache_dtype),
+        gpu_layers=merge_setting("gpu_layers", request.gpu_layers, None, "gpu_layers", layers),
+        serving=drop_settings(serving, "kv_cache_dtype", "gpu_layers"),
+    )
+
+
+def settle_serving(request: MemoryRequest) -> MemoryRequest:
+    """The request of one copy of the model, with its server's settings in the fields that say the same, and the sequences that it holds.
+
+    llama.cpp allocates all of `parallel` and of `ctx_size` at start; other servers hold no more than `max_num_seqs`.
+
+    Raises:
+        BadArgument: a field and its setting differ.
+    """
+    if request.serving is DEFAULTS:
+        return request
+    request = settle_formats(request)
+    serving, tokens = request.serving, request.context_tokens
+    batch = ceil_divide(request.batch_size, serving.data_parallel or 1)
+    cards = (serving.tensor_parallel or 1) * (serving.pipeline_parallel or 1)
+    if serving.ctx_size is not None:
+        tokens = max(tokens, serving.longest_tokens(batch) or 0)
+    return replace(
+        request,
+        context_tokens=tokens,
+        batch_size=serving.parallel or min(batch, serving.max_num_seqs or batch),
+        devices=cards if request.devices == 1 else request.devices,
+        serving=drop_settings(serving, "data_parallel"),
+    )
+
+
+def limit_length(spec: ModelSpec, serving: Serving, tokens: int, requests: int = 1) -> None:
+    """Refuse a server whose longest request is shorter than the request, or longer than the model's context.
+
+    Raises:
+        BadArgument: with the lengths that it may state.
+    """
+    longest, limit = serving.longest_tokens(requests), spec.context_limit
+    if longest is None:
+        return
+    stated, parallel = serving.max_model_len or serving.ctx_size or 0, 1 if serving.max_model_len else serving.parallel or requests
+    name = "serving.max_model_len" if serving.max_model_len else "serving.ctx_size"
+    each = "" if parallel == 1 else f", {longest:,} for each of {parallel} requests"
+    if longest < tokens:
+        raise BadArgument(name, f"{stated:,}{each}", f"at least {tokens * parallel:,}, because a request has {tokens:,} tokens")
+    if limit is not None and longest > limit:
+        raise BadArgument(name, f"{stated:,}{each}", f"at most {limit * parallel:,}: {spec.id or 'the model'} takes {limit:,} tokens")
+
+
 def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None) -> ResolvedRequest:
     """Decide precision, cache precision and compute dtype for this model on this card.
 
@@ -146,6 +216,8 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
         BadArgument: a precision that no format has or that the engine does not load; a model that it does not run.
     """
     engine = choose_engine(spec, request.engine)
+    check_settings(engine, request.serving)
+    request = settle_serving(request)
     if spec.library == "gguf" and request.mode != "inference":
         raise BadArgument("mode", request.mode, "inference for a GGUF file; name the model that it was made from to train it")
     by_default = formats.QLORA[TrainingRequest().double_quantization] if request.mode == "qlora" else AUTO
@@ -174,12 +246,13 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
         silicon=kind,
         is_named=accelerator is not None,
         compute_capability=accelerator.compute_capability if accelerator else None,
-        profiled_tokens=traits_of(engine).profiled_tokens(memory),
+        profiled_tokens=request.serving.max_num_batched_tokens or traits_of(engine).profiled_tokens(memory),
         gpu_layers=None if kind == "cpu" or request.mode != "inference" else request.gpu_layers,
         micro_batch=request.micro_batch,
         flash_attention=request.flash_attention,
         pictures=request.pictures,
         media=media,
+        serving=request.serving,
     )
 
 

@@ -18,7 +18,7 @@ from lib.laws.kv_cache_by_engine import LAWS
 from lib.laws.runtime import MemoryReservation
 from lib.laws.weights import rule_of_thumb_bytes
 from lib.memory.per_device import count_per_device
-from lib.memory.resolve import find_largest
+from lib.memory.resolve import find_largest, settle_serving
 from lib.precision import lacks_stored_format, weight_format
 from lib.provenance import Caveat, Source, Value
 from lib.result import Result
@@ -277,9 +277,15 @@ def compose(of: PerDevice, tokens: int, batch: int) -> MemoryEstimate:
     claim, share = of.claim(tokens, batch), of.cache.share(tokens, batch)
     by_component = of.stage_weights(batch)
     weights = (
-        sum(by_component.values()) if by_component is not None else of.device_weights * n if of.parallel or of.trains else of.weights.total
+        sum(by_component.values())
+        if by_component is not None
+        else of.device_weights * n
+        if of.trains
+        else of.shard_weights * of.shards
+        if of.parallel
+        else of.weights.total
     )
-    cache = share * n if of.parallel else share
+    cache = share * of.shards
     activation, runtime_bytes = claim.activation * n, claim.runtime * n
     if of.on_gpu is not None:
         weights = max(weights, of.host_weights + of.device_weights) if n == 1 else weights
@@ -305,6 +311,7 @@ def compose(of: PerDevice, tokens: int, batch: int) -> MemoryEstimate:
 
 def estimate_memory(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> MemoryEstimate:
     """What a request takes, by component; without an accelerator, on a GPU of which nothing else is known."""
+    request = settle_serving(request)
     return compose(count_per_device(spec, request, accelerator), request.context_tokens, request.batch_size)
 
 

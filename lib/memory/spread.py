@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lib.catalog.rows import ById
 from lib.engines import TRAITS, Engine, Split, traits_of
+from lib.errors import BadArgument
 from lib.laws import parallelism
 from lib.memory.per_device import count_per_device, fit_memory, host_memory, usable_memory
-from lib.memory.resolve import choose_engine, layer_sizes, limit_context
+from lib.memory.resolve import choose_engine, layer_sizes, limit_context, settle_serving
 from lib.provenance import Caveat
+from lib.request.serving import DEFAULTS, Serving
 
 if TYPE_CHECKING:
     from lib.catalog.offers import Hardware
@@ -27,16 +29,23 @@ if TYPE_CHECKING:
 
 
 class Spread(NamedTuple):
-    """Devices that share one copy of the model, copies, and how a copy is split."""
+    """Devices that share one copy of the model, copies, how a copy is split, and in how many groups of devices that hold layers in turn."""
 
     devices: int
     copies: int
     split: Split
+    stages: int = 1
 
 
-def spread(spec: ModelSpec, engine: Engine | str, hardware: Hardware) -> Spread:
-    """How the engine uses the devices of the hardware (a processor counts as one)."""
+def spread(spec: ModelSpec, engine: Engine | str, hardware: Hardware, serving: Serving = DEFAULTS) -> Spread:
+    """How the engine uses the devices of the hardware (a processor counts as one), as its settings say.
+
+    Raises:
+        BadArgument: the settings take more devices than there are, or the model's heads and widths cannot be split so.
+    """
     count, split = max(1, hardware.accelerator_count), traits_of(engine).split
+    if serving.sets_devices:
+        return _spread_as_stated(spec, engine, hardware, serving)
     if hardware.processor.kind == "neuron":
         degree = parallelism.largest_power_of_two(min(count, layer_sizes(spec).heads or 1))
         return Spread(degree, count // degree, "tensor")
@@ -47,6 +56,20 @@ def spread(spec: ModelSpec, engine: Engine | str, hardware: Hardware) -> Spread:
         case "none":
             return Spread(1, count, split)
     return Spread(count, 1, split)
+
+
+def _spread_as_stated(spec: ModelSpec, engine: Engine | str, hardware: Hardware, serving: Serving) -> Spread:
+    """The stated groups and copies; without a stated degree as many devices of a group split a layer as the model allows."""
+    count, stages, copies = max(1, hardware.accelerator_count), serving.pipeline_parallel or 1, serving.data_parallel or 1
+    if serving.devices > count:
+        named = " × ".join(name for name in ("tensor_parallel", "pipeline_parallel", "data_parallel") if getattr(serving, name) is not None)
+        raise BadArgument(f"serving: {named}", serving.devices, f"at most {count}, the devices of {hardware.name}")
+    most = count // (stages * copies)
+    degree = serving.tensor_parallel or tensor_parallel_degree(spec, most)
+    if tensor_parallel_degree(spec, degree) != degree:
+        able = ", ".join(str(n) for n in range(1, most + 1) if tensor_parallel_degree(spec, n) == n)
+        raise BadArgument("serving.tensor_parallel", degree, f"{able} for {spec.id or 'this model'}, by its heads and widths")
+    return Spread(degree * stages, copies, traits_of(engine).split, stages)
 
 
 class Held(NamedTuple):
@@ -62,8 +85,8 @@ class Held(NamedTuple):
 
 def hold_model(spec: ModelSpec, request: MemoryRequest, hardware: Hardware) -> Held:
     """The request, cut at the model's context limit, on as many devices of the hardware as the engine spreads the model over."""
-    devices = spread(spec, choose_engine(spec, request.engine), hardware).devices
-    request = replace(request, devices=devices, context_tokens=limit_context(spec, request.context_tokens)[0])
+    devices = spread(spec, choose_engine(spec, request.engine), hardware, request.serving).devices
+    request = settle_serving(replace(request, devices=devices, context_tokens=limit_context(spec, request.context_tokens)[0]))
     needed = count_per_device(spec, request, hardware.processor).peak(request.context_tokens, request.batch_size)
     capacity = usable_memory(hardware)
     if capacity is None:
@@ -101,3 +124,12 @@ def split_caveats(spec: ModelSpec, engine: str, devices: int) -> list[Caveat]:
     if devices % degree == 0:
         return []
     return [Caveat("devices_unused", {"engine": engine, "devices": devices, "degree": degree})]
+
+
+def unused_devices(spec: ModelSpec, engine: str, devices: int, serving: Serving) -> list[Caveat]:
+    """Devices that the stated settings leave unused, else those that the engine cannot use (`split_caveats`)."""
+    if not serving.sets_devices:
+        return split_caveats(spec, engine, devices)
+    groups = (serving.pipeline_parallel or 1) * (serving.data_parallel or 1)
+    used = groups * (serving.tensor_parallel or tensor_parallel_degree(spec, devices // groups))
+    return [Caveat("devices_unused", {"engine": engine, "devices": devices, "degree": used}, variant="stated")] if used < devices else []

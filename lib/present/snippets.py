@@ -26,11 +26,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lib.catalog.offers import tier_of
-from lib.engines import ServerCommand, traits_of
+from lib.engines import ServerCommand, Setting, traits_of
 from lib.precision import weight_format
 from lib.present.markup import bullet_list, code_blocks, escape, fold, python_literal
 from lib.present.space_cards import Action
 from lib.present.templates import render
+from lib.request.serving import DEFAULTS, Serving
 
 
 def shell_command(words: str, positional: Sequence[str] = (), options: Sequence[str] = ()) -> str:
@@ -149,6 +150,7 @@ class Start:
     sequences: int = 1
     on_gpu: bool = True
     gpu_layers: int = -1
+    serving: Serving = DEFAULTS
 
 
 def command_words(engine: str, model: str, start: Start) -> list[str]:
@@ -171,25 +173,39 @@ def _options(engine: str, command: ServerCommand, start: Start, *, with_devices:
         form = weight_format(start.precision)
         quantization = next((command.formats[key] for key in (start.precision, form.law, form.arithmetic) if key in command.formats), None)
     values = {
-        "context_tokens": start.context_tokens or None,
-        "devices": start.devices if with_devices else None,
-        "memory_share": traits_of(engine).memory_share,
         "quantization": quantization,
         "dtype": None if quantization else command.dtypes.get(start.precision, command.dtypes.get("")),
-        "sequences": start.sequences,
-        "batch": start.sequences if start.sequences > 1 else None,
-        "slot_tokens": start.context_tokens * start.sequences or None,
-        "gpu_layers": None if not start.on_gpu else start.gpu_layers if start.gpu_layers >= 0 else 99,
     }
     known = {name: value for name, value in values.items() if value is not None}
-    return [word for option in command.options if option.partition("{")[2][:-1] in known for word in option.format(**known).split()]
+    settings = _settings(engine, command, start, with_devices=with_devices)
+    flags = [words.format(settings[name]) for name, words in command.settings.items() if settings.get(name) is not None]
+    flags += [option.format(**known) for option in command.options if option.partition("{")[2][:-1] in known]
+    return [word for flag in flags for word in flag.split()]
+
+
+def _settings(engine: str, command: ServerCommand, start: Start, *, with_devices: bool) -> dict[Setting, int | float | str | None]:
+    """The settings that the command states: the stated ones, else what the recommendation was computed with."""
+    stated, parallel, stages = start.serving, start.serving.parallel or start.sequences, start.serving.pipeline_parallel or 1
+    layers = start.gpu_layers if stated.gpu_layers is None else stated.gpu_layers
+    return {
+        **stated.stated,
+        "max_model_len": stated.max_model_len or start.context_tokens or None,
+        "max_num_seqs": stated.max_num_seqs or (start.sequences if start.sequences > 1 else None),
+        "tensor_parallel": start.devices // stages if with_devices else None,
+        "gpu_memory_utilization": stated.gpu_memory_utilization or traits_of(engine).stated_share,
+        "kv_cache_dtype": None if stated.kv_cache_dtype is None else command.cache_words.get(stated.kv_cache_dtype),
+        "cuda_graphs": None if stated.cuda_graphs is not False else "",
+        "parallel": parallel,
+        "ctx_size": stated.ctx_size or start.context_tokens * parallel or None,
+        "gpu_layers": None if not start.on_gpu else layers if layers >= 0 else 99,
+    }
 
 
 def list_options(engine: str, start: Start) -> Iterator[tuple[str, int | float | str]]:
     """The same options as keywords of Python: `max_model_len`, 8192."""
     command = traits_of(engine).command
     words = [] if command is None else _options(engine, command, start)
-    for name, value in zip(words[::2], words[1::2], strict=True):
+    for name, value in zip(words[::2], words[1::2], strict=True):  # of no server's settings: those of a script have a value each
         number = float(value) if value.replace(".", "", 1).isdigit() else None
         yield name.lstrip("-").replace("-", "_"), value if number is None else int(number) if number.is_integer() else number
 

@@ -52,6 +52,8 @@ class Checked:
     choices: tuple[str, ...] = ()
     write: Callable[[Any], Any] = write_value
     """Turns a default into what a caller would send."""
+    properties: Callable[[], dict[str, Any]] | None = None
+    """The schemas of the keys of an object, by name."""
 
     def __get_pydantic_core_schema__(self, _source: object, _handler: GetCoreSchemaHandler) -> CoreSchema:
         """A validator of our own instead of pydantic's, whose sentences say neither what was seen nor what to do.
@@ -66,6 +68,8 @@ class Checked:
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema of a value."""
+        if self.properties is not None:
+            return {"type": "object", "properties": self.properties(), "additionalProperties": False}
         limits = (("minimum", self.low), ("maximum", self.high))
         return _schema_of(self.shown) | {name: limit for name, limit in limits if limit is not None}
 
@@ -174,6 +178,11 @@ def _list_arguments(request: type, defaults: object = None, asked: Asked | None 
         elif _is_request(field.type):
             found |= _list_arguments(field.type, field.default, _find(field.metadata, Asked))
     return found if asked is None else {name: found[name] for name in asked.names.split()}
+
+
+def list_arguments(request: type[Request]) -> dict[str, Argument]:
+    """The arguments of a request whose fields all have defaults."""
+    return _list_arguments(request, request())
 
 
 @functools.cache

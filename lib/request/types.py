@@ -127,15 +127,13 @@ Precision = Annotated[
         choices=tuple(precisions.NAMES),
     ),
 ]
-CachePrecision = Annotated[
+CACHE_CHECK = Checked(
+    lambda name, value: check_precision(name, value, precisions.KV_NAMES),
     str,
-    Checked(
-        lambda name, value: check_precision(name, value, precisions.KV_NAMES),
-        str,
-        "Precision of the KV cache; auto is the model's own.",
-        choices=tuple(precisions.KV_NAMES),
-    ),
-]
+    "Precision of the KV cache; auto is the model's own.",
+    choices=tuple(precisions.KV_NAMES),
+)
+CachePrecision = Annotated[str, CACHE_CHECK]
 Engine = Annotated[EngineName, one_of(ENGINES, EngineName, "The program that runs the model.")]
 AnyEngine = Annotated[EngineName | Literal["auto"], one_of((AUTO, *ENGINES))]
 Account = Annotated[AccountName, one_of(ACCOUNTS, AccountName)]
@@ -171,4 +169,5 @@ TokensPerSecond = Annotated[float, number(0, MAX_TOKENS_PER_S)]
 FirstTokenSeconds = Annotated[float, number(0, 86_400)]
 Pixels = Annotated[int, whole_number(0, MAX_PIXELS)]
 ImageSide = Annotated[int, whole_number(SHORTEST_SIDE, LONGEST_IMAGE)]
-Flag = Annotated[bool, flag()]
+FLAG_CHECK = flag()
+Flag = Annotated[bool, FLAG_CHECK]

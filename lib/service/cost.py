@@ -26,7 +26,7 @@ from lib.laws.price import HOUR_S, answer_price
 from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.memory.download import download_bytes, stored_bytes
 from lib.memory.pipeline import check_media
-from lib.memory.resolve import choose_engine, context_caveats
+from lib.memory.resolve import choose_engine, context_caveats, limit_length, settle_formats
 from lib.memory.spread import Held, hold_model, split_caveats, spread
 from lib.model.spec import ModelSpec
 from lib.platforms import PER_CALL
@@ -35,6 +35,7 @@ from lib.present.wording import term
 from lib.provenance import Caveat, Value
 from lib.request.checks import check_text
 from lib.request.fields import Arguments, Asked, Checked
+from lib.request.serving import DEFAULTS, ServingSettings, check_settings
 from lib.request.types import (
     Engine,
     Hardware,
@@ -79,6 +80,7 @@ class CostArguments(Arguments):
     """Region of a TPU slice, such as europe-west4; empty is us-central1."""
     pictures: Annotated[PipelineRequest, Asked("width height frames steps guidance")] = AS_THE_PIPELINE
     media: MediaRequest = TEXT_ONLY
+    serving: ServingSettings = DEFAULTS
 
     def memory_request(self, spec: ModelSpec, offer: Offer, usage: Usage) -> MemoryRequest:
         """What has to fit on the offer.
@@ -88,8 +90,11 @@ class CostArguments(Arguments):
         """
         check_media(spec, self.pictures, self.media)
         engine = choose_engine(spec, self.engine)
-        devices = spread(spec, engine, offer).devices
-        return memory_request(usage, self.precision, engine, devices, pictures=self.pictures, media=self.media)
+        check_settings(engine, self.serving)
+        limit_length(spec, self.serving, usage.prompt_tokens + usage.output_tokens, usage.concurrency)
+        devices = spread(spec, engine, offer, self.serving).devices
+        request = memory_request(usage, self.precision, engine, devices, pictures=self.pictures, media=self.media, serving=self.serving)
+        return settle_formats(request)
 
 
 @endpoint()
@@ -249,7 +254,7 @@ def _zerogpu(offer: Offer, catalog: Catalog, spec: ModelSpec | None, request: Me
         return catalog.offer(ZEROGPU_TIER, "zerogpu")
     if spec.library == "gguf":
         return None
-    alone = replace(request, devices=1, engine="transformers")
+    alone = replace(request, devices=1, engine="transformers", serving=DEFAULTS)
     return next((zero for zero in catalog.on(PER_CALL) if _fits(zero, spec, alone)), None)
 
 

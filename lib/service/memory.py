@@ -30,7 +30,7 @@ from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.memory import fit_memory, host_memory, usable_memory
 from lib.memory.pipeline import resolve_size
-from lib.memory.resolve import choose_engine, encoder_caveats, limit_context, picture_caveats
+from lib.memory.resolve import choose_engine, encoder_caveats, limit_context, limit_length, picture_caveats, settle_serving
 from lib.memory.spread import split_caveats, spread
 from lib.model.spec import ModelSpec
 from lib.platforms import RENTED, SPACE_PLATFORMS
@@ -38,6 +38,7 @@ from lib.present.numbers import describe_speed_change
 from lib.present.sentences import sentence
 from lib.provenance import Caveat, Reason, Value
 from lib.request.fields import Arguments
+from lib.request.serving import DEFAULTS, Serving, ServingSettings, check_settings, merge_setting
 from lib.request.types import (
     CachePrecision,
     Concurrency,
@@ -62,6 +63,8 @@ MOST_BYTES = 10**18  # an exabyte: beyond every machine, and within the integers
 
 class MemoryArguments(Arguments):
     """Arguments of `/estimate_memory`."""
+
+    behind = ("hardware serving",)
 
     model: Model
     request: MemoryRequest = MemoryRequest()
@@ -88,8 +91,14 @@ def memory_request(spec: ModelSpec, arguments: MemoryArguments) -> MemoryRequest
     Raises:
         BadArgument: a size that this pipeline cannot make, or that this model makes none of.
     """
-    resolve_size(spec, arguments.request.pictures)
-    return arguments.request
+    request, serving = arguments.request, arguments.request.serving
+    resolve_size(spec, request.pictures)
+    check_settings(choose_engine(spec, request.engine), serving)
+    limit_length(spec, serving, limit_context(spec, request.context_tokens)[0], request.batch_size)
+    if serving.sets_devices and serving.tensor_parallel:
+        cards = serving.tensor_parallel * (serving.pipeline_parallel or 1)
+        merge_setting("devices", request.devices, 1, "tensor_parallel", cards)
+    return request
 
 
 def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, hardware: AnyHardware | None = None) -> MemoryAnswer:
@@ -138,16 +147,26 @@ def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, har
             *estimate.caveats,
             *encoder_caveats(spec, request.encoder_tokens),
             *picture_caveats(spec, request),
-            *split_caveats(spec, estimate.engine, request.devices),
+            *([] if request.serving.sets_devices else split_caveats(spec, estimate.engine, request.devices)),
+            *waiting_caveats(request.batch_size, request.serving),
         ),
         sources=(*spec.sources, *estimate.sources),
     )
 
 
+def waiting_caveats(requests: int, serving: Serving) -> tuple[Caveat, ...]:
+    """Requests beyond those that the server runs at once."""
+    most = None if serving.sequences is None else serving.sequences * (serving.data_parallel or 1)
+    return () if most is None or requests <= most else (Caveat("requests_wait", {"concurrency": requests, "running_requests": most}),)
+
+
 def _devices(spec: ModelSpec, request: MemoryRequest, offer: AnyHardware) -> int:
     """Cards of the offer that share the model: as many as the engine spreads it over, or as were asked for."""
-    most = spread(spec, choose_engine(spec, request.engine), offer).devices
-    return most if request.devices == 1 else min(request.devices, max(1, offer.accelerator_count))
+    count = max(1, offer.accelerator_count)
+    if request.serving.sets_devices and request.serving.devices > count:
+        return settle_serving(request).devices
+    most = spread(spec, choose_engine(spec, request.engine), offer, request.serving).devices
+    return most if request.devices == 1 or request.serving.sets_devices else min(request.devices, count)
 
 
 def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]) -> Iterator[FitEntry]:
@@ -158,7 +177,8 @@ def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]
         devices = _devices(spec, request, offer)
         fit = fit_memory(spec, replace(request, devices=devices), capacity, offer.processor, host_bytes=host_memory(offer))
         traits = traits_of(choose_engine(spec, request.engine))
-        if not traits.runs_on(offer.processor, sparse=spec.sparse_attention) or (offer.traits.per_call and not traits.on_zerogpu):
+        runs = traits.runs_on(offer.processor, sparse=spec.sparse_attention) and (traits.on_zerogpu or not offer.traits.per_call)
+        if not runs or request.serving.devices > max(1, offer.accelerator_count):
             fit = replace(fit, fits=False, max_context_tokens=0, max_batch_size=0, kv_cache_tokens=None)
         yield FitEntry(
             **fields_of(fit),
@@ -194,6 +214,7 @@ class SolveArguments(Arguments):
     gpu_layers: GpuLayers = None
     platforms: Platforms = ("spaces", "zerogpu")
     """Platforms of the cheapest tier: comma list as in /recommend; those where visitors pay are left out."""
+    serving: ServingSettings = DEFAULTS
 
     @property
     def slo(self) -> SLO:
@@ -215,7 +236,7 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         spec, hardware, catalog.accelerators,
         engine=arguments.engine, precision=arguments.precision, kv_precision=arguments.kv_precision,
         context_tokens=longest, output_tokens=arguments.output_tokens, requests=arguments.concurrency,
-        gpu_layers=arguments.gpu_layers,
+        gpu_layers=arguments.gpu_layers, serving=arguments.serving,
     )  # fmt: skip
     estimate, fit, speed = config.estimate(), config.fit(), config.predict()
     tries, ways = limits.try_precisions(config, slo), find_memory_savings(config, catalog)
@@ -224,6 +245,7 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         (speed is None and slo.any_set, Caveat("limits_not_checked")),
         (on_zerogpu(hardware) and arguments.concurrency > 1, Caveat("calls_not_shared", {"concurrency": arguments.concurrency})),
         (any(way.code == "offload" for way in ways), Caveat("offload_price")),
+        *((True, caveat) for caveat in waiting_caveats(config.requests, config.serving)),
     )
     return SolveAnswer(
         model=spec.id,

@@ -181,14 +181,14 @@ def _use(usage: Usage, entry: Entry | None, arguments: OutlookArguments) -> Usag
 def _request(spec: ModelSpec, offer: Offer, entry: Entry | None, usage: Usage, arguments: OutlookArguments) -> MemoryRequest:
     """The configuration as it was judged; of an offer that does not qualify, as asked."""
     workload = arguments.workload
-    brought: Any = {"pictures": workload.pictures, "media": workload.media}
+    brought: Any = {"pictures": workload.pictures, "media": workload.media, "serving": workload.serving}
     if entry is not None:
         context_tokens = workload.context_tokens if entry.memory is None else entry.memory.context_tokens
         request = memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), context_tokens, **brought)
         return replace(request, gpu_layers=None if entry.gpu_layers < 0 else entry.gpu_layers)
     usual = usual_engine(offer.processor.kind, own_files=spec.library == "gguf")
     engine = usual if workload.engine == AUTO else workload.engine
-    devices = spread(spec, engine, offer).devices
+    devices = spread(spec, engine, offer, workload.serving).devices
     return memory_request(usage, workload.precision, engine, devices, workload.context_tokens, **brought)
 
 

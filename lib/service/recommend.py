@@ -36,7 +36,7 @@ MAX_ENTRIES = 10_000
 class RecommendArguments(Arguments):
     """Arguments of `/recommend`."""
 
-    behind = ("visitor_account limit own_hardware",)
+    behind = ("visitor_account limit own_hardware visitors_per_day serving",)
 
     model: Model
     workload: Workload = Workload()

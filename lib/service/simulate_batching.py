@@ -14,6 +14,7 @@ from lib.errors import AdvisorError, BadArgument, Busy, InvalidInput, Unsupporte
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Source
 from lib.request.fields import Arguments, Form, number, one_of, whole_number
+from lib.request.serving import DEFAULTS, ServingSettings, merge_setting
 from lib.request.types import Engine, Flag, Hardware, Model, Precision, Tokens, TokensOrNone, text_of
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
@@ -108,6 +109,7 @@ class ServedArguments(Arguments):
     """Target: seconds to the first token; 0 is none."""
     max_tpot_s: Annotated[Seconds, Form("Target: TPOT, s", "tpot_target", group="traffic")] = 0
     """Target: seconds between tokens; 0 is none."""
+    serving: ServingSettings = DEFAULTS
 
     @property
     def shape(self) -> RequestShape:
@@ -124,16 +126,22 @@ class ServedArguments(Arguments):
 
     def question(self, policy: Policy) -> TrafficQuestion:
         """The question, of which requests and duration are still those by default."""
+        fields, serving = type(self).model_fields, self.serving
+        batch = merge_setting("max_batch_size", self.max_batch_size, fields["max_batch_size"].default, "max_num_seqs", serving.sequences)
+        if batch > MOST_BATCH:
+            raise BadArgument("serving.max_num_seqs", batch, f"at most {MOST_BATCH:,} in a simulation")
+        budget = merge_setting("token_budget", self.token_budget, 0, "max_num_batched_tokens", serving.max_num_batched_tokens)
+        shared = None if serving.prefix_share is None else serving.shared_tokens(self.prompt_tokens)
         plan = ServerPlan(
             policy=policy,
-            max_batch_size=self.max_batch_size,
+            max_batch_size=batch,
             timeout_s=self.timeout_s,
             replicas=self.replicas,
-            token_budget=self.token_budget,
+            token_budget=budget,
             cold_start_s=self.cold_start_s,
             scale_to_zero_after_s=self.scale_to_zero_after_s,
             concurrency_limit=self.concurrency_limit,
-            shared_prefix_tokens=self.shared_prefix_tokens,
+            shared_prefix_tokens=merge_setting("shared_prefix_tokens", self.shared_prefix_tokens, 0, "prefix_share", shared),
         )
         return TrafficQuestion(shape=self.shape, plan=plan, target=Target(ttft_s=self.max_ttft_s, tpot_s=self.max_tpot_s))
 
@@ -267,6 +275,7 @@ def _prediction(app: App, spec: ModelSpec, server: Server, arguments: ServedArgu
         engine=arguments.engine,
         prompt_tokens=arguments.prompt_tokens,
         output_tokens=arguments.output_tokens,
+        serving=arguments.serving,
     )
     speed = predict_speed(spec, server.hardware, request, app.catalog().accelerators)
     return speed.caveats, speed.sources
@@ -274,7 +283,9 @@ def _prediction(app: App, spec: ModelSpec, server: Server, arguments: ServedArgu
 
 def _server(app: App, spec: ModelSpec, hardware: AnyHardware, question: TrafficQuestion, arguments: ServedArguments) -> Server:
     accelerators = app.catalog().accelerators
-    return resolve_server(spec, hardware, question, accelerators, precision=arguments.precision, engine=arguments.engine)
+    return resolve_server(
+        spec, hardware, question, accelerators, precision=arguments.precision, engine=arguments.engine, serving=arguments.serving
+    )
 
 
 def _find_needs(

@@ -15,7 +15,7 @@ from lib.laws.forward_pass import linear_flop
 from lib.laws.serving import MEAN_FILL
 from lib.memory.pipeline import resolve_size
 from lib.memory.resolve import choose_engine, context_caveats
-from lib.memory.spread import hold_model, split_caveats
+from lib.memory.spread import hold_model, unused_devices
 from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence
 from lib.provenance import Caveat, Reason, Value
@@ -33,7 +33,7 @@ from lib.speed import (
     predict_speeds,
 )
 from lib.speed.hardware import find_peak
-from lib.speed.timing import bytes_moved, prompt_attention_flop
+from lib.speed.timing import bytes_moved, prompt_attention_flop, read_tokens
 from lib.traffic.latency import FormatEffect, LatencyPart
 from lib.traffic.latency import diagnose_latency as diagnose
 from lib.traffic.metrics import LONGEST_MS, MeasuredTimes, read_metrics
@@ -93,7 +93,7 @@ def speed_answer(spec: ModelSpec, hardware: AnyHardware, request: SpeedRequest, 
     limits: tuple[Caveat, ...] = ()
     if spec.library != "diffusers":
         lengths = context_caveats(spec, request.prompt_tokens, request.output_tokens)
-        limits = (*lengths, *split_caveats(spec, request.engine, hardware.accelerator_count))
+        limits = (*lengths, *unused_devices(spec, request.engine, hardware.accelerator_count, request.serving))
     held = hold_model(spec, _memory_request(spec, request), hardware)
     return SpeedAnswer(
         **fields_of(_figures(speed, "value")),
@@ -127,6 +127,7 @@ def _memory_request(spec: ModelSpec, request: SpeedRequest) -> MemoryRequest:
         pictures=request.pictures,
         media=request.media,
         gpu_layers=request.gpu_layers,
+        serving=request.serving,
     )
 
 
@@ -152,7 +153,7 @@ def roofline_answer(offer: AnyHardware, table: SpeedTable) -> RooflineAnswer:
         moved = bytes_moved(inputs, tokens=sequences, sequences=sequences, cached_tokens=cached)
         flop = float(linear_flop(parameters=parameters, tokens=sequences))
         passes.append(_pass("One step of decoding", float(times.step.total[0]), flop, float(moved[0])))
-    tokens = sequences * float(inputs.prompt_tokens[0])
+    tokens = sequences * float(read_tokens(inputs)[0])
     attention = float(np.asarray(prompt_attention_flop(inputs))[0])
     flop = float(linear_flop(parameters=parameters, tokens=tokens)) + sequences * attention
     moved = bytes_moved(inputs, tokens=tokens, sequences=sequences, cached_tokens=0.0)

@@ -22,6 +22,7 @@ from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Source
 from lib.request.checks import check_decimal
 from lib.request.fields import decimal_number
+from lib.request.serving import DEFAULTS, Serving
 from lib.request.types import (
     MAX_HARDWARE,
     look_up_later,
@@ -59,6 +60,7 @@ def memory_request(
     *,
     pictures: PipelineRequest = AS_THE_PIPELINE,
     media: MediaRequest = TEXT_ONLY,
+    serving: Serving = DEFAULTS,
 ) -> MemoryRequest:
     """What has to fit: a whole batch where requests start together, one request where the engine keeps a queue.
 
@@ -73,6 +75,7 @@ def memory_request(
         devices=devices,
         pictures=pictures,
         media=media,
+        serving=serving,
     )
 
 
@@ -111,6 +114,8 @@ def _speed_request(offer: Offer, request: MemoryRequest, usage: Usage) -> SpeedR
         kv_precision=request.kv_precision,
         pictures=request.pictures,
         media=request.media,
+        gpu_layers=request.gpu_layers,
+        serving=DEFAULTS if offer.traits.per_call else request.serving,
     )
 
 

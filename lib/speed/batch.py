@@ -23,12 +23,13 @@ from lib.laws.forward_pass import Array
 from lib.laws.parallelism import ceil_divide
 from lib.laws.serving import MEAN_FILL
 from lib.memory import count_sequences
-from lib.memory.resolve import PromptMedia, choose_engine, resolve_cache_format, resolve_media
+from lib.memory.resolve import PromptMedia, choose_engine, limit_length, resolve_cache_format, resolve_media
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.provenance import Caveat
 from lib.request import types as asked
 from lib.request.fields import Asked, Request
+from lib.request.serving import DEFAULTS, ServingSettings, check_settings, drop_settings, merge_setting
 from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS, MAX_NUM_SEQS, OWN_FILES
 from lib.speed.hardware import Ceilings, Devices, Layout, class_ceilings, emulates, lay_out, resolve_devices
 from lib.speed.model_work import DecoderStack, ForwardCost, derive_model_work
@@ -55,6 +56,25 @@ class SpeedRequest(Request):
     media: MediaRequest = TEXT_ONLY
     kv_precision: str = "auto"
     """Precision of the KV cache, a name of `lib.precision`."""
+    serving: ServingSettings = DEFAULTS
+
+
+def settle_serving(request: SpeedRequest) -> SpeedRequest:
+    """The request with the settings of its server in the fields that say the same.
+
+    Raises:
+        BadArgument: a field and its setting differ.
+    """
+    serving = request.serving
+    if serving is DEFAULTS:
+        return request
+    layers = None if serving.gpu_layers is None or serving.gpu_layers < 0 else serving.gpu_layers
+    return replace(
+        request,
+        kv_precision=merge_setting("kv_precision", request.kv_precision, asked.AUTO, "kv_cache_dtype", serving.kv_cache_dtype),
+        gpu_layers=merge_setting("gpu_layers", request.gpu_layers, None, "gpu_layers", layers),
+        serving=drop_settings(serving, "kv_cache_dtype", "gpu_layers"),
+    )
 
 
 SpeedQuestion = tuple[ModelSpec, Hardware, SpeedRequest]
@@ -94,10 +114,12 @@ class CostModelInputs:
     arithmetic, and whether weights are converted to a wider type. Hardware: ceilings of one device by class and rates that are reached,
     with the share of the datasheet that they are (`lib.speed.hardware`), memory of one device, link of one device in bytes/s, whether that
     is PCIe. Layout: tensor-parallel devices, pipeline stages, independent replicas; `row_split` and `pipelined` are llama.cpp's two ways.
-    Request: tokens in and out, requests that run at once, the allocated length that static caches read (0 elsewhere), the decode
+    Request: tokens in and out, requests that run at once, the allocated length that static caches read (0 elsewhere), the tokens of a
+    prompt that are in the cache before it comes, the decode
     steps that a server is told to let new requests wait so that they come together (0 by every engine's default), whether all requests
     are of exactly one length at an engine that schedules a step ahead, as in some benchmarks, and whether the release schedules in Python
-    between two steps while the device waits, as vLLM did before 0.8.
+    between two steps while the device waits, as vLLM did before 0.8. `unrecorded` where a server that records decode steps as CUDA graphs
+    was told not to.
     """
 
     engine: NDArray[np.int64]
@@ -141,9 +163,11 @@ class CostModelInputs:
     output_tokens: Array
     running_requests: Array
     static_cache_tokens: Array
+    prefix_tokens: Array
     held_steps: Array
     bunched_arrivals: NDArray[np.bool_]
     scheduled_between: NDArray[np.bool_]
+    unrecorded: NDArray[np.bool_]
 
     def __len__(self) -> int:
         """n, the number of rows."""
@@ -155,9 +179,12 @@ class CostModelInputs:
 
 
 DTYPES = dict.fromkeys(
-    ("eager", "cache_copied", "emulated", "converted", "over_pcie", "row_split", "pipelined", "bunched_arrivals", "scheduled_between"),
+    (
+        "eager", "cache_copied", "emulated", "converted", "over_pcie", "row_split", "pipelined", "bunched_arrivals", "scheduled_between",
+        "unrecorded",
+    ),
     np.bool_,
-) | {"engine": np.int64, "kernel": np.int64}
+) | {"engine": np.int64, "kernel": np.int64}  # fmt: skip
 """Types of the columns that are not float64."""
 
 
@@ -193,7 +220,10 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
         raise UnsupportedModel(
             f"{spec.id} is a model of timm: its work follows from pixels, and nothing is known of it. Measure it instead."
         )
-    request = replace(request, engine=choose_engine(spec, request.engine))
+    request = settle_serving(replace(request, engine=choose_engine(spec, request.engine)))
+    check_settings(request.engine, question[2].serving)
+    answered = 0 if spec.work in {"text encoder", "embedding decoder"} else request.output_tokens
+    limit_length(spec, request.serving, request.prompt_tokens + answered, request.concurrency)
     zerogpu = hardware.traits.per_call
     if zerogpu and not engines.traits_of(request.engine).on_zerogpu:
         if spec.library == "gguf":
@@ -209,7 +239,7 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
     card = devices.silicon
     precision = precisions.resolve(request.precision, spec, request.engine, card)
     compute = precisions.compute_dtype(precision, spec, card)
-    layout = lay_out(hardware, devices, request.engine, spec)
+    layout = lay_out(hardware, devices, request.engine, spec, request.serving)
     cache = resolve_cache_format(spec, request.engine, precision, request.kv_precision, compute)
     work = derive_model_work(spec, precision, compute, cache, recorded=layout.engine not in EAGER)
     timed_as = native_format(precision, compute, card)
@@ -250,8 +280,8 @@ def _running_requests(spec: ModelSpec, work: ForwardCost, devices: Devices, layo
     """Requests that run at once, of those in flight: what fits beside the weights, and what the engine takes (max_num_seqs)."""
     if work.decoder is None or not devices.memory:
         return float(request.concurrency)
-    each = ceil_divide(request.concurrency, layout.replicas)
-    wanted = each if layout.engine in EAGER else min(each, MAX_NUM_SEQS[layout.engine])
+    each, limit = ceil_divide(request.concurrency, layout.replicas), request.serving.sequences
+    wanted = min(each, limit or (each if layout.engine in EAGER else MAX_NUM_SEQS[layout.engine]))
     if wanted <= 1:
         return float(min(request.concurrency, layout.replicas))
     mean = MemoryRequest(
@@ -261,6 +291,7 @@ def _running_requests(spec: ModelSpec, work: ForwardCost, devices: Devices, layo
         kv_precision=request.kv_precision,
         devices=layout.tensor_parallel * layout.pipeline_stages,
         media=request.media,
+        serving=drop_settings(request.serving, "data_parallel"),
     )
     fitting = count_sequences(spec, mean, int(devices.memory), devices.silicon, at_most=wanted)
     of_one_replica = wanted if fitting is None else max(1, fitting)  # where nothing fits, the estimate says so and times one
@@ -319,14 +350,20 @@ def _row(of: EngineConfig, stack: DecoderStack, prompt_tokens: float, output_tok
         "tensor_parallel": layout.tensor_parallel, "pipeline_stages": layout.pipeline_stages,
         "replicas": min(layout.replicas, of.running_requests), "row_split": False, "pipelined": layout.pipelined,
         "prompt_tokens": prompt_tokens, "output_tokens": output_tokens, "running_requests": of.running_requests,
-        "static_cache_tokens": 0.0, "held_steps": 0.0, "bunched_arrivals": False, "scheduled_between": False,
+        "static_cache_tokens": 0.0, "prefix_tokens": float(of.request.serving.shared_tokens(int(prompt_tokens))) if cached else 0.0,
+        "held_steps": 0.0, "bunched_arrivals": False, "scheduled_between": False,
+        "unrecorded": of.request.serving.cuda_graphs is False,
     }  # fmt: skip
+
+
+OF_SETTINGS = frozenset({"prefix_tokens", "unrecorded"})
+"""Columns of settings that no published measurement states: 0 where a row has none."""
 
 
 def tabulate(rows: Sequence[Mapping[str, float]], ceilings: Sequence[Ceilings]) -> CostModelInputs:
     """N rows, with the ceilings of their devices, as columns of shape (n,), ceilings of (n, card classes + 1)."""
     names = [f.name for f in fields(CostModelInputs) if f.name not in Ceilings._fields]
-    table = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
+    table = np.array([[row[name] if name not in OF_SETTINGS else row.get(name, 0.0) for name in names] for row in rows], dtype=np.float64)
     columns: dict[str, Any] = {name: table[:, at].astype(DTYPES.get(name, np.float64)) for at, name in enumerate(names)}
     rates: dict[str, Any] = {name: np.array([getattr(c, name) for c in ceilings], dtype=np.float64) for name in Ceilings._fields}
     return CostModelInputs(**rates, **columns)

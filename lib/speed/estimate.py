@@ -16,15 +16,17 @@ from lib.catalog.offers import Hardware
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws import forward_pass, serving
 from lib.laws.forward_pass import overlapped_time
-from lib.memory.resolve import resolve_media
+from lib.memory.resolve import choose_engine, resolve_media
 from lib.precision import weight_format
 from lib.provenance import Caveat, Source
-from lib.speed.batch import SpeedRequest, count_read, native_format, resolve_engine_config
+from lib.request.serving import check_settings
+from lib.speed.batch import SpeedRequest, count_read, native_format, resolve_engine_config, settle_serving
 from lib.speed.calibration import OWN_FILES, Calibration, load_calibration
 from lib.speed.diffusion import predict_pictures
 from lib.speed.hardware import emulates, is_measured
 from lib.speed.offload import combine_split, split_model
 from lib.speed.predict import STATIC_BATCH_ENGINES, ExplainedSpeed, SpeedEstimate, SpeedPart, predict_engine_configs, predict_speeds
+from lib.speed.timing import read_tokens
 from lib.units import GIB
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ def predict_speed(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, ac
     """
     if spec.library == "diffusers":
         return predict_pictures(spec, hardware, request, accelerators)
+    check_settings(choose_engine(spec, request.engine), request.serving)
+    request = settle_serving(request)
     split = split_model(spec, hardware, request, accelerators)
     whole = replace(request, gpu_layers=None)
     if split is not None:
@@ -68,7 +72,7 @@ def predict_each(questions: Sequence[SpeedQuestion], accelerators: Mapping[str, 
         try:
             if question[0].library == "diffusers":
                 estimates[i] = predict_pictures(*question, accelerators)
-            elif question[2].gpu_layers is not None:
+            elif settle_serving(question[2]).gpu_layers is not None:
                 estimates[i] = predict_speed(*question, accelerators)
             else:
                 engine_configs[i] = resolve_engine_config(question, accelerators)
@@ -170,7 +174,7 @@ def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
     together = _starts_together(table)
     prefill = times.prefill if together else times.lone_prefill
     sequences = of.running_requests if together else 1.0
-    tokens = float(table.inputs.prompt_tokens[0]) * sequences
+    tokens = float(read_tokens(table.inputs)[0]) * sequences
     own = [
         *_pass_parts(table, prefill.matrices, _PassLoad(tokens, sequences, 0.0)),
         _part("attention", float(prefill.attention[0]), forward_pass.ATTENTION, {"T": f"{float(table.inputs.prompt_tokens[0]):g}"}),

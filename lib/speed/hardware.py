@@ -25,6 +25,7 @@ from lib.memory import usable_memory
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
+from lib.request.serving import DEFAULTS, Serving
 from lib.speed.calibration import CLASSES
 
 HALVES = ("fp16", "bf16")
@@ -273,16 +274,16 @@ def resolve_devices(hardware: Hardware, accelerators: Mapping[str, Accelerator])
     )
 
 
-def lay_out(hardware: Hardware, devices: Devices, engine: str, spec: ModelSpec) -> Layout:
+def lay_out(hardware: Hardware, devices: Devices, engine: str, spec: ModelSpec, serving: Serving = DEFAULTS) -> Layout:
     """How the engine uses the devices (`lib.memory.spread`); only pipelined engines let stages work on a long prompt at the same time.
 
     Raises:
         BadArgument: the engine needs other hardware.
     """
     name, caveats = resolve_engine(devices, engine, work=spec.work, sparse=spec.sparse_attention)
-    shared = spread(spec, name if name in TRAITS else engine, hardware)
+    shared = spread(spec, name if name in TRAITS else engine, hardware, serving)
     if shared.split != "layers":
-        return Layout(name, shared.devices, 1, shared.copies, False, caveats)
+        return Layout(name, shared.devices // shared.stages, shared.stages, shared.copies, False, caveats)
     return Layout(name, 1, shared.devices, shared.copies, traits_of(engine).pipelined and shared.devices > 1, caveats)
 
 

@@ -59,8 +59,9 @@ def split_model(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, acce
         context_tokens=request.prompt_tokens + request.output_tokens,
         batch_size=request.concurrency,
         kv_precision=request.kv_precision,
-        devices=spread(spec, request.engine, hardware).devices,
+        devices=spread(spec, request.engine, hardware, request.serving).devices,
         gpu_layers=request.gpu_layers,
+        serving=request.serving,
     )
     of = count_per_device(spec, memory_request, hardware.silicon)
     read, on_gpu, layers = max(1, of.read_bytes), of.on_gpu or 0, max(1, spec.dimensions.layers)

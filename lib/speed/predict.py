@@ -33,7 +33,7 @@ from lib.speed.batch import (
 )
 from lib.speed.calibration import ENGINES, Calibration, load_calibration
 from lib.speed.hardware import is_measured
-from lib.speed.timing import ForwardPass, ServingTimes, bytes_moved, prompt_attention_flop, time_serving
+from lib.speed.timing import ForwardPass, ServingTimes, bytes_moved, prompt_attention_flop, read_tokens, time_serving
 from lib.units import Seconds, TokensPerSecond
 
 Bound = Literal["bandwidth", "compute", "overhead"]
@@ -306,7 +306,7 @@ def _serve(of: Sequence[EngineConfig], inputs: CostModelInputs, times: ServingTi
     batch = inputs.running_requests / inputs.replicas
     busy = np.where(together, batch, times.decoding_sequences)
     read_together = np.where(together, batch, 1.0)
-    prompts = inputs.prompt_tokens * read_together
+    prompts = read_tokens(inputs) * read_together
     least_ttft_s = floor_seconds(inputs, tokens=prompts, sequences=1.0, cached_tokens=0.0, prompts=read_together)
     least_tpot_s = floor_seconds(inputs, tokens=busy, sequences=busy, cached_tokens=inputs.prompt_tokens + inputs.output_tokens * MEAN_FILL)
     tpot_s = np.maximum(np.where(together, times.step.total, times.tpot_s), least_tpot_s)

@@ -154,14 +154,23 @@ def bytes_moved(
 
 
 def prompt_attention_flop(inputs: CostModelInputs) -> forward_pass.Quantity:
-    """FLOP of attention over the prompt of one sequence."""
-    return forward_pass.attention_flop(
-        width=inputs.attention_width,
-        full_layers=inputs.full_layers,
-        windowed_layers=inputs.windowed_layers,
-        window=inputs.window,
-        tokens=inputs.prompt_tokens,
-    )
+    """FLOP of attention over the prompt of one sequence; over its prefix, where that is in the cache, nothing."""
+
+    def over(tokens: forward_pass.Quantity) -> forward_pass.Quantity:
+        return forward_pass.attention_flop(
+            width=inputs.attention_width,
+            full_layers=inputs.full_layers,
+            windowed_layers=inputs.windowed_layers,
+            window=inputs.window,
+            tokens=tokens,
+        )
+
+    return over(inputs.prompt_tokens) - over(inputs.prefix_tokens) if np.any(inputs.prefix_tokens) else over(inputs.prompt_tokens)
+
+
+def read_tokens(inputs: CostModelInputs) -> forward_pass.Array:
+    """Tokens of a prompt that are read: those that no cached prefix holds; shape (n,)."""
+    return inputs.prompt_tokens - inputs.prefix_tokens
 
 
 def _narrowness(inputs: CostModelInputs, constants: Constants) -> forward_pass.Array:
@@ -219,7 +228,7 @@ def time_forward_pass(
         sequences=sequences,
         factor=rates.launch_factor,
     )
-    reads_prompts = REPLAYS[i.engine] & np.greater(tokens, sequences)
+    reads_prompts = REPLAYS[i.engine] & (np.greater(tokens, sequences) | i.unrecorded)
     prompt_launch = np.where(reads_prompts, i.layers * np.exp(k.prompt_layer_s[i.engine]) * rates.launch_factor, 0.0)
     all_reduce = forward_pass.all_reduce_time(
         layers=i.layers, devices=i.tensor_parallel, tokens=tokens, hidden=i.hidden, latency_s=rates.all_reduce_latency, link=rates.link
@@ -241,7 +250,7 @@ def time_forward_pass(
 def time_prefill(inputs: CostModelInputs, constants: Constants, rates: ReachedRates, *, sequences: forward_pass.Quantity) -> Prefill:
     """Reading the prompts of `sequences` requests together."""
     i = inputs
-    tokens = np.maximum(sequences * i.prompt_tokens, 1.0)
+    tokens = np.maximum(sequences * read_tokens(i), 1.0)
     matrices = time_forward_pass(i, constants, rates, tokens=tokens, cached_tokens=0.0, sequences=sequences)
     attention: forward_pass.Array = np.asarray(sequences) * prompt_attention_flop(i) / i.tensor_parallel / rates.attention
     chunks = np.maximum(1.0, tokens / MICRO_BATCH)  # a prompt is fed to the stages in micro-batches

@@ -28,9 +28,10 @@ from lib.engines import Engine, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.laws.serving import MEAN_FILL
 from lib.memory import CacheHeadroom, cache_headroom, fit_memory, usable_memory
-from lib.memory.resolve import choose_engine
+from lib.memory.resolve import choose_engine, limit_length
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
+from lib.request.serving import DEFAULTS, Serving, check_settings, drop_settings
 from lib.speed import SpeedRequest
 from lib.speed.batch import EngineConfig
 from lib.speed.steps import StepTable, resolve_steps
@@ -100,8 +101,11 @@ def resolve_server(
     *,
     precision: str = "auto",
     engine: Engine = "vllm",
+    serving: Serving = DEFAULTS,
 ) -> Server:
     """The server that a question describes; its `plan.replicas` counts pieces of hardware, and a token budget of 0 is the engine's own.
+
+    The plan says the batch, the budget and the shared prefix; `serving` says the rest.
 
     Raises:
         BadArgument: the precision is unknown, the engine needs other hardware, no server stays on this, or one request does not fit it.
@@ -123,14 +127,22 @@ def resolve_server(
     if question.recording:
         longest = max(arrival.prompt_tokens + arrival.output_tokens for arrival in question.recording)
         prompt = max(arrival.prompt_tokens for arrival in question.recording)
-    request = SpeedRequest(precision=precision, engine=engine, prompt_tokens=shape.prompt_tokens, output_tokens=shape.output_tokens)
+    check_settings(engine, serving)
+    limit_length(spec, serving, longest, plan.max_batch_size)
+    serving = drop_settings(serving, "prefix_share", "max_num_seqs", "max_num_batched_tokens", "parallel", "ctx_size")
+    request = SpeedRequest(
+        precision=precision, engine=engine, prompt_tokens=shape.prompt_tokens, output_tokens=shape.output_tokens, serving=serving
+    )
     together = plan.batch_limit if plan.policy in _STATIC else 1
     served = resolve_steps(
         spec, hardware, request, accelerators,
         sequences=plan.batch_limit, prefill_tokens=max(plan.token_budget, together * prompt), longest=longest,
     )  # fmt: skip
     layout = served.engine_config.layout
-    memory_request = MemoryRequest(precision=precision, engine=engine, devices=layout.tensor_parallel * layout.pipeline_stages)
+    budget = question.plan.token_budget or None if "max_num_batched_tokens" in traits_of(engine).settings else None
+    profiled = drop_settings(replace(serving, max_num_batched_tokens=budget), "data_parallel")
+    devices = layout.tensor_parallel * layout.pipeline_stages
+    memory_request = MemoryRequest(precision=precision, engine=engine, devices=devices, serving=profiled)
     if plan.policy in _STATIC:
         memory_request = replace(memory_request, context_tokens=longest)
         most = fit_memory(spec, memory_request, memory, hardware.silicon).max_batch_size

@@ -74,6 +74,29 @@ def test_memory_speed_cost_and_limits_agree_on_devices_bytes_and_fit() -> None:
     assert compare(40) >= 150
 
 
+SERVINGS: tuple[dict[str, object], ...] = (
+    {"gpu_memory_utilization": 0.8, "kv_cache_dtype": "fp8"},
+    {"max_model_len": 8192, "cuda_graphs": False},
+    {"tensor_parallel": 2, "max_num_batched_tokens": 1024},
+    {"tensor_parallel": 2, "pipeline_parallel": 2},
+)
+
+
+@pytest.mark.parametrize("serving", SERVINGS)
+def test_endpoints_agree_about_a_server_with_settings(serving: dict[str, object]) -> None:
+    """Devices, bytes on the fullest and whether it fits: memory, limits, speed and cost with the same settings, on four cards."""
+    lengths, name = {"prompt_tokens": 3_840, "output_tokens": 256}, "spaces:l4x4"
+    for model in ("Qwen/Qwen3-8B", "Qwen/Qwen2.5-14B-Instruct"):
+        of_server = {"engine": "vllm", "serving": serving}
+        fits = MEMORY(model, **of_server)["fits"]
+        entry = next(fit for fit in fits if (fit["platform"], fit["hardware"]) == ("spaces", "l4x4"))
+        expected = (entry["devices"], entry["capacity_bytes"] - entry["free_bytes"], entry["fits"])
+        limits = SOLVE(model, name, **of_server)
+        assert (limits["devices"], limits["capacity_bytes"] - limits["free_bytes"], limits["fits"]) == expected
+        for answer in (COST(model=model, hardware=name, **of_server, **lengths), SPEED(model, name, **of_server, **lengths)):
+            assert tuple(answer[field] for field in ("devices", "per_device_bytes", "fits")) == expected
+
+
 @pytest.mark.slow
 def test_memory_speed_cost_and_limits_agree_everywhere() -> None:
     """The same over at least 2,000 triples of model, engine and hardware."""

@@ -1,0 +1,294 @@
+"""Settings of a server, in the engines' own words: one optional object, `serving={"max_num_seqs": 64}`.
+
+It is read from a JSON object, the text of one, or the flags of a server's command (`--max-num-seqs 64`). A setting that is left out is the
+engine's default. Which engine has which setting, and its flag, are rows of `lib.engines`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Annotated, Any, TypeVar, cast, get_args
+
+from lib.engines import TRAITS, Engine, Setting, traits_of
+from lib.errors import BadArgument
+from lib.precision import KV_NAMES
+from lib.request import types as asked
+from lib.request.checks import describe_value
+from lib.request.fields import Argument, Checked, Request, list_arguments, number, whole_number
+
+MOST_SEQUENCES = 65_536
+MOST_BATCHED_TOKENS = 1_048_576
+MAX_PARALLEL = 1_024
+MAX_LENGTH = 2_000
+"""Characters of the settings as text."""
+SETTINGS: tuple[Setting, ...] = get_args(Setting)
+Value = TypeVar("Value")
+
+
+def _check_cache(name: str, value: object) -> str:
+    """A format by the words of `kv_precision`, refused under the setting's name."""
+    try:
+        return asked.CACHE_CHECK.check("kv_precision", value)  # type: ignore[no-any-return]
+    except BadArgument:
+        raise BadArgument(name, describe_value(value), f"{', '.join(KV_NAMES)}, or an engine's word for one of them") from None
+
+
+_CACHE = replace(asked.CACHE_CHECK, check=_check_cache)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving(Request):
+    """Settings of a server; None leaves a setting to the engine."""
+
+    gpu_memory_utilization: Annotated[float | None, number(0.01, 1)] = None
+    """Share of each card that the engine may use (SGLang: mem_fraction_static; TensorRT-LLM: of the memory beside the model)."""
+    max_model_len: Annotated[int | None, whole_number(1, asked.MAX_TOKENS)] = None
+    """Tokens of the longest request, prompt and answer together. The server starts only if its cache holds one such request."""
+    max_num_seqs: Annotated[int | None, whole_number(1, MOST_SEQUENCES)] = None
+    """Requests that each copy of the model runs at once at most; others wait."""
+    max_num_batched_tokens: Annotated[int | None, whole_number(1, MOST_BATCHED_TOKENS)] = None
+    """Tokens of a step at most. More of them take more memory for activations."""
+    kv_cache_dtype: Annotated[str | None, _CACHE] = None
+    """Number format of the KV cache; says the same as kv_precision."""
+    prefix_share: Annotated[float | None, number(0, 1)] = None
+    """Share of each prompt that all prompts begin with. It is read once and kept once in the cache."""
+    cuda_graphs: Annotated[bool | None, asked.FLAG_CHECK] = None
+    """false: no CUDA graphs (--enforce-eager), which frees their memory and launches every kernel of a step by itself."""
+    tensor_parallel: Annotated[int | None, whole_number(1, MAX_PARALLEL)] = None
+    """Cards that split every layer."""
+    pipeline_parallel: Annotated[int | None, whole_number(1, MAX_PARALLEL)] = None
+    """Groups of cards that hold layers in turn."""
+    data_parallel: Annotated[int | None, whole_number(1, MAX_PARALLEL)] = None
+    """Copies of the model on the machine, each on cards of its own."""
+    gpu_layers: Annotated[int | None, whole_number(-1, asked.MAX_GPU_LAYERS)] = None
+    """llama.cpp -ngl: layers on the GPU; says the same as the argument gpu_layers."""
+    cpu_moe_layers: Annotated[int | None, whole_number(0, asked.MAX_GPU_LAYERS)] = None
+    """llama.cpp --n-cpu-moe: layers whose experts are in the host's memory."""
+    ctx_size: Annotated[int | None, whole_number(1, asked.MAX_TOKENS)] = None
+    """llama.cpp -c: tokens of the cache, which all parallel requests share."""
+    parallel: Annotated[int | None, whole_number(1, MOST_SEQUENCES)] = None
+    """llama.cpp -np: requests at once, each with its part of ctx_size."""
+
+    @property
+    def stated(self) -> dict[Setting, Any]:
+        """The settings that are not left to the engine."""
+        return {cast("Setting", field.name): value for field in fields(self) if (value := getattr(self, field.name)) is not None}
+
+    @property
+    def devices(self) -> int:
+        """Cards that the stated parallel settings take together; 1 where none is stated."""
+        return (self.tensor_parallel or 1) * (self.pipeline_parallel or 1) * (self.data_parallel or 1)
+
+    @property
+    def sets_devices(self) -> bool:
+        """Whether it states on how many cards the model runs."""
+        return any(value is not None for value in (self.tensor_parallel, self.pipeline_parallel, self.data_parallel))
+
+    @property
+    def sequences(self) -> int | None:
+        """Requests that one copy runs at once at most."""
+        return self.max_num_seqs or self.parallel
+
+    def longest_tokens(self, requests: int) -> int | None:
+        """Tokens of the longest request that the server takes, so many at once where `parallel` is not stated."""
+        return self.max_model_len or (None if self.ctx_size is None else max(1, self.ctx_size // (self.parallel or requests)))
+
+    def shared_tokens(self, prompt_tokens: int) -> int:
+        """Tokens of a prompt that are in the cache before it comes; one token at least is read."""
+        return min(int((self.prefix_share or 0.0) * prompt_tokens), max(0, prompt_tokens - 1))
+
+
+DEFAULTS = Serving()
+
+
+@cache
+def _arguments() -> Mapping[str, Argument]:
+    return list_arguments(Serving)
+
+
+def check_serving(name: str, value: object) -> Serving:
+    """The settings of an object, its text, or the flags of a command.
+
+    Raises:
+        BadArgument: a setting that there is not, with the nearest; a value that its setting does not take.
+    """
+    if isinstance(value, Serving):
+        return value
+    if isinstance(value, str):
+        value = _read_text(name, value)
+    if not isinstance(value, dict):
+        raise BadArgument(name, describe_value(value), f'an object of settings such as {{"max_num_seqs": 64}}, of {", ".join(SETTINGS)}')
+    read: dict[str, Any] = {}
+    for key, one in value.items():
+        if key not in SETTINGS:
+            raise BadArgument(name, f"an object with {describe_value(key)[:60]}", _accepted(key))
+        if one is not None:
+            read[key] = _arguments()[key].check.check(f"{name}.{key}", one)
+    serving = Serving(**read)
+    budget, sequences = serving.max_num_batched_tokens, serving.max_num_seqs
+    if budget is not None and sequences is not None and budget < sequences:
+        raise BadArgument(f"{name}.max_num_batched_tokens", budget, f"at least max_num_seqs ({sequences:,}): each takes a token of a step")
+    return DEFAULTS if serving == DEFAULTS else serving
+
+
+def _accepted(key: object) -> str:
+    names = ", ".join(SETTINGS)
+    if not isinstance(key, str):
+        return names
+    flag = _flag_settings().get(_fold(key))
+    near = [flag] if flag else difflib.get_close_matches(_fold(key), SETTINGS, n=1, cutoff=0.5)
+    return names + (f"; the nearest: {near[0]}" if near else "")
+
+
+def _read_text(name: str, text: str) -> object:
+    text = text.strip()
+    if len(text) > MAX_LENGTH:
+        raise BadArgument(name, f"a text of {len(text):,} characters", f"at most {MAX_LENGTH:,}")
+    if not text:
+        return {}
+    if text.startswith("{"):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise BadArgument(name, text, 'a JSON object such as {"max_num_seqs": 64}') from None
+    try:
+        words = shlex.split(text.replace("=", " "))
+    except ValueError:
+        raise BadArgument(name, text, "flags such as --max-num-seqs 64, with every quotation mark closed") from None
+    found, unknown = _read_words(words)
+    if unknown is not None:
+        raise BadArgument(name, unknown, f"flags of a server such as --max-num-seqs 64, for {_accepted(unknown)}")
+    return found
+
+
+def _fold(flag: str) -> str:
+    """A flag as a name: without its dashes, with underscores."""
+    return flag[:100].lstrip("-").replace("-", "_").casefold()
+
+
+@cache
+def _flag_settings(engine: str = "") -> Mapping[str, Setting]:
+    """The setting of each flag of an engine, of all where none is named; the settings' own names are flags as well."""
+    rows = [traits_of(engine)] if engine else list(TRAITS.values())
+    found: dict[str, Setting] = {}
+    for command in (row.command for row in rows if row.command is not None):
+        for setting, words in command.settings.items():
+            found |= {_fold(flag): setting for flag in re.findall(r"(?:^| )(--?[\w-]+)", words)}
+        found |= {_fold(flag): setting for flag, setting in command.other_names.items()}
+    return found | {setting: setting for setting in SETTINGS}
+
+
+def _read_words(words: Iterable[str], engine: str = "") -> tuple[dict[str, Any], str | None]:
+    """The settings of a command's words, and the first word that is none of a setting."""
+    flags, found, setting = _flag_settings(engine), dict[str, Any](), None
+    for word in words:
+        if word.startswith("-") and not re.fullmatch(r"-\d[\d.]*", word):
+            setting = flags.get(_fold(word))
+            if setting is None:
+                return found, word
+            if setting == "cuda_graphs":  # its flag switches it off
+                found[setting] = False
+        elif setting is None:
+            return found, word
+        else:
+            found[setting] = _read_value(setting, word)
+    return found, None
+
+
+def _read_value(setting: Setting, word: str) -> Any:
+    if setting == "cuda_graphs":  # TGI's flag lists the batch sizes that are recorded; 0 is none
+        return word.casefold() not in {"", "0", "false"}
+    if re.fullmatch(r"-?\d{1,12}", word):
+        return int(word)
+    return float(word) if re.fullmatch(r"\d{0,12}\.\d{1,12}", word) else word
+
+
+def read_flags(engine: str, flags: Mapping[str, str]) -> Serving:
+    """The settings among flags that a text names; those that the engine does not have, or whose values it does not take, are left out."""
+    known, read = _flag_settings(engine), dict[str, Any]()
+    for flag, text in flags.items():
+        setting = known.get(_fold(flag))
+        if setting is None or setting not in traits_of(engine).settings:
+            continue
+        value = False if setting == "cuda_graphs" and _fold(flag) != setting else _read_value(setting, text)
+        try:
+            read[setting] = _arguments()[setting].check.check(f"serving.{setting}", value)
+        except BadArgument:
+            continue
+    return Serving(**read) if read else DEFAULTS
+
+
+def check_settings(engine: Engine, serving: Serving) -> None:
+    """Refuse settings that the engine does not have.
+
+    Raises:
+        BadArgument: the first of them, and what to use instead.
+    """
+    if serving is DEFAULTS:
+        return
+    row = traits_of(engine)
+    for setting, value in serving.stated.items():
+        if setting not in row.settings:
+            instead = f": {row.instead[setting]}" if setting in row.instead else ""
+            able = ", ".join(name for name, other in TRAITS.items() if setting in other.settings)
+            others = "" if instead or not able else f"; {able} have it"
+            raise BadArgument(f"serving.{setting}", describe_value(value), f"nothing, because {engine} has no {setting}{instead}{others}")
+    formats = _cache_formats(engine)
+    if serving.kv_cache_dtype not in {None, *formats}:
+        raise BadArgument("serving.kv_cache_dtype", serving.kv_cache_dtype, f"{', '.join(formats)} with {engine}")
+
+
+def _cache_formats(engine: str) -> tuple[str, ...]:
+    command = traits_of(engine).command
+    return (asked.AUTO,) if command is None else tuple(dict.fromkeys((asked.AUTO, *command.cache_words)))
+
+
+def has_settings(engine: str, serving: Serving) -> bool:
+    """Whether the engine has every stated setting, and the format of the cache."""
+    if serving is DEFAULTS:
+        return True
+    return traits_of(engine).settings >= serving.stated.keys() and serving.kv_cache_dtype in {None, *_cache_formats(engine)}
+
+
+def merge_setting(argument: str, value: Value, default: Value, setting: Setting, stated: Value | None) -> Value:
+    """The value of an argument and a setting that say the same: the one that is stated.
+
+    Raises:
+        BadArgument: both are stated and differ.
+    """
+    if stated is None or stated == value:
+        return value
+    if value != default:
+        accepted = f"{describe_value(stated)}, as serving.{setting} says; or state one of the two"
+        raise BadArgument(argument, describe_value(value), accepted)
+    return stated
+
+
+def drop_settings(serving: Serving, *settings: Setting) -> Serving:
+    """The settings without some of them."""
+    without = replace(serving, **dict.fromkeys(settings))
+    return DEFAULTS if without == DEFAULTS else without
+
+
+def _properties() -> dict[str, Any]:
+    return {name: argument.check.schema() | {"description": argument.help} for name, argument in _arguments().items()}
+
+
+ServingSettings = Annotated[
+    Serving,
+    Checked(
+        check_serving,
+        dict[str, Any],
+        f"Settings of the server, an object with any of {', '.join(SETTINGS)}. A setting that says the same as an argument wins over its "
+        "default; two different values are refused.",
+        write=lambda serving: serving.stated,
+        properties=_properties,
+    ),
+]
+"""The argument `serving`."""

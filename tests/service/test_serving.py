@@ -1,0 +1,173 @@
+"""Settings of a server count in every endpoint that takes them, by the laws of the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from written import ask
+
+from lib.catalog import load
+from lib.errors import BadArgument
+from lib.hub.search import ProviderOffers
+from lib.laws.runtime import VLLM_GRAPHS
+from lib.service.cost import estimate_cost, ways_to_save
+from lib.service.endpoint import App
+from lib.service.memory import estimate_memory, solve
+from lib.service.models import Models
+from lib.service.recommend import recommend
+from lib.service.simulate_batching import simulate_batching
+from lib.service.speed import estimate_speed
+
+APP = App(catalog=load, models=Models(), quantized=lambda _: {}, providers=lambda _: ProviderOffers(status="none"))
+MEMORY, SOLVE, SPEED = (ask(question, APP) for question in (estimate_memory, solve, estimate_speed))
+RECOMMEND, COST, SAVE, TRAFFIC = (ask(question, APP) for question in (recommend, estimate_cost, ways_to_save, simulate_batching))
+MODEL, SMALL = "Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B"
+L4 = load().resolve_hardware("l4x1").vram_bytes_per_accelerator or 0
+
+
+def fit(hardware: str = "l4x1", **arguments: Any) -> dict[str, Any]:
+    """The entry of `/estimate_memory` for a tier of Spaces."""
+    answer = MEMORY(MODEL, **{"engine": "vllm", "context_tokens": 8192} | arguments)
+    return next(entry for entry in answer["fits"] if (entry["platform"], entry["hardware"]) == ("spaces", hardware))
+
+
+def speed(hardware: str = "l4x1", model: str = MODEL, **arguments: Any) -> dict[str, Any]:
+    """The answer of `/estimate_speed`."""
+    return SPEED(model, hardware, **{"engine": "vllm", "prompt_tokens": 2048} | arguments)
+
+
+def test_the_share_moves_capacity_and_cache_by_as_much_of_the_card() -> None:
+    """vLLM: exactly the difference of the shares; TGI's 1.0 is its default; SGLang's 0.5 leaves no cache."""
+    usual, more = fit(), fit(serving={"gpu_memory_utilization": 0.95})
+    assert more["capacity_bytes"] - usual["capacity_bytes"] == int(0.95 * L4) - int(0.9 * L4)
+    assert more["free_bytes"] - usual["free_bytes"] == int(0.95 * L4) - int(0.9 * L4)
+    token = 36 * 2 * 8 * 128 * 2  # bytes of one token in the cache of Qwen3-8B
+    assert more["kv_cache_tokens"] - usual["kv_cache_tokens"] == pytest.approx(0.05 * L4 / token, abs=20)
+    assert fit(engine="tgi", serving={"gpu_memory_utilization": 1})["capacity_bytes"] == fit(engine="tgi")["capacity_bytes"]
+    sglang = fit(engine="sglang", serving={"gpu_memory_utilization": 0.5})
+    assert not sglang["fits"]
+    assert sglang["kv_cache_tokens"] == 0
+
+
+def test_each_setting_of_memory_changes_its_figure() -> None:
+    """In the direction and by the amount of the laws."""
+    usual = fit()
+    assert fit(serving={"cuda_graphs": False})["free_bytes"] - usual["free_bytes"] == VLLM_GRAPHS.typical
+    assert fit(serving={"kv_cache_dtype": "fp8"}) == fit(kv_precision="fp8")
+    assert fit(serving={"kv_cache_dtype": "fp8"})["kv_cache_tokens"] == pytest.approx(2 * usual["kv_cache_tokens"], rel=0.01)
+    assert fit(serving={"max_num_batched_tokens": 16_384})["free_bytes"] < usual["free_bytes"]  # activations of a larger step
+    longest = fit(serving={"max_model_len": 16_384})
+    assert longest["max_context_tokens"] == 16_384
+    assert longest["free_bytes"] < usual["free_bytes"]  # the server starts only with room for one such request
+    assert not fit(serving={"max_model_len": 32_768})["fits"]
+    assert fit(batch_size=64, serving={"max_num_seqs": 2})["fits"]
+    assert fit("l4x4", serving={"max_num_seqs": 4})["max_batch_size"] == 4
+    eight = {"context_tokens": 1024, "batch_size": 8}
+    assert fit(**eight, serving={"prefix_share": 0.5})["free_bytes"] - fit(**eight)["free_bytes"] == 7 * 384 * 36 * 2 * 8 * 128 * 2
+
+
+def test_cards_are_split_as_stated() -> None:
+    """Degrees, stages and copies in memory and speed, and what the machine or the model does not allow."""
+    four, two = fit("l4x4"), fit("l4x4", serving={"tensor_parallel": 2})
+    assert (four["devices"], two["devices"]) == (4, 2)
+    assert two["free_bytes"] < four["free_bytes"]
+    copies = fit("l4x4", batch_size=2, serving={"tensor_parallel": 2, "data_parallel": 2})
+    assert (copies["devices"], copies["free_bytes"]) == (2, two["free_bytes"])  # each copy holds one of the two requests
+    stages = fit("l4x4", serving={"tensor_parallel": 1, "pipeline_parallel": 4})
+    assert stages["devices"] == 4
+    assert stages["free_bytes"] == pytest.approx(four["free_bytes"], rel=0.1)
+    assert not fit(serving={"tensor_parallel": 2})["fits"]
+    rates = {name: speed("l4x4", concurrency=8, serving=of)["throughput_tokens_per_s"] for name, of in {
+        "one": {"tensor_parallel": 1, "data_parallel": 1}, "four copies": {"tensor_parallel": 1, "data_parallel": 4},
+        "two cards": {"tensor_parallel": 2}, "two copies": {"tensor_parallel": 2, "data_parallel": 2},
+    }.items()}  # fmt: skip
+    assert rates["four copies"] > rates["one"]
+    assert rates["two copies"] > rates["two cards"] > rates["one"]
+    with pytest.raises(BadArgument, match="at most 4, the devices of"):
+        speed("l4x4", serving={"tensor_parallel": 4, "data_parallel": 2})
+    with pytest.raises(BadArgument, match="1, 2, 4 for Qwen/Qwen3-8B"):
+        speed("l4x4", serving={"tensor_parallel": 3})
+
+
+def test_each_setting_of_speed_changes_its_figure() -> None:
+    """Waiting, a cached prefix, kernels without graphs, a smaller cache."""
+    usual = speed(concurrency=8)
+    waiting = speed(concurrency=8, serving={"max_num_seqs": 4})
+    assert waiting["running_requests"] == 4
+    assert waiting["ttft_s"] > 5 * usual["ttft_s"]
+    prefix = speed(serving={"prefix_share": 0.5})
+    assert 0.4 < prefix["ttft_s"] / speed()["ttft_s"] < 0.65
+    assert prefix["inter_token_s"] == pytest.approx(speed()["inter_token_s"])  # a token reads the whole cache
+    small, unrecorded = speed("h100x1", SMALL), speed("h100x1", SMALL, serving={"cuda_graphs": False})
+    assert unrecorded["inter_token_s"] > 1.3 * small["inter_token_s"]
+    assert unrecorded["ttft_s"] == pytest.approx(small["ttft_s"], rel=0.3)  # a prompt is launched kernel by kernel with graphs too
+    assert speed(concurrency=8, serving={"kv_cache_dtype": "fp8"})["inter_token_s"] < usual["inter_token_s"]
+
+
+def test_llama_cpp_allocates_its_slots_and_splits_layers() -> None:
+    """All slots take their cells at start; -ngl is the argument gpu_layers."""
+    usual, slots = fit(engine="llama.cpp"), fit(engine="llama.cpp", serving={"ctx_size": 32_768, "parallel": 4})
+    assert usual["free_bytes"] - slots["free_bytes"] == 3 * 8192 * 36 * 2 * 8 * 128 * 2
+    assert fit(engine="llama.cpp", serving={"gpu_layers": 20}) == fit(engine="llama.cpp", gpu_layers=20)
+    rates = [speed(engine="llama.cpp", **of)["inter_token_s"] for of in ({"serving": {"gpu_layers": 20}}, {"gpu_layers": 20})]
+    assert rates[0] == rates[1] > speed(engine="llama.cpp")["inter_token_s"]
+    with pytest.raises(BadArgument, match="at least 32,768, because a request has 8,192 tokens"):
+        fit(engine="llama.cpp", batch_size=4, serving={"ctx_size": 8192})
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: fit(kv_precision="int8", serving={"kv_cache_dtype": "fp8"}), "kv_precision was 'int8'. Accepted: fp8, as serving"),
+        (lambda: fit(devices=4, serving={"tensor_parallel": 2}), "devices was '4'"),
+        (lambda: fit(engine="llama.cpp", gpu_layers=10, serving={"gpu_layers": 20}), "gpu_layers was '10'"),
+        (lambda: TRAFFIC(SMALL, "l4x1", max_batch_size=16, serving={"max_num_seqs": 8}), "max_batch_size was '16'"),
+        (lambda: TRAFFIC(SMALL, "l4x1", token_budget=4096, serving={"max_num_batched_tokens": 512}), "token_budget was '4096'"),
+        (lambda: TRAFFIC(SMALL, "l4x1", shared_prefix_tokens=9, serving={"prefix_share": 0.5}), "shared_prefix_tokens was '9'"),
+        (lambda: fit(serving={"max_model_len": 4096}), "at least 8,192, because a request has 8,192 tokens"),
+        (lambda: fit(serving={"max_model_len": 65_536}), "at most 40,960: Qwen/Qwen3-8B takes 40,960 tokens"),
+        (lambda: RECOMMEND(MODEL, serving={"max_model_len": 1024}), "at least 4,096"),
+        (lambda: SOLVE(MODEL, "l4x1", serving={"max_num_seqs": 4}), "transformers has no max_num_seqs"),
+        (lambda: COST("l4x1", model=MODEL, serving={"max_num_seqs": 4}), "transformers has no max_num_seqs"),
+    ],
+)
+def test_contradictions_and_settings_of_other_engines_are_refused(call: Any, says: str) -> None:
+    """Two values of one thing, lengths that do not hold the request, settings that the engine lacks."""
+    with pytest.raises(BadArgument) as refused:
+        call()
+    assert says in str(refused.value)
+
+
+def test_recommend_takes_engines_and_cards_that_have_the_settings() -> None:
+    """Only engines that have every setting, on enough cards, with the memory that it changes."""
+
+    def ask_recommend(**serving: Any) -> dict[str, Any]:
+        return RECOMMEND(MODEL, platforms="spaces", concurrency=16, context_tokens=8192, serving=serving)
+
+    usual, graphs = ask_recommend(), ask_recommend(cuda_graphs=False)
+    assert {entry["engine"] for entry in graphs["ranked"]} <= {"vllm", "sglang", "tgi"}
+    free = {entry["hardware"]: entry["memory"]["free_bytes"] for entry in usual["ranked"] if entry["engine"] == "vllm"}
+    entry = next(entry for entry in graphs["ranked"] if entry["hardware"] in free and entry["engine"] == "vllm")
+    assert entry["memory"]["free_bytes"] - free[entry["hardware"]] == VLLM_GRAPHS.typical
+    copies = ask_recommend(tensor_parallel=2, data_parallel=2)
+    assert {entry["devices"] for entry in copies["ranked"]} == {2}
+    assert all(entry["accelerator_count"] >= 4 for entry in copies["ranked"])
+    assert {row["reason_code"] for row in copies["rejected"]} >= {"too_few_devices"}
+    slots = ask_recommend(parallel=16, ctx_size=131_072)
+    assert {entry["engine"] for entry in slots["ranked"]} == {"llama.cpp"}
+
+
+def test_the_simulation_takes_the_settings_as_its_own_arguments() -> None:
+    """The same answer as by max_batch_size, token_budget and shared_prefix_tokens; copies are replicas."""
+    lengths = {"requests_per_s": 2, "duration_s": 60, "prompt_tokens": 512}
+    own = TRAFFIC(SMALL, "l4x1", **lengths, max_batch_size=8, token_budget=1024, shared_prefix_tokens=256)
+    stated = TRAFFIC(SMALL, "l4x1", **lengths, serving={"max_num_seqs": 8, "max_num_batched_tokens": 1024, "prefix_share": 0.5})
+    assert stated == own
+    assert TRAFFIC(SMALL, "l4x4", **lengths, serving={"tensor_parallel": 1, "data_parallel": 4})["replicas"] == 4
+
+
+def test_savings_of_a_server_with_settings_are_found() -> None:
+    """Other engines and tiers are compared without the settings that they lack."""
+    report = SAVE("l4x4", model=MODEL, engine="vllm", requests_per_day=1000, serving={"kv_cache_dtype": "fp8", "tensor_parallel": 2})
+    assert report["ways"]
