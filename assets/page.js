@@ -407,9 +407,10 @@
     }
     // A chart's tools are for the mouse (its numbers stand in a table): ten stops of the Tab key less. Its heading names it.
     for (const tool of document.querySelectorAll('.modebar-btn:not([tabindex])')) tool.tabIndex = -1;
-    for (const chart of document.querySelectorAll(".js-plotly-plot:not([role])")) {
-      chart.setAttribute("role", "figure");
-      chart.setAttribute("aria-label", chart.closest(".chart, #curve")?.querySelector("h2, h3")?.textContent ?? "Chart");
+    for (const chart of document.querySelectorAll(".js-plotly-plot")) {
+      const finding = chart.closest(".chart, #curve")?.querySelector("h2, h3")?.textContent ?? "Chart";
+      if (chart.getAttribute("role") !== "figure") chart.setAttribute("role", "figure");
+      if (chart.getAttribute("aria-label") !== finding) chart.setAttribute("aria-label", finding);
     }
     // Inside another page's frame a browser may block the sign-in: a link to the page on its own is shown then.
     if (window.self !== window.top) document.querySelector(".framed-note[hidden]")?.removeAttribute("hidden");
@@ -498,6 +499,16 @@
     field.value = file.dataset.model;
     field.dispatchEvent(new Event("input", { bubbles: true }));
     setTimeout(() => document.querySelector("#check").click(), 50);
+  });
+  // A chart as a picture: its finding above it, on white, with the legend that the page has beside it.
+  document.addEventListener("click", async (event) => {
+    const act = event.target instanceof Element ? event.target.closest("[data-png]") : null;
+    const box = act?.closest(".chart, #curve"), chart = box?.querySelector(".js-plotly-plot");
+    if (!chart) return;
+    const finding = box.querySelector("h2, h3").textContent, size = { width: 1200, height: 675 };
+    const { margin, ...look } = chart.layout, title = { text: finding, x: 0.03, font: { size: 18, color: "#1d2530" } };
+    const layout = { ...look, ...size, title, margin: { ...margin, t: 70 }, showlegend: true, legend: { orientation: "h", y: -0.2 }, paper_bgcolor: "#fff", plot_bgcolor: "#fff" };
+    await window.Plotly.downloadImage({ data: chart.data, layout }, { ...size, format: "png", filename: finding.slice(0, 80) });
   });
   document.addEventListener("click", async (event) => {
     const act = event.target instanceof Element ? event.target.closest("[data-copy], [data-copy-link]") : null;

@@ -181,8 +181,20 @@ def line_swatch(line: WayLine) -> str:
 
 def bills_head(answer: OutlookAnswer) -> str:
     """The heading of the chart with its key."""
-    along = "hours" if answer.axis == "hours" else "traffic"
-    return chart_head(f"Bill per month by {along}", [*(line_swatch(line) + escape(line.label) for line in answer.lines), "◯ your traffic"])
+    return chart_head(escape(bills_finding(answer)), [*(line_swatch(line) + escape(line.label) for line in answer.lines), "◯ your traffic"])
+
+
+def bills_finding(answer: OutlookAnswer) -> str:
+    """The way with the lowest bill at the stated use, and up to where."""
+    priced = [(line.total_usd_per_month, line.label) for line in answer.lines if line.total_usd_per_month is not None]
+    if not priced:
+        return f"Bill per month by {'hours' if answer.axis == 'hours' else 'traffic'}"
+    amount, label = min(priced, key=lambda pair: pair[0])
+    cheapest = f"Cheapest at your traffic: {label}, {usd_per_month(amount)}{' a month' if amount else ''}"
+    change = next((one for one in answer.changes if one.at > answer.stated), None)
+    if change is None:
+        return cheapest
+    return f"{cheapest}, up to {change.at:,.0f} {'hours' if answer.axis == 'hours' else 'requests'} a day"
 
 
 def bills_foot(answer: OutlookAnswer) -> str:
@@ -215,10 +227,10 @@ def draw_bills(answer: OutlookAnswer) -> Figure:
 
     figure, xs = Figure(), answer.x
     for line in answer.lines:
-        for places, points, dash in _pieces(line, xs):
+        for number, (places, points, dash) in enumerate(_pieces(line, xs)):
             stroke = {"width": 2.5, "color": PLATFORM_COLOURS[line.platform], "dash": dash}
             style = {"mode": "lines", "connectgaps": False, "line": stroke, "hovertemplate": "$%{y:,.2f}"}
-            figure.add_scatter(x=_floats(places), y=_floats(points), name=escape(line.label), **style)
+            figure.add_scatter(x=_floats(places), y=_floats(points), name=escape(line.label), showlegend=number == 0, **style)
     if changes := answer.changes[:_MOST_MARKS]:
         figure.add_scatter(
             x=_floats(change.at for change in changes),
@@ -228,12 +240,13 @@ def draw_bills(answer: OutlookAnswer) -> Figure:
             textfont={"size": 10},
             marker={"size": 17, "color": "rgba(139,147,161,.35)", "line": {"width": 1.5, "color": MARK}},
             cliponaxis=False,
+            showlegend=False,
             hovertemplate=[f"{escape(change.after)} from here on, {usd(change.usd_per_month)}<extra></extra>" for change in changes],
         )
     if answer.stated > 0:
         figure.add_vline(x=float(answer.stated), line={"width": 1.2, "dash": "dot", "color": MARK})
         stated, bill_usd = _floats((answer.stated, answer.lines[0].total_usd_per_month))
-        figure.add_scatter(x=[stated], y=[bill_usd], mode="markers", marker=RING, cliponaxis=False, hoverinfo="skip")
+        figure.add_scatter(x=[stated], y=[bill_usd], mode="markers", marker=RING, cliponaxis=False, hoverinfo="skip", showlegend=False)
     if answer.axis == "hours":
         along = axis("Hours a day", range=[0, 24], dtick=4)
     else:

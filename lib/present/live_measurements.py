@@ -321,7 +321,9 @@ def scatter_head(rows: Sequence[Measurement], figure: FigureName) -> str:
     key = [swatch(colour) + escape(name) for name, colour in groups]
     if len(groups) > len(_COLOURS):
         key[len(_COLOURS) - 1 :] = [f"{swatch(_COLOURS[-1])}others"]
-    head = chart_head(f"{_NAMES[figure]}: predicted against measured", key, level=3)
+    errors = [abs(point.error) for point in points]
+    runs = f", median error {100 * statistics.median(errors):.0f} % on {count_words(len(errors), 'run')}" if errors else ""
+    head = chart_head(f"{_NAMES[figure]}: predicted against measured{runs}", key, level=3)
     return f'{head}<div class="chart-foot"><p class="quiet">{_summary(points, figure)}</p></div>'
 
 
@@ -347,7 +349,7 @@ def draw_scatter(rows: Sequence[Measurement], figure: FigureName) -> Figure | No
     ends = [_size(figure, end) for point in points for end in (point.measured, point.predicted)]
     low, high = min(ends) / _PAD, max(ends) * _PAD
     chart, xs = Figure(), [low, high]
-    quiet: dict[str, Any] = {"x": xs, "mode": "lines", "hoverinfo": "skip"}
+    quiet: dict[str, Any] = {"x": xs, "mode": "lines", "hoverinfo": "skip", "showlegend": False}
     clear, shade = {"width": 0}, "rgba(139,147,161,.22)"
     chart.add_scatter(y=[at * (1 - _BAND) for at in xs], line=clear, **quiet)
     chart.add_scatter(y=[at * (1 + _BAND) for at in xs], line=clear, fill="tonexty", fillcolor=shade, **quiet)
@@ -358,6 +360,7 @@ def draw_scatter(rows: Sequence[Measurement], figure: FigureName) -> Figure | No
         chart.add_scatter(
             x=[_size(figure, point.measured) for point in some],
             y=[_size(figure, point.predicted) for point in some],
+            name=escape(name),
             mode="markers",
             marker={"size": 10, "color": colour, "opacity": 0.85, "symbol": symbols, "line": {"width": 0}},
             hovertemplate=[_hover(point, figure) for point in some],

@@ -53,7 +53,7 @@ def point_figure(point: LoadEntry, measure: str) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnLoads:
-    """What the chart draws: the points, and the policy, the rate and the targets that were asked about."""
+    """Content of the chart: the points, and the policy, the rate and the targets that were asked about."""
 
     answer: LoadsAnswer
     policy: str
@@ -82,7 +82,7 @@ class DrawnLoads:
 
 
 def loads_finding(drawn: DrawnLoads, measure: str) -> str:
-    """What the chart shows, in a sentence; its kind while points are missing."""
+    """The finding of the chart in a sentence; its kind while points are missing."""
     points = drawn.chosen()
     if drawn.answer.done < drawn.answer.total or not points:
         return f"{MEASURES[measure][1]} by load"

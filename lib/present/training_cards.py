@@ -150,7 +150,7 @@ def _place_card(answer: TrainingAnswer, model: str) -> str:
 
 
 def nearest_sentence(answer: TrainingAnswer) -> str:
-    """What the nearest hardware lacks, where none fits; and how many GPUs would do, where some number does."""
+    """The bytes that the nearest hardware lacks, where none fits; and how many GPUs would do, where some number does."""
     if not answer.options:
         return "No hardware on these platforms can train this. With sharding, only hardware with several GPUs is listed."
     nearest = min(answer.options, key=lambda option: option.needed_bytes / option.capacity_bytes)

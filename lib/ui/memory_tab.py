@@ -180,9 +180,10 @@ def curve_updates(services: Services, model: str, values: Sequence[Any]) -> Upda
     except AdvisorError:
         return {}
     fits, hardware = points[0][1].fits, question.get("hardware")
-    of_hardware = list_capacities([fit for fit in fits if hardware in {f"{fit.platform}:{fit.hardware}", fit.hardware}])
+    here = [fit for fit in fits if hardware in {f"{fit.platform}:{fit.hardware}", fit.hardware}]
+    of_hardware = list_capacities(here)
     figure = draw_growth(points, list_capacities(fits), int(context), of_hardware[0] if of_hardware else None)
-    return {"head": growth_head(points[0][1]), "chart": figure, "table": growth_table(points)}
+    return {"head": growth_head(points[0][1], here[0] if here else None), "chart": figure, "table": growth_table(points)}
 
 
 def choose_lengths(context: float, limit: int) -> list[int]:

@@ -16,7 +16,8 @@ from lib.engines import usual_engine
 from lib.errors import AdvisorError
 from lib.platforms import TPU_PLATFORMS, traits_of
 from lib.present.cards import caveat_list, model_name, no_pick_card, own_card, pick_card, prices_line, recommendation_notes, source_list
-from lib.present.charts import draw_front, draw_roofline, front_foot, front_head, roofline_words, speed_front
+from lib.present.charts import draw_roofline, roofline_words
+from lib.present.front_chart import draw_front, front_foot, front_head, speed_front
 from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note, refusal_note
 from lib.present.setup_files import FRAMEWORKS, setup_code, write_setup
 from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table, row_links

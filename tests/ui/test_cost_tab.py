@@ -23,13 +23,15 @@ from written import written
 from lib.advisor.result import Recommendation
 from lib.catalog import load
 from lib.hub.search import ProviderOffers
-from lib.present.charts import RING, Front, FrontPoint, draw_front, draw_roofline, roofline_words, speed_front
+from lib.present.charts import RING, draw_roofline, roofline_words
 from lib.present.cost_rows import draw_bills
+from lib.present.front_chart import Front, FrontPoint, draw_front, front_finding, speed_front
 from lib.present.markup import NOTES
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.service.outlook import outlook
+from lib.service.recommend import recommend
 from lib.service.speed import roofline
 from lib.ui import cost_tab, page, recommend_tab, workload
 from lib.ui import fields as ask
@@ -334,3 +336,15 @@ def test_the_bills_mark_the_stated_use_and_stand_in_a_table(services: Services, 
     assert f"${ring.y[0]:,.0f}" in shown["bill"]
     assert "Show as table" in shown["foot"]
     assert f'<th scope="row">{ring.x[0]:,.0f}</th>' in shown["foot"]
+
+
+def test_the_rows_of_the_table_are_named_in_the_chart(services: Services) -> None:
+    """Of the example all that the table shows before more are asked for; the pick off the front has its reason there."""
+    answer = services[recommend](LLAMA)
+    front = speed_front(answer)
+    names = {note.text for note in draw_front(front).layout.annotations}
+    assert {entry.hardware for entry in answer.ranked[:5]} <= names
+    pick = answer.pick
+    assert pick is not None
+    assert bool(front.why_off) is not pick.pareto
+    assert front_finding(front).startswith(pick.name)

@@ -11,7 +11,7 @@ from written import Written
 
 from lib.catalog.silicon import OWNED_KINDS
 from lib.errors import AdvisorError
-from lib.present.charts import speed_front
+from lib.present.front_chart import speed_front
 from lib.present.markup import escape
 from lib.present.numbers import gib, seconds, tokens_per_s, usd_per_hour, usd_per_month
 from lib.present.sentences import to_json
