@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from lib.catalog.offers import tier_of
 from lib.engines import ServerCommand, Setting, traits_of
 from lib.precision import weight_format
-from lib.present.markup import bullet_list, code_blocks, escape, fold, python_literal
+from lib.present.markup import bullet_list, code_blocks, escape, fold
 from lib.present.space_cards import Action
-from lib.present.templates import render
+from lib.present.templates import python_literal, render
 from lib.request.serving import DEFAULTS, Serving
 
 

@@ -16,12 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib.present.markup import python_literal
-
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 FOLDER = Path(__file__).parent.parent / "templates"
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9/][A-Za-z0-9/:._-]*")
 _WORD = re.compile(r"[\w.:/@=,+<>\[\]~-]+", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){0,8}", re.ASCII)
 
@@ -30,6 +29,11 @@ class Code(str):
     """A text that is written as it is: a filter has quoted it, or it is a part of a file that was rendered."""
 
     __slots__ = ()
+
+
+def python_literal(text: str) -> str:
+    """A Python literal of the text; what cannot be seen is written as an escape."""
+    return f'"{text}"' if _PLAIN_WORD.fullmatch(text) else repr(text)
 
 
 def write_python(value: object) -> Code:

@@ -21,9 +21,9 @@ from lib.answers.gpu_tpu import RecipeEntry
 from lib.catalog.offers import Offer, TpuSlice
 from lib.catalog.rules import OptimumTpu, TpuTerms
 from lib.present.cards import PLATFORM_NAMES
-from lib.present.markup import python_literal
 from lib.present.releases import load_versions
 from lib.present.setup_files import Setup
+from lib.present.templates import python_literal
 
 TORCH_XLA = "2.9.0"  # the last release; PyPI torch_xla, read 2026-11-21
 MAXTEXT = "0.2.0"  # the release whose installation guide was read

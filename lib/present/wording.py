@@ -39,6 +39,12 @@ def term(group: str, name: str) -> str:
     return text
 
 
+def page_note(occasion: str) -> str:
+    """A sentence of the page itself: in place of an answer, or beside a form."""
+    text: str = load_wording("page")["notes"][occasion]
+    return text
+
+
 @cache
 def _read(file: str) -> dict[str, Any]:
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  not needed to start

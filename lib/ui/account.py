@@ -19,8 +19,9 @@ import gradio as gr
 from gradio.utils import get_space
 
 from lib.errors import AdvisorError, NotSignedIn
-from lib.present.markup import NOTES, hint_note, refusal_note
+from lib.present.markup import hint_note, refusal_note
 from lib.present.space_cards import account_card, stop_button, stop_label, stop_review, stopped_note
+from lib.present.wording import page_note
 from lib.service.account_overview import account_overview, stop_resource
 
 if TYPE_CHECKING:
@@ -68,14 +69,14 @@ def build_login(*, acts: bool = True) -> LoginView:
     """The box that says who acts; where Spaces cannot be changed from here (`acts`), who looks."""
     with gr.Column(elem_classes="login"):
         can_log_in = acts and can_sign_in()
-        gr.HTML(hint_note(NOTES["login" if can_log_in else "no_login" if acts else "actions_off"]))
+        gr.HTML(hint_note(page_note("login" if can_log_in else "no_login" if acts else "actions_off")))
         button = gr.LoginButton("Sign in with Hugging Face", "Sign out ({})", icon=None, size="md", elem_id="login") if can_log_in else None
         if can_log_in:
             gr.HTML(_FRAMED)
         with gr.Accordion("Use a pasted token", open=not can_log_in, elem_classes="quiet-accordion"):
-            token = token_field("token", "Your token", NOTES["token"])
+            token = token_field("token", "Your token", page_note("token"))
             if can_log_in:
-                gr.HTML(hint_note(NOTES["login_scopes"]))
+                gr.HTML(hint_note(page_note("login_scopes")))
     return LoginView(button=button, token=token)
 
 
@@ -131,7 +132,7 @@ def build_account(*, acts: bool) -> AccountView:
         with gr.Row(elem_classes="change-fields"):
             owner = gr.Dropdown([OWN], value="", label="Account", info="Organizations appear after the first load.", min_width=240)
             ask = gr.Button("List what runs", elem_id="list-account", min_width=160)
-        table = gr.HTML(hint_note(NOTES["account"]), elem_id="account-table")
+        table = gr.HTML(hint_note(page_note("account")), elem_id="account-table")
         with gr.Column(visible=acts), gr.Column(visible=False, elem_id="stop-box") as stopping:
             to_stop = gr.Dropdown([], value=None, label="Stop one of them", info="Billed now, most expensive first.", min_width=240)
             review = gr.Button("Review", elem_id="stop-review")
@@ -155,7 +156,7 @@ def overview_updates(services: Services, owner: str | None, token: str | None) -
     try:
         answer = services[account_overview](owner or "", token=token)
     except NotSignedIn:
-        return refusal_note(NOTES["token_needed:account"], "Not listed."), None
+        return refusal_note(page_note("token_needed:account"), "Not listed."), None
     except AdvisorError as refused:
         return refusal_note(str(refused), "Not listed."), None
     return account_card(answer), answer
@@ -172,7 +173,7 @@ def stop_markup(services: Services, resource: str, token: str | None) -> tuple[s
     try:
         return stopped_note(services[stop_resource](kind, name, token=token)), True
     except NotSignedIn:
-        return refusal_note(f"{NOTES['token_needed:account']} Nothing was changed."), False
+        return refusal_note(f"{page_note('token_needed:account')} Nothing was changed."), False
     except AdvisorError as refused:
         return refusal_note(str(refused)), False
 
@@ -196,7 +197,7 @@ def wire_account(view: AccountView, token: gr.Textbox, services: Services) -> No
 
     def review(item: str | None) -> dict[Any, Any]:
         if not item:
-            return {**cleared, view.card: hint_note(NOTES["nothing_to_stop"])}
+            return {**cleared, view.card: hint_note(page_note("nothing_to_stop"))}
         kind, _, name = item.partition(" ")
         return {
             view.card: stop_review(kind, name),

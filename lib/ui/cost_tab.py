@@ -29,8 +29,9 @@ from lib.present.cost_rows import (
     ways_csv,
     ways_table,
 )
-from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note
+from lib.present.markup import answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
+from lib.present.wording import page_note
 from lib.request.types import MAX_CONCURRENCY, MAX_TOKENS_PER_S
 from lib.service.compare import MAX_EFFORT_USD, MAX_SECONDS, compare
 from lib.service.outlook import outlook
@@ -81,7 +82,7 @@ def build_compare(services: Services) -> CompareView:
     rented = [(words, value) for words, value in ask.hardware_words(services.catalog()) if not value.startswith("zerogpu:")]
     title = "Compare two setups"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="compare"):
-        gr.HTML(hint_note(NOTES["compare"]))
+        gr.HTML(hint_note(page_note("compare")))
         with gr.Row():
             before = _side("Before", rented, "transformers", BEFORE)
             after = _side("After", rented, "vllm", AFTER)
@@ -179,7 +180,7 @@ def _inputs() -> workload.Inputs:
     platforms, value = list(ask.COMPARED_PLATFORM_WORDS), ask.COMPARED_PLATFORMS
     q["beside"] = gr.CheckboxGroup(platforms, value=value, label="Compare with", elem_classes="plain-choices")
     with gr.Accordion("A provider's price", open=False, elem_classes="quiet-accordion"):
-        gr.HTML(hint_note(NOTES["provider_price"]))
+        gr.HTML(hint_note(page_note("provider_price")))
         with gr.Row(elem_classes="pair"):
             q["in"], q["out"] = workload.number("in", step=0.01), workload.number("out", step=0.01)
     with gr.Accordion("Month, replicas, storage", open=False, elem_classes="quiet-accordion"):

@@ -24,8 +24,9 @@ from gradio.blocks import Block
 
 from lib.errors import AdvisorError
 from lib.live.device_queue import turn, width
-from lib.present.markup import NOTES, explain_terms
+from lib.present.glossary import explain_terms
 from lib.present.numbers import SizeUnit, sizes_in
+from lib.present.wording import page_note
 from lib.service.reference import reading_as
 from lib.ui.http.api import FAILED, refusing
 from lib.ui.http.callers import MOST_EVENTS, visitor_token
@@ -93,7 +94,7 @@ class Page(gr.Blocks):
         try:
             return await super().preprocess_data(*args, **keywords)
         except Exception:  # noqa: BLE001  components raise all kinds
-            raise gradio_error(NOTES["outdated"], "invalid_input") from None
+            raise gradio_error(page_note("outdated"), "invalid_input") from None
 
     async def process_api(self, block_fn: Any, inputs: list[Any], *args: Any, **keywords: Any) -> Any:
         """The answer of an event.

@@ -10,7 +10,9 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.explain import MAX_BYTES
 from lib.present.explain_cards import explain_card
-from lib.present.markup import NOTES, explain_terms, hint_note, refusal_note
+from lib.present.glossary import explain_terms
+from lib.present.markup import hint_note, refusal_note
+from lib.present.wording import page_note
 from lib.service.explain import explain
 from lib.ui.events import AT_ONCE
 from lib.ui.fields import MODEL_LENGTH
@@ -48,7 +50,7 @@ def build() -> ExplainView:
     with gr.Accordion("Paste an error or a log", open=False, elem_id="explain-box", elem_classes="quiet-accordion") as box:
         text = gr.Textbox(
             label="Error, log, metrics or nvidia-smi table",
-            info=NOTES["explain"],
+            info=page_note("explain"),
             lines=6,
             max_lines=14,
             max_length=MAX_BYTES,
@@ -62,14 +64,14 @@ def build() -> ExplainView:
             go = gr.Button("Explain", variant="primary", min_width=150, elem_id="explain-go")
         with gr.Row(elem_classes="examples"):
             examples = {words: gr.Button(words, size="sm", min_width=120) for words in EXAMPLES}
-        answer = gr.HTML(hint_note(NOTES["explain_empty"]), elem_id="explained")
+        answer = gr.HTML(hint_note(page_note("explain_empty")), elem_id="explained")
     return ExplainView(box=box, text=text, model=model, hardware=hardware, go=go, examples=examples, answer=answer)
 
 
 def explain_markup(services: Services, text: str | None, model: str | None, hardware: str | None) -> str:
     """What the text says, as markup; a refusal becomes a sentence."""
     if not (text or "").strip():
-        return hint_note(NOTES["explain_empty"])
+        return hint_note(page_note("explain_empty"))
     try:
         answer = services[explain](text, model=(model or "").strip(), hardware=(hardware or "").strip())
     except AdvisorError as refused:

@@ -50,8 +50,9 @@ from lib.present.live_measurements import (
     scatter_head,
     storage_line,
 )
-from lib.present.markup import NOTES, answer_actions, escape, hint_note, no_model_note, refusal_note
+from lib.present.markup import answer_actions, escape, hint_note, no_model_note, refusal_note
 from lib.present.tables import answer_json
+from lib.present.wording import page_note
 from lib.service.measure import (
     MAX_BATCH,
     MAX_ITERATIONS,
@@ -229,7 +230,7 @@ def wire_run(view: RunView, name: str, run: Callable[..., Iterator[Updates]], in
 def wire_measure(view: RunView, services: Services, model: ModelReference) -> Dependency:
     """Run the model of the page."""
     run = partial(measure_scenes, services)
-    return wire_run(view, "measure", run, [model.text, *view.inputs], NOTES["stopped:measure"])
+    return wire_run(view, "measure", run, [model.text, *view.inputs], page_note("stopped:measure"))
 
 
 TPU_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "heartbeat_tpu.py"
@@ -260,7 +261,7 @@ def build_heartbeat(services: Services) -> RunView:
                 run = gr.Button("Run the heartbeat", variant="primary", elem_id="beat")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="beat-stop")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            status = gr.HTML(hint_note(NOTES["heartbeat"]), elem_id="beat-status")
+            status = gr.HTML(hint_note(page_note("heartbeat")), elem_id="beat-status")
             card = gr.HTML(elem_id="beat-card")
             with gr.Accordion("Why 0.0056 ms on a TPU v6e cannot be right", open=False, elem_classes="quiet-accordion"):
                 gr.HTML(f'<p class="story">{escape(explain_published_time(services.catalog().accelerator(CHIP)))}</p>', elem_id="tpu-story")

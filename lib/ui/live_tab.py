@@ -23,9 +23,11 @@ from lib.live.demo_model import ON_CPU, ON_GPU, display_name
 from lib.live.device import Device, current_device
 from lib.live.device_queue import CHAT
 from lib.live.zerogpu import quota_seconds
+from lib.present.glossary import bind_units
 from lib.present.live_cards import chat_card, chat_text, device_line, progress_line, stopped_line
-from lib.present.markup import NOTES, answer_actions, bind_units, hint_note, refusal_note
+from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.tables import answer_json
+from lib.present.wording import page_note
 from lib.service.chat import MOST_CHARACTERS, MOST_TEMPERATURE, MOST_TOKENS, chat
 from lib.ui import live_boxes
 from lib.ui.events import (
@@ -119,7 +121,7 @@ def build_chat() -> ChatView:
             with gr.Accordion("Answer length and temperature", open=False, elem_classes="quiet-accordion"):
                 length = slider(LENGTH)
                 temperature = slider(TEMPERATURE, "0 takes the likeliest token.", step=0.1)
-        card = gr.HTML(hint_note(NOTES["chat"]), elem_id="chat-card")
+        card = gr.HTML(hint_note(page_note("chat")), elem_id="chat-card")
     outputs = {
         "talk": talk, "history": gr.State([], time_to_live=3600), "message": message, "status": status, "card": card,
         "run": send, "stop": stop,
@@ -131,14 +133,14 @@ def chat_scenes(services: Services, message: str | None, history: History, longe
     """Ask the model and show its answer as it grows; what was refused stands under the conversation, and the message in its field."""
     prompt = (message or "").strip()
     if not prompt:
-        yield _conversation(history, status=hint_note(NOTES["no_message"]))
+        yield _conversation(history, status=hint_note(page_note("no_message")))
         return
     talk: History = [*history, {"role": "user", "content": prompt}]
     answer_text = ""
 
     def run() -> Iterator[Updates]:
         nonlocal answer_text
-        yield _conversation(talk, message="", status=progress_line(NOTES["chat_starts"]), busy=True)
+        yield _conversation(talk, message="", status=progress_line(page_note("chat_starts")), busy=True)
         with close_on_exit(services[chat](prompt, recent_history(history), _whole(longest), temperature)) as pieces:
             for piece in pieces:
                 answer_text = piece.text
@@ -188,20 +190,20 @@ def _piece_scene(talk: History, piece: ChatPiece) -> Updates:
     history = _with(talk, piece.text)
     metrics = piece.metrics
     if metrics is None:
-        note = piece.note or NOTES["writing" if piece.stage == "writing" else "at_work"]
+        note = piece.note or page_note("writing" if piece.stage == "writing" else "at_work")
         return _conversation(history, status=progress_line(note), busy=True)
     acts = answer_actions(
         text=chat_text(piece.text, metrics),
         query=None,
         files=(("Download JSON", "chat.json", "application/json", answer_json(piece)),),
     )
-    hint = "" if piece.text.strip() else hint_note(NOTES["empty_answer"])
+    hint = "" if piece.text.strip() else hint_note(page_note("empty_answer"))
     return _conversation(history, status=hint, card=chat_card(metrics, piece) + acts)
 
 
 def stopped_scene(history: History) -> Updates:
     """After Stop: what was written stands."""
-    return _conversation(history, status=stopped_line(NOTES["stopped:chat"]))
+    return _conversation(history, status=stopped_line(page_note("stopped:chat")))
 
 
 def wire_chat(view: ChatView, services: Services) -> None:
@@ -214,7 +216,7 @@ def wire_chat(view: ChatView, services: Services) -> None:
         return last_scene(parts, stopped_scene(history))
 
     def restart() -> dict[Any, Any]:
-        return last_scene(parts, _conversation([], card=hint_note(NOTES["chat"])))
+        return last_scene(parts, _conversation([], card=hint_note(page_note("chat"))))
 
     parts = view.outputs
     outputs = list(parts.values())
@@ -248,7 +250,7 @@ class LiveView:
 def build(services: Services) -> LiveView:
     """The layout of the tab."""
     with gr.Column(elem_id="live"):
-        device = gr.HTML(hint_note(NOTES["device"]), elem_id="device")
+        device = gr.HTML(hint_note(page_note("device")), elem_id="device")
         chat = build_chat()
         measure = live_boxes.build_measure()
         heartbeat = live_boxes.build_heartbeat(services)

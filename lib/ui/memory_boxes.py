@@ -17,13 +17,14 @@ from lib.precision import list_formats
 from lib.present.cards import model_name, solve_card
 from lib.present.charts import draw_tensors, tensor_map_head
 from lib.present.live_cards import progress_line, stopped_line
-from lib.present.markup import NOTES, hint_note, no_model_note
+from lib.present.markup import hint_note, no_model_note
 from lib.present.tables import (
     dry_run_table,
     memory_savings_table,
     precision_table,
     tensors_table,
 )
+from lib.present.wording import page_note
 from lib.service.memory import estimate_memory, solve
 from lib.service.recommend import recommend
 from lib.service.resolve_model import stream_dry_run, tensors
@@ -172,7 +173,7 @@ def build_dry_run() -> DryRunView:
         with gr.Row():
             run = gr.Button("Run", variant="primary", min_width=120)
             stop = gr.Button("Stop", min_width=120)
-        table = gr.HTML(hint_note(NOTES["dry_run"]), elem_id="dry-run")
+        table = gr.HTML(hint_note(page_note("dry_run")), elem_id="dry-run")
     return DryRunView(run=run, stop=stop, table=table)
 
 
@@ -192,7 +193,7 @@ def dry_run_markup(services: Services, model: str, values: Sequence[Value]) -> I
         streamed = services[stream_dry_run](model, prompt_tokens=prompt, output_tokens=output, batch_size=question["concurrency"])
         with close_on_exit(streamed) as answers:
             for answer in answers:
-                yield progress_line(NOTES["executing"]) if answer is None else dry_run_table(answer)
+                yield progress_line(page_note("executing")) if answer is None else dry_run_table(answer)
     except AdvisorError as refused:
         yield ask.format_error(refused, "No dry run.")
 
@@ -209,4 +210,4 @@ def wire_dry_run(view: DryRunView, services: Services, model: ModelReference, in
     options: dict[str, Any] = {**AT_ONCE, "queue": True, "concurrency_limit": None}
     running = view.run.click(run, [model.text, *inputs], view.table, api_name="dry_run_asked", **options)
     stopping = view.stop.click(None, cancels=[running], api_name="dry_run_cancelled", **AT_ONCE)
-    stopping.then(lambda: stopped_line(NOTES["stopped:dry_run"]), None, view.table, api_name="dry_run_stopped", **AT_ONCE)
+    stopping.then(lambda: stopped_line(page_note("stopped:dry_run")), None, view.table, api_name="dry_run_stopped", **AT_ONCE)

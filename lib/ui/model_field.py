@@ -14,8 +14,9 @@ import gradio as gr
 from lib.advisor.candidates import family_of, lengths_of, own_task
 from lib.errors import AdvisorError, HubError, NotPermitted, RepoGated, RepoNotFound
 from lib.present.cards import model_choices, model_line
-from lib.present.markup import NOTES, escape, hint_note, refusal_note, suggestion_list
+from lib.present.markup import escape, hint_note, refusal_note, suggestion_list
 from lib.present.numbers import whole
+from lib.present.wording import page_note
 from lib.service.resolve_model import resolve_model
 from lib.ui import account
 from lib.ui.fields import EXAMPLE
@@ -133,7 +134,7 @@ def _access_box(services: Services) -> gr.Textbox:
     with gr.Row(elem_id="access"):
         if services.account_actions and account.can_sign_in():
             gr.HTML(_SIGN_IN)
-        return account.token_field("model-token", "Token to read this model", NOTES["model_token"])
+        return account.token_field("model-token", "Token to read this model", page_note("model_token"))
 
 
 def resolve(services: Services, model: str | None, config: str | None) -> ResolvedModel:
@@ -185,7 +186,7 @@ def context_slider(limit: int, value: object) -> dict[str, Any]:
 
 def context_note(limit: int) -> str:
     """The note when the context asked for lies beyond the model's own limit."""
-    return hint_note(NOTES["context_cut"].format(tokens=whole(limit)))
+    return hint_note(page_note("context_cut").format(tokens=whole(limit)))
 
 
 def wire(view: ModelView, services: Services) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.present.markup import NOTES, PASTED, glossary_list, hint_note, privacy_note, refusal_note
+from lib.present.glossary import glossary_list, privacy_note
+from lib.present.markup import PASTED, hint_note, refusal_note
+from lib.present.wording import page_note
 from lib.ui import account, explain_box, model_field, recommend_tab, workload
 from lib.ui import fields as ask
 from lib.ui.events import AT_ONCE, Page, RefreshTriggers, Updates, Wiring, build_refresh_triggers, by_component, changes, explain_markup
@@ -212,9 +214,9 @@ def answer_link(services: Services, params: Mapping[str, str]) -> Updates:
     changed = model_changed(services, model, None, values["context"])
     unread += [name for name in OF_MEDIA if name in changed and values[name] != changed[name]]  # the model neither makes nor takes it
     if pasted:
-        changed["facts"] = hint_note(NOTES["pasted_config"])
+        changed["facts"] = hint_note(page_note("pasted_config"))
     if unread:
-        changed["facts"] += refusal_note(NOTES["bad_link"].format(fields=", ".join(unread)), "Part of the link was ignored.")
+        changed["facts"] += refusal_note(page_note("bad_link").format(fields=", ".join(unread)), "Part of the link was ignored.")
     slider = changed.get("context") or model_field.context_slider(changed["context_limit"], values["context"])
     opened = {"model": model, **values, **changed, "context": slider, "space": params.get("space", "")[: ask.MODEL_LENGTH]}
     if tab in ask.TABS:

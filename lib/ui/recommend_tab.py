@@ -18,9 +18,10 @@ from lib.platforms import TPU_PLATFORMS, traits_of
 from lib.present.cards import caveat_list, model_name, no_pick_card, own_card, pick_card, prices_line, recommendation_notes, source_list
 from lib.present.charts import draw_roofline, roofline_words
 from lib.present.front_chart import draw_front, front_foot, front_head, speed_front
-from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note, refusal_note
+from lib.present.markup import answer_actions, hint_note, no_model_note, refusal_note
 from lib.present.setup_files import FRAMEWORKS, setup_code, write_setup
 from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table, row_links
+from lib.present.wording import page_note
 from lib.service.recommend import recommend
 from lib.service.speed import roofline
 from lib.ui import fields as ask
@@ -66,7 +67,7 @@ def setup_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     try:
         entry = workload.choose_hardware(services, model, values).entry
         if entry is None:
-            return {"code": hint_note(NOTES["nothing_to_set_up"])}
+            return {"code": hint_note(page_note("nothing_to_set_up"))}
         answer = services[recommend](model, **arguments)
         setup = write_setup(
             entry,
@@ -103,7 +104,7 @@ def roofline_updates(services: Services, model: str, values: Sequence[Value]) ->
     try:
         choice = workload.choose_hardware(services, model, values)
         if not choice.hardware:
-            return {"words": hint_note(NOTES["no_roofline"])}
+            return {"words": hint_note(page_note("no_roofline"))}
         entry = choice.entry
         if entry is None:
             precision, engine = "auto", _engine(choice.hardware)
@@ -178,7 +179,7 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
     if not model:
         return {"pick": no_model_note("recommend")}
     if not arguments(ask.QUESTION, values)["platforms"]:
-        return {"pick": refusal_note(NOTES["no_platform"], "No recommendation.")}
+        return {"pick": refusal_note(page_note("no_platform"), "No recommendation.")}
     try:
         own_hardware = workload.own_hardware(services, values)
         answer = services[recommend](model, **workload.recommend_arguments(values), own_hardware=own_hardware)

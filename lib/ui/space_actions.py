@@ -20,7 +20,7 @@ from lib.catalog.offers import FREE_CPU_TIER, ZEROGPU_TIER, tier_of
 from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
 from lib.platforms import traits_of
 from lib.present.cards import prices_line
-from lib.present.markup import NOTES, answer_actions, escape, hint_note, refusal_note
+from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.snippets import action_code, action_snippet
 from lib.present.space_cards import (
     Action,
@@ -36,6 +36,7 @@ from lib.present.space_cards import (
     stopped_card,
 )
 from lib.present.tables import answer_json
+from lib.present.wording import page_note
 from lib.service.recommend import list_hardware
 from lib.service.space_actions import pause_space, preview, restart_space, set_sleep_time, switch_hardware
 from lib.service.space_status import space_status, watch
@@ -118,7 +119,7 @@ def form_request(space: str, action: object, hardware: object, sleep_time_s: obj
 def review_request(services: Services, request: SpaceRequest, token: str | None) -> Review:
     """What the action would do, priced; a refusal becomes a sentence, and then there is nothing to confirm."""
     if request.action == "switch" and not request.hardware:
-        return Review(card=refusal_note(NOTES["no_tier"]))
+        return Review(card=refusal_note(page_note("no_tier")))
     try:
         seen = services[preview](
             request.space,
@@ -143,18 +144,20 @@ def review_request(services: Services, request: SpaceRequest, token: str | None)
 def action_scenes(services: Services, confirmation: Confirmation | None, request: SpaceRequest, token: str | None) -> Iterator[ViewState]:
     """Do what was reviewed and follow it: a switch or a restart until the Space runs, has failed, or time is over."""
     if confirmation is None or confirmation.request != request:
-        yield ViewState(progress=refusal_note(NOTES["form_changed"]), review=Review(card=""))
+        yield ViewState(progress=refusal_note(page_note("form_changed")), review=Review(card=""))
         return
     yield ViewState(progress=sending_card(request.action, request.space))
     try:
         answer = _act(services, confirmation, token)
     except PriceNotConfirmed:
         # The service's own sentence names its argument; here it is a button.
-        sentence = NOTES["price_changed"].format(tier=request.hardware, price=price_words(confirmation.usd_per_hour))
+        sentence = page_note("price_changed").format(tier=request.hardware, price=price_words(confirmation.usd_per_hour))
         yield ViewState(progress=refusal_note(sentence), review=review_request(services, request, token))
         return
     except NotSignedIn:
-        yield ViewState(progress=refusal_note(NOTES["token_needed:space"]), again=True)  # the service's own sentence speaks of the API, too
+        yield ViewState(
+            progress=refusal_note(page_note("token_needed:space")), again=True
+        )  # the service's own sentence speaks of the API, too
         return
     except AdvisorError as refused:
         yield ViewState(progress=refusal_note(str(refused)), again=True)
@@ -194,7 +197,7 @@ def _watch_scenes(services: Services, request: SpaceRequest, token: str | None) 
                 arrived=progress.arrived,
             )
     except AdvisorError as lost:
-        yield ViewState(progress=refusal_note(f"{NOTES['unwatched']} {lost}"), review=Review(card=""))
+        yield ViewState(progress=refusal_note(f"{page_note('unwatched')} {lost}"), review=Review(card=""))
 
 
 def _status_now(services: Services, space: str, token: str | None) -> str:
@@ -347,7 +350,7 @@ def _tab_updates(tab: TabParts, scene: ViewState, *, stale: bool) -> dict[Any, A
     """The tab beside a scene: the token is emptied, and a right size that was found for another tier goes."""
     if scene.status is None:
         return {tab.token: "", tab.status: gr.skip(), tab.sized: gr.skip(), tab.use: gr.skip()}
-    note = hint_note(NOTES["tier_changed" if scene.arrived else "tier_changes"])
+    note = hint_note(page_note("tier_changed" if scene.arrived else "tier_changes"))
     sized, use = (note, gr.update(visible=False)) if stale else (gr.skip(), gr.skip())
     return {tab.token: "", tab.status: scene.status, tab.sized: sized, tab.use: use}
 

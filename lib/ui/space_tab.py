@@ -11,8 +11,10 @@ import gradio as gr
 from lib.catalog.offers import tier_of
 from lib.errors import AdvisorError, NoLinkedModel
 from lib.platforms import SPACE_PLATFORMS
-from lib.present.markup import NOTES, explain_terms, hint_note, refusal_note
+from lib.present.glossary import explain_terms
+from lib.present.markup import hint_note, refusal_note
 from lib.present.space_cards import STATIC, size_card
+from lib.present.wording import page_note
 from lib.service.right_size import right_size
 from lib.service.space_status import space_status
 from lib.ui import account, space_actions, workload
@@ -46,7 +48,7 @@ class SizeMarkup:
 def space_markup(services: Services, space: str | None, token: str | None) -> SpaceMarkup:
     """Look at the Space; a refusal becomes a sentence."""
     if not (space or "").strip():
-        return SpaceMarkup(status=hint_note(NOTES["name_space"]))
+        return SpaceMarkup(status=hint_note(page_note("name_space")))
     try:
         status = services[space_status]((space or "").strip(), token=token)
     except AdvisorError as refused:
@@ -61,7 +63,7 @@ def size_markup(services: Services, space: str, model: str | None, values: Seque
     try:
         answer = services[right_size](space, model=model or "", **workload.recommend_arguments(values), token=token)
     except NoLinkedModel:
-        return SizeMarkup(card=hint_note(NOTES["no_linked_model"]))
+        return SizeMarkup(card=hint_note(page_note("no_linked_model")))
     except AdvisorError as refused:
         return SizeMarkup(card=ask.format_error(refused, "No right size."))
     pick = answer.pick
@@ -121,7 +123,7 @@ def build(services: Services) -> SpaceView:
             resize = gr.Button("Right-size", elem_id="resize")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             with gr.Row(elem_classes="beside"):
-                status = gr.HTML(hint_note(NOTES["name_space"]), elem_id="space-status")
+                status = gr.HTML(hint_note(page_note("name_space")), elem_id="space-status")
                 with gr.Column(elem_id="space-size", min_width=300):
                     sized = gr.HTML()
                     use = gr.Button("Use this tier", visible=False, elem_id="use-tier")
@@ -167,7 +169,7 @@ def _wire_look(view: SpaceView, services: Services, question: Sequence[Any], tri
         return {
             view.status: explain_terms(markup.status),
             view.space_id: markup.space,
-            view.sized: hint_note(NOTES["sizing"]) if markup.space else "",
+            view.sized: hint_note(page_note("sizing")) if markup.space else "",
             view.use: gr.update(visible=False),
             form.box: gr.update(visible=bool(markup.space)),
             form.tier: _tier_update(services, hardware),

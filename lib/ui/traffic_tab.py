@@ -14,7 +14,7 @@ from lib.laws.price import HOUR_S
 from lib.platforms import traits_of
 from lib.present.cards import answer_details, model_name
 from lib.present.live_cards import progress_line, stopped_line
-from lib.present.markup import NOTES, answer_actions, hint_note, no_model_note
+from lib.present.markup import answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
 from lib.present.traffic_rows import (
     DrawnLoads,
@@ -29,6 +29,7 @@ from lib.present.traffic_rows import (
     needs_table,
     requests_at,
 )
+from lib.present.wording import page_note
 from lib.request.types import MAX_CONCURRENCY
 from lib.service.recommend import recommend
 from lib.service.simulate_batching import LEAST_RATE, LONGEST_S, MOST_RATE, simulate_batching, stream_loads, stream_needs
@@ -147,7 +148,7 @@ def _inputs() -> workload.Inputs:
 
 def _latency_box() -> LatencyView:
     with gr.Accordion("Where does the latency go?", open=False, elem_classes="quiet-accordion", elem_id="latency"):
-        gr.HTML(hint_note(NOTES["measured_means"]))
+        gr.HTML(hint_note(page_note("measured_means")))
         with gr.Row(elem_classes="pair"):
             times = [workload.number(field) for field in LATENCY[:3]]
         with gr.Row(elem_classes="pair"):
@@ -278,7 +279,7 @@ def _asked_words(arguments: Mapping[str, Any], values: Sequence[Value]) -> str:
 
 
 def _progress(step: int) -> str:
-    return progress_line(NOTES["simulating" if step < _STEPS - 1 else "searching_tiers"], step, _STEPS)
+    return progress_line(page_note("simulating" if step < _STEPS - 1 else "searching_tiers"), step, _STEPS)
 
 
 def _acts(answer: Any, loads: LoadsAnswer, name: str, model: str, values: Sequence[Value]) -> str:
@@ -319,7 +320,7 @@ def wire(view: TrafficView, page: Wiring) -> None:
         yield from scene_updates(parts, traffic_scenes(page.services, ref, values, measure))
 
     def stop() -> dict[Any, Any]:
-        return last_scene(parts, {"status": stopped_line(NOTES["stopped:traffic"])})
+        return last_scene(parts, {"status": stopped_line(page_note("stopped:traffic"))})
 
     def redraw(measure: str, drawn: DrawnLoads | None) -> Any:
         return {parts["head"]: loads_head(drawn, measure), parts["chart"]: draw_loads(drawn, measure)} if drawn else gr.skip()

@@ -10,8 +10,9 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.cards import caveat_list, source_list
-from lib.present.markup import NOTES, answer_actions, hint_note
+from lib.present.markup import answer_actions, hint_note
 from lib.present.what_runs_cards import finding, finding_card, misses_table, models_csv, models_table
+from lib.present.wording import page_note
 from lib.service.recommend import MAX_ENTRIES
 from lib.service.what_runs import what_runs
 from lib.ui import fields as ask
@@ -46,7 +47,7 @@ def build(services: Services) -> WhatRunsView:
                 q["count"], q["least"] = workload.number("count"), workload.number("least")
             q["kind"] = workload.choice("kind", ask.KIND_WORDS)
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            found = gr.HTML(hint_note(NOTES["what_runs"]), elem_id="what-runs")
+            found = gr.HTML(hint_note(page_note("what_runs")), elem_id="what-runs")
             models = gr.HTML(elem_id="what-runs-models")
             with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()

@@ -21,19 +21,10 @@ from page_fake import LLAMA, FakeServices
 
 from lib.catalog.offers import Offer
 from lib.present import cards, charts, tables
-from lib.present.markup import (
-    NOTES,
-    TERMS,
-    TITLE,
-    answer_actions,
-    escape,
-    explain_terms,
-    glossary_list,
-    link_source,
-    privacy_note,
-    refusal_note,
-)
+from lib.present.glossary import TERMS, explain_terms, glossary_list, privacy_note
+from lib.present.markup import answer_actions, escape, link_source, refusal_note
 from lib.present.sentences import to_json
+from lib.present.wording import load_wording
 from lib.provenance import Statement
 from lib.result import Result
 
@@ -281,7 +272,8 @@ def test_the_list_holds_every_term() -> None:
 def test_it_is_short_and_says_what_is_sent_kept_and_done_with_tokens() -> None:
     """One box of three sentences' worth; with actions switched off no sign-in is spoken of."""
     on, off = privacy_note(account_actions=True), privacy_note(account_actions=False)
-    assert all(note.count("<li>") == 3 and TITLE in note and len(note) < 1_500 for note in (on, off))
+    privacy = load_wording("page")["privacy"]
+    assert all(note.count("<li>") == 3 and privacy["title"] in note and len(note) < 1_500 for note in (on, off))
     assert ("manage-repos" in on, "manage-repos" in off) == (True, False)
     assert "switched off" in off
 
@@ -297,7 +289,7 @@ def _keys(key: ast.expr) -> list[object]:
 def test_the_page_shows_every_note_and_looks_up_no_other() -> None:
     """The keys in the code of the page are those of the table."""
     pages = [ast.parse(path.read_text(encoding="utf-8")) for path in (Path(__file__).parents[2] / "lib" / "ui").rglob("*.py")]
-    lookups = [node for page in pages for node in ast.walk(page) if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "NOTES"]
+    lookups = [node for page in pages for node in ast.walk(page) if isinstance(node, ast.Call) and ast.unparse(node.func) == "page_note"]
     places = [node for page in pages for node in ast.walk(page) if isinstance(node, ast.Call) and ast.unparse(node.func) == "no_model_note"]
     named = {f"name_model:{key}" for place in places for key in _keys(place.args[0])}
-    assert {key for lookup in lookups for key in _keys(lookup.slice)} | named == set(NOTES)
+    assert {key for lookup in lookups for key in _keys(lookup.args[0])} | named == set(load_wording("page")["notes"])

@@ -26,8 +26,8 @@ from running_app import free_port
 from lib.cli.app import main as ours
 from lib.present import snippets
 from lib.present.app_files import AppPlace, write_app
-from lib.present.markup import python_literal
 from lib.present.snippets import Snippet, shell_command
+from lib.present.templates import python_literal
 
 ALL: tuple[Snippet, ...] = (
     snippets.switch_snippet("ada/chat", "l4x1", 3600),

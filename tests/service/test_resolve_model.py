@@ -18,8 +18,8 @@ from lib.catalog import load
 from lib.errors import BadArgument, UnknownModel, UnsupportedModel
 from lib.model import dry_run as executed_here
 from lib.present.charts import KIND_COLOURS, draw_tensors, tensor_map_head
-from lib.present.markup import NOTES
 from lib.present.tables import dry_run_csv, dry_run_table, tensors_csv, tensors_table
+from lib.present.wording import page_note
 from lib.service.app import Services
 from lib.service.build_process import BuildProcess, build_process, run_process
 from lib.service.endpoint import App, bind_arguments
@@ -125,7 +125,7 @@ def test_the_box(real_app: Services) -> None:
     assert shown["chart"] is not None
     assert "Matrices" in shown["head"]
     assert "bnb-nf4" in shown["table"]
-    assert NOTES["name_model:tensors"] in updates("")["head"]
+    assert page_note("name_model:tensors") in updates("")["head"]
     assert "has no tensors" in updates("7B")["head"]
 
 

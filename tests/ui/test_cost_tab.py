@@ -26,7 +26,7 @@ from lib.hub.search import ProviderOffers
 from lib.present.charts import RING, draw_roofline, roofline_words
 from lib.present.cost_rows import draw_bills
 from lib.present.front_chart import Front, FrontPoint, draw_front, front_finding, speed_front
-from lib.present.markup import NOTES
+from lib.present.wording import page_note
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -297,7 +297,7 @@ def test_a_refusal_is_a_sentence(services: Services, model: str, named: dict[str
 
 def test_without_a_model_nothing_is_estimated(services: Services) -> None:
     """One side measured is not enough."""
-    assert NOTES["name_model:compare"] in _compare(services, "", *UNTYPED, *side(rate=5), *side(rate=None))
+    assert page_note("name_model:compare") in _compare(services, "", *UNTYPED, *side(rate=5), *side(rate=None))
 
 
 def test_an_encoder_asks_for_a_measurement(services: Services) -> None:

@@ -13,7 +13,7 @@ import pytest
 from gradio.routes import App
 
 from lib.errors import UnknownModel
-from lib.present.markup import NOTES
+from lib.present.wording import page_note
 from lib.ui import fields
 from lib.ui.events import Page
 from lib.ui.http.api import FAILED
@@ -105,7 +105,7 @@ def test_values_of_another_page_are_refused(page: gr.Blocks, values: list[Any]) 
     """Too few, of another type, or no choice of the field; none of them is repeated."""
     with pytest.raises(gr.Error) as refused:
         run_event(page, values)
-    assert (refused.value.message, refused.value.title, refused.value.print_exception) == (NOTES["outdated"], "invalid_input", False)
+    assert (refused.value.message, refused.value.title, refused.value.print_exception) == (page_note("outdated"), "invalid_input", False)
 
 
 def test_a_refusal_keeps_its_words_and_a_failure_gets_ours(page: gr.Blocks, caplog: pytest.LogCaptureFixture) -> None:

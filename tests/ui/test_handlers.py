@@ -11,7 +11,7 @@ import page_values
 import pytest
 from page_fake import LLAMA, FakeServices
 
-from lib.present.markup import NOTES
+from lib.present.wording import page_note
 from lib.service.app import Services
 from lib.ui import cost_tab, memory_tab, model_field, page, recommend_tab
 from lib.ui import fields as ask
@@ -117,8 +117,8 @@ def test_a_refused_model_is_said_once_and_nothing_is_guessed(services: Any) -> N
     assert 'role="alert"' in facts
     assert "&#x27;no/such&#x27; is not a model." in facts
     assert ref == ""
-    assert NOTES["name_model:recommend"] in recommend_tab.recommend_updates(services, ref, RECOMMEND)["pick"]
-    assert NOTES["name_model:memory"] in memory_tab.memory_updates(services, ref, MEMORY)["need"]
+    assert page_note("name_model:recommend") in recommend_tab.recommend_updates(services, ref, RECOMMEND)["pick"]
+    assert page_note("name_model:memory") in memory_tab.memory_updates(services, ref, MEMORY)["need"]
     assert services.questions == []
 
 

@@ -9,8 +9,8 @@ import pytest
 from written import Written
 
 from lib.precision import list_formats, loads
-from lib.present.markup import NOTES
 from lib.present.numbers import seconds
+from lib.present.wording import page_note
 from lib.service.app import Services
 from lib.ui.memory_boxes import precision_updates, solve_updates
 from lib.ui.memory_tab import memory_arguments
@@ -40,7 +40,7 @@ def test_each_row_is_an_answer_about_memory(real_app: Services) -> None:
 
 def test_what_cannot_be_asked_is_a_sentence(real_app: Services) -> None:
     """No model, and a model that nobody knows."""
-    assert NOTES["name_model:precisions"] in _box(real_app, "")
+    assert page_note("name_model:precisions") in _box(real_app, "")
     assert "No estimates by precision." in _box(real_app, "no such model")
 
 
@@ -65,6 +65,6 @@ def test_the_box_answers_for_the_questions_of_the_tab(real_app: Services) -> Non
     assert all(way.effect in shown for way in answer.memory_savings)
     long = real_app.solve(LLAMA, "l4x1", context_tokens=4096, output_tokens=1000, **runs)
     assert f"at full length · {seconds(long.ttft_s)} to the first token" in _limits(real_app, "spaces:l4x1", 0, answer=1000)
-    assert NOTES["name_model:solve"] in _limits(real_app, "spaces:l4x1", 0, model="")
+    assert page_note("name_model:solve") in _limits(real_app, "spaces:l4x1", 0, model="")
     assert "There is no hardware called" in _limits(real_app, "nowhere", 0)
     assert "RTX 4090" in _limits(real_app, "RTX-4090", None)

@@ -18,7 +18,7 @@ from space_fake import acted, preview, progress, size, status
 from lib.answers.spaces import ActionAnswer, ActionPreview, SpaceProgress, SpaceStatus
 from lib.catalog import load
 from lib.errors import HubUnreachable, NotPermitted, PriceNotConfirmed, RepoNotFound
-from lib.present.markup import NOTES
+from lib.present.wording import page_note
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -359,7 +359,7 @@ def test_the_files_of_the_pick(real_app: Services) -> None:
     assert "app.py" in code
     assert "python_version" in code
     assert "<time>2026-" in code
-    assert NOTES["name_model:code"] in recommend_tab.setup_updates(real_app, "", ["pytorch", *asked])["code"]
+    assert page_note("name_model:code") in recommend_tab.setup_updates(real_app, "", ["pytorch", *asked])["code"]
     refused = recommend_tab.setup_updates(real_app, "Qwen/Qwen3-8B", ["nonsense", *asked])["code"]
     assert 'role="alert"' in refused
     assert "pytorch" in refused

@@ -32,7 +32,7 @@ from starlette.routing import BaseRoute, Route
 
 from lib.errors import Busy, InvalidInput, quote_value, read_json
 from lib.live.device_queue import DEVICE_QUEUE_SLOTS, WAIT_S, width
-from lib.present.markup import EndpointText, agents_text
+from lib.present.agents import EndpointText, agents_text
 from lib.service.endpoint import Endpoint, check_arguments
 from lib.ui.http.api import (
     RefusedQuestion,

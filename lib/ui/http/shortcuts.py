@@ -45,7 +45,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from lib.errors import AdvisorError, InvalidInput
-from lib.present.markup import bind_units
+from lib.present.glossary import bind_units
 from lib.service.endpoint import Endpoint
 from lib.ui import fields as ask
 from lib.ui.http.api import (
