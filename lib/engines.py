@@ -309,11 +309,12 @@ _TEI = ServerCommand(
 _LLAMA_CPP = ServerCommand(
     program="/app/llama-server {files} --host 0.0.0.0 --port {port}",
     settings={
-        "parallel": "-np {0}", "ctx_size": "-c {0}", "gpu_layers": "-ngl {0}", "kv_cache_dtype": "-ctk {0} -ctv {0}",
+        "parallel": "-np {0}", "ctx_size": "-c {0}", "gpu_layers": "-ngl {0}", "cpu_moe_layers": "--n-cpu-moe {0}",
+        "kv_cache_dtype": "-ctk {0} -ctv {0}",
     },
     other_names={
         "--parallel": "parallel", "--ctx-size": "ctx_size", "--gpu-layers": "gpu_layers", "--n-gpu-layers": "gpu_layers",
-        "--cache-type-k": "kv_cache_dtype", "--cache-type-v": "kv_cache_dtype",
+        "-ncmoe": "cpu_moe_layers", "--cache-type-k": "kv_cache_dtype", "--cache-type-v": "kv_cache_dtype",
     },
     cache_words={"fp32": "f32", "fp16": "f16", "bf16": "bf16", "int8": "q8_0", "int4": "q4_0"},
     options=(), endpoint_name="llamacpp",
@@ -330,7 +331,6 @@ _SLOTS: Mapping[Setting, str] = {
     "gpu_memory_utilization": "it allocates the cache of ctx_size tokens, whatever share of the card that is",
     "max_num_batched_tokens": "its micro-batch is the argument micro_batch (-ub)", "prefix_share": "each of its slots keeps a copy",
     "tensor_parallel": _WHOLE_LAYERS, "pipeline_parallel": _WHOLE_LAYERS, "data_parallel": "start one server for each copy",
-    "cpu_moe_layers": "experts on the processor alone are not counted yet; use gpu_layers",
 }  # fmt: skip
 
 TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from lib.catalog.host_memory import HostMemory
 from lib.catalog.rows import ByteCount, Count, Day, DayOrMonth, Price, Row, Share, Size, Sources, Table, Text, reference, require_distinct
 from lib.catalog.silicon import UNKNOWN_CPU, Accelerator
 from lib.platforms import OWN, TRAITS, Platform, PlatformTraits
@@ -132,6 +133,8 @@ class Hardware(Row):
     """The platform's rules that apply to a renter of this offer."""
     tpu: TpuSlice | None
     """Only of Cloud TPU."""
+    host: HostMemory | None = None
+    """The memory of the machine that own cards are plugged into, where it is stated."""
 
     @property
     def traits(self) -> PlatformTraits:
@@ -173,12 +176,15 @@ class Hardware(Row):
     def with_count(self, count: int) -> Hardware:
         """The same with another number of cards."""
         if self.traits.owned and self.silicon is not None:
-            return own_hardware(self.silicon, count)
+            return own_hardware(self.silicon, count, self.host)
         return self.model_copy(update={"accelerator_count": count})
 
 
-def own_hardware(silicon: Accelerator, count: int = 1) -> Hardware:
-    """Plain silicon times a count, for people who own it. Of a processor, `ram_bytes` is the memory that its description states."""
+def own_hardware(silicon: Accelerator, count: int = 1, host: HostMemory | None = None) -> Hardware:
+    """Plain silicon times a count, for people who own it, in a machine with the memory of `host` (None: not stated).
+
+    Of a processor, `ram_bytes` is the memory that its description states.
+    """
     on_cpu = silicon.kind == "cpu"
     return Hardware(
         id=silicon.id if count == 1 else f"{silicon.id}x{count}",
@@ -189,13 +195,14 @@ def own_hardware(silicon: Accelerator, count: int = 1) -> Hardware:
         accelerator_fraction=1.0,
         host_cpu=None,
         vcpu=silicon.vcpu,
-        ram_bytes=silicon.memory_advertised if on_cpu else None,
+        ram_bytes=silicon.memory_advertised if on_cpu else None if host is None or host.size_assumed else host.size,
         disk_bytes=None,
         usd_per_hour=None,
         status="listed",
         since=None,
         rules=frozenset(),
         tpu=None,
+        host=host,
     )
 
 

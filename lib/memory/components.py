@@ -20,6 +20,7 @@ from lib.laws import Law, parallelism, training
 from lib.laws import activation as law
 from lib.laws.kv_cache import peak_tokens, units, width
 from lib.laws.kv_cache_by_engine import LONG_CONTEXT, CacheQuestion, EngineCache, engine_cache
+from lib.laws.media_tokens import TOWERS
 from lib.laws.parallelism import ceil_divide, head_share
 from lib.laws.weights import BY_COUNT, ENDS, GGUF_LAW, LAW, GgufShape, bytes_by_group, bytes_by_group_gguf
 from lib.memory.resolve import layer_sizes, tower_bytes
@@ -52,7 +53,7 @@ class WeightBytes(NamedTuple):
     law: Law
 
 
-def count_weight_bytes(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp32: bool) -> WeightBytes:
+def count_weight_bytes(spec: ModelSpec, precision: str, compute_dtype: str, *, keeps_fp32: bool, towers: bool = True) -> WeightBytes:
     """The weights in one format; a bare parameter count takes the format's published bits per weight.
 
     Args:
@@ -60,12 +61,15 @@ def count_weight_bytes(spec: ModelSpec, precision: str, compute_dtype: str, *, k
         precision: a resolved format name.
         compute_dtype: what the tensors are in that the format does not take.
         keeps_fp32: the engine keeps in float32 what transformers keeps so.
+        towers: whether the towers for pictures and sound are loaded.
     """
     form = weight_format(precision)
     if not spec.tensors:
         total = ceil_divide(round(spec.parameters_total * form.effective_bits), 8)
         return WeightBytes(total, (), {"parameters": total}, total, 0, 0, BY_COUNT)
     sizes = group_bytes(spec, precision, compute_dtype, keeps_fp32=keeps_fp32)
+    if not towers:
+        sizes = tuple(0 if group.component in TOWERS else size for group, size in zip(spec.tensors, sizes, strict=True))
     pairs = tuple(zip(spec.tensors, sizes, strict=True))
     cut = sum(size for group, size in pairs if group.kind in _CUT)
     ends = max((size for group, size in pairs if group.kind in ENDS), default=0)

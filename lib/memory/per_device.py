@@ -13,16 +13,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, cast
 
+from lib.catalog.host_memory import assume_host
 from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
 from lib.engines import traits_of
-from lib.laws import parallelism
+from lib.laws import expert_split, parallelism
 from lib.laws.parallelism import ceil_divide, head_share, layer_split_bytes, tensor_parallel_bytes
 from lib.laws.runtime import CPU_NATIVE, GRAPHS, WORKSPACE, ByteRange, MemoryReservation, runtime_parts
 from lib.laws.training import StepPart
 from lib.memory.components import WHOLE, ActivationBytes, CacheBytes, Shares, WeightBytes, count_weight_bytes, is_latent
 from lib.memory.pipeline import OutputSize, PipelineMemory, StageBytes
-from lib.memory.resolve import ENDLESS, UNLIMITED, find_largest, resolve_request, settle_serving
+from lib.memory.resolve import ENDLESS, UNLIMITED, count_expert_layers, find_largest, resolve_request, settle_serving
 from lib.memory.training import TrainingMemory, estimate_training
 from lib.precision import QLORA
 from lib.result import Result
@@ -72,6 +73,8 @@ class PerDevice:
             self.runtime = {name: part for name, part in self.runtime.items() if name != WORKSPACE}  # among what was fitted
         self.on_gpu = None if request.gpu_layers is None else parallelism.layers_on_gpu(layers=self._layers, gpu_layers=request.gpu_layers)
         self.host_weights = self.read_bytes = self.gpu_read_bytes = 0  # of layers beside a host; a step reads layers and output matrix
+        self.expert_layers = count_expert_layers(spec) if request.experts_in_host else 0
+        self.host_expert_bytes = 0  # of layers on the GPU, whose experts the host holds
         self.device_weights = ceil_divide(of.total, request.devices) if self.trains else self._device_weights()
         self.device_runtime = sum(part.typical for part in self.runtime.values())
         unpacks = traits_of(request.engine).own_modules and request.precision in _UNPACKED
@@ -100,9 +103,34 @@ class PerDevice:
         output = (head or table) if self.request.gpu_layers else 0
         in_layers = self.weights.total - table - head
         gpu_bytes = parallelism.gpu_part(in_layers, layers=self._layers, on_gpu=on_gpu)
-        self.host_weights = self.weights.total - gpu_bytes - (head if output else 0)
-        self.read_bytes, self.gpu_read_bytes = in_layers + (head or table), gpu_bytes + output
-        return layer_split_bytes(in_layers=gpu_bytes, ends=output, layers=max(1, on_gpu), devices=self.request.devices)
+        self.host_expert_bytes = self._experts_in_host(on_gpu)
+        self.host_weights = self.weights.total - gpu_bytes + self.host_expert_bytes - (head if output else 0)
+        self.read_bytes, self.gpu_read_bytes = in_layers + (head or table), gpu_bytes - self.host_expert_bytes + output
+        if self.host_expert_bytes and self.request.devices > 1:
+            return self._fullest_beside_experts(gpu_bytes, output, on_gpu)
+        return layer_split_bytes(
+            in_layers=gpu_bytes - self.host_expert_bytes, ends=output, layers=max(1, on_gpu), devices=self.request.devices
+        )
+
+    @property
+    def expert_bytes(self) -> int:
+        """Bytes of the routed experts of all layers."""
+        return sum(size for group, size in zip(self.spec.tensors, self.weights.by_group, strict=True) if group.kind == "expert")
+
+    def _experts_in_host(self, on_gpu: int) -> int:
+        """Bytes of experts that the host holds of layers on the GPU: those of the first layers, which leave the GPU first anyway."""
+        in_host = max(0, self.request.experts_in_host - (self._layers - on_gpu))
+        return expert_split.expert_bytes_in_host(
+            expert_bytes=self.expert_bytes, expert_layers=self.expert_layers, in_host=min(in_host, self.expert_layers)
+        )
+
+    def _fullest_beside_experts(self, gpu_bytes: int, output: int, on_gpu: int) -> int:
+        """The last GPU, whose layers keep their experts, where the first layers have none."""
+        share = ceil_divide(on_gpu, self.request.devices)
+        each = self.expert_bytes // max(1, self.expert_layers)
+        kept = self.expert_bytes - self.host_expert_bytes if on_gpu == self._layers else each * on_gpu - self.host_expert_bytes
+        others = ceil_divide((gpu_bytes - self.host_expert_bytes - kept) * share, max(1, on_gpu))
+        return others + min(each * share, kept) + output
 
     def host(self, tokens: int, batch: int) -> int:
         """Bytes in the host's memory: layers that GPUs do not hold, or an offloaded pipeline; 0 where everything is on the devices."""
@@ -206,14 +234,16 @@ class PerDevice:
 
 
 @lru_cache(maxsize=4096)
-def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_fp32: bool) -> WeightBytes:
-    return count_weight_bytes(key.value, precision, compute_dtype, keeps_fp32=keeps_fp32)
+def _weights(key: ById[ModelSpec], precision: str, compute_dtype: str, *, keeps_fp32: bool, towers: bool) -> WeightBytes:
+    return count_weight_bytes(key.value, precision, compute_dtype, keeps_fp32=keeps_fp32, towers=towers)
 
 
 @lru_cache(maxsize=16_384)
 def _build(key: ById[ModelSpec], request: ResolvedRequest) -> PerDevice:
-    keeps_fp32 = traits_of(request.engine).own_modules
-    return PerDevice(key.value, request, _weights(key, request.precision, request.compute_dtype, keeps_fp32=keeps_fp32))
+    traits = traits_of(request.engine)
+    towers = not traits.own_files or request.media.images > 0 or request.media.sound_s > 0  # llama.cpp has them in a second file (mmproj)
+    keeps_fp32 = traits.own_modules
+    return PerDevice(key.value, request, _weights(key, request.precision, request.compute_dtype, keeps_fp32=keeps_fp32, towers=towers))
 
 
 def count_per_device(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> PerDevice:
@@ -350,9 +380,15 @@ SYSTEM_SHARE = 0.05
 """Of a CPU host's memory, for other processes of the container and for pages of mapped files. A judgement, not a measurement."""
 
 
-def host_memory(offer: Hardware) -> int | None:
-    """Usable memory of the host that cards stand in, less the system's share; None where it is not known."""
-    return None if offer.ram_bytes is None else int(offer.ram_bytes * (1 - SYSTEM_SHARE))
+def host_memory(offer: Hardware, *, experts: bool = False) -> int | None:
+    """Usable memory of the host of the cards, less the system's share; None where it is not known.
+
+    Where it has to hold `experts`, the assumed size is taken for own cards whose host is not stated.
+    """
+    size = offer.ram_bytes
+    if size is None and experts and offer.traits.owned:
+        size = (offer.host or assume_host()).size
+    return None if size is None else int(size * (1 - SYSTEM_SHARE))
 
 
 def usable_memory(offer: Hardware) -> int | None:

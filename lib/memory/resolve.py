@@ -17,6 +17,7 @@ from lib import precision as formats
 from lib.engines import MICRO_BATCH, Engine, Work, list_engines, traits_of
 from lib.errors import BadArgument
 from lib.laws.activation import FLOAT32, HALF, prefill_bytes
+from lib.laws.expert_split import layers_in_host
 from lib.laws.media_tokens import DEFAULT_S, ImageSize, count_image, count_sound
 from lib.laws.parallelism import ceil_divide
 from lib.model.resolve import typical_decoder
@@ -65,7 +66,8 @@ class ResolvedRequest:
 
     `silicon` is its kind, that of the engine where no silicon `is_named`. `profiled_tokens` are those of the run by which an engine sets
     activations aside; without a card those of the largest, so that the estimate does not come out too small. `gpu_layers` is None where
-    everything lies on the device (a processor has no other). `serving` holds the settings that no other field says.
+    everything lies on the device (a processor has no other). `experts_in_host` counts the layers whose routed experts the host holds.
+    `serving` holds the settings that no other field says.
     """
 
     precision: str
@@ -81,6 +83,7 @@ class ResolvedRequest:
     compute_capability: tuple[int, int] | None
     profiled_tokens: int
     gpu_layers: int | None = None
+    experts_in_host: int = 0
     micro_batch: int = MICRO_BATCH
     flash_attention: bool = True
     pictures: PipelineRequest = AS_THE_PIPELINE
@@ -227,12 +230,15 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     cache = resolve_cache_format(spec, engine, precision, request.kv_precision, compute)
     if request.gpu_layers is not None and not traits_of(engine).own_files:
         raise BadArgument("gpu_layers", request.gpu_layers, f"-1 with {engine}: only llama.cpp computes some layers on the processor")
+    kind = accelerator.kind if accelerator else "gpu" if "gpu" in traits_of(engine).silicon else "tpu"
+    whole = kind == "cpu" or request.mode != "inference"  # one memory holds everything
+    experts_in_host = count_experts_in_host(spec, request.serving.cpu_moe_layers or 0)
+    on_gpu = spec.dimensions.layers + 1 if experts_in_host and request.gpu_layers is None else request.gpu_layers
     media = resolve_media(spec, request.media)
     if request.mode != "inference":
         for name, brought in (("images", request.media.images), ("audio_seconds", request.media.audio_seconds)):
             if brought:
                 raise BadArgument(name, f"{brought:g}", f"0 with mode {request.mode}: training is counted for text alone")
-    kind = accelerator.kind if accelerator else "gpu" if "gpu" in traits_of(engine).silicon else "tpu"
     memory = accelerator.memory_usable if accelerator else None
     return ResolvedRequest(
         precision=precision,
@@ -247,13 +253,41 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
         is_named=accelerator is not None,
         compute_capability=accelerator.compute_capability if accelerator else None,
         profiled_tokens=request.serving.max_num_batched_tokens or traits_of(engine).profiled_tokens(memory),
-        gpu_layers=None if kind == "cpu" or request.mode != "inference" else request.gpu_layers,
+        gpu_layers=None if whole else on_gpu,
+        experts_in_host=0 if whole else experts_in_host,
         micro_batch=request.micro_batch,
         flash_attention=request.flash_attention,
         pictures=request.pictures,
         media=media,
         serving=request.serving,
     )
+
+
+def count_expert_layers(spec: ModelSpec) -> int:
+    """Layers that have routed experts; a GGUF file may hold those of one name in several types."""
+    by_name: dict[str, int] = {}
+    for group in spec.tensors:
+        if group.kind == "expert" and group.experts:
+            stacked = len(group.shape) >= _FUSED or "bias" in group.name
+            by_name[group.name] = by_name.get(group.name, 0) + (group.count if stacked else group.count // group.experts)
+    return max(by_name.values(), default=0)
+
+
+def count_experts_in_host(spec: ModelSpec, cpu_moe_layers: int) -> int:
+    """Layers whose routed experts stay in the host's memory with llama.cpp's `--n-cpu-moe`.
+
+    Raises:
+        BadArgument: a model without routed experts, or more layers than it has.
+    """
+    if not cpu_moe_layers:
+        return 0
+    name, layers = spec.id or "this model", spec.dimensions.layers
+    if not (expert_layers := count_expert_layers(spec)):
+        accepted = f"0 for {name}: it has no routed experts. gpu_layers splits a dense model"
+        raise BadArgument("serving.cpu_moe_layers", cpu_moe_layers, accepted)
+    if cpu_moe_layers > layers:
+        raise BadArgument("serving.cpu_moe_layers", cpu_moe_layers, f"0 to {layers} for {name}, which has {layers} layers")
+    return layers_in_host(layers=layers, expert_layers=expert_layers, cpu_moe_layers=cpu_moe_layers)
 
 
 class LayerSizes(NamedTuple):

@@ -109,6 +109,8 @@ class MemoryEstimate:
         inputs = {"format": of.request.precision, "P": f"{of.spec.parameters_total:,} parameters", "devices": str(of.request.devices)}
         if of.on_gpu is not None:
             inputs["layers on the GPU"] = f"{of.on_gpu} of {of.spec.dimensions.layers}"
+        if of.host_expert_bytes:
+            inputs["experts in host memory"] = f"of {of.request.experts_in_host} of {of.expert_layers} layers with experts"
         details = of.weights.by_component if by_component is None else by_component
         return _part("weights", self.weights_bytes, of.weights.law, inputs, _with_copies(details, self.weights_bytes))
 

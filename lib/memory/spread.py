@@ -91,7 +91,8 @@ def hold_model(spec: ModelSpec, request: MemoryRequest, hardware: Hardware) -> H
     capacity = usable_memory(hardware)
     if capacity is None:
         return Held(devices, needed, None)
-    return Held(devices, needed, fit_memory(spec, request, capacity, hardware.processor, host_bytes=host_memory(hardware)).fits)
+    host_bytes = host_memory(hardware, experts=bool(request.serving.cpu_moe_layers))
+    return Held(devices, needed, fit_memory(spec, request, capacity, hardware.processor, host_bytes=host_bytes).fits)
 
 
 def tensor_parallel_degree(spec: ModelSpec, devices: int) -> int:

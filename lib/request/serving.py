@@ -69,7 +69,7 @@ class Serving(Request):
     gpu_layers: Annotated[int | None, whole_number(-1, asked.MAX_GPU_LAYERS)] = None
     """llama.cpp -ngl: layers on the GPU; says the same as the argument gpu_layers."""
     cpu_moe_layers: Annotated[int | None, whole_number(0, asked.MAX_GPU_LAYERS)] = None
-    """llama.cpp --n-cpu-moe: layers whose experts are in the host's memory."""
+    """llama.cpp --n-cpu-moe: layers, from the first, whose routed experts stay in the host's memory."""
     ctx_size: Annotated[int | None, whole_number(1, asked.MAX_TOKENS)] = None
     """llama.cpp -c: tokens of the cache, which all parallel requests share."""
     parallel: Annotated[int | None, whole_number(1, MOST_SEQUENCES)] = None

@@ -175,7 +175,8 @@ def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]
         if capacity is None:
             continue
         devices = _devices(spec, request, offer)
-        fit = fit_memory(spec, replace(request, devices=devices), capacity, offer.processor, host_bytes=host_memory(offer))
+        host_bytes = host_memory(offer, experts=bool(request.serving.cpu_moe_layers))
+        fit = fit_memory(spec, replace(request, devices=devices), capacity, offer.processor, host_bytes=host_bytes)
         traits = traits_of(choose_engine(spec, request.engine))
         runs = traits.runs_on(offer.processor, sparse=spec.sparse_attention) and (traits.on_zerogpu or not offer.traits.per_call)
         if not runs or request.serving.devices > max(1, offer.accelerator_count):

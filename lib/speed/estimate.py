@@ -19,10 +19,11 @@ from lib.laws.forward_pass import overlapped_time
 from lib.memory.resolve import choose_engine, resolve_media
 from lib.precision import weight_format
 from lib.provenance import Caveat, Source
-from lib.request.serving import check_settings
+from lib.request.serving import check_settings, drop_settings
 from lib.speed.batch import SpeedRequest, count_read, native_format, resolve_engine_config, settle_serving
 from lib.speed.calibration import OWN_FILES, Calibration, load_calibration
 from lib.speed.diffusion import predict_pictures
+from lib.speed.expert_split import combine_experts, split_experts
 from lib.speed.hardware import emulates, is_measured
 from lib.speed.offload import combine_split, split_model
 from lib.speed.predict import STATIC_BATCH_ENGINES, ExplainedSpeed, SpeedEstimate, SpeedPart, predict_engine_configs, predict_speeds
@@ -55,6 +56,11 @@ def predict_speed(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, ac
         return predict_pictures(spec, hardware, request, accelerators)
     check_settings(choose_engine(spec, request.engine), request.serving)
     request = settle_serving(request)
+    experts = split_experts(spec, hardware, request, accelerators)
+    if experts is not None:
+        decode, prompt = (predict_engine_configs([config]) for config in (experts.decode, experts.prompt))
+        return combine_experts(experts, *(_explain(table, table.estimates()[0]) for table in (decode, prompt)))
+    request = replace(request, serving=drop_settings(request.serving, "cpu_moe_layers"))
     split = split_model(spec, hardware, request, accelerators)
     whole = replace(request, gpu_layers=None)
     if split is not None:
@@ -72,7 +78,7 @@ def predict_each(questions: Sequence[SpeedQuestion], accelerators: Mapping[str, 
         try:
             if question[0].library == "diffusers":
                 estimates[i] = predict_pictures(*question, accelerators)
-            elif settle_serving(question[2]).gpu_layers is not None:
+            elif (settled := settle_serving(question[2])).gpu_layers is not None or settled.serving.cpu_moe_layers:
                 estimates[i] = predict_speed(*question, accelerators)
             else:
                 engine_configs[i] = resolve_engine_config(question, accelerators)

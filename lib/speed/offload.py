@@ -65,7 +65,7 @@ def split_model(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, acce
     )
     of = count_per_device(spec, memory_request, hardware.silicon)
     read, on_gpu, layers = max(1, of.read_bytes), of.on_gpu or 0, max(1, spec.dimensions.layers)
-    host, caveats = _host(hardware, accelerators)
+    host, caveats = find_host(hardware, accelerators)
     fit = fit_memory(spec, memory_request, usable_memory(hardware) or UNLIMITED, hardware.silicon, host_bytes=host_memory(hardware))
     if not fit.fits:
         values = {"needed_gib": (fit.capacity_bytes - fit.free_bytes) / GIB, "capacity_gib": fit.capacity_bytes / GIB}
@@ -82,7 +82,7 @@ def split_model(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, acce
     )
 
 
-def _host(hardware: Hardware, accelerators: Mapping[str, Accelerator]) -> tuple[Hardware, tuple[Caveat, ...]]:
+def find_host(hardware: Hardware, accelerators: Mapping[str, Accelerator]) -> tuple[Hardware, tuple[Caveat, ...]]:
     """The processor that the cards are plugged into; of cards that people own a typical one."""
     if not hardware.traits.owned:
         without = {"silicon": None, "accelerator_count": 0, "accelerator_fraction": 1.0, "ram_bytes": None}
@@ -111,7 +111,7 @@ def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -
         ttft_s=ttft,
         tpot_s=tpot,
         prefill_s=prefill_s,
-        throughput_tokens_per_s=_throughput(gpu.request, ttft, tpot),
+        throughput_tokens_per_s=batch_throughput(gpu.request, ttft, tpot),
         bound=host.bound if host.ttft_s.value * (1 - of.share) > gpu.ttft_s.value * of.share else gpu.bound,
         floor=floor,
         decode_parts=(*_parts("GPU", of.share, gpu.decode_parts), *_parts("processor", 1 - of.share, host.decode_parts)),
@@ -145,7 +145,7 @@ def _mix(share: float, gpu: Interval[Seconds], host: Interval[Seconds]) -> Inter
     return combine_bands(lambda gpu_s, host_s: parallelism.mixed_time(on_gpu_s=gpu_s, on_host_s=host_s, share=share), gpu, host)
 
 
-def _throughput(request: SpeedRequest, ttft: Interval[Seconds], tpot: Interval[Seconds] | None) -> Interval[TokensPerSecond]:
+def batch_throughput(request: SpeedRequest, ttft: Interval[Seconds], tpot: Interval[Seconds] | None) -> Interval[TokensPerSecond]:
     """Tokens per second of a batch that starts together."""
     tokens = request.concurrency * (request.output_tokens if tpot else request.prompt_tokens)
 
