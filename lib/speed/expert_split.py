@@ -205,7 +205,7 @@ def _host_rate(hardware: Hardware, accelerators: Mapping[str, Accelerator]) -> t
     """Bytes/s of the host's memory, whether programs reach them, and what is assumed: of rented hardware as its processor reaches."""
     if hardware.traits.owned:
         host = hardware.host or assume_host()
-        values = {"host": host.name, "size_gib": host.size / GIB, "bandwidth_gb_s": host.bandwidth / 1e9}
+        values: dict[str, Value] = {"host": host.name, "size_gib": host.size / GIB, "bandwidth_gb_s": host.bandwidth / 1e9}
         assumed = (Caveat("host_memory_assumed", values),) if host.bandwidth_assumed or host.size_assumed else ()
         return float(host.bandwidth), False, assumed
     devices = resolve_devices(find_host(hardware, accelerators)[0], accelerators)
