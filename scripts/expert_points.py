@@ -30,7 +30,7 @@ MODELS = {
 """Copies with other weights and the same shapes."""
 CARDS = {"RTX-4090-48GB": "RTX-4090", "RTX-PRO-6000-Blackwell": "RTX-PRO-6000-Blackwell-Workstation", "RX-7900-XT": "RX-7900XT"}
 UNNAMED = {"DeepSeek-V4-Flash": "RTX-5090", "gpt-oss-120b": "RTX-4090"}
-"""Where the source names the host and not the card: the card that is taken. The host decides these times; they are reported apart."""
+"""The card that is assumed where a source names the host only. The host decides these times; they are reported apart."""
 HOSTS = {
     "7965WX": "DDR5-4800 8 channels", "Xeon 8480": "DDR5-4800 8 channels", "W5-3425": "DDR5-4800 8 channels",
     "5975WX": "DDR4-3200 8 channels", "EPYC 9355": "DDR5-6000 12 channels", "EPYC 56c": "DDR4-3200 8 channels",
@@ -134,7 +134,7 @@ def _file(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _source(row: Mapping[str, Any]) -> str:
-    """Where it was published; files of which only the text is known keep a number."""
+    """The place of publication; files of which only the text is known keep a number."""
     return str(row["source_path"]).replace("file index", "public file")
 
 

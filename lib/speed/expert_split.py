@@ -66,7 +66,7 @@ def load_expert_constants() -> ExpertConstants:
 
 
 class ExpertLoad(NamedTuple):
-    """What the host holds of a model's experts, and over which links it is reached.
+    """The experts in the host's memory, and the links over which they are reached.
 
     `host_bytes` of routed experts in `in_host` layers; `experts` of a layer, of which a token reaches `per_token`; rates in bytes/s.
     `reached`: the host's bandwidth is what programs reach, and no share of it is lost.
@@ -110,7 +110,7 @@ def prompt_s(load: ExpertLoad, tokens: int, constants: ExpertConstants, micro_ba
 
 
 def without_experts(config: EngineConfig, share: float, expert_bytes: float, dense_bytes: float) -> EngineConfig:
-    """The configuration of a card that lacks a share of the routed experts; bytes of all experts, and of what else a step reads."""
+    """The configuration of a card that lacks a share of the routed experts; bytes of all experts, and of the rest that a step reads."""
     stack = config.work.decoder
     assert stack is not None  # noqa: S101 a mixture of experts decodes
     parameters = sum(group.parameters for group in config.spec.tensors if group.kind == "expert")
@@ -125,7 +125,7 @@ def without_experts(config: EngineConfig, share: float, expert_bytes: float, den
 
 
 class ExpertSplit(NamedTuple):
-    """What runs where: the card's configurations of a decode step and of a prompt, and the experts that the host holds."""
+    """The card's configurations of a decode step and of a prompt, and the experts that the host holds."""
 
     decode: EngineConfig
     prompt: EngineConfig
