@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +22,11 @@ from lib.catalog.offers import Offer, TpuSlice
 from lib.catalog.rules import OptimumTpu, TpuTerms
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.releases import load_versions
+from lib.present.sentences import fill
 from lib.present.setup_files import Setup
-from lib.present.templates import python_literal
+from lib.present.templates import render
+from lib.present.wording import load_wording
+from lib.provenance import Value
 
 TORCH_XLA = "2.9.0"  # the last release; PyPI torch_xla, read 2026-11-21
 MAXTEXT = "0.2.0"  # the release whose installation guide was read
@@ -73,14 +76,10 @@ class RecipeChoice:
         return self.model if "/" in self.model else "Qwen/Qwen3-4B"
 
     @property
-    def checkpoint_notes(self) -> tuple[str, ...]:
+    def checkpoint(self) -> tuple[str, ...]:
         """That the slice takes another checkpoint than the one that is named."""
-        if not self.checkpoint_precision:
-            return ()
-        note = (
-            f"Memory on {self.offer.id} is counted for weights in {self.checkpoint_precision}: replace {self.named_model} by a checkpoint "
-        )
-        return (note + "in that precision. Its weights as stored were not counted and may not fit.",)
+        precision = self.checkpoint_precision
+        return (_note("checkpoint", slice=self.offer.id, precision=precision, model=self.named_model),) if precision else ()
 
 
 def tpu_recipes(choice: RecipeChoice) -> tuple[RecipeEntry, ...]:
@@ -99,101 +98,70 @@ def tpu_recipes(choice: RecipeChoice) -> tuple[RecipeEntry, ...]:
     )
 
 
+def _note(code: str, /, **values: Value) -> str:
+    return fill(load_wording("recipes")["notes"][code], values)
+
+
+def _recipe(name: str, language: str, code: str, notes: Sequence[str], /, **of_title: Value) -> RecipeEntry:
+    title = fill(load_wording("recipes")["titles"][name], of_title)
+    code = code.rstrip("\n") if language == "bash" else code  # pasted into a terminal, a last newline would run the last command
+    return RecipeEntry(name=name, title=title, language=language, code=code, notes=notes)
+
+
 def environment(choice: RecipeChoice) -> RecipeEntry:
     """Variables, APIs, roles and quota: the block that the other commands rely on."""
-    generation = choice.tpu.generation
-    lines = [
-        "export PROJECT_ID=my-project",
-        f"export ZONE={shlex.quote(choice.zone)}",
-        f"export TPU_NAME={shlex.quote(_resource_name(choice.offer.id))}",
-        'export QUEUED_RESOURCE_ID="$TPU_NAME-request"',
-        f"export ACCELERATOR_TYPE={shlex.quote(choice.offer.id)}",
+    generation, zone = choice.tpu.generation, choice.zone
+    code = render(
+        "tpu_environment.sh.j2",
+        zone=zone,
+        name="advisor-" + _NAME.sub("-", choice.offer.id.casefold()).strip("-"),
+        slice=choice.offer.id,
+        runtime_version=generation.runtime_version,
+        model=choice.named_model,
+    )
+    notes = [*choice.checkpoint]
+    if choice.region and not zone.startswith(f"{choice.region}-"):
+        notes.append(_note("elsewhere", generation=generation.name, region=choice.region))
+    quota = "preemptible" if choice.spot else "on-demand"
+    notes += [
+        _note("quota", chips=choice.offer.accelerator_count, generation=generation.name, quota=quota, zone=zone),
+        _note("roles"),
+        _note("capacity"),
     ]
-    if generation.runtime_version is not None:
-        lines.append(f"export RUNTIME_VERSION={shlex.quote(generation.runtime_version)}")
-    lines += [
-        f"export MODEL={shlex.quote(choice.named_model)}",
-        "",
-        "gcloud auth login",
-        'gcloud config set project "$PROJECT_ID"',
-        "gcloud services enable tpu.googleapis.com compute.googleapis.com container.googleapis.com",
-        'gcloud compute tpus accelerator-types list --zone="$ZONE"',
-        'gcloud beta quotas info list --project="$PROJECT_ID" --service=tpu.googleapis.com',
-    ]
-    quota = "preemptible quota" if choice.spot else "on-demand quota"
-    elsewhere = f"{generation.name} is not rented in {choice.region}: this zone is elsewhere, where it is rented."
-    notes = [
-        *choice.checkpoint_notes,
-        *(() if not choice.region or choice.zone.startswith(f"{choice.region}-") else (elsewhere,)),
-        f"Quota: {choice.offer.accelerator_count} chips of {generation.name} as {quota} in {choice.zone}; a new project may have none.",
-        "Roles: TPU Admin (roles/tpu.admin) and Service Account User (roles/iam.serviceAccountUser); for GKE also roles/container.admin.",
-        "A listed price does not mean that the zone has free chips: a queued resource waits for them.",
-        *(("TPU7x is rented through GKE and Compute Engine; use the manifest below.",) if generation.runtime_version is None else ()),
-    ]
-    return RecipeEntry(name="environment", title="Project, APIs, quota", language="bash", code="\n".join(lines), notes=notes)
+    if generation.runtime_version is None:
+        notes.append(_note("no_api", generation=generation.name))
+    return _recipe("environment", "bash", code, notes)
 
 
 def queued_resource(choice: RecipeChoice) -> RecipeEntry:
     """Ask for a slice, wait until it is there, log in, give it back."""
-    spot = " \\\n  --spot" if choice.spot else ""
-    workers = " --worker=all" if choice.tpu.hosts > 1 else ""
-    code = f"""gcloud compute tpus queued-resources create "$QUEUED_RESOURCE_ID" \\
-  --node-id="$TPU_NAME" --project="$PROJECT_ID" --zone="$ZONE" \\
-  --accelerator-type="$ACCELERATOR_TYPE" --runtime-version="$RUNTIME_VERSION"{spot}
-
-until [ "$(gcloud compute tpus tpu-vm list --zone="$ZONE" --filter="name~/$TPU_NAME\\$" --format="value(state)")" = "READY" ]; do
-  state=$(gcloud compute tpus queued-resources describe "$QUEUED_RESOURCE_ID" --zone="$ZONE" --format="value(state.state)")
-  echo "$state"
-  case "$state" in FAILED | SUSPENDED) exit 1 ;; esac
-  sleep 30
-done
-
-gcloud compute tpus tpu-vm ssh "$TPU_NAME" --zone="$ZONE"{workers}
-
-# at the end
-gcloud compute tpus queued-resources delete "$QUEUED_RESOURCE_ID" --zone="$ZONE" --force --quiet"""
-    notes = [
-        "Billing runs while the slice is READY, used or not: the last command ends billing.",
-        *(("A spot slice can be taken back at any time; its queued resource is then SUSPENDED.",) if choice.spot else ()),
-    ]
-    return RecipeEntry(name="queued_resource", title="Queued resource: wait for a slice", language="bash", code=code, notes=notes)
+    code = render("tpu_queued_resource.sh.j2", spot=choice.spot, hosts=choice.tpu.hosts)
+    return _recipe("queued_resource", "bash", code, [_note("billed_until"), *((_note("spot"),) if choice.spot else ())])
 
 
 def tpu_vm(choice: RecipeChoice) -> RecipeEntry:
     """A slice at once, where there is capacity."""
-    spot = " --spot" if choice.spot else ""
-    code = f"""gcloud compute tpus tpu-vm create "$TPU_NAME" --zone="$ZONE" \\
-  --accelerator-type="$ACCELERATOR_TYPE" --version="$RUNTIME_VERSION"{spot}
-gcloud compute tpus tpu-vm list --zone="$ZONE"
-gcloud compute tpus tpu-vm ssh "$TPU_NAME" --zone="$ZONE"
-
-# at the end
-gcloud compute tpus tpu-vm delete "$TPU_NAME" --zone="$ZONE" --quiet"""
     machine = choice.tpu.machine_type
-    note = "This API is no longer developed; Google's newer way for v5p and v6e is Compute Engine"
-    notes = [f"{note} ({machine})."] if machine and choice.tpu.generation.id in {"v5p", "v6e"} else []
-    return RecipeEntry(name="tpu_vm", title="TPU VM on demand", language="bash", code=code, notes=notes)
+    notes = [_note("old_api", machine=machine)] if machine and choice.tpu.generation.id in {"v5p", "v6e"} else []
+    return _recipe("tpu_vm", "bash", render("tpu_vm.sh.j2", spot=choice.spot), notes)
 
 
 def vllm_on_tpu(choice: RecipeChoice) -> RecipeEntry:
     """VLLM with its TPU backend, on the TPU VM."""
-    package = load_versions()["vllm-tpu"]
-    code = f"""pip install uv
-uv venv --python {PYTHON} "$HOME/vllm"
-. "$HOME/vllm/bin/activate"
-uv pip install {package.line()}
-export HF_TOKEN=hf_your_token
-export VLLM_XLA_CACHE_PATH="$HOME/xla-cache"
-vllm serve {shlex.quote(choice.named_model)} --tensor-parallel-size {choice.devices} \\
-  --max-model-len {choice.context_tokens} --port {PORT}"""
-    hosts = choice.tpu.hosts
-    notes = [
-        *choice.checkpoint_notes,
-        "The first start compiles every shape (20 to 30 minutes); the cache path keeps the result for the next one.",
-        *((f"The slice has {hosts} hosts: vLLM connects them through Ray; the GKE manifest is the other way.",) if hosts > 1 else ()),
-        *(("vLLM rates this generation as experimental.",) if choice.terms.vllm == "experimental" else ()),
-    ]
-    return RecipeEntry(name="vllm", title=f"vLLM on TPU ({package.line()})", language="bash", code=code, notes=notes)
+    package, hosts = load_versions()["vllm-tpu"].line(), choice.tpu.hosts
+    code = render(
+        "tpu_vllm.sh.j2",
+        python=PYTHON,
+        package=package,
+        model=choice.named_model,
+        devices=choice.devices,
+        context_tokens=choice.context_tokens,
+        port=PORT,
+    )
+    notes = [*choice.checkpoint, _note("first_start")]
+    notes += [_note("ray", hosts=hosts)] if hosts > 1 else []
+    notes += [_note("experimental")] if choice.terms.vllm == "experimental" else []
+    return _recipe("vllm", "bash", code, notes, package=package)
 
 
 def gke_manifest(choice: RecipeChoice) -> RecipeEntry:
@@ -202,21 +170,17 @@ def gke_manifest(choice: RecipeChoice) -> RecipeEntry:
 
     documents = [_deployment(choice), _service()] if choice.tpu.hosts == 1 else [_headless(), _indexed_job(choice)]
     chips, hosts, machine = choice.offer.accelerator_count, choice.tpu.hosts, choice.tpu.machine_type
-    pool = (
-        f"gcloud container node-pools create tpu --cluster=my-cluster --location={choice.zone.rsplit('-', 1)[0]} "
-        f"--node-locations={choice.zone} --machine-type={machine or 'the machine type of this topology'} "
-        f"--tpu-topology={choice.tpu.topology} --num-nodes={hosts}"
+    pool = _note(
+        "node_pool",
+        region=choice.zone.rsplit("-", 1)[0],
+        zone=choice.zone,
+        machine=machine or "",
+        topology=choice.tpu.topology,
+        hosts=hosts,
     )
-    several = f"{hosts} hosts of {chips // hosts} chips start as one: the Job runs the same program on each."
-    notes = [
-        *choice.checkpoint_notes,
-        f"Node pool: {pool}",
-        "Secret: kubectl create secret generic hf --from-literal=token=$HF_TOKEN",
-        *((several,) if hosts > 1 else ()),
-    ]
-    return RecipeEntry(
-        name="gke", title="GKE manifest of the slice", language="yaml", code=yaml.safe_dump_all(documents, sort_keys=False), notes=notes
-    )
+    several = (_note("same_program", hosts=hosts, chips=chips // hosts),) if hosts > 1 else ()
+    code = yaml.safe_dump_all(documents, sort_keys=False)
+    return _recipe("gke", "yaml", code, [*choice.checkpoint, pool, _note("secret"), *several])
 
 
 def _pod(choice: RecipeChoice, script: str, **container: Any) -> dict[str, Any]:
@@ -281,103 +245,40 @@ def _indexed_job(choice: RecipeChoice) -> dict[str, Any]:
 def torch_tpu(choice: RecipeChoice) -> RecipeEntry:
     """PyTorch on the device "tpu"."""
     versions = load_versions()
-    code = f"""# pip install {versions["torch_tpu"].line()} {versions["torch"].line()} {versions["transformers"].line()}
-import torch
-import torch_tpu  # noqa: F401  makes the device "tpu" known
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-name = {python_literal(choice.named_model)}
-device = torch.device("tpu")  # was: torch.device("cuda")
-tokenizer = AutoTokenizer.from_pretrained(name)
-model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16).to(device)
-model = torch.compile(model, backend="tpu")
-inputs = tokenizer("A tensor processing unit is", return_tensors="pt").to(device)
-with torch.no_grad():
-    logits = model(**inputs).logits
-print(tokenizer.decode(logits[0, -1].argmax()))
-"""
+    lines = {name: versions[name].line() for name in ("torch_tpu", "torch", "transformers")}
     package = versions["torch_tpu"]
-    note = f"TorchTPU {package.version} is in beta; it works with {package.brings}. Keep shapes fixed: each new one is compiled."
-    return RecipeEntry(
-        name="torch_tpu", title=f"PyTorch: the device switch (torch_tpu {package.version})", language="python", code=code, notes=[note]
-    )
+    notes = [_note("torch_tpu_beta", release=package.version, brings=package.brings or "")]
+    return _recipe("torch_tpu", "python", render("torch_tpu.py.j2", model=choice.named_model, **lines), notes, release=package.version)
 
 
 def torch_xla(choice: RecipeChoice) -> RecipeEntry:
     """The same with PyTorch/XLA, for programs that use it today."""
-    code = f"""# pip install "torch_xla[tpu]=={TORCH_XLA}" torch=={TORCH_XLA} transformers
-import torch
-import torch_xla
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-name = {python_literal(choice.named_model)}
-device = torch_xla.device()  # an "xla" device
-tokenizer = AutoTokenizer.from_pretrained(name)
-model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16).to(device)
-inputs = tokenizer("A tensor processing unit is", return_tensors="pt").to(device)
-with torch.no_grad():
-    logits = model(**inputs).logits
-torch_xla.sync()  # lazy tensors run here
-print(tokenizer.decode(logits[0, -1].argmax().cpu()))
-"""
-    note = f"PyTorch/XLA {TORCH_XLA} is the last release; TorchTPU will replace it."
-    return RecipeEntry(name="torch_xla", title=f"PyTorch/XLA {TORCH_XLA}, the equivalent", language="python", code=code, notes=[note])
+    code = render("torch_xla.py.j2", model=choice.named_model, release=TORCH_XLA)
+    return _recipe("torch_xla", "python", code, [_note("torch_xla_last", release=TORCH_XLA)], release=TORCH_XLA)
 
 
 def jax_maxtext(choice: RecipeChoice) -> RecipeEntry:
     """JAX sees the chips, and MaxText trains on synthetic data."""
-    jax = load_versions()["jax"]
-    code = f"""pip install uv
-uv venv --python {PYTHON} "$HOME/jax"
-. "$HOME/jax/bin/activate"
-uv pip install "{jax.line("tpu")}"
-python -c "import jax; print(jax.devices())"
-
-uv venv --python {PYTHON} --seed "$HOME/maxtext"
-. "$HOME/maxtext/bin/activate"
-uv pip install "maxtext[tpu]=={MAXTEXT}" --resolution=lowest
-install_maxtext_tpu_github_deps
-python3 -m maxtext.trainers.pre_train.train run_name=first base_output_directory=gs://my-bucket/maxtext \\
-  model_name=llama3.1-8b dataset_type=synthetic per_device_batch_size=1 steps=10"""
-    hosts = choice.tpu.hosts
-    notes = [
-        f"JAX {jax.version}, MaxText {MAXTEXT}. Ten steps on synthetic data; the bucket takes logs and checkpoints.",
-        *((f"Run it on all {hosts} hosts: gcloud compute tpus tpu-vm ssh --worker=all --command=…",) if hosts > 1 else ()),
-    ]
-    return RecipeEntry(name="maxtext", title=f"JAX {jax.version} and MaxText {MAXTEXT}", language="bash", code=code, notes=notes)
+    jax, hosts = load_versions()["jax"], choice.tpu.hosts
+    code = render("tpu_maxtext.sh.j2", python=PYTHON, jax=jax.line("tpu"), maxtext=MAXTEXT)
+    notes = [_note("synthetic", jax=jax.version, release=MAXTEXT), *((_note("all_hosts", hosts=hosts),) if hosts > 1 else ())]
+    return _recipe("maxtext", "bash", code, notes, jax=jax.version, release=MAXTEXT)
 
 
 def optimum_tpu(choice: RecipeChoice) -> RecipeEntry:
     """Text Generation Inference on TPU, by Optimum TPU."""
-    optimum = choice.optimum
-    code = f"""docker run --privileged --net host --shm-size 16GB \\
-  -e HF_TOKEN=hf_your_token -v "$HOME/hf_data:/data" \\
-  {optimum.image} \\
-  --model-id {shlex.quote(choice.named_model)} --max-input-length 512 --max-total-tokens 1024"""
-    support = "is of a family that it supports" if choice.optimum_lists_model else "is not of a family that it supports"
-    notes = [
-        f"Optimum TPU {optimum.version}: {optimum.state}. {choice.named_model} {support}: {', '.join(optimum.models)}.",
-        *(
-            (f"It supports {', '.join(optimum.generations)}, not {choice.tpu.generation.id}.",)
-            if choice.tpu.generation.id not in optimum.generations
-            else ()
-        ),
-    ]
-    return RecipeEntry(name="optimum_tpu", title=f"Optimum TPU {optimum.version} (maintenance)", language="bash", code=code, notes=notes)
+    optimum, generation = choice.optimum, choice.tpu.generation.id
+    values = {"release": optimum.version, "state": optimum.state, "model": choice.named_model, "families": ", ".join(optimum.models)}
+    notes = [_note("optimum_lists" if choice.optimum_lists_model else "optimum_lacks", **values)]
+    if generation not in optimum.generations:
+        notes.append(_note("optimum_generations", generations=", ".join(optimum.generations), generation=generation))
+    code = render("tpu_optimum.sh.j2", image=optimum.image, model=choice.named_model)
+    return _recipe("optimum_tpu", "bash", code, notes, release=optimum.version)
 
 
 def jetstream() -> RecipeEntry:
     """JetStream, for those who still run it."""
-    code = f"""# JetStream is archived since 2026-02-01: use vLLM on TPU for new projects
-git clone -b jetstream-v{JETSTREAM} https://github.com/google/maxtext.git
-git clone -b v{JETSTREAM} https://github.com/google/JetStream.git
-cd maxtext && bash setup.sh"""
-    notes = ["Archived: its features moved to tpu-inference, the backend of vLLM on TPU."]
-    return RecipeEntry(name="jetstream", title=f"JetStream {JETSTREAM} (archived)", language="bash", code=code, notes=notes)
-
-
-def _resource_name(text: str) -> str:
-    return "advisor-" + _NAME.sub("-", text.casefold()).strip("-")
+    return _recipe("jetstream", "bash", render("tpu_jetstream.sh.j2", release=JETSTREAM), [_note("archived")], release=JETSTREAM)
 
 
 def gpu_recipes(entry: Entry, setup: Setup) -> Iterator[RecipeEntry]:
