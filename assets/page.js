@@ -514,7 +514,9 @@
     const act = event.target instanceof Element ? event.target.closest("[data-copy], [data-copy-link]") : null;
     if (!act || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    const text = "copyLink" in act.dataset ? new URL(act.getAttribute("href"), location.origin + location.pathname).href : act.dataset.copy;
+    const link = act.parentElement.querySelector("[data-copy-link]"), address = link && new URL(link.getAttribute("href"), MAP.home || location.origin + location.pathname).href;
+    // An answer as text says when it was given and where it can be asked again.
+    const text = act === link ? address : link ? `${act.dataset.copy}\n${new Date().toISOString().slice(0, 10)} · ${address}` : act.dataset.copy;
     showOutcome(act, (await copyText(text)) ? "Copied" : "Copying is not allowed here");
   });
 }

@@ -17,7 +17,7 @@ from lib.ui.events import AT_ONCE, Page, RefreshTriggers, Updates, Wiring, build
 from lib.ui.http import api
 from lib.ui.model_field import ModelView
 from lib.ui.tabs import TABS
-from lib.ui.theme import ASSETS, launch_options
+from lib.ui.theme import ASSETS, TITLE, launch_options
 from lib.ui.workload import Inputs, current_link, read_link
 from lib.workload import LONGEST_CONTEXT
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["build_page", "launch_options"]
 
-TITLE = "Spaces Hardware Advisor"
 OF_MEDIA = tuple(name for names in ask.FIELDS_BY_MEDIUM.values() for name in names)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from lib.ui.fields import ALL_FIELDS, EXAMPLE, MODEL_LENGTH
 from lib.ui.tabs import BOX_FIELDS, TABS
 from lib.workload import OUTPUT_TOKENS, PROMPT_SHARE, PROMPT_TOKENS
 
+TITLE = "Spaces Hardware Advisor"
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 _INK = Color(
@@ -91,8 +93,15 @@ def page_script() -> str:
         "panels": [asdict(panel) | {"tab": tab.name} for tab in TABS for panel in tab.panels],
         "longest": MODEL_LENGTH,
         "example": EXAMPLE,
+        "home": home_address(),
     }
     return (ASSETS / "page.js").read_text(encoding="utf-8").replace("__PAGE__", json.dumps(page))
+
+
+def home_address() -> str:
+    """Where visitors of a Space are: its page on the Hub, which passes a link's parameters on. Empty anywhere else."""
+    space = os.environ.get("SPACE_ID", "")
+    return f"https://huggingface.co/spaces/{space}" if space else ""
 
 
 def launch_options() -> dict[str, Any]:

@@ -62,7 +62,7 @@ _FILE_ROUTES = ("/gradio_api/upload", "/gradio_api/process_recording")
 _API = "/gradio_api/"
 _READ = (
     "/", "/agents", "/assets/", "/config", "/favicon.ico", "/healthz", "/ledger.csv", "/ledger.parquet", "/llms.txt", "/login/callback",
-    "/login/huggingface", "/logout", "/manifest.json", "/pwa_icon/", "/robots.txt", "/static/", "/svelte/", "/theme.css",
+    "/login/huggingface", "/logout", "/manifest.json", "/preview.png", "/pwa_icon/", "/robots.txt", "/static/", "/svelte/", "/theme.css",
     *(_API + name for name in ("app_id", "call/", "heartbeat/", "info", "mcp/", "openapi.json", "queue/data")),
     "/gradio_api/startup-events", "/gradio_api/theme.css",
 )  # fmt: skip

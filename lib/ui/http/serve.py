@@ -25,6 +25,7 @@ from lib.ui.http.callers import CAPACITY, MOST_EVENTS, FrameAncestors, QueueSlot
 from lib.ui.http.failures import HANDLERS, Failures
 from lib.ui.http.fair_queue import Threads
 from lib.ui.http.gradio_internals import prevent_hot_reload, share_threads
+from lib.ui.http.link_preview import LinkPreview, picture_route
 from lib.ui.http.mcp import agent_routes, routes
 from lib.ui.http.middleware import ApiMiddleware
 from lib.ui.http.shortcuts import PageCache, Skeleton, direct_routes
@@ -83,12 +84,13 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
                 *agent_routes(public_endpoints),
                 *live_boxes.routes(services),
                 _health_route(services),
+                picture_route(),
             ],
             "exception_handlers": HANDLERS,
             "middleware": [
                 Middleware(Failures),
                 Middleware(FrameAncestors),
-                Middleware(PageCache, page=page, first_view=Skeleton(page, services)),
+                Middleware(PageCache, page=page, first_view=Skeleton(page, services), preview=LinkPreview(services, threads)),
                 Middleware(
                     ApiMiddleware,
                     endpoints=public_endpoints,

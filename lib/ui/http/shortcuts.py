@@ -5,7 +5,7 @@ settings of every component, lists the API and fills its template anew for each 
 an empty one, so a few visits a second saturate a processor. Nothing in it depends on the visitor: there is no password before the page, a
 login is asked for by an event of the page, a link's values are read by another, and deep links are closed here (`lib.ui.http.middleware`).
 So each is rendered once, without a sign-in, under a placeholder address, which is replaced by the visitor's own. A new
-configuration of the page (`gr.Blocks.config`) is rendered anew.
+configuration of the page (`gr.Blocks.config`) is rendered anew. A browser that holds the page already is answered 304.
 
 The served HTML itself shows the title and the pick for the example, until the page has put itself together. Gradio's page is empty until
 its scripts have run, which takes seconds on a slow device; the answer is known before. It covers the page in its own layer, and
@@ -26,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gzip
+import hashlib
 import json
 import re
 import threading
@@ -61,6 +62,7 @@ from lib.ui.http.api import (
 from lib.ui.http.bodies import BodyLimits
 from lib.ui.http.callers import ANSWER_S, no_answer
 from lib.ui.http.fair_queue import Threads
+from lib.ui.http.link_preview import LinkPreview, Preview, place_tags, write_tags
 from lib.ui.recommend_tab import recommend_updates
 from lib.ui.theme import ASSETS, style_sheet
 from lib.ui.workload import read_link
@@ -78,9 +80,11 @@ PATHS = frozenset({"/", "/config", "/config/", "/gradio_api/info", "/gradio_api/
 _ADDRESSES, _GZIP_LEVEL = 4, 4
 """Of how many addresses the compressed bodies are kept; a Space has two. Compressing one takes 10 ms."""
 _NOBODYS = "http://rendered.invalid"
+_OWN_HEADERS = {b"content-length", b"set-cookie", b"cache-control", b"etag"}
+_TAGS = b"<!-- link preview -->"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Rendered:
     """A response, cut where the visitor's address belongs."""
 
@@ -88,17 +92,27 @@ class _Rendered:
     headers: list[tuple[bytes, bytes]]
     pieces: list[bytes]
 
-    def body(self, root: str) -> bytes:
-        """The body as it is served under an address."""
-        return _escape_script(orjson.dumps(root)[1:-1]).join(self.pieces)
+    def body(self, root: str, tags: bytes) -> bytes:
+        """The body as it is served under an address, with these tags of a preview."""
+        return _escape_script(orjson.dumps(root)[1:-1]).join(self.pieces).replace(_TAGS, tags, 1)
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """A digest of the body without address and tags."""
+        return hashlib.blake2b(b"".join(self.pieces), digest_size=16).digest()
+
+    def etag(self, root: str, tags: bytes) -> str:
+        """The body's name for a browser that holds it already; compressed and not, it is the same."""
+        whole = b"\0".join((self.digest, root.encode(), tags))
+        return f'W/"{hashlib.blake2b(whole, digest_size=16).hexdigest()}"'
 
 
 class PageCache:
     """Answers `PATHS` from the rendered page; everything else is passed on."""
 
-    def __init__(self, app: ASGIApp, page: gr.Blocks, first_view: Skeleton | None = None) -> None:
-        """Wrap `app`, which serves `page`, with a first view in its HTML. Nothing is rendered before the first visit."""
-        self._app, self._page, self._first_view = app, page, first_view
+    def __init__(self, app: ASGIApp, page: gr.Blocks, first_view: Skeleton | None = None, preview: LinkPreview | None = None) -> None:
+        """Wrap `app`, which serves `page`, with a first view and previews of links in its HTML. Nothing is rendered before a visit."""
+        self._app, self._page, self._first_view, self._preview = app, page, first_view, preview
         self._rendered: dict[str, _Rendered] = {}
         self._rendering = asyncio.Lock()
         self._compressed: LRUCache[tuple[str, str], tuple[_Rendered, bytes]] = LRUCache(_ADDRESSES * len(PATHS))
@@ -115,22 +129,30 @@ class PageCache:
             await self._app(scope, receive, send)
             return
         root = get_root_url(Request(scope), path, scope["app"].root_path or scope.get("root_path") or self._page.custom_mount_path)
-        headers = [*response.headers, (b"vary", b"accept-encoding")]
-        if "gzip" in Headers(scope=scope).get("accept-encoding", ""):
-            body = await anyio.to_thread.run_sync(self._compress, path, response, root)
+        preview = self._preview if path == "/" else None
+        of_link = None if preview is None else await preview.link_tags(scope, root)
+        tags = of_link or (b"" if preview is None else write_tags(Preview(), root))
+        asked, etag = Headers(scope=scope), response.etag(root, tags)
+        headers = [*response.headers, (b"vary", b"accept-encoding"), (b"etag", etag.encode()), (b"cache-control", b"no-cache")]
+        if etag in asked.get("if-none-match", ""):
+            await send({"type": "http.response.start", "status": 304, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        if "gzip" in asked.get("accept-encoding", "") and of_link is None:  # the body of one link is not kept
+            body = await anyio.to_thread.run_sync(self._compress, path, response, root, tags)
             headers.append((b"content-encoding", b"gzip"))
         else:
-            body = response.body(root)
+            body = response.body(root, tags)
         headers.append((b"content-length", str(len(body)).encode()))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
-    def _compress(self, path: str, cached: _Rendered, root: str) -> bytes:
+    def _compress(self, path: str, cached: _Rendered, root: str, tags: bytes) -> bytes:
         """The body compressed: a tenth of 0.8 MB."""
         with self._lock:
             entry = self._compressed.get((path, root))
             if entry is None or entry[0] is not cached:
-                entry = self._compressed[path, root] = (cached, gzip.compress(cached.body(root), _GZIP_LEVEL, mtime=0))
+                entry = self._compressed[path, root] = (cached, gzip.compress(cached.body(root, tags), _GZIP_LEVEL, mtime=0))
         return entry[1]
 
     async def _find(self, path: str, scope: Scope, receive: Receive) -> _Rendered | None:
@@ -160,10 +182,12 @@ class PageCache:
         start, *rest = messages
         if start["status"] != 200:  # noqa: PLR2004 success
             return None
-        headers = [(name, value) for name, value in start["headers"] if name.lower() not in (b"content-length", b"set-cookie")]
+        headers = [(name, value) for name, value in start["headers"] if name.lower() not in _OWN_HEADERS]
         body = b"".join(message.get("body", b"") for message in rest)
         if self._first_view is not None and scope["path"] == "/":
             body = await anyio.to_thread.run_sync(self._first_view.insert, body)
+        if self._preview is not None and scope["path"] == "/":
+            body = place_tags(body, _TAGS)
         return _Rendered(state=state, headers=headers, pieces=body.split(_NOBODYS.encode()))
 
 
@@ -176,6 +200,7 @@ def _escape_script(text: bytes) -> bytes:
 
 _BEFORE = b"<gradio-app"
 _CONFIG = re.compile(rb"(?<=<script>window\.gradio_config = )\{.*?\}(?=;</script>)", re.DOTALL)
+_INFO = re.compile(rb"(?<=<script>window\.gradio_api_info = )\{.*?\}(?=;</script>)", re.DOTALL)
 _SHARED = re.compile(r"^\.(card|masthead|eyebrow|quiet|figure|legend|swatch|bar|weights|cache|activations|runtime|why)")
 _VARIABLES = re.compile(r"^(\.dark )?\.gradio-container[^{]*\{\s*--")
 """The rules of the page's sheet that the layer needs, by how they begin."""
@@ -217,13 +242,14 @@ def shared_rules() -> str:
 
 
 def drop_api_components(html: bytes) -> bytes:
-    """The page's HTML without the components of arguments and answers of `gr.api`.
+    """The page's HTML without what only callers of the API need; they read `/config` and `/gradio_api/info`, which keep it.
 
-    Gradio gives each argument of an endpoint a component that shows nothing. The browser builds all of them before it shows the page:
-    for this page they are 300 of 760, and about a sixth of the time. API clients read `/config`, which keeps them.
+    - The components of arguments and answers of `gr.api`, which show nothing. The browser would build all of them before it shows the page:
+      for this page they are 300 of 760, and about a sixth of the time.
+    - Schemas and example code of the endpoints, two fifths of the HTML. "Use via API" reads them from `/gradio_api/info`.
     """
 
-    def lighten(match: re.Match[bytes]) -> bytes:
+    def lighten_config(match: re.Match[bytes]) -> bytes:
         config = orjson.loads(match[0])
         unseen = {one["id"] for one in config["components"] if one["type"] == "api"}
         config["components"] = [one for one in config["components"] if one["id"] not in unseen]
@@ -231,7 +257,16 @@ def drop_api_components(html: bytes) -> bytes:
             layout["children"] = [one for one in layout["children"] if one["id"] not in unseen]
         return _escape_script(orjson.dumps(config))
 
-    return _CONFIG.sub(lighten, html, count=1)
+    def lighten_info(match: re.Match[bytes]) -> bytes:
+        info = orjson.loads(match[0])
+        for endpoints in info.values():
+            for endpoint in endpoints.values():
+                endpoint.pop("code_snippets", None)
+                for answer in endpoint["returns"]:
+                    answer |= {"type": {}, "python_type": {"type": "", "description": ""}}
+        return _escape_script(orjson.dumps(info))
+
+    return _INFO.sub(lighten_info, _CONFIG.sub(lighten_config, html, count=1), count=1)
 
 
 # Questions.

@@ -126,4 +126,20 @@ def test_a_browser_gets_no_components_of_the_api(clients: tuple[TestClient, Test
     assert [len(config["page"][""]["layout"]["children"]) for config in configs] == [3, 1]
     assert configs[1]["dependencies"] == configs[0]["dependencies"]
     assert after.partition(b"window.gradio_config")[0] == before.partition(b"window.gradio_config")[0]
-    assert after.rpartition(b"window.gradio_api_info")[2] == before.rpartition(b"window.gradio_api_info")[2]
+    infos = [json.loads(re.search(rb"window\.gradio_api_info = (\{.*?\});</script>", html, re.DOTALL)[1]) for html in (before, after)]  # type: ignore[index]
+    told = [info["named_endpoints"]["/ask"] for info in infos]
+    assert told[1]["parameters"] == told[0]["parameters"]
+    assert [len(one["returns"]) for one in told] == [1, 1]
+    assert "code_snippets" in told[0].keys() - told[1].keys()
+    assert after.rpartition(b";</script>")[2] == before.rpartition(b";</script>")[2]
+
+
+def test_a_browser_that_holds_the_page_gets_304(clients: tuple[TestClient, TestClient, list[str]], page: gr.Blocks) -> None:
+    """Until the page or its address is another one."""
+    _, rendered, _ = clients
+    held = {"if-none-match": rendered.get("/").headers["etag"]}
+    again = rendered.get("/", headers=held)
+    assert (again.status_code, again.content) == (304, b"")
+    assert rendered.get("/", headers=held | HOSTS[1]).status_code == 200
+    page.config = {**page.config, "title": "Other"}
+    assert rendered.get("/", headers=held).status_code == 200
