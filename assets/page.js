@@ -500,6 +500,11 @@
     field.dispatchEvent(new Event("input", { bubbles: true }));
     setTimeout(() => document.querySelector("#check").click(), 50);
   });
+  // A list to choose from is searched by typing: the choice that stands in it is selected, so that the first letter replaces it.
+  document.addEventListener("focusin", (event) => {
+    const field = event.target;
+    if (field instanceof HTMLInputElement && field.matches('input[role="combobox"]') && !field.closest("#model")) setTimeout(() => field.select());
+  });
   // A chart as a picture: its finding above it, on white, with the legend that the page has beside it.
   document.addEventListener("click", async (event) => {
     const act = event.target instanceof Element ? event.target.closest("[data-png]") : null;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 
 from lib.advisor.fit import JudgeContext
 from lib.advisor.judge import judge_offers
@@ -13,6 +13,7 @@ from lib.catalog.offers import Offer
 from lib.provenance import Reason, Value
 from lib.request.types import AUTO
 
+_TENTH = Decimal("0.1")
 _SLOW = frozenset({"cpu_too_slow", "too_slow", "first_token_late"})
 
 
@@ -23,7 +24,7 @@ def find_near_misses(
 
     Where something qualifies for money, only free hardware is named that another format or engine admits.
     """
-    changes = [] if pick is not None else [_by_budget(rejected), _by_size(rejected), _by_speed(rejected)]
+    changes = [] if pick is not None else [_by_budget(rejected, context.workload.hours_per_day), _by_size(rejected), _by_speed(rejected)]
     free = () if pick is not None and pick.cost.usd_per_hour == 0 else _by_format(offers, context)
     return (*free, *(change for change in changes if change is not None))
 
@@ -47,12 +48,16 @@ def _number(value: Value) -> Decimal:
     return Decimal(str(value))
 
 
-def _by_budget(rejected: Sequence[Rejection]) -> Reason | None:
+def _by_budget(rejected: Sequence[Rejection], hours_per_day: Decimal) -> Reason | None:
+    """The lowest price, and the hours a day that the budget pays of it: a price of rented hardware is that of its hours."""
     nearest = _best(rejected, lambda reason: reason.code == "over_budget", lambda one: (_number(one.reason.values["usd_per_month"]),))
     if nearest is None:
         return None
     values = {"name": nearest.name, **nearest.reason.values}
-    return Reason("near_miss", values, variant="budget")
+    paid_hours = hours_per_day * _number(values["limit_usd"]) / _number(values["usd_per_month"])
+    if paid_hours < 1:
+        return Reason("near_miss", values, variant="budget")
+    return Reason("near_miss", values | {"paid_hours": paid_hours.quantize(_TENTH, ROUND_DOWN)}, variant="hours")
 
 
 def _by_size(rejected: Sequence[Rejection]) -> Reason | None:

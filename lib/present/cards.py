@@ -20,6 +20,7 @@ from lib.memory.result import MemoryPart
 from lib.platforms import PLATFORMS, TRAITS
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
 from lib.present.numbers import count, deviation, gib, gib_figure, rate, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
+from lib.present.reason_order import MOST_REASONS, order_reasons
 from lib.present.sentences import sentence
 from lib.provenance import Answer, Caveat, Reason, Source, Statement
 
@@ -173,8 +174,9 @@ def month_figures(cost: Cost) -> list[tuple[str, str]]:
     return figures
 
 
-def pick_card(pick: Entry, model: str) -> str:
-    """The hardware to take: price, memory, how it runs, why, and what to mind."""
+def pick_card(pick: Entry, model: str, notes: Sequence[Reason] = ()) -> str:
+    """The hardware to take: price, memory, how it runs, why, and what to mind; `notes` are those of the whole answer."""
+    chosen = [f"<strong>{escape(sentence(note).partition('. ')[0].rstrip('.'))}.</strong>" for note in notes if note.code in _PICKED]
     memory, cost = pick.memory, pick.cost
     figures = [("Price per hour", usd_per_hour(cost.usd_per_hour)), *month_figures(cost)]
     if memory:
@@ -189,10 +191,11 @@ def pick_card(pick: Entry, model: str) -> str:
         f'<h2 id="pick-name">{escape(pick.name)} <code>{escape(pick.hardware)}</code></h2>'
         f'<p class="quiet">{escape(PLATFORM_NAMES.get(pick.platform, pick.platform))} · {precision_words(pick)}</p>'
         f"{definition_list(figures)}{drawing}"
-        f"{reason_lists(pick.reasons)}</section>"
+        f"{reason_lists(pick.reasons, first=chosen[:1])}</section>"
     )
 
 
+_PICKED = {"picked_balanced", "picked_cheapest", "picked_fastest"}
 NOT_COUNTED = "Nothing to rent; electricity and the purchase are not counted."
 
 
@@ -221,15 +224,16 @@ def own_card(own: OwnHardware, links: str = "") -> str:
     return f'<section class="card own" aria-label="Your own hardware">{line}{more}{links}{why}</section>'
 
 
-_QUOTA_GROUNDS = {"zerogpu_duration_factor_assumed", "zerogpu_runs_reported", "zerogpu_visitors_own_plan", "zerogpu_reservation"}
+def reason_lists(reasons: Sequence[Reason], assumptions: Sequence[str] = (), first: Sequence[str] = ()) -> str:
+    """The weightiest reasons as a list; behind a line the others, and what they rest on with further assumptions.
 
-
-def reason_lists(reasons: Sequence[Reason], assumptions: Sequence[str] = ()) -> str:
-    """Reasons as a list; what ZeroGPU's quota rests on stands folded beneath them, with further assumptions (markup already)."""
-    first = [escape(sentence(reason)) for reason in reasons if reason.code not in _QUOTA_GROUNDS]
-    folded = [escape(sentence(reason)) for reason in reasons if reason.code in _QUOTA_GROUNDS]
-    folded += [one for one in assumptions if one not in first and one not in folded]
-    return bullet_list(first, "why") + (fold("Assumptions", bullet_list(folded, "notes")) if folded else "")
+    `first` are sentences that lead the list and count among its entries; they and `assumptions` are markup already.
+    """
+    ordered = order_reasons(reasons, MOST_REASONS - len(first))
+    shown = [*first, *(escape(sentence(reason)) for reason in ordered.first)]
+    folded = [escape(sentence(reason)) for reason in (*ordered.more, *ordered.grounds)]
+    folded += [one for one in assumptions if one not in shown and one not in folded]
+    return bullet_list(shown, "why") + (fold("More reasons and assumptions", bullet_list(folded, "notes")) if folded else "")
 
 
 REAL_TIME = "× real time"
@@ -292,16 +296,6 @@ def recommendation_notes(answer: Recommendation) -> str:
         return ""
     title = "How these are ordered" + (", and a way without hardware" if without else "")
     return fold(title, f'<section class="card aside">{notes}{without}</section>')
-
-
-def no_pick_card(model: str) -> str:
-    """The card in place of the pick when nothing qualifies."""
-    return (
-        '<section class="card none" role="status"><h2>Nothing listed qualifies</h2>'
-        f"<p>No hardware on the chosen platforms runs {escape(model)} under these limits. "
-        "Below, each one says why. Try a shorter context, fewer concurrent requests, a smaller precision, a larger budget "
-        "or more platforms.</p></section>"
-    )
 
 
 def prices_line(prices: PriceState) -> str:

@@ -37,6 +37,7 @@ from lib.present.cards import (
 from lib.present.html import call_macro, trusted
 from lib.present.markup import answer_actions, escape, fold
 from lib.present.numbers import count, count_words, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
+from lib.present.reason_order import order_reasons
 from lib.present.sentences import sentence, to_json
 from lib.result import fields_of
 
@@ -107,7 +108,7 @@ def _ranked_keys(entry: Entry) -> tuple[Key, ...]:
     memory, speed = entry.memory, entry.speed
     pace = speed.decode_tokens_per_s or speed.decode_tokens_per_s_upper_bound or speed.request_s
     needed_bytes = None if memory is None else memory.per_device_bytes
-    return entry.name, float(entry.cost.usd_per_hour), needed_bytes, pace, len(entry.reasons)
+    return entry.name, float(entry.cost.usd_per_hour), needed_bytes, pace, len(order_reasons(entry.reasons).first)
 
 
 def _ranked_row(entry: Entry, pick: Entry | None, links: list[tuple[str, str]]) -> tuple[str, ...]:
@@ -122,13 +123,13 @@ def _ranked_row(entry: Entry, pick: Entry | None, links: list[tuple[str, str]]) 
     memory = entry.memory
     bar = f"{memory_bar(memory, memory.capacity_bytes)}<small>{memory_words(memory)}{per_device_words(entry)}</small>" if memory else "–"
     pace = speed_figure(entry.speed)
-    reasons = note_list(entry.reasons)
+    first = order_reasons(entry.reasons).first
     return (
         hardware_name(entry.name, entry.hardware, entry.platform, mark) + row_links(entry.name, links),
         price_cell(entry.cost),
         bar,
         precision_words(entry) + (f"<small>{'at best' if pace[0].endswith('at best') else 'about'} {pace[1]}</small>" if pace else ""),
-        f"<details><summary>{count_words(len(entry.reasons), 'reason')}</summary>{reasons}</details>" if reasons else "–",
+        f"<details><summary>{count_words(len(first), 'reason')}</summary>{note_list(first)}</details>" if first else "–",
     )
 
 

@@ -106,6 +106,8 @@ SOLVE = (
     ask.Field(argument="min_tokens_per_s", name="solve-rate", default=0.0, high=1_000_000, label="Tokens per second, at least"),
 )
 """The numbers of the box."""
+_USUAL = "spaces:l4x1"
+"""Its limits are shown where nothing qualifies, with what comes closest."""
 _SHARED = ("context_tokens", "precision", "kv_precision", "engine", "gpu_layers")
 
 
@@ -124,7 +126,8 @@ def build_solve(services: Services) -> SolveView:
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="solve") as box:
         with gr.Row():
             hardware = gr.Dropdown(
-                ask.hardware_words(services.catalog()), value="spaces:l4x1", label="On this hardware", allow_custom_value=True,
+                [("As above", "auto"), *ask.hardware_words(services.catalog())], value="auto", label="On this hardware",
+                allow_custom_value=True,
                 info="Type to search, or name your own cards: RTX-4090x2.",
             )  # fmt: skip
             ttft, rate = workload.number(SOLVE[0], "0 sets no limit.", step=0.1), workload.number(SOLVE[1], "0 sets no limit.")
@@ -143,6 +146,8 @@ def solve_updates(services: Services, model: str, values: Sequence[Value]) -> Up
         shared["output_tokens"] = arguments["output_tokens"]
     limits = {"max_ttft_s": ttft or 0, "min_tokens_per_s": rate or 0}
     try:
+        if hardware == "auto":  # as the other parts of the tab
+            hardware = workload.choose_hardware(services, model, memory).hardware or _USUAL
         qualifying = services[recommend](model, **{**workload.recommend_arguments(memory), "platforms": "all"})
         entry = workload.find_entry(qualifying, str(hardware))
         if entry is not None:  # as every other tab says that it runs

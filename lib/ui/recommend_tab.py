@@ -6,22 +6,24 @@ them, or the line that starts its server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from lib.engines import usual_engine
 from lib.errors import AdvisorError
 from lib.platforms import TPU_PLATFORMS, traits_of
-from lib.present.cards import caveat_list, model_name, no_pick_card, own_card, pick_card, prices_line, recommendation_notes, source_list
+from lib.present.cards import caveat_list, model_name, own_card, pick_card, prices_line, recommendation_notes, source_list
 from lib.present.charts import draw_roofline, roofline_words
+from lib.present.checked_cards import checked_card, no_pick_card
 from lib.present.front_chart import draw_front, front_foot, front_head, speed_front
 from lib.present.markup import answer_actions, hint_note, no_model_note, refusal_note
 from lib.present.setup_files import FRAMEWORKS, setup_code, write_setup
 from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table, row_links
 from lib.present.wording import page_note
+from lib.service.memory import solve
 from lib.service.recommend import recommend
 from lib.service.speed import roofline
 from lib.ui import fields as ask
@@ -33,6 +35,7 @@ from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
     from lib.advisor.result import Entry
+    from lib.answers.memory import SolveAnswer
     from lib.service.app import Services
 
 
@@ -183,11 +186,12 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
     try:
         own_hardware = workload.own_hardware(services, values)
         answer = services[recommend](model, **workload.recommend_arguments(values), own_hardware=own_hardware)
+        of_checked = checked(services, model, values)
     except AdvisorError as refused:
         return {"pick": ask.format_error(refused, "No recommendation.")}
     pick, entries, own = answer.pick, answer.ranked, answer.own
     name = model_name(answer.model, model)
-    card = pick_card(pick, name) if pick else no_pick_card(name)
+    card = pick_card(pick, name, answer.notes) if pick else no_pick_card(answer, name)
     of_own = own_card(own, row_links(own.name, own_links(model, values))) if own else ""
     acts = answer_actions(
         text=pick_text(pick, name, own),
@@ -199,7 +203,7 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
     )
     rejected, sources = answer.rejected, caveat_list(answer.caveats) + source_list(answer.sources)
     return {
-        "pick": of_own + card + acts + prices_line(answer.prices),
+        "pick": of_own + of_checked + card + acts + prices_line(answer.prices),
         "ranked": ranked_table(entries, pick, entry_links(model, values)) + recommendation_notes(answer),
         "front_box": gr.update(visible=len(speed_front(answer).points) > 1),
         "rejected_box": gr.update(label=f"What does not qualify, and why ({len(rejected)})", visible=bool(rejected)),
@@ -207,6 +211,26 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
         "sources_box": gr.update(visible=bool(sources)),
         "sources": sources,
     }
+
+
+def checked(services: Services, model: str, values: Sequence[Value]) -> str:
+    """The card of the rented hardware that a visitor names, with its limits; "" where none is named, or it cannot be judged."""
+    hardware = str(arguments(ask.QUESTION, values)["hardware"])
+    if hardware == "auto" or hardware in services.catalog().accelerators:
+        return ""
+    asked = workload.recommend_arguments(values)
+    answer = services[recommend](model, **{**asked, "platforms": "all"})
+    entry = workload.find_entry(answer, hardware)
+    limits = None if entry is None else _limits(services, model, hardware, entry, asked)
+    return checked_card(answer, hardware, limits, row_links(hardware.partition(":")[2], own_links(model, values)))
+
+
+def _limits(services: Services, model: str, hardware: str, entry: Entry, asked: Mapping[str, Any]) -> SolveAnswer | None:
+    """The most that fits on this hardware, run as recommended; None for work without tokens, which has no such limits."""
+    if entry.memory is None or entry.speed.decode_tokens_per_s is None:
+        return None
+    runs = {"precision": entry.precision, "engine": entry.engine, "gpu_layers": entry.gpu_layers}
+    return services[solve](model, hardware, context_tokens=asked["context_tokens"], concurrency=asked["concurrency"], **runs)
 
 
 def entry_links(model: str, values: Sequence[Value]) -> Callable[[Entry], list[tuple[str, str]]]:

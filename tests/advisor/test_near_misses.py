@@ -32,7 +32,7 @@ def test_a_budget_that_is_too_small_names_the_next_price_and_the_context_that_fi
     answer = ask("meta-llama/Llama-3.3-70B-Instruct", workload)
     assert answer.pick is None
     said = near_misses(answer)
-    assert "A100 - large runs it for $1,800 a month" in said["budget"]
+    assert "$1,800 a month is the cheapest that fits (Nvidia A100 - large); your $1,500 pays 20 hours a day" in said["hours"]
     assert "L40S runs it with 1,216 tokens of context" in said["context"]
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from page_fake import LLAMA, FakeServices
 
 from lib.catalog.offers import Offer
-from lib.present import cards, charts, tables
+from lib.present import cards, charts, checked_cards, tables
 from lib.present.glossary import TERMS, explain_terms, glossary_list, privacy_note
 from lib.present.markup import answer_actions, escape, link_source, refusal_note
 from lib.present.sentences import to_json
@@ -98,7 +98,7 @@ def test_no_text_from_outside_becomes_markup(text: str) -> None:
                 tables.rejected_table(a.rejected),
                 cards.recommendation_notes(a),
                 cards.prices_line(a.prices),
-                cards.no_pick_card(a.model),
+                checked_cards.no_pick_card(a, a.model),
                 refusal_note(a.model),
                 answer_actions(text=a.model, query=None, files=(("Save", a.model, "text/csv", a.model),)),
             ]

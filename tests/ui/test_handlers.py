@@ -264,3 +264,30 @@ def test_a_pasted_config_is_kept_by_no_state(services: Any) -> None:
     filled = by_component(view.model_outputs(), page.model_changed(services, "", config, 4096))
     assert [component for component, value in filled.items() if value == config] == [view.model.reference.text]
     assert not [value for component, value in filled.items() if isinstance(component, gr.State) and "llama" in str(value)]
+
+
+def test_named_hardware_has_a_card_with_its_limits(real_app: Services) -> None:
+    """A rented tier that runs the model, one that does not, and none that is named."""
+    shown = recommend_tab.checked(real_app, LLAMA, page_values.fill_form("recommend", hardware="spaces:t4-small"))
+    assert "On t4-small: runs in " in shown
+    assert "<dt>Longest context</dt>" in shown
+    refused = recommend_tab.checked(real_app, LLAMA, page_values.fill_form("recommend", hardware="spaces:cpu-basic"))
+    assert "On cpu-basic: does not run" in refused
+    assert "Too slow on 2 virtual CPUs" in refused
+    assert recommend_tab.checked(real_app, LLAMA, page_values.fill_form("recommend")) == ""
+
+
+def test_where_nothing_qualifies_the_budget_is_counted_in_hours(real_app: Services) -> None:
+    """$500 of the $1,800 that the cheapest costs is 6.6 of 24 hours a day."""
+    values = page_values.fill_form("recommend", concurrency=20, budget=500.0)
+    shown = recommend_tab.recommend_updates(real_app, "meta-llama/Llama-3.3-70B-Instruct", values)["pick"]
+    assert "$1,800 a month is the cheapest that fits (Nvidia A100 - large); your $500 pays 6.6 hours a day." in shown
+
+
+def test_a_card_shows_at_most_five_reasons_and_the_table_the_same(real_app: Services) -> None:
+    """Figures of the card are not said again; grounds of the quota are folded, and are printed once on the page."""
+    updates = recommend_tab.recommend_updates(real_app, LLAMA, page_values.fill_form("recommend"))
+    first = updates["pick"].partition('<ul class="why">')[2].partition("</ul>")[0]
+    assert 1 < first.count("<li>") <= 5
+    assert "of its memory is free" not in first
+    assert (updates["pick"] + updates["ranked"]).count("<li>A call reserves what it declares") == 1

@@ -1,0 +1,77 @@
+"""The card of hardware that a visitor names, and the card where nothing qualifies, with what comes closest."""
+
+from __future__ import annotations
+
+from lib.advisor.result import Entry, Recommendation, Rejection
+from lib.answers.memory import SolveAnswer
+from lib.present.cards import PLATFORM_NAMES, memory_words, per_device_words, precision_words, reason_lists, speed_figure
+from lib.present.markup import bullet_list, definition_list, escape, fold
+from lib.present.numbers import count_words, usd_per_hour, usd_per_month, whole
+from lib.present.sentences import sentence
+
+_CLOSEST = "near_miss"
+_ONLY_SO = {"", "refused", "slow", "tight"}
+"""Variants of the reason for compressed weights that say: with more bits it does not do the work."""
+
+
+def no_pick_card(answer: Recommendation, model: str) -> str:
+    """In place of the pick: that nothing qualifies, and the changes that come closest, a larger budget first."""
+    closest = [escape(sentence(note)) for note in answer.notes if note.code == _CLOSEST]
+    advice = "Each one says why below. Try a shorter context, fewer concurrent requests, a smaller precision or more platforms."
+    return (
+        '<section class="card none" role="status"><h2>Nothing listed qualifies</h2>'
+        f"<p>No hardware on the chosen platforms runs {escape(model)} under these limits.</p>"
+        f"{bullet_list(closest, 'why')}{'' if closest else f'<p>{advice}</p>'}</section>"
+    )
+
+
+def checked_text(answer: Recommendation, hardware: str) -> str:
+    """Whether the named hardware runs the model, in which precision and how fast, in a sentence; where not, why."""
+    found = _find(answer, hardware)
+    if isinstance(found, Entry):
+        pace = speed_figure(found.speed)
+        compressed = next((one for one in found.reasons if one.code == "quantized" and one.variant in _ONLY_SO), None)
+        form = f"only in {compressed.values['bits']} bits ({found.precision})" if compressed else f"runs in {found.precision}"
+        figures = [form, *([] if pace is None else [pace[1] if "tokens" in pace[1] else f"{pace[0].lower()} {pace[1]}"])]
+        return f"On {found.hardware}: {', '.join(figures)}"
+    return f"On {hardware.partition(':')[2]}: does not run" if found is not None else ""
+
+
+def checked_card(answer: Recommendation, hardware: str, limits: SolveAnswer | None, links: str = "") -> str:
+    """The named hardware as a card: the finding, price and memory, its limits, and why; "" where it is not among the offers.
+
+    Args:
+        answer: the recommendation with every platform.
+        hardware: the platform and the id, as fields have it.
+        limits: the most that fits, where it runs.
+        links: markup.
+    """
+    found = _find(answer, hardware)
+    if found is None:
+        return ""
+    head = f'<h2 id="checked-name">{escape(checked_text(answer, hardware))}</h2>'
+    named = f"{escape(found.name)} · {escape(PLATFORM_NAMES.get(found.platform, found.platform))}"
+    if isinstance(found, Rejection):
+        why = bullet_list([escape(sentence(one)) for one in (found.reason, *found.also)], "why")
+        return f'<section class="card checked" aria-labelledby="checked-name"><p class="eyebrow">{named}</p>{head}{why}{links}</section>'
+    rank = next(number for number, one in enumerate(answer.ranked, start=1) if one is found)
+    place = "the best of all platforms" if rank == 1 else f"number {rank} of {count_words(len(answer.ranked), 'option')} on all platforms"
+    cost = found.cost
+    figures = [("Price per hour", usd_per_hour(cost.usd_per_hour)), ("Price per month", usd_per_month(cost.total_usd_per_month))]
+    if found.memory is not None:
+        figures.append((f"Memory used{per_device_words(found)}", memory_words(found.memory)))
+    if limits is not None:
+        figures += [
+            ("Longest context", whole(limits.longest_context.value, "no limit")),
+            ("Concurrent requests, at most", whole(limits.most_requests.value, "no limit")),
+        ]
+    return (
+        f'<section class="card checked" aria-labelledby="checked-name"><p class="eyebrow">{named} · {precision_words(found)} · {place}</p>'
+        f"{head}{definition_list(figures)}{links}{fold('Why', reason_lists(found.reasons))}</section>"
+    )
+
+
+def _find(answer: Recommendation, hardware: str) -> Entry | Rejection | None:
+    """The offer of this name, as ranked or as rejected."""
+    listed: tuple[Entry | Rejection, ...] = (*answer.ranked, *answer.rejected)
+    return next((one for one in listed if f"{one.platform}:{one.hardware}" == hardware), None)
