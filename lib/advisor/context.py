@@ -12,8 +12,8 @@ from lib.catalog import Catalog
 from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator
 from lib.errors import BadArgument
-from lib.memory.download import stored_bytes
 from lib.memory.resolve import limit_context, limit_length
+from lib.memory.result import stored_bytes
 from lib.model.spec import ModelSpec
 from lib.request.serving import check_settings
 from lib.request.types import AUTO

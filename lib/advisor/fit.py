@@ -29,7 +29,7 @@ from lib.memory import (
     host_memory,
     most_layers_on_card,
 )
-from lib.memory.download import download_bytes
+from lib.memory.result import download_bytes
 from lib.model.spec import ModelSpec
 from lib.provenance import Reason, Value
 from lib.request.serving import DEFAULTS, Serving, drop_settings

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
-from lib.catalog.rules import DecisionRules, Kind, Rule, Stage
+from lib.catalog.gpu_or_tpu import DecisionRules, Kind, Rule, Stage
 from lib.provenance import Reason, Source, Value
 
 Verdict = Literal["gpu", "tpu", "either", "both"]

@@ -31,7 +31,7 @@ from lib.catalog.offers import Hardware, Offer, own_hardware
 from lib.cost.usage import LOADS
 from lib.engines import TRAITS
 from lib.memory import usable_memory
-from lib.memory.download import download_bytes
+from lib.memory.result import download_bytes
 from lib.precision import find_loading
 from lib.provenance import Reason, Value
 from lib.workload import Family

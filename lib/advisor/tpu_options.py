@@ -18,8 +18,8 @@ from lib.advisor.gpu_tpu import Findings
 from lib.advisor.recommend import recommend
 from lib.advisor.result import Entry, Recommendation, Rejection
 from lib.catalog import Catalog
+from lib.catalog.gpu_or_tpu import OldGuidance, SpeedClaim, SupportMatrix, TpuSoftware
 from lib.catalog.offers import Offer, TpuGeneration
-from lib.catalog.rules import OldGuidance, SpeedClaim, SupportMatrix, TpuSoftware
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.platforms import RENTED, TPU_PLATFORMS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lib.advisor.gpu_tpu import Side
 from lib.advisor.tpu_options import RegionPrice
-from lib.catalog.rules import Stage
+from lib.catalog.gpu_or_tpu import Stage
 from lib.provenance import Answer
 from lib.result import Result, Usd
 

@@ -19,16 +19,16 @@ from lib.laws.runtime import MemoryReservation
 from lib.laws.weights import rule_of_thumb_bytes
 from lib.memory.per_device import count_per_device
 from lib.memory.resolve import find_largest, settle_serving
-from lib.precision import lacks_stored_format, weight_format
+from lib.precision import PUBLISHED_LAWS, lacks_stored_format, weight_format
 from lib.provenance import Caveat, Source, Value
 from lib.result import Result
+from lib.workload import MemoryRequest
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator
     from lib.memory.per_device import PerDevice
     from lib.memory.pipeline import StageBytes
     from lib.model.spec import ModelSpec
-    from lib.workload import MemoryRequest
 
 
 _TEXT = frozenset({"image-text-to-text", "video-text-to-text", "audio-text-to-text", "any-to-any"})
@@ -352,3 +352,13 @@ def most_layers_on_card(spec: ModelSpec, request: MemoryRequest, accelerator: Ac
         capacity_bytes,
         spec.dimensions.layers + 1,
     )
+
+
+def stored_bytes(spec: ModelSpec) -> int:
+    """Bytes of the model's own files: as their headers state, else what its own precision takes."""
+    return sum(spec.stored.bytes_by_dtype.values()) or estimate_memory(spec, MemoryRequest(context_tokens=1)).weights.bytes
+
+
+def download_bytes(memory: MemoryEstimate, stored: int) -> int:
+    """Bytes to fetch for a configuration: of a quantized checkpoint its own size, else the model's files, which the engine converts."""
+    return memory.weights_bytes if weight_format(memory.precision).law in PUBLISHED_LAWS else stored

@@ -18,8 +18,8 @@ from typing import Any
 
 from lib.advisor.result import Entry
 from lib.answers.gpu_tpu import RecipeEntry
+from lib.catalog.gpu_or_tpu import OptimumTpu, TpuTerms
 from lib.catalog.offers import Offer, TpuSlice
-from lib.catalog.rules import OptimumTpu, TpuTerms
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.releases import load_versions
 from lib.present.sentences import fill

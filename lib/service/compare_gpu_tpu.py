@@ -4,48 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from typing import Annotated, cast
 
 from lib.advisor import gpu_tpu
 from lib.advisor.gpu_tpu import Decision, Findings, WeighedReason, Work, decide
-from lib.advisor.result import Entry
 from lib.advisor.tpu_options import (
     COMMITMENTS,
     HOME_REGION,
     Commitment,
-    GenerationOption,
     Rental,
-    SliceOption,
     TpuOptions,
-    apply_claim,
     find_general_values,
     find_tpu_options,
-    list_region_prices,
-    rescale_usd_per_million,
-    slice_usd_per_hour,
-    within_limit,
 )
 from lib.answers.gpu_tpu import (
-    GenerationEntry,
     GpuTpuAnswer,
     GuidanceEntry,
     OptimumEntry,
-    OptionEntry,
     RecipeEntry,
     RetiredEntry,
-    SliceEntry,
     WeighedReasonEntry,
-    WhatIfEntry,
 )
 from lib.catalog import Catalog
-from lib.catalog.rules import TpuSoftware, load_decision_rules, load_tpu_software
+from lib.catalog.gpu_or_tpu import TpuSoftware, load_decision_rules, load_tpu_software
 from lib.errors import BadArgument
 from lib.memory.pipeline import check_media
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
 from lib.platforms import TPU_PLATFORMS
-from lib.present.gpu_tpu_cards import SUPPORT, TORCHTPU_CLAIM, guidance_sentence, list_properties, replicas_sentence
+from lib.present.gpu_tpu_cards import guidance_sentence, list_properties
 from lib.present.sentences import sentence
 from lib.present.setup_files import write_setup
 from lib.present.tpu_recipes import RecipeChoice, gpu_recipes, tpu_recipes
@@ -54,6 +41,7 @@ from lib.request.checks import check_choice
 from lib.request.fields import Arguments, Asked, Checked, Form, number, one_of, whole_number
 from lib.request.types import Flag
 from lib.service.endpoint import App, endpoint
+from lib.service.gpu_tpu_entries import list_entries, show_generation
 from lib.workload import Workload
 
 MOST_CHIPS, MOST_STEPS, LONGEST_TTFT_S = 100_000, 10**12, 3_600
@@ -186,7 +174,11 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
         work = replace(work, budget="not_stated")  # the price already counts it
     findings = replace(findings, values={**find_general_values(catalog, software), **findings.values})
     decision = decide(work, rules, findings)
-    entries = [] if options is None else list(_option_entries(arguments, options, software))
+    entries = (
+        []
+        if options is None
+        else list(list_entries(options, software, arguments.rental, arguments.max_ttft_s, claimed=arguments.torchtpu_claim))
+    )
     optimum = software.optimum
     return GpuTpuAnswer(
         model="" if spec is None else spec.id,
@@ -195,7 +187,7 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
         by_stage=decision.by_stage,
         reasons=tuple(map(_reason, decision.reasons)),
         options=tuple(entries),
-        generations=() if options is None else tuple(_generation(each, catalog, software) for each in options.generations),
+        generations=() if options is None else tuple(show_generation(each, catalog, software) for each in options.generations),
         guidance=None if spec is None or options is None else _guidance(spec, options, software),
         optimum_tpu=OptimumEntry(
             version=optimum.version,
@@ -319,110 +311,6 @@ def _sources(decision: Decision, options: TpuOptions | None, software: TpuSoftwa
         for generation in options.generations:
             if generation.smallest is not None:
                 yield from generation.smallest.offer.sources
-
-
-def _option_entries(arguments: GpuTpuArguments, options: TpuOptions, software: TpuSoftware) -> Iterable[OptionEntry]:
-    """Of each generation the smallest slice and the cheapest per token, then the GPU offers."""
-    for generation in options.generations:
-        slices = {id(entry): entry for entry in (generation.smallest, generation.cheapest) if entry is not None}
-        for entry in slices.values():
-            roles = [role for role, one in (("smallest", generation.smallest), ("cheapest", generation.cheapest)) if one is entry]
-            yield _option(arguments, entry, " and ".join(roles), generation, software)
-    for entry in options.gpu:
-        yield _option(arguments, entry, "gpu", None, software)
-
-
-def _option(arguments: GpuTpuArguments, entry: Entry, role: str, generation: GenerationOption | None, software: TpuSoftware) -> OptionEntry:
-    offer, predicted, memory = entry.offer, entry.speed.predicted, entry.memory
-    prices = list_region_prices(offer, software)
-    usd_per_hour = entry.cost.usd_per_hour if generation is None else slice_usd_per_hour(offer, software, arguments.rental)
-    million = None if usd_per_hour is None else rescale_usd_per_million(entry, usd_per_hour)
-    ttft = None if predicted is None else predicted.ttft_s.value
-    total = None if predicted is None or predicted.output_tokens_per_s is None else predicted.output_tokens_per_s.value
-    return OptionEntry(
-        platform=offer.platform,
-        name=offer.name,
-        accelerator=offer.accelerator,
-        accelerator_count=offer.accelerator_count,
-        precision=entry.precision,
-        engine=entry.engine,
-        devices=entry.devices,
-        replicas=entry.replicas,
-        capacity_bytes=None if memory is None else memory.capacity_bytes,
-        kind="gpu" if generation is None else "tpu",
-        role=role,
-        hardware=offer.id,
-        generation=None if generation is None else generation.generation.id,
-        topology=None if offer.tpu is None else offer.tpu.topology,
-        hosts=None if offer.tpu is None else offer.tpu.hosts,
-        support=None if generation is None else generation.support,
-        weights_bytes=0 if memory is None else memory.weights_bytes,
-        kv_cache_bytes=0 if memory is None else memory.kv_cache_bytes,
-        per_device_bytes=0 if memory is None else memory.per_device_bytes,
-        ttft_s=ttft,
-        prefill_tokens_per_s=None if predicted is None or not ttft else predicted.request.prompt_tokens / ttft,
-        decode_tokens_per_s=entry.speed.tokens_per_s,
-        throughput_tokens_per_s=total,
-        within_ttft=within_limit(entry, arguments.max_ttft_s),
-        region=None if generation is None else arguments.rental.region,
-        commitment="on_demand" if generation is None else arguments.rental.commitment,
-        usd_per_hour=usd_per_hour,
-        usd_per_million_output_tokens=million,
-        prices=tuple(prices),
-        what_if=_what_if(entry, million, software) if arguments.torchtpu_claim and generation is not None else None,
-    )
-
-
-def _what_if(entry: Entry, usd_per_million: Decimal | None, software: TpuSoftware) -> WhatIfEntry | None:
-    claimed = apply_claim(entry, usd_per_million, software.torchtpu_claim)
-    if claimed is None:
-        return None
-    return WhatIfEntry(
-        label=TORCHTPU_CLAIM,
-        throughput_tokens_per_s_low=claimed.tokens_per_s_low,
-        throughput_tokens_per_s_high=claimed.tokens_per_s_high,
-        usd_per_million_output_tokens_low=claimed.usd_per_million_low,
-        usd_per_million_output_tokens_high=claimed.usd_per_million_high,
-    )
-
-
-def _generation(option: GenerationOption, catalog: Catalog, software: TpuSoftware) -> GenerationEntry:
-    """A generation of TPU: whether vLLM runs the model on it, chips needed, and every slice with what it lacks."""
-    generation, chip = option.generation, catalog.accelerator(option.generation.accelerator)
-    terms = software.terms(generation.id)
-    return GenerationEntry(
-        id=generation.id,
-        name=generation.name,
-        support=option.support,
-        chips_needed=option.chips_needed,
-        accelerator=chip.id,
-        memory_bytes_per_chip=chip.memory_usable,
-        bandwidth_bytes_per_s=chip.bandwidth,
-        vllm="" if terms is None else terms.vllm,
-        support_message=SUPPORT[option.support],
-        slices=tuple(_slices(option)),
-    )
-
-
-def _slices(option: GenerationOption) -> Iterable[SliceEntry]:
-    for each in option.slices:
-        tpu = each.offer.tpu
-        if tpu is not None:
-            yield SliceEntry(
-                hardware=each.offer.id,
-                topology=tpu.topology,
-                chips=each.offer.accelerator_count,
-                hosts=tpu.hosts,
-                usd_per_hour=each.offer.usd_per_hour or Decimal(0),
-                fits=each.entry is not None and each.entry.replicas == 1,
-                reason=_why_not(each),
-            )
-
-
-def _why_not(option: SliceOption) -> str:
-    if option.rejection is not None:
-        return sentence(option.rejection.reason)
-    return "" if option.entry is None or option.entry.replicas == 1 else replicas_sentence(option.entry.replicas)
 
 
 EXAMPLE_SLICE = "v6e-1"

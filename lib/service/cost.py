@@ -24,9 +24,9 @@ from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S, BestLoad, find_best_loa
 from lib.hub.search import ProviderOffers
 from lib.laws.price import HOUR_S, answer_price
 from lib.memory import estimate_memory, fit_memory, usable_memory
-from lib.memory.download import download_bytes, stored_bytes
 from lib.memory.pipeline import check_media
 from lib.memory.resolve import choose_engine, context_caveats, limit_length, settle_formats
+from lib.memory.result import download_bytes, stored_bytes
 from lib.memory.spread import Held, hold_model, split_caveats, spread
 from lib.model.spec import ModelSpec
 from lib.platforms import PER_CALL

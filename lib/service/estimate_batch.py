@@ -20,9 +20,9 @@ from lib.errors import BadArgument
 from lib.laws.price import HOUR_S
 from lib.laws.shards import shards_needed, split_work
 from lib.laws.start_up import COLD_START, cold_start
-from lib.memory.download import download_bytes, stored_bytes
 from lib.memory.pipeline import check_media
 from lib.memory.resolve import resolve_media
+from lib.memory.result import download_bytes, stored_bytes
 from lib.model.spec import ModelSpec
 from lib.platforms import PLATFORMS, TRAITS
 from lib.present.app_files import find_kind, load_kinds

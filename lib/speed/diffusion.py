@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,16 +12,16 @@ from lib import precision as precisions
 from lib.catalog.offers import Hardware
 from lib.errors import UnsupportedModel, quote_value
 from lib.laws.forward_pass import Array, fraction
-from lib.laws.pipeline import DENOISING, denoising
-from lib.memory.pipeline import picture_work, resolve_size
-from lib.memory.resolve import choose_engine
+from lib.laws.pipeline import BUS_REACHED, DENOISING, HOST_COPY, TRANSFER, denoising, transfer_time
+from lib.memory.pipeline import PipelineMemory, picture_work, resolve_size
+from lib.memory.resolve import choose_engine, resolve_request
 from lib.provenance import Caveat, Source
 from lib.speed.batch import SpeedRequest, choose_arithmetic
 from lib.speed.calibration import load_calibration
-from lib.speed.hardware import card_class, find_peak, resolve_devices
-from lib.speed.picture_transfer import time_transfer
+from lib.speed.hardware import card_class, find_host_link_rate, find_peak, resolve_devices
 from lib.speed.predict import ExplainedSpeed, Interval, SpeedPart
 from lib.units import Seconds
+from lib.workload import MemoryRequest
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator
@@ -175,3 +175,38 @@ def predict_pictures(spec: ModelSpec, hardware: Hardware, request: SpeedRequest,
         caveats=(Caveat("picture_shape", {"shape": what}), *few, *devices.caveats),
         sources=(Source(what="constants and work per picture", source=calibration.source, checked=calibration.checked), *card.sources),
     )
+
+
+class Transfer(NamedTuple):
+    """Seconds of the copies, the least that the bus allows, and the part of the time with its law."""
+
+    seconds: float
+    least_s: float
+    parts: tuple[SpeedPart, ...]
+
+
+NO_TRANSFER = Transfer(0.0, 0.0, ())
+
+
+def time_transfer(spec: ModelSpec, request: SpeedRequest, card: Accelerator, runs: int) -> Transfer:
+    """Copies of a call whose denoiser runs so many times; none without offload, or where no pipeline is known."""
+    offload = request.pictures.offload
+    if offload == "none" or spec.pipeline is None or card.kind != "gpu":
+        return NO_TRANSFER
+    asked = MemoryRequest(precision=request.precision, pictures=request.pictures)
+    components = PipelineMemory(spec, spec.pipeline, resolve_request(spec, asked, card)).components
+    moved = float(2 * sum(components.values()))
+    if offload != "model":
+        denoiser = sum(size for name, size in components.items() if name in {"transformer", "unet"})
+        others = sum(size for name, size in components.items() if name not in {"transformer", "unet", "transformer_2"})
+        moved = float(denoiser * runs + others)
+    bus = find_host_link_rate(card)
+    seconds = transfer_time(moved_bytes=moved, bus=bus, offload=offload)
+    inputs = {
+        "offload": offload,
+        "GB moved": f"{moved / 1e9:,.1f}",
+        "bus": f"{BUS_REACHED:.0%} of {bus / 1e9:g} GB/s",
+        "host": f"{HOST_COPY[offload] / 1e9:g} GB/s",
+    }
+    part = SpeedPart(name="weights over the bus", seconds=Seconds(seconds), law=TRANSFER.equation, inputs=inputs, source=TRANSFER.source)
+    return Transfer(seconds, moved / bus, (part,))

@@ -24,7 +24,7 @@ from lib.advisor.gpu_tpu import (
     Work,
     decide,
 )
-from lib.catalog.rules import load_decision_rules
+from lib.catalog.gpu_or_tpu import load_decision_rules
 
 RULES = load_decision_rules()
 HARD_PLACES = frozenset({"on_prem", "outside_gcp", "edge"})

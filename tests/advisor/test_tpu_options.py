@@ -18,7 +18,7 @@ from lib.advisor.tpu_options import (
     rescale_usd_per_million,
 )
 from lib.catalog import load
-from lib.catalog.rules import load_tpu_software
+from lib.catalog.gpu_or_tpu import load_tpu_software
 from lib.service.models import Models
 from lib.workload import Workload
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lib.catalog import load
-from lib.catalog.rules import load_tpu_software
+from lib.catalog.gpu_or_tpu import load_tpu_software
 from lib.units import GIB
 
 FACTS: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "data" / "cloud_tpu.json").read_text(encoding="utf-8"))[

@@ -14,7 +14,7 @@ import yaml  # type: ignore[import-untyped]
 
 from lib.answers.gpu_tpu import RecipeEntry
 from lib.catalog import load
-from lib.catalog.rules import load_tpu_software
+from lib.catalog.gpu_or_tpu import load_tpu_software
 from lib.present.tpu_recipes import RecipeChoice, tpu_recipes
 
 CATALOG, SOFTWARE = load(), load_tpu_software()

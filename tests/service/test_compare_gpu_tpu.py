@@ -10,7 +10,7 @@ from contract import EXAMPLE, check_fields
 from written import ask
 
 from lib.catalog import load
-from lib.catalog.rules import load_decision_rules
+from lib.catalog.gpu_or_tpu import load_decision_rules
 from lib.errors import BadArgument
 from lib.present.wording import load_wording
 from lib.service.compare_gpu_tpu import compare_gpu_tpu
