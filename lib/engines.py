@@ -79,6 +79,8 @@ class ServerCommand:
     """Its flags, written before `options`: {0} is the value; without it the flag switches the setting off."""
     other_names: Mapping[str, Setting] = field(default_factory=dict)
     """Other names of its flags, for reading a pasted command."""
+    refuses_more: bool = False
+    """Refuses requests beyond its `max_num_seqs` instead of letting them wait: the flag is written only where it was stated."""
     cache_words: Mapping[str, str] = field(default_factory=dict)
     """Its words for formats of the KV cache, by name of `lib.precision.KV_NAMES`."""
 
@@ -296,7 +298,7 @@ _TGI = ServerCommand(
         "max_num_batched_tokens": "--max-batch-prefill-tokens {0}", "gpu_memory_utilization": "--cuda-memory-fraction {0}",
         "kv_cache_dtype": "--kv-cache-dtype {0}", "cuda_graphs": "--cuda-graphs 0",
     },
-    cache_words={"fp8": "fp8_e4m3fn"},
+    cache_words={"fp8": "fp8_e4m3fn"}, refuses_more=True,
     options=("--quantize {quantization}", "--dtype {dtype}"),
     formats={"fp8": "fp8", "awq-4": "awq", "gptq-4": "gptq", "gptq-8": "gptq", "bnb-int8": "bitsandbytes", "bnb-nf4": "bitsandbytes-nf4"},
     dtypes={"fp16": "float16", "bf16": "bfloat16"}, endpoint_name="tgi",

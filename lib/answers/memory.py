@@ -198,6 +198,23 @@ class MemorySavingEntry(MemorySaving):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStartEntry(Result):
+    """How the engine's server is started so that it holds the requests."""
+
+    least_gpu_memory_utilization: float | None
+    """Least share of each card in hundredths that holds the requests, as the engine's own setting; null if it has none or none suffices."""
+
+    kv_cache_bytes: int
+    """KV cache of the requests on the fullest device."""
+
+    kv_cache_tokens: int | None
+    """Tokens of the KV cache that the server allocates at start with these flags; null if it allocates none ahead."""
+
+    flags: str
+    """Flags in one line that start the server with room for the requests; empty if they do not fit or the engine has no server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SolveAnswer(Answer):
     """The maxima of a model on hardware, within limits on the first token and on speed."""
 
@@ -272,3 +289,6 @@ class SolveAnswer(Answer):
 
     memory_savings: tuple[MemorySavingEntry, ...]
     """Ways to take less memory, the largest first."""
+
+    server: ServerStartEntry
+    """The least share of the cards, and the flags of a server that holds the requests."""

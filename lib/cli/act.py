@@ -165,8 +165,10 @@ def files_entry(
         BadArgument: the hardware does not run this framework.
     """
     assert found.pick is not None  # noqa: S101  the caller looks
-    sizes = {"context_tokens": context_tokens, "sequences": sequences}
-    setup = write_setup(found.pick, catalog, model=model, task=found.task, spec=found.spec, framework=framework, **sizes)
+    setup = write_setup(
+        found.pick, catalog, model=model, task=found.task, spec=found.spec, framework=framework,
+        context_tokens=context_tokens, sequences=sequences, serving=found.workload.serving,
+    )  # fmt: skip
     return {
         "framework": setup.framework,
         "readme_front_matter": setup.front_matter,

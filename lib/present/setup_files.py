@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from lib.advisor.result import ConfiguredHardware
 from lib.catalog import Catalog
@@ -42,6 +43,7 @@ from lib.present.snippets import (
 )
 from lib.present.templates import render
 from lib.provenance import Source
+from lib.request.serving import DEFAULTS, Serving
 from lib.workload import AS_THE_PIPELINE
 
 FRAMEWORKS: dict[Framework, str] = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow"}
@@ -85,10 +87,11 @@ def write_setup(
     framework: str = "pytorch",
     context_tokens: int = 0,
     sequences: int = 1,
+    serving: Serving = DEFAULTS,
 ) -> Setup:
     """The files for one place of a recommendation and a Hub task; `spec` says more about the model where it is known.
 
-    They serve requests of at most `context_tokens` (0: the engine's own), so many at a time.
+    They serve requests of at most `context_tokens` (0: the engine's own), so many at a time, with the settings of `serving`.
 
     Raises:
         BadArgument: the platform or the hardware cannot be one, or the platform or the engine does not run the framework.
@@ -113,7 +116,7 @@ def write_setup(
     if is_server or (place.runs == "machine" and entry.engine in SERVERS_OF_OWN):
         if usable != "pytorch":
             raise BadArgument("framework", framework, f"pytorch with {entry.engine}, a server that brings its own")
-        server = _server(entry, catalog, versions, loaded, context_tokens, sequences)
+        server = _server(entry, catalog, versions, loaded, _Served(context_tokens, max(1, sequences), serving))
         return replace(server, front_matter=head, notes=(*server.notes, *missing))
     takes_app = usable == "pytorch" and (place.runs_spaces or place.owned)
     app = _app(entry, loaded, task, spec, context_tokens) if takes_app else None
@@ -178,7 +181,15 @@ def _declared_seconds(entry: ConfiguredHardware) -> int | None:
 GRADIO_PORT = 7860
 
 
-def _server(entry: ConfiguredHardware, catalog: Catalog, versions: Versions, model: str, context_tokens: int, sequences: int) -> Setup:
+class _Served(NamedTuple):
+    """The longest request, how many at a time, and the server's settings."""
+
+    context_tokens: int
+    sequences: int
+    settings: Serving
+
+
+def _server(entry: ConfiguredHardware, catalog: Catalog, versions: Versions, model: str, served: _Served) -> Setup:
     """The files of an engine that is a server: a Docker Space, or the line that starts a Job or an Endpoint."""
     engine, place, precision = str(entry.engine), traits_of(entry.platform), str(entry.precision)
     on_gpu = entry.accelerator is not None
@@ -186,10 +197,11 @@ def _server(entry: ConfiguredHardware, catalog: Catalog, versions: Versions, mod
     start = Start(
         precision=precision,
         devices=entry.devices,
-        context_tokens=context_tokens,
-        sequences=max(1, sequences),
+        context_tokens=served.context_tokens,
+        sequences=served.sequences,
         on_gpu=on_gpu,
         gpu_layers=entry.gpu_layers,
+        serving=served.settings,
     )
     name = model if _HUB_ID.fullmatch(model) or _HUB_FILE.fullmatch(model) else _SOME_MODEL
     words = command_words(engine, name, start)

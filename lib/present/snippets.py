@@ -166,6 +166,12 @@ def command_words(engine: str, model: str, start: Start) -> list[str]:
     return [*command.program.format(model=model, files=files, port=PORT).split(), *_options(engine, command, start)]
 
 
+def flag_words(engine: str, start: Start) -> list[str]:
+    """The flags of that command by which the server runs as computed; none of an engine without a server."""
+    command = traits_of(engine).command
+    return [] if command is None else _options(engine, command, start)
+
+
 def _options(engine: str, command: ServerCommand, start: Start, *, with_devices: bool = True) -> list[str]:
     """The options whose values are known."""
     quantization = None
@@ -190,7 +196,7 @@ def _settings(engine: str, command: ServerCommand, start: Start, *, with_devices
     return {
         **stated.stated,
         "max_model_len": stated.max_model_len or start.context_tokens or None,
-        "max_num_seqs": stated.max_num_seqs or (start.sequences if start.sequences > 1 else None),
+        "max_num_seqs": stated.max_num_seqs or (start.sequences if start.sequences > 1 and not command.refuses_more else None),
         "tensor_parallel": start.devices // stages if with_devices else None,
         "gpu_memory_utilization": stated.gpu_memory_utilization or traits_of(engine).stated_share,
         "kv_cache_dtype": None if stated.kv_cache_dtype is None else command.cache_words.get(stated.kv_cache_dtype),
@@ -203,11 +209,13 @@ def _settings(engine: str, command: ServerCommand, start: Start, *, with_devices
 
 def list_options(engine: str, start: Start) -> Iterator[tuple[str, int | float | str]]:
     """The same options as keywords of Python: `max_model_len`, 8192."""
-    command = traits_of(engine).command
-    words = [] if command is None else _options(engine, command, start)
-    for name, value in zip(words[::2], words[1::2], strict=True):  # of no server's settings: those of a script have a value each
+    words = flag_words(engine, start)
+    for at, word in enumerate(words):
+        value = words[at + 1] if at + 1 < len(words) else "-"
         number = float(value) if value.replace(".", "", 1).isdigit() else None
-        yield name.lstrip("-").replace("-", "_"), value if number is None else int(number) if number.is_integer() else number
+        if word.startswith("-"):
+            read = value if number is None else int(number) if number.is_integer() else number
+            yield word.lstrip("-").replace("-", "_"), True if value.startswith("-") else read
 
 
 def _llama_cpp_model(model: str, start: Start) -> list[str]:

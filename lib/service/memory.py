@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from lib.advisor import limits
 from lib.advisor.alternatives import MemorySaving, find_memory_savings
 from lib.advisor.limits import SLO, Limit, PrecisionTry
 from lib.advisor.result import Entry
+from lib.advisor.server_start import choose_start, find_least_share
 from lib.advisor.setup import ServingConfig, on_zerogpu, resolve_setup
 from lib.answers.memory import (
     CheapestTierEntry,
@@ -21,6 +23,7 @@ from lib.answers.memory import (
     MemoryAnswer,
     MemorySavingEntry,
     PrecisionTryEntry,
+    ServerStartEntry,
     SolveAnswer,
     StageEntry,
 )
@@ -36,10 +39,12 @@ from lib.model.spec import ModelSpec
 from lib.platforms import RENTED, SPACE_PLATFORMS
 from lib.present.numbers import describe_speed_change
 from lib.present.sentences import sentence
+from lib.present.snippets import Start, flag_words
 from lib.provenance import Caveat, Reason, Value
 from lib.request.fields import Arguments
 from lib.request.serving import DEFAULTS, Serving, ServingSettings, check_settings, merge_setting
 from lib.request.types import (
+    AUTO,
     CachePrecision,
     Concurrency,
     Engine,
@@ -273,8 +278,35 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         precisions=tuple(map(_precision, tries)),
         cheapest=_find_cheapest(config, arguments, catalog),
         memory_savings=tuple(map(_way, ways)),
+        server=_start_server(config),
         caveats=(*cut, *(caveat for holds, caveat in open_points if holds), *spec.caveats, *estimate.caveats),
         sources=(*spec.sources, *estimate.sources),
+    )
+
+
+def _start_server(config: ServingConfig) -> ServerStartEntry:
+    """The least share, the cache of the requests, and the flags; those of `/write_files` with the same settings."""
+    request = settle_serving(config.memory_request)
+    held = memory.count_per_device(config.spec, request, config.silicon).worst_cache(request.context_tokens, request.batch_size)
+    least = find_least_share(config)
+    started = choose_start(config, least)
+    if started is None or traits_of(config.engine).command is None:
+        return ServerStartEntry(least_gpu_memory_utilization=least, kv_cache_bytes=held, kv_cache_tokens=None, flags="")
+    cache = None if config.kv_precision == AUTO else config.kv_precision
+    start = Start(
+        precision=started.estimate().precision,
+        devices=started.devices,
+        context_tokens=started.context_tokens,
+        sequences=started.requests,
+        on_gpu=config.silicon.kind != "cpu",
+        gpu_layers=-1 if config.gpu_layers is None else config.gpu_layers,
+        serving=replace(started.serving, kv_cache_dtype=cache),
+    )
+    return ServerStartEntry(
+        least_gpu_memory_utilization=least,
+        kv_cache_bytes=held,
+        kv_cache_tokens=started.fit().kv_cache_tokens,
+        flags=shlex.join(flag_words(config.engine, start)),
     )
 
 
@@ -330,6 +362,7 @@ def _find_cheapest(config: ServingConfig, arguments: SolveArguments, catalog: Ca
         output_tokens=usual.output_tokens,
         max_ttft_s=arguments.max_ttft_s,
         min_tokens_per_s=arguments.min_tokens_per_s,
+        serving=arguments.serving,
     )
     if not work.platforms:
         return None

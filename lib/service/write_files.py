@@ -38,6 +38,7 @@ from lib.present.training_files import (
 from lib.present.training_files import SCRIPT as TRAINING_SCRIPT
 from lib.provenance import Caveat, Source
 from lib.request.fields import Arguments, Asked, one_of
+from lib.request.serving import DEFAULTS, ServingSettings
 from lib.request.types import AUTO, MAX_TOKENS, AnyEngine, Concurrency, Hardware, Model, Precision, Tokens, TokensOrNone
 from lib.service.endpoint import App, endpoint
 from lib.speed.training import rank_hardware, train_on
@@ -74,6 +75,7 @@ class FilesArguments(Arguments):
     step: Annotated[TrainingRequest, Asked("method objective rank sequence_tokens micro_batch accumulation")] = TrainingRequest(
         accumulation=8
     )
+    serving: ServingSettings = DEFAULTS
 
     def workload(self, spec: ModelSpec, platform: str, sdk: Sdk | Literal["auto"], engine: Tried) -> Workload:
         """The question to the advisor; traffic is not part of it."""
@@ -89,6 +91,7 @@ class FilesArguments(Arguments):
             engine=engine,
             sdk=sdk,
             platforms=() if PLATFORMS[platform].owned else (platform,),
+            serving=self.serving,
         )
 
 
@@ -285,6 +288,7 @@ def _write_app(question: Question) -> Written:
         spec=question.spec,
         context_tokens=arguments.context_tokens,
         sequences=arguments.concurrency,
+        serving=arguments.serving,
     )
     kinds = question.row.kinds
     if kinds is not None and setup.app is None:
@@ -316,6 +320,7 @@ def _write_batch(question: Question) -> Written:
         context_tokens=question.arguments.context_tokens,
         sequences=question.arguments.concurrency,
         on_gpu=entry.accelerator is not None,
+        serving=question.arguments.serving,
     )
     made = write_batch(kind, loaded_repository(entry, question.spec.id), place, start)
     if made is None:

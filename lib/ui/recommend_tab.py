@@ -81,6 +81,7 @@ def setup_updates(services: Services, model: str, values: Sequence[Value]) -> Up
             framework=str(framework),
             context_tokens=int(arguments["context_tokens"]),
             sequences=int(arguments["concurrency"]),
+            serving=answer.workload.serving,
         )
         return {"code": setup_code(setup)}
     except AdvisorError as refused:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import Any
 
 import pytest
@@ -18,10 +20,12 @@ from lib.service.models import Models
 from lib.service.recommend import recommend
 from lib.service.simulate_batching import simulate_batching
 from lib.service.speed import estimate_speed
+from lib.service.write_files import write_files
 
 APP = App(catalog=load, models=Models(), quantized=lambda _: {}, providers=lambda _: ProviderOffers(status="none"))
 MEMORY, SOLVE, SPEED = (ask(question, APP) for question in (estimate_memory, solve, estimate_speed))
 RECOMMEND, COST, SAVE, TRAFFIC = (ask(question, APP) for question in (recommend, estimate_cost, ways_to_save, simulate_batching))
+FILES = ask(write_files, APP)
 MODEL, SMALL = "Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B"
 L4 = load().resolve_hardware("l4x1").vram_bytes_per_accelerator or 0
 
@@ -165,6 +169,33 @@ def test_the_simulation_takes_the_settings_as_its_own_arguments() -> None:
     stated = TRAFFIC(SMALL, "l4x1", **lengths, serving={"max_num_seqs": 8, "max_num_batched_tokens": 1024, "prefix_share": 0.5})
     assert stated == own
     assert TRAFFIC(SMALL, "l4x4", **lengths, serving={"tensor_parallel": 1, "data_parallel": 4})["replicas"] == 4
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "tgi"])
+@pytest.mark.parametrize(("requests", "context"), [(1, 4096), (3, 2048), (1, 9000)])
+def test_the_least_share_holds_the_requests_and_a_hundredth_less_does_not(engine: str, requests: int, context: int) -> None:
+    """Round trip through `/solve` itself; the cache at start holds as many tokens as the requests have."""
+    asked: dict[str, Any] = {"engine": engine, "concurrency": requests, "context_tokens": context}
+    server = SOLVE(MODEL, "l4x1", **asked)["server"]
+    least = server["least_gpu_memory_utilization"]
+    assert SOLVE(MODEL, "l4x1", **asked, serving={"gpu_memory_utilization": least})["fits"]
+    assert not SOLVE(MODEL, "l4x1", **asked, serving={"gpu_memory_utilization": round(least - 0.01, 2)})["fits"]
+    assert server["kv_cache_tokens"] >= requests * context
+    assert server["kv_cache_bytes"] == pytest.approx(requests * context * 36 * 2 * 8 * 128 * 2, rel=0.01)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "tgi", "llama.cpp"])
+def test_files_and_limits_write_the_same_flags(engine: str) -> None:
+    """The flags of `/solve` are those of the Dockerfile or the command that `/write_files` writes with the same settings."""
+    asked: dict[str, Any] = {"engine": engine, "concurrency": 2, "context_tokens": 4096, "precision": "bf16"}
+    if engine == "llama.cpp":
+        asked |= {"precision": "gguf:Q8_0"}
+    server = SOLVE(MODEL, "l40sx1", **asked, output_tokens=256)["server"]
+    least = server["least_gpu_memory_utilization"]
+    written = FILES(MODEL, "l40sx1", **asked, serving={} if least is None else {"gpu_memory_utilization": least})
+    words = json.loads(written["files"]["Dockerfile"].partition("ENTRYPOINT ")[2].splitlines()[0])
+    assert shlex.join(words).endswith(server["flags"])
+    assert SOLVE(MODEL, "l4x1", **asked | {"concurrency": 64})["server"]["flags"] == ""
 
 
 def test_savings_of_a_server_with_settings_are_found() -> None:
