@@ -515,6 +515,15 @@
     const layout = { ...look, ...size, title, margin: { ...margin, t: 70 }, showlegend: true, legend: { orientation: "h", y: -0.2 }, paper_bgcolor: "#fff", plot_bgcolor: "#fff" };
     await window.Plotly.downloadImage({ data: chart.data, layout }, { ...size, format: "png", filename: finding.slice(0, 80) });
   });
+  // A chosen file becomes the text of a field; it is read here, and nothing is uploaded before the visitor asks.
+  document.addEventListener("change", async (event) => {
+    const pick = event.target instanceof Element ? event.target.closest("[data-into]") : null, file = pick?.files?.[0];
+    if (!file) return;
+    const field = document.querySelector(`#${pick.dataset.into} textarea`);
+    field.value = (await file.text()).slice(0, field.maxLength > 0 ? field.maxLength : undefined);
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    pick.value = "";
+  });
   document.addEventListener("click", async (event) => {
     const act = event.target instanceof Element ? event.target.closest("[data-copy], [data-copy-link]") : null;
     if (!act || event.ctrlKey || event.metaKey || event.shiftKey) return;

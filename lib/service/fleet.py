@@ -1,6 +1,6 @@
 """Rows of questions: a row's columns are the arguments of `/recommend`, the current hardware and a label; its answer is a `FleetRow`.
 
-    answer_row(app, 0, {"model": "Qwen/Qwen3-8B", "concurrency": "4", "hardware": "a100-large"})
+    answer_row(models, catalog, 0, {"model": "Qwen/Qwen3-8B", "concurrency": "4", "hardware": "a100-large"})
 
 A row never raises: a refusal becomes a row with the code and the sentence. Cells come from CSV, JSON or Parquet; the text of a number is
 read as that number, an empty cell is the default. Published checkpoints are not looked up, so that a row is the same everywhere.
@@ -13,18 +13,18 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 from lib.advisor.recommend import RightSizing
 from lib.advisor.result import Recommendation
 from lib.answers.fleet import FleetRow
 from lib.catalog import Catalog
-from lib.errors import AdvisorError, BadArgument, InvalidInput, RateLimited, hide_tokens
+from lib.errors import AdvisorError, BadArgument, InvalidInput, RateLimited, UnreadableJson, hide_tokens, read_json
+from lib.model.spec import ModelSpec
 from lib.provenance import Reason
 from lib.request.checks import MAX_NAME, describe_value
 from lib.request.fields import Arguments, Checked
 from lib.request.types import Hardware, Model
-from lib.service.endpoint import App
 from lib.service.recommend import RecommendArguments, find_hardware
 from lib.service.right_size import allow_current, compare_current
 from lib.workload import Workload
@@ -37,6 +37,7 @@ _WAITS = 5
 """Windows that one row waits for, when the Hub asks for fewer requests."""
 _LONGEST_WAIT_S = 3_600
 _SHOWN = 80
+_MOST_NODES = 1_000
 _SHOWN_COLUMNS = 5
 
 
@@ -88,6 +89,8 @@ def _read_cell(name: str, value: object) -> object:
     text, shown = value.strip(), COLUMNS[name].check.shown
     if shown is bool:
         return _FLAGS.get(text.casefold(), text)
+    if get_origin(shown) is dict:
+        return read_json(text.encode(errors="surrogatepass"), _MOST_NODES)
     if shown not in (int, float):
         return value
     try:
@@ -98,21 +101,33 @@ def _read_cell(name: str, value: object) -> object:
 
 def _read_cells(cells: Mapping[str, object]) -> dict[str, object]:
     check_columns(cells)
-    return {name: _read_cell(name, value) for name, value in cells.items() if value not in (None, "") or name == "model"}
+    read: dict[str, object] = {}
+    for name, value in cells.items():
+        if value in (None, "") and name != "model":
+            continue
+        try:
+            read[name] = _read_cell(name, value)
+        except UnreadableJson:
+            raise BadArgument(name, describe_value(value)[:_SHOWN], 'a JSON object such as {"max_num_seqs": 64}') from None
+    return read
 
 
-def answer_row(app: App, row: int, cells: Mapping[str, object], *, sleep: Callable[[float], None] | None = time.sleep) -> FleetRow:
-    """The answer to one row. Where the Hub asks for fewer requests it waits with `sleep`; with None the row is refused instead."""
-    catalog = app.catalog()
+FindModel = Callable[[object], ModelSpec]
+
+
+def answer_row(
+    models: FindModel, catalog: Catalog, row: int, cells: Mapping[str, object], *, sleep: Callable[[float], None] = time.sleep
+) -> FleetRow:
+    """The answer to one row. Where the Hub asks for fewer requests it waits with `sleep`."""
     try:
         arguments = FleetArguments.model_validate(_read_cells(cells))
         waits = 0
         while True:
             try:
-                return _answer(app, row, arguments, catalog)
+                return _answer(models, catalog, row, arguments)
             except RateLimited as limit:
                 waits += 1
-                if sleep is None or waits > _WAITS:
+                if waits > _WAITS:
                     raise
                 sleep(min(limit.wait_s or WINDOW_S, _LONGEST_WAIT_S))
     except AdvisorError as refused:
@@ -143,10 +158,10 @@ def _shorten(value: object) -> str:
     return "".join(c if c.isprintable() else " " for c in text[:MAX_NAME])
 
 
-def _answer(app: App, row: int, arguments: FleetArguments, catalog: Catalog) -> FleetRow:
+def _answer(models: FindModel, catalog: Catalog, row: int, arguments: FleetArguments) -> FleetRow:
     current = catalog.resolve_offer(arguments.hardware) if arguments.hardware != "" else None
     allowed = allow_current(catalog, current, arguments.workload)
-    found = find_hardware(app, RecommendArguments(model=arguments.model, workload=arguments.workload), allowed)
+    found = find_hardware(RecommendArguments(model=arguments.model, workload=arguments.workload), allowed, models)
     verdict = None if current is None else compare_current(current, found, found.spec, allowed)
     prices = catalog.prices["spaces"]
     return FleetRow(

@@ -112,7 +112,7 @@ def read_csv(file: Iterable[str], name: str) -> Iterator[Cells]:
         InvalidInput: it is not CSV, or a row has more cells than there are names.
     """
     csv.field_size_limit(MOST_CELL)
-    reader = csv.DictReader(file)
+    reader = csv.DictReader(file, strict=True)
     try:
         names = [(one or "").strip() for one in reader.fieldnames or ()]
         reader.fieldnames = names

@@ -20,7 +20,6 @@ from lib.answers.fleet import FleetRow
 from lib.catalog import Catalog
 from lib.hub.space_session import install_session
 from lib.service.build_process import BuildProcess
-from lib.service.endpoint import App
 from lib.service.fleet import answer_row, refused_row
 from lib.service.fleet_files import Cells, FleetPart
 from lib.service.models import Models
@@ -45,7 +44,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-_asked: list[tuple[App, str | None]] = []
+_asked: list[tuple[Models, WorkerSetup]] = []
 """In a worker: what it answers with."""
 
 
@@ -54,9 +53,7 @@ def _begin(setup: WorkerSetup) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends the workers
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     install_session()
-    build = BuildProcess(spare=False)
-    app = App(catalog=lambda: setup.catalog, models=Models(build=build), quantized=lambda _: None)
-    _asked[:] = [(app, setup.token)]
+    _asked[:] = [(Models(build=BuildProcess(spare=False)), setup)]
 
 
 def _end_with_parent() -> None:
@@ -68,9 +65,9 @@ def _end_with_parent() -> None:
 
 def _answer(rows: Sequence[tuple[int, Cells]]) -> list[FleetRow]:
     """In a worker: the answers."""
-    app, token = _asked[0]
-    with reading_as(token):
-        return [answer_row(app, number, cells) for number, cells in rows]
+    models, setup = _asked[0]
+    with reading_as(setup.token):
+        return [answer_row(models, setup.catalog, number, cells) for number, cells in rows]
 
 
 class Worker:

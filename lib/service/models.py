@@ -277,6 +277,7 @@ class Models:
         self._read: SingleFlight[HubModel] = SingleFlight(
             keep=0, workers=MAX_READING, waiting=MAX_WAITING_TO_READ, patience=PATIENCE_S, name="hub", caller=caller
         )
+        self._public: Cache[tuple[str, str], ModelSpec] = Cache(most=MAX_REMEMBERED, seconds=_OWN_S, weight=lambda _: 1)
         self._own: Cache[Hashable, HubModel] = Cache(most=_OWN_TENSORS, seconds=_OWN_S, weight=lambda model: model.weight)
         self._secret = secrets.token_bytes(32)
 
@@ -296,6 +297,10 @@ class Models:
             return self._from_config(reference.text)
         remembered = None if reference.file else bundled.find_spec(reference.text)
         return remembered or self._from_hub(reference.text, reference.file)
+
+    def find_public(self, name: str, file: str) -> ModelSpec | None:
+        """A model of the Hub that was resolved in the last ten minutes and that any stranger may read."""
+        return self._public.find((name, file))
 
     def config(self, model: object) -> Mapping[str, Any]:
         """The configuration of the architecture that a caller means; of a bundled pipeline, one by component.
@@ -427,7 +432,10 @@ class Models:
             return replace(spec, read_with_token=reader is not None)
 
         with self._forget_if_refused(repository):
-            return self._work_out(key, work)
+            spec = self._work_out(key, work)
+        if reader is None:
+            self._public.keep((name, file), spec)
+        return spec
 
     @contextmanager
     def _forget_if_refused(self, repository: HubModel) -> Iterator[None]:

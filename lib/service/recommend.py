@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Annotated
@@ -53,17 +54,22 @@ def recommend(app: App, arguments: RecommendArguments) -> Recommendation:
     Returns:
         The recommendation.
     """
-    return find_hardware(app, arguments, app.catalog())
+    return find_hardware(arguments, app.catalog(), app.models, app.quantized)
 
 
-def find_hardware(app: App, arguments: RecommendArguments, catalog: Catalog) -> Recommendation:
-    """The recommendation with the offers and rules of a catalog.
+def find_hardware(
+    arguments: RecommendArguments,
+    catalog: Catalog,
+    models: Callable[[object], ModelSpec],
+    quantized: Callable[[str], Mapping[str, str] | None] = lambda _: None,
+) -> Recommendation:
+    """The recommendation with the offers and rules of a catalog; by default published checkpoints are not looked up.
 
     Raises:
         AdvisorError: the model cannot be resolved, or does not take what the workload sends.
     """
     calls_provider = FAMILIES.get(arguments.workload.task) == "provider" and arguments.model == ""  # such a Space needs no model
-    spec = None if calls_provider else app.models(arguments.model)
+    spec = None if calls_provider else models(arguments.model)
     if spec is not None:
         check_media(spec, arguments.workload.pictures, arguments.workload.media)
     own = catalog.resolve_cards(arguments.own_hardware) if arguments.own_hardware != "" else None
@@ -73,7 +79,7 @@ def find_hardware(app: App, arguments: RecommendArguments, catalog: Catalog) -> 
     on_hub = spec is not None and spec.id and read_reference(arguments.model).kind == "id"
     if spec is None or not on_hub or not _needs_checkpoint(answer):
         return answer
-    published = app.quantized(spec.id)
+    published = quantized(spec.id)
     return answer if published is None else _answer_once(*asked, today, tuple(published.items()))
 
 

@@ -7,7 +7,7 @@ its measurement, the newest rows, and the whole as a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -99,6 +99,9 @@ MEASURE = (
 """The numbers of Measure."""
 DEFAULT_PRECISION = "bf16"
 PRECISIONS = [("16-bit (bf16)", "bf16"), ("16-bit (fp16)", "fp16"), ("32-bit (fp32)", "fp32")]
+
+
+_OF_DEVICE = queue_options(DEVICE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,8 +212,18 @@ def _measure_scene(item: MeasureStage | MeasureAnswer, model: str) -> Updates:
     return {"card": measure_card(item, model) + acts}
 
 
-def wire_run(view: RunView, name: str, run: Callable[..., Iterator[Updates]], inputs: Sequence[Any], stopped: str) -> Dependency:
-    """Running takes its turn with whatever else needs the device; Stop ends it and says `stopped`. Returns the run, for what follows it."""
+def wire_run(
+    view: RunView,
+    name: str,
+    run: Callable[..., Iterator[Updates]],
+    inputs: Sequence[Any],
+    stopped: str,
+    turns: Mapping[str, Any] = _OF_DEVICE,
+) -> Dependency:
+    """Running takes its turn with whatever else needs the device; Stop ends it and says `stopped`. Returns the run, for what follows it.
+
+    `turns` are the options of the event's queue.
+    """
 
     def act(*values: Any) -> Iterator[dict[Any, Any]]:
         yield from scene_updates(view.outputs, run(*values))
@@ -219,7 +232,7 @@ def wire_run(view: RunView, name: str, run: Callable[..., Iterator[Updates]], in
         return last_scene(view.outputs, {"status": stopped_line(stopped)})
 
     outputs = [view.outputs[part] for part in ("status", "card", "run", "stop")]
-    options = {"show_progress_on": view.outputs["status"], **queue_options(DEVICE)}
+    options = {"show_progress_on": view.outputs["status"], **turns}
     running: Dependency = view.outputs["run"].click(act, inputs, outputs, api_name=f"{name}_run", **options)
     # The words come after the run has ended: its last scene would write over them.
     stopping = view.outputs["stop"].click(None, cancels=[running], api_name=f"{name}_cancelled", **AT_ONCE)

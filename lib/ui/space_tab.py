@@ -17,11 +17,12 @@ from lib.present.space_cards import STATIC, size_card
 from lib.present.wording import page_note
 from lib.service.right_size import right_size
 from lib.service.space_status import space_status
-from lib.ui import account, space_actions, workload
+from lib.ui import account, fleet_box, space_actions, workload
 from lib.ui import fields as ask
 from lib.ui.account import AccountView, LoginView
 from lib.ui.events import Panel, RefreshTriggers, Tab, Wiring
 from lib.ui.fields import MODEL_LENGTH, QUESTION
+from lib.ui.live_boxes import RunView
 from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, FormView, TabParts, clear_review, status_markup, tier_choices
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class SpaceView:
     use: gr.Button
     form: FormView
     account: AccountView
+    fleet: RunView
     space_id: gr.State
     pick: gr.State
 
@@ -129,6 +131,7 @@ def build(services: Services) -> SpaceView:
                     use = gr.Button("Use this tier", visible=False, elem_id="use-tier")
             form = space_actions.build(services)
     overview = account.build_account(acts=services.account_actions)
+    fleet = fleet_box.build()
     return SpaceView(
         paste=paste,
         space=space,
@@ -141,6 +144,7 @@ def build(services: Services) -> SpaceView:
         use=use,
         form=form,
         account=overview,
+        fleet=fleet,
         space_id=gr.State(""),
         pick=gr.State(""),
     )
@@ -151,6 +155,7 @@ def wire(view: SpaceView, page: Wiring) -> None:
     services = page.services
     _wire_look(view, services, page.question, page.triggers)
     account.wire_account(view.account, view.login.token, services)
+    fleet_box.wire(view.fleet, services)
     space_actions.wire(
         view.form, TabParts(space=view.space_id, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
+from lib.answers.fleet import FleetRow
 from lib.catalog import load
 from lib.errors import InvalidInput, RateLimited
 from lib.service.endpoint import App
@@ -22,10 +23,14 @@ def app() -> App:
     return App(catalog=lambda: catalog, models=Models(), quantized=lambda _: None)
 
 
+def _row(app: App, row: int, cells: dict[str, Any]) -> FleetRow:
+    return answer_row(app.models, app.catalog(), row, cells)
+
+
 def test_a_row_is_the_answer_of_recommend(app: App) -> None:
     """The same pick, bytes and price; cells of CSV are text, and an empty one is the default."""
     cells = {"model": "Qwen/Qwen3-8B", "concurrency": "4", "hours_per_day": "8.5", "platforms": "spaces,jobs", "task": "", "label": "a"}
-    row = answer_row(app, 7, cells)
+    row = _row(app, 7, cells)
     found = recommend(
         app,
         RecommendArguments.model_validate({"model": "Qwen/Qwen3-8B", "concurrency": 4, "hours_per_day": 8.5, "platforms": "spaces,jobs"}),
@@ -44,11 +49,11 @@ def test_a_row_is_the_answer_of_recommend(app: App) -> None:
 def test_the_current_hardware_is_compared(app: App) -> None:
     """An A100 for 0.5B costs 1,800 USD a month too many; a tier that should stay saves nothing."""
     small = {"model": "Qwen/Qwen2.5-0.5B-Instruct", "platforms": "spaces"}
-    row = answer_row(app, 0, small | {"hardware": "a100-large"})
+    row = _row(app, 0, small | {"hardware": "a100-large"})
     assert (row.current, row.decision, row.current_usd_per_month) == ("a100-large", "move", Decimal(1800))
     assert row.saving_usd_per_month == Decimal(1800) - (row.usd_per_month or 0)
     assert row.reasons[0].code == "saves"
-    stays = answer_row(app, 0, small | {"hardware": row.pick})
+    stays = _row(app, 0, small | {"hardware": row.pick})
     assert (stays.decision, stays.saving_usd_per_month) == ("stay", 0)
 
 
@@ -62,13 +67,15 @@ def test_the_current_hardware_is_compared(app: App) -> None:
         ({"model": ""}, "unknown_model", "empty"),
         ({"model": None}, "bad_argument", "null"),
         ({"model": {"deep": []}}, "bad_argument", "object"),
+        ({"model": "7B", "serving": '{"max_num_seqs": '}, "bad_argument", "JSON object"),
+        ({"model": "7B", "serving": '{"max_num_sequences": 4}'}, "bad_argument", "max_num_seqs"),
         ({"model": "7B", "extra": 1}, "invalid_input", "extra"),
         ({"model": "hf_abcdefghijklmnop"}, "unknown_model", "token"),
     ],
 )
 def test_a_bad_row_is_a_row_with_an_error(app: App, cells: dict[str, object], code: str, words: str) -> None:
     """With a stable code, a sentence, and no token."""
-    row = answer_row(app, 3, cells)
+    row = _row(app, 3, cells)
     assert (row.row, row.error_code, row.pick) == (3, code, None)
     assert words in (row.error or "")
     assert "hf_abc" not in row.model
@@ -80,7 +87,7 @@ def test_a_mistake_of_ours_is_a_row_too(app: App) -> None:
     def fail(_: object) -> None:
         raise KeyError("secret")
 
-    row = answer_row(replace(app, models=fail), 0, {"model": "7B"})  # type: ignore[arg-type]
+    row = answer_row(fail, app.catalog(), 0, {"model": "7B"})  # type: ignore[arg-type]
     assert row.error_code == "failed"
     assert "secret" not in (row.error or "")
 
@@ -96,7 +103,7 @@ def test_columns_are_those_of_recommend() -> None:
 
 
 def test_the_hub_s_rate_limit_is_waited_for(app: App) -> None:
-    """As long as the Hub says, else a window; a page does not wait, and nobody waits for ever."""
+    """As long as the Hub says, else a window; and a limited number of times."""
     stated, unstated = RateLimited("Slow down."), RateLimited("Slow down.")
     stated.wait_s = 17
     refusals = [stated, unstated]
@@ -106,10 +113,13 @@ def test_the_hub_s_rate_limit_is_waited_for(app: App) -> None:
             raise refusals.pop(0)
         return app.models(model)
 
-    limited, waits = replace(app, models=models), list[float]()  # type: ignore[arg-type]
-    assert answer_row(limited, 0, {"model": "7B"}, sleep=waits.append).error_code is None
+    waits: list[float] = []
+
+    def ask() -> str | None:
+        return answer_row(models, app.catalog(), 0, {"model": "7B"}, sleep=waits.append).error_code  # type: ignore[arg-type]
+
+    assert ask() is None
     assert waits == [17, WINDOW_S]
     refusals += [stated] * 100
-    assert answer_row(limited, 0, {"model": "7B"}, sleep=waits.append).error_code == "rate_limited"
+    assert ask() == "rate_limited"
     assert len(waits) < 20
-    assert answer_row(limited, 0, {"model": "7B"}, sleep=None).error_code == "rate_limited"

@@ -14,7 +14,6 @@ from deadly_catalog import deadly
 from pyarrow import parquet
 
 from lib.catalog import load
-from lib.service.endpoint import App
 from lib.service.fleet import answer_row
 from lib.service.fleet_files import Cells, split_parts
 from lib.service.fleet_run import WorkerSetup, run_here
@@ -30,10 +29,10 @@ def test_a_row_that_ends_its_worker_is_an_error_and_the_others_are_answered() ->
     advanced: list[int] = []
     with closing(run_here(split_parts(rows, 4), WorkerSetup(catalog=deadly()), 2, advanced.append)) as parts:
         answered = [row for _, part in sorted(parts, key=lambda one: one[0].number) for row in part]
-    catalog = load()
-    app = App(catalog=lambda: catalog, models=Models(), quantized=lambda _: None)
     assert [row.error_code for row in answered] == [None] * 3 + ["worker_ended"] + [None] * 4
-    assert [row for row in answered if row.row != 3] == [answer_row(app, at, cells) for at, cells in enumerate(rows) if at != 3]
+    assert [row for row in answered if row.row != 3] == [
+        answer_row(Models(), load(), at, cells) for at, cells in enumerate(rows) if at != 3
+    ]
     assert sum(advanced) == 8
 
 
