@@ -34,7 +34,13 @@ def build() -> RunView:
     """The box, closed."""
     with gr.Accordion("Many models at once (CSV)", open=False, elem_id="fleet-box", elem_classes="quiet-accordion"):
         text = gr.Textbox(
-            label="Rows", info=page_note("fleet"), placeholder=EXAMPLE, lines=5, max_lines=12, max_length=MOST_CHARACTERS, elem_id="fleet-text"
+            label="Rows",
+            info=page_note("fleet"),
+            placeholder=EXAMPLE,
+            lines=5,
+            max_lines=12,
+            max_length=MOST_CHARACTERS,
+            elem_id="fleet-text",
         )
         gr.HTML(_PICK)
         with gr.Row(elem_classes="act-row"):
