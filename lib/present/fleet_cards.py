@@ -81,4 +81,5 @@ _CSV = tuple(name for name in FleetRow.__dataclass_fields__ if name != "reasons"
 
 def fleet_csv(rows: Sequence[FleetRow]) -> str:
     """Every column of the rows but the reasons, in the order of the questions."""
-    return csv_text(_CSV, sorted(rows, key=lambda row: row.row))
+    ordered: list[FleetRow] = sorted(rows, key=lambda row: row.row)
+    return csv_text(_CSV, ordered)
