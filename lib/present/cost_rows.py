@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from lib.advisor.result import OwnHardware
 from lib.answers.cost import OutlookAnswer, WayLine
-from lib.cost.bill import CostPart
 from lib.cost.compare import CENT, Comparison, Side
 from lib.platforms import traits_of
-from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, caveat_list, law_inputs, own_text, source_list
+from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, caveat_list, own_text, source_list
 from lib.present.charts import MARK, RING, axis, chart_head, curve_table, lay_out
-from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
-from lib.present.numbers import seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
-from lib.present.sentences import sentence, to_json
-from lib.present.tables import csv_text, table_markup
+from lib.present.html import STRONG, render_html, trusted, with_small
+from lib.present.markup import bullet_list, escape, fold
+from lib.present.numbers import count_words, seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
+from lib.present.sentences import to_json
+from lib.present.tables import csv_text, render_table
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
@@ -59,44 +59,37 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
         figures.append(("Utilisation", f"{100 * bill.utilisation:.0f} %"))
     if bill.left_running_usd_per_month is not None:
         figures.append(("Left running outside its hours", usd_per_month(bill.left_running_usd_per_month)))
-    first = answer.lines[0]
     standing, total = answer.chosen, bill.total_usd_per_month
-    rest = "visitors pay with their own quota" if bill.payer != "owner" else "a month" if total else ""
-    why = "" if standing in {"", "recommended"} else f'<p class="thumb"><strong>Does not qualify.</strong> {escape(standing)}</p>'
-    return (
-        '<section class="card" aria-label="Bill per month"><h2 class="sr">Bill per month</h2>'
-        f'<p class="eyebrow">{escape(model)} on {escape(answer.name)} <code>{escape(answer.hardware)}</code> costs</p>'
-        f'<p class="headline"><span class="figure">{usd_per_month(total)}</span> {rest}</p>'
-        f'<p class="quiet">{escape(PLATFORM_NAMES[answer.platform])} · {escape(first.runs_as)}'
-        f"{' · the best Space for this model' if standing == 'recommended' and traits_of(answer.platform).rents_spaces else ''}</p>"
-        f"{definition_list(figures)}{why}</section>"
+    return render_html(
+        "cost.html.j2",
+        answer=answer,
+        model=model,
+        where=PLATFORM_NAMES[answer.platform],
+        figures=figures,
+        rest="visitors pay with their own quota" if bill.payer != "owner" else "a month" if total else "",
+        best=standing == "recommended" and traits_of(answer.platform).rents_spaces,
+        obstacle="" if standing == "recommended" else standing,
     )
 
 
 def own_bill_card(own: OwnHardware) -> str:
     """In place of a bill for the visitor's own cards: there is nothing to rent."""
-    return (
-        f'<section class="card own" aria-label="Your own hardware"><p><strong>Your {escape(own.name)}: nothing to rent.</strong></p>'
-        f'<p class="quiet">{escape(own_text(own))} Electricity and the purchase are not modelled, so there is no monthly bill and no '
-        "break-even against renting. What renting would cost instead:</p></section>"
-    )
+    return render_html("own_bill.html.j2", name=own.name, runs=own_text(own))
 
 
 def ways_table(answer: OutlookAnswer) -> str:
     """Every way with its bill in parts, the cheapest first; those that cannot carry the traffic last."""
     ordered = sorted(answer.lines, key=lambda line: (line.total_usd_per_month is None, line.total_usd_per_month or 0))
     heads = ("Way", "Per hour", "Billed hours", "Computing", "Storage", "Per month", "Per request")
-    return table_markup("Options at your traffic, cheapest first", heads, [_way(line) for line in ordered], "ways")
+    return str(render_table("Options at your traffic, cheapest first", heads, list(map(_way, ordered)), "ways"))
 
 
 def _way(line: WayLine) -> tuple[str, ...]:
     total = line.total_usd_per_month
     hours = line.billed_hours_per_month
-    month = (
-        "<strong>" + usd_per_month(total) + "</strong>" if total is not None else "not at this traffic<small>the quota ends before</small>"
-    )
+    month = with_small("not at this traffic", "the quota ends before") if total is None else STRONG.format(usd_per_month(total))
     return (
-        f"{line_swatch(line)}{escape(line.label)}<small>{escape(line.runs_as)}</small>",
+        with_small(trusted(line_swatch(line)) + line.label, line.runs_as),
         "–" if line.usd_per_hour is None else usd_per_hour(line.usd_per_hour),
         "–" if hours is None else f"{hours:,.0f}",
         usd_per_month(line.compute_usd_per_month),
@@ -112,15 +105,15 @@ def savings_table(answer: OutlookAnswer) -> str:
     heads = ("What to do", "Saves a month", "Then a month", "What it costs in quality and speed")
     rows = [
         (
-            escape(way.message),
-            f"<strong>{usd(saved)}</strong>",
+            way.message,
+            STRONG.format(usd(saved)),
             usd_per_month(way.usd_per_month),
-            escape(way.effect) or "Nothing known.",
+            way.effect or "Nothing known.",
         )
         for way, saved in ways
     ]
     title = "Ways to save, most first: savings are not cumulative"
-    table = table_markup(title, heads, rows, "savings") if rows else '<p class="hint">Nothing found that costs less.</p>'
+    table = str(render_table(title, heads, rows, "savings")) if rows else '<p class="hint">Nothing found that costs less.</p>'
     others = [f"<strong>{escape(none.message)}.</strong> {escape(none.reason)}" for none in answer.no_savings]
     if not others:
         return table
@@ -130,21 +123,7 @@ def savings_table(answer: OutlookAnswer) -> str:
 
 def cost_laws(answer: OutlookAnswer) -> str:
     """Every part of the bill and every break-even with its law, then the caveats, then the sources."""
-    bill = answer.bill
-    parts = "".join(map(_law, bill.parts))
-    points = "".join(
-        f'<section class="law"><h3>Break-even</h3><p>{escape(sentence(point.message))}</p><pre>{escape(point.law)}</pre></section>'
-        for point in bill.break_even
-    )
-    return f'<div class="explain">{parts}{points}{caveat_list(answer.caveats)}{source_list(answer.sources)}</div>'
-
-
-def _law(part: CostPart) -> str:
-    return (
-        f'<section class="law"><h3>{escape(part.name)} <span>{usd(part.usd_per_month)} a month</span></h3>'
-        f"<pre>{escape(part.law)}</pre>{law_inputs(part.inputs)}"
-        f'<p class="quiet">Source: {link_source(part.source)}</p></section>'
-    )
+    return render_html("cost_laws.html.j2", bill=answer.bill, open=trusted(caveat_list(answer.caveats) + source_list(answer.sources)))
 
 
 def ways_csv(lines: Sequence[WayLine]) -> str:
@@ -296,11 +275,13 @@ def comparison_card(answer: Comparison) -> str:
     figures.append(("Tokens per second, after / before", f"{float(answer.speed_ratio):.3g} ×"))
     if answer.latency_ratio is not None:
         figures.append(("p99 latency, after / before", f"{float(answer.latency_ratio):.3g} ×"))
-    return (
-        '<section class="card" aria-label="Verdict"><p class="eyebrow">Before and after, at '
-        f"{float(answer.tokens_per_s):.3g} output tokens per second over {answer.hours_per_month:,.0f} hours a month</p>"
-        f'<p class="headline"><span class="figure">{VERDICTS[answer.verdict]}</span></p>'
-        f'<p class="quiet">{escape(sentence(answer.reasons[0]))}</p>{definition_list(figures)}</section>'
+    return render_html(
+        "comparison.html.j2",
+        rate=f"{float(answer.tokens_per_s):.3g}",
+        hours=f"{answer.hours_per_month:,.0f}",
+        verdict=VERDICTS[answer.verdict],
+        reason=answer.reasons[0],
+        figures=figures,
     )
 
 
@@ -320,46 +301,47 @@ def _payback(answer: Comparison) -> str:
 def comparison_table(answer: Comparison) -> str:
     """Both sides, figure by figure."""
     sides = (answer.before, answer.after)
-    models = [("Model", *(escape(one.model or "as measured") for one in sides))] if sides[0].model != sides[1].model else []
+    models = [("Model", *(one.model or "as measured" for one in sides))] if sides[0].model != sides[1].model else []
     rows = [*models, *((name, *(cell(one) for one in sides)) for name, cell in _ROWS)]
-    return table_markup("Both at the stated traffic", ("Figure", "Before", "After"), rows, "compared")
+    return str(render_table("Both at the stated traffic", ("Figure", "Before", "After"), rows, "compared"))
 
 
 def _runs(side: Side) -> str:
-    return f"{escape(side.name)}<small>{escape(side.runs_as)}</small>"
+    return with_small(side.name, side.runs_as)
 
 
 def _rate(side: Side) -> str:
     basis = "measured" if side.measured else f"estimated, {side.low:,.3g} to {side.high:,.3g}"
-    return f"{tokens_per_s(side.tokens_per_s)}<small>{basis}</small>"
+    return with_small(tokens_per_s(side.tokens_per_s), basis)
 
 
 def _hours(side: Side) -> str:
     if side.devices == 0:
-        return "none<small>a CPU</small>"
-    return f"{float(side.gpu_hours_per_million_tokens):.3g} {side.device}-hours<small>{side.devices} × {side.device}, at full load</small>"
+        return with_small("none", "a CPU")
+    return with_small(
+        f"{float(side.gpu_hours_per_million_tokens):.3g} {side.device}-hours", f"{side.devices} × {side.device}, at full load"
+    )
 
 
 def _latency(side: Side, latency: Decimal | None) -> str:
     if latency is not None:
-        return f"{seconds(latency)}<small>{'measured' if side.measured_latency else 'estimated, with the wait'}</small>"
-    return "not measured" if side.measured or side.measured_latency else "no end<small>the queue grows</small>"
+        return with_small(seconds(latency), "measured" if side.measured_latency else "estimated, with the wait")
+    return "not measured" if side.measured or side.measured_latency else with_small("no end", "the queue grows")
 
 
 def _utilisation(side: Side) -> str:
     price = usd_per_hour(side.usd_per_hour)
-    return f"{100 * side.utilisation:.1f} % × {side.replicas:,} × {price}<small>{usd(side.used_usd_per_hour)} an hour in use</small>"
+    return with_small(f"{100 * side.utilisation:.1f} % × {side.replicas:,} × {price}", f"{usd(side.used_usd_per_hour)} an hour in use")
 
 
 def _million(side: Side) -> str:
     if side.usd_per_million_tokens is None:
         return "–"
-    return f"{usd(side.usd_per_million_tokens)}<small>{usd(side.usd_per_million_tokens_full)} at full load</small>"
+    return with_small(usd(side.usd_per_million_tokens), f"{usd(side.usd_per_million_tokens_full)} at full load")
 
 
 def _month(side: Side) -> str:
-    word = "replica" if side.replicas == 1 else "replicas"
-    return f"<strong>{usd_per_month(side.usd_per_month)}</strong><small>{side.replicas:,} {word}</small>"
+    return with_small(STRONG.format(usd_per_month(side.usd_per_month)), count_words(side.replicas, "replica"))
 
 
 _ROWS = (

@@ -10,15 +10,18 @@ from collections.abc import Callable
 from decimal import Decimal
 from operator import itemgetter
 
+from markupsafe import Markup
+
 from lib.answers.gpu_tpu import GpuTpuAnswer, OptionEntry, PropertyEntry, RecipeEntry, WeighedReasonEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import PEAK_DTYPES, Accelerator
 from lib.platforms import RENTED, TPU_PLATFORMS
 from lib.present.cards import PLATFORM_NAMES
+from lib.present.html import STRONG, trusted, with_small
 from lib.present.markup import bullet_list, code_blocks, escape, fold, link_source
 from lib.present.numbers import count_words, deviation, gib, seconds, tokens_per_s, usd, usd_per_hour
-from lib.present.tables import hardware_name, table_markup
+from lib.present.tables import hardware_name, render_table
 from lib.present.wording import term
 
 VERDICTS = {"gpu": "Choose a GPU", "tpu": "Choose a TPU", "either": "Either will do", "both": "Both, by stage"}
@@ -88,14 +91,14 @@ def reasons_table(answer: GpuTpuAnswer) -> str:
     if not answer.reasons:
         return '<p class="hint">Nothing that was answered speaks for either. Answer more of the questions.</p>'
     rows = [_reason_row(reason) for reason in answer.reasons]
-    return fold("Every reason with its source", table_markup("Why", ("Reason", "Favours", "How strongly"), rows, "reasons"))
+    return fold("Every reason with its source", render_table("Why", ("Reason", "Favours", "How strongly"), rows, "reasons"))
 
 
 def _reason_row(reason: WeighedReasonEntry) -> tuple[str, str, str]:
-    origin = f"<small>{link_source(reason.source)}, {escape(reason.checked)}</small>"
-    strength = "<strong>constraint</strong>" if reason.hard else WEIGHTS[reason.weight]
-    stage = f"<small>{escape(reason.stages[0])} only</small>" if len(reason.stages) == 1 else ""
-    return f"{escape(reason.message)}{origin}", f"{term('sides', reason.favours)}{stage}", strength
+    origin = trusted(link_source(reason.source)) + f", {reason.checked}"
+    stage = f"{reason.stages[0]} only" if len(reason.stages) == 1 else ""
+    strength = STRONG.format("constraint") if reason.hard else WEIGHTS[reason.weight]
+    return with_small(reason.message, origin), with_small(term("sides", reason.favours), stage), strength
 
 
 def options_table(answer: GpuTpuAnswer) -> str:
@@ -108,15 +111,15 @@ def options_table(answer: GpuTpuAnswer) -> str:
         where = f"TPU prices: {slices[0].region}, {term('commitments', slices[0].commitment)}"
     heads = ("Hardware", "Memory per device (every request at full context)", "First token", "Speed", "Price")
     by_price = sorted(answer.options, key=lambda one: (one.usd_per_million_output_tokens is None, one.usd_per_million_output_tokens or 0))
-    return table_markup(f"Options, predicted, cheapest first. {where}", heads, list(map(_option_row, by_price)), "options")
+    return str(render_table(f"Options, predicted, cheapest first. {where}", heads, list(map(_option_row, by_price)), "options"))
 
 
 def _option_row(option: OptionEntry) -> tuple[str, ...]:
-    mark = f' <span class="badge">{escape(_role(option))}</span>'
-    runs = f"<small>{escape(option.precision)} with {escape(option.engine)}</small>"
+    mark = Markup(' <span class="badge">{}</span>').format(_role(option))
+    name = trusted(hardware_name(option.name, option.hardware, option.platform, mark))
     return (
-        hardware_name(option.name, option.hardware, option.platform, mark) + runs,
-        f"{gib(option.per_device_bytes)}<small>of {gib(option.capacity_bytes or 0)}, on {_devices(option)}</small>",
+        with_small(name, f"{option.precision} with {option.engine}"),
+        with_small(gib(option.per_device_bytes), f"of {gib(option.capacity_bytes or 0)}, on {_devices(option)}"),
         _first_token(option),
         _rates(option),
         _price(option),
@@ -131,7 +134,7 @@ def _devices(option: OptionEntry) -> str:
 def _first_token(option: OptionEntry) -> str:
     if not option.ttft_s:
         return _NONE
-    return f"{seconds(option.ttft_s)}{'' if option.within_ttft else '<small>above the limit</small>'}"
+    return with_small(seconds(option.ttft_s), "" if option.within_ttft else "above the limit")
 
 
 def _rates(option: OptionEntry) -> str:
@@ -139,21 +142,21 @@ def _rates(option: OptionEntry) -> str:
     one, together = option.decode_tokens_per_s, option.throughput_tokens_per_s
     if not one:
         return _NONE
-    return f"{tokens_per_s(one)}<small>{f'{tokens_per_s(together)} together' if together and together > one else ''}</small>"
+    return with_small(tokens_per_s(one), f"{tokens_per_s(together)} together" if together and together > one else "")
 
 
 def _price(option: OptionEntry) -> str:
     """USD per million tokens, per hour, and with the claim where it was asked for."""
     million, hourly, claimed = option.usd_per_million_output_tokens, option.usd_per_hour, option.what_if
     if hourly is None:
-        return f"{_NONE}<small>no such price was found</small>"
+        return with_small(_NONE, "no such price was found")
     head = _NONE if million is None else f"{usd(million)} per million tokens"
     what_if = ""
     if claimed is not None:
         low, high = claimed.usd_per_million_output_tokens_low, claimed.usd_per_million_output_tokens_high
-        what_if = f"<small>what if: {usd(low)} to {usd(high)}</small>"
+        what_if = f"what if: {usd(low)} to {usd(high)}"
     each = f" each, {option.replicas} machines" if option.replicas > 1 else ""
-    return f"{head}<small>{usd_per_hour(hourly)} an hour{each}</small>{what_if}"
+    return with_small(with_small(head, f"{usd_per_hour(hourly)} an hour{each}"), what_if)
 
 
 def _role(option: OptionEntry) -> str:
@@ -180,16 +183,15 @@ def generations_table(answer: GpuTpuAnswer) -> str:
     for one in answer.generations:
         fitting = [each.hardware for each in one.slices if each.fits]
         chips = _NONE if one.chips_needed is None else str(one.chips_needed)
-        memory = f"{gib(one.memory_bytes_per_chip or 0)}<small>{one.bandwidth_bytes_per_s / 1e9:,.0f} GB/s</small>"
+        memory = with_small(gib(one.memory_bytes_per_chip or 0), f"{one.bandwidth_bytes_per_s / 1e9:,.0f} GB/s")
         slices = ", ".join(f"{each.topology} ({each.chips:,})" for each in one.slices)
         alone = "runs on none of them" if one.chips_needed is None else "several slices would share the requests"
-        runs = f"<small>{f'runs on {fitting[0]} and larger' if fitting else alone}</small>"
-        tested = f"{escape(one.support_message)}<small>vLLM: {escape(one.vllm)}</small>"
-        rows.append((escape(one.name), chips, memory, f'<span class="wraps">{slices}</span>{runs}', tested))
+        runs = with_small(Markup('<span class="wraps">{}</span>').format(slices), f"runs on {fitting[0]} and larger" if fitting else alone)
+        rows.append((one.name, chips, memory, runs, with_small(one.support_message, f"vLLM: {one.vllm}")))
     if not rows:
         return ""
     heads = ("Generation", "Chips needed", "Memory per chip", "Topologies (chips)", "This model on vLLM")
-    return table_markup("Slices of Cloud TPU", heads, rows, "generations")
+    return str(render_table("Slices of Cloud TPU", heads, rows, "generations"))
 
 
 def region_table(answer: GpuTpuAnswer) -> str:
@@ -201,15 +203,15 @@ def region_table(answer: GpuTpuAnswer) -> str:
     rows = []
     for price in best.prices[:_MOST_REGIONS]:
         terms = (price.usd_per_hour, price.spot_usd_per_hour, price.one_year_usd_per_hour, price.three_years_usd_per_hour)
-        rows.append((escape(price.region), *(_NONE if amount is None else usd(amount) for amount in terms)))
-    table = table_markup(f"{best.hardware}, USD per hour", ("Region", "On demand", "Spot", "1 year", "3 years"), rows, "regions")
+        rows.append((price.region, *(_NONE if amount is None else usd(amount) for amount in terms)))
+    table = render_table(f"{best.hardware}, USD per hour", ("Region", "On demand", "Spot", "1 year", "3 years"), rows, "regions")
     return fold(f"Prices of {best.hardware} by region and commitment", table)
 
 
 def side_by_side_table(answer: GpuTpuAnswer) -> str:
     """Properties of both, to read."""
-    rows = [(escape(row.property), escape(row.gpu), escape(row.tpu)) for row in answer.side_by_side]
-    return table_markup("GPU and TPU side by side, with the parts offered today", ("Property", "GPU", "TPU"), rows, "sides")
+    rows = [(row.property, row.gpu, row.tpu) for row in answer.side_by_side]
+    return str(render_table("GPU and TPU side by side, with the parts offered today", ("Property", "GPU", "TPU"), rows, "sides"))
 
 
 def retired_table(answer: GpuTpuAnswer) -> str:
@@ -217,15 +219,15 @@ def retired_table(answer: GpuTpuAnswer) -> str:
     instead = ", ".join(PLATFORM_NAMES[name] for name in TPU_PLATFORMS)
     rows = [
         (
-            hardware_name(one.name, one.hardware, one.platform),
-            escape(one.since or _NONE),
+            trusted(hardware_name(one.name, one.hardware, one.platform)),
+            one.since or _NONE,
             _last_price(one.last_usd_per_hour),
-            f"<code>{escape(one.successor or '')}</code><small>{escape(instead)}</small>",
+            with_small(Markup("<code>{}</code>").format(one.successor or ""), instead),
         )
         for one in answer.retired
     ]
     heads = ("Tier", "Gone since", "Last price per hour", "Instead")
-    return table_markup("TPU tiers that Spaces and Inference Endpoints no longer have", heads, rows, "retired")
+    return str(render_table("TPU tiers that Spaces and Inference Endpoints no longer have", heads, rows, "retired"))
 
 
 def _last_price(amount: Decimal | None) -> str:

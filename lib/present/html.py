@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from lib.present import numbers
+from lib.present.markup import link_source
 from lib.present.sentences import sentence
 from lib.present.templates import FOLDER
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+STRONG = Markup("<strong>{}</strong>")
 _BREAK_AT_TAG, _BREAK = re.compile(r"(?<=[>}])\s*\n\s*|\s*\n\s*(?=[<{])|\s*\n\s*\Z"), re.compile(r"\s*\n\s*")
 
 
@@ -36,8 +38,9 @@ def _environment() -> Environment:
     made = Environment(loader=FunctionLoader(load), undefined=StrictUndefined, autoescape=True, auto_reload=False)
     made.filters |= {
         "bytes": numbers.gib, "count": numbers.count, "count_words": numbers.count_words, "per_hour": numbers.usd_per_hour,
-        "per_month": numbers.usd_per_month, "seconds": numbers.format_seconds, "sentence": sentence, "usd": numbers.usd,
-        "unique_sentences": lambda statements: [sentence(one) for one in dict.fromkeys(statements)], "whole": numbers.whole,
+        "per_month": numbers.usd_per_month, "seconds": numbers.format_seconds, "usd": numbers.usd, "whole": numbers.whole,
+        "link_source": lambda source: trusted(link_source(source)), "sentence": sentence,
+        "unique_sentences": lambda statements: [sentence(one) for one in dict.fromkeys(statements)],
     }  # fmt: skip
     return made
 

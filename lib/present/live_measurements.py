@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from lib.answers.live import (
     ChatMetrics,
     ChatPrediction,
@@ -20,9 +22,10 @@ from lib.answers.live import (
 )
 from lib.present.cards import answer_details, model_name
 from lib.present.charts import MARK, axis, chart_head, lay_out, swatch
-from lib.present.markup import definition_list, escape, fold
+from lib.present.html import STRONG, render_html, trusted, with_small
+from lib.present.markup import escape, fold
 from lib.present.numbers import count_words, format_seconds, gib, tokens_per_s, whole
-from lib.present.tables import csv_text, table_markup
+from lib.present.tables import csv_text, render_table, table_markup
 from lib.units import GIB
 
 if TYPE_CHECKING:
@@ -122,11 +125,12 @@ def _between(kind: FigureName, low: RunEnd, high: RunEnd) -> str:
     return f"{number} to {last}" if last.endswith(f" {unit}") else f"{first} to {last}"
 
 
-def predicted_below(figure: ComparedFigure) -> str:
+def predicted_below(figure: ComparedFigure) -> Markup:
     """The measured figure, and the prediction in small letters below it."""
     between = f" ({figure.between})" if figure.between else ""
-    guess = f"<small>predicted {figure.predicted}{between}</small><small>{figure.off}</small>" if figure.predicted else ""
-    return figure.measured + (guess or "<small>not predicted</small>")
+    if not figure.predicted:
+        return with_small(figure.measured, "not predicted")
+    return with_small(with_small(figure.measured, f"predicted {figure.predicted}{between}"), figure.off)
 
 
 def measured_table(run: MeasureAnswer, caption: str) -> str:
@@ -134,14 +138,14 @@ def measured_table(run: MeasureAnswer, caption: str) -> str:
     heads = ("Figure", "Measured", "Predicted", "The prediction was")
     rows = [
         (
-            escape(figure.name) + ratio_bars(figure.ratio),
-            f"<strong>{figure.measured}</strong>",
-            (figure.predicted or "–") + (f"<small>{figure.between}</small>" if figure.between else ""),
+            Markup("{}{}").format(figure.name, trusted(ratio_bars(figure.ratio))),
+            STRONG.format(figure.measured),
+            with_small(figure.predicted or "–", figure.between),
             figure.off or "–",
         )
         for figure in compare_figures(run)
     ]
-    return table_markup(caption, heads, rows, "against")
+    return str(render_table(caption, heads, rows, "against"))
 
 
 def ratio_bars(ratio: float | None) -> str:
@@ -184,19 +188,9 @@ def expected_card(run: ExpectedAnswer, reference: str) -> str:
     for kind, name in KINDS:
         if (figure := getattr(run.predicted, kind)) is not None:
             between = _between(kind, run.low, run.high)
-            figures.append((name, format_figure(kind, figure) + (f"<small>{between}</small>" if between else "")))
-    needs = (
-        f"weights {gib(run.weights_bytes)} + cache {gib(run.kv_cache_bytes)} + activations {gib(run.activation_bytes)} + "
-        f"the process's own {gib(run.runtime_bytes)} = at most {gib(run.need_bytes)}"
-    )
-    return (
-        '<section class="card expected" aria-label="Expected of this run">'
-        f'<p class="eyebrow">Predicted for {escape(model_name(run.model, reference))} in {escape(run.precision)}, '
-        f"{whole(run.prompt_tokens)} prompt and {whole(run.output_tokens)} output tokens</p>"
-        f"{definition_list(figures)}"
-        f'<p class="quiet"><em class="badge fits">memory fits</em> {needs}. A run may take {gib(run.allowed_bytes)} of the '
-        f"{gib(run.free_bytes)} that are free. {_time(run)}</p></section>"
-    )
+            figures.append((name, with_small(format_figure(kind, figure), between)))
+    name = model_name(run.model, reference)
+    return render_html("expected.html.j2", run=run, name=name, figures=figures, time=_time(run))
 
 
 def expected_s(run: ExpectedAnswer) -> float | None:
@@ -207,9 +201,8 @@ def expected_s(run: ExpectedAnswer) -> float | None:
 
 def instead_link(model: str) -> str:
     """A link that takes another model in place of a refused one (`assets/page.js`); "" without another model."""
-    name = escape(model)
-    link = f'<a class="act" href="?tab=live&amp;model={quote(model)}" data-model="{name}">Try {name} instead</a>'
-    return f'<p class="actions">{link}</p>' if model else ""
+    link = Markup('<p class="actions"><a class="act" href="?tab=live&amp;model={}" data-model="{}">Try {} instead</a></p>')
+    return str(link.format(quote(model), model, model)) if model else ""
 
 
 def _time(run: ExpectedAnswer) -> str:
@@ -224,28 +217,19 @@ def _time(run: ExpectedAnswer) -> str:
 def measure_card(run: MeasureAnswer, reference: str) -> str:
     """The result: what ran, the verdict, and every figure beside the prediction for exactly this run."""
     mark, word = _VERDICTS.get(run.verdict.code, ("", run.verdict.code))
-    name = model_name(run.model, reference)
-    what = f"{escape(name)} with {run.weights} weights in {escape(run.precision)}, on {escape(run.device)}"
-    caption = f"{whole(run.prompt_tokens)} prompt tokens, {whole(run.output_tokens)} output tokens: measured against predicted"
-    return (
-        '<section class="card run measured-card" aria-label="Measurement">'
-        f'<p class="eyebrow">{what}</p>'
-        f'<p class="headline"><em class="badge {mark}">{escape(word)}</em> {escape(run.verdict.message)}</p>'
-        f"{measured_table(run, caption)}{_parts(run)}{answer_details(run)}</section>"
+    return render_html(
+        "measured.html.j2",
+        run=run,
+        name=model_name(run.model, reference),
+        mark=mark,
+        word=word,
+        table=trusted(measured_table(run, _caption(run))),
+        details=trusted(answer_details(run)),
     )
 
 
-def _parts(run: MeasureAnswer) -> str:
-    """What the prediction is made of, and what was seen beside it."""
-    guess, details = run.predicted, run.device_details
-    parts = (
-        f"Predicted peak: weights {gib(guess.weights_bytes)}, cache {gib(guess.kv_cache_bytes)}, activations {gib(guess.activation_bytes)}."
-    )
-    weights = f"Weights alone, measured: {gib(run.weights_bytes)}, made in {format_seconds(run.weights_s)}."
-    beside_it = f"The process held {gib(run.before_bytes)} without the model." if run.before_bytes else ""
-    kernel = f" attention {escape(run.attention)}," if run.attention else ""
-    ran = f"{escape(run.architecture)},{kernel} torch {escape(details.torch)}, transformers {escape(details.transformers)}."
-    return f'<p class="quiet">{parts} {weights} {beside_it}</p><p class="quiet">{ran}</p>'
+def _caption(run: MeasureAnswer) -> str:
+    return f"{whole(run.prompt_tokens)} prompt tokens, {whole(run.output_tokens)} output tokens: measured against predicted"
 
 
 def measure_text(run: MeasureAnswer, reference: str) -> str:
