@@ -28,7 +28,7 @@ from lib.ui.http.gradio_internals import prevent_hot_reload, share_threads
 from lib.ui.http.link_preview import LinkPreview, picture_route
 from lib.ui.http.mcp import agent_routes, routes
 from lib.ui.http.middleware import ApiMiddleware
-from lib.ui.http.shortcuts import PageCache, Skeleton, direct_routes
+from lib.ui.http.shortcuts import CompressEvents, PageCache, Skeleton, direct_routes
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -90,6 +90,7 @@ def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
             "middleware": [
                 Middleware(Failures),
                 Middleware(FrameAncestors),
+                Middleware(CompressEvents),
                 Middleware(PageCache, page=page, first_view=Skeleton(page, services), preview=LinkPreview(services, threads)),
                 Middleware(
                     ApiMiddleware,

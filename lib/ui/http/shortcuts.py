@@ -41,6 +41,7 @@ import orjson
 from cachetools import LRUCache, TTLCache
 from gradio.route_utils import get_root_url
 from starlette.datastructures import Headers
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -79,6 +80,7 @@ PATHS = frozenset({"/", "/config", "/config/", "/gradio_api/info", "/gradio_api/
 """What a visitor's browser, and every `gradio_client`, asks for first, and another description that takes as long."""
 _ADDRESSES, _GZIP_LEVEL = 4, 4
 """Of how many addresses the compressed bodies are kept; a Space has two. Compressing one takes 10 ms."""
+_PAGE_EVENT, _LEAST_BYTES = "/gradio_api/run/predict", 2_000
 _NOBODYS = "http://rendered.invalid"
 _OWN_HEADERS = {b"content-length", b"set-cookie", b"cache-control", b"etag"}
 _TAGS = b"<!-- link preview -->"
@@ -189,6 +191,22 @@ class PageCache:
         if self._preview is not None and scope["path"] == "/":
             body = place_tags(body, _TAGS)
         return _Rendered(state=state, headers=headers, pieces=body.split(_NOBODYS.encode()))
+
+
+class CompressEvents:
+    """Compresses the answers to the page's own events: the first one has 140 KB of markup, a sixth of it compressed.
+
+    Answers of the API are left as they are: compressing takes longer than many of them.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap `app`."""
+        self._app, self._compressing = app, GZipMiddleware(app, minimum_size=_LEAST_BYTES, compresslevel=_GZIP_LEVEL)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        app = self._compressing if scope.get("path") == _PAGE_EVENT else self._app
+        await app(scope, receive, send)
 
 
 def _escape_script(text: bytes) -> bytes:

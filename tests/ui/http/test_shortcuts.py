@@ -13,7 +13,7 @@ from gradio.routes import App
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
-from lib.ui.http.shortcuts import PATHS, PageCache, drop_api_components
+from lib.ui.http.shortcuts import PATHS, CompressEvents, PageCache, drop_api_components
 
 HOSTS: list[dict[str, str]] = [
     {"host": "localhost:7860"},
@@ -25,6 +25,11 @@ HOSTS: list[dict[str, str]] = [
 def ask(model: str) -> int:
     """A question."""
     return len(model)
+
+
+def repeat(text: str) -> str:
+    """A long answer to a long question."""
+    return text
 
 
 class Asked:
@@ -47,8 +52,9 @@ class Asked:
 def page() -> gr.Blocks:
     """A page with a title and one question."""
     with gr.Blocks(title="Advice", analytics_enabled=False) as page:
-        gr.Textbox("7B", label="Model")
+        model = gr.Textbox("7B", label="Model")
         gr.api(ask, api_name="ask")
+        model.submit(repeat, model, model, api_visibility="private", queue=False)
     page.theme = gr.themes.Default()  # as a launch sets it
     page.config = page.get_config_file()
     return page
@@ -143,3 +149,13 @@ def test_a_browser_that_holds_the_page_gets_304(clients: tuple[TestClient, TestC
     assert rendered.get("/", headers=held | HOSTS[1]).status_code == 200
     page.config = {**page.config, "title": "Other"}
     assert rendered.get("/", headers=held).status_code == 200
+
+
+def test_events_of_the_page_are_compressed(page: gr.Blocks) -> None:
+    """Where they are long."""
+    with TestClient(App.create_app(page, app_kwargs={"middleware": [Middleware(CompressEvents)]})) as client:
+        long = {"data": ["x" * 5_000]}
+        answer = client.post("/gradio_api/run/predict", json={**long, "fn_index": 1})
+        short = client.post("/gradio_api/run/predict", json={"data": ["7B"], "fn_index": 1})
+    assert answer.json()["data"] == ["x" * 5_000]
+    assert [one.headers.get("content-encoding") for one in (answer, short)] == ["gzip", None]
