@@ -1,4 +1,4 @@
-"""What each engine is: one row of properties for every program that a model can be run with.
+"""Engines: one row of properties for every program that a model can be run with.
 
 An engine is a row here and a name in `Engine`. Whatever treats engines differently asks the row (`traits_of`), so that no caller keeps a
 list of names of its own. Constants of speed are fitted, not stated (`lib.speed.calibration`).
@@ -33,7 +33,7 @@ Setting = Literal[
 
 Split = Literal["tensor", "layers", "none"]
 Work = Literal["decoder", "embedding decoder", "text encoder", "encoder-decoder", "speech", "other encoder", "pipeline"]
-"""What a model does: makes text token by token; reads text with a decoder's layers, to embed or rank it; reads text in one pass; reads one
+"""Work of a model: makes text token by token; reads text with a decoder's layers, to embed or rank it; reads text in one pass; reads one
 text and writes another; hears; reads pictures or sound in one pass; makes pictures."""
 CacheLayout = Literal["exact", "grouped blocks", "blocks", "even blocks", "cells", "pages", "none"]
 StartUp = Literal["forward pass", "profile run", "compute buffer"]
@@ -50,7 +50,7 @@ class Silicon(Protocol):
 
     @property
     def vendor(self) -> str:
-        """Who makes it."""
+        """Its vendor."""
 
     @property
     def architecture(self) -> str:
@@ -145,13 +145,13 @@ class EngineTraits:
     block_tokens: int = 1
     """Tokens of a block, in a cache of blocks."""
     start_up: StartUp
-    """What its activations are: the model's own forward pass, a run at start that sets them aside, or a fixed buffer."""
+    """Its activations: the model's own forward pass, a run at start that sets them aside, or a fixed buffer."""
     batched_tokens: tuple[tuple[int, int], ...] = ((0, 8192),)
     """Tokens of that run at start by the GiB of a device from which on they hold, the largest first."""
     fp8: str = ""
     int8: str = ""
     int4: str = ""
-    """What these words mean to it as a precision: a name of `lib.precision`; empty where it has no such thing."""
+    """The meaning of these words as a precision: a name of `lib.precision`; empty where it has no such thing."""
     cannot_load: frozenset[str] = frozenset()
     """Laws of number formats (`lib.precision`) that it does not load."""
     not_in: frozenset[str] = frozenset()
@@ -163,11 +163,11 @@ class EngineTraits:
     package: str = ""
     """The Python package that brings it (`lib/data/frameworks.json`), where that is not transformers."""
     package_note: str = ""
-    """What to mind when that package is installed."""
+    """A warning for installing that package."""
     further_settings: frozenset[Setting] = frozenset()
     """Settings that it has beside the flags of `command`: `prefix_share` where it keeps prefixes in its cache by default."""
     instead: Mapping[Setting, str] = field(default_factory=dict)
-    """What to use in place of a setting that it does not have."""
+    """Alternatives to settings that it does not have."""
     share_factor: float = 1.0
     """Factor on a stated gpu_memory_utilization: TGI fills 0.9 of the memory that --cuda-memory-fraction leaves it."""
     streams_weights: bool = False
@@ -176,7 +176,7 @@ class EngineTraits:
     """The program whose fitted constants stand for its own (`lib.speed.calibration`), where too few measurements of it were published."""
 
     timed_as_title: str = ""
-    """What that program is, in words."""
+    """The program in words."""
 
     @property
     def own_modules(self) -> bool:

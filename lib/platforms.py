@@ -32,9 +32,9 @@ class PlatformTraits:
     colour: str = ""
     """Its colour in charts."""
     runs: Runs
-    """What one starts there: a Space, an Inference Endpoint, a Job, a slice of Cloud TPU, or a machine to install packages on."""
+    """Unit that is started there: a Space, an Inference Endpoint, a Job, a slice of Cloud TPU, or a machine to install packages on."""
     idle: Idle
-    """What idle hardware does: it sleeps, scales to zero, has ended with its work, or runs on until it is deleted."""
+    """Behaviour of idle hardware: it sleeps, scales to zero, has ended with its work, or runs on until it is deleted."""
     owned: bool = False
     """It is hardware of the visitor's own, without a price or rules."""
     per_call: bool = False

@@ -55,7 +55,7 @@ class Reason(Statement):
 
 
 class Caveat(Statement):
-    """What an answer leaves open."""
+    """A caveat of an answer."""
 
     __slots__ = ()
 
@@ -111,7 +111,7 @@ class Answer(Result):
     """Version of the answer's format."""
 
     caveats: Caveats = ()
-    """What the answer leaves open."""
+    """Caveats of the answer."""
 
     sources: Sources = ()
-    """Where its figures come from."""
+    """Sources of its figures."""

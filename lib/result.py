@@ -106,5 +106,5 @@ class _ResultSchema(SchemaWithoutTitles):
 
 
 def json_schema(kind: Any) -> dict[str, Any]:
-    """What `write_json` makes of such a result, as a JSON schema."""
+    """JSON schema of such a result as `write_json` writes it."""
     return adapter(kind).json_schema(mode="serialization", schema_generator=_ResultSchema)

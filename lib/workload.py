@@ -224,7 +224,7 @@ FusedLoss = Annotated[
 
 
 class ObjectiveTraits(NamedTuple):
-    """What an objective does in a step of TRL 1.16 beside a supervised one."""
+    """Extra work of an objective in a step of TRL 1.16, compared with supervised training."""
 
     sequences: int
     """Sequences of an example that the policy trains on: two where a chosen and a rejected answer go through it together."""

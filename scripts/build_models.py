@@ -65,7 +65,7 @@ def records(folder: Path | None) -> Iterator[dict[str, Any]]:
 
 
 def _origin(record: Mapping[str, Any], checked: str) -> Source:
-    """Where the configuration was taken from."""
+    """Source of the configuration."""
     origin = record.get("source") or {}
     place = f"{origin['repo']}@{origin.get('commit') or '?'} {origin.get('path') or ''}".strip() if origin.get("repo") else "put together"
     return Source(what="configuration", source=f"{place} ({origin.get('how') or 'as published'})", checked=checked)

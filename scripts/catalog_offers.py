@@ -200,7 +200,7 @@ def endpoint(fact: dict[str, Any]) -> dict[str, Any]:
 
 
 def generation(fact: dict[str, Any]) -> dict[str, Any]:
-    """What all slices of a TPU generation share."""
+    """Properties that all slices of a TPU generation share."""
     return {
         "id": fact["generation"],
         "accelerator": SILICON[fact["generation"]],

@@ -99,7 +99,7 @@ def sleep(fact: dict[str, Any]) -> dict[str, Any]:
 
 
 def accounts(fact: dict[str, Any]) -> dict[str, Any]:
-    """Who may create a Space on what."""
+    """Plans that may create a Space on each hardware."""
     plans = fact["plan_prices_usd_per_month"]
     names = {"pro": "pro", "team_per_user": "team", "enterprise_per_user": "enterprise"}
     return {

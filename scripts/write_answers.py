@@ -110,7 +110,7 @@ def write(folder: Path) -> None:
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """Where two answers differ: a path with both values."""
+    """Difference of two answers: a path with both values."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             if key not in old or key not in new:

@@ -41,7 +41,7 @@ class SpeedBand(Row):
     why: Text
     """The reason for the limits."""
     source: Text
-    """Where the reason was published; "judgement" where it is ours."""
+    """Address of the publication; "judgement" for our own judgement."""
     checked: Day
     """The day on which the row was written."""
 
@@ -58,7 +58,7 @@ class ReasoningModels(Row):
     id_words: tuple[str, ...]
     """Parts of ids, in lower case."""
     source: Text
-    """Where the names were read."""
+    """Source of the names."""
     checked: Day
     """The day on which they were read."""
 

@@ -205,7 +205,7 @@ def _explain_start(offer: Offer, rules: PlatformRules, cost: Cost) -> list[Reaso
 
 
 def _explain_beyond_quota(workload: Workload, rules: PlatformRules, cost: Cost) -> Reason:
-    """What a visitor pays for requests beyond the daily quota, or who may."""
+    """Price of a request beyond the daily quota, or the plans that may pay for one."""
     values: dict[str, Value] = {
         "account": visitors_plan(workload.account, workload.visitor_account),
         "accounts": ", ".join(rules.zerogpu.overquota_accounts),

@@ -146,7 +146,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoesNotFitReason:
-    """What stands in the way of a configuration, how many bytes are missing, and how the reason is worked out where it is told."""
+    """Obstacle of a configuration, the missing bytes, and a function that builds the explanation on demand."""
 
     missing_bytes: int
     explain: Callable[[], Reason]

@@ -55,7 +55,7 @@ class Work:
     embeddings: Literal["usual", "very_large"] = "usual"
     """Tables of ranking and recommendation."""
     places: frozenset[Place] = frozenset()
-    """Where it has to run."""
+    """Places that it may run in."""
     precision: Precision = "bf16"
     chips: int = 0
     """Chips or cards that work together; 0 is not stated."""
@@ -65,7 +65,7 @@ class Work:
     """`tail`: a limit on the slowest requests (p99)."""
     batch: Batch = "not_stated"
     team: Team = "not_stated"
-    """What the team has written before."""
+    """Framework that the team knows."""
     work: Literal["production", "experiments"] = "production"
     budget: Budget = "not_stated"
     """`interruptible`: may be stopped at any time (spot). `committed`: used for one to three years."""

@@ -320,7 +320,7 @@ def judge_cpu(family: Family, speed: result.Speed, *, context_tokens: int, vcpu:
 
 
 def _judge_quota(offer: Hardware, context: JudgeContext, placement: Placement, speed: result.Speed) -> tuple[list[Reason], bool]:
-    """What the visitors' quota means for it, and whether it refuses."""
+    """Reason about the visitors' quota, and whether it rejects the offer."""
     rules, seconds = context.rules.zerogpu, traffic.estimate_gpu_seconds(context.family, speed)
     quota, enough = traffic.judge_quota(offer, rules, context.workload, seconds)
     if not enough:
@@ -416,7 +416,7 @@ def _conclude(offer: Offer, trial: OfferSearch | Reason, context: JudgeContext, 
 
 
 def find_obstacles(offer: Offer, context: JudgeContext) -> tuple[Reason, ...]:
-    """What forbids the offer whatever the model: the account, the SDK of the Space."""
+    """Obstacles independent of the model: the account, the SDK of the Space."""
     workload, rules = context.workload, context.rules
     obstacles = list(traffic.forbid_hosting(offer, rules.zerogpu, workload))
     if "paid_plan_to_create" in offer.rules and not rules.accounts.may_create_cpu_basic(workload.account):

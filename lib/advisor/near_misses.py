@@ -1,4 +1,4 @@
-"""What comes closest where nothing qualifies, and free hardware that only the stated format or engine rules out."""
+"""Closest options when nothing qualifies, and free hardware that only the stated format or engine rules out."""
 
 from __future__ import annotations
 

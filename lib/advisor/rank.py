@@ -78,7 +78,7 @@ def order_configurations(configuration: Configuration, usd_per_hour: Decimal, pr
 
 
 def total_rate(speed: Speed, replicas: int) -> float:
-    """What "fast" means for this work: tokens per second of all requests, else requests per second; bounds where nothing is predicted."""
+    """Measure of "fast" for this work: tokens per second of all requests, else requests per second; bounds where nothing is predicted."""
     predicted = speed.predicted
     if predicted is not None:
         output_tokens_per_s = predicted.output_tokens_per_s

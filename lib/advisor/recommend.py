@@ -151,7 +151,7 @@ def _explain_pick(workload: Workload, order: Sequence[Entry]) -> Reason:
 
 
 def _describe_speed(speed: Speed) -> list[Reason]:
-    """What the speeds are: predictions for one shape of request, or bounds."""
+    """Note on the speeds: predictions for one shape of request, or bounds."""
     if speed.predicted is None:
         bounded = speed.decode_tokens_per_s_upper_bound is not None or speed.request_s_lower_bound is not None
         return [Reason("speed_is_a_bound")] if bounded else []
@@ -296,7 +296,7 @@ def _reasons(
 def _explain_move(
     decision: Decision, current: Offer | None, pick: Entry | None, recommendation: Recommendation, rules: PlatformRules
 ) -> Iterator[Reason]:
-    """What changes in the code and for visitors where a Space with hardware of its own moves to one that lends a card for each call."""
+    """Changes in the code and for visitors when a Space with hardware of its own moves to one that lends a card for each call."""
     if decision != "move" or current is None or pick is None or not pick.offer.traits.per_call or current.traits.per_call:
         return
     zerogpu, workload = rules.zerogpu, recommendation.workload
@@ -308,7 +308,7 @@ def _explain_move(
 
 
 def _better(entry: Entry, pick: Entry) -> str:
-    """What the pick gives that the current tier does not, when it is not the lower price."""
+    """Advantage of the pick over the current tier, other than a lower price."""
     if pick.step < entry.step:
         return "pick_keeps_precision"
     if entry.verdict == "tight" and pick.verdict in {"comfortable", "usable"}:

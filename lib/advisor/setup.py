@@ -64,7 +64,7 @@ class ServingConfig:
 
     @property
     def memory_request(self) -> MemoryRequest:
-        """What one copy has to hold."""
+        """The load of one copy."""
         return MemoryRequest(
             precision=self.precision,
             engine=self.engine,
@@ -186,7 +186,7 @@ class FittingTier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentSetup:
-    """What a visitor runs today: a model in one configuration on one offer, and how it is used.
+    """The current deployment: a model in one configuration on one offer, and how it is used.
 
     `price` is what a provider asks per token, where known; `speed` estimates how fast an offer runs the model.
     `development_hours_per_month` is how long one works on the Space rather than serves from it; 40, a working week, is an assumption.
@@ -212,7 +212,7 @@ class CurrentSetup:
         return family_of(task_of("auto", self.spec))
 
     def estimate(self, offer: Offer, request: MemoryRequest) -> memory.MemoryEstimate:
-        """What a configuration takes on an offer."""
+        """Memory of a configuration on an offer."""
         return memory.estimate_memory(self.spec, request, offer.processor)
 
     def predict(self, offer: Offer, request: MemoryRequest) -> SpeedEstimate | None:
@@ -252,7 +252,7 @@ class CurrentSetup:
         return estimate, find_roofline(offer, candidate, estimate.precision, ())
 
     def classify_gain(self, smaller: MemoryRequest, offer: Offer) -> tuple[Gain, bool]:
-        """What a smaller format does for speed on this offer, and whether its silicon multiplies in it natively.
+        """Effect of a smaller format on speed on this offer, and whether its silicon multiplies in it natively.
 
         Bound by compute when 2·P·B/φ exceeds the time to read weights and cache, both from the datasheet, in today's format.
         """

@@ -1,4 +1,4 @@
-"""What the platform's rules say about a Space: the tier that a name means, whether a change is allowed, its sleep time, its stage.
+"""The platform's rules for a Space: the tier that a name means, whether a change is allowed, its sleep time, its stage.
 
 Pure: the state of the Space and the catalog come in; the tier, what to send to the Hub and what to tell come out, or a refusal. Names of
 tiers are ids of Spaces and ZeroGPU and their aliases; the sizes of ZeroGPU are one tier, `zero-a10g`.
@@ -200,7 +200,7 @@ class SleepSetting:
 
 
 def plan_sleep_with_switch(offer: Offer, seconds: int, rules: PlatformRules) -> SleepSetting:
-    """What a switch to this tier sends as sleep time; -1 is never, and left out where the tier has a rule of its own.
+    """Sleep time that a switch to this tier sends; -1 is never, and left out where the tier has a rule of its own.
 
     Raises:
         AgainstRules: a time was asked for, and the tier's is fixed.
@@ -216,7 +216,7 @@ def plan_sleep_with_switch(offer: Offer, seconds: int, rules: PlatformRules) -> 
 
 
 def plan_sleep_change(offer: Offer | None, space: str, seconds: int, rules: PlatformRules) -> SleepSetting:
-    """What a change of the sleep time alone sends.
+    """Body of a request that changes the sleep time alone.
 
     Raises:
         AgainstRules: the tier's is fixed.
@@ -329,7 +329,7 @@ _RESTS: Mapping[str, Idling] = MappingProxyType({"SLEEPING": "asleep", "scaledTo
 
 
 def judge_idling(stage: Stage, usd_per_hour: Decimal | None, when_idle: Reason) -> Idling:
-    """What idle time costs: `always_on` is billed used or not, `unknown` may be. `when_idle` says what ends it."""
+    """Cost of idle time: `always_on` is billed used or not, `unknown` may be. `when_idle` says what ends it."""
     if stage.billed is None:
         return "unknown"
     if not stage.billed:

@@ -60,7 +60,7 @@ def shape_request(family: Family, context: int, workload: Workload) -> SpeedRequ
 
 
 def _hardware_key(offer: Hardware) -> Key:
-    """What a prediction takes of an offer: platforms that rent out the same cards share it."""
+    """The part of an offer that a prediction reads: platforms that rent out the same cards share it."""
     memory = offer.vram_bytes_per_accelerator or offer.ram_bytes
     return (offer.processor.id, offer.accelerator_fraction, memory, None if offer.silicon else offer.vcpu)
 

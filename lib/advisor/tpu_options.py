@@ -67,7 +67,7 @@ class RegionPrice(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rental:
-    """Where slices are rented, and on which terms."""
+    """Region and terms of renting slices."""
 
     region: str = HOME_REGION
     commitment: Commitment = "on_demand"
@@ -183,7 +183,7 @@ def find_tpu_options(
 
 
 def _judge_at_full_length(spec: ModelSpec, workload: Workload, catalog: Catalog) -> Recommendation:
-    """What holds all sequences at their full length at once, as a static cache does, with the speed and price of the usual request.
+    """Hardware for all sequences at their full length at once, as a static cache does, with the speed and price of the usual request.
 
     An engine with pages would take fewer bytes and let the rest wait.
     """
@@ -255,7 +255,7 @@ def _fastest(entries: Iterable[Entry]) -> Entry | None:
 
 
 def find_support(model: str, accelerator: str, matrix: SupportMatrix) -> Support:
-    """What the matrix says of a model on a chip; a model or a chip that it does not list is untested."""
+    """The matrix's entry for a model on a chip; a model or a chip that it does not list is untested."""
     for row in matrix.rows:
         tested_model, wanted = row.model.casefold(), model.casefold()
         if row.accelerator == accelerator and (tested_model == wanted or tested_model.startswith(f"{wanted}/")):
@@ -345,7 +345,7 @@ def _find(
     max_ttft_s: float,
     rental: Rental,
 ) -> Findings:
-    """What the decision can use of all this."""
+    """The findings that the decision reads."""
     has_name = spec.source != "rule_of_thumb"
     unrunnable = not on_tpu.ranked and all(rejection.reason.code in _NO_ENGINE for rejection in on_tpu.rejected)
     tested = [option.generation.name for option in generations if option.support == "passing"]

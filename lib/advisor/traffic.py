@@ -1,4 +1,4 @@
-"""What the day's requests need of an offer: how many run at the same time, how many machines, and on ZeroGPU how much quota.
+"""Needs of the day's requests on an offer: how many run at the same time, how many machines, and on ZeroGPU how much quota.
 
     served = 0.8 · open seconds a day / seconds of a request · requests at the same time          (`lib.laws.price`: FULL_UTILISATION)
     machines = max(⌈requests a day / served⌉, ⌈stated requests at the same time / those of one machine⌉)
@@ -131,7 +131,7 @@ def _quick_enough(speed: Speed, context: JudgeContext) -> bool:
 
 
 def _plan(offer: Hardware, load: tuple[Placement, Speed], context: JudgeContext) -> Plan:
-    """What the load means for the offer: machines, or the traffic that it cannot serve."""
+    """Effect of the load on the offer: machines, or the traffic that it cannot serve."""
     daily, together = context.workload.requests_per_day, context.concurrency(offer)
     placement, speed = load
     if offer.traits.per_call:
@@ -231,7 +231,7 @@ def judge_quota(offer: Hardware, rules: ZeroGpuRules, workload: Workload, second
 
 
 def warn_declarations(offer: Hardware, rules: ZeroGpuRules, seconds: float | None, weight_bytes: int) -> tuple[Reason, ...]:
-    """What to declare: the size when it is not the default or the package would change it, the duration when a call is long."""
+    """Declarations in the code: the size when it is not the default or the package would change it, the duration when a call is long."""
     size = rules.size(offer.id)
     reasons = []
     if not size.default:

@@ -125,7 +125,7 @@ def order_misses(judged: Sequence[JudgedModel]) -> list[JudgedModel]:
 
 
 def find_instead(one: JudgedModel, hardware: Hardware, catalog: Catalog) -> ConfiguredHardware | None:
-    """What would run it: more of the same cards or a larger Mac; of rented hardware the cheapest on the same platform."""
+    """Hardware that would run it: more of the same cards or a larger Mac; of rented hardware the cheapest on the same platform."""
     if not isinstance(hardware, Offer):
         return find_larger(hardware, one.context)
     entries = [entry for entry in judge_offers(catalog.on([hardware.platform]), one.context) if isinstance(entry, Entry)]

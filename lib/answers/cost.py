@@ -129,7 +129,7 @@ class SavingWay(Result):
     code: str
     """A stable code."""
     message: str
-    """What to do."""
+    """The step."""
     saves_usd_per_month: Usd
     """Saving."""
     usd_per_month: Usd
@@ -137,7 +137,7 @@ class SavingWay(Result):
     slower: bool | None
     """Whether requests get slower; null where the speed is not known."""
     effect: str
-    """What it costs in quality and speed."""
+    """Cost in quality and speed."""
     needs: Mapping[str, str | int | float]
     """Settings that change, by the names of the API."""
 

@@ -20,7 +20,7 @@ class ExplainStep(Result):
     """A stable code."""
 
     message: str
-    """What to do."""
+    """The step."""
 
     change: str
     """The flag, setting or line to change; empty where none is."""
@@ -40,12 +40,12 @@ class AlsoEntry(Result):
     """A stable code."""
 
     cause: str
-    """What failed."""
+    """The operation that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadEntry(Result):
-    """What the text names, and what the figures of the app were computed for."""
+    """Names in the text, and the configuration of the app's own figures."""
 
     model: str
     """Id of the model; empty if none, or several, are named."""
@@ -68,7 +68,7 @@ class ReadEntry(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainAnswer(Answer):
-    """What a pasted text says, and what to do."""
+    """Meaning of a pasted text, and next steps."""
 
     recognised: bool
     """Whether any message of the text is known; if not, a next step says what is accepted."""
@@ -86,7 +86,7 @@ class ExplainAnswer(Answer):
     """The cause in a sentence."""
 
     outcome: Outcome
-    """What became of it: failed, recovered, slow, warning, started or information."""
+    """Outcome: failed, recovered, slow, warning, started or information."""
 
     certain: bool
     """Whether cause and first step follow from the text alone; otherwise they are likely."""
@@ -95,7 +95,7 @@ class ExplainAnswer(Answer):
     """The numbers of the text and those that follow from them. The end of a name is its unit; GB, G and GiB of a log are 2^30 bytes."""
 
     arithmetic: tuple[str, ...]
-    """What the numbers come to, step by step."""
+    """The arithmetic, step by step."""
 
     logged: Mapping[str, Printed]
     """Figures of the text that the app predicts too."""
@@ -104,10 +104,10 @@ class ExplainAnswer(Answer):
     """The app's own figures for the same model, hardware and settings, per device; empty unless model and hardware are known."""
 
     next_steps: tuple[ExplainStep, ...]
-    """What to do, the best first."""
+    """Next steps, the best first."""
 
     also: tuple[AlsoEntry, ...]
     """Other failures in the text, in its order; the first cause wins."""
 
     read: ReadEntry
-    """What the text names."""
+    """Model, hardware and engine that the text names."""

@@ -15,7 +15,7 @@ class FilesAnswer(Answer):
     model: str
     """Id of the model."""
     purpose: str
-    """What the files are for."""
+    """Purpose of the files."""
     task: str
     """The Hub task that they do."""
     precision: str
@@ -33,6 +33,6 @@ class FilesAnswer(Answer):
     repository: str | None
     """Hub id of the checkpoint that they load; null where another one is needed and none is known."""
     notes: tuple[str, ...]
-    """What to do besides, and what to mind."""
+    """Further steps and warnings."""
     tested_with: str
-    """What the project's tests ran of this kind: `executed: MODEL`, `parsed` (read by a parser, not run), or `none`."""
+    """Coverage of this kind by the project's tests: `executed: MODEL`, `parsed` (read by a parser, not run), or `none`."""

@@ -35,7 +35,7 @@ class WeighedReasonEntry(Result):
     """Stages that it concerns: training, inference."""
 
     source: str
-    """Where it was read."""
+    """The source."""
 
     checked: str
     """The ISO date on which it was read."""
@@ -46,7 +46,7 @@ class WhatIfEntry(Result):
     """The prediction multiplied by a vendor's claim; not a prediction."""
 
     label: str
-    """What is assumed."""
+    """The assumption."""
 
     throughput_tokens_per_s_low: float
     """Lower end of the throughput."""
@@ -251,7 +251,7 @@ class OptimumEntry(Result):
     """Whether the model is of their families."""
 
     source: str
-    """Where it was read."""
+    """The source."""
 
     checked: str
     """The ISO date on which it was read."""
@@ -283,10 +283,10 @@ class RetiredEntry(Result):
     """Hardware that replaces it."""
 
     notes: str
-    """What else is known of it."""
+    """Further notes."""
 
     source: str
-    """Where it was read."""
+    """The source."""
 
     checked: str
     """The ISO date on which it was read."""
@@ -323,7 +323,7 @@ class RecipeEntry(Result):
     """The code."""
 
     notes: Sequence[str]
-    """What to know before running it."""
+    """Notes to read before running it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

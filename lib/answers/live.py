@@ -1,4 +1,4 @@
-"""What is answered by running something: `/measure`, `/chat`, `/heartbeat`, and the prediction before a run. Times are in seconds."""
+"""Answers that come from running something: `/measure`, `/chat`, `/heartbeat`, and the prediction before a run. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class ChatPiece(Answer):
     text: str
     """The answer so far."""
     note: str
-    """What is going on while there is no text yet."""
+    """Progress while there is no text yet."""
     metrics: ChatMetrics | None
     """Time and memory of the answer, in the last piece; null before."""
 

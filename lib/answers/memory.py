@@ -119,7 +119,7 @@ class MaximumEntry(Result):
     """The maximum; 0 if not even one is possible, null if nothing bounds it."""
 
     limited_by: str
-    """What one more would exceed: memory, model, engine, ttft, speed, zerogpu or nothing."""
+    """The limit that one more would exceed: memory, model, engine, ttft, speed, zerogpu or nothing."""
 
     message: str
     """The same as a sentence."""
@@ -188,10 +188,10 @@ class MemorySavingEntry(MemorySaving):
     """A way to take less memory."""
 
     message: str
-    """What to change, as a sentence."""
+    """The change, as a sentence."""
 
     effect: str
-    """What it does to speed, in words."""
+    """Effect on speed, in words."""
 
     needs: Mapping[str, str | int]
     """Settings that change, by the names of the arguments."""

@@ -98,7 +98,7 @@ class ModelAnswer(Answer):
     """transformers, diffusers, timm, sentence-transformers or gguf."""
 
     media: tuple[str, ...]
-    """What it reads besides text: images, sound."""
+    """Inputs besides text: images, sound."""
 
     task: str
     """Task on the Hub, such as text-generation."""
@@ -131,7 +131,7 @@ class ModelAnswer(Answer):
     """Number of layers of each kind."""
 
     cache: tuple[CacheTerm, ...]
-    """What each kind of layer caches."""
+    """Cache of each kind of layer."""
 
     license: str | None
     """License as the repository states it."""
@@ -140,7 +140,7 @@ class ModelAnswer(Answer):
     """Whether the repository asks for access; null if unknown."""
 
     source: str
-    """Where parameters and weights were read: safetensors, gguf, catalog, architecture or rule_of_thumb."""
+    """Origin of parameters and weights: safetensors, gguf, catalog, architecture or rule_of_thumb."""
 
     gguf_files: tuple[GgufFile, ...]
     """GGUF files of the repository that can be named instead, the smallest first."""

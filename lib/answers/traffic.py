@@ -221,7 +221,7 @@ class LatencyAnswer(Answer):
     """The longest measured part; null if nothing was measured."""
 
     bound: str
-    """What limits a step: bandwidth, compute or overhead."""
+    """The limit of a step: bandwidth, compute or overhead."""
 
     ridge_batch: int | None
     """Batch from which arithmetic takes longer than reading weights; null if none."""
@@ -233,7 +233,7 @@ class LatencyAnswer(Answer):
     """Why the time goes there."""
 
     next_steps: Reasons
-    """What to do next."""
+    """Next steps."""
 
     precisions: tuple[PrecisionEntry, ...]
     """The effect of each smaller format."""

@@ -16,7 +16,7 @@ class TrainingPartEntry(Result):
     """A part of the fullest device at the fullest moment of a step."""
 
     name: str
-    """What holds the bytes."""
+    """The tensors that hold the bytes."""
 
     bytes: int
     """Bytes."""
@@ -30,7 +30,7 @@ class TrainingChangeEntry(Result):
     """A stable code."""
 
     message: str
-    """What to change, as a sentence."""
+    """The change, as a sentence."""
 
     saved_bytes: int
     """Bytes that it saves on the fullest device."""

@@ -59,7 +59,7 @@ class MissedModel(Result):
     would: str | None
     """Hardware of the same kind or platform that runs it: the fewest more cards, a larger Mac, the cheapest tier; null if none does."""
     reasons: Reasons
-    """What is missing."""
+    """Reasons why it does not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ class EngineModels(Row):
     version: str
     """The release; empty for a page without one."""
     source: Text
-    """Where the list was read."""
+    """Source of the list."""
     checked: Day
     """The day on which it was read."""
     by: Literal["architecture", "model_type"]

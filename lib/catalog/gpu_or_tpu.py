@@ -38,7 +38,7 @@ class Rule(Row):
     code: Text
     """Code of the reason."""
     question: Text
-    """What is asked."""
+    """The question."""
     answer: Text
     """The answer that this row is about; of a number, the name of its range."""
     at_least: Count | None
@@ -125,7 +125,7 @@ class TestedModel(Row):
 
 
 class SupportMatrix(_Read):
-    """What vLLM's TPU backend was tested with."""
+    """Models that vLLM's TPU backend was tested with."""
 
     package: Text
     release: Text

@@ -1,4 +1,4 @@
-"""What a platform's own hardware list says today, and the catalog that follows from it. Pure: fetching is `lib.hub.prices`.
+"""A platform's own hardware list of today, and the catalog that follows from it. Pure: fetching is `lib.hub.prices`.
 
 The live list decides price, processors, memory and disk. It is checked first: a paid flavor that turns free, a price ten times higher or
 lower, a list with less than half of the known flavors, and silicon that is not in the catalog become remarks, and the bundled row

@@ -65,7 +65,7 @@ class EndpointInstance(Row):
     architecture: Text
     """The platform's name of its card or processor."""
     regions: tuple[Text, ...]
-    """Where the vendor has it."""
+    """Regions of the vendor."""
 
 
 class TpuGeneration(Row):
@@ -82,7 +82,7 @@ class TpuGeneration(Row):
     runtime_version: Text | None
     """`None` where none is documented."""
     zones: tuple[Text, ...]
-    """Where Google Cloud has it."""
+    """Zones of Google Cloud."""
     usd_per_chip_hour: Table[Price]
     """By region."""
 
@@ -91,7 +91,7 @@ class TpuSlice(Row):
     """A slice of Cloud TPU."""
 
     generation: Annotated[TpuGeneration, reference("generations", "tpu_generations")]
-    """What it has in common with the other slices."""
+    """Properties that all slices share."""
     topology: Text
     """Chips along each axis of the torus, such as `2x4`."""
     hosts: Size
@@ -153,7 +153,7 @@ class Hardware(Row):
 
     @property
     def processor(self) -> Accelerator:
-        """What computes: the card or chip, else the class of processor that the host resembles, else one of which nothing is known."""
+        """The processor: the card or chip, else the class of processor that the host resembles, else one of which nothing is known."""
         return self.silicon or self.host_cpu or UNKNOWN_CPU
 
     @property
@@ -249,7 +249,7 @@ class Offer(Hardware):
 
     @property
     def source(self) -> str:
-        """Where the price comes from."""
+        """Source of the price."""
         return self.sources[0].source
 
     @property

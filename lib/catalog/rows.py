@@ -160,7 +160,7 @@ Rate = Annotated[FlopPerSecond, _quantity(parse_flop_per_second), Field(gt=0)]
 Table = Annotated[Mapping[str, T], AfterValidator(freeze_table)]
 """By name; cannot be changed."""
 Sources = Annotated[tuple[Annotated[Source, reference("sources", "sources.json")], ...], Field(min_length=1)]
-"""Where the row comes from, at least one place."""
+"""Sources of the row, at least one."""
 
 
 def require_distinct(*names: str) -> AfterValidator:

@@ -107,7 +107,7 @@ class ZeroGpuRules(Rules):
     free_hosting_conditions: tuple[Text, ...]
     """The conditions for a free account, in words."""
     overquota_accounts: Accounts
-    """Who may pay for more than the quota."""
+    """Plans that may pay for more than the quota."""
     overquota_usd_per_gpu_hour: Price
     """USD per GPU hour beyond the quota."""
     runs_per_day_reported: Table[Count]
@@ -165,12 +165,12 @@ class SleepRules(Rules):
 
 
 class AccountRules(Rules):
-    """Who may create a Space on what, and what the plans cost."""
+    """Plans that may create a Space on each hardware, and prices of the plans."""
 
     cpu_basic_accounts: Accounts
-    """Who may create a Gradio or Docker Space on the free `cpu-basic`."""
+    """Plans that may create a Gradio or Docker Space on the free `cpu-basic`."""
     static_accounts: Accounts
-    """Who may create a static Space."""
+    """Plans that may create a static Space."""
     paid_hardware_needs: Text
     """The condition for paid hardware, in words."""
     plan_usd_per_month: Table[Exact]
@@ -221,9 +221,9 @@ class ProviderCredits(Rules):
     monthly_usd: Table[Exact]
     """Credits by account; of an organization, per seat."""
     markup_percent: Exact
-    """What Hugging Face adds to the provider's price."""
+    """Markup of Hugging Face on the provider's price."""
     providers: tuple[Text, ...]
-    """Who can be asked."""
+    """Providers that can be asked."""
 
 
 class EndpointRules(Rules):

@@ -91,7 +91,7 @@ class Accelerator(Row):
     notes: str
     """For people."""
     sources: Sources
-    """Where the figures come from."""
+    """Source of the figures."""
     checked: Day
     """The day on which the sources were read."""
     in_calibration: bool = True

@@ -1,4 +1,4 @@
-"""What the commands do and print: actions in two steps, the answers as text for a terminal, and the files for a recommendation.
+"""Actions and output of the commands: actions in two steps, the answers as text for a terminal, and the files for a recommendation.
 
 An action shows what would happen and what it costs, asks, acts, and watches until the Space runs. The commands ask the services in this
 process, with today's prices where they can be had. The token belongs to the user who runs the command: the login on this machine
@@ -264,7 +264,7 @@ def sleep_words(after_s: int | None) -> str:
 
 
 def preview_lines(preview: ActionPreview) -> list[str]:
-    """What an action would do and cost, before it is confirmed."""
+    """Effect and price of an action, before it is confirmed."""
     before, after = preview.before, preview.after
     lines = [f"{preview.space}: {preview.stage_message} Now on {before.hardware or 'no hardware'}, {rate(before)}."]
     if preview.action == "switch":
@@ -301,7 +301,7 @@ def action_lines(done: ActionAnswer, last: SpaceProgress | None) -> str:
 
 
 def status_text(status: SpaceStatus) -> str:
-    """What a Space is doing, on what, and what that costs."""
+    """State of a Space, its hardware, and the price."""
     changing = f" → {status.requested_hardware}" if status.changing else ""
     billed = {True: "billed now", False: "not billed now", None: "whether it is billed is not known"}[status.billed_now]
     rows = [

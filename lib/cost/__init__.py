@@ -1,4 +1,4 @@
-"""What it costs: an offer and its use → USD per month, request and million tokens, in parts that add up; and where bills cross."""
+"""Cost: an offer and its use → USD per month, request and million tokens, in parts that add up; and where bills cross."""
 
 from __future__ import annotations
 

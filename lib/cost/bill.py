@@ -112,7 +112,7 @@ class CostEstimate(Answer):
     wakes_per_day: Exact | None
     """Start-ups per day; null where nothing sleeps."""
     payer: Literal["owner", "visitor"]
-    """Who pays for compute: the owner, or (ZeroGPU) each visitor with quota and credits."""
+    """The payer of compute: the owner, or (ZeroGPU) each visitor with quota and credits."""
     capacity: BilledCapacity | None = None
     """Traffic that the stated replicas serve; null where the time of a request is not known."""
     serving_usd_per_month: Hidden[Usd]
@@ -134,7 +134,7 @@ DIGITS = 60  # products of a price, hours and counts stay exact, so that parts a
 
 
 def bill_offer(offer: Offer, usage: Usage, rules: PlatformRules, *, speed: SpeedEstimate | None = None) -> CostEstimate:
-    """What the offer costs at this use; prices per token only with a speed estimate.
+    """Price of the offer at this use; prices per token only with a speed estimate.
 
     Raises:
         UnknownHardware: the offer has no price of today (it was withdrawn).
@@ -388,7 +388,7 @@ def included_gb(usage: Usage, prices: StoragePrices) -> Decimal:
 
 
 def storage_caveats(usage: Usage, prices: StoragePrices, *, on_hub: bool) -> list[Caveat]:
-    """What the line for storage leaves open, and which old tier it may have been meant as."""
+    """Caveats of the line for storage, and the old tier that it may have meant."""
     if usage.storage_gb <= 0:
         return []
     caveats = []
@@ -412,7 +412,7 @@ def find_retired_tier(name_or_gb: Decimal | str, prices: StoragePrices) -> Retir
 
 
 def describe_retired_tier(tier: RetiredStorageTier, usage: Usage, prices: StoragePrices) -> Caveat:
-    """What became of a tier, and what its size costs now."""
+    """The end of a retired tier, and today's price of its size."""
     size = Decimal(tier.size) / GB
     base = prices.private_usd_per_tb_month
     included = included_gb(usage, prices)

@@ -236,7 +236,7 @@ def find_break_even(
 
 
 def _against_sleeping(bills: _Bills, way: Way, bill: Callable[[int], Decimal]) -> BreakEvenPoint:
-    """Where a bill without bends downwards overtakes the sleeping one."""
+    """The traffic at which a bill without bends downwards overtakes the sleeping one."""
     requests = first_where(lambda n: bill(n) > bills.sleeping(n), MOST_REQUESTS)
     law = f"least n: {way}(n) > sleeping(n)"
     if requests is None:
@@ -364,7 +364,7 @@ class Outlook:
 
     @property
     def xs(self) -> tuple[Decimal, ...]:
-        """Where bills are computed: whole requests, evenly on a logarithmic scale to a decade beyond the stated; or half hours."""
+        """Places of computed bills: whole requests, evenly on a logarithmic scale to a decade beyond the stated; or half hours."""
         if self.axis == "hours":
             return tuple(Decimal(half) / 2 for half in range(2, 49))
         stated = self.usage.requests_per_day.to_integral_value()
@@ -382,7 +382,7 @@ class Outlook:
         return tuple(tuple(self.bill(number, x) for x in self.xs) for number in range(len(self.options)))
 
     def changes(self, lines: Sequence[Sequence[Decimal | None]]) -> tuple[WayChange, ...]:
-        """Where the first offer's ways and any other way change places, and where the cheapest of all changes; by place on the axis.
+        """Points where the first offer's ways and any other way change places, and where the cheapest of all changes; by place on the axis.
 
         Each point is found by halving between two neighbours of `xs`. Two ways of the same offer are not compared: sleep never costs more.
         """

@@ -123,7 +123,7 @@ class Comparison(Answer):
     latency_ratio: Exact | None
     """99th percentiles, after / before; null where one is not known."""
     verdict: Verdict
-    """What to do."""
+    """The step."""
     reasons: Reasons
     """The reason for the verdict, then the speed of a replica, the price of a busy one and the replicas, where they differ."""
     arithmetic: tuple[str, ...]

@@ -180,7 +180,7 @@ class Usage(Request):
 
     @property
     def visitors_plan(self) -> AccountName:
-        """Whose quota a visitor of a ZeroGPU Space has."""
+        """Plan whose quota a visitor of a ZeroGPU Space has."""
         return visitors_plan(self.account, self.visitor_account)
 
     @property
@@ -252,7 +252,7 @@ def count_hours(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEs
 
 
 def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed: SpeedEstimate | None) -> ZeroGpuUse:
-    """What a visitor spends of the quota."""
+    """Quota that a visitor spends."""
     plan, size = usage.visitors_plan, rules.size(offer.id)
     seconds = usage.seconds_on_gpu
     if seconds is None:
@@ -279,7 +279,7 @@ def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed:
 
 
 def reservation_values(rules: ZeroGpuRules) -> dict[str, Value]:
-    """What a call sets aside of the quota by default, and when an undeclared size becomes the whole card."""
+    """Quota that a call reserves by default, and when an undeclared size becomes the whole card."""
     return {
         "default_s": rules.default_duration_s,
         "factor": rules.size("large").duration_factor,
@@ -289,7 +289,7 @@ def reservation_values(rules: ZeroGpuRules) -> dict[str, Value]:
 
 
 def zerogpu_caveats(rules: ZeroGpuRules, account: AccountName, visitor_account: VisitorAccountName) -> list[Caveat]:
-    """What a figure of the quota rests on: runs that users report, the factor on the time used, visitors whose plan was not stated."""
+    """Assumptions behind a figure of the quota: runs that users report, the factor on the time used, visitors whose plan was not stated."""
     plan = visitors_plan(account, visitor_account)
     factor = max(size.duration_factor for size in rules.sizes)
     caveats = [Caveat("duration_factor_assumed", {"factor": factor})] if factor > 1 else []
@@ -302,7 +302,7 @@ def zerogpu_caveats(rules: ZeroGpuRules, account: AccountName, visitor_account: 
 
 
 def quota_caveats(use: ZeroGpuUse, usage: Usage, rules: ZeroGpuRules) -> list[Caveat]:
-    """Who pays, and how far a day's quota goes."""
+    """The payer, and the requests that a day's quota covers."""
     calls = use.requests_in_quota
     pays: dict[str, Value] = {
         "seconds": use.seconds,

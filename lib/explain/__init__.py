@@ -1,4 +1,4 @@
-"""What a pasted error, start log, metric or `nvidia-smi` table says.
+"""Reads a pasted error, start log, metric or `nvidia-smi` table.
 
     explain_text("... CUDA out of memory. Tried to allocate 2.00 GiB ...").code
 

@@ -33,7 +33,7 @@ class OtherCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What a text says. Every string in it is of the rows, a number, or a name made of harmless characters."""
+    """The meaning of a text. Every string in it is of the rows, a number, or a name made of harmless characters."""
 
     code: str = ""
     """The cause; "" where no message of the text is known."""
@@ -42,7 +42,7 @@ class Explanation:
     phase: str = ""
     """When."""
     outcome: Outcome = "information"
-    """What became of it."""
+    """The outcome."""
     certain: bool = False
     """Whether cause and first step follow from the text alone."""
     numbers: Mapping[str, Value]
@@ -77,7 +77,7 @@ def _meaning(message: Message, numbers: Mapping[str, Value], found: frozenset[st
 
 
 def explain_text(text: str) -> Explanation:
-    """What the text says; a text without a known message is explained as unknown."""
+    """The meaning of the text; a text without a known message is explained as unknown."""
     pasted = PastedText(text)
     findings = find_messages(pasted)
     named = find_names(pasted.spaced.joined)

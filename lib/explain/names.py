@@ -13,7 +13,7 @@ _BEFORE_MODEL = (
     r"--model(?:-path|-id|_id|_name_or_path)?[= ]", "vllm serve ", r"model(?:_id|_path|_name|_name_or_path)?['\"]?[=:] ?",
     r"from_pretrained\(", r"pipeline\([^)]{0,60}model=", "-hf ", r"huggingface\.co/api/models/", r"huggingface\.co/",
 )  # fmt: skip
-"""What stands before the id of a model."""
+"""Words that precede the id of a model."""
 _MODELS = (re.compile(rf"(?:{'|'.join(_BEFORE_MODEL)})['\"(]{{0,3}}({_OWNER}/{_NAME})"),)
 _NOT_MODELS = frozenset(
     {
@@ -56,7 +56,7 @@ _FLAGS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """What a text names."""
+    """Names in a text."""
 
     models: tuple[str, ...] = ()
     """Ids of models, in the order of the text."""

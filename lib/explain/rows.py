@@ -31,7 +31,7 @@ PROGRAMS = (
     "Spaces and ZeroGPU", "the Hub's API and Jobs", "torch", "transformers", "diffusers", "bitsandbytes", "accelerate", "TRL", "Unsloth",
     "vLLM", "SGLang", "TGI", "TEI", "llama.cpp", "Ollama", "TPU (XLA, vLLM)", "nvidia-smi",
 )  # fmt: skip
-"""Whose texts are read, in words."""
+"""Programs whose texts are read."""
 
 _PLACEHOLDERS = {
     "{size}": r"-?\d[\d,]{0,15}(?:\.\d{1,6})?(?: )?(?:[KMGT]i?B?|bytes|B)",
@@ -76,7 +76,7 @@ def holds(condition: str, numbers: Numbers, found: frozenset[str]) -> bool:
 
 
 class Case(Row):
-    """What a message means when its numbers, or other messages, say more."""
+    """Meaning of a message when its numbers, or other messages, say more."""
 
     code: Text
     """The cause."""
@@ -87,7 +87,7 @@ class Case(Row):
     steps: tuple[Text, ...] = ()
     """As of `Message`."""
     outcome: Outcome | None = None
-    """What became of it, where that is not what the message's kind says."""
+    """Outcome, if it differs from the usual one of the message's kind."""
 
 
 class Message(Row):

@@ -179,7 +179,7 @@ def _model(
 
 
 def _base_model(listing: Listing, documents: dict[str, str]) -> str | None:
-    """What an adapter was trained on: its adapter_config.json says it, else a tag of its card."""
+    """The base model of an adapter: its adapter_config.json says it, else a tag of its card."""
     if "adapter_config.json" not in documents:
         return listing.base_model
     adapter = parse_object(documents["adapter_config.json"].encode(), listing.id, "adapter_config.json", MAX_DOCUMENT_NODES)

@@ -198,7 +198,7 @@ def parse_flavors(rows: Sequence[object]) -> tuple[tuple[LiveFlavor, ...], tuple
 MOST_BYTES = MIB  # the lists of 2026 have 10 kB
 _MOST_NODES = 50_000
 LIMIT_S, LONGEST_S = 5.0, 60.0
-"""Who asks for prices waits so long; the call itself goes on for longer, so that a slow answer is there for the next one."""
+"""Callers wait this long for prices; the fetch runs longer, so that a slow answer serves the next caller."""
 TTL_S = 3600.0
 RETRY_S = 300.0
 TOO_MANY_REQUESTS = 429

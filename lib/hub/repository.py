@@ -74,7 +74,7 @@ class OtherWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What the Hub says about a model at one commit: its files with their sizes (None = not told) and the fields of its card.
+    """The Hub's answer about a model at one commit: its files with their sizes (None = not told) and the fields of its card.
 
     `gated` is "" (open), "auto" or "manual". `base_model` is what an adapter is trained on.
     """

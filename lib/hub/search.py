@@ -145,7 +145,7 @@ _INSTEAD = "Enter your provider's price per million tokens instead."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderOffers:
-    """What the router said about a model.
+    """The router's answer about a model.
 
     `live` names the providers that serve it now, `prices` those of them that state a price, cheapest answer first. `status` is "none"
     when no provider serves it and "unknown" when that could not be found out; then `reason` is the sentence for it.

@@ -1,4 +1,4 @@
-"""What the Hub answers about a Space, an Inference Endpoint, a Job and an account, checked and in our types.
+"""The Hub's answers about a Space, an Inference Endpoint, a Job and an account, checked and in our types.
 
 huggingface_hub 2.4 knows part of a runtime (`SpaceRuntime`); replicas and the error message are in its `raw` only. Stages are text: the
 client lists twelve, the Hub has more (SLEEPING). Fields of a runtime:
@@ -48,7 +48,7 @@ _MAX_REPLICAS = 10**4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What a Space runs on now, and what it was asked to run on.
+    """Current and requested hardware of a Space.
 
     `sleep_time_s`: idle seconds before it sleeps, -1 = never, None = the platform's default. `error`: why an error stage was
     reached, bounded and printable, but not trusted.
@@ -77,7 +77,7 @@ class Space(Runtime):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOwner:
-    """Whose token it is. `can_pay` (a payment method exists) is None where the token may not tell; organizations as (name, plan)."""
+    """The account of a token. `can_pay` (a payment method exists) is None where the token may not tell; organizations as (name, plan)."""
 
     name: str
     plan: Plan

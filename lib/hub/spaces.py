@@ -90,7 +90,7 @@ class Spaces:
         return self._call_hub("look", space, read)
 
     def runtime(self, space_id: str) -> Runtime:
-        """What a Space runs on now: the small answer, for looking again and again.
+        """Current hardware of a Space: the small answer, for repeated polling.
 
         Raises:
             HubError: as for `look`.
@@ -99,7 +99,7 @@ class Spaces:
         return self._call_hub("look", space, lambda api: read_runtime(api.get_space_runtime(space, token=self._token()).raw, space))
 
     def account(self) -> TokenOwner:
-        """Whose token it is.
+        """The account of the token.
 
         Raises:
             NotSignedIn: there is none.

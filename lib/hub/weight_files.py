@@ -44,7 +44,7 @@ class Tensor(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What one file holds: its tensors and bytes by dtype; of a GGUF file its keys with their values too."""
+    """Content of one file: its tensors and bytes by dtype; of a GGUF file its keys with their values too."""
 
     tensors: dict[str, Tensor]
     bytes_by_dtype: dict[str, int]
@@ -155,7 +155,7 @@ def _check_tensor(name: str, dtype: Any, shape: Any, span: int, file: str) -> tu
 
 
 def _check_coverage(entries: dict[str, Any], file: str) -> int:
-    """Where the data ends when the spans are sorted; they have to follow each other without gap or overlap."""
+    """End of the data when the spans are sorted; they have to follow each other without gap or overlap."""
     at = 0
     for begin, end in sorted(entry["data_offsets"] for entry in entries.values()):
         if begin != at:

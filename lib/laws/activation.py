@@ -202,7 +202,7 @@ def _writes(group: Tensors, hidden: int) -> bool:
 
 
 def save_for_backward(groups: Iterable[Tensors], stack: LayerWidths, training: LayerTraining, element_bytes: int) -> SavedBytes:
-    """What the layers keep of each token.
+    """Bytes that the layers keep of each token.
 
     Args:
         groups: the tensors of the layers, without tables, head and towers.

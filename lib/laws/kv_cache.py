@@ -45,7 +45,7 @@ _FIXED = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 
 
 class CacheLayer(Protocol):
-    """What one kind of layer caches, as far as this law looks at it (`lib.model.spec.CacheTerm`).
+    """Cache of one kind of layer, as far as this law looks at it (`lib.model.spec.CacheTerm`).
 
     Its layer kind, what the tensors are, layers of the kind, e, the name of n, the window, block or ratio of the growth, and a dtype that
     stays or "model": the one chosen.

@@ -52,7 +52,7 @@ class ImageSize(NamedTuple):
 
 
 class ImageCount(NamedTuple):
-    """What one picture is to the model: tokens in the prompt, passes of the tower (tiles), and positions in each."""
+    """One picture as the model reads it: tokens in the prompt, passes of the tower (tiles), and positions in each."""
 
     tokens: int
     tiles: int
@@ -245,7 +245,7 @@ DEFAULT_S = 30.0
 
 
 class SoundCount(NamedTuple):
-    """What a sound is to the model: passes of the encoder and positions in each."""
+    """A sound as the model reads it: passes of the encoder and positions in each."""
 
     windows: int
     positions: int

@@ -139,7 +139,7 @@ def sglang_reserve_bytes(*, memory: int, devices: int) -> int:
 
 
 class ShareRule(NamedTuple):
-    """What releases of vLLM from `since` on claim by default, and whether captured graphs lie inside that share."""
+    """Share that releases of vLLM from `since` on claim by default, and whether captured graphs lie inside that share."""
 
     since: tuple[int, int]
     share: float

@@ -27,7 +27,7 @@ PROMPTS_AHEAD = Law("time of a prompt · share ahead · other requests", _CLOSED
 STEPS_WAITED = Law("steps waited · time per output token · chance that others decode", _CLOSED_LOOP)
 FIXED_TIME = Law("fixed time of a request in this engine", FITTED_CONSTANTS)
 PLACES = Law("(in flight / running - 1) · time of a request", "Reiser and Lavenberg 1980, doi:10.1145/322186.322195")
-"""What a request waits for, as an explained answer shows it; each is 0 or more."""
+"""Parts of a request's wait, as an explained answer shows it; each is 0 or more."""
 
 MEAN_FILL = 0.5
 """Share of its answer that a running request holds in the cache on average."""

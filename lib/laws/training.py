@@ -149,7 +149,7 @@ def logprob_bytes(*, tokens: int, vocabulary: int, hidden: int, element_bytes: i
 
 
 class StepPart(StrEnum):
-    """What holds bytes in a step."""
+    """Tensors that hold bytes in a step."""
 
     WEIGHTS = "weights"
     UPCAST = "float32 tables and norms"

@@ -254,7 +254,7 @@ _ROLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufShape:
-    """What the mix asks about the model: layers, query heads per key/value head, routed experts (0 = dense)."""
+    """Properties of the model that the mix depends on: layers, query heads per key/value head, routed experts (0 = dense)."""
 
     layers: int
     queries_per_kv: int

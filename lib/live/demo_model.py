@@ -151,7 +151,7 @@ def _check_disk_space(name: str, need: int) -> None:
 
 
 def _progress(repository: str, name: str, total: int) -> Callable[[], str]:
-    """What has arrived, read from the cache's files each time it is asked."""
+    """Bytes that have arrived, read from the cache's files at each call."""
     blobs = _cache() / f"models--{repository.replace('/', '--')}" / "blobs"
 
     def sizes() -> Iterable[int]:

@@ -98,7 +98,7 @@ def _quota(root: Path) -> float:
 
 
 def read_host(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> Host:
-    """What this process may use now.
+    """Memory that this process may use now.
 
     `CPU_CORES` and `MEMORY` are what Spaces writes into a container's environment ("2", "16Gi"); they can only lower the figures.
     `root` is where /proc and /sys are read.
@@ -146,7 +146,7 @@ class Device(DeviceEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What torch reports about a CUDA device (or a ROCm one, whose capability is not a CUDA figure)."""
+    """Properties of a CUDA device as torch reports them (or a ROCm one, whose capability is not a CUDA figure)."""
 
     name: str
     memory_bytes: int
@@ -200,7 +200,7 @@ def _driver() -> str | None:
 
 
 def device_kind() -> Literal["cpu", "cuda", "zerogpu"]:
-    """What models run on here, as the system tells; torch is not asked."""
+    """The local device, as the system reports it; torch is not asked."""
     return "zerogpu" if on_zero_gpu() else "cuda" if _driver() else "cpu"
 
 
@@ -253,7 +253,7 @@ def current_device(catalog: Catalog, size: Size = "large") -> Device:
 
 
 def _zero_gpu(base: Device, catalog: Catalog, size: Size) -> Device:
-    """What a call of this size gets, as the catalog knows it: outside a decorated function no GPU can be asked."""
+    """GPU of a call of this size, from the catalog: outside a decorated function no GPU can be asked."""
     offer = catalog.offer(ZEROGPU_OFFERS[size])
     silicon, memory = offer.silicon, offer.vram_bytes_per_accelerator
     assert silicon is not None, "ZeroGPU has a GPU"  # noqa: S101 a row of our own catalog

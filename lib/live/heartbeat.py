@@ -83,7 +83,7 @@ class MatmulCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRoof:
-    """What bounds a device: bytes/s, FLOP/s where a peak is known, bytes of cache that need not be read again, and where it is from.
+    """Ceilings of a device: bytes/s, FLOP/s where a peak is known, bytes of cache that need not be read again, and where it is from.
 
     `measured` marks a bandwidth that was measured here instead of read in a datasheet.
     """

@@ -41,7 +41,7 @@ _INSERT = f"INSERT OR IGNORE INTO measurement VALUES ({', '.join('?' * (1 + len(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPlace:
-    """Where the ledger lies; `lasting` when it outlives a restart. `path` is never shown to a visitor."""
+    """Path of the ledger; `lasting` when it outlives a restart. `path` is never shown to a visitor."""
 
     path: Path | None
     lasting: bool
@@ -50,7 +50,7 @@ class LedgerPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerStatus:
-    """Where rows are kept, in words; whether that outlives a restart; how many; what is wrong; what is copied to a dataset."""
+    """Storage of the rows, in words; whether that outlives a restart; how many; what is wrong; what is copied to a dataset."""
 
     place: str
     lasting: bool
@@ -61,7 +61,7 @@ class LedgerStatus:
 
 
 def ledger_place(environment: Mapping[str, str] = os.environ, is_mount: Callable[[Path], bool] = os.path.ismount) -> LedgerPlace:
-    """Where this machine's ledger belongs."""
+    """Path of this machine's ledger."""
     stated = environment.get("LEDGER_PATH", "").strip()
     on_space = bool(environment.get("SPACE_ID"))
     if stated:
@@ -150,7 +150,7 @@ class Ledger:
             return [one for one in self._read.values() if one is not None] + late
 
     def status(self) -> LedgerStatus:
-        """Where rows are kept, how many, and what is wrong."""
+        """Storage of the rows, their number, and any problem."""
         rows, own_rows = len(self.rows()), len(self.own_rows())  # first: reading them may find out what is wrong
         where, lasting, problem = self._where.words, self._where.lasting, self._problem
         if problem is not None:

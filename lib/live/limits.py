@@ -307,5 +307,5 @@ def apply_measured_rates(pace: DeviceRates, precision: str, device: Device, acce
 
 
 def rates_caveat(pace: DeviceRates, precision: str) -> Caveat:
-    """What a prediction from these rates leaves open."""
+    """Caveats of a prediction from these rates."""
     return Caveat("rates_measured", {"gb_per_s": pace.bytes_per_s / 1e9, "gflop_per_s": pace.flop_per_s / 1e9, "precision": precision})

@@ -41,7 +41,7 @@ ACTIVITY = "measuring this model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureRequest:
-    """What to measure: a parsed configuration, a precision, lengths; and what it is estimated to cost.
+    """The measurement to run: a parsed configuration, a precision, lengths; and what it is estimated to cost.
 
     `device` is torch's name, `size` what is asked of ZeroGPU, `placed_bytes` what it moves to the device before.
     `memory_limit_bytes` bounds a process of its own on a CPU (0: no bound).
@@ -240,7 +240,7 @@ def run_in_child(
 
 
 def _read_answers(worker: subprocess.Popen[bytes], ask: MeasureRequest, longest_s: float) -> Iterator[RunStage | MeasuredRun]:
-    """What the worker says, until its last word."""
+    """Messages of the worker, until its last one."""
     assert worker.stdin is not None, "asked for above"  # noqa: S101 a fact for the type checker
     assert worker.stdout is not None, "asked for above"  # noqa: S101 as above
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()

@@ -84,7 +84,7 @@ class Measurement:
     architecture: Text
     """Class of the model."""
     weights: WeightsOrigin
-    """Whose values the weights had."""
+    """Origin of the weights' values."""
     precision: Text
     """Number format of the weights."""
     prompt_tokens: Count
@@ -92,9 +92,9 @@ class Measurement:
     output_tokens: Count
     """Tokens that were written."""
     predicted_peak_bytes: Count | None
-    """What was predicted; None where nothing was, here and below."""
+    """Prediction; None where there is none, here and below."""
     peak_bytes: Count | None
-    """What was measured; None where nothing was, here and below."""
+    """Measurement; None where there is none, here and below."""
     predicted_ttft_s: Rate | None
     """Seconds to the first token, predicted."""
     ttft_s: Rate | None
@@ -104,7 +104,7 @@ class Measurement:
     decode_tokens_per_s: Rate | None
     """Tokens per second after the first."""
     provenance: Text
-    """Where the row comes from."""
+    """Origin of the row."""
 
     @model_validator(mode="wrap")
     @classmethod

@@ -84,7 +84,7 @@ def factors(rules: ZeroGpuRules, size: Size = "large") -> tuple[Decimal, int]:
 
 
 def quota_seconds(rules: ZeroGpuRules, seconds: float, size: Size = "large") -> int:
-    """What a run of these declared seconds asks of the visitor's quota."""
+    """Quota that a run of these declared seconds needs."""
     factor, multiplier = factors(rules, size)
     return requested_quota_seconds(declared_s=whole_seconds(seconds), duration_factor=factor, multiplier=multiplier)
 

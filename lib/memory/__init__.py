@@ -1,4 +1,4 @@
-"""What a model takes of memory: ModelSpec × request × device → bytes by part, and whether they fit.
+"""Memory of a model: ModelSpec × request × device → bytes by part, and whether they fit.
 
     estimate_memory(spec, MemoryRequest(context_tokens=8192)).total_bytes
     fit_memory(spec, MemoryRequest(), usable_memory(offer), offer.silicon).max_context_tokens

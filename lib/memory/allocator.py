@@ -1,4 +1,4 @@
-"""What torch's caching allocator reserves of a device beyond the tensors of a training step.
+"""Memory that torch's caching allocator reserves beyond the tensors of a training step.
 
     typical = tensors + share · fragmented + fixed
     upper   = factor · typical, with every row as long as the limit

@@ -202,7 +202,7 @@ class CacheBytes:
         return {kind: size - (batch - 1) * shared.get(kind, 0) for kind, size in held.items()} if shared else held
 
     def _shared(self, tokens: int) -> Mapping[str, int]:
-        """What all sequences of this length share: the prefix of their prompts, in layers that keep every token."""
+        """The part that all sequences of this length share: the prefix of their prompts, in layers that keep every token."""
         serving, block = self._request.serving, traits_of(self._request.engine).block_tokens
         if not serving.prefix_share:
             return {}

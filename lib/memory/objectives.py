@@ -1,4 +1,4 @@
-"""What an objective of training asks of a model and a request, and the model that it trains.
+"""Needs of a training objective: passes, models and data, and the model that it trains.
 
 A reward model has a score in place of the output projection. Preferences and rewards are those of TRL.
 """

@@ -198,7 +198,7 @@ class PerDevice:
         return self.device_weights if by_component is None else sum(by_component.values())
 
     def claim(self, tokens: int, batch: int) -> MemoryReservation:
-        """What lies on the fullest device beside the cache; training claims no share ahead, whatever the engine."""
+        """Bytes on the fullest device without the cache; training claims no share ahead, whatever the engine."""
         active = sum(self.activations(tokens, batch).values())
         engine = "transformers" if self.trains else self.request.engine
         graphs = self.runtime[GRAPHS].typical if GRAPHS in self.runtime else 0
@@ -366,7 +366,7 @@ class CacheHeadroom:
 
 
 def cache_headroom(spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None) -> CacheHeadroom:
-    """What devices with this usable memory each leave for the cache beside weights, runtime, and the activations of the request's size.
+    """Memory that each device leaves for the cache, next to weights, runtime, and the activations of the request's size.
 
     An engine that claims a share of the device at start has no more than that.
     """

@@ -1,4 +1,4 @@
-"""What a pipeline that makes pictures or clips takes on a device, stage by stage.
+"""Memory of a pipeline that makes pictures or clips, stage by stage.
 
     stage(s) = weights on the device while s runs + temporary tensors of s          peak = the fullest of encode, denoise, decode
 
@@ -51,7 +51,7 @@ class StageBytes(NamedTuple):
 
 
 class OutputSize(NamedTuple):
-    """What is made, in pixels and frames (0: a picture)."""
+    """Size of the output, in pixels and frames (0: a picture)."""
 
     width: int
     height: int
@@ -134,7 +134,7 @@ _LINEAR_TERMS = 3
 
 
 def picture_work(spec: ModelSpec, size: OutputSize, pictures: PipelineRequest) -> PictureWork:
-    """What has to be computed for one picture or clip of a pipeline that was run."""
+    """Work for one picture or clip of a pipeline that was run."""
     of = spec.pipeline
     assert of is not None  # noqa: S101 the callers look
     card = find_card_defaults(spec.id)

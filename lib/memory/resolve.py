@@ -1,4 +1,4 @@
-"""What a request means for one model on one device: everything that "auto" left open is decided, except how long and how many.
+"""A request for one model on one device: everything that "auto" left open is decided, except how long and how many.
 
 The result is the key under which work is shared. The sizes of a layer that the laws of plain decoders need are read off the spec here too.
 
@@ -39,7 +39,7 @@ _AMPERE = (8, 0)
 
 
 class PromptMedia(NamedTuple):
-    """What the pictures or the sound of one request come to; all 0 for text alone.
+    """Tokens and passes of one request's pictures or sound; all 0 for text alone.
 
     `passes` of the tower read `positions` each; `cross_positions` are those that layers of cross-attention keep.
     `read_positions` are those of an encoder that takes no text (a picture's patches, the frames of a sound), 0 where tokens are read.
@@ -407,7 +407,7 @@ def resolve_media(spec: ModelSpec, request: MediaRequest) -> PromptMedia:
 
 
 def _resolve_sound(spec: ModelSpec, seconds: float) -> PromptMedia:
-    """What an encoder reads of a sound; of a picture where it takes nothing else."""
+    """Input of an encoder for a sound; for a picture where it takes nothing else."""
     if spec.sound is None:
         if seconds:
             hears = spec.work == "speech" or "audio_tower" in spec.parameters_by_component

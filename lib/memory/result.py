@@ -55,7 +55,7 @@ class MemoryPart(Result):
     """Symbols of the equation with their values."""
 
     source: str
-    """Where the equation comes from."""
+    """Source of the equation."""
 
     details: Mapping[str, int]
     """The part divided further (cache by kind of layer, weights by component); adds up to `bytes`, or is empty."""
@@ -99,7 +99,7 @@ class MemoryEstimate:
 
     @property
     def engine(self) -> str:
-        """What runs the model."""
+        """The engine."""
         return self.of.request.engine
 
     @cached_property
@@ -142,7 +142,7 @@ class MemoryEstimate:
 
     @cached_property
     def runtime(self) -> MemoryPart:
-        """What each process needs beside the model, for all devices."""
+        """Memory of each process without the model, for all devices."""
         of = self.of
         details = {name: part.typical * of.request.devices for name, part in of.runtime.items()}
         if of.on_gpu is not None:
@@ -163,7 +163,7 @@ class MemoryEstimate:
 
     @cached_property
     def caveats(self) -> tuple[Caveat, ...]:
-        """What is left open at this length."""
+        """Caveats at this length."""
         of, spec, request = self.of, self.of.spec, self.of.request
         inference, own = request.mode == "inference", traits_of(request.engine).own_modules
         untraced = own and inference and not spec.activations and spec.library != "diffusers"
@@ -208,7 +208,7 @@ class MemoryEstimate:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Where the laws come from."""
+        """Sources of the laws."""
         rows = [
             ("weights", self.of.weights.law.source),
             ("cache", "transformers 5.23.0, cache classes as executed"),
@@ -312,7 +312,7 @@ def compose(of: PerDevice, tokens: int, batch: int) -> MemoryEstimate:
 
 
 def estimate_memory(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> MemoryEstimate:
-    """What a request takes, by component; without an accelerator, on a GPU of which nothing else is known."""
+    """Memory of a request, by component; without an accelerator, on a GPU of which nothing else is known."""
     request = settle_serving(request)
     return compose(count_per_device(spec, request, accelerator), request.context_tokens, request.batch_size)
 
@@ -333,7 +333,7 @@ class GenerationMemory(NamedTuple):
 def estimate_generation(
     spec: ModelSpec, request: MemoryRequest, prompt_tokens: int, output_tokens: int, accelerator: Accelerator | None = None
 ) -> GenerationMemory:
-    """What `generate` takes from its prompt to its last step; the last token is written and never read."""
+    """Memory of `generate` from its prompt to its last step; the last token is written and never read."""
     lengths = (prompt_tokens, prompt_tokens + output_tokens - 1, 1)
     prompt, last, single = (estimate_memory(spec, replace(request, context_tokens=max(1, n)), accelerator) for n in lengths)
     moments = [(prompt.kv_cache_bytes, prompt.activation_bytes), (last.kv_cache_bytes, single.activation_bytes)]

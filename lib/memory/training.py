@@ -156,7 +156,7 @@ def is_adapted(group: TensorGroup, request: TrainingRequest) -> bool:
 
 
 def count_trained(spec: ModelSpec, request: TrainingRequest) -> tuple[law.TrainedParameters, int]:
-    """What is trained, and parameters of adapters."""
+    """Trained parameters, and those of adapters."""
     if request.method == "full":
         width = HALF if request.precision == "bf16" else FLOAT32
         shapes = [(group.shape, group.count) for group in spec.tensors] or [((spec.parameters_total,), 1)]
@@ -370,7 +370,7 @@ class StepTraffic(NamedTuple):
 
 
 def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
-    """What the speed of a step depends on besides FLOPs."""
+    """Inputs of a step's speed besides FLOPs."""
     of = _describe(ById(spec), _at_once(request))
     tokens = request.micro_batch_tokens
     scores = tokens * request.sequence_tokens * of.saved.layers_by_length

@@ -1,1 +1,1 @@
-"""What a model is: its parameters, what its layers cache, what it holds while it runs."""
+"""Builds a model: its parameters, what its layers cache, what it holds while it runs."""

@@ -1,4 +1,4 @@
-"""What a GPU would allocate: the tensors of CUDA's kernels, and each storage followed from the operation that makes it to its release.
+"""Allocations of a GPU: the tensors of CUDA's kernels, and each storage followed from the operation that makes it to its release.
 
 A run is made once, with a prime for each of batch, tokens and encoder positions. What an extent of a tensor stands for is then found by
 division: 3 · 258 304 is three per token, 128 is a width. The size of a storage is the product of its extents, so one run gives a
@@ -106,7 +106,7 @@ def _powers(size: int, prime: int) -> tuple[int, int]:
 
 
 def extent_law(size: int, lengths: Lengths) -> Polynomial:
-    """What an extent stands for: a multiple of the lengths' product, or of a length and a few positions more or less."""
+    """Meaning of an extent: a multiple of the lengths' product, or of a length and a few positions more or less."""
     prime = lengths.tokens // BLOCK if lengths.tokens % BLOCK == 0 else lengths.tokens
     unit = lengths.tokens // prime if prime else 1
     batch, rest = _powers(size, lengths.batch)
@@ -387,7 +387,7 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """What `scaled_dot_product_attention` calls on CUDA: FlashAttention, or the memory-efficient kernel."""
+    """Kernel that `scaled_dot_product_attention` calls on CUDA: FlashAttention, or the memory-efficient kernel."""
     if torch.is_autocast_enabled("cpu"):
         query, key, value = (t.to(torch.get_autocast_dtype("cpu")) for t in (query, key, value))
     width = value.shape[-1]

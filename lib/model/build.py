@@ -129,7 +129,7 @@ def _class_by_head(config: PreTrainedConfig, name: str) -> type[PreTrainedModel]
 
 
 def _class_of_auto(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
-    """What the auto classes take: a generating class for a generating type, the bare model for an encoder."""
+    """Class that the auto classes take: a generating class for a generating type, the bare model for an encoder."""
     kind = type(config)
     order = [
         auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,

@@ -1,4 +1,4 @@
-"""What a model's own default cache holds, found by running it: on the meta device, at a few lengths, without values.
+"""Content of a model's own default cache, found by running it: on the meta device, at a few lengths, without values.
 
 1. All layers, one token, three sequences: which tensors there are, and that their size is linear in the batch.
 2. The first of equal layers, one sequence, at a few more lengths, the last two past every window. Layers whose cache is the

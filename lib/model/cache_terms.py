@@ -1,4 +1,4 @@
-"""What a model caches, in terms: as recognised in the tensors of an executed cache, and as computed from a configuration alone.
+"""Cache of a model, in terms: as recognised in the tensors of an executed cache, and as computed from a configuration alone.
 
 Executed: how a tensor grows is told from its shapes at a few lengths. The growths and their n(T) are those of `lib.laws.kv_cache`. One is
 accepted only if it gives the observed number of elements at every length that was run; what none explains is `None`, never the nearest
@@ -128,7 +128,7 @@ _CONTAINERS = frozenset({"layers", "self_attention_cache", "cross_attention_cach
 
 
 def contents_of(path: str) -> str:
-    """What the tensor at `path` of a cache holds: a customary name, else the path's own words ("compressed kv, compressor")."""
+    """Content of the tensor at `path` of a cache: a customary name, else the path's own words ("compressed kv, compressor")."""
     words = [word.strip("_") for word in _WORD.findall(path) if word.strip("_") not in _CONTAINERS]
     for word in reversed(words):
         if word in _HOLDS:
@@ -210,7 +210,7 @@ def fit_growth(shapes: Shapes, spans: Iterable[int] = ()) -> TensorGrowth | None
 
 
 def _term(kind: str, holds: str, elements: int, growth: Growth = "tokens", span: int = 0, dtype: str = "model") -> CacheTerm:
-    """What one layer holds."""
+    """Cache of one layer."""
     return CacheTerm(kind=kind, holds=holds, layers=1, elements=elements, growth=growth, span=span, dtype=dtype)
 
 
@@ -349,7 +349,7 @@ _ATTENTION = frozenset({"full_attention", "indexed_attention", "hybrid"}) | _SLI
 
 
 def _layer_terms(config: Any, kind: str, window: int) -> Iterator[CacheTerm]:
-    """What one layer of this kind holds."""
+    """Cache of one layer of this kind."""
     if kind in _ATTENTION:
         yield from _attention(config, kind, window if kind in _SLIDING else 0)
     if kind in _STATES:

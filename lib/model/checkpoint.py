@@ -150,7 +150,7 @@ def _first_statement(config: Mapping[str, Any], beside: Mapping[str, Any] | None
 
 
 def read_quantization(config: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> tuple[Quantization | None, tuple[Caveat, ...]]:
-    """What the checkpoint says about its storage.
+    """Storage of the checkpoint, as it states it.
 
     Args:
         config: the parsed config.json.

@@ -88,7 +88,7 @@ def _source(value: Any, hidden: Tensor, args: tuple[Any, ...], kwargs: Mapping[s
 
 
 def _hand_on(template: Template, hidden: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What an idle layer returns: its arguments in the places where a working layer of its kind returned them."""
+    """Return value of an idle layer: its arguments in the places where a working layer of its kind returned them."""
     if template is None:
         return hidden
     return tuple(
@@ -189,7 +189,7 @@ class RunCounter(MemoryTracker):  # type: ignore[no-untyped-call]
 
 @dataclass(frozen=True, slots=True)
 class CounterSnapshot:
-    """What was counted up to a moment."""
+    """Counts up to a moment."""
 
     live_bytes: int
     flop: int

@@ -216,7 +216,7 @@ class PipelineRun:
     decode: StageRun
     output: Shape
     latents: Tensor
-    """What the VAE was given."""
+    """Input of the VAE."""
 
 
 class MetaPipeline:
@@ -266,7 +266,7 @@ class MetaPipeline:
 
     @property
     def granularity(self) -> int:
-        """What height and width have to be a multiple of: pixels of a side of one latent, times the latents of a side of one patch."""
+        """Step of height and width: pixels of a side of one latent, times the latents of a side of one patch."""
         config = self.denoiser.config
         patch = getattr(config, "patch_size", None) or getattr(config, "all_patch_size", None) or 1
         side = int(patch[-1] if isinstance(patch, (list, tuple)) else patch)

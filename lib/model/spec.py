@@ -335,7 +335,7 @@ class ModelSpec:
 
 
 class Origin(NamedTuple):
-    """What is known of a model beside its files; `checked` is an ISO date, `task` the Hub's pipeline tag ("": that of the class)."""
+    """Properties of a model outside its files; `checked` is an ISO date, `task` the Hub's pipeline tag ("": that of the class)."""
 
     id: str = ""
     source: SpecSource = "architecture"

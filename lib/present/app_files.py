@@ -45,7 +45,7 @@ class FileKind(Row):
     """`model_type` of the configurations that it loads; empty: every one."""
     template: Text
     packages: tuple[Text, ...]
-    """What it imports, or what that needs to load a model."""
+    """Packages that it imports, or that those need to load a model."""
     needs_torch: bool = False
     """Whether its code names torch, whatever the precision."""
     by_map: bool = True
@@ -69,15 +69,15 @@ class LoadQuantized(Row):
     backend: str
     """The backend of diffusers' PipelineQuantizationConfig; empty: none."""
     package: Text
-    """What it needs beside transformers."""
+    """Packages that it needs besides transformers."""
 
 
 class PurposeRow(Row):
-    """What files are written for."""
+    """Purposes of the files."""
 
     name: Purpose
     platforms: tuple[Platform | Literal["own"], ...]
-    """Where such files run; of one hardware id that several platforms have, the first is taken."""
+    """Hardware for such files; of one hardware id that several platforms have, the first is taken."""
     files: Literal["apps", "batches", "server", "training"]
     """The rows that it has; "server": none, but the command of an engine's server; "training": those of objectives."""
     writer: Literal["setup", "batch", "training"]
@@ -111,7 +111,7 @@ def load_kinds() -> FileKinds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """What a pipeline is asked for."""
+    """Settings of a pipeline."""
 
     width: int
     height: int
@@ -124,7 +124,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppPlace:
-    """Where the app runs and how its model is loaded: on a processor, on one or more cards, or on ZeroGPU in one of its sizes."""
+    """Device of the app, and how its model is loaded: on a processor, on one or more cards, or on ZeroGPU in one of its sizes."""
 
     precision: str
     engine: str = "transformers"
@@ -242,7 +242,7 @@ FORMAT_PACKAGES = {
     "bnb8": "bitsandbytes", "bnb4": "bitsandbytes", "bnb4_double": "bitsandbytes", "gptq": "gptqmodel", "awq": "gptqmodel", "gguf": "gguf",
     "mxfp4": "kernels", "int_groups": "compressed-tensors", "scaled_rows": "compressed-tensors", "scaled_tensor": "compressed-tensors",
 }  # fmt: skip
-"""What transformers needs beside itself to load a format, by the format's law."""
+"""Packages that transformers needs to load a format, by the format's law."""
 
 
 def _declare(place: AppPlace) -> dict[str, object]:

@@ -34,7 +34,7 @@ _SOURCES = {
 PLATFORM_NAMES = {name: traits.label for name, traits in TRAITS.items()}
 PLATFORM_COLOURS: dict[str, str] = {**{name: TRAITS[name].colour for name in PLATFORMS}, "providers": "#8467c9"}
 Memory = MemoryAnswer | EntryMemory
-"""What states the four parts: a whole answer, or the memory of a recommended tier."""
+"""An object with the four parts: a whole answer, or the memory of a recommended tier."""
 PartBytes = Literal["weights_bytes", "kv_cache_bytes", "activation_bytes", "runtime_bytes"]
 PARTS: tuple[tuple[str, str, PartBytes], ...] = (
     ("weights", "Weights", "weights_bytes"),
@@ -88,7 +88,7 @@ def _gguf_choice(model: ModelAnswer) -> str:
 
 
 def model_name(model_id: str, query: str) -> str:
-    """What to call the model in a sentence: its id, or what was asked for when it has none."""
+    """Name of the model in a sentence: its id, or what was asked for when it has none."""
     if model_id:
         return model_id
     return "the pasted config" if query.lstrip().startswith("{") else f"a model of {query.strip()} parameters"
@@ -124,7 +124,7 @@ def memory_legend(memory: Memory) -> str:
 
 
 def memory_card(memory: MemoryAnswer, model: str, devices: int, configured: str = "") -> str:
-    """What the configuration takes: one figure, one bar, the parts, and the rule of thumb beside it.
+    """Memory of the configuration: one figure, one bar, the parts, and the rule of thumb beside it.
 
     `configured` is the hardware whose recommended configuration this is.
     """
@@ -241,7 +241,7 @@ REAL_TIME = "× real time"
 
 
 def speed_figure(speed: Speed) -> tuple[str, str] | None:
-    """What to call the speed, and the speed: predicted, on sound, in tokens or seconds of a request; else the bound, else nothing."""
+    """Name of the speed, and the speed: predicted, on sound, in tokens or seconds of a request; else the bound, else nothing."""
     if (factor := speed.real_time_factor) is not None:
         return "Speed on sound", f"{rate(factor) if factor >= 1 else f'{factor:.2g}'} {REAL_TIME}"
     if speed.decode_tokens_per_s is not None:
@@ -285,7 +285,7 @@ def per_device_words(entry: ConfiguredHardware) -> str:
 
 
 def recommendation_notes(answer: Recommendation) -> str:
-    """What else matters about the whole answer: notes, and paying per token where that suits."""
+    """Notes on the whole answer: notes, and paying per token where that suits."""
     provider = answer.provider
     without = ""
     if provider.suits:
@@ -328,7 +328,7 @@ def _part(part: MemoryPart) -> str:
 
 
 def law_inputs(inputs: Mapping[str, str]) -> str:
-    """What was put into a law, by name."""
+    """Inputs of a law, by name."""
     return definition_list(((escape(name), escape(value)) for name, value in inputs.items()), "inputs")
 
 

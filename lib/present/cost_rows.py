@@ -247,7 +247,7 @@ def _top(lines: Sequence[WayLine]) -> float:
 
 
 def _full(line: WayLine, xs: Sequence[Decimal]) -> Decimal | None:
-    """Where the hardware is at full load, None where that lies beyond the picture."""
+    """Traffic at which the hardware is at full load; None beyond the picture."""
     full_at = line.full_at
     return full_at if full_at is not None and full_at < xs[-1] else None
 

@@ -1,4 +1,4 @@
-"""What a pasted text says, as a card: cause, arithmetic, next steps, and the log's figures next to the app's own."""
+"""Meaning of a pasted text, as a card: cause, arithmetic, next steps, and the log's figures next to the app's own."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def cause_sentence(code: str, numbers: Mapping[str, Any]) -> str:
 
 
 def outcome_sentence(outcome: str) -> str:
-    """What became of it, in a few words."""
+    """The outcome in a few words."""
     return str(load_wording("explain")["outcomes"][outcome])
 
 

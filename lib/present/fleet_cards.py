@@ -21,7 +21,7 @@ def _sum(amounts: Sequence[Decimal | None]) -> Decimal:
 
 
 def fleet_finding(rows: Sequence[FleetRow]) -> str:
-    """What the list costs today and what moving saves, in a sentence."""
+    """Today's cost of the list and the saving of moving, in a sentence."""
     errors = sum(row.error_code is not None for row in rows)
     today = [row.current_usd_per_month for row in rows if row.current_usd_per_month is not None]
     savings = [row.saving_usd_per_month for row in rows if row.saving_usd_per_month is not None and row.saving_usd_per_month > 0]

@@ -82,7 +82,7 @@ def glossary_list() -> str:
 
 
 def privacy_note(*, account_actions: bool) -> str:
-    """What this Space sends and stores: a box to open at the foot of the page."""
+    """Data that this Space sends and stores: a box to open at the foot of the page."""
     words = load_wording("page")["privacy"]
     sentences = [escape(words[name]) for name in ("sends", "keeps", "acts" if account_actions else "acts_off")]
     return f'<details class="colophon" id="privacy"><summary>{escape(words["title"])}</summary>{bullet_list(sentences, "notes")}</details>'

@@ -43,7 +43,7 @@ def possible_line(device: Device, run: str) -> str:
 
 
 def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: float = 1.0) -> str:
-    """Where this app runs and what that means for a visitor; `chat` is who answers, `quota_per_s` ZeroGPU's price of a declared second."""
+    """Device of this app and its meaning for a visitor; `chat` is who answers, `quota_per_s` ZeroGPU's price of a declared second."""
     who = "This Space" if on_space else "This app"
     return str(call_macro("live.html.j2", "device", device, who, chat, f"{quota_per_s:g}"))
 
@@ -77,7 +77,7 @@ _STOPPED = {"end": "the model was done", "limit": "the longest answer was reache
 
 
 def chat_card(metrics: ChatMetrics, piece: ChatPiece) -> str:
-    """What one answer took, each figure beside its prediction for exactly this run."""
+    """Time and memory of one answer, each figure beside its prediction for exactly this run."""
     figures = [(figure.name, trusted(predicted_below(figure))) for figure in compare_figures(metrics)]
     ending, peak = _STOPPED[metrics.stopped], _PEAK_OF[metrics.peak_of]
     return str(call_macro("live.html.j2", "chat", metrics, figures, ending, peak, trusted(answer_details(piece))))

@@ -183,7 +183,7 @@ _VERDICTS = {
 
 
 def expected_card(run: ExpectedAnswer, reference: str) -> str:
-    """What is predicted of a run before it, and the memory that it needs beside what it may take."""
+    """Prediction of a run before it, and its memory next to the memory that it may take."""
     figures = []
     for kind, name in KINDS:
         if (figure := getattr(run.predicted, kind)) is not None:
@@ -251,7 +251,7 @@ def measure_csv(run: MeasureAnswer) -> str:
 # The ledger.
 
 FIGURES: tuple[tuple[str, FigureName], ...] = tuple((name, kind) for kind, name in reversed(KINDS))
-"""What the scatter can show, as words and as the field of a row."""
+"""Figures that the scatter can show, as words and as the field of a row."""
 _UNITS = {"peak_bytes": "GiB", "decode_tokens_per_s": "tokens/s", "ttft_s": "s"}
 _NAMES = dict(KINDS)
 _COLOURS = ("#3d74b8", "#c98018", "#2f9e7a", "#b0527a", "#7a62b8", "#8b93a1")

@@ -32,7 +32,7 @@ PASTED = "pasted"
 
 
 def answer_actions(*, text: str, query: str | None, files: tuple[tuple[str, str, str, str], ...]) -> str:
-    """What can be done with an answer: copy it as text, link to it, save it. `assets/page.js` does the copying.
+    """Actions on an answer: copy it as text, link to it, save it. `assets/page.js` does the copying.
 
     Args:
         text: the answer in plain words.
@@ -74,7 +74,7 @@ def hint_note(sentence: str) -> str:
 
 
 def no_model_note(place: str) -> str:
-    """What to do where no model is named. `assets/page.js` puts the reason here when the named model cannot be used."""
+    """The next step if no model is named. `assets/page.js` puts the reason here when the named model cannot be used."""
     return f'<div class="hint" role="status" data-no-model><p>{escape(page_note(f"name_model:{place}"))}</p></div>'
 
 
@@ -114,7 +114,7 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     ),
     (r"\b(?:[a-z0-9-]{1,63}\.){1,6}(?:com|org|net|co)(?:/[\w./-]*[\w/])?", lambda m: f"https://{m[0]}"),
 )
-"""What an address looks like, and where it leads; earlier forms go first."""
+"""Forms of an address, and the link of each; earlier forms go first."""
 _ANY = re.compile("|".join(f"(?P<form{number}>{pattern})" for number, (pattern, _) in enumerate(_FORMS)))
 
 

@@ -185,7 +185,7 @@ SOONER, LATER = 0.95, 1.05
 
 
 def describe_speed_change(tpot_ratio: float | None, ttft_ratio: float | None) -> str:
-    """What a saving costs in speed, in words."""
+    """Cost of a saving in speed, in words."""
     if tpot_ratio is None and ttft_ratio is None:
         return "speed is not predicted"
     ratios = (("between tokens", tpot_ratio), ("to the first token", ttft_ratio))

@@ -43,7 +43,7 @@ class Package(_Fact):
 
     @property
     def source(self) -> Source:
-        """Where the release was read."""
+        """Source of the release."""
         return self.as_source(f"{self.name} {self.version}")
 
     def line(self, extra: str = "") -> str:
@@ -72,7 +72,7 @@ class Image(_Fact):
 
     @property
     def source(self) -> Source:
-        """Where the name was read."""
+        """Source of the name."""
         return self.as_source(f"image of {self.engine}")
 
 

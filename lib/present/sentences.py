@@ -177,7 +177,7 @@ def way_label(option: Option, outlook: Outlook) -> str:
 
 
 def way_configuration(option: Option, request: MemoryRequest | None) -> str:
-    """What runs in this way, and who pays where that is not the host."""
+    """Configuration of this way, and the payer if it is not the host."""
     if option.offer is None or request is None:
         return "less the account's credits"
     configuration = f"{request.precision} with {request.engine}"
@@ -185,7 +185,7 @@ def way_configuration(option: Option, request: MemoryRequest | None) -> str:
 
 
 def way_change_sentence(change: WayChange, before: str, after: str, axis: Axis) -> str:
-    """Where one way becomes cheaper than another, or ends; `before` and `after` are their labels."""
+    """Point at which one way becomes cheaper than another, or ends; `before` and `after` are their labels."""
     where = f"{change.at.quantize(Decimal('0.1')).normalize():,f} hours a day" if axis == "hours" else f"{change.at:,.0f} requests a day"
     if change.ends:
         return f"“{before}” ends at {where}: beyond this, too few visitors for their quotas."
@@ -197,13 +197,13 @@ def _capital(words: str) -> str:
 
 
 def saving_step(saving: Saving) -> str:
-    """What to do, without what it saves."""
+    """The step, without its saving."""
     offer = "" if saving.offer is None else saving.offer.id
     return fill(load_wording("terms")["saving_steps"][saving.code], {**saving.values, "offer": offer})
 
 
 def saving_effect(saving: Saving) -> str:
-    """What it costs in quality and what it does to speed, "" for nothing."""
+    """Cost in quality and effect on speed; "" for none."""
     terms = load_wording("terms")
     effects = [terms["saving_sacrifices"].get(saving.code, ""), terms["saving_gains"].get(saving.gain, "")]
     ratio = saving.speed_ratio
@@ -222,5 +222,5 @@ def no_saving_sentence(no_saving: NoSaving) -> str:
 
 
 def stage_sentence(name: str) -> str:
-    """What a Space, an endpoint or a Job at this stage is doing."""
+    """State of a Space, an endpoint or a Job at this stage."""
     return load_wording("terms")["stages"].get(name) or f"Its stage is {name}, which is not known here."

@@ -150,7 +150,7 @@ def _app(entry: ConfiguredHardware, model: str, task: str, spec: ModelSpec | Non
 
 
 def describe_place(entry: ConfiguredHardware, spec: ModelSpec | None, context_tokens: int) -> AppPlace:
-    """Where code runs and how it loads the model, in the configuration of the entry."""
+    """Device of the code and how it loads the model, in the configuration of the entry."""
     predicted, lent, silicon = entry.speed.predicted, traits_of(entry.platform).per_call, entry.offer.silicon
     half = "bf16" if silicon is None or silicon.supports("bf16") else "fp16"
     return AppPlace(
@@ -246,12 +246,12 @@ def _server(entry: ConfiguredHardware, catalog: Catalog, versions: Versions, mod
 
 
 def loaded_repository(entry: ConfiguredHardware, model: str) -> str:
-    """What the files load: the checkpoint of this precision where one is needed, a placeholder where none is known."""
+    """Repository that the files load: the checkpoint of this precision where one is needed, a placeholder where none is known."""
     return model if entry.repository == "" else _SOME_MODEL if entry.repository is None else entry.repository
 
 
 def missing_notes(entry: ConfiguredHardware, model: str) -> tuple[str, ...]:
-    """What to put in the place of a repository that is not known."""
+    """Placeholder of an unknown repository."""
     if entry.repository is not None:
         return ()
     kind = "GGUF files" if weight_format(entry.precision, entry.engine).law == "gguf" else f"weights in {entry.precision}"
@@ -269,7 +269,7 @@ _NOTES: dict[Runs, str] = {
 
 
 def _quota_note(entry: ConfiguredHardware) -> str:
-    """What a call declares, and for which request."""
+    """Declaration of a call, and its request."""
     seconds, of = _declared_seconds(entry), entry.speed.predicted
     if seconds is None or of is None:
         return "No time of a call is predicted: it declares the platform's default duration."

@@ -142,7 +142,7 @@ PORT = 8000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What the recommendation was computed with; 0 tokens leave the length to the engine, -1 layers are all of them on the GPU."""
+    """Settings behind the recommendation; 0 tokens leave the length to the engine, -1 layers are all of them on the GPU."""
 
     precision: str
     devices: int = 1
@@ -251,7 +251,7 @@ def repeat_command(line: str, times: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """Where an Inference Endpoint runs."""
+    """Instance of an Inference Endpoint."""
 
     accelerator: str
     vendor: str

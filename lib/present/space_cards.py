@@ -217,7 +217,7 @@ def stop_label(row: ResourceEntry) -> str:
 
 
 def stop_review(kind: str, name: str) -> str:
-    """What stopping it means, before anything is done."""
+    """Effect of stopping it, before anything is done."""
     return str(call_macro("space_notes.html.j2", "stop_review", name, STOP_EFFECTS[kind]))
 
 
@@ -240,7 +240,7 @@ _OLD_STILL_UP = {"RUNNING_BUILDING": "BUILDING", "RUNNING_APP_STARTING": "APP_ST
 
 
 def review_title(action: Action, space: str, hardware: str | None, sleep_time_s: int | None) -> str:
-    """What is about to be done, as a heading."""
+    """The pending action, as a heading."""
     match action:
         case "switch":
             return Markup("Switch {} to <code>{}</code>").format(space, hardware or "")
@@ -255,7 +255,7 @@ def review_title(action: Action, space: str, hardware: str | None, sleep_time_s:
 
 
 def confirm_label(action: Action, preview: ActionPreview) -> str:
-    """What the confirming button says: the deed, and its price where it costs."""
+    """Label of the confirming button: the action, with its price if any."""
     after = preview.after
     hourly = usd_per_hour(after.usd_per_hour)
     each = f" for each of {preview.replicas} replicas" if preview.replicas > 1 else ""
@@ -275,7 +275,7 @@ def confirm_label(action: Action, preview: ActionPreview) -> str:
 
 
 def review_card(action: Action, preview: ActionPreview, code: str = "") -> str:
-    """What would change, now and after, with price per hour and month, the consequences, the rules and the code (markup)."""
+    """The change, now and after, with price per hour and month, the consequences, the rules and the code (markup)."""
     strong = Markup("<strong>{}</strong>")
     rows = [(head, now, strong.format(then) if then != now else then) for head, now, then in _review_rows(action, preview)]
     after = preview.after
@@ -355,7 +355,7 @@ def sending_card(action: Action, space: str) -> str:
 
 
 def done_card(action: Action, answer: ActionAnswer) -> str:
-    """What the Hub answered to an action that needs no watching."""
+    """The Hub's answer to an action that needs no watching."""
     if action == "pause":
         words = "It is paused and not billed. Only its owner can restart it."
     else:

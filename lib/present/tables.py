@@ -56,12 +56,12 @@ _FIT_FIELDS: tuple[FitField, ...] = get_args(FitField)
 
 Column = TypeVar("Column")
 Key = float | Decimal | str | None
-"""What a cell is sorted by; `None` stands last both ways."""
+"""Sort key of a cell; `None` is last in both orders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTools:
-    """What a visitor can do with a table (`assets/page.js` does it).
+    """Tools of a table (`assets/page.js` does the work).
 
     `keys`: what each cell is sorted by, row by row; without keys nothing is sorted. `first`: rows shown until more are asked for, 0 for
     all. `search`: the label of the field that keeps the rows with its words; "" for no field. `more` says what the other rows are.
@@ -307,7 +307,7 @@ def shape_words(tensor: TensorEntry) -> str:
 
 
 def tensors_table(answer: TensorsAnswer, name: str) -> str:
-    """What can be saved of the tensors, and all of them as a table behind a line; the treemap is drawn from the same rows."""
+    """Downloads of the tensors, and all of them as a table behind a line; the treemap is drawn from the same rows."""
     rows = [
         (
             f"<code>{escape(tensor.name)}</code>",

@@ -104,7 +104,7 @@ def _require_match(pattern: re.Pattern[str], value: object, accepted: str) -> Co
 
 
 def _require_code(value: object) -> object:
-    """What an expression of a template writes: numbers, and texts that went through a filter."""
+    """Accepted values of a template's expression: numbers, and texts that went through a filter."""
     if isinstance(value, Code) or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
     raise TypeError(f"{value!r} enters a file without a filter")

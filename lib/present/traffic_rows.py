@@ -30,7 +30,7 @@ MEASURES: Mapping[str, tuple[str, str, bool]] = {
     "throughput": ("Output tokens per second", "Throughput", False),
     "price": ("USD per million output tokens", "Price of a million tokens", True),
 }
-"""What is drawn: the axis, the heading, whether the axis is logarithmic."""
+"""The drawing: the axis, the heading, whether the axis is logarithmic."""
 
 
 def policy_swatch(policy: str) -> str:

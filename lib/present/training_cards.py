@@ -60,7 +60,7 @@ CHANGES: dict[str, str] = {
 
 
 def change_sentence(code: str, request: Mapping[str, Any]) -> str:
-    """What to change, in words.
+    """The change, in words.
 
     Args:
         code: of the change.
@@ -115,7 +115,7 @@ def _sizes(answer: TrainingAnswer) -> dict[str, int]:
 
 
 def training_card(answer: TrainingAnswer, model: str) -> str:
-    """Where to train, how long and for how much; then the memory of a step with its bar and its parts."""
+    """Hardware to train on, hours and price; then the memory of a step with its bar and its parts."""
     head = _place_card(answer, model)
     return f'<section class="card pick training-card" aria-labelledby="training-place">{head}{_step_memory(answer)}</section>'
 
@@ -224,7 +224,7 @@ def _way(answer: TrainingAnswer) -> str:
 
 
 def phases_table(phases: Sequence[TrainingPhase]) -> str:
-    """What each phase of a step holds, and its share of the time, folded."""
+    """Content of each phase of a step, and its share of the time, folded."""
     rows = [
         (PHASE_WORDS[one.name], gib(one.allocated_bytes), "–" if one.time_share is None else f"{100 * one.time_share:.0f} %")
         for one in phases
@@ -306,7 +306,7 @@ _LEAST_SAVED = 0.02
 
 
 def changes_table(answer: TrainingAnswer) -> str:
-    """What would take less memory, each on its own, with its price in speed; folded where some hardware fits."""
+    """Ways to save memory, each on its own, with its price in speed; folded where some hardware fits."""
     worth = [one for one in answer.changes if one.saved_bytes >= _LEAST_SAVED * answer.device_bytes]
     if not worth:
         return ""

@@ -74,7 +74,7 @@ def job_command(flavor: str, hours: float) -> str:
 
 
 def list_packages(request: TrainingRequest) -> tuple[str, ...]:
-    """What the script needs."""
+    """Requirements of the script."""
     names = ["torch", "transformers", "accelerate", "datasets", "trl"]
     names += ["peft"] if request.method != "full" else []
     names += ["bitsandbytes"] if request.method == "qlora" or "8bit" in request.optimizer or "paged" in request.optimizer else []

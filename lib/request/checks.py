@@ -21,7 +21,7 @@ _LISTED = 12  # names; a longer list is not read
 
 
 def describe_value(value: object) -> str:
-    """What was sent, in a few words; never the whole of a big or deep value (writing that out could itself fail)."""
+    """The value that was sent, in a few words; never the whole of a big or deep value (writing that out could itself fail)."""
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, bool):

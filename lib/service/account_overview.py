@@ -69,7 +69,7 @@ class Resource:
 
     @property
     def idling(self) -> Idling:
-        """What becomes of it without requests."""
+        """Behaviour without requests."""
         return judge_idling(self.stage, self.running, self.when_idle)
 
 

@@ -1,4 +1,4 @@
-"""What one machine gets done per second at full load, in the configuration that the advisor would take for it.
+"""Work of one machine per second at full load, in the configuration that the advisor would take for it.
 
 Text comes from the law of `/simulate_batching` (`lib.traffic.server.most_requests_per_s`), with as many requests at the same time as the
 cache holds at full length, so that none is preempted. Pictures in a prompt add the time of the vision tower (`lib.speed`).

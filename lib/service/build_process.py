@@ -76,7 +76,7 @@ def too_large(memory_bytes: int) -> BadConfig:
 
 
 class _Sent(BaseModel):
-    """What a child sends, and the bytes that it holds by then."""
+    """Message of a child, and the bytes that it holds by then."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -366,7 +366,7 @@ _LONGEST_S = 3 * BUILD_S
 
 
 def _answer(function: Callable[..., object], arguments: tuple[object, ...], memory_bytes: int) -> bytes:
-    """What the function returns, or its refusal; the network is closed to it."""
+    """Return value of the function, or its refusal; the network is closed to it."""
     from lib.model.meta_device import no_network  # noqa: PLC0415  torch is imported by the child alone, before it is confined
 
     answer_type = _answer_type(function)

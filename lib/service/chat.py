@@ -140,7 +140,7 @@ def chat(app: App, arguments: ChatArguments) -> Iterator[ChatPiece]:
 
 
 def _cuts(dropped: int, most: int, limit: int, loaded: LoadedModel) -> list[Caveat]:
-    """What was left out to fit the conversation's length."""
+    """Messages left out to fit the conversation's length."""
     found = []
     if dropped:
         found.append(Caveat("history_cut", {"messages": dropped, "context_tokens": loaded.context_tokens}))
@@ -160,7 +160,7 @@ class AnswerRun:
     rates: DeviceRates | None = None
 
     def predict(self, output_tokens: int) -> RunPrediction | Caveat:
-        """What the laws say of an answer of this length; a caveat where they say nothing.
+        """Prediction for an answer of this length; a caveat if there is none.
 
         The model is the bundled one where that is it, else what its own config says.
         """

@@ -122,7 +122,7 @@ class GpuTpuArguments(Arguments):
 
     @property
     def rental(self) -> Rental:
-        """Where slices are rented, and on which terms."""
+        """Region and terms of renting slices."""
         return Rental(region=self.region, commitment=self.commitment)
 
     @property
@@ -277,7 +277,7 @@ def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOpt
 
 
 def _not_compared(arguments: GpuTpuArguments, options: TpuOptions) -> Iterable[Caveat]:
-    """What the options lack, and why."""
+    """Missing options, and why."""
     on_tpu, on_gpu = options.fastest
     if options.findings.ttft == "neither":
         for kind, entry in (("tpu", on_tpu), ("gpu", on_gpu)):

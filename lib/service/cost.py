@@ -83,7 +83,7 @@ class CostArguments(Arguments):
     serving: ServingSettings = DEFAULTS
 
     def memory_request(self, spec: ModelSpec, offer: Offer, usage: Usage) -> MemoryRequest:
-        """What has to fit on the offer.
+        """Load that has to fit on the offer.
 
         Raises:
             BadArgument: the engine does not run the model, or this model makes or takes no such pictures or sound.

@@ -122,7 +122,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
-    """What the endpoints ask: prices, models, the Hub, the device at hand. The defaults are those of the running app.
+    """Dependencies of the endpoints: prices, models, the Hub, the device at hand. The defaults are those of the running app.
 
     Make it before Gradio is launched: on ZeroGPU the tasks for the device are announced by then. Nothing is loaded before it is asked for.
     """
@@ -140,7 +140,7 @@ class App:
     """Ids on the Hub that match a text."""
 
     providers: Callable[[str], ProviderOffers] = find_providers
-    """Who serves a model per token, as the router says."""
+    """Providers of a model, from the router."""
 
     quantized: Callable[[str], Mapping[str, str] | None] = find_quantized
     """The quantized checkpoints of a model on the Hub, repository by format; None where it cannot be asked."""
@@ -158,7 +158,7 @@ class App:
     """The clock that paces the watching of a Space."""
 
     rates: Callable[[Device, str], DeviceRates | None] = device_rates
-    """What a processor was seen to reach in a precision."""
+    """Measured CPU throughput per dtype."""
 
     run_measurement: Callable[[MeasureRequest, Device], Iterator[RunStage | MeasuredRun]] = run_measurement
     run_heartbeat: Callable[[MatmulCase, Device, Accelerator | None, int], Iterator[HeartbeatEvent]] = on_device
@@ -174,7 +174,7 @@ class App:
     """Whether a Space may be changed from here (`ACCOUNT_ACTIONS=0` switches that off); looking at one is always offered."""
 
     ledger: MeasurementLedger = field(default_factory=MeasurementLedger)
-    """Where measurements are written down."""
+    """Ledger of measurements."""
 
     conversations: Conversations = field(init=False)
     """Conversations with the demo model."""

@@ -38,7 +38,7 @@ PRECISIONS = ("fp32", "fp16", "bf16")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """What is measured on each flavor."""
+    """The measurement on each flavor."""
 
     models: tuple[str, ...]
     prompt_tokens: int
@@ -109,7 +109,7 @@ def check_fit(plan: JobPlan, request: JobRequest, model: str, spec: ModelSpec) -
 
 
 def job_script(plan: JobPlan, request: JobRequest) -> str:
-    """What is shipped to the job."""
+    """Files that are shipped to the job."""
     run: dict[str, Any] = {"prompt_tokens": request.prompt_tokens, "output_tokens": request.output_tokens, "precision": request.precision}
     if plan.engine == "vllm":
         models = [[model, bundled.find_config(model)] for model in request.models]
@@ -191,7 +191,7 @@ def _vllm_row(
 
 
 def most_usd(plans: Sequence[JobPlan]) -> Decimal:
-    """What all jobs together cost at most."""
+    """Upper bound of the cost of all jobs."""
     return sum((plan.most_usd for plan in plans), Decimal(0))
 
 

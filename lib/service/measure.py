@@ -303,7 +303,7 @@ def _default_run(case: PreparedRun, arguments: MeasureArguments, *, changed: boo
 
 
 def predict_measurement(app: App, arguments: MeasureArguments) -> ExpectedAnswer:
-    """What is predicted of this run on the device at hand; nothing is run.
+    """Prediction of this run on the local device; nothing is run.
 
     Raises:
         AdvisorError: whatever the measurement would refuse before it starts, in the same words.

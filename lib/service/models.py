@@ -401,7 +401,7 @@ class Models:
         return self._built_slowly(key, lambda: work(slowly), given_up.set)
 
     def _reader(self) -> bytes | None:
-        """What a visitor's token is known by while this process runs; None without one."""
+        """Key of a visitor's token while this process runs; None without one."""
         token = VISITOR_TOKEN.get()
         return None if token is None else hashlib.blake2b(token.encode(errors="surrogatepass"), key=self._secret).digest()
 

@@ -225,7 +225,7 @@ def _answer(app: App, arguments: DryRunArguments, run: DryRun) -> DryRunAnswer:
 
 
 def _differences(figures: list[FigureEntry]) -> Iterator[Caveat]:
-    """What to know where the closed form is not what was executed."""
+    """Caveats where the closed form differs from the executed figures."""
     ratios = [(figure.name, figure.unit, figure.ratio) for figure in figures if figure.ratio is not None]
     for name, _, ratio in ratios:
         if name == "peak" and ratio < 1 - _CLOSE:

@@ -66,7 +66,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPrediction:
-    """What to expect of a run: the cache at its end, the activations of its prompt; `speed` is None where nothing is known of the device.
+    """Expectation of a run: the cache at its end, the activations of its prompt; `speed` is None where nothing is known of the device.
 
     `weights_bytes` are all that is made before the run: parameters, and large tensors beside them.
 
@@ -242,7 +242,7 @@ def _predict_need(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tupl
 
 
 def _advice(run: Run, config: Mapping[str, Any], need: MemoryNeed, catalog: Catalog) -> Reason:
-    """What would fit: half the precision, a shorter prompt, a smaller model; the first that does."""
+    """A run that would fit: half the precision, a shorter prompt, a smaller model; the first that does."""
     allowed = usable_bytes(run.device)
     if run.precision == "fp32":
         half = _predict_need(replace(run, precision=HALF), config, catalog)[1]
@@ -367,7 +367,7 @@ class MeasurementLedger:
         return self._ledger.rows()
 
     def status(self) -> LedgerStatus:
-        """Where the rows are, and any problem with them."""
+        """Storage of the rows, and any problem with them."""
         return replace(self._ledger.status(), copied=self._copies.status())
 
     def export(self, form: Format) -> bytes:

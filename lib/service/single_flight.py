@@ -68,7 +68,7 @@ class SingleFlight(Generic[Result]):
         self._workers = ThreadPoolExecutor(max_workers=workers, thread_name_prefix=name)
 
     def find_result(self, key: Hashable) -> Result | None:
-        """What is remembered under the key, at once."""
+        """Cached value of the key, without waiting."""
         with self._lock:
             return self._results.get(key)
 

@@ -39,7 +39,7 @@ class SpaceArguments(Arguments):
 
 @endpoint()
 def space_status(app: App, arguments: SpaceArguments, *, token: str | None = None) -> SpaceStatus:
-    """What a Space is doing, on which hardware, and what that costs; public Spaces need no token.
+    """State of a Space, its hardware, and the price; public Spaces need no token.
 
     Returns:
         The Space's stage, hardware, prices, sleep time, replicas, volumes and linked models.
@@ -48,7 +48,7 @@ def space_status(app: App, arguments: SpaceArguments, *, token: str | None = Non
 
 
 def per_month(usd_per_hour: Decimal | None) -> Decimal | None:
-    """What a month of 30 days around the clock costs."""
+    """Price of a month of 30 days around the clock."""
     return None if usd_per_hour is None else usd_per_hour * HOURS_PER_MONTH
 
 
@@ -75,7 +75,7 @@ def tier_name(offer: Offer) -> str:
 
 
 def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
-    """What a Space is doing, on what, and what that costs."""
+    """State of a Space, its hardware, and the price."""
     now, requested = find_offer(catalog, space.hardware), find_offer(catalog, space.requested_hardware)
     changing = is_changing(space)
     each = price(now)
@@ -196,7 +196,7 @@ FAILURES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """What is known of the Space; `failures` looks in a row went wrong, the last one by `trouble`."""
+    """State of the Space; `failures` looks in a row went wrong, the last one by `trouble`."""
 
     space: Space
     failures: int = 0

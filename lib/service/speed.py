@@ -117,7 +117,7 @@ def speed_answer(spec: ModelSpec, hardware: AnyHardware, request: SpeedRequest, 
 
 
 def _memory_request(spec: ModelSpec, request: SpeedRequest) -> MemoryRequest:
-    """What has to fit: all requests at full length."""
+    """Load that has to fit: all requests at full length."""
     return MemoryRequest(
         precision=request.precision,
         engine=choose_engine(spec, request.engine),

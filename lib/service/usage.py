@@ -62,7 +62,7 @@ def memory_request(
     media: MediaRequest = TEXT_ONLY,
     serving: Serving = DEFAULTS,
 ) -> MemoryRequest:
-    """What has to fit: a whole batch where requests start together, one request where the engine keeps a queue.
+    """Load that has to fit: a whole batch where requests start together, one request where the engine keeps a queue.
 
     Each holds `context_tokens`; 0 takes the prompt and the answer.
     """

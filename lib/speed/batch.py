@@ -104,7 +104,7 @@ class EngineConfig(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostModelInputs:
-    """What the laws take, in base units: arrays of shape (n,); `bandwidth`, `compute` and `attention` of shape (n, card classes + 1).
+    """Inputs of the laws, in base units: arrays of shape (n,); `bandwidth`, `compute` and `attention` of shape (n, card classes + 1).
 
     Model: `engine` and `kernel` are places in `ENGINES` and `KERNELS`; bytes of dense weights and of routed experts, experts and how many
     a token reaches, parameters that a token uses, those of the output projection that only the last position passes, layers, hidden size,

@@ -117,7 +117,7 @@ def _explain(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
 
 
 def _caveats(config: EngineConfig, calibration: Calibration) -> tuple[Caveat, ...]:
-    """What the answer leaves open."""
+    """Caveats of the answer."""
     spec, card, engine = config.spec, config.devices.silicon, config.layout.engine
     hears = spec.task == SPEECH_RECOGNITION
     timed_as = native_format(config.precision, config.compute, card)

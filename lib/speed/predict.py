@@ -149,7 +149,7 @@ class SpeedPart(Result):
     """Symbols of the equation with their values."""
 
     source: str
-    """Where the equation comes from."""
+    """Source of the equation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,7 +368,7 @@ def _ranges(value: Array, half_width: Array, least: Array) -> IntervalColumn:
 
 
 def _largest_parts(times: ServingTimes, decodes: Array) -> list[Bound]:
-    """What takes most of the time: of a decode step, or of the prompt where nothing is decoded."""
+    """Largest part of the time: of a decode step, or of the prompt where nothing is decoded."""
     names: tuple[Bound, ...] = ("bandwidth", "compute", "overhead")
 
     def largest(run: ForwardPass, attention: Quantity) -> NDArray[np.int64]:

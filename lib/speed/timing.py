@@ -38,7 +38,7 @@ NO_HALF_ROWS = np.zeros(len(CLASSES) + 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedRates:
-    """What does not change from pass to pass; arrays of shape (n,).
+    """Inputs that do not change from pass to pass; arrays of shape (n,).
 
     Bytes/s of weights, of the cache and of copies, the logit of the share of compute, FLOP/s of attention over prompts, seconds of launch
     overhead per layer and the factor on it, seconds of latency of an all-reduce, bytes/s of the link.

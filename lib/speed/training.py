@@ -68,7 +68,7 @@ class SpeedConstants(NamedTuple):
 
 
 class StepWork(NamedTuple):
-    """What a micro-batch takes: FLOPs, kept bytes, scores, layers · passes, bytes of unpacked weights; and trained bytes of a step."""
+    """Work of a micro-batch: FLOPs, kept bytes, scores, layers · passes, bytes of unpacked weights; and trained bytes of a step."""
 
     flops: float
     kept_bytes: float
@@ -144,7 +144,7 @@ def time_step(work: StepWork, constants: SpeedConstants, rates: Rates, accumulat
 
 
 def _link_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> float:
-    """What passes the link in a step: gradients twice, and with sharded weights these twice more for every micro-batch."""
+    """Traffic on the link in a step: gradients twice, and with sharded weights these twice more for every micro-batch."""
     if request.devices == 1:
         return 0.0
     rate, _ = find_link_rate(card)
@@ -335,7 +335,7 @@ def list_hardware(catalog: Catalog, platforms: Sequence[str]) -> Iterator[tuple[
 
 
 def find_changes(spec: ModelSpec, request: TrainingRequest, reference: Accelerator) -> list[TrainingChange]:
-    """What would take less memory, each on its own: most bytes first; speeds are compared on one card.
+    """Ways to take less memory, each on its own: most bytes first; speeds are compared on one card.
 
     Args:
         spec: the model.
@@ -360,7 +360,7 @@ def find_changes(spec: ModelSpec, request: TrainingRequest, reference: Accelerat
 
 
 def _variants(spec: ModelSpec, r: TrainingRequest) -> list[tuple[str, dict[str, Any]]]:
-    """What could be asked instead, by code."""
+    """Alternative questions, by code."""
     full, checkpoints = r.method == "full", r.checkpointing
     possible: list[tuple[bool, str, dict[str, Any]]] = [
         (full, "method_lora", {"method": "lora"}),

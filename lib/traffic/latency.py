@@ -75,7 +75,7 @@ class FormatEffect(Result):
     """Bytes of the weights."""
 
     effect: Literal["latency", "prompt", "memory", "slower"]
-    """What it saves: latency of every token, time of the prompt, memory alone; or it is slower."""
+    """Saving: latency of every token, time of the prompt, memory alone; or it is slower."""
 
     saved: Annotated[float, HIDDEN]
     """Share of the time that it saves."""

@@ -264,7 +264,7 @@ def most_requests_per_s(server: Server, shape: RequestShape) -> float:
 
 
 def describe_caveats(server: Server, question: TrafficQuestion, result: TrafficResult | None) -> tuple[Caveat, ...]:
-    """What the figures leave open."""
+    """Caveats of the figures."""
     spec, plan = server.engine_config.spec, server.plan
     caveats: Sequence[tuple[bool, Caveat]] = [
         (True, Caveat("steps_predicted")),

@@ -1,4 +1,4 @@
-"""Whose token acts, and all that runs in that account.
+"""The token's account, and everything that runs in it.
 
 The browser's sign-in with Hugging Face, or a token pasted for the next request. The button stands on the page only where it can work.
 On a Space that is where `hf_oauth` has filled the environment; elsewhere Gradio mocks the sign-in with a token that opens nothing, for

@@ -69,7 +69,7 @@ def build() -> ExplainView:
 
 
 def explain_markup(services: Services, text: str | None, model: str | None, hardware: str | None) -> str:
-    """What the text says, as markup; a refusal becomes a sentence."""
+    """Meaning of the text, as markup; a refusal becomes a sentence."""
     if not (text or "").strip():
         return hint_note(page_note("explain_empty"))
     try:

@@ -108,7 +108,7 @@ class ViewState:
 
 
 def form_request(space: str, action: object, hardware: object, sleep_time_s: object) -> SpaceRequest:
-    """What the form asks for."""
+    """Request of the form."""
     form_action: Action = next((name for name in _ACTIONS if name == action), "switch")
     tier = str(hardware or "") if form_action == "switch" else ""
     timed = form_action == "sleep" or (form_action == "switch" and tier not in OWN_SLEEP)

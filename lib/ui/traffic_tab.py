@@ -62,7 +62,7 @@ LATENCY = (
     *(ask.Field(argument=name, name=f"latency-{name}", default=0.0, high=LONGEST_MS, label=label) for name, label in _TIMES.items()),
     ask.Field(argument="concurrency", name="latency-batch", default=1, low=1, high=MAX_CONCURRENCY, label=_WHILE),
 )
-"""What a visitor measured."""
+"""Measurements of a visitor."""
 _REQUESTS, _SHORTEST_S = 300, 300.0
 """Requests of a run without a stated duration, and the fewest seconds in which they arrive."""
 _AT_ONCE = 2

@@ -71,7 +71,7 @@ def input_schema(question: Question) -> dict[str, Any]:
 
 
 def tool_hints(name: str, endpoint: Endpoint) -> dict[str, str | bool]:
-    """What a client may show before it calls the tool (`ToolAnnotations` of the protocol, 2025-03-26 and later).
+    """Hints that a client may show before it calls the tool (`ToolAnnotations` of the protocol, 2025-03-26 and later).
 
     The world is open to tools that may ask the Hub: for a model or for an account.
     """

@@ -168,7 +168,7 @@ class PageCache:
         return response
 
     def _state(self) -> tuple[object, ...]:
-        """What a rendered response depends on."""
+        """Inputs of a rendered response."""
         return (self._page.config,) if self._first_view is None else self._first_view.state()
 
     async def _render(self, scope: Scope, receive: Receive) -> _Rendered | None:
