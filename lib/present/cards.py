@@ -174,11 +174,18 @@ def month_figures(cost: Cost) -> list[tuple[str, str]]:
     return figures
 
 
+def price_figures(cost: Cost) -> list[tuple[str, str]]:
+    """The price per hour and per month; free hardware is called free once."""
+    if not cost.usd_per_hour:
+        return [("Price", usd_per_hour(cost.usd_per_hour))]
+    return [("Price per hour", usd_per_hour(cost.usd_per_hour)), *month_figures(cost)]
+
+
 def pick_card(pick: Entry, model: str, notes: Sequence[Reason] = ()) -> str:
     """The hardware to take: price, memory, how it runs, why, and what to mind; `notes` are those of the whole answer."""
     chosen = [f"<strong>{escape(sentence(note).partition('. ')[0].rstrip('.'))}.</strong>" for note in notes if note.code in _PICKED]
     memory, cost = pick.memory, pick.cost
-    figures = [("Price per hour", usd_per_hour(cost.usd_per_hour)), *month_figures(cost)]
+    figures = price_figures(cost)
     if memory:
         figures.append((f"Memory used{per_device_words(pick)}", memory_words(memory)))
     pace = speed_figure(pick.speed)
@@ -294,7 +301,7 @@ def recommendation_notes(answer: Recommendation) -> str:
     notes = note_list(answer.notes)
     if not notes and not without:
         return ""
-    title = "How these are ordered" + (", and a way without hardware" if without else "")
+    title = "How we rank" + ("; or use an Inference Provider" if without else "")
     return fold(title, f'<section class="card aside">{notes}{without}</section>')
 
 

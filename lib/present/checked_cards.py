@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lib.advisor.result import Entry, Recommendation, Rejection
 from lib.answers.memory import SolveAnswer
-from lib.present.cards import PLATFORM_NAMES, memory_words, per_device_words, precision_words, reason_lists, speed_figure
+from lib.present.cards import PLATFORM_NAMES, memory_words, per_device_words, precision_words, price_figures, reason_lists, speed_figure
 from lib.present.markup import bullet_list, definition_list, escape, fold
-from lib.present.numbers import count_words, usd_per_hour, usd_per_month, whole
+from lib.present.numbers import count_words, whole
 from lib.present.sentences import sentence
 
 _CLOSEST = "near_miss"
@@ -56,8 +56,7 @@ def checked_card(answer: Recommendation, hardware: str, limits: SolveAnswer | No
         return f'<section class="card checked" aria-labelledby="checked-name"><p class="eyebrow">{named}</p>{head}{why}{links}</section>'
     rank = next(number for number, one in enumerate(answer.ranked, start=1) if one is found)
     place = "the best of all platforms" if rank == 1 else f"number {rank} of {count_words(len(answer.ranked), 'option')} on all platforms"
-    cost = found.cost
-    figures = [("Price per hour", usd_per_hour(cost.usd_per_hour)), ("Price per month", usd_per_month(cost.total_usd_per_month))]
+    figures = price_figures(found.cost)
     if found.memory is not None:
         figures.append((f"Memory used{per_device_words(found)}", memory_words(found.memory)))
     if limits is not None:

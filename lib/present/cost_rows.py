@@ -16,7 +16,7 @@ from lib.platforms import traits_of
 from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, caveat_list, own_text, source_list
 from lib.present.charts import MARK, RING, axis, chart_head, curve_table, lay_out
 from lib.present.html import STRONG, render_html, trusted, with_small
-from lib.present.markup import bullet_list, escape, fold
+from lib.present.markup import escape
 from lib.present.numbers import count_words, seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
 from lib.present.sentences import to_json
 from lib.present.tables import csv_text, render_table
@@ -80,27 +80,29 @@ def own_bill_card(own: OwnHardware) -> str:
 def ways_table(answer: OutlookAnswer) -> str:
     """Every way with its bill in parts, the cheapest first; those that cannot carry the traffic last."""
     ordered = sorted(answer.lines, key=lambda line: (line.total_usd_per_month is None, line.total_usd_per_month or 0))
-    heads = ("Way", "Per hour", "Billed hours", "Computing", "Storage", "Per month", "Per request")
-    return str(render_table("Options at your traffic, cheapest first", heads, list(map(_way, ordered)), "ways"))
+    stores = any(line.storage_usd_per_month for line in ordered)
+    heads = ("Way", "Per hour", "Billed hours", *(("Computing", "Storage") if stores else ()), "Per month", "Per request")
+    return str(render_table("Options at your traffic, cheapest first", heads, [_way(line, stores=stores) for line in ordered], "ways"))
 
 
-def _way(line: WayLine) -> tuple[str, ...]:
+def _way(line: WayLine, *, stores: bool) -> tuple[str, ...]:
+    """The cells of a way; the month in its parts only where some way has storage."""
     total = line.total_usd_per_month
     hours = line.billed_hours_per_month
     month = with_small("not at this traffic", "the quota ends before") if total is None else STRONG.format(usd_per_month(total))
+    parts = (usd_per_month(line.compute_usd_per_month), usd(line.storage_usd_per_month)) if stores else ()
     return (
         with_small(trusted(line_swatch(line)) + line.label, line.runs_as),
         "–" if line.usd_per_hour is None else usd_per_hour(line.usd_per_hour),
         "–" if hours is None else f"{hours:,.0f}",
-        usd_per_month(line.compute_usd_per_month),
-        usd(line.storage_usd_per_month),
+        *parts,
         month,
         usd_per_month(line.usd_per_request),
     )
 
 
 def savings_table(answer: OutlookAnswer) -> str:
-    """Ways to save, most first, and behind a line those that save nothing."""
+    """Ways to save, most first."""
     ways = [(way, saved) for way in answer.savings if (saved := way.saves_usd_per_month) >= _CENT]
     heads = ("What to do", "Saves a month", "Then a month", "What it costs in quality and speed")
     rows = [
@@ -112,13 +114,7 @@ def savings_table(answer: OutlookAnswer) -> str:
         )
         for way, saved in ways
     ]
-    title = "Ways to save, most first: savings are not cumulative"
-    table = str(render_table(title, heads, rows, "savings")) if rows else '<p class="hint">Nothing found that costs less.</p>'
-    others = [f"<strong>{escape(none.message)}.</strong> {escape(none.reason)}" for none in answer.no_savings]
-    if not others:
-        return table
-    summary = "1 way that saves nothing here" if len(others) == 1 else f"{len(others)} ways that save nothing here"
-    return table + fold(summary, bullet_list(others, "notes"))
+    return str(render_table("Ways to save, most first: savings are not cumulative", heads, rows, "savings")) if rows else ""
 
 
 def cost_laws(answer: OutlookAnswer) -> str:

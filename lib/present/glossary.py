@@ -35,13 +35,15 @@ def bind_units(text: str) -> str:
     return _BEFORE_UNIT.sub("\u00a0", text)
 
 
-def explain_terms(markup: str) -> str:
+def explain_terms(markup: str, mentions: set[str] | None = None) -> str:
     """The markup with the first mention of each term explained, and numbers and dates that no line break parts.
+
+    Outputs that one event fills share their `mentions`: a term is explained in the first of them.
 
     Inside links, buttons, code and headings no term is explained. Markup of this package writes no bare "<" or ">" in an attribute
     (`lib.present.markup.escape`), so that every tag ends at its first ">".
     """
-    mentions: set[str] = set()
+    mentions = set() if mentions is None else mentions
     silent: list[str] = []
     pieces: list[str] = []
     for piece in _TAG.split(markup):

@@ -13,14 +13,16 @@ from lib.answers.live import ChatMetrics, ChatPiece, HeartbeatAnswer, HeartbeatP
 from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import roofline
 from lib.live.heartbeat import MatmulCase, datasheet_roof
-from lib.present.cards import answer_details
+from lib.present.cards import answer_details, speed_figure
 from lib.present.html import call_macro, render_html, trusted
 from lib.present.live_measurements import compare_figures, figure_words, predicted_below
-from lib.present.markup import code_blocks, download_link
-from lib.present.numbers import count_words, format_flops, format_seconds, whole
+from lib.present.markup import code_blocks, download_link, escape, fold
+from lib.present.numbers import count_words, format_flops, format_seconds, usd_per_hour, whole
 from lib.present.sentences import sentence
+from lib.present.tables import hardware_name, table_markup
 
 if TYPE_CHECKING:
+    from lib.advisor.result import Recommendation
     from lib.live.device import Device
 
 
@@ -55,6 +57,33 @@ OF_THIS_RUN = '<p class="quiet">Memory is that of this run: of its own tokens, o
 def progress_line(note: str, steps: int = 0, total: int = 0) -> str:
     """The present step, with a bar where the amount of work is known."""
     return str(call_macro("live.html.j2", "progress", note, steps, total))
+
+
+def run_tiers(answer: Recommendation) -> str:
+    """A run on ZeroGPU and every tier, the fastest first, behind a line; a tier that does not do it has its reason."""
+    ranked = sorted(answer.ranked, key=lambda entry: -(entry.speed.decode_tokens_per_s or 0.0))
+    rows = [
+        (
+            hardware_name(entry.name, entry.hardware, entry.platform),
+            "–" if entry.speed.ttft_s is None else format_seconds(entry.speed.ttft_s),
+            "–" if (pace := speed_figure(entry.speed)) is None else pace[1],
+            usd_per_hour(entry.cost.usd_per_hour),
+        )
+        for entry in ranked
+    ]
+    rows += [
+        (
+            hardware_name(one.name, one.hardware, one.platform),
+            "–",
+            f"<small>{escape(sentence(one.reason))}</small>",
+            usd_per_hour(one.offer.usd_per_hour),
+        )
+        for one in answer.rejected
+    ]
+    if not rows:
+        return ""
+    title = "The same run on ZeroGPU and every tier, predicted"
+    return fold(title, table_markup(title, ("Hardware", "First token", "Speed", "Per hour"), rows, "run-tiers"))
 
 
 def stage_list(names: Mapping[str, str], stage: str) -> str:

@@ -126,13 +126,22 @@ def _github(repository: str, ref: str | None, path: str | None) -> str:
     return f"{home}/blob/{ref or 'HEAD'}/{quote(path)}"
 
 
+def _address_words(text: str) -> str:
+    """An address as it is shown: of a file in a repository the repository's name alone; the link and its title have file and commit."""
+    if not text.startswith("github:"):
+        return text
+    repository, *words = text.removeprefix("github:").split(" ")
+    return " ".join([repository, *(word for word in words if not word.startswith("@") and "/" not in word and "." not in word)])
+
+
 def link_source(source: str) -> str:
     """A source as markup: text in which every address that it names is a link."""
     pieces: list[str] = []
     end = 0
     for match in _ANY.finditer(source):
         to = next(lead for number, (_, lead) in enumerate(_FORMS) if match[f"form{number}"] is not None)
-        address = f'<a href="{escape(to(match))}" target="_blank" rel="noopener noreferrer">{escape(match[0])}</a>'
+        whole, words = escape(match[0]), escape(_address_words(match[0]))
+        address = f'<a href="{escape(to(match))}" title="{whole}" target="_blank" rel="noopener noreferrer">{words}</a>'
         pieces += [escape(source[end : match.start()]), address]
         end = match.end()
     return "".join([*pieces, escape(source[end:])])

@@ -227,12 +227,15 @@ def fill_outputs(outputs: Outputs, updates: Updates) -> dict[Any, Any]:
     """
     if unknown := updates.keys() - outputs.keys():
         raise KeyError(f"{sorted(unknown)} are not among the outputs {list(outputs)}")
-    return {component: explain_markup(updates[name]) if name in updates else _empty(component) for name, component in outputs.items()}
+    explained = explain_markups(updates)
+    return {component: explained[name] if name in updates else _empty(component) for name, component in outputs.items()}
 
 
-def explain_markup(value: Any) -> Any:
-    """Markup with the field's terms explained; any other value as it is."""
-    return explain_terms(value) if isinstance(value, str) and value.startswith("<") else value
+def explain_markups(updates: Updates) -> Updates:
+    """The same with the field's terms explained in markup, each at its first mention in all of them."""
+    mentions: set[str] = set()
+    marked = {name: isinstance(value, str) and value.startswith("<") for name, value in updates.items()}
+    return {name: explain_terms(value, mentions) if marked[name] else value for name, value in updates.items()}
 
 
 def _empty(component: Any) -> Any:

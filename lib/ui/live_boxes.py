@@ -30,6 +30,7 @@ from lib.present.live_cards import (
     phase_words,
     possible_line,
     progress_line,
+    run_tiers,
     run_words,
     script_block,
     smaller_run_note,
@@ -66,6 +67,7 @@ from lib.service.measure import (
     stream_measurement,
     suggest_measurement,
 )
+from lib.service.recommend import recommend
 from lib.ui.events import (
     AT_ONCE,
     Outputs,
@@ -85,7 +87,7 @@ if TYPE_CHECKING:
     from gradio.events import Dependency
     from starlette.requests import Request
 
-    from lib.answers.live import HeartbeatAnswer, MeasureAnswer
+    from lib.answers.live import ExpectedAnswer, HeartbeatAnswer, MeasureAnswer
     from lib.live.device import Device
     from lib.service.app import Services
     from lib.service.measure import DefaultRun
@@ -170,6 +172,7 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
     try:
         expected = services[predict_measurement](model, prompt, answer, precision)
         markup, seconds = expected_card(expected, model) + OF_THIS_RUN, expected_s(expected)
+        markup += _tiers_of_run(services, model, expected)
         if seconds is None or seconds <= expected.limit_s:
             return markup
     except DoesNotFit as refused:
@@ -179,6 +182,13 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
     except AdvisorError as refused:
         return format_error(refused, box=MEASURE)
     return markup + instead_link(services[suggest_measurement](model, prompt, answer, precision))
+
+
+def _tiers_of_run(services: Services, model: str, run: ExpectedAnswer) -> str:
+    """The same run on ZeroGPU and every tier of Spaces, as `/recommend` predicts it."""
+    asked = {"prompt_tokens": run.prompt_tokens, "output_tokens": run.output_tokens, "precision": run.precision}
+    answer = services[recommend](model, context_tokens=run.prompt_tokens + run.output_tokens, engine="transformers", **asked)
+    return run_tiers(answer)
 
 
 def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any, smaller: bool = False) -> Iterator[Updates]:

@@ -76,8 +76,9 @@ def build(services: Services) -> MemoryView:
 
 def _inputs() -> workload.Inputs:
     q: workload.Inputs = {"kv": gr.Dropdown(ask.kv_precision_choices(), value="auto", label="Cache precision")}
-    q["devices"] = workload.slider(ask.FIELDS_BY_NAME["devices"], "0: as many as the hardware has.")
-    q["ngl"] = workload.slider(ask.FIELDS_BY_NAME["ngl"], "llama.cpp (-ngl); −1 is everything.")
+    with gr.Accordion("Number of GPUs, layers on the GPU", open=False, elem_classes="quiet-accordion"):
+        q["devices"] = workload.slider(ask.FIELDS_BY_NAME["devices"], "0: as many as the hardware has.")
+        q["ngl"] = workload.slider(ask.FIELDS_BY_NAME["ngl"], "llama.cpp (-ngl); −1 is everything.")
     q["offload"] = gr.Dropdown(list(ask.OFFLOAD_WORDS), value="none", label="Moved to host memory", visible=False)
     return workload.in_order(ask.MEMORY, q)
 

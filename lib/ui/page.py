@@ -13,7 +13,7 @@ from lib.present.markup import PASTED, hint_note, refusal_note
 from lib.present.wording import page_note
 from lib.ui import account, explain_box, model_field, recommend_tab, workload
 from lib.ui import fields as ask
-from lib.ui.events import AT_ONCE, Page, RefreshTriggers, Updates, Wiring, build_refresh_triggers, by_component, changes, explain_markup
+from lib.ui.events import AT_ONCE, Page, RefreshTriggers, Updates, Wiring, build_refresh_triggers, by_component, changes, explain_markups
 from lib.ui.http import api
 from lib.ui.model_field import ModelView
 from lib.ui.tabs import TABS
@@ -223,5 +223,5 @@ def answer_link(services: Services, params: Mapping[str, str]) -> Updates:
     if tab not in ask.TABS or tab == "recommend":
         question = [slider["value"] if field.name == "context" else opened[field.name] for field in ask.QUESTION]
         answer = recommend_tab.recommend_updates(services, changed["reference"], question)
-        opened |= {name: explain_markup(value) for name, value in answer.items()}
+        opened |= explain_markups(answer)
     return opened

@@ -7,10 +7,12 @@ from typing import Any
 
 from live_fake import GIB, beat, metrics, piece
 
+from lib.advisor import recommend
 from lib.answers.live import ChatPrediction, ErrorRatio, HeartbeatProgress, RunFigures
 from lib.catalog import load
 from lib.live.device import Device
 from lib.live.heartbeat import MatmulCase
+from lib.model.bundled import find_spec
 from lib.present.live_cards import (
     PUBLISHED_S,
     chat_card,
@@ -21,6 +23,7 @@ from lib.present.live_cards import (
     heartbeat_text,
     phase_words,
     progress_line,
+    run_tiers,
     script_block,
     stage_list,
     verdict_sentences,
@@ -29,6 +32,8 @@ from lib.present.live_measurements import (
     STAGES,
 )
 from lib.present.numbers import format_flops
+from lib.present.sentences import sentence
+from lib.workload import Workload
 
 CPU = Device(
     kind="cpu", name="Some <b>Processor</b>", accelerator=None, memory_bytes=16 * GIB, free_bytes=12 * GIB, capability=None, cores=2,
@@ -147,3 +152,13 @@ def test_verdict_of_each_kind() -> None:
     assert "reaches" not in verdict_sentences(replace(ANSWER, efficiency=None))
     assert "not possible" in verdict_sentences(replace(ANSWER, valid=False, efficiency=None))
     assert PUBLISHED_S == 5.6e-6
+
+
+def test_a_run_on_every_tier_is_a_table_with_reasons() -> None:
+    """A row for each offer of Spaces and ZeroGPU; where it does not run, the first reason."""
+    spec = find_spec("HuggingFaceTB/SmolLM2-360M-Instruct")
+    answer = recommend(spec, Workload(precision="bf16", engine="transformers"), load())
+    shown = run_tiers(answer)
+    assert shown.count('<tr role="row">') - 1 == len(answer.ranked) + len(answer.rejected)
+    assert "zero-a10g" in shown
+    assert sentence(answer.rejected[0].reason).split(" ")[0] in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import measured_row
@@ -198,6 +199,7 @@ class FakeLive:
         self.stream_heartbeat = self._play_items
         self.predict_measurement: Callable[..., Any] = lambda *_: make_prediction()
         self.suggest_measurement = lambda *_: "small/one"
+        self.recommend: Callable[..., Any] = lambda *_, **__: SimpleNamespace(ranked=(), rejected=())
         self.default_measurement: Callable[..., Any] = lambda *asked: DefaultRun(
             model=asked[0], prompt_tokens=asked[1], output_tokens=asked[2], seconds=4.0, changed=False
         )

@@ -222,7 +222,7 @@ def test_the_first_line_says_what_one_can_do_here() -> None:
     services.catalog = load  # type: ignore[attr-defined]
     markup = live_tab.opening_markup(services, lambda _: device)  # type: ignore[arg-type]
     first = markup.split("</p>", maxsplit=1)[0].replace("\u00a0", " ")
-    assert "<strong>This page runs on 2 CPU cores</strong>: a run of 512 prompt and 64 output tokens with HuggingFaceTB/SmolLM2" in first
+    assert "<strong>Measure on this device</strong>: a run of 512 prompt and 64 output tokens with HuggingFaceTB/SmolLM2" in first
     assert "takes about 4" in first
     services.live.default_measurement = lambda *_: None
     none = live_tab.opening_markup(services, lambda _: device)  # type: ignore[arg-type]
