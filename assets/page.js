@@ -116,6 +116,7 @@
       `${digits(at.hours)} h a day`,
       `precision ${at.precision === "auto" ? "automatic" : at.precision}`,
       `engine ${at.engine === "auto" ? "automatic" : at.engine}`,
+      ...(at.serving ? [`server ${at.serving}`] : []),
     ].join(" · ");
   };
   const raise = (reference, typed, ...values) => {

@@ -398,4 +398,4 @@ class Workload(Request):
     media: MediaRequest = TEXT_ONLY
     visitor_account: Annotated[asked.VisitorAccount, Form("Visitors' plan", "visitors", group="workload")] = "auto"
     visitors_per_day: Annotated[asked.VisitorsPerDay, Form("Visitors a day", "daily_visitors", group="workload", info="0: not stated")] = 0
-    serving: ServingSettings = DEFAULTS
+    serving: Annotated[ServingSettings, Form("Server settings", group="workload")] = DEFAULTS

@@ -194,6 +194,16 @@ def settle_serving(request: MemoryRequest) -> MemoryRequest:
     )
 
 
+def check_server(spec: ModelSpec, engine: Engine, serving: Serving, tokens: int, requests: int = 1) -> None:
+    """Refuse settings that the engine does not have, and a server that does not take requests of so many tokens.
+
+    Raises:
+        BadArgument: the first of them.
+    """
+    check_settings(engine, serving)
+    limit_length(spec, serving, tokens, requests)
+
+
 def limit_length(spec: ModelSpec, serving: Serving, tokens: int, requests: int = 1) -> None:
     """Refuse a server whose longest request is shorter than the request, or longer than the model's context.
 

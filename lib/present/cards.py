@@ -18,7 +18,7 @@ from lib.answers.model import ModelAnswer
 from lib.catalog import PriceState
 from lib.memory.result import MemoryPart
 from lib.platforms import PLATFORMS, TRAITS
-from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
+from lib.present.markup import bullet_list, code_blocks, definition_list, escape, fold, link_source
 from lib.present.numbers import count, deviation, gib, gib_figure, rate, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
 from lib.present.reason_order import MOST_REASONS, order_reasons
 from lib.present.sentences import sentence
@@ -398,8 +398,18 @@ def solve_card(answer: SolveAnswer, model: str) -> str:
         f'<p class="quiet">{escape(answer.engine)}, {escape(answer.precision)} · {whole(answer.concurrency)} × '
         f"{whole(answer.context_tokens)} tokens take {memory}{'' if answer.fits else ': it does not fit'}"
         f"{' · at full length' if answer.ttft_s else ''}{_speed(answer.ttft_s, answer.tokens_per_s)}</p>"
-        f"{definition_list(cells)}</section>"
+        f"{definition_list(cells)}{_server_flags(answer)}</section>"
     )
+
+
+def _server_flags(answer: SolveAnswer) -> str:
+    """The flags that start the engine's server with room for the requests, to copy, with the least share of the cards."""
+    server, requests = answer.server, f"{whole(answer.concurrency)} × {whole(answer.context_tokens)} tokens"
+    if not server.flags:
+        return ""
+    least = server.least_gpu_memory_utilization
+    share = "" if least is None else f"; least share of the card {least:.2f}"
+    return code_blocks([(f"Server flags for {requests}{share}", server.flags)])
 
 
 def _maximum(most: MaximumEntry, unit: str) -> str:

@@ -91,6 +91,11 @@ class Serving(Request):
         return any(value is not None for value in (self.tensor_parallel, self.pipeline_parallel, self.data_parallel))
 
     @property
+    def uses_host(self) -> bool:
+        """Whether layers or experts are left to the processor."""
+        return (self.gpu_layers is not None and self.gpu_layers >= 0) or bool(self.cpu_moe_layers)
+
+    @property
     def sequences(self) -> int | None:
         """Requests that one copy runs at once at most."""
         return self.max_num_seqs or self.parallel
@@ -216,7 +221,10 @@ def read_flags(engine: str, flags: Mapping[str, str]) -> Serving:
         setting = known.get(_fold(flag))
         if setting is None or setting not in traits_of(engine).settings:
             continue
-        value = False if setting == "cuda_graphs" and _fold(flag) != setting else _read_value(setting, text)
+        if setting == "cuda_graphs" and _fold(flag) != setting:  # a flag or a printed setting that switches them off
+            value: Any = text.casefold() == "false"
+        else:
+            value = _read_value(setting, text)
         try:
             read[setting] = _arguments()[setting].check.check(f"serving.{setting}", value)
         except BadArgument:

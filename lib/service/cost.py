@@ -25,7 +25,7 @@ from lib.hub.search import ProviderOffers
 from lib.laws.price import HOUR_S, answer_price
 from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.memory.pipeline import check_media
-from lib.memory.resolve import choose_engine, context_caveats, limit_length, settle_formats
+from lib.memory.resolve import check_server, choose_engine, context_caveats, settle_formats
 from lib.memory.result import download_bytes, stored_bytes
 from lib.memory.spread import Held, hold_model, split_caveats, spread
 from lib.model.spec import ModelSpec
@@ -35,7 +35,7 @@ from lib.present.wording import term
 from lib.provenance import Caveat, Value
 from lib.request.checks import check_text
 from lib.request.fields import Arguments, Asked, Checked
-from lib.request.serving import DEFAULTS, ServingSettings, check_settings
+from lib.request.serving import DEFAULTS, ServingSettings
 from lib.request.types import (
     Engine,
     Hardware,
@@ -90,8 +90,7 @@ class CostArguments(Arguments):
         """
         check_media(spec, self.pictures, self.media)
         engine = choose_engine(spec, self.engine)
-        check_settings(engine, self.serving)
-        limit_length(spec, self.serving, usage.prompt_tokens + usage.output_tokens, usage.concurrency)
+        check_server(spec, engine, self.serving, usage.prompt_tokens + usage.output_tokens, usage.concurrency)
         devices = spread(spec, engine, offer, self.serving).devices
         request = memory_request(usage, self.precision, engine, devices, pictures=self.pictures, media=self.media, serving=self.serving)
         return settle_formats(request)

@@ -9,19 +9,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
 from lib.answers.explain import AlsoEntry, ExplainAnswer, ExplainStep, Printed, ReadEntry
 from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.offers import Offer
-from lib.engines import ENGINES, traits_of
+from lib.engines import ENGINES, Setting, traits_of
 from lib.errors import AdvisorError, BadArgument, UnknownHardware
 from lib.explain import MAX_BYTES, PROGRAMS, Explanation, explain_text
 from lib.explain.advice import LARGEST_SHARE, SHARES, advise
 from lib.explain.rows import load_messages
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
-from lib.memory.resolve import choose_engine, limit_context
+from lib.memory.resolve import choose_engine, limit_context, settle_formats
 from lib.memory.spread import spread
 from lib.precision import NAMES, loads
 from lib.present.explain_words import arithmetic_lines, cause_sentence, step_words
@@ -29,7 +30,8 @@ from lib.present.wording import load_wording
 from lib.provenance import Caveat, Source
 from lib.request.checks import describe_value
 from lib.request.fields import Arguments, Checked
-from lib.request.types import AUTO, MAX_CONCURRENCY, MAX_TOKENS, Account, AnyEngine, Hardware, check_precision, look_up_later
+from lib.request.serving import drop_settings, read_flags
+from lib.request.types import AUTO, MAX_CONCURRENCY, Account, AnyEngine, Hardware, check_precision, look_up_later
 from lib.service.endpoint import App, endpoint
 from lib.speed import SpeedRequest, predict_speed
 from lib.workload import MemoryRequest
@@ -47,6 +49,10 @@ _SAME_OF_SERVERS = {"available_kv_bytes": "available_bytes", "kv_cache_bytes": "
 _PLANS = {"Pro": "pro", "free": "free"}
 """Plans as ZeroGPU's messages call them; they name none of a visitor who is not signed in."""
 _LENGTHS = ("max_model_len", "n_ctx")
+_OF_LENGTH_AND_CARDS: tuple[Setting, ...] = (
+    "max_model_len", "ctx_size", "parallel", "cpu_moe_layers", "tensor_parallel", "pipeline_parallel", "data_parallel",
+)  # fmt: skip
+"""Settings that the length and the devices of the predicted request say already, and experts in host memory, which no step names."""
 _ROOM = 1.05
 """The next card has to exceed the number by this."""
 _SHARE = re.compile(r"[01]?\.\d{1,4}|1")
@@ -206,18 +212,22 @@ def _precision(flags: Mapping[str, str], spec: ModelSpec, engine: Any) -> str:
 def _request(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanation) -> MemoryRequest:
     """One request with the settings of the text."""
     flags, chosen = said.named.flags, choose_engine(spec, engine)
+    serving = read_flags(chosen, flags)
     stated = next((length for name in _LENGTHS if isinstance(length := said.numbers.get(name), int) and length > 0), 0)
-    flagged = flags.get("max_model_len", "")
-    length = stated or (int(flagged) if flagged.isdecimal() and 0 < int(flagged) <= MAX_TOKENS else 0) or spec.context_limit or 4096
+    length = stated or serving.longest_tokens(1) or spec.context_limit or 4096
     stated_devices = _tensor_parallel(said)
     devices = min(stated_devices, max(1, hardware.accelerator_count)) if stated_devices > 1 else spread(spec, chosen, hardware).devices
-    return MemoryRequest(
+    share = _stated_share(said)
+    if share is not None and "gpu_memory_utilization" in traits_of(chosen).settings:
+        serving = replace(serving, gpu_memory_utilization=share)
+    request = MemoryRequest(
         precision=_precision(flags, spec, chosen),
         engine=chosen,
         context_tokens=limit_context(spec, length)[0],
         devices=devices,
-        kv_precision="fp8" if flags.get("kv_cache_dtype", "").startswith("fp8") else AUTO,
+        serving=drop_settings(serving, *_OF_LENGTH_AND_CARDS),
     )
+    return settle_formats(request)
 
 
 def _stated_share(said: Explanation) -> float | None:
@@ -261,10 +271,6 @@ def _figures(spec: ModelSpec, hardware: AnyHardware, request: MemoryRequest, sai
         return {}
     of = count_per_device(spec, request, hardware.processor)
     fit = fit_memory(spec, request, memory, hardware.processor, host_bytes=host_memory(hardware))
-    share = _stated_share(said)
-    if share is not None and fit.capacity_bytes < memory:  # the server claims another share than by default
-        memory_at_share = int(memory * share / (fit.capacity_bytes / memory))
-        fit = fit_memory(spec, request, memory_at_share, hardware.processor, host_bytes=host_memory(hardware))
     found: dict[str, Printed] = {
         "weights_bytes": of.device_weights,
         "needed_bytes": of.worst_cache(request.context_tokens, 1),

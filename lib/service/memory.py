@@ -33,7 +33,7 @@ from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.memory import fit_memory, host_memory, usable_memory
 from lib.memory.pipeline import resolve_size
-from lib.memory.resolve import choose_engine, encoder_caveats, limit_context, limit_length, picture_caveats, settle_serving
+from lib.memory.resolve import check_server, choose_engine, encoder_caveats, limit_context, picture_caveats, settle_serving
 from lib.memory.spread import split_caveats, spread
 from lib.model.spec import ModelSpec
 from lib.platforms import RENTED, SPACE_PLATFORMS
@@ -42,7 +42,7 @@ from lib.present.sentences import sentence
 from lib.present.snippets import Start, flag_words
 from lib.provenance import Caveat, Reason, Value
 from lib.request.fields import Arguments
-from lib.request.serving import DEFAULTS, Serving, ServingSettings, check_settings, merge_setting
+from lib.request.serving import DEFAULTS, Serving, ServingSettings, merge_setting
 from lib.request.types import (
     AUTO,
     CachePrecision,
@@ -98,8 +98,7 @@ def memory_request(spec: ModelSpec, arguments: MemoryArguments) -> MemoryRequest
     """
     request, serving = arguments.request, arguments.request.serving
     resolve_size(spec, request.pictures)
-    check_settings(choose_engine(spec, request.engine), serving)
-    limit_length(spec, serving, limit_context(spec, request.context_tokens)[0], request.batch_size)
+    check_server(spec, choose_engine(spec, request.engine), serving, limit_context(spec, request.context_tokens)[0], request.batch_size)
     if serving.sets_devices and serving.tensor_parallel:
         cards = serving.tensor_parallel * (serving.pipeline_parallel or 1)
         merge_setting("devices", request.devices, 1, "tensor_parallel", cards)

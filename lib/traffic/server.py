@@ -28,10 +28,10 @@ from lib.engines import Engine, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.laws.serving import MEAN_FILL
 from lib.memory import CacheHeadroom, cache_headroom, fit_memory, usable_memory
-from lib.memory.resolve import choose_engine, limit_length
+from lib.memory.resolve import check_server, choose_engine
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat
-from lib.request.serving import DEFAULTS, Serving, check_settings, drop_settings
+from lib.request.serving import DEFAULTS, Serving, drop_settings
 from lib.speed import SpeedRequest
 from lib.speed.batch import EngineConfig
 from lib.speed.steps import StepTable, resolve_steps
@@ -127,12 +127,12 @@ def resolve_server(
     if question.recording:
         longest = max(arrival.prompt_tokens + arrival.output_tokens for arrival in question.recording)
         prompt = max(arrival.prompt_tokens for arrival in question.recording)
-    check_settings(engine, serving)
-    limit_length(spec, serving, longest, plan.max_batch_size)
+    if serving.uses_host:
+        raise BadArgument("serving", "layers on the processor", "gpu_layers -1 and cpu_moe_layers 0: a simulation has all on the GPU")
+    check_server(spec, engine, serving, longest, plan.max_batch_size)
     serving = drop_settings(serving, "prefix_share", "max_num_seqs", "max_num_batched_tokens", "parallel", "ctx_size")
-    request = SpeedRequest(
-        precision=precision, engine=engine, prompt_tokens=shape.prompt_tokens, output_tokens=shape.output_tokens, serving=serving
-    )
+    prompt_tokens, output_tokens = shape.prompt_tokens, shape.output_tokens
+    request = SpeedRequest(precision=precision, engine=engine, prompt_tokens=prompt_tokens, output_tokens=output_tokens, serving=serving)
     together = plan.batch_limit if plan.policy in _STATIC else 1
     served = resolve_steps(
         spec, hardware, request, accelerators,
@@ -141,8 +141,8 @@ def resolve_server(
     layout = served.engine_config.layout
     budget = question.plan.token_budget or None if "max_num_batched_tokens" in traits_of(engine).settings else None
     profiled = drop_settings(replace(serving, max_num_batched_tokens=budget), "data_parallel")
-    devices = layout.tensor_parallel * layout.pipeline_stages
-    memory_request = MemoryRequest(precision=precision, engine=engine, devices=devices, serving=profiled)
+    cards = layout.tensor_parallel * layout.pipeline_stages
+    memory_request = MemoryRequest(precision=precision, engine=engine, devices=cards, serving=profiled)
     if plan.policy in _STATIC:
         memory_request = replace(memory_request, context_tokens=longest)
         most = fit_memory(spec, memory_request, memory, hardware.silicon).max_batch_size

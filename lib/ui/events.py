@@ -134,9 +134,17 @@ def changes(components: Iterable[Any]) -> list[Any]:
     """The events that tell a visitor's change of these components.
 
     A slider's number box takes any value while it is typed (Gradio refuses one beyond the range) and puts it into the range when it is
-    left, which only `change` tells.
+    left, which only `change` tells. A line of text counts once it is entered or left: half a flag is refused.
     """
-    return [event for c in components for event in ((c.input, c.change) if isinstance(c, gr.Slider) else (c.input,))]
+    return [event for c in components for event in _changes(c)]
+
+
+def _changes(component: Any) -> tuple[Any, ...]:
+    if isinstance(component, gr.Slider):
+        return component.input, component.change
+    if isinstance(component, gr.Textbox) and component.max_lines == 1:
+        return component.submit, component.blur
+    return (component.input,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,14 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import OWNED_KINDS
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.engines import ENGINES
+from lib.errors import InvalidInput
 from lib.platforms import OWN, PLATFORMS, TPU_PLATFORMS, TRAITS, with_listed
 from lib.present import training_cards
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import refusal_note
 from lib.present.numbers import usd_per_hour
 from lib.request.fields import Argument, Arguments, Form
+from lib.request.serving import check_serving
 from lib.request.types import AUTO, MAX_TOKENS_PER_S
 from lib.service.compare_gpu_tpu import GpuTpuArguments
 from lib.service.estimate_training import TrainingArguments
@@ -50,15 +52,26 @@ class Field:
     choices: tuple[str, ...] = ()
     label: str = ""
     info: str | None = None
+    check: Callable[[str, str], object] | None = None
+    """Of a free text: reads it, or refuses it (`lib.errors`)."""
 
     def read(self, text: str) -> Value | None:
         """The value that a link's text gives this field; `None` when the text is not one of its values."""
+        if self.check is not None:
+            return self._text(text)
         if isinstance(self.default, list):
             words = [word for word in text[:_TEXT_LENGTH].split(",") if word in self.choices]
             return words or None
         if isinstance(self.default, str):
             return text if text in self.choices else None
         return self._number(text)
+
+    def _text(self, text: str) -> str | None:
+        try:
+            self.check(self.argument, text)  # type: ignore[misc]  # the caller looked
+        except InvalidInput:
+            return None
+        return text
 
     def _number(self, text: str) -> Value | None:
         try:
@@ -185,7 +198,7 @@ def own_words(catalog: Catalog) -> list[tuple[str, str]]:
 
 
 WORKLOAD = (
-    *fields_of(RecommendArguments, "workload"),
+    *fields_of(RecommendArguments, "workload", serving={"default": "", "choices": ("",), "check": check_serving}),
     Field(argument="hardware", name="hardware", default="auto", choices=("auto",), label="Hardware"),
     Field(argument="cards", name="cards", default=1, low=1, high=MOST_DEVICES, label="Card count"),
 )

@@ -108,7 +108,7 @@ SOLVE = (
 """The numbers of the box."""
 _USUAL = "spaces:l4x1"
 """Its limits are shown where nothing qualifies, with what comes closest."""
-_SHARED = ("context_tokens", "precision", "kv_precision", "engine", "gpu_layers")
+_SHARED = ("context_tokens", "precision", "kv_precision", "engine", "gpu_layers", "serving")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ class SolveView:
 
 def build_solve(services: Services) -> SolveView:
     """The layout of the box."""
-    title = "Limits of this hardware: longest context, most concurrent requests, cheapest tier, ways to save memory"
+    title = "Limits of this hardware: longest context, most concurrent requests, server flags, cheapest tier, ways to save memory"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="solve") as box:
         with gr.Row():
             hardware = gr.Dropdown(

@@ -114,6 +114,7 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
         "engine": "transformers" if of_workload["engine"] == "auto" else of_workload["engine"],
         "kv_precision": of_tab["kv_precision"],
         "devices": of_tab["devices"] or 1,
+        "serving": of_workload["serving"],
     }
     if makes_pictures(services, model):
         arguments |= {name: of_workload[name] for name in ("width", "height", "frames", "guidance")} | {"offload": of_tab["offload"]}

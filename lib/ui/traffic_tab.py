@@ -30,6 +30,7 @@ from lib.present.traffic_rows import (
     requests_at,
 )
 from lib.present.wording import page_note
+from lib.request.serving import check_serving, has_settings
 from lib.request.types import MAX_CONCURRENCY
 from lib.service.recommend import recommend
 from lib.service.simulate_batching import LEAST_RATE, LONGEST_S, MOST_RATE, simulate_batching, stream_loads, stream_needs
@@ -184,6 +185,9 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
         engine = "llama.cpp"
     if arguments["engine"] == "auto" and makes_pictures(services, model):
         engine = "transformers"  # no server takes it: the refusal is to name the model, not an engine that nobody chose
+    serving = check_serving("serving", arguments["serving"])
+    if arguments["engine"] == "auto" and entry is not None and not has_settings(engine, serving):
+        engine = entry.engine
     serves = entry is not None and entry.engine in {engine, usual_engine("tpu")}
     return {
         **own,
@@ -191,6 +195,7 @@ def traffic_arguments(services: Services, model: str, values: Sequence[Value]) -
         "prompt_tokens": arguments["prompt_tokens"] or usual[0],
         "output_tokens": arguments["output_tokens"] or usual[1],
         "engine": engine,
+        "serving": arguments["serving"],
         "precision": entry.precision if entry is not None and serves else arguments["precision"],
     }
 

@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 import gradio as gr
 
 from lib.present.markup import PASTED, escape
+from lib.request.serving import MAX_LENGTH
 from lib.service.recommend import recommend
 from lib.ui import fields as ask
 from lib.ui.fields import FIELDS_BY_NAME, MODEL_LENGTH, QUESTION, Field, Value, arguments
@@ -112,6 +113,15 @@ def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
         q["precision"] = choice("precision", ask.precision_choices())
         q["engine"] = choice("engine", ask.ENGINE_WORDS)
         q["visitors"] = choice("visitors", ask.VISITOR_WORDS)
+        with gr.Accordion("Server settings", open=False, elem_classes="quiet-accordion", elem_id="serving"):
+            q["serving"] = gr.Textbox(
+                "",
+                label="Flags of vLLM, SGLang, TensorRT-LLM, TGI or llama.cpp",
+                info="Such as --max-num-seqs 64 --gpu-memory-utilization 0.95. Empty: the engine's defaults. Enter takes them.",
+                max_lines=1,
+                max_length=MAX_LENGTH,
+                elem_id="q-serving",
+            )
         with gr.Accordion("Paste a config.json instead of a model's name", open=False, elem_classes="quiet-accordion", elem_id="paste"):
             config.render()  # type: ignore[no-untyped-call]
         q = in_order(ask.WORKLOAD, q)

@@ -15,6 +15,7 @@ from lib.hub.search import ProviderOffers
 from lib.laws.runtime import VLLM_GRAPHS
 from lib.service.cost import estimate_cost, ways_to_save
 from lib.service.endpoint import App
+from lib.service.explain import explain
 from lib.service.memory import estimate_memory, solve
 from lib.service.models import Models
 from lib.service.recommend import recommend
@@ -25,7 +26,7 @@ from lib.service.write_files import write_files
 APP = App(catalog=load, models=Models(), quantized=lambda _: {}, providers=lambda _: ProviderOffers(status="none"))
 MEMORY, SOLVE, SPEED = (ask(question, APP) for question in (estimate_memory, solve, estimate_speed))
 RECOMMEND, COST, SAVE, TRAFFIC = (ask(question, APP) for question in (recommend, estimate_cost, ways_to_save, simulate_batching))
-FILES = ask(write_files, APP)
+EXPLAIN, FILES = ask(explain, APP), ask(write_files, APP)
 MODEL, SMALL = "Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B"
 L4 = load().resolve_hardware("l4x1").vram_bytes_per_accelerator or 0
 
@@ -196,6 +197,16 @@ def test_files_and_limits_write_the_same_flags(engine: str) -> None:
     words = json.loads(written["files"]["Dockerfile"].partition("ENTRYPOINT ")[2].splitlines()[0])
     assert shlex.join(words).endswith(server["flags"])
     assert SOLVE(MODEL, "l4x1", **asked | {"concurrency": 64})["server"]["flags"] == ""
+
+
+def test_explain_predicts_with_the_flags_of_the_text() -> None:
+    """A pasted command and a printed configuration: cache and capacity are those of `/estimate_memory` with these settings."""
+    settings = {"gpu_memory_utilization": 0.95, "kv_cache_dtype": "fp8", "cuda_graphs": False, "max_num_batched_tokens": 1024}
+    line = f"vllm serve {MODEL} --max-model-len 8192 --gpu-memory-utilization 0.95 --kv-cache-dtype fp8 --max-num-batched-tokens 1024"
+    found = EXPLAIN(f"{line}\nenforce_eager=True, tensor_parallel_size=1", hardware="l4x1", engine="vllm")["predicted"]
+    expected = fit(serving=settings)
+    assert (found["kv_cache_tokens"], found["engine_bytes"]) == (expected["kv_cache_tokens"], expected["capacity_bytes"])
+    assert EXPLAIN(line, hardware="l4x1", engine="vllm")["predicted"]["kv_cache_tokens"] < found["kv_cache_tokens"]  # with CUDA graphs
 
 
 def test_savings_of_a_server_with_settings_are_found() -> None:

@@ -68,3 +68,15 @@ def test_the_box_answers_for_the_questions_of_the_tab(real_app: Services) -> Non
     assert page_note("name_model:solve") in _limits(real_app, "spaces:l4x1", 0, model="")
     assert "There is no hardware called" in _limits(real_app, "nowhere", 0)
     assert "RTX 4090" in _limits(real_app, "RTX-4090", None)
+
+
+def test_settings_of_the_server_count_on_the_tab_and_their_flags_are_shown(real_app: Services) -> None:
+    """Flags as they are typed; the box shows those of the server, and a setting of another engine is refused in words."""
+    asked = {"engine": "vllm", "precision": "bf16"}
+    form = page_values.fill_form("memory", **asked, hardware="spaces:l40sx1", serving="--gpu-memory-utilization 0.5 -tp 1")
+    question = memory_arguments(real_app, LLAMA, form)
+    assert real_app.estimate_memory(LLAMA, **question).fits != real_app.estimate_memory(LLAMA, **{**question, "serving": ""}).fits
+    shown = _limits(real_app, "spaces:l40sx1", 0, **asked, serving="--gpu-memory-utilization 0.95 --enforce-eager")
+    assert "--gpu-memory-utilization 0.95 --enforce-eager --dtype bfloat16" in shown
+    assert "No engine" not in shown
+    assert "has no max_num_seqs: use parallel" in _limits(real_app, "spaces:l40sx1", 0, engine="llama.cpp", serving="--max-num-seqs 8")
