@@ -36,18 +36,18 @@ _WAY_FIELDS = (
 def cost_card(answer: OutlookAnswer, model: str) -> str:
     """The bill of the chosen hardware: a month, an hour, a request, a million tokens."""
     bill = answer.bill
-    figures = [
-        ("Per hour while it runs", usd_per_hour(bill.usd_per_hour)),
-        ("Billed hours a month", f"{bill.billed_hours_per_month:,.0f}"),
-    ]
-    if bill.usd_per_request is not None:
+    figures = []
+    if bill.usd_per_hour != 0:  # of free hardware every price is free
+        figures.append(("Per hour while it runs", usd_per_hour(bill.usd_per_hour)))
+        figures.append(("Billed hours a month", f"{bill.billed_hours_per_month:,.0f}"))
+    if bill.usd_per_request:
         figures.append(("Per request", usd_per_month(bill.usd_per_request)))
-    if bill.usd_per_million_output_tokens is not None:
+    if bill.usd_per_million_output_tokens:
         figures.append(
             (f"Per million output tokens, concurrent requests: {bill.concurrency}", usd_per_month(bill.usd_per_million_output_tokens))
         )
     for name, price in (("Per picture or clip", bill.usd_per_picture), ("Per hour of sound", bill.usd_per_audio_hour)):
-        if price is not None:
+        if price:
             figures.append((f"{name}, at full use", usd_per_month(price)))
     best = bill.best_load
     if best is not None and best.concurrency != bill.concurrency:

@@ -196,6 +196,17 @@ def test_what_is_expected_stands_there_before_the_run() -> None:
     assert "Try small/one instead" in live_boxes.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
 
 
+def test_a_run_beyond_the_limit_of_the_model_has_no_table_of_tiers() -> None:
+    """/recommend refuses such lengths; the prediction for this device is there all the same."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise BadArgument("prompt_tokens", 576, "at most 512")
+
+    services = FakeServices()
+    services.live.recommend = refuse
+    assert "memory fits" in live_boxes.expected_html(services, "Qwen/Qwen3-0.6B", 512, 64, "bf16")  # type: ignore[arg-type]
+
+
 def test_a_run_that_the_device_does_not_allow_is_made_smaller() -> None:
     """The card names the model asked for (never a pasted text), the smaller run and its seconds; the button runs that one."""
     services = FakeServices(make_measurement())
