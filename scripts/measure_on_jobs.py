@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, without PYTHONPATH
 
 import click
+
+from lib.cli.job_runs import at_most, confirm, end_jobs, follow_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
     from lib.hub.jobs import Jobs, SubmittedJob
     from lib.live.ledger import Ledger
     from lib.service.jobs import JobPlan, JobRequest
-
-SCHEDULING_S = 1800
-"""How much longer than its time-out a job is followed: it may wait for a machine, unbilled."""
-_LAST_LINES = 15
-_KEPT_LINES = 5_000
 
 
 def _prices() -> tuple[Catalog, str]:
@@ -40,11 +36,6 @@ def _prices() -> tuple[Catalog, str]:
     return catalog, f"{'live prices' if state.basis == 'live' else 'bundled prices (the live list could not be had)'}, {state.checked}"
 
 
-def _at_most(usd: Decimal) -> str:
-    """A bound in whole cents: rounded up, or it would be none."""
-    return str(usd.quantize(Decimal("0.01"), ROUND_CEILING))
-
-
 def _show(plans: Sequence[JobPlan], request: JobRequest, prices: str) -> None:
     from lib.service.jobs import most_usd  # noqa: PLC0415
 
@@ -53,8 +44,8 @@ def _show(plans: Sequence[JobPlan], request: JobRequest, prices: str) -> None:
     click.echo(f"{'flavor':<20}{'accelerators':<40}{'engine':<14}{'USD/hour':>9}{'at most USD':>13}")
     for plan in plans:
         cards = f"{plan.offer.accelerator_count} × {plan.offer.accelerator}" if plan.offer.accelerator_count else "CPU"
-        click.echo(f"{plan.offer.id:<20}{cards:<40}{plan.engine:<14}{plan.usd_per_hour:>9.2f}{_at_most(plan.most_usd):>13}")
-    together = _at_most(most_usd(plans))
+        click.echo(f"{plan.offer.id:<20}{cards:<40}{plan.engine:<14}{plan.usd_per_hour:>9.2f}{at_most(plan.most_usd):>13}")
+    together = at_most(most_usd(plans))
     click.echo(f"Together at most {together} USD: each job's whole time-out of {plans[0].timeout_s} s at its price ({prices}).")
     click.echo("A job is billed by the minute while it starts and runs, and ends by itself when it is done.")
 
@@ -80,27 +71,6 @@ def _unfit(plans: Sequence[JobPlan], request: JobRequest) -> list[str]:
     return refusals
 
 
-def _follow_job(job: SubmittedJob, plan: JobPlan, jobs: Jobs) -> list[str]:
-    """The lines of a job's log until it ends; the last ones are shown when it failed. It is ended when it takes too long."""
-    from lib.errors import TooLong  # noqa: PLC0415
-    from lib.hub.jobs import COMPLETED_STAGE  # noqa: PLC0415
-
-    lines: list[str] = []
-    try:
-        for line in jobs.follow(job, limit_s=plan.timeout_s + SCHEDULING_S):
-            lines = [*lines[-_KEPT_LINES:], line]
-    except TooLong as late:
-        click.echo(f"{plan.offer.id}: {late}", err=True)
-        jobs.cancel(job)
-        click.echo(f"{plan.offer.id}: the job was ended.", err=True)
-    state = jobs.look(job)
-    if state.stage != COMPLETED_STAGE:
-        click.echo(f"{plan.offer.id}: the job ended as {state.stage} {state.message}", err=True)
-        for line in lines[-_LAST_LINES:]:
-            click.echo("    " + "".join(c if c.isprintable() else " " for c in line[:200]), err=True)
-    return lines
-
-
 def _run(plans: Sequence[JobPlan], request: JobRequest, jobs: Jobs, ledger: Ledger, catalog: Catalog) -> bool:
     """Start all jobs, follow them and merge their rows; false when one gave fewer than planned. Jobs that still run are stopped."""
     from lib.errors import AdvisorError  # noqa: PLC0415
@@ -118,7 +88,7 @@ def _run(plans: Sequence[JobPlan], request: JobRequest, jobs: Jobs, ledger: Ledg
             click.echo(f"{plan.offer.id}: started, {running[-1][1].url}", err=True)
         while running:
             plan, job = running[0]
-            rows, complaints = read_log(_follow_job(job, plan, jobs), plan, request, models, catalog.accelerators)
+            rows, complaints = read_log(follow_job(job, plan.offer.id, jobs, plan.timeout_s), plan, request, models, catalog.accelerators)
             running.pop(0)
             for row in rows:
                 new = ledger.keep(row)
@@ -130,27 +100,8 @@ def _run(plans: Sequence[JobPlan], request: JobRequest, jobs: Jobs, ledger: Ledg
         click.echo(str(refusal), err=True)
         good = False
     finally:
-        for plan, job in running:
-            _end(plan, job, jobs)
+        end_jobs([(plan.offer.id, job) for plan, job in running], jobs)
     return good
-
-
-def _end(plan: JobPlan, job: SubmittedJob, jobs: Jobs) -> None:
-    from lib.errors import AdvisorError  # noqa: PLC0415
-
-    try:
-        jobs.cancel(job)
-        click.echo(f"{plan.offer.id}: the job {job.id} was ended.", err=True)
-    except AdvisorError as refusal:
-        click.echo(f"{plan.offer.id}: the job {job.id} may still run and cost; end it on {job.url}. {refusal}", err=True)
-
-
-def _confirm(question: str) -> bool:
-    """Whether the person at the terminal agrees; false without a terminal."""
-    try:
-        return click.confirm(question, default=False)
-    except click.Abort:
-        return False
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -224,7 +175,7 @@ def main(
     if token is None:
         click.echo("Nobody is logged in on this machine. Run `hf auth login` with a token that may run jobs, or set HF_TOKEN.", err=True)
         sys.exit(3)
-    if not yes and not _confirm(f"Start {len(plans)} job(s) for at most {_at_most(most_usd(plans))} USD?"):
+    if not yes and not confirm(f"Start {len(plans)} job(s) for at most {at_most(most_usd(plans))} USD?"):
         click.echo("Nothing was started.")
         sys.exit(4)
     disable_progress_bars()  # of the script's way into the bucket

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lib.hub.jobs import DEPENDENCIES
+from lib.service import fleet_jobs
 
 ROOT = Path(__file__).parents[1]
 LINE = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(\[[\w,]+\])?(?P<bounds>[<>=!~].*)?$")
@@ -77,10 +78,29 @@ def test_a_version_has_a_lower_and_an_upper_bound(name: str) -> None:
         assert {">=": installed >= bound, "<": installed < bound, "==": installed == bound}[sign], f"{name} {installed} {sign} {bound}"
 
 
-def test_a_job_asks_for_the_packages_that_its_script_loads() -> None:
+ROW = (
+    "from lib.catalog import load; from lib.service import fleet; from lib.service.fleet_files import FleetPart, write_part;"
+    "from lib.service.models import Models; from pathlib import Path; import tempfile;"
+    "write_part(Path(tempfile.mkdtemp()) / 'a.parquet', FleetPart(number=0, first=0, cells=({'model': '7B'},)),"
+    "[fleet.answer_row(Models(), load(), 0, {'model': '7B'})]);"
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "work", "asked"), [("jobs", "", DEPENDENCIES), ("fleet_jobs", ROW, (*DEPENDENCIES, *fleet_jobs.DEPENDENCIES))]
+)
+def test_a_job_asks_for_the_packages_that_its_script_loads(module: str, work: str, asked: tuple[str, ...]) -> None:
     """The script brings the files of the app along, and no package."""
-    code = "import sys, lib.service.jobs; print(*{name.partition('.')[0] for name in sys.modules})"
+    code = f"import sys, lib.service.{module}; {work} print(*{{name.partition('.')[0] for name in sys.modules}})"
     loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    needed = {normalize_name(one) for module in loaded for one in PACKAGES.get(module, ())} & ASKED.keys()
+    needed = {normalize_name(one) for name in loaded for one in PACKAGES.get(name, ())} & ASKED.keys()
     assert needed
-    assert needed <= {normalize_name(re.split("[<>=]", one)[0]) for one in DEPENDENCIES}
+    assert needed <= {normalize_name(re.split("[<>=]", one)[0]) for one in asked}
+
+
+def test_packages_that_the_space_does_without_are_listed() -> None:
+    """`require` names a package that requirements-fleet.txt installs and requirements.txt does not."""
+    asked = {name for file in (ROOT / "lib").rglob("*.py") for name in re.findall(r'require\("(\w+)', file.read_text(encoding="utf-8"))}
+    listed = requirements("requirements-fleet.txt").keys()
+    assert asked == listed
+    assert not listed & ASKED.keys()

@@ -1,84 +1,173 @@
-"""The command `fleet`: rows of questions from a file to Parquet."""
+"""The command `fleet`: rows of questions from a file, a dataset or an account to Parquet, here, on Ray or on Jobs."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lib.cli.outcome import INTERRUPTED, end_command, guard_command, print_answer, say
 
+if TYPE_CHECKING:
+    from lib.catalog import Catalog
+    from lib.service.fleet_files import Cells, FleetPart, Output
+
 _EXAMPLES = """\b
 Examples:
   python scripts/manage_space.py fleet questions.csv answers.parquet
-  python scripts/manage_space.py fleet hf://datasets/ada/questions answers.parquet --workers 4"""
+  python scripts/manage_space.py fleet --owner my-organization answers.parquet
+  python scripts/manage_space.py fleet questions.jsonl answers.parquet --ray auto
+  python scripts/manage_space.py fleet questions.parquet answers.parquet --jobs 8 --go
+  python scripts/manage_space.py fleet questions.csv answers.parquet --jobs 2 --schedule '@weekly' --go"""
+_OWN_LIST = "questions.jsonl"
+JOBS_FLAVOR = "cpu-upgrade"
 
 
-@click.command(
-    "fleet",
-    short_help="Answer a file of questions to a Parquet file.",
-    epilog=_EXAMPLES,
-)
+@click.command(short_help="Answer a file of questions to a Parquet file.", epilog=_EXAMPLES)
 @click.argument("paths", nargs=-1, required=True, metavar="[IN] OUT")
-@click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="Processes on this machine; by default one for each core.")
+@click.option("--owner", metavar="NAME", help="In place of IN: the models of an account, and those that its Spaces run on their hardware.")
+@click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="Processes here or on Ray; by default one for each core.")
+@click.option("--ray", metavar="auto|ADDRESS", help="Answer on a Ray cluster; auto is that of this machine. No token goes there.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 100), metavar="N", help="Answer on N Hugging Face Jobs. Shows the price. No token goes there."
+)
+@click.option("--flavor", default=JOBS_FLAVOR, show_default=True, metavar="ID", help="With --jobs: the flavor of Jobs.")
+@click.option("--timeout", default=3600, show_default=True, type=click.IntRange(60, 86_400), metavar="SECONDS", help="With --jobs.")
+@click.option("--namespace", metavar="NAME", help="With --jobs: user or organization that pays; by default the login's own.")
+@click.option("--bucket", default="jobs-artifacts", show_default=True, metavar="NAME", help="With --jobs: the bucket of the answers.")
+@click.option("--schedule", metavar="CRON", help="With --jobs: start them at these times, such as @weekly; answers stay in the bucket.")
+@click.option("--go", is_flag=True, help="With --jobs: start them after asking. Without it only the price is shown.")
+@click.option("--yes", "-y", is_flag=True, help="With --go: do not ask; you agree to the price that is shown.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else goes to stderr.")
 @guard_command
-def fleet(*, paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def fleet(*, paths: tuple[str, ...], owner: str | None, as_json: bool, **options: Any) -> None:
     """Answer the rows of IN (CSV, JSONL, Parquet, or hf://datasets/owner/name) to OUT, a Parquet file.
 
     A row has the column `model`, and any argument of `recommend` as further columns. `hardware` is the current hardware, `label` a text
     that the answer repeats. OUT has the pick, memory by part, speed, cost, verdict, reasons, and the saving compared with the current
     hardware. A row that cannot be answered has an error instead. A run that was stopped goes on with the same command.
     """
-    if len(paths) != 2:  # noqa: PLR2004  the questions and the answers
-        raise click.UsageError("Name two files: the questions and the Parquet file for the answers.")
-    text = run_fleet(paths[0], Path(paths[1]), **options)
+    if len(paths) != (1 if owner else 2):
+        raise click.UsageError("Name the questions and the Parquet file for the answers: IN OUT, or --owner NAME OUT.")
+    if options["ray"] and options["jobs"]:
+        raise click.UsageError("Choose --ray or --jobs, not both.")
+    if (options["go"] or options["schedule"]) and not options["jobs"]:
+        raise click.UsageError("--go and --schedule belong to --jobs N.")
+    text = run_fleet(paths[0] if owner is None else "", Path(paths[-1]), owner=owner, **options)
     print_answer(text, text["message"], as_json=as_json)
 
 
-def run_fleet(source: str, out: Path, *, workers: int | None) -> dict[str, Any]:
+def run_fleet(source: str, out: Path, *, owner: str | None = None, **options: Any) -> dict[str, Any]:
     """Answer what is missing of an output, and join it.
 
     Raises:
         AdvisorError: the questions cannot be read, or the answers not be written.
     """
-    from contextlib import closing  # noqa: PLC0415
-
     from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]  # noqa: PLC0415
 
     from lib.catalog import load  # noqa: PLC0415
-    from lib.cli.act import login  # noqa: PLC0415
     from lib.hub.prices import PriceFeed  # noqa: PLC0415
     from lib.service.fleet_files import Output, read_rows, split_parts  # noqa: PLC0415
-    from lib.service.fleet_run import WorkerSetup, cores, run_here  # noqa: PLC0415
 
     output = Output(out)
     if output.complete:
-        return {"path": str(out), "rows": 0, "message": f"{out} is complete already. Remove it to ask again."}
-    total = sum(1 for _ in read_rows(source))
-    setup = WorkerSetup(catalog=PriceFeed(load()).refresh(), token=login())
-    count = workers or cores()
-    say(f"{total:,} rows on {count} processes ...")
-    with output, tqdm(total=total, unit=" rows", disable=None) as bar:  # type: ignore[no-untyped-call]
-        found = 0
+        return {"path": str(out), "rows": 0, "found": 0, "message": f"{out} is complete already. Remove it to ask again."}
+    if owner is None:
+        total = sum(1 for _ in read_rows(source))  # a file that cannot be read is refused before anything is written
+    with output:
+        source = source if owner is None else _list_owner(owner, output)
+        total = sum(1 for _ in read_rows(source))
+        catalog = PriceFeed(load()).refresh()
+        say(f"{total:,} rows.")
+        with tqdm(total=total, unit=" rows", disable=None) as bar:  # type: ignore[no-untyped-call]
+            found = 0
 
-        def missing() -> Any:
-            nonlocal found
-            for part in split_parts(read_rows(source)):
-                if output.find(part):
-                    found += len(part.cells)
-                    bar.update(len(part.cells))
-                else:
-                    yield part
+            def missing() -> Iterator[FleetPart]:
+                nonlocal found
+                for part in split_parts(read_rows(source)):
+                    if output.find(part):
+                        found += len(part.cells)
+                        bar.update(len(part.cells))
+                    else:
+                        yield part
 
-        try:
-            with closing(run_here(missing(), setup, count, bar.update)) as answered:
-                for part, rows in answered:
-                    output.write(part, rows)
-        except KeyboardInterrupt:
-            say(f"\nStopped. What is answered stays in {output.parts}; the same command goes on from there.")
-            end_command(INTERRUPTED)
-        rows_written = output.join()
-    message = f"{rows_written:,} rows are in {out}" + (f"; {found:,} of them were there from an earlier run." if found else ".")
-    return {"path": str(out), "rows": rows_written, "found": found, "message": message}
+            try:
+                started = _answer(missing(), output, catalog, bar.update, **options)
+            except KeyboardInterrupt:
+                say(f"\nStopped. What is answered stays in {output.parts}; the same command goes on from there.")
+                end_command(INTERRUPTED)
+        if not started:
+            return {"path": str(out), "rows": 0, "found": found, "message": f"{out} is not written yet."}
+        rows = output.join()
+    message = f"{rows:,} rows are in {out}" + (f"; {found:,} of them were there from an earlier run." if found else ".")
+    return {"path": str(out), "rows": rows, "found": found, "message": message}
+
+
+def _list_owner(owner: str, output: Output) -> str:
+    """The file of an account's questions, which is made once: a run that goes on has the same."""
+    from lib.cli.act import login  # noqa: PLC0415
+    from lib.hub.spaces import Spaces  # noqa: PLC0415
+    from lib.service.fleet import list_owner_rows  # noqa: PLC0415
+
+    file = output.parts / _OWN_LIST
+    if not file.exists():
+        rows: list[Cells] = list(list_owner_rows(Spaces(login()), owner))
+        unfinished = file.with_suffix(".unfinished")
+        unfinished.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        unfinished.replace(file)
+    return str(file)
+
+
+def _answer(
+    parts: Iterator[FleetPart],
+    output: Output,
+    catalog: Catalog,
+    advance: Callable[[int], object],
+    *,
+    workers: int | None = None,
+    ray: str | None = None,
+    jobs: int | None = None,
+    **options: Any,
+) -> bool:
+    """Answer the parts where the options say; false where nothing was started."""
+    from lib.cli.act import login  # noqa: PLC0415
+    from lib.service.fleet_run import WorkerSetup, cores, run_here  # noqa: PLC0415
+
+    if jobs is not None:
+        return _answer_on_jobs(list(parts), output, catalog, advance, jobs, **options)
+    if ray is not None:
+        from lib.service.fleet_ray import run_on_ray  # noqa: PLC0415
+
+        run = run_on_ray(parts, WorkerSetup(catalog=catalog), ray, workers, advance)
+    else:
+        run = run_here(parts, WorkerSetup(catalog=catalog, token=login()), workers or cores(), advance)
+    with closing(run) as answered:
+        for part, rows in answered:
+            output.write(part, rows)
+    return True
+
+
+def _answer_on_jobs(
+    parts: list[FleetPart], output: Output, catalog: Catalog, advance: Callable[[int], object], count: int, **options: Any
+) -> bool:
+    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]  # noqa: PLC0415
+
+    from lib.cli.fleet_jobs import JobOptions, run_on_jobs  # noqa: PLC0415
+    from lib.hub.jobs import Jobs  # noqa: PLC0415
+    from lib.service.jobs import plan_job  # noqa: PLC0415
+
+    if not parts:
+        return True
+    prices = catalog.prices["jobs"]
+    chosen = JobOptions(
+        count=count,
+        plan=plan_job(options.pop("flavor"), options.pop("timeout"), catalog),
+        prices=f"{prices.basis} prices, {prices.checked}",
+        **options,
+    )
+    disable_progress_bars()  # of the script's way into the bucket
+    return run_on_jobs(parts, output, chosen, lambda token: Jobs(token, namespace=chosen.namespace), advance)

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import lib
 from lib.errors import Conflict, HubError, HubGarbage, HubUnreachable, NotPermitted, PaymentNeeded, RateLimited, RepoNotFound, TooLong
@@ -55,7 +56,7 @@ _HEAD = '''# /// script
 # requires-python = ">=3.11"
 # dependencies = {dependencies}
 # ///
-"""Measures models on this machine and prints a line for each; made by scripts/measure_on_jobs.py."""
+"""Made by Spaces Hardware Advisor, whose sources it has."""
 
 '''
 _UNPACK = """import base64, io, json, sys, tempfile, zipfile
@@ -64,7 +65,7 @@ folder = tempfile.mkdtemp()
 zipfile.ZipFile(io.BytesIO(base64.b64decode(SOURCES))).extractall(folder)
 sys.path.insert(0, folder)
 
-from lib.service.jobs import main
+from {module} import main
 
 if __name__ == "__main__":
     main(json.loads(REQUEST))
@@ -87,10 +88,10 @@ def _head(dependencies: Sequence[str], request: Mapping[str, Any]) -> str:
     return _HEAD.format(dependencies=json.dumps(list(dependencies))) + f"REQUEST = {json.dumps(request)!r}\n"
 
 
-def own_script(request: Mapping[str, Any]) -> str:
-    """The script for one GPU or a CPU; `request` is what `lib.service.jobs.main` takes."""
+def own_script(request: Mapping[str, Any], module: str = "lib.service.jobs", further: Sequence[str] = ()) -> str:
+    """A script that runs `main(request)` of a module of this app; `further` are dependencies that only this module has."""
     packed = base64.b64encode(zip_sources()).decode()
-    return f'{_head(DEPENDENCIES, request)}SOURCES = "{packed}"\n\n{_UNPACK}'
+    return f'{_head((*DEPENDENCIES, *further), request)}SOURCES = "{packed}"\n\n{_UNPACK.format(module=module)}'
 
 
 BEGIN, END = "<<<measured ", " measured>>>"
@@ -212,6 +213,33 @@ class JobState:
     message: str
 
 
+ARTIFACTS = "jobs-artifacts"
+"""The bucket that the client itself makes for scripts."""
+LARGEST_FILE = 64 << 20
+_NOT_FOUND = 404
+FOLDER_VARIABLE = "ADVISOR_FOLDER"
+"""In a job: the folder of the bucket as it is mounted."""
+_MOUNT = "/advisor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketFolder:
+    """A folder of a bucket (owner/name), which jobs read and write as files."""
+
+    bucket: str
+    path: str
+
+
+def _mounted(folder: BucketFolder | None) -> dict[str, Any]:
+    """The options of a job that has the folder."""
+    if folder is None:
+        return {}
+    from huggingface_hub import Volume  # noqa: PLC0415  slow to import
+
+    volume = Volume(type="bucket", source=folder.bucket, mount_path=_MOUNT, path=folder.path, read_only=False)
+    return {"volumes": [volume], "env": {FOLDER_VARIABLE: _MOUNT}}
+
+
 def _printable(text: object) -> str:
     return "".join(c if c.isprintable() else " " for c in str(text or ""))[:_LONGEST]
 
@@ -256,8 +284,10 @@ class Jobs:
         self._api: HfApi = HfApi(endpoint=endpoint, token=token)
         self._namespace = namespace
 
-    def start(self, script: Path, *, flavor: str, timeout_s: int, image: str | None = None) -> SubmittedJob:
-        """Upload the script and start it; from its start on the job is billed by the minute.
+    def start(
+        self, script: Path, *, flavor: str, timeout_s: int, image: str | None = None, folder: BucketFolder | None = None
+    ) -> SubmittedJob:
+        """Upload the script and start it; from its start on the job is billed by the minute. `folder` is mounted, and its place told.
 
         Raises:
             HubError: it was not started.
@@ -266,10 +296,74 @@ class Jobs:
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=".*run_uv_job.* is experimental")  # known; the client is pinned below 3
-                submitted = self._api.run_uv_job(str(script), flavor=flavor, timeout=timeout_s, image=image, namespace=self._namespace)
+                submitted = self._api.run_uv_job(
+                    str(script), flavor=flavor, timeout=timeout_s, image=image, namespace=self._namespace, **_mounted(folder)
+                )
             return SubmittedJob(id=_printable(submitted.id), owner=_printable(submitted.owner.name), url=_printable(submitted.url))
         except Exception as error:
             raise _refusal(error, doing) from error
+
+    def schedule(self, script: Path, *, flavor: str, timeout_s: int, schedule: str, folder: BucketFolder) -> str:
+        """Have the script started at the times of a cron expression; the id of the schedule. Each start is billed like a job.
+
+        Raises:
+            HubError: it was not scheduled.
+        """
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*uv_job.* is experimental")
+                submitted = self._api.create_scheduled_uv_job(
+                    str(script), schedule=schedule, flavor=flavor, timeout=timeout_s, namespace=self._namespace, **_mounted(folder)
+                )
+            return _printable(submitted.id)
+        except Exception as error:
+            raise _refusal(error, f"scheduling a job on {flavor}") from error
+
+    def open_bucket(self, name: str = ARTIFACTS) -> str:
+        """The id of a private bucket of the account, which is made if there is none.
+
+        Raises:
+            HubError: it cannot be had.
+        """
+        try:
+            owner = self._namespace or str(self._api.whoami()["name"])
+            bucket = name if "/" in name else f"{owner}/{name}"
+            self._api.create_bucket(bucket_id=bucket, exist_ok=True, private=True)
+        except Exception as error:
+            raise _refusal(error, f"opening the bucket {name[:80]}") from error
+        return bucket
+
+    def put(self, folder: BucketFolder, contents: Mapping[str, bytes]) -> None:
+        """Write files into a folder of a bucket.
+
+        Raises:
+            HubError: some may not be written.
+        """
+        try:
+            self._api.batch_bucket_files(folder.bucket, add=[(content, f"{folder.path}/{name}") for name, content in contents.items()])
+        except Exception as error:
+            raise _refusal(error, f"writing to the bucket {folder.bucket}") from error
+
+    def get(self, folder: BucketFolder, name: str) -> bytes | None:
+        """A file of a folder; None where there is none.
+
+        Raises:
+            HubError: the Hub does not give it, or it is larger than `LARGEST_FILE`.
+        """
+        from huggingface_hub.utils import build_hf_headers, http_backoff  # type: ignore[attr-defined]  # noqa: PLC0415  slow to import
+
+        url = f"{self._api.endpoint}/buckets/{folder.bucket}/resolve/{quote(f'{folder.path}/{name}', safe='')}"
+        try:
+            response = http_backoff("GET", url, headers=build_hf_headers(token=self._api.token), follow_redirects=True)
+            if response.status_code == _NOT_FOUND:
+                return None
+            response.raise_for_status()
+            content: bytes = response.content
+        except Exception as error:
+            raise _refusal(error, f"reading from the bucket {folder.bucket}") from error
+        if len(content) > LARGEST_FILE:
+            raise HubGarbage(f"A file of the bucket {folder.bucket} has more than {LARGEST_FILE:,} bytes.")
+        return content
 
     def look(self, job: SubmittedJob) -> JobState:
         """The state of a job.

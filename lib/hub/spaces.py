@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lib.catalog.offers import ZEROGPU_TIER
 from lib.errors import BadArgument, HubError, NotSignedIn
 from lib.hub import refusals
-from lib.hub.client import open_hub
+from lib.hub.client import check_id, open_hub
 from lib.hub.space_answers import (
     FLAVOR,
     NAME,
@@ -117,14 +117,14 @@ class Spaces:
         """
         return self._call_hub("list", _check_name("owner", owner), lambda api: self._count(api, owner))
 
-    def list_spaces(self, owner: str) -> tuple[Space, ...]:
-        """Spaces of an owner, in the Hub's order.
+    def list_spaces(self, owner: str, *, linked: bool = False) -> tuple[Space, ...]:
+        """Spaces of an owner, in the Hub's order; `linked` also reads the models that they link.
 
         Raises:
             BadArgument: the text cannot be an owner.
             HubError: the Hub does not answer as it should.
         """
-        fields: Any = ["private", "runtime", "sdk"]
+        fields: Any = ["private", "runtime", "sdk", *(("cardData", "models") if linked else ())]
 
         def read(api: HfApi) -> tuple[Space, ...]:
             infos = islice(api.list_spaces(author=owner, expand=fields, token=self._token()), MOST_ROWS + 1)
@@ -132,6 +132,15 @@ class Spaces:
                 parse_space(info, read_runtime({"stage": "UNKNOWN"} if info.runtime is None else info.runtime.raw, info.id), info.id)
                 for info in infos
             )
+
+        return self._call_hub("list", _check_name("owner", owner), read)
+
+    def list_models(self, owner: str) -> tuple[str, ...]:
+        """Ids of an owner's models, in the Hub's order, at most 10,000. Raises as `list_spaces`."""
+
+        def read(api: HfApi) -> tuple[str, ...]:
+            infos = islice(api.list_models(author=owner, token=self._token()), _MAX_LISTED)
+            return tuple(check_id(info.id, None) for info in infos)
 
         return self._call_hub("list", _check_name("owner", owner), read)
 

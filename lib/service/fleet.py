@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, get_origin
 
@@ -20,13 +20,14 @@ from lib.advisor.result import Recommendation
 from lib.answers.fleet import FleetRow
 from lib.catalog import Catalog
 from lib.errors import AdvisorError, BadArgument, InvalidInput, RateLimited, UnreadableJson, hide_tokens, read_json
+from lib.hub.spaces import Spaces
 from lib.model.spec import ModelSpec
 from lib.provenance import Reason
 from lib.request.checks import MAX_NAME, describe_value
 from lib.request.fields import Arguments, Checked
 from lib.request.types import Hardware, Model
 from lib.service.recommend import RecommendArguments, find_hardware
-from lib.service.right_size import allow_current, compare_current
+from lib.service.right_size import MOST_MODELS, allow_current, compare_current
 from lib.workload import Workload
 
 log = logging.getLogger(__name__)
@@ -110,6 +111,19 @@ def _read_cells(cells: Mapping[str, object]) -> dict[str, object]:
         except UnreadableJson:
             raise BadArgument(name, describe_value(value)[:_SHOWN], 'a JSON object such as {"max_num_seqs": 64}') from None
     return read
+
+
+def list_owner_rows(spaces: Spaces, owner: str) -> Iterator[dict[str, object]]:
+    """Questions about an account: each model that its Spaces link, on their hardware, then each of its own models.
+
+    Raises:
+        AdvisorError: the Hub does not list them.
+    """
+    for space in spaces.list_spaces(owner, linked=True):
+        for model in space.models[:MOST_MODELS] if space.hardware or space.requested_hardware else ():
+            yield {"model": model, "hardware": space.requested_hardware or space.hardware, "label": space.id}
+    for model in spaces.list_models(owner):
+        yield {"model": model}
 
 
 FindModel = Callable[[object], ModelSpec]

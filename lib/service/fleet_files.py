@@ -220,6 +220,16 @@ def write_part(path: Path, part: FleetPart, rows: Sequence[FleetRow]) -> None:
     unfinished.replace(path)
 
 
+def is_answer(table: pa.Table, part: FleetPart) -> bool:
+    """Whether a table has the answers to a part: its digest, its columns, and its rows in order."""
+    metadata = table.schema.metadata or {}
+    return (
+        metadata.get(_DIGEST) == part.digest.encode()
+        and table.schema.equals(_schema())
+        and table["row"].to_pylist() == [number for number, _ in part.rows()]
+    )
+
+
 def part_name(number: int) -> str:
     """The file of a part."""
     return f"part-{number:06d}.parquet"

@@ -20,6 +20,7 @@ from measured_row import row
 from prices_stand_in import as_listed
 
 from lib.catalog import load
+from lib.cli import job_runs
 from lib.errors import AgainstRules, HubError, HubGarbage, NotPermitted, PaymentNeeded, RateLimited, TooLong, UnknownHardware
 from lib.hub.jobs import Jobs, mark_result, own_script, parse_results, vllm_script, zip_sources
 from lib.live.ledger import Ledger, LedgerPlace
@@ -228,7 +229,7 @@ def test_refused_measurement_is_passed_on(hub: JobsStandIn, tmp_path: Path) -> N
 
 def test_job_that_does_not_end_is_ended(hub: JobsStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its log hangs beyond the time-out and the waiting: it is cancelled, and that is said."""
-    monkeypatch.setattr(measure_on_jobs, "SCHEDULING_S", -59)  # of the 60 s of the time-out, one is left
+    monkeypatch.setattr(job_runs, "SCHEDULING_S", -59)  # of the 60 s of the time-out, one is left
     hub.outcomes["l4x1"] = Outcome(looks=1000)
     hub.faults["/logs"] = Fault(hang=True)
     seen = _command(tmp_path, "--flavor", "l4x1", "--go", "--yes", "--timeout", "60")

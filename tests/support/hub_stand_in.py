@@ -189,7 +189,7 @@ class StandIn:
         words, limit = query.get("search", [""])[0].lower(), int(query.get("limit", ["10"])[0])
         tags = query.get("filter", [])
         found = [repo.to_json(blobs=False) for repo in self.repos.values() if words in repo.id.lower() and not repo.private]
-        found = [row for row in found if set(tags) <= set(row["tags"])]
+        found = [row for row in found if set(tags) <= set(row["tags"]) and row["id"].startswith(query.get("author", [""])[0])]
         return Answer(body=json.dumps(found[:limit]).encode())
 
     def _refuse_reader(self, repo: Repo | None, seen: Seen, *, api: bool) -> Answer | None:

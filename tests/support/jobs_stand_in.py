@@ -16,10 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import lz4.frame
 from hub_stand_in import Answer, Seen, StandIn, refuse
@@ -48,6 +48,8 @@ class FakeJob:
     request: dict[str, Any]
     outcome: Outcome
     script: str
+    folder: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
     looks: int = 0
     cancelled: bool = False
     lines: tuple[str, ...] | None = None
@@ -62,7 +64,7 @@ class FakeJob:
     def log(self) -> tuple[str, ...]:
         """Its log; the script is run when it is first asked for."""
         if self.lines is None:
-            self.lines = run(self.script) if self.outcome.execute else self.outcome.lines
+            self.lines = run(self.script, self.files, self.folder) if self.outcome.execute else self.outcome.lines
         return self.lines
 
     def to_json(self) -> dict[str, Any]:
@@ -82,13 +84,23 @@ class FakeJob:
         }
 
 
-def run(script: str) -> tuple[str, ...]:
-    """Execute a shipped script as a job would, without the Hub, this repository or a login in its reach."""
-    with tempfile.TemporaryDirectory() as folder:
+def run(script: str, files: dict[str, bytes] | None = None, mounted: str = "") -> tuple[str, ...]:
+    """Execute a shipped script as a job would, without the Hub, this repository or a login in its reach.
+
+    The files of a bucket below `mounted` are a folder of the job; what it writes there is in the bucket afterwards.
+    """
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as volume:
         file = Path(folder) / "script.py"
         file.write_text(script, encoding="utf-8")
         bare = {"PATH": os.environ["PATH"], "HOME": folder, "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+        bare["ADVISOR_FOLDER"] = volume
+        for name, content in (files or {}).items():
+            if mounted and name.startswith(f"{mounted}/"):
+                (Path(volume) / name.removeprefix(f"{mounted}/")).write_bytes(content)
         done = subprocess.run([sys.executable, str(file)], check=False, capture_output=True, text=True, cwd=folder, env=bare, timeout=240)
+        for written in Path(volume).rglob("*") if mounted and files is not None else ():
+            if written.is_file():
+                files[f"{mounted}/{written.relative_to(volume)}"] = written.read_bytes()
     return (*done.stdout.splitlines(), *done.stderr.splitlines(), f"exit {done.returncode}")
 
 
@@ -114,14 +126,20 @@ def _chunks(xorb: bytes) -> list[bytes]:
 
 
 class JobsStandIn(StandIn):
-    """The server. `tokens` maps tokens to accounts; `outcomes` says how jobs go by flavor; `scripts` holds what was uploaded."""
+    """The server.
+
+    `tokens` maps tokens to accounts. `outcomes` says how jobs go by flavor, or how one after the other does. `bucket` has the files of all
+    buckets by path, `scripts` those that are text.
+    """
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(port)
         self.tokens = {"hf_ada": "ada"}
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, Outcome | list[Outcome]] = {}
         self.jobs: dict[str, FakeJob] = {}
         self.scripts: dict[str, str] = {}
+        self.bucket: dict[str, bytes] = {}
+        self.scheduled: list[dict[str, Any]] = []
         self.prices: list[dict[str, Any]] = []
         self._xorbs: dict[str, list[bytes]] = {}
         self._files: dict[str, bytes] = {}
@@ -134,11 +152,19 @@ class JobsStandIn(StandIn):
         owner = self.tokens.get(seen.headers.get("authorization", "").removeprefix("Bearer "))
         if owner is None:
             return refuse(401, "", "Invalid username or password.")
+        content = self.bucket.get(unquote(path.partition("/resolve/")[2]))
+        if content is not None:
+            return Answer(body=content)
+        return self._of_account(path, owner, seen)
+
+    def _of_account(self, path: str, owner: str, seen: Seen) -> Answer:
         match path.split("/")[2:]:
             case ["whoami-v2"]:
                 return _json({"type": "user", "name": owner})
             case ["buckets", *_]:
                 return self._bucket(path, seen)
+            case ["scheduled-jobs", *_]:
+                return self._schedule(json.loads(seen.body), owner)
             case ["jobs", *parts]:
                 return self._job(parts, seen)
         return refuse(404, "RepoNotFound", "Not found")
@@ -151,6 +177,7 @@ class JobsStandIn(StandIn):
         if path.endswith("/batch"):
             for line in map(json.loads, seen.body.splitlines()):
                 self.scripts[line["path"]] = self._files[line["xetHash"]].decode()
+                self.bucket[line["path"]] = self._files[line["xetHash"]]
             return _json({"failed": []})
         return _json({"url": f"{self.url}/buckets/{'/'.join(path.split('/')[3:5])}"})
 
@@ -195,10 +222,27 @@ class JobsStandIn(StandIn):
         job.looks += 1
         return _json(job.to_json())
 
+    def _schedule(self, request: dict[str, Any], owner: str) -> Answer:
+        self.scheduled.append(request)
+        spec = request["jobSpec"] | {"arguments": [], "environment": {}, "timeout": 60}
+        told = {"id": f"schedule{len(self.scheduled)}", "createdAt": "2026-11-21T09:00:00.000Z", "schedule": request["schedule"]}
+        told |= {"suspend": False, "concurrency": False, "jobSpec": spec, "owner": {"id": "1", "name": owner, "type": "user"}}
+        return _json(told | {"status": {"lastJob": None, "nextJobRunAt": None}})
+
     def _start_job(self, owner: str, request: dict[str, Any]) -> Answer:
-        name = f"{request['volumes'][0]['path']}/{request['command'][2].removeprefix('/data/')}"
-        outcome = self.outcomes.get(request["flavor"], Outcome())
-        job = FakeJob(id=f"job{len(self.jobs)}", owner=owner, request=request, outcome=outcome, script=self.scripts[name])
+        folders = {volume["mountPath"]: volume["path"] for volume in request["volumes"]}
+        name = f"{folders.pop('/data')}/{request['command'][2].removeprefix('/data/')}"
+        outcomes = self.outcomes.get(request["flavor"], Outcome())
+        outcome = outcomes if isinstance(outcomes, Outcome) else outcomes[min(len(self.jobs), len(outcomes) - 1)]
+        job = FakeJob(
+            id=f"job{len(self.jobs)}",
+            owner=owner,
+            request=request,
+            outcome=outcome,
+            script=self.scripts[name],
+            folder=next(iter(folders.values()), ""),
+            files=self.bucket,
+        )
         self.jobs[job.id] = job
         return _json(job.to_json())
 
