@@ -43,6 +43,7 @@ DEPENDENCIES = (
     "huggingface_hub>=2.4,<3",
     "diffusers>=0.35",
     "gguf>=0.17",
+    "markupsafe>=3,<4",
     "cachetools>=7,<9",
     "numpy>=2,<3",
     "pydantic>=2.11,<3",
