@@ -1,4 +1,4 @@
-"""What commands that start Jobs share: a bound on the price, following a job to its end, and ending those that still run."""
+"""Shared by the commands that start Jobs: a bound on the price, following a job to its end, and ending those that still run."""
 
 from __future__ import annotations
 

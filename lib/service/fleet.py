@@ -54,7 +54,7 @@ class FleetArguments(Arguments):
     model: Model
     workload: Workload = Workload()
     hardware: Hardware = ""
-    """What the model runs on today, such as l4x1; empty compares with nothing."""
+    """The current hardware, such as l4x1; empty compares with nothing."""
     label: Annotated[str, Checked(_label, str)] = ""
     """A text of your own that the answer repeats, such as the name of a Space."""
 

@@ -1,7 +1,7 @@
 """Parts of a fleet answered on Hugging Face Jobs: shards, their price, the script of a job, and its answers in a bucket.
 
 A shard is a file of parts in a folder of a bucket. The job reads it there, answers it with all its processors, and writes each part
-beside it, whole or not at all. So what a job has answered before it ends is kept, and a second job answers the rest. The folder is named
+next to it, whole or not at all. So what a job has answered before it ends is kept, and a second job answers the rest. The folder is named
 by the questions: a command that is run again first takes what is already there. No token goes to a job.
 """
 
@@ -31,7 +31,7 @@ from lib.service.jobs import JobPlan
 ROWS_PER_S = 10
 """Rows of bundled models that a processor answers in a second; measured 33 (2026-11-26, 10,000 rows, two cores). Unseen models: 0.6."""
 DEPENDENCIES = ("pyarrow>=21,<30", "orjson>=3.10,<4", "pyyaml>=6,<7", "jinja2>=3.1,<4", "click>=8.3,<9", "httpx>=0.28,<1", "httpx2>=2,<3")
-"""What answering rows needs beside the packages of a measurement."""
+"""Packages that answering rows needs, further than those of a measurement."""
 MOST_JOBS = 100
 
 
@@ -80,7 +80,7 @@ def check_timeout(shards: Sequence[Shard], plan: JobPlan) -> None:
 
 
 def together_usd(shards: Sequence[Shard], plan: JobPlan) -> Decimal:
-    """What the jobs cost at most: the whole time-out of each."""
+    """The most that the jobs cost: the whole time-out of each."""
     return plan.most_usd * len(shards)
 
 
@@ -91,7 +91,7 @@ def job_folder(bucket: str, parts: Iterable[FleetPart]) -> BucketFolder:
 
 
 def shard_script(shard: Shard, *, dated: bool = False) -> str:
-    """What is shipped to a job; `dated` writes each run's answers into a folder of its day."""
+    """The script of a job; `dated` writes each run's answers into a folder of its day."""
     return own_script({"file": shard.file, "dated": dated}, "lib.service.fleet_jobs", DEPENDENCIES)
 
 

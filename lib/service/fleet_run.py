@@ -33,7 +33,7 @@ _KILLED = "The process that answered this row ended twice. Ask for its model alo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSetup:
-    """What each worker is given: the catalog with its prices, and the token that may read gated and private models."""
+    """The things that each worker gets: the catalog with its prices, and the token that may read gated and private models."""
 
     catalog: Catalog
     token: str | None = None
