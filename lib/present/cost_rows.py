@@ -19,7 +19,7 @@ from lib.present.html import STRONG, render_html, trusted, with_small
 from lib.present.markup import escape
 from lib.present.numbers import count_words, seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
 from lib.present.sentences import to_json
-from lib.present.tables import csv_text, render_table
+from lib.present.tables import csv_text, show_table
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def ways_table(answer: OutlookAnswer) -> str:
     ordered = sorted(answer.lines, key=lambda line: (line.total_usd_per_month is None, line.total_usd_per_month or 0))
     stores = any(line.storage_usd_per_month for line in ordered)
     heads = ("Way", "Per hour", "Billed hours", *(("Computing", "Storage") if stores else ()), "Per month", "Per request")
-    return str(render_table("Options at your traffic, cheapest first", heads, [_way(line, stores=stores) for line in ordered], "ways"))
+    return show_table("Options at your traffic, cheapest first", heads, [_way(line, stores=stores) for line in ordered], "ways")
 
 
 def _way(line: WayLine, *, stores: bool) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def savings_table(answer: OutlookAnswer) -> str:
         )
         for way, saved in ways
     ]
-    return str(render_table("Ways to save, most first: savings are not cumulative", heads, rows, "savings")) if rows else ""
+    return show_table("Ways to save, most first: savings are not cumulative", heads, rows, "savings") if rows else ""
 
 
 def cost_laws(answer: OutlookAnswer) -> str:
@@ -299,7 +299,7 @@ def comparison_table(answer: Comparison) -> str:
     sides = (answer.before, answer.after)
     models = [("Model", *(one.model or "as measured" for one in sides))] if sides[0].model != sides[1].model else []
     rows = [*models, *((name, *(cell(one) for one in sides)) for name, cell in _ROWS)]
-    return str(render_table("Both at the stated traffic", ("Figure", "Before", "After"), rows, "compared"))
+    return show_table("Both at the stated traffic", ("Figure", "Before", "After"), rows, "compared")
 
 
 def _runs(side: Side) -> str:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from lib.answers.fleet import FleetRow
 from lib.present.numbers import count_words, gib, usd, usd_per_month
 from lib.present.sentences import sentence
-from lib.present.tables import Key, TableTools, csv_text, render_table
+from lib.present.tables import Key, TableTools, csv_text, show_table
 
 _SHOWN = 20
 """Rows that are shown until more are asked for."""
@@ -41,7 +41,7 @@ def fleet_table(rows: Sequence[FleetRow]) -> str:
     ordered = sorted(rows, key=lambda row: (row.error_code is not None, -(row.current_usd_per_month or row.usd_per_month or 0), row.row))
     heads = ("Model", "Today", "Pick", "Memory", "A month", "Saves a month", "Result")
     tools = TableTools(keys=list(map(_keys, ordered)), first=_SHOWN, more="more", search="Search")
-    return str(render_table("Largest bill first", heads, list(map(_cells, ordered)), "fleet", tools))
+    return show_table("Largest bill first", heads, list(map(_cells, ordered)), "fleet", tools)
 
 
 def _keys(row: FleetRow) -> tuple[Key, ...]:

@@ -21,7 +21,7 @@ from lib.present.cards import PLATFORM_NAMES
 from lib.present.html import STRONG, trusted, with_small
 from lib.present.markup import bullet_list, code_blocks, escape, fold, link_source
 from lib.present.numbers import count_words, deviation, gib, seconds, tokens_per_s, usd, usd_per_hour
-from lib.present.tables import hardware_name, render_table
+from lib.present.tables import hardware_name, render_table, show_table
 from lib.present.wording import term
 
 VERDICTS = {"gpu": "Choose a GPU", "tpu": "Choose a TPU", "either": "Either will do", "both": "Both, by stage"}
@@ -111,12 +111,12 @@ def options_table(answer: GpuTpuAnswer) -> str:
         where = f"TPU prices: {slices[0].region}, {term('commitments', slices[0].commitment)}"
     heads = ("Hardware", "Memory per device (every request at full context)", "First token", "Speed", "Price")
     by_price = sorted(answer.options, key=lambda one: (one.usd_per_million_output_tokens is None, one.usd_per_million_output_tokens or 0))
-    return str(render_table(f"Options, predicted, cheapest first. {where}", heads, list(map(_option_row, by_price)), "options"))
+    return show_table(f"Options, predicted, cheapest first. {where}", heads, list(map(_option_row, by_price)), "options")
 
 
 def _option_row(option: OptionEntry) -> tuple[str, ...]:
     mark = Markup(' <span class="badge">{}</span>').format(_role(option))
-    name = trusted(hardware_name(option.name, option.hardware, option.platform, mark))
+    name = hardware_name(option.name, option.hardware, option.platform, mark)
     return (
         with_small(name, f"{option.precision} with {option.engine}"),
         with_small(gib(option.per_device_bytes), f"of {gib(option.capacity_bytes or 0)}, on {_devices(option)}"),
@@ -191,7 +191,7 @@ def generations_table(answer: GpuTpuAnswer) -> str:
     if not rows:
         return ""
     heads = ("Generation", "Chips needed", "Memory per chip", "Topologies (chips)", "This model on vLLM")
-    return str(render_table("Slices of Cloud TPU", heads, rows, "generations"))
+    return show_table("Slices of Cloud TPU", heads, rows, "generations")
 
 
 def region_table(answer: GpuTpuAnswer) -> str:
@@ -211,7 +211,7 @@ def region_table(answer: GpuTpuAnswer) -> str:
 def side_by_side_table(answer: GpuTpuAnswer) -> str:
     """Properties of both, to read."""
     rows = [(row.property, row.gpu, row.tpu) for row in answer.side_by_side]
-    return str(render_table("GPU and TPU side by side, with the parts offered today", ("Property", "GPU", "TPU"), rows, "sides"))
+    return show_table("GPU and TPU side by side, with the parts offered today", ("Property", "GPU", "TPU"), rows, "sides")
 
 
 def retired_table(answer: GpuTpuAnswer) -> str:
@@ -219,7 +219,7 @@ def retired_table(answer: GpuTpuAnswer) -> str:
     instead = ", ".join(PLATFORM_NAMES[name] for name in TPU_PLATFORMS)
     rows = [
         (
-            trusted(hardware_name(one.name, one.hardware, one.platform)),
+            hardware_name(one.name, one.hardware, one.platform),
             one.since or _NONE,
             _last_price(one.last_usd_per_hour),
             with_small(Markup("<code>{}</code>").format(one.successor or ""), instead),
@@ -227,7 +227,7 @@ def retired_table(answer: GpuTpuAnswer) -> str:
         for one in answer.retired
     ]
     heads = ("Tier", "Gone since", "Last price per hour", "Instead")
-    return str(render_table("TPU tiers that Spaces and Inference Endpoints no longer have", heads, rows, "retired"))
+    return show_table("TPU tiers that Spaces and Inference Endpoints no longer have", heads, rows, "retired")
 
 
 def _last_price(amount: Decimal | None) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from lib.answers.live import ChatMetrics, ChatPiece, HeartbeatAnswer, HeartbeatProgress
 from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import roofline
@@ -16,10 +18,10 @@ from lib.live.heartbeat import MatmulCase, datasheet_roof
 from lib.present.cards import answer_details, speed_figure
 from lib.present.html import call_macro, render_html, trusted
 from lib.present.live_measurements import compare_figures, figure_words, predicted_below
-from lib.present.markup import code_blocks, download_link, escape, fold
+from lib.present.markup import code_blocks, download_link, fold
 from lib.present.numbers import count_words, format_flops, format_seconds, usd_per_hour, whole
 from lib.present.sentences import sentence
-from lib.present.tables import hardware_name, table_markup
+from lib.present.tables import hardware_name, show_table
 
 if TYPE_CHECKING:
     from lib.advisor.result import Recommendation
@@ -75,7 +77,7 @@ def run_tiers(answer: Recommendation) -> str:
         (
             hardware_name(one.name, one.hardware, one.platform),
             "–",
-            f"<small>{escape(sentence(one.reason))}</small>",
+            Markup("<small>{}</small>").format(sentence(one.reason)),
             usd_per_hour(one.offer.usd_per_hour),
         )
         for one in answer.rejected
@@ -83,7 +85,7 @@ def run_tiers(answer: Recommendation) -> str:
     if not rows:
         return ""
     title = "The same run on ZeroGPU and every tier, predicted"
-    return fold(title, table_markup(title, ("Hardware", "First token", "Speed", "Per hour"), rows, "run-tiers"))
+    return fold(title, show_table(title, ("Hardware", "First token", "Speed", "Per hour"), rows, "run-tiers"))
 
 
 def stage_list(names: Mapping[str, str], stage: str) -> str:

@@ -25,7 +25,7 @@ from lib.present.charts import MARK, axis, chart_head, lay_out, swatch
 from lib.present.html import STRONG, render_html, trusted, with_small
 from lib.present.markup import escape, fold
 from lib.present.numbers import count_words, format_seconds, gib, tokens_per_s, whole
-from lib.present.tables import csv_text, render_table, table_markup
+from lib.present.tables import csv_text, show_table
 from lib.units import GIB
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def measured_table(run: MeasureAnswer, caption: str) -> str:
         )
         for figure in compare_figures(run)
     ]
-    return str(render_table(caption, heads, rows, "against"))
+    return show_table(caption, heads, rows, "against")
 
 
 def ratio_bars(ratio: float | None) -> str:
@@ -386,19 +386,19 @@ def newest_table(rows: Sequence[Measurement]) -> str:
     cells = [_ledger_row(row) for row in rows[:_NEWEST]]
     if not cells:
         return ""
-    first = table_markup("Newest measurements", heads, cells[:_FIRST], "measured")
+    first = show_table("Newest measurements", heads, cells[:_FIRST], "measured")
     if len(cells) <= _FIRST:
         return first
-    more = table_markup("More measurements", heads, cells[_FIRST:], "measured more")
+    more = show_table("More measurements", heads, cells[_FIRST:], "measured more")
     rest = f"{len(cells) - _FIRST} more" + (f", of {whole(len(rows))}; the files hold all" if len(rows) > _NEWEST else "")
     return first + fold(rest, more)
 
 
 def _ledger_row(row: Measurement) -> tuple[str, ...]:
     return (
-        f"{escape(row.model)}<small>{escape(row.when.replace('T', ' '))}, {_RUN_KINDS[row.kind]}</small>",
-        escape(row.device) + f"<small>torch {escape(row.torch)}</small>",
-        f"{escape(row.precision)}, {row.weights} weights<small>{_lengths(row)}</small>",
+        with_small(row.model, f"{row.when.replace('T', ' ')}, {_RUN_KINDS[row.kind]}"),
+        with_small(row.device, f"torch {row.torch}"),
+        with_small(f"{row.precision}, {row.weights} weights", _lengths(row)),
         *(_both(row, figure) for _, figure in FIGURES),
     )
 
@@ -407,10 +407,8 @@ def _both(row: Measurement, figure: FigureName) -> str:
     measured, guess = _figures_of(row, figure)
     if measured is None:
         return "–"
-    beside = (
-        "" if guess is None else f"<small>predicted {format_figure(figure, guess)}, {format_error(figure, guess / measured - 1)}</small>"
-    )
-    return format_figure(figure, measured) + beside
+    predicted = "" if guess is None else f"predicted {format_figure(figure, guess)}, {format_error(figure, guess / measured - 1)}"
+    return with_small(format_figure(figure, measured), predicted)
 
 
 def storage_line(status: LedgerStatus) -> str:

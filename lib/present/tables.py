@@ -34,7 +34,7 @@ from lib.present.cards import (
     precision_words,
     speed_figure,
 )
-from lib.present.html import call_macro, trusted
+from lib.present.html import call_macro, render_html, trusted, with_small
 from lib.present.markup import answer_actions, escape, fold
 from lib.present.numbers import count, count_words, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
 from lib.present.reason_order import order_reasons
@@ -73,20 +73,20 @@ class TableTools:
     search: str = ""
 
 
-def table_markup(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], name: str, tools: TableTools = TableTools()) -> str:
-    """A table of cells that are markup already (`render_table`)."""
-    return str(render_table(caption, heads, [list(map(trusted, cells)) for cells in rows], name, tools))
-
-
 def render_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], name: str, tools: TableTools = TableTools()) -> Markup:
     """A table whose rows turn into cards on a narrow screen; a cell is escaped unless it is `Markup`."""
     plain = replace(tools, keys=[[float(key) if isinstance(key, Decimal) else key for key in keys] for keys in tools.keys])
     return call_macro("table.html.j2", "table", caption, heads, rows, name, plain)
 
 
-def hardware_name(name: str, hardware: str, platform: str, mark: str = "") -> str:
+def show_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], name: str, tools: TableTools = TableTools()) -> str:
+    """The same table as text, to put together with other blocks of the page."""
+    return str(render_table(caption, heads, rows, name, tools))
+
+
+def hardware_name(name: str, hardware: str, platform: str, mark: Markup | str = "") -> Markup:
     """A tier by the platform's name for it with a mark beside, its id, and the platform."""
-    return f"{escape(name)}{mark}<small><code>{escape(hardware)}</code> {escape(PLATFORM_NAMES.get(platform, platform))}</small>"
+    return Markup("{}{}<small><code>{}</code> {}</small>").format(name, mark, hardware, PLATFORM_NAMES.get(platform, platform))
 
 
 Links = Callable[[Entry], list[tuple[str, str]]]
@@ -101,7 +101,7 @@ def ranked_table(entries: Sequence[Entry], pick: Entry | None, links: Links = la
     rows = [_ranked_row(entry, pick, links(entry)) for entry in entries]
     search = "Search" if len(rows) > FIRST_ROWS else ""
     tools = TableTools(keys=list(map(_ranked_keys, entries)), first=FIRST_ROWS, more="more that qualify", search=search)
-    return table_markup("Everything that qualifies, best first", heads, rows, "ranked", tools)
+    return show_table("Everything that qualifies, best first", heads, rows, "ranked", tools)
 
 
 def _ranked_keys(entry: Entry) -> tuple[Key, ...]:
@@ -113,38 +113,33 @@ def _ranked_keys(entry: Entry) -> tuple[Key, ...]:
 
 def _ranked_row(entry: Entry, pick: Entry | None, links: list[tuple[str, str]]) -> tuple[str, ...]:
     is_pick = pick is not None and (entry.hardware, entry.platform) == (pick.hardware, pick.platform)
-    mark = (
-        ' <em class="badge pick">pick</em>'
-        if is_pick
-        else ' <em class="badge" title="No other is both as cheap and as fast">best value at this speed</em>'
-        if entry.pareto
-        else ""
-    )
+    mark = Markup()
+    if is_pick:
+        mark = Markup(' <em class="badge pick">pick</em>')
+    elif entry.pareto:
+        mark = Markup(' <em class="badge" title="No other is both as cheap and as fast">best value at this speed</em>')
     memory = entry.memory
-    bar = f"{memory_bar(memory, memory.capacity_bytes)}<small>{memory_words(memory)}{per_device_words(entry)}</small>" if memory else "–"
+    bar = with_small(trusted(memory_bar(memory, memory.capacity_bytes)), memory_words(memory) + per_device_words(entry)) if memory else "–"
     pace = speed_figure(entry.speed)
     first = order_reasons(entry.reasons).first
     return (
-        hardware_name(entry.name, entry.hardware, entry.platform, mark) + row_links(entry.name, links),
+        hardware_name(entry.name, entry.hardware, entry.platform, mark) + trusted(row_links(entry.name, links)),
         price_cell(entry.cost),
         bar,
-        precision_words(entry) + (f"<small>{'at best' if pace[0].endswith('at best') else 'about'} {pace[1]}</small>" if pace else ""),
-        f"<details><summary>{count_words(len(first), 'reason')}</summary>{note_list(first)}</details>" if first else "–",
+        with_small(trusted(precision_words(entry)), f"{'at best' if pace[0].endswith('at best') else 'about'} {pace[1]}" if pace else ""),
+        trusted(fold(count_words(len(first), "reason"), note_list(first), "")) if first else "–",
     )
 
 
 def row_links(name: str, links: list[tuple[str, str]]) -> str:
     """Links of a row, named with its hardware for those who hear them one by one."""
-    anchors = "".join(
-        f'<a data-go href="{escape(query)}">{escape(words)}<span class="sr"> of {escape(name)}</span></a>' for words, query in links
-    )
-    return f'<span class="row-links">{anchors}</span>' if anchors else ""
+    return render_html("row_links.html.j2", name=name, links=links)
 
 
 def price_cell(cost: Cost) -> str:
     """Per hour, and per month below it; a free offer is only called free."""
     hourly = usd_per_hour(cost.usd_per_hour)
-    return hourly if hourly == "free" else f"{hourly}<small>{usd_per_month(cost.total_usd_per_month)} a month</small>"
+    return with_small(hourly, "" if hourly == "free" else f"{usd_per_month(cost.total_usd_per_month)} a month")
 
 
 def rejected_table(entries: Sequence[Rejection]) -> str:
@@ -152,14 +147,14 @@ def rejected_table(entries: Sequence[Rejection]) -> str:
     rows = [
         (
             hardware_name(entry.name, entry.hardware, entry.platform),
-            "<br>".join(escape(sentence(why)) for why in (entry.reason, *entry.also)),
+            Markup("<br>").join(sentence(why) for why in (entry.reason, *entry.also)),
         )
         for entry in entries
     ]
     if not rows:
         return ""
     tools = TableTools(search="Why not …? Type a name, such as A100 or zero")
-    return table_markup("What does not qualify, and why", ("Hardware", "Reason"), rows, "rejected", tools)
+    return show_table("What does not qualify, and why", ("Hardware", "Reason"), rows, "rejected", tools)
 
 
 def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
@@ -175,7 +170,7 @@ def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
         if several
         else ""
     )
-    return table_markup("Where it fits, cheapest first", heads, rows, "tiers", tools) + note
+    return show_table("Where it fits, cheapest first", heads, rows, "tiers", tools) + note
 
 
 def _of_length(memory: MemoryAnswer, column: Column) -> list[Column]:
@@ -194,15 +189,15 @@ def _tier_row(fit: FitEntry, memory: MemoryAnswer) -> tuple[str, ...]:
     need = capacity - free
     bar = memory_bar(memory, capacity, need)
     if fit.fits:
-        room = f'<em class="badge fits">fits</em><small>{gib(free)} left</small>'
+        room = with_small(Markup('<em class="badge fits">fits</em>'), f"{gib(free)} left")
     elif free >= 0:
-        room = f'<em class="badge lacks">not here</em><small>{escape(memory.engine)} does not run on it</small>'
+        room = with_small(Markup('<em class="badge lacks">not here</em>'), f"{memory.engine} does not run on it")
     else:
-        room = f'<em class="badge lacks">too small</em><small>{gib(-free)} short</small>'
+        room = with_small(Markup('<em class="badge lacks">too small</em>'), f"{gib(-free)} short")
     shared = f" on each of {fit.devices}" if fit.devices > 1 else ""
     return (
         hardware_name(fit.name, fit.hardware, fit.platform),
-        f"{bar}<small>{gib_figure(need)} of {gib(capacity)}{shared}</small>",
+        with_small(trusted(bar), f"{gib_figure(need)} of {gib(capacity)}{shared}"),
         room,
         *_of_length(memory, whole(fit.max_context_tokens, "no limit found") if fit.max_context_tokens != 0 else "none"),
         whole(fit.max_batch_size, "no limit found") if fit.max_batch_size != 0 else "none",
@@ -282,12 +277,12 @@ def memory_savings_table(answer: SolveAnswer) -> str:
         return caveat_list(answer.caveats)
     heads = ("Change", "Saved per device", "Memory after", "Effect on speed")
     rows = [_saving_row(way) for way in answer.memory_savings]
-    return table_markup("Ways to save memory, each on its own", heads, rows, "memory-savings") + caveat_list(answer.caveats)
+    return show_table("Ways to save memory, each on its own", heads, rows, "memory-savings") + caveat_list(answer.caveats)
 
 
 def _saving_row(way: MemorySavingEntry) -> tuple[str, ...]:
     fits = "fits" if way.fits else "does not fit"
-    return escape(way.message), gib(way.saved_bytes), f"{gib(way.per_device_bytes)}<small>{fits}</small>", escape(way.effect)
+    return way.message, gib(way.saved_bytes), with_small(gib(way.per_device_bytes), fits), way.effect
 
 
 def answer_files(name: str, table: str, answer: object) -> tuple[tuple[str, str, str, str], ...]:
@@ -310,8 +305,8 @@ def tensors_table(answer: TensorsAnswer, name: str) -> str:
     """Downloads of the tensors, and all of them as a table behind a line; the treemap is drawn from the same rows."""
     rows = [
         (
-            f"<code>{escape(tensor.name)}</code>",
-            escape(f"{tensor.component}, {tensor.block}".replace("_", " ")),
+            Markup("<code>{}</code>").format(tensor.name),
+            f"{tensor.component}, {tensor.block}".replace("_", " "),
             shape_words(tensor),
             whole(tensor.count),
             count(tensor.parameters),
@@ -323,7 +318,7 @@ def tensors_table(answer: TensorsAnswer, name: str) -> str:
     caption = f"{name}: {gib(answer.weights_bytes)} of weights in {answer.precision}, {len(rows)} kinds of tensors"
     lines = [f"{t.name}: {t.count} × {shape_words(t)}, {t.bytes:,} bytes" for t in answer.tensors]
     heads = ("Tensor", "Part of the model", "Shape", "Count", "Parameters", "Bytes", "Share")
-    table = fold("Every tensor as a table", table_markup(f"{caption}, largest first", heads, rows, "tensors"), "")
+    table = fold("Every tensor as a table", show_table(f"{caption}, largest first", heads, rows, "tensors"), "")
     files = answer_files("tensors", tensors_csv(answer), answer)
     return f"<p>{escape(caption)}.</p>{table}{answer_actions(text=chr(10).join([caption, *lines]), query=None, files=files)}"
 
@@ -340,7 +335,7 @@ def _amount(value: int | None, unit: str) -> str:
     if value is None:
         return "–"
     if unit == "bytes":
-        return f"{gib(value)}<small>{whole(value)} bytes</small>"
+        return with_small(gib(value), f"{whole(value)} bytes")
     if unit == "FLOP":
         return f"{value / 1e12:,.3f} TFLOP" if value >= 1e12 else f"{value / 1e9:,.3f} GFLOP"  # noqa: PLR2004  a tera
     return whole(value)
@@ -349,14 +344,14 @@ def _amount(value: int | None, unit: str) -> str:
 def _figure_row(figure: FigureEntry) -> tuple[str, ...]:
     ratio = "–" if figure.ratio is None else f"{figure.ratio:.3f}"
     unit = figure.unit
-    return escape(figure.name.capitalize()), _amount(figure.executed, unit), _amount(figure.closed_form, unit), ratio
+    return figure.name.capitalize(), _amount(figure.executed, unit), _amount(figure.closed_form, unit), ratio
 
 
 def dry_run_table(answer: DryRunAnswer) -> str:
     """The table, and what can be saved of it."""
     ran = f"{answer.layers_run} of {answer.layers} layers computed, the others counted like them"
     caption, heads = f"{answer.architecture} executed without values: {ran}", ("Figure", "Executed", "Closed form", "Ratio")
-    table = table_markup(caption, heads, list(map(_figure_row, answer.figures)), "dry-run")
+    table = show_table(caption, heads, list(map(_figure_row, answer.figures)), "dry-run")
     text = "\n".join(f"{f.name}: {f.executed:,} {f.unit}" for f in answer.figures)
     return table + answer_actions(text=text, query=None, files=answer_files("dry_run", dry_run_csv(answer), answer))
 
@@ -376,7 +371,7 @@ def precision_table(answers: Sequence[MemoryAnswer], current: str, link: Callabl
     tools = TableTools(keys=keys, search="Search" if len(rows) > 8 else "")  # noqa: PLR2004  a screen
     heads = ["Precision", "Memory on a device", "Tiers that hold it", "Cheapest of them"]
     heads += _of_length(answers[0], "Longest context there (tokens)")
-    return table_markup("Every precision that this engine loads, and where it fits", heads, rows, "precisions", tools)
+    return show_table("Every precision that this engine loads, and where it fits", heads, rows, "precisions", tools)
 
 
 def _fitting(answer: MemoryAnswer) -> list[FitEntry]:
@@ -386,18 +381,18 @@ def _fitting(answer: MemoryAnswer) -> list[FitEntry]:
 
 def _precision_row(answer: MemoryAnswer, holding: Sequence[FitEntry], current: str, here: int | None, query: str | None) -> tuple[str, ...]:
     name, need = answer.precision, gib(answer.per_device_bytes)
-    label = escape(name) if name == current or query is None else f'<a href="{escape(query)}">{escape(name)}</a>'
+    named: str = name if name == current or query is None else Markup('<a href="{}">{}</a>').format(query, name)
     if name == current:
-        label += ' <em class="badge pick">in use</em>'
+        named = Markup('{} <em class="badge pick">in use</em>').format(name)
     elif here is not None:
-        need += f"<small>{deviation(answer.per_device_bytes, here)}</small>"
-    label += f"<small>{escape(precision.weight_format(name).title)}</small>"
+        need = with_small(need, deviation(answer.per_device_bytes, here))
+    label = with_small(named, precision.weight_format(name).title)
     tiers_judged = len(answer.fits)
     if not holding:
         return label, need, f"none of {tiers_judged}", "–", *_of_length(answer, "–")
-    first, ids = holding[0], ", ".join(f"<code>{escape(fit.hardware)}</code>" for fit in holding)
-    tiers = f"<details><summary>{len(holding)} of {tiers_judged}</summary>{ids}</details>"
-    cheapest = f"{escape(first.name)}<small>{usd_per_hour(first.usd_per_hour)} an hour</small>"
+    first, ids = holding[0], Markup(", ").join(Markup("<code>{}</code>").format(fit.hardware) for fit in holding)
+    tiers = Markup("<details><summary>{} of {}</summary>{}</details>").format(len(holding), tiers_judged, ids)
+    cheapest = with_small(first.name, f"{usd_per_hour(first.usd_per_hour)} an hour")
     return label, need, tiers, cheapest, *_of_length(answer, whole(first.max_context_tokens, "no limit found"))
 
 

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from lib.answers.traffic import BatchingAnswer, CapacityNeedEntry, LatencyAnswer, LatencyPartEntry, LoadEntry, LoadsAnswer, TierNeedEntry
 from lib.laws.price import HOUR_S
 from lib.platforms import OWN
-from lib.present.cards import caveat_list, note_list
+from lib.present.cards import caveat_list
 from lib.present.charts import MARK, axis, chart_head, lay_out
+from lib.present.html import STRONG, call_macro, trusted, with_small
 from lib.present.markup import definition_list, escape, fold, hint_note
 from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour, whole
 from lib.present.sentences import sentence, to_json
-from lib.present.tables import FIRST_ROWS, Key, TableTools, csv_text, hardware_name, table_markup
+from lib.present.tables import FIRST_ROWS, Key, TableTools, csv_text, hardware_name, show_table
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
@@ -169,9 +172,9 @@ PART_NAMES = {
     "postprocess": "Postprocessing on the host",
 }
 VERDICTS = {
-    "as_expected": '<em class="badge fits">as expected</em>',
-    "slower": '<em class="badge lacks">slower</em>',
-    "faster": '<em class="badge">faster</em>',
+    "as_expected": Markup('<em class="badge fits">as expected</em>'),
+    "slower": Markup('<em class="badge lacks">slower</em>'),
+    "faster": Markup('<em class="badge">faster</em>'),
     "no_law": "no law",
     "not_measured": "not measured",
 }
@@ -224,21 +227,16 @@ def batching_card(answer: BatchingAnswer, model: str, loads: LoadsAnswer, asked:
     held = None if drawn is None else drawn.held()[0]
     capacity = f"about {per_s(answer.most_requests_per_s)}"
     if drawn is not None:
-        capacity = "none" if held is None else f"{per_s(held.asked_requests_per_s)}<small>{_times(held, answer)}</small>"
+        capacity = "none" if held is None else with_small(per_s(held.asked_requests_per_s), _times(held, answer))
     figures = [
         ("First token, p99", seconds(answer.ttft_p99_s)),
         ("Whole request, p99", seconds(answer.latency_p99_s)),
         ("Capacity, at most" if drawn is None else "Rate it holds", capacity),
     ]
     copies = f"{answer.replicas} replicas of " if answer.replicas > 1 else ""
-    return (
-        '<section class="card" aria-labelledby="traffic-finding">'
-        f'<p class="eyebrow">{escape(model)} on {copies}{escape(loads.name)} <code>{escape(answer.hardware)}</code>, '
-        f"{POLICY_NAMES[answer.policy].lower()} batching</p>"
-        f'<h2 id="traffic-finding">{escape(batching_finding(answer, copies + loads.name))}</h2>'
-        f'<p class="quiet">{escape(asked)} · {escape(answer.engine)}, {escape(answer.precision)}</p>'
-        f"{definition_list(figures)}{fold('All figures of this run', _every_figure(answer))}</section>"
-    )
+    where, every = copies + loads.name, trusted(_every_figure(answer))
+    policy, finding = POLICY_NAMES[answer.policy].lower(), batching_finding(answer, where)
+    return str(call_macro("traffic.html.j2", "simulation", answer, model, where, policy, finding, asked, figures, every))
 
 
 def _times(held: LoadEntry, answer: BatchingAnswer) -> str:
@@ -297,7 +295,7 @@ def batching_text(answer: BatchingAnswer, model: str) -> str:
 def loads_table(answer: LoadsAnswer) -> str:
     """Every point of the plot, folded behind a line."""
     heads = ("Policy", "Arriving", "Answered", "TTFT p50", "TTFT p99", "TPOT p99", "Latency p99", "Tokens per second", "USD per million")
-    table = table_markup("Three policies along the load", heads, list(map(_load_row, answer.points)), "loads")
+    table = show_table("Three policies along the load", heads, list(map(_load_row, answer.points)), "loads")
     unsteady = caveat_list([one for one in answer.caveats if one.code == "loads_not_steady"])
     return unsteady + fold("Show as table", table)
 
@@ -305,20 +303,20 @@ def loads_table(answer: LoadsAnswer) -> str:
 def _load_row(point: LoadEntry) -> tuple[str, ...]:
     price = point.usd_per_million_tokens
     return (
-        policy_swatch(point.policy) + POLICY_NAMES[point.policy],
+        trusted(policy_swatch(point.policy)) + POLICY_NAMES[point.policy],
         per_s(point.asked_requests_per_s),
         per_s(point.requests_per_s),
         seconds(point.ttft_p50_s),
         seconds(point.ttft_p99_s),
         optional_seconds(point.tpot_p99_s),
         seconds(point.latency_p99_s),
-        f"{point.throughput_tokens_per_s:,.0f}{_whole_run(point.steady)}",
-        "–" if price is None else usd(price) + _whole_run(point.steady),
+        with_small(f"{point.throughput_tokens_per_s:,.0f}", _whole_run(point.steady)),
+        "–" if price is None else with_small(usd(price), _whole_run(point.steady)),
     )
 
 
 def _whole_run(steady: bool) -> str:
-    return "" if steady else "<small>whole run</small>"
+    return "" if steady else "whole run"
 
 
 def loads_csv(points: Sequence[LoadEntry]) -> str:
@@ -338,7 +336,7 @@ def needs_table(need: CapacityNeedEntry, rate: float) -> str:
         left_out = Caveat("needs_left_out", {"hardware": ", ".join(need.left_out)})
         note = " ".join(filter(None, (note, sentence(left_out))))
     tools = TableTools(keys=[_tier_keys(tier) for tier in need.tiers], first=FIRST_ROWS, more="more expensive")
-    return table_markup(caption, heads, [_tier_row(tier) for tier in need.tiers], "needs", tools) + (hint_note(note) if note else "")
+    return show_table(caption, heads, [_tier_row(tier) for tier in need.tiers], "needs", tools) + (hint_note(note) if note else "")
 
 
 def _tier_keys(tier: TierNeedEntry) -> tuple[Key, ...]:
@@ -350,11 +348,11 @@ def _tier_row(tier: TierNeedEntry) -> tuple[str, ...]:
     price = tier.usd_per_million_tokens
     return (
         hardware_name(tier.name, tier.hardware, tier.platform or OWN),
-        "not within 64" if tier.replicas is None else f"<strong>{tier.replicas}</strong>",
+        "not within 64" if tier.replicas is None else STRONG.format(tier.replicas),
         "–" if tier.replicas is None else usd_per_hour(tier.usd_per_hour),
         optional_seconds(tier.ttft_p99_s),
         optional_seconds(tier.tpot_p99_s),
-        "–" if price is None else usd(price) + _whole_run(tier.steady),
+        "–" if price is None else with_small(usd(price), _whole_run(tier.steady)),
     )
 
 
@@ -363,33 +361,27 @@ def latency_card(answer: LatencyAnswer) -> str:
     dominant = answer.dominant
     head = "Nothing measured yet" if dominant is None else f"{PART_NAMES[dominant]} takes the most"
     first, *others = answer.next_steps
-    reasons = note_list((*others, *answer.reasons))
-    return (
-        '<section class="card" aria-label="Where the latency goes">'
-        f'<p class="headline"><span class="figure">{escape(head)}</span></p><p>{escape(sentence(first))}</p>{reasons}</section>'
-    )
+    return str(call_macro("traffic.html.j2", "latency", head, first, (*others, *answer.reasons)))
 
 
 def latency_table(answer: LatencyAnswer) -> str:
     """Each part measured beside expected, then what each format and each other engine would do."""
     heads = ("Part", "Measured", "Share", "Expected here", "Verdict")
     load = f"{answer.prompt_tokens:,} tokens in, {answer.output_tokens:,} out, {answer.concurrency:,} at a time"
-    parts = table_markup(f"Parts of a request: {load}", heads, list(map(_part_row, answer.parts)), "latency")
-    formats = [
-        (escape(one.precision), seconds(one.tpot_ms / 1e3), gib(one.weights_bytes), escape(one.message)) for one in answer.precisions
-    ]
+    parts = show_table(f"Parts of a request: {load}", heads, list(map(_part_row, answer.parts)), "latency")
+    formats = [(one.precision, seconds(one.tpot_ms / 1e3), gib(one.weights_bytes), one.message) for one in answer.precisions]
     columns = ("Format", "A step", "Weights", "Effect here")
-    smaller = table_markup("Smaller formats: latency or only memory", columns, formats, "formats") if formats else ""
-    others = [(escape(one.engine), escape(one.precision), seconds(one.ttft_ms / 1e3), seconds(one.tpot_ms / 1e3)) for one in answer.engines]
+    smaller = show_table("Smaller formats: latency or only memory", columns, formats, "formats") if formats else ""
+    others = [(one.engine, one.precision, seconds(one.ttft_ms / 1e3), seconds(one.tpot_ms / 1e3)) for one in answer.engines]
     titles = ("Engine", "Format", "First token", "A step")
-    return parts + smaller + (table_markup("Other engines on this hardware", titles, others, "engines") if others else "")
+    return parts + smaller + (show_table("Other engines on this hardware", titles, others, "engines") if others else "")
 
 
 def _part_row(part: LatencyPartEntry) -> tuple[str, ...]:
     expected, low, high = part.expected_ms, part.low_ms, part.high_ms
     span = "–"
     if expected is not None and low is not None and high is not None:
-        span = "none" if high <= 0 else f"{seconds(expected / 1e3)}<small>{seconds(low / 1e3)} to {seconds(high / 1e3)}</small>"
+        span = "none" if high <= 0 else with_small(seconds(expected / 1e3), f"{seconds(low / 1e3)} to {seconds(high / 1e3)}")
     return (
         PART_NAMES[part.name],
         seconds(part.measured_ms / 1e3) if part.measured_ms > 0 else "–",

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from markupsafe import Markup
+
 from lib.answers.training import ShardingEntry, TrainingAnswer
 from lib.laws.price import HOUR_S
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.charts import swatch
-from lib.present.markup import code_blocks, definition_list, escape, fold, hint_note
-from lib.present.numbers import count, duration, gib, gib_figure, share, tokens_per_s, usd, usd_per_hour
-from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, table_markup
+from lib.present.html import render_html, trusted, with_small
+from lib.present.markup import code_blocks, fold, hint_note
+from lib.present.numbers import duration, gib, gib_figure, share, tokens_per_s, usd, usd_per_hour
+from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, show_table
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
 from lib.speed.training import TrainingOption
@@ -116,37 +119,45 @@ def _sizes(answer: TrainingAnswer) -> dict[str, int]:
 
 def training_card(answer: TrainingAnswer, model: str) -> str:
     """Hardware to train on, hours and price; then the memory of a step with its bar and its parts."""
-    head = _place_card(answer, model)
-    return f'<section class="card pick training-card" aria-labelledby="training-place">{head}{_step_memory(answer)}</section>'
-
-
-def _place_card(answer: TrainingAnswer, model: str) -> str:
-    """The cheapest run that fits, in a heading and its figures; without one the nearest hardware and what it lacks."""
-    rows = merge_twins(answer.options)
-    best = next((row for row in rows if row.option.verdict != "no"), None)
+    best = next((row for row in merge_twins(answer.options) if row.option.verdict != "no"), None)
+    sizes, total, shown = _sizes(answer), answer.device_bytes, Markup("{} <small>{} %</small>")
+    values = {
+        "answer": answer,
+        "model": model,
+        "way": _way(answer),
+        "alone": any(option.verdict != "no" and option.devices == answer.devices for option in answer.options),
+        "step_tokens": f"{answer.tokens_per_step:,}",
+        "parts": [{"width": f"{share(size, total):.2f}", "colour": COLOURS[name]} for name, size in sizes.items()],
+        "legend": [
+            (trusted(swatch(COLOURS[name], "swatch")) + LABELS[name], shown.format(gib(size), f"{share(size, total):.0f}"))
+            for name, size in sizes.items()
+        ],
+    }
     if best is None:
-        return (
-            f'<p class="eyebrow">{_way(answer)} of {escape(model)}</p>'
-            f'<h2 id="training-place">Nothing on these platforms fits</h2><p>{escape(nearest_sentence(answer))}</p>'
-        )
+        return render_html("training.html.j2", option=None, nearest=nearest_sentence(answer), **values)
     option = best.option
-    best_by = "fastest" if option.usd is None else "cheapest"
-    fits = "" if option.verdict == "fits" else ", risky: only the typical estimate fits"
-    cards = f"{option.devices} GPUs with {SHARDING_WORDS[option.sharding]}" if option.devices > 1 else "1 GPU"
-    figures = []
+    return render_html(
+        "training.html.j2",
+        option=option,
+        places=best.places,
+        cards=f"{option.devices} GPUs with {SHARDING_WORDS[option.sharding]}" if option.devices > 1 else "1 GPU",
+        steps=f"{answer.steps:,}",
+        figures=_place_figures(answer, option),
+        **values,
+    )
+
+
+def _place_figures(answer: TrainingAnswer, option: TrainingOption) -> list[tuple[str, str]]:
+    """Time, cost, memory and speed of a run."""
+    figures: list[tuple[str, str]] = []
     if option.hours is not None:
-        figures.append(("Time", f"{duration(option.hours)}{_small(_hours_range(option, answer.total_tokens))}"))
+        figures.append(("Time", with_small(duration(option.hours), _hours_range(option, answer.total_tokens))))
     if option.usd is not None:
-        figures.append(("Cost", f"{usd(option.usd)}{_small(usd_per_hour(option.usd_per_hour) + ' an hour')}"))
+        figures.append(("Cost", with_small(usd(option.usd), f"{usd_per_hour(option.usd_per_hour)} an hour")))
     figures.append(("Memory per GPU", f"{gib_figure(option.needed_bytes)} of {gib(option.capacity_bytes)}"))
     if option.tokens_per_s is not None:
         figures.append(("Speed", tokens_per_s(option.tokens_per_s)))
-    return (
-        f'<p class="eyebrow">{_way(answer)} of {escape(model)}: the {best_by} run that fits{fits}</p>'
-        f'<h2 id="training-place">{escape(option.name)} <code>{escape(option.hardware)}</code></h2>'
-        f'<p class="quiet">{escape(best.places)} · {cards} · {answer.steps:,} steps, {count(answer.total_tokens)} tokens</p>'
-        f"{definition_list(figures)}"
-    )
+    return figures
 
 
 def nearest_sentence(answer: TrainingAnswer) -> str:
@@ -160,10 +171,6 @@ def nearest_sentence(answer: TrainingAnswer) -> str:
     enough = sorted((one for one in answer.shardings if one.devices), key=lambda one: (one.host_bytes > 0, one.devices or 0))
     more = enough[0] if enough else None
     return f"{lacks} {more.message}" if more is not None else lacks
-
-
-def _small(words: str) -> str:
-    return f"<small>{words}</small>" if words else ""
 
 
 def _hours_range(option: TrainingOption, total_tokens: int) -> str:
@@ -198,26 +205,6 @@ def drop_idle(rows: Sequence[OptionRow]) -> list[OptionRow]:
     return [row for row in rows if row in first.values()]
 
 
-def _step_memory(answer: TrainingAnswer) -> str:
-    """One figure, one bar, the parts, and what allocated and reserved are."""
-    sizes, total = _sizes(answer), answer.device_bytes
-    bar = "".join(f'<i class="seg" style="width:{share(size, total):.2f}%;background:{COLOURS[name]}"></i>' for name, size in sizes.items())
-    legend = (
-        (swatch(COLOURS[name], "swatch") + LABELS[name], f"{gib(size)} <small>{share(size, total):.0f} %</small>")
-        for name, size in sizes.items()
-    )
-    where = f"on each of {answer.devices} GPUs" if answer.devices > 1 else "on one GPU"
-    host = f", {gib(answer.host_bytes)} in host memory" if answer.host_bytes else ""
-    alone = any(option.verdict != "no" and option.devices == answer.devices for option in answer.options)
-    return (
-        f'<h3 class="second">A step {"takes" if alone else "would take"} {gib(total)} {where}{host}</h3>'
-        f'<p class="quiet">between {gib(answer.device_low_bytes)} and {gib(answer.device_high_bytes)} · allocated '
-        f"{gib(answer.allocated_bytes)}, reserved {gib(answer.reserved_bytes)} · {answer.tokens_per_step:,} tokens a step · "
-        f"{count(answer.trained_parameters)} parameters trained</p>"
-        f'<div class="bar" aria-hidden="true">{bar}</div>{definition_list(legend, "legend")}'
-    )
-
-
 def _way(answer: TrainingAnswer) -> str:
     """Method and objective, as the head of the card has them."""
     return METHODS[answer.method] + ("" if answer.objective == "sft" else f", {OBJECTIVE_WORDS[answer.objective]},")
@@ -229,7 +216,7 @@ def phases_table(phases: Sequence[TrainingPhase]) -> str:
         (PHASE_WORDS[one.name], gib(one.allocated_bytes), "–" if one.time_share is None else f"{100 * one.time_share:.0f} %")
         for one in phases
     ]
-    return fold("Phases of a step", table_markup("Phases of a step", ("Phase", "Allocated", "Time"), rows, "training-phases"))
+    return fold("Phases of a step", show_table("Phases of a step", ("Phase", "Allocated", "Time"), rows, "training-phases"))
 
 
 def options_table(options: Sequence[TrainingOption]) -> str:
@@ -253,19 +240,20 @@ _HEADS = ("Hardware", "Time", "Cost", "Memory per GPU", "Longest sequence", "Lar
 
 
 def _options(caption: str, rows: Sequence[OptionRow]) -> str:
-    return table_markup(caption, _HEADS, list(map(_row, rows)), "training-options")
+    return show_table(caption, _HEADS, list(map(_row, rows)), "training-options")
 
 
 def _row(row: OptionRow) -> tuple[str, ...]:
     option = row.option
     speed, hours, short = option.tokens_per_s, option.hours, option.needed_bytes - option.capacity_bytes
-    cards = f"<small>{option.devices} GPUs, {SHARDING_WORDS[option.sharding]}</small>" if option.devices > 1 else ""
+    cards = f"{option.devices} GPUs, {SHARDING_WORDS[option.sharding]}" if option.devices > 1 else ""
+    name = with_small(option.name, Markup("<code>{}</code> {}").format(option.hardware, row.places))
     room = f"of {gib(option.capacity_bytes)}" + (f", {gib(short)} short" if option.verdict == "no" else "")
     return (
-        f"{escape(option.name)}<small><code>{escape(option.hardware)}</code> {escape(row.places)}</small>{cards}",
-        "–" if hours is None else duration(hours) + _small("" if speed is None else tokens_per_s(speed)),
-        "–" if option.usd is None else usd(option.usd) + _small(f"{usd_per_hour(option.usd_per_hour)} an hour"),
-        f"{gib(option.needed_bytes)}<small>{room}</small>",
+        with_small(name, cards),
+        "–" if hours is None else with_small(duration(hours), "" if speed is None else tokens_per_s(speed)),
+        "–" if option.usd is None else with_small(usd(option.usd), f"{usd_per_hour(option.usd_per_hour)} an hour"),
+        with_small(gib(option.needed_bytes), room),
         f"{option.longest_sequence_tokens:,}" if option.longest_sequence_tokens else "none",
         f"{option.largest_micro_batch:,}" if option.largest_micro_batch else "none",
     )
@@ -279,7 +267,7 @@ def shardings_table(answer: TrainingAnswer) -> str:
     rows = [_sharding_row(one) for one in sorted(shardings[1:], key=lambda one: (one.hardware is None, one.usd_per_hour or 0))]
     heads = ("Sharding", "Hardware", "GPUs", "Memory per GPU", "Per hour")
     title = "Several GPUs: what each sharding needs"
-    return _folded_if_fits(answer, title, table_markup(title, heads, rows, "training-shardings"))
+    return _folded_if_fits(answer, title, show_table(title, heads, rows, "training-shardings"))
 
 
 def _folded_if_fits(answer: TrainingAnswer, title: str, table: str) -> str:
@@ -289,14 +277,14 @@ def _folded_if_fits(answer: TrainingAnswer, title: str, table: str) -> str:
 
 def _sharding_row(one: ShardingEntry) -> tuple[str, ...]:
     fits = one.hardware is not None
-    where = f"none listed<small>{escape(one.accelerator)}</small>"
+    where = with_small("none listed", one.accelerator)
     if fits:
         where = hardware_name(one.name or "", one.hardware or "", one.platform or "")
     return (
         SHARDING_WORDS[one.sharding],
         where,
         "does not fit on any number" if one.devices is None else f"{one.devices:,}",
-        f"{gib(one.device_bytes)}<small>at most {gib(one.device_high_bytes)} of {gib(one.capacity_bytes)}</small>",
+        with_small(gib(one.device_bytes), f"at most {gib(one.device_high_bytes)} of {gib(one.capacity_bytes)}"),
         usd_per_hour(one.usd_per_hour) if fits and one.usd_per_hour is not None else "–",
     )
 
@@ -310,9 +298,9 @@ def changes_table(answer: TrainingAnswer) -> str:
     worth = [one for one in answer.changes if one.saved_bytes >= _LEAST_SAVED * answer.device_bytes]
     if not worth:
         return ""
-    rows = [(escape(one.message), gib(one.saved_bytes), gib(one.device_bytes), _ratio(one.speed_ratio)) for one in worth]
+    rows = [(one.message, gib(one.saved_bytes), gib(one.device_bytes), _ratio(one.speed_ratio)) for one in worth]
     heads = ("Change", "Saves", "Memory after", "Speed")
-    table = table_markup("Ways to save memory (savings do not add up)", heads, rows, "training-changes")
+    table = show_table("Ways to save memory (savings do not add up)", heads, rows, "training-changes")
     return _folded_if_fits(answer, "Ways to save memory", table)
 
 

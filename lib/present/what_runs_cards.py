@@ -12,7 +12,7 @@ from lib.present.html import render_html, with_small
 from lib.present.markup import hint_note
 from lib.present.numbers import count, count_words, gib, whole
 from lib.present.sentences import sentence
-from lib.present.tables import Key, TableTools, csv_text, render_table
+from lib.present.tables import Key, TableTools, csv_text, show_table
 
 if TYPE_CHECKING:
     from lib.answers.what_runs import MissedModel, RunningModel, WhatRunsAnswer
@@ -74,7 +74,7 @@ def models_table(answer: WhatRunsAnswer) -> str:
     rows = [_row(one, answer) for one in answer.models]
     caption = "Models that run: comfortable and usable ones first, the larger first"
     tools = TableTools(keys=[_keys(one) for one in answer.models], first=SHOWN, more="more that run", search="Search")
-    return str(render_table(caption, heads, rows, "what-runs", tools))
+    return show_table(caption, heads, rows, "what-runs", tools)
 
 
 def _keys(one: RunningModel) -> tuple[Key, ...]:
@@ -120,7 +120,7 @@ def misses_table(answer: WhatRunsAnswer) -> str:
     if not answer.misses:
         return ""
     rows = [_missed(one, answer) for one in answer.misses]
-    return str(render_table("Nearest misses", ("Model", "Parameters", "Misses", "Would run on"), rows, "what-runs-misses"))
+    return show_table("Nearest misses", ("Model", "Parameters", "Misses", "Would run on"), rows, "what-runs-misses")
 
 
 def _missed(one: MissedModel, answer: WhatRunsAnswer) -> tuple[str, ...]:
