@@ -125,8 +125,9 @@ class Candidate:
     `note` says what the checkpoint needs for it: "unpacked" (its format has no unit here), "sibling" (nothing quantizes it again, so that
     the unquantized checkpoint has to be taken), "converted" (into files of the engine's own) or "halved" (float32 is loaded in 16 bits).
     `sdk` is what a Space has to be built with, "" where the offer is none. Where it `may_offload`, layers that the cards do not hold are
-    left to the processor; `gpu_layers` is then what llama.cpp is told to put on them (`-ngl`), None for everything. `untested` is the
-    model's class where the engine does not list it, else "".
+    left to the processor; `gpu_layers` is then what llama.cpp is told to put on them (`-ngl`), None for everything. Where it
+    `may_leave_experts`, routed experts of the first layers are left to the host's memory; `cpu_moe_layers` is then how many
+    (`--n-cpu-moe`). `untested` is the model's class where the engine does not list it, else "".
     """
 
     precision: str
@@ -137,6 +138,8 @@ class Candidate:
     sdk: Sdk | Literal[""] = ""
     may_offload: bool = False
     gpu_layers: int | None = None
+    may_leave_experts: bool = False
+    cpu_moe_layers: int = 0
     untested: str = ""
 
 
@@ -233,7 +236,9 @@ def _candidates_of(
         for devices in (most,) if fixed else (1, most):  # layers are tried on one device too
             forms, left_out = list_forms(spec, family, offer.silicon, engine, precision, published)
             refused = refused or left_out
-            offloads = TRAITS[engine].own_files and devices == offer.accelerator_count and (spec.library == "gguf" or requested == engine)
+            own_files = TRAITS[engine].own_files
+            leaves_experts = own_files and offer.traits.owned and offer.processor.kind == "gpu" and serving.cpu_moe_layers is None
+            offloads = own_files and devices == offer.accelerator_count and (spec.library == "gguf" or requested == engine)
             tried += [
                 Candidate(
                     precision=name,
@@ -244,6 +249,7 @@ def _candidates_of(
                     sdk=built_with,
                     may_offload=offloads and at == len(forms) and layers is None,
                     gpu_layers=layers,
+                    may_leave_experts=leaves_experts and devices == most and at == len(forms) and layers is None,
                     untested="" if is_listed(spec, engine, offer) else spec.architecture,
                 )
                 for at, (name, step, note) in enumerate(forms, start=1)

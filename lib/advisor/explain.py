@@ -11,6 +11,7 @@ from lib.advisor.candidates import AS_STORED, EIGHT_BITS, TENSOR_PARALLEL_ENGINE
 from lib.advisor.fit import Headroom
 from lib.advisor.result import DAYS_PER_MONTH, Configuration, Cost, Speed
 from lib.catalog.engine_models import read_engine_models
+from lib.catalog.host_memory import assume_host
 from lib.catalog.offers import Hardware, Offer, Rule
 from lib.catalog.rules import PlatformRules
 from lib.cost import Usage, bill_offer
@@ -19,6 +20,7 @@ from lib.engines import traits_of
 from lib.errors import BadCatalog
 from lib.laws.price import DAY_H
 from lib.laws.start_up import cold_start
+from lib.memory import MemoryEstimate
 from lib.precision import Loading
 from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
@@ -58,7 +60,7 @@ def explain_configuration(
         *_explain_memory(best.headroom),
         *_explain_form(offer, best, published, loading),
         *_explain_compression(best, whole, lesser),
-        *_explain_devices(offer, best.candidate, best.headroom.memory.host_bytes),
+        *_explain_devices(offer, best.candidate, best.headroom.memory),
         *_explain_speed(best.speed),
         *_explain_batch(best),
     )
@@ -119,13 +121,20 @@ def _explain_compression(best: Configuration, whole: Sequence[Configuration], le
     return [Reason("quantized", values, variant="" if lesser == "too_large" else lesser)]
 
 
-def _explain_devices(offer: Hardware, candidate: Candidate, host_bytes: int) -> list[Reason]:
-    reasons = []
+def _explain_devices(offer: Hardware, candidate: Candidate, memory: MemoryEstimate) -> list[Reason]:
+    reasons, host_bytes = list[Reason](), memory.host_bytes
     if candidate.devices > 1:
         code = "tensor_parallel" if candidate.engine in TENSOR_PARALLEL_ENGINES else "layer_split"
         reasons.append(Reason(code, {"devices": candidate.devices, "engine": candidate.engine}))
     if candidate.gpu_layers is not None:
         reasons.append(Reason("layers_on_host", {"gpu_layers": candidate.gpu_layers, "host_bytes": host_bytes}))
+    if candidate.cpu_moe_layers:
+        host = offer.host or assume_host()
+        layers = memory.of.spec.dimensions.layers
+        placed: dict[str, Value] = {"cpu_moe_layers": candidate.cpu_moe_layers, "layers": layers, "host_bytes": host_bytes}
+        placed |= {"host": host.name, "host_size_bytes": int(host.size)}
+        assumed = "assumed" if host.size_assumed or host.bandwidth_assumed else ""
+        reasons.append(Reason("experts_on_host", placed, variant=assumed))
     if 0 < candidate.devices < offer.accelerator_count:
         reasons.append(Reason("cards_unused", {"devices": candidate.devices, "count": offer.accelerator_count}))
     if offer.tpu is not None and offer.tpu.hosts > 1:

@@ -7,11 +7,13 @@ call a slice of its own, so that it holds one request. A disk that is too small 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from lib.advisor.candidates import SERVERS, Candidate
+from lib.catalog.host_memory import assume_host
 from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
 from lib.catalog.rules import PlatformRules
@@ -29,10 +31,11 @@ from lib.memory import (
     host_memory,
     most_layers_on_card,
 )
+from lib.memory.resolve import count_expert_layers
 from lib.memory.result import download_bytes
 from lib.model.spec import ModelSpec
 from lib.provenance import Reason, Value
-from lib.request.serving import DEFAULTS, Serving, drop_settings
+from lib.request.serving import DEFAULTS, Serving, drop_settings, keep_experts_in_host
 from lib.speed import SpeedRequest
 from lib.units import GIB
 from lib.workload import Family, MediaRequest, MemoryRequest, PipelineRequest, Workload
@@ -171,20 +174,67 @@ def place_candidate(
     headroom = max((measure_headroom(compose(of, *shape), device_bytes, context.family) for shape in shapes), key=_needed_bytes)
     if not headroom.fits:
         request = _memory_request(candidate, headroom.memory.tokens, headroom.memory.batch, context.workload)
-        split = _leave_layers(offer, candidate, context, model, device_bytes, request) if candidate.may_offload else None
+        split = _leave_experts(offer, candidate, context, model, device_bytes, request) if candidate.may_leave_experts else None
+        if not isinstance(split, tuple) and candidate.may_offload:
+            split = _leave_layers(offer, candidate, context, model, device_bytes, request)
         if split is not None:
-            return Placement(candidate=split[0], headroom=split[1], concurrency=concurrency)
+            return (
+                split if isinstance(split, DoesNotFitReason) else Placement(candidate=split[0], headroom=split[1], concurrency=concurrency)
+            )
         explain = partial(_too_small, candidate, headroom, model.spec, request, shapes[-1], silicon)
         return DoesNotFitReason(missing_bytes=-headroom.free_bytes, explain=explain)
-    on_host, host = headroom.memory.host_bytes, host_memory(offer)
-    if host is not None and on_host > host:
-        short = Reason("host_too_small", {"host_bytes": on_host, "ram_bytes": host, "offload": context.workload.pictures.offload})
-        return DoesNotFitReason(missing_bytes=on_host - host, explain=lambda: short)
+    if (short := _find_host_shortage(offer, headroom.memory, context.workload)) is not None:
+        return short
     download = download_bytes(headroom.memory, model.stored_bytes)
     if offer.disk_bytes is not None and download > offer.disk_bytes:
         too_small = Reason("disk_too_small", {"download_bytes": download, "disk_bytes": offer.disk_bytes})
         return DoesNotFitReason(missing_bytes=0, explain=lambda: too_small)
     return Placement(candidate=candidate, headroom=headroom, concurrency=concurrency)
+
+
+def _find_host_shortage(offer: Hardware, memory: MemoryEstimate, workload: Workload) -> DoesNotFitReason | None:
+    """What the host lacks for the layers, experts or parts of a pipeline that it has to hold; None where it holds them."""
+    experts, on_host = workload.serving.cpu_moe_layers or 0, memory.host_bytes
+    host = host_memory(offer, experts=experts > 0)
+    if host is None or on_host <= host:
+        return None
+    explain: Callable[[], Reason] = partial(_host_too_small, offer, memory.of.spec.dimensions.layers, experts, on_host)
+    if not experts:
+        values: dict[str, Value] = {"host_bytes": on_host, "ram_bytes": host, "offload": workload.pictures.offload}
+        explain = partial(Reason, "host_too_small", values)
+    return DoesNotFitReason(missing_bytes=on_host - host, explain=explain)
+
+
+def _leave_experts(
+    offer: Hardware, candidate: Candidate, context: JudgeContext, model: HostedModel, device_bytes: int, request: MemoryRequest
+) -> tuple[Candidate, Headroom] | DoesNotFitReason | None:
+    """The fewest layers whose experts the host has to hold so that the rest fits the cards with room to spare; or what the host lacks."""
+    if not count_expert_layers(model.spec):
+        return None
+
+    def measure(layers: int) -> MemoryEstimate:
+        return estimate_memory(model.spec, replace(request, serving=keep_experts_in_host(request.serving, layers)), offer.silicon)
+
+    layers, room = model.spec.dimensions.layers, int(device_bytes * (1 - COMFORT))
+    least = bisect_left(range(1, layers + 1), True, key=lambda k: measure(k).per_device_bytes <= room) + 1
+    host = host_memory(offer, experts=True)
+    if least > layers or host is None:
+        return None
+    estimate = measure(least)
+    missing = estimate.host_bytes - host
+    if missing > 0:
+        return DoesNotFitReason(missing_bytes=missing, explain=partial(_host_too_small, offer, layers, least, estimate.host_bytes))
+    headroom = measure_headroom(estimate, device_bytes, context.family)
+    return replace(candidate, cpu_moe_layers=least, may_leave_experts=False, may_offload=False), headroom
+
+
+def _host_too_small(offer: Hardware, layers: int, cpu_moe_layers: int, needed_bytes: int) -> Reason:
+    """How much memory the host lacks for experts."""
+    room, owned = host_memory(offer, experts=True) or 0, offer.traits.owned
+    host = offer.host or assume_host()
+    values: dict[str, Value] = {"cpu_moe_layers": cpu_moe_layers, "layers": layers, "needed_bytes": needed_bytes, "ram_bytes": room}
+    values |= {"missing_bytes": needed_bytes - room}
+    return Reason("host_too_small", values, variant="assumed" if owned and host.size_assumed else "experts")
 
 
 def _leave_layers(

@@ -85,7 +85,7 @@ class OfferSearch:
         for candidate in self.waves.pop(0):
             concurrency = context.concurrency(self.offer)
             form = (candidate.step, candidate.devices)
-            if candidate.engine in SERVERS and form in self.hopeless:
+            if candidate.engine in SERVERS and form in self.hopeless and not candidate.may_leave_experts:
                 continue
             if TRAITS[candidate.engine].devices_in_turn and self._fits_on_fewer(candidate, fitting):
                 continue
@@ -353,9 +353,12 @@ def _choose_fastest(passing: Sequence[result.Configuration], family: Family) -> 
     """The fastest configuration; of those within 5 % the least compressed, then the first that was tried.
 
     Engines that list the model come first. A better verdict comes before a speed that is at most a tenth higher; slow comes last.
+    Experts in the host's memory never come before a configuration that is faster and fits the cards.
     """
     passing = [tested for tested in passing if not tested.candidate.untested] or passing
     passing = [fast for fast in passing if fast.verdict != "slow"] or passing
+    whole = max((total_rate(of.speed, of.replicas) for of in passing if not of.candidate.cpu_moe_layers), default=0.0)
+    passing = [of for of in passing if not of.candidate.cpu_moe_layers or total_rate(of.speed, of.replicas) > whole]
     enough = (1 - NEARLY_AS_FAST) * _top_rate(passing)
     levels = ([equal for equal in passing if equal.verdict == verdict] for verdict in VERDICTS)
     level = next((level for level in levels if level and _top_rate(level) >= enough), [])
@@ -388,6 +391,7 @@ def _configure(
         sdk=best.candidate.sdk,
         devices=best.candidate.devices,
         gpu_layers=-1 if best.candidate.gpu_layers is None else best.candidate.gpu_layers,
+        cpu_moe_layers=best.candidate.cpu_moe_layers,
         replicas=best.replicas,
         step=best.candidate.step,
         memory=result.show_memory(best.headroom),

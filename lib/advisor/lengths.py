@@ -10,6 +10,7 @@ from lib.advisor.fit import HostedModel, JudgeContext
 from lib.advisor.result import ConfiguredHardware, Entry, EntryMemory, FullLength, Verdict
 from lib.memory import count_sequences, estimate_memory, usable_memory
 from lib.provenance import Reason, Value
+from lib.request.serving import keep_experts_in_host
 from lib.workload import MemoryRequest
 
 _Configured = TypeVar("_Configured", bound=ConfiguredHardware)
@@ -60,7 +61,7 @@ def _measure_full_length(entry: ConfiguredHardware, memory: EntryMemory, context
         gpu_layers=None if entry.gpu_layers < 0 else entry.gpu_layers,
         pictures=context.workload.pictures,
         media=context.workload.media,
-        serving=context.workload.serving,
+        serving=keep_experts_in_host(context.workload.serving, entry.cpu_moe_layers),
     )
     silicon, device_bytes = entry.offer.processor, usable_memory(entry.offer) or 0
     estimate = estimate_memory(model.spec, request, silicon)

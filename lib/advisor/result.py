@@ -313,6 +313,8 @@ class ConfiguredHardware(JudgedHardware):
     """Devices that hold a copy of the model."""
     gpu_layers: int = -1
     """llama.cpp's `-ngl` where the devices do not hold all layers; -1: they do."""
+    cpu_moe_layers: int = 0
+    """llama.cpp's `--n-cpu-moe`: layers, from the first, whose routed experts are in the host's memory; 0: none."""
     replicas: int
     """Machines that the day's requests take."""
     step: Hidden[int]

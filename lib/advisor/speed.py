@@ -23,6 +23,7 @@ from lib.laws.forward_pass import decode_floor, expert_share, prefill_floor
 from lib.memory import MemoryEstimate
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
+from lib.request.serving import keep_experts_in_host
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
 from lib.speed.batch import SpeedQuestion
 from lib.speed.hardware import HALVES
@@ -62,7 +63,7 @@ def shape_request(family: Family, context: int, workload: Workload) -> SpeedRequ
 def _hardware_key(offer: Hardware) -> Key:
     """The part of an offer that a prediction reads: platforms that rent out the same cards share it."""
     memory = offer.vram_bytes_per_accelerator or offer.ram_bytes
-    return (offer.processor.id, offer.accelerator_fraction, memory, None if offer.silicon else offer.vcpu)
+    return (offer.processor.id, offer.accelerator_fraction, memory, None if offer.silicon else offer.vcpu, offer.host)
 
 
 _PREDICTIONS: LRUCache[Key, SpeedEstimate | None] = LRUCache(maxsize=16_384)
@@ -87,7 +88,8 @@ def predict_placements(placed: Sequence[tuple[Hardware, Placement, JudgeContext]
         lengths = (request.prompt_tokens, request.output_tokens, request.pictures, request.media, request.serving)
         of_answer = (ById(spec), ById(context.accelerators), *lengths)
         used = placement.candidate
-        key = (*of_answer, *_hardware_key(offer), used.devices, used.engine, used.precision, used.gpu_layers, placement.concurrency)
+        chosen = (used.devices, used.engine, used.precision, used.gpu_layers, used.cpu_moe_layers)
+        key = (*of_answer, *_hardware_key(offer), *chosen, placement.concurrency)
         keys.append(key)
         if context.family == "encode":
             encoded.add(key)
@@ -102,7 +104,12 @@ def predict_placements(placed: Sequence[tuple[Hardware, Placement, JudgeContext]
             whole = offer.silicon is None or cards == offer.accelerator_count
             hardware = offer if whole else offer.with_count(cards)
             question = replace(
-                request, precision=used.precision, engine=used.engine, concurrency=placement.concurrency, gpu_layers=used.gpu_layers
+                request,
+                precision=used.precision,
+                engine=used.engine,
+                concurrency=placement.concurrency,
+                gpu_layers=used.gpu_layers,
+                serving=keep_experts_in_host(request.serving, used.cpu_moe_layers),
             )
             questions[key] = (spec, hardware, question)
     if questions:

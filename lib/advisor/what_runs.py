@@ -2,7 +2,7 @@
 
 The catalog has no scores of quality, no dates and no downloads, so the order uses size as a proxy:
 
-    comfortable and usable first, then tight, then slow (`lib.advisor.rank`);
+    comfortable and usable first, then tight and what needs a host that is only assumed, then slow (`lib.advisor.rank`);
     within each √(parameters in total · parameters of a token), the larger first
 
 For a dense model the root is its size. For a mixture of experts it is a rule of thumb for the dense model of equal quality
@@ -28,6 +28,7 @@ from lib.catalog.offers import Hardware, Offer
 from lib.memory import fit_memory, host_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.provenance import Reason
+from lib.request.serving import keep_experts_in_host
 from lib.request.types import AUTO
 from lib.workload import FAMILIES, Family, MemoryRequest, Workload
 
@@ -108,12 +109,23 @@ def effective_parameters(spec: ModelSpec) -> float:
     return math.sqrt(spec.parameters_total * (spec.parameters_active or spec.parameters_total))
 
 
+def _assumes_host(runs_as: ConfiguredHardware) -> int:
+    """The least level of a configuration with experts in a host whose size is assumed; 0 of any other."""
+    host = runs_as.offer.host
+    return LEVELS["tight"] if runs_as.cpu_moe_layers and (host is None or host.size_assumed) else 0
+
+
 def order_models(judged: Sequence[JudgedModel]) -> list[tuple[JudgedModel, ConfiguredHardware]]:
     """The models that run, each with its configuration, best first by the rule above; of one size the faster first."""
 
     def order(pair: tuple[JudgedModel, ConfiguredHardware]) -> tuple[int, float, float, str]:
         one, runs_as = pair
-        return LEVELS[runs_as.verdict], -effective_parameters(one.spec), -(runs_as.speed.tokens_per_s or 0.0), one.spec.id
+        return (
+            max(LEVELS[runs_as.verdict], _assumes_host(runs_as)),
+            -effective_parameters(one.spec),
+            -(runs_as.speed.tokens_per_s or 0.0),
+            one.spec.id,
+        )
 
     return sorted(((one, one.runs_as) for one in judged if one.runs_as is not None), key=order)
 
@@ -149,11 +161,12 @@ def find_longest_context(one: JudgedModel) -> int | None:
         batch_size=1 if engine in SERVERS else context.concurrency(runs.offer),
         devices=max(1, runs.devices),
         gpu_layers=None if runs.gpu_layers < 0 else runs.gpu_layers,
+        serving=keep_experts_in_host(context.workload.serving, runs.cpu_moe_layers),
         pictures=context.workload.pictures,
         media=context.workload.media,
-        serving=context.workload.serving,
     )
-    fit = fit_memory(one.spec, request, usable_memory(runs.offer) or 0, runs.offer.processor, host_bytes=host_memory(runs.offer))
+    host_bytes = host_memory(runs.offer, experts=runs.cpu_moe_layers > 0)
+    fit = fit_memory(one.spec, request, usable_memory(runs.offer) or 0, runs.offer.processor, host_bytes=host_bytes)
     return fit.max_context_tokens
 
 

@@ -32,6 +32,8 @@ class RunningModel(Result):
     """Devices that hold the model."""
     gpu_layers: int
     """llama.cpp's `-ngl` where the devices do not hold all layers; -1: they do."""
+    cpu_moe_layers: int
+    """llama.cpp's `--n-cpu-moe`: layers, from the first, whose routed experts are in the host's memory; 0: none."""
     repository: str | None
     """"" for the model's own checkpoint; null where another one is needed (the Hub is not asked for it here)."""
     memory: EntryMemory

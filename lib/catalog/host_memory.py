@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Annotated
 
 from pydantic import TypeAdapter
 
 from lib.catalog.rows import DATA, Day, Row, Text
 from lib.errors import BadArgument, quote_value
+from lib.request.fields import Checked
 from lib.units import GIB, Bytes, BytesPerSecond
 
 LONGEST = 60
@@ -120,6 +122,19 @@ def read_host_memory(argument: str, text: object) -> HostMemory | None:
     if not found or set(rest.split()) - _FILLERS:
         raise BadArgument(argument, text, accepted)
     return _host(argument, text, found)
+
+
+HostMemoryText = Annotated[
+    HostMemory | None,
+    Checked(
+        read_host_memory,
+        str,
+        "Memory of your machine for experts that cards leave to it, such as 64 GB DDR5-6000 or 256 GB DDR4-3200 8 channels; "
+        "empty: assumed, and the answer says so.",
+        write=lambda host: "" if host is None else host.name,
+    ),
+]
+"""The argument `host_memory`, beside own cards."""
 
 
 def _host(argument: str, text: str, found: dict[str, tuple[str, ...]]) -> HostMemory:

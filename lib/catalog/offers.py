@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from lib.catalog.host_memory import HostMemory
 from lib.catalog.rows import ByteCount, Count, Day, DayOrMonth, Price, Row, Share, Size, Sources, Table, Text, reference, require_distinct
 from lib.catalog.silicon import UNKNOWN_CPU, Accelerator
+from lib.errors import BadArgument
 from lib.platforms import OWN, TRAITS, Platform, PlatformTraits
 from lib.units import Bytes, UsdPerHour
 
@@ -204,6 +205,20 @@ def own_hardware(silicon: Accelerator, count: int = 1, host: HostMemory | None =
         tpu=None,
         host=host,
     )
+
+
+def plug_in(hardware: Hardware, host: HostMemory | None) -> Hardware:
+    """Own cards in a machine with this memory; unchanged where none is stated.
+
+    Raises:
+        BadArgument: rented hardware, whose host is known, or a machine whose processor and GPU share one memory.
+    """
+    if host is None:
+        return hardware
+    if not hardware.traits.owned or hardware.silicon is None or hardware.silicon.kind != "gpu":
+        accepted = f"an empty text for {hardware.name}: only graphics cards of your own have a host to describe"
+        raise BadArgument("host_memory", host.name, accepted)
+    return own_hardware(hardware.silicon, hardware.accelerator_count, host)
 
 
 class Offer(Hardware):

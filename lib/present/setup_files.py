@@ -43,7 +43,7 @@ from lib.present.snippets import (
 )
 from lib.present.templates import render
 from lib.provenance import Source
-from lib.request.serving import DEFAULTS, Serving
+from lib.request.serving import DEFAULTS, Serving, keep_experts_in_host
 from lib.workload import AS_THE_PIPELINE
 
 FRAMEWORKS: dict[Framework, str] = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow"}
@@ -201,7 +201,7 @@ def _server(entry: ConfiguredHardware, catalog: Catalog, versions: Versions, mod
         sequences=served.sequences,
         on_gpu=on_gpu,
         gpu_layers=entry.gpu_layers,
-        serving=served.settings,
+        serving=keep_experts_in_host(served.settings, entry.cpu_moe_layers),
     )
     name = model if _HUB_ID.fullmatch(model) or _HUB_FILE.fullmatch(model) else _SOME_MODEL
     words = command_words(engine, name, start)

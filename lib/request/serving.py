@@ -278,6 +278,11 @@ def merge_setting(argument: str, value: Value, default: Value, setting: Setting,
     return stated
 
 
+def keep_experts_in_host(serving: Serving, layers: int) -> Serving:
+    """The settings with the routed experts of so many layers in the host's memory; 0 changes nothing."""
+    return replace(serving, cpu_moe_layers=layers) if layers else serving
+
+
 def drop_settings(serving: Serving, *settings: Setting) -> Serving:
     """The settings without some of them."""
     without = replace(serving, **dict.fromkeys(settings))

@@ -28,7 +28,9 @@ from lib.answers.memory import (
     StageEntry,
 )
 from lib.catalog import Catalog
+from lib.catalog.host_memory import HostMemoryText
 from lib.catalog.offers import Hardware as AnyHardware
+from lib.catalog.offers import plug_in
 from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.memory import fit_memory, host_memory, usable_memory
@@ -69,12 +71,13 @@ MOST_BYTES = 10**18  # an exabyte: beyond every machine, and within the integers
 class MemoryArguments(Arguments):
     """Arguments of `/estimate_memory`."""
 
-    behind = ("hardware serving",)
+    behind = ("hardware serving host_memory",)
 
     model: Model
     request: MemoryRequest = MemoryRequest()
     hardware: Hardware = ""
     """The hardware whose silicon is counted with, as in /solve; empty: a GPU of which nothing more is known."""
+    host_memory: HostMemoryText = None
 
 
 @endpoint()
@@ -85,7 +88,7 @@ def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
         The estimate, its parts with their laws, and the hardware it fits.
     """
     catalog = app.catalog()
-    hardware = catalog.resolve_hardware(arguments.hardware) if arguments.hardware != "" else None
+    hardware = plug_in(catalog.resolve_hardware(arguments.hardware), arguments.host_memory) if arguments.hardware != "" else None
     spec = app.models(arguments.model)
     return memory_answer(spec, memory_request(spec, arguments), catalog, hardware)
 

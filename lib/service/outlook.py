@@ -25,6 +25,7 @@ from lib.platforms import PLATFORMS
 from lib.present.sentences import sentence, way_change_sentence, way_configuration, way_label
 from lib.provenance import Caveat
 from lib.request.fields import Arguments, Asked, Form, one_of, some_of, whole_number
+from lib.request.serving import keep_experts_in_host
 from lib.request.types import Hardware, Model
 from lib.service.cost import cost_answer, deploy, word_no_saving, word_saving
 from lib.service.endpoint import App
@@ -185,7 +186,8 @@ def _request(spec: ModelSpec, offer: Offer, entry: Entry | None, usage: Usage, a
     if entry is not None:
         context_tokens = workload.context_tokens if entry.memory is None else entry.memory.context_tokens
         request = memory_request(usage, entry.precision, entry.engine, max(1, entry.devices), context_tokens, **brought)
-        return replace(request, gpu_layers=None if entry.gpu_layers < 0 else entry.gpu_layers)
+        serving = keep_experts_in_host(request.serving, entry.cpu_moe_layers)
+        return replace(request, gpu_layers=None if entry.gpu_layers < 0 else entry.gpu_layers, serving=serving)
     usual = usual_engine(offer.processor.kind, own_files=spec.library == "gguf")
     engine = usual if workload.engine == AUTO else workload.engine
     devices = spread(spec, engine, offer, workload.serving).devices

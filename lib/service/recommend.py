@@ -14,8 +14,11 @@ from lib import advisor
 from lib.advisor.result import Recommendation
 from lib.answers.hardware import HardwareAnswer, list_offer
 from lib.catalog import Catalog
+from lib.catalog.host_memory import HostMemoryText
 from lib.catalog.offers import Hardware as AnyHardware
+from lib.catalog.offers import plug_in
 from lib.catalog.rows import ById
+from lib.errors import BadArgument
 from lib.memory.pipeline import check_media
 from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence
@@ -37,7 +40,7 @@ MAX_ENTRIES = 10_000
 class RecommendArguments(Arguments):
     """Arguments of `/recommend`."""
 
-    behind = ("visitor_account limit own_hardware visitors_per_day serving",)
+    behind = ("visitor_account limit own_hardware visitors_per_day serving host_memory",)
 
     model: Model
     workload: Workload = Workload()
@@ -45,6 +48,7 @@ class RecommendArguments(Arguments):
     """Entries in ranked and rejected each; 0 is all."""
     own_hardware: Hardware = ""
     """Your cards or Mac, compared with hardware for rent: RTX-4090, RTX-3090x2, M4-Max-64GB; empty is none."""
+    host_memory: HostMemoryText = None
 
 
 @endpoint()
@@ -72,7 +76,11 @@ def find_hardware(
     spec = None if calls_provider else models(arguments.model)
     if spec is not None:
         check_media(spec, arguments.workload.pictures, arguments.workload.media)
-    own = catalog.resolve_cards(arguments.own_hardware) if arguments.own_hardware != "" else None
+    own = None
+    if arguments.own_hardware != "":
+        own = plug_in(catalog.resolve_cards(arguments.own_hardware), arguments.host_memory)
+    elif arguments.host_memory is not None:
+        raise BadArgument("host_memory", arguments.host_memory.name, "an empty text where own_hardware names no cards")
     asked = (spec, arguments.workload, catalog, arguments.limit, own)
     today = datetime.now(UTC).date()
     answer = _answer_once(*asked, today)
@@ -105,7 +113,7 @@ thread that serves everybody."""
         workload,
         ById(catalog),
         limit,
-        None if own is None else own.id,
+        None if own is None else (own.id, own.host),
         today,
         published,
     ),

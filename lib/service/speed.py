@@ -10,6 +10,8 @@ import numpy as np
 
 from lib.answers.speed import PassEntry, RooflineAnswer, SpeedAnswer, SpeedFigures
 from lib.answers.traffic import LatencyAnswer, LatencyPartEntry, PrecisionEntry
+from lib.catalog.host_memory import HostMemoryText
+from lib.catalog.offers import plug_in
 from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import linear_flop
 from lib.laws.serving import MEAN_FILL
@@ -50,6 +52,7 @@ class SpeedArguments(Arguments):
     hardware: Hardware
     """An id such as l4x1, zero-a10g or v6e-8, or plain silicon with a count such as H100-SXMx8."""
     request: SpeedRequest = SpeedRequest()
+    host_memory: HostMemoryText = None
 
 
 @endpoint()
@@ -60,7 +63,7 @@ def estimate_speed(app: App, arguments: SpeedArguments) -> SpeedAnswer:
         Times and rates with their ranges, the parts of the times with their laws, and what bounds the speed.
     """
     catalog = app.catalog()
-    hardware = catalog.resolve_hardware(arguments.hardware)
+    hardware = plug_in(catalog.resolve_hardware(arguments.hardware), arguments.host_memory)
     return speed_answer(app.models(arguments.model), hardware, arguments.request, catalog.accelerators)
 
 

@@ -20,8 +20,9 @@ from lib.advisor.what_runs import (
 )
 from lib.answers.what_runs import MissedModel, RunningModel, WhatRunsAnswer
 from lib.catalog import Catalog
+from lib.catalog.host_memory import HostMemoryText
 from lib.catalog.offers import Hardware as AnyHardware
-from lib.catalog.offers import Offer
+from lib.catalog.offers import Offer, plug_in
 from lib.catalog.rows import ById
 from lib.errors import BadArgument
 from lib.model.bundled import find_spec, list_ids
@@ -47,7 +48,7 @@ def _check_query(name: str, value: object) -> str:
 class WhatRunsArguments(Arguments):
     """Arguments of `/what_runs`."""
 
-    behind = ("precision query limit account hours_per_day max_usd_per_month",)
+    behind = ("precision query limit account hours_per_day max_usd_per_month host_memory",)
 
     hardware: Hardware
     """A tier (l4x1, zero-a10g, jobs:a100-large), your cards with their number (RTX-4090, RTX-3090x2), or a Mac (M4-Max-64GB)."""
@@ -55,6 +56,7 @@ class WhatRunsArguments(Arguments):
         Workload,
         Asked("task context_tokens concurrency min_tokens_per_s max_ttft_s engine precision account hours_per_day max_usd_per_month"),
     ] = Workload(task=CHAT)
+    host_memory: HostMemoryText = None
     query: Annotated[str, Checked(_check_query, str)] = ""
     """Text that the model's id holds, in any case; empty takes every model."""
     limit: Annotated[int, whole_number(1, MAX_ENTRIES)] = 50
@@ -69,7 +71,7 @@ def what_runs(app: App, arguments: WhatRunsArguments) -> WhatRunsAnswer:
         The models that run, the nearest misses with the hardware that would run them, and the number of refused models by reason.
     """
     catalog, workload = app.catalog(), arguments.workload
-    hardware = find_hardware(catalog, arguments.hardware)
+    hardware = plug_in(find_hardware(catalog, arguments.hardware), arguments.host_memory)
     if FAMILIES.get(workload.task) == "provider":
         raise BadArgument("task", workload.task, "a task that hardware does, such as text-generation, or auto for every model")
     text = arguments.query.casefold()
@@ -108,7 +110,7 @@ _TURN = threading.Lock()
 
 @cached(
     LRUCache(KEPT),
-    key=lambda hardware, workload, catalog: (hardware.platform, hardware.id, workload, ById(catalog)),
+    key=lambda hardware, workload, catalog: (hardware.platform, hardware.id, hardware.host, workload, ById(catalog)),
     condition=threading.Condition(),
 )
 def _judge_once(hardware: AnyHardware, workload: Workload, catalog: Catalog) -> list[JudgedModel]:
@@ -130,6 +132,7 @@ def _running(one: JudgedModel, runs_as: ConfiguredHardware) -> RunningModel:
         engine=engine,
         devices=runs_as.devices,
         gpu_layers=runs_as.gpu_layers,
+        cpu_moe_layers=runs_as.cpu_moe_layers,
         repository=runs_as.repository,
         memory=runs_as.memory,
         speed=runs_as.speed,
