@@ -69,10 +69,12 @@ def test_a_model_that_fits_the_card_keeps_everything_there(model: str) -> None:
 
 
 def test_what_runs_lists_them_with_their_layers() -> None:
-    """With a stated host they are ordered by size as others; a smaller host holds fewer of them."""
+    """A smaller host holds fewer of them; with a host that is only assumed they come after the models that fit the card."""
     of_host = {host: RUNS("RTX-4090", limit=1000, host_memory=host) for host in ("16 GB DDR4-3200", "128 GB DDR5-6000")}
     found = {host: {row["model"] for row in answer["models"] if row["cpu_moe_layers"]} for host, answer in of_host.items()}
     assert GPT_OSS in found["128 GB DDR5-6000"] - found["16 GB DDR4-3200"]
+    assumed = [row["cpu_moe_layers"] > 0 for row in RUNS("RTX-4090", limit=1000)["models"] if row["verdict"] in {"comfortable", "usable"}]
+    assert assumed == sorted(assumed)
     assert all(row["engine"] == "llama.cpp" for row in of_host["128 GB DDR5-6000"]["models"] if row["cpu_moe_layers"])
 
 

@@ -49,7 +49,7 @@ def entry(
     built = sdk or ("gradio" if platform in {"spaces", "zerogpu"} else "")
     return Place(
         platform=platform, hardware=hardware, accelerator=accelerator, engine=engine, precision=precision, sdk=built,
-        devices=1, gpu_layers=-1, replicas=1, repository="", loading="as stored",
+        devices=1, gpu_layers=-1, cpu_moe_layers=0, replicas=1, repository="", loading="as stored",
     )  # fmt: skip
 
 
@@ -213,6 +213,9 @@ def test_the_gguf_file_that_was_named_is_served(model: str, words: str) -> None:
     served = " ".join(json.loads(lines["ENTRYPOINT"]))
     assert words in served
     assert served.endswith("-ngl 24")
+    own = entry("own", "RTX-3090", "RTX-3090", "llama.cpp", "gguf:Q8_0") | {"cpu_moe_layers": 25}
+    command = str(write_setup(own, CATALOG, model=model, context_tokens=8192, sequences=1).command)
+    assert ("-ngl 99" in command, "--n-cpu-moe 25" in command) == (True, True)
     offer = next(row for row in CATALOG.on(["endpoints"]) if row.accelerator == "T4" and row.endpoint is not None)
     made = write_setup(place | {"platform": "endpoints", "hardware": offer.id, "sdk": ""}, CATALOG, model=model, context_tokens=8192)
     assert parse_words(hf, shlex.split(str(made.command))[1:])[1]["repo"] == "org/m-GGUF"

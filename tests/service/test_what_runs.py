@@ -20,7 +20,7 @@ from lib.service.what_runs import find_hardware, what_runs
 
 APP = App(catalog=load, models=Models(), quantized=lambda _: None)
 RUNS, RECOMMEND = ask(what_runs, APP), ask(recommend, APP)
-SAME = ("precision", "engine", "devices", "gpu_layers", "repository", "memory", "speed", "verdict")
+SAME = ("precision", "engine", "devices", "gpu_layers", "cpu_moe_layers", "repository", "memory", "speed", "verdict")
 QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("RTX-4090", {"context_tokens": 8192, "min_tokens_per_s": 15}),
     ("RTX-3060", {"task": "auto", "context_tokens": 2048}),
@@ -80,7 +80,7 @@ def _is_judged(model: str, task: str, context: int) -> bool:
 
 def test_the_better_verdict_comes_first_then_the_larger_model() -> None:
     """The order is the stated one, and says that it is a proxy."""
-    answer = RUNS("RTX-4090", limit=10_000)
+    answer = RUNS("RTX-4090", limit=10_000, host_memory="64 GB DDR5-5600")
     order = [(LEVELS[row["verdict"]], -row["parameters_total"] * row["parameters_active"]) for row in answer["models"]]
     assert order == sorted(order)
     assert "ordered_by_size" in {caveat["code"] for caveat in answer["caveats"]}
