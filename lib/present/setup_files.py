@@ -113,7 +113,8 @@ def write_setup(
     if usable is None:
         raise BadArgument("framework", framework, f"{', '.join(place.frameworks)} on {platform}")
     is_server = not engine_traits(entry.engine).own_modules and (entry.sdk == "docker" or place.runs_images)
-    if is_server or (place.runs == "machine" and entry.engine in SERVERS_OF_OWN):
+    starts_command = entry.engine in SERVERS_OF_OWN or entry.cpu_moe_layers > 0  # the package leaves no experts to the host
+    if is_server or (place.runs == "machine" and starts_command):
         if usable != "pytorch":
             raise BadArgument("framework", framework, f"pytorch with {entry.engine}, a server that brings its own")
         server = _server(entry, catalog, versions, loaded, _Served(context_tokens, max(1, sequences), serving))
@@ -207,6 +208,7 @@ def _server(entry: ConfiguredHardware, catalog: Catalog, versions: Versions, mod
     words = command_words(engine, name, start)
     command = None
     if place.runs == "machine":
+        words[0] = words[0].rpartition("/")[2]  # the program, not its place in an image
         command = shlex.join("127.0.0.1" if word == "0.0.0.0" else word for word in words) + "\n"  # noqa: S104  no other machine
     elif place.runs_jobs:
         command = job_command(image.image, words, str(entry.hardware)) + "\n"
