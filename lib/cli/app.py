@@ -243,6 +243,23 @@ def account(*, as_json: bool, **arguments: Any) -> None:
     print_answer(answer, account_text(answer), as_json=as_json)
 
 
+@main.command(
+    cls=EndpointCommand,
+    arguments="lib.service.zerogpu_quota:ZeroGpuArguments",
+    short_help="Check a ZeroGPU call against the quota.",
+    epilog=examples("zerogpu --call-s 12", "zerogpu --call-s 40 --size xlarge --account pro --json"),
+)
+@as_json
+@guard_command
+def zerogpu(*, as_json: bool, **arguments: Any) -> None:
+    """Say what to write in @spaces.GPU, what a call reserves, and whether it passes; signed in, with the rest of your quota."""
+    from lib.cli.act import login, open_services  # noqa: PLC0415
+    from lib.present.zerogpu_cards import quota_lines  # noqa: PLC0415
+
+    answer = open_services().zerogpu_quota(**arguments, token=login())
+    print_answer(answer, "\n".join(quota_lines(answer)), as_json=as_json)
+
+
 @main.command(short_help="Stop one thing that is billed.", epilog=examples("stop space ada/chat", "stop job ada/687fb701 --yes"))
 @click.argument("kind", type=click.Choice(["space", "endpoint", "job"]))
 @click.argument("name", metavar="OWNER/NAME")

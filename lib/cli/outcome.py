@@ -44,6 +44,7 @@ _CALLED = {
     "/restart_space": "the command `restart`",
     "/space_status": "the command `status`",
     "/account_overview": "the command `account`",
+    "/zerogpu_quota": "the command `zerogpu`",
 }
 
 

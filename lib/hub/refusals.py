@@ -156,7 +156,18 @@ def wait_s(headers: object) -> int | None:
 
 
 Act = Literal[
-    "look", "account", "list", "list_endpoints", "list_jobs", "hardware", "sleeptime", "pause", "restart", "pause_endpoint", "cancel_job"
+    "look",
+    "account",
+    "list",
+    "list_endpoints",
+    "list_jobs",
+    "hardware",
+    "sleeptime",
+    "pause",
+    "restart",
+    "pause_endpoint",
+    "cancel_job",
+    "zerogpu_quota",
 ]
 ACTIONS: frozenset[Act] = frozenset({"hardware", "sleeptime", "pause", "restart", "pause_endpoint", "cancel_job"})
 INVALID_TOKEN = "Invalid credentials in Authorization header"  # noqa: S105 - the Hub's sentence, no password
@@ -172,6 +183,7 @@ _DOING: dict[Act, str] = {
     "restart": "restart",
     "pause_endpoint": "pause",
     "cancel_job": "cancel",
+    "zerogpu_quota": "read the ZeroGPU quota of",
 }
 _KIND: dict[Act, str] = {"pause_endpoint": "the Endpoint", "cancel_job": "the Job"}  # every other action is on a Space
 _PERMISSIONS: dict[Act, str] = {
@@ -179,6 +191,7 @@ _PERMISSIONS: dict[Act, str] = {
     "pause_endpoint": "write access to Inference Endpoints",
     "list_jobs": "the permission for Jobs",
     "cancel_job": "the permission for Jobs",
+    "zerogpu_quota": "the permission to read billing (scope read-billing)",
 }
 _KNOWN_401 = frozenset({"hardware", "sleeptime", "restart"})
 _UNSURE = "Whether it was done is not known: look at it before you try again."

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -210,6 +211,7 @@ class _AccountAnswer(_Answer):
     orgs: Annotated[list[_OrganizationAnswer], Field(max_length=_MAX_ORGANIZATIONS)] | None = None
 
 
+_Seconds = Annotated[float, Field(ge=0, le=_MAX_SECONDS, allow_inf_nan=False)]
 _A = TypeVar("_A", bound=_Answer)
 
 
@@ -345,6 +347,30 @@ def read_account(data: Any) -> TokenOwner:
         can_pay=answer.can_pay if isinstance(answer.can_pay, bool) else None,
         organizations=tuple((one.name, _plan(one)) for one in answer.orgs or ()),
     )
+
+
+class ZeroGpuQuota(_Answer):
+    """Seconds of ZeroGPU quota of an account, by the names of the client's own class."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    base_s: _Seconds = Field(alias="base")
+    """Seconds a day."""
+    remaining_s: _Seconds = Field(alias="remaining")
+    """Seconds that are left."""
+    resets_at: datetime | None = Field(alias="resets_at")
+    """When it resets; None while nothing of it was used."""
+    overquota_used_s: _Seconds | None = Field(alias="overquota_used")
+    """Seconds that were paid for beyond the quota."""
+
+
+def read_quota(data: Any) -> ZeroGpuQuota:
+    """The quota of an account, from the fields of the client's answer.
+
+    Raises:
+        HubGarbage: a field is not a number of seconds, or not a time.
+    """
+    return _read(ZeroGpuQuota, data, "your account")
 
 
 def _plan(organization: _OrganizationAnswer) -> Plan:

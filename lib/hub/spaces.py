@@ -31,6 +31,7 @@ from lib.hub.space_answers import (
     read_account,
     read_endpoint,
     read_job,
+    read_quota,
     read_runtime,
 )
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
     from lib.hub.refusals import Act
-    from lib.hub.space_answers import InferenceEndpoint, Job, Runtime, Space, TokenOwner
+    from lib.hub.space_answers import InferenceEndpoint, Job, Runtime, Space, TokenOwner, ZeroGpuQuota
 
 T = TypeVar("T")
 SECONDS = 15.0  # a whole question or action; the client itself would wait for ever
@@ -107,6 +108,11 @@ class Spaces:
         """
         token = self._require_token("account", "your account")
         return self._call_hub("account", "your account", lambda api: read_account(api.whoami(token=token)))
+
+    def zero_gpu_quota(self) -> ZeroGpuQuota:
+        """The daily ZeroGPU quota of the token's owner, and the seconds that remain. Raises as `account`."""
+        token = self._require_token("zerogpu_quota", "your account")
+        return self._call_hub("zerogpu_quota", "your account", lambda api: read_quota(vars(api.get_zero_gpu_quota(token=token))))
 
     def zero_gpu_spaces(self, owner: str) -> int:
         """How many ZeroGPU Spaces an owner has, as far as this visitor can see them.

@@ -40,6 +40,7 @@ from lib.service import (
     speed,
     what_runs,
     write_files,
+    zerogpu_quota,
 )
 from lib.service.endpoint import ENDPOINTS, App, Endpoint, bind_arguments
 from lib.service.fair_turns import FairTurns, anonymous_caller
@@ -72,7 +73,8 @@ class Health(Result):
 
 _FILES = (
     resolve_model, memory, recommend, speed, cost, compare, compare_gpu_tpu, estimate_training, simulate_batching, chat, measure,
-    space_status, right_size, space_actions, account_overview, explain, write_files, what_runs, estimate_batch,
+    space_status, right_size, space_actions, account_overview, zerogpu_quota, explain, write_files,
+    what_runs, estimate_batch,
 )  # fmt: skip
 """The files of the endpoints, in the order in which API and MCP list them."""
 

@@ -17,13 +17,14 @@ from lib.present.space_cards import STATIC, size_card
 from lib.present.wording import page_note
 from lib.service.right_size import right_size
 from lib.service.space_status import space_status
-from lib.ui import account, fleet_box, space_actions, workload
+from lib.ui import account, fleet_box, space_actions, workload, zerogpu_box
 from lib.ui import fields as ask
 from lib.ui.account import AccountView, LoginView
 from lib.ui.events import Panel, RefreshTriggers, Tab, Wiring
 from lib.ui.fields import MODEL_LENGTH, QUESTION
 from lib.ui.live_boxes import RunView
 from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, FormView, TabParts, clear_review, status_markup, tier_choices
+from lib.ui.zerogpu_box import ZeroGpuView
 
 if TYPE_CHECKING:
     from lib.service.app import Services
@@ -100,6 +101,7 @@ class SpaceView:
     form: FormView
     account: AccountView
     fleet: RunView
+    quota: ZeroGpuView
     space_id: gr.State
     pick: gr.State
 
@@ -132,6 +134,7 @@ def build(services: Services) -> SpaceView:
             form = space_actions.build(services)
     overview = account.build_account(acts=services.account_actions)
     fleet = fleet_box.build()
+    quota = zerogpu_box.build()
     return SpaceView(
         paste=paste,
         space=space,
@@ -145,6 +148,7 @@ def build(services: Services) -> SpaceView:
         form=form,
         account=overview,
         fleet=fleet,
+        quota=quota,
         space_id=gr.State(""),
         pick=gr.State(""),
     )
@@ -156,6 +160,7 @@ def wire(view: SpaceView, page: Wiring) -> None:
     _wire_look(view, services, page.question, page.triggers)
     account.wire_account(view.account, view.login.token, services)
     fleet_box.wire(view.fleet, services)
+    zerogpu_box.wire(view.quota, view.login.token, services)
     space_actions.wire(
         view.form, TabParts(space=view.space_id, token=view.login.token, status=view.status, sized=view.sized, use=view.use), services
     )

@@ -47,6 +47,7 @@ COMMANDS = (
     "stop",
     "tiers",
     "what-runs",
+    "zerogpu",
 )
 Run = Callable[..., Result]
 

@@ -35,12 +35,16 @@ WRONG_TOKEN = "Invalid credentials in Authorization header"  # noqa: S105 - the 
 
 @dataclass(slots=True, kw_only=True)
 class Person:
-    """Who a token belongs to, and of which kind the token is: write, read or oauth. `orgs` maps names to plans."""
+    """Who a token belongs to, and of which kind the token is: write, read or oauth. `orgs` maps names to plans.
+
+    `quota` is the answer about ZeroGPU; None where the token may not read billing.
+    """
 
     name: str
     kind: str = "write"
     is_pro: bool = False
     can_pay: bool | None = True
+    quota: dict[str, Any] | None = field(default_factory=lambda: {"base": 300, "current": 300})
     orgs: dict[str, str | None] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -203,8 +207,9 @@ class SpaceStandIn(StandIn):
         if token and token not in self.people:
             return refuse(401, "", WRONG_TOKEN)
         person = self.people.get(token)
-        if path == "/api/whoami-v2":
-            return _json(person.to_json()) if person else refuse(401, "", "Invalid username or password.")
+        if path in ("/api/whoami-v2", "/api/spaces/zero-gpu/quota"):
+            told = person and (person.to_json() if path == "/api/whoami-v2" else person.quota)
+            return _json(told) if told else refuse(403 if person else 401, "", "Invalid username or password.")
         if not path.startswith("/api/spaces/"):
             return self._list_spaces(query, person) if path == "/api/spaces" else self._resources(path, query, person)
         owner, name, act = (*path.removeprefix("/api/spaces/").split("/"), "", "")[:3]
