@@ -187,6 +187,7 @@ def calls(bundled: Sequence[str], hardware: Sequence[str]) -> Iterator[Call]:
     yield from _cost(hardware)
     yield from _recommend()
     yield from _private(hardware)
+    yield from _people()
     yield from _refusals()
     for platform, retired in itertools.product(PLATFORMS, (False, True)):
         yield "list_hardware", {"platform": platform, "include_retired": retired}
@@ -344,7 +345,48 @@ def _private(hardware: Sequence[str]) -> Iterator[Call]:
         yield "tensors", {"model": model, "precision": precision, "engine": "llama.cpp" if "gguf" in precision else "transformers"}
 
 
+PASTED = (
+    "You have exceeded your Pro ZeroGPU quota (120s requested vs. 30s left). Try again in 20:12:05",
+    "ZeroGPU illegal duration The requested GPU duration (300s) is larger than the maximum allowed",
+    "You've reached your CPU-basic quota limit",
+    "vllm serve meta-llama/Llama-3.1-8B-Instruct --dtype half  # NVIDIA L4\nNo available memory for the cache blocks",
+    "The model's max seq len (131072) is larger than the maximum number of tokens that can be stored in KV cache (79392).",
+    'vllm:num_requests_waiting{engine="0"} 17.0\nvllm:kv_cache_usage_perc{engine="0"} 0.97\nvllm:num_preemptions_total{engine="0"} 0.0',
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 648.00 MiB. GPU 0 has a total capacity of 22.03 GiB.",
+    "KeyError: 'foo'",
+)
+
+
+def _people() -> Iterator[Call]:
+    """Pasted texts, hardware without a model, piles of work, files, and calls on ZeroGPU."""
+    for text, (model, hardware) in itertools.product(PASTED, (("", ""), (LLAMA, "l4x1"), (FAMILIES[1], "RTX-3090x2"))):
+        yield "explain", {"text": text, "model": model, "hardware": hardware}
+    for hardware, task in itertools.product(
+        ("l4x1", "RTX-3090x2", "M4-Max-64GB"), ("text-generation", "feature-extraction", "text-to-image")
+    ):
+        yield "what_runs", {"hardware": hardware, "task": task, "limit": 20}
+    yield "what_runs", {"hardware": "RTX-4090", "context_tokens": 32_768, "min_tokens_per_s": 20, "query": "qwen"}
+    for model, (items, hours) in itertools.product((*FAMILIES, "7B"), ((10_000, 0), (1_000_000, 12))):
+        yield "estimate_batch", {"model": model, "items": items, "deadline_hours": hours}
+    for (model, hardware), purpose in itertools.product(
+        ((LLAMA, "l4x1"), (FAMILIES[1], "a100x4"), (FAMILIES[7], "t4-small"), (FAMILIES[9], "zero-a10g")), ("app", "serve", "job", "train")
+    ):
+        yield "write_files", {"model": model, "hardware": hardware, "purpose": purpose}
+    for seconds, size, account in itertools.product((0, 12, 400), ("auto", "xlarge"), ACCOUNTS):
+        yield "zerogpu_quota", {"call_s": seconds, "size": size, "account": account}
+
+
+REFUSED: tuple[Call, ...] = (
+    ("explain", {"text": ""}),
+    ("what_runs", {"hardware": "moon"}),
+    ("estimate_batch", {"model": LLAMA, "items": 0}),
+    ("write_files", {"model": LLAMA, "hardware": "moon"}),
+    ("zerogpu_quota", {"call_s": -1}),
+)
+
+
 def _refusals() -> Iterator[Call]:
+    yield from REFUSED
     for endpoint in ("resolve_model", "estimate_memory", "recommend"):
         for model in BAD_MODELS:
             yield endpoint, {"model": model}

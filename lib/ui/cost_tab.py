@@ -36,8 +36,9 @@ from lib.request.types import MAX_CONCURRENCY, MAX_TOKENS_PER_S
 from lib.service.compare import MAX_EFFORT_USD, MAX_SECONDS, compare
 from lib.service.outlook import outlook
 from lib.service.recommend import recommend
+from lib.ui import batch_box, workload
 from lib.ui import fields as ask
-from lib.ui import workload
+from lib.ui.batch_box import BatchView
 from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Field, Value
 from lib.ui.workload import link_query
@@ -148,6 +149,7 @@ class CostView:
     inputs: workload.Inputs
     outputs: Outputs
     compare: CompareView
+    batch: BatchView
 
 
 def build(services: Services) -> CostView:
@@ -167,11 +169,12 @@ def build(services: Services) -> CostView:
             ways = gr.HTML(elem_id="ways")
             savings = gr.HTML(elem_id="savings")
             compare = build_compare(services)
+            batch = BatchView()
     outputs = {
         "bill": bill, "chart_box": chart_box, "head": head, "chart": chart, "foot": foot, "ways": ways, "savings": savings,
         "laws_box": laws_box, "laws": laws,
     }  # fmt: skip
-    return CostView(inputs=inputs, outputs=outputs, compare=compare)
+    return CostView(inputs=inputs, outputs=outputs, compare=compare, batch=batch)
 
 
 def _inputs() -> workload.Inputs:
@@ -232,6 +235,7 @@ def wire(view: CostView, page: Wiring) -> None:
     inputs = [*page.question, *view.inputs.values()]
     page.follow("cost", cost_updates, inputs, view.outputs, "cost_changed")
     page.follow("compare", comparison_updates, [*inputs, *view.compare.inputs], view.compare.outputs, "compare_changed")
+    batch_box.wire(view.batch, page)
 
 
 TAB = Tab(
@@ -240,6 +244,7 @@ TAB = Tab(
     panels=(Panel("cost"), Panel("compare", "#compare")),
     build=build,
     wire=wire,
-    boxes={"compare": COMPARE},
+    boxes={"compare": COMPARE, "batch": batch_box.FIELDS},
+    button_inputs=lambda view: view.batch.numbers,
     box_inputs=lambda view: view.compare.inputs,
 )

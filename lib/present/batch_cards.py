@@ -1,0 +1,55 @@
+"""A pile of work: the finding, each hardware with hours, price and machines, and the command for Jobs to copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lib.present.cards import caveat_list
+from lib.present.markup import code_blocks, escape, hint_note
+from lib.present.numbers import usd
+from lib.present.sentences import sentence
+from lib.present.tables import TableTools, table_markup
+
+if TYPE_CHECKING:
+    from lib.answers.batch import BatchAnswer, BatchOption
+
+SHOWN = 8
+"""Rows that are shown until more are asked for."""
+
+
+def _machines(option: BatchOption) -> str:
+    return "1 machine" if option.shards == 1 else f"{option.shards:,} machines"
+
+
+def finding(answer: BatchAnswer) -> str:
+    """The pick in a sentence."""
+    pick, work = answer.pick, f"{answer.items:,} {answer.unit}"
+    if pick is None:
+        by = f" within {answer.deadline_hours:g} hours" if answer.deadline_hours else ""
+        return f"No hardware of these platforms does {work}{by}."
+    return f"{work}: {pick.hours:,.3g} hours and {usd(pick.usd)} on {_machines(pick)} of {pick.name} ({pick.precision}, {pick.engine})."
+
+
+def batch_card(answer: BatchAnswer) -> str:
+    """The answer as markup."""
+    heads = ("Hardware", "Machines", "Hours", "Price", "Items/s", "Runs as")
+    rows = [
+        (
+            f"<strong>{escape(one.name)}</strong><small>{escape(one.platform)}</small>",
+            f"{one.shards:,}",
+            f"{one.hours:,.3g}",
+            escape(usd(one.usd)),
+            f"{one.items_per_s:,.3g}",
+            f"{escape(one.precision)}<small>{escape(one.engine)}</small>",
+        )
+        for one in answer.options
+    ]
+    keys = [(one.name.lower(), one.shards, one.hours, float(one.usd), one.items_per_s, one.precision) for one in answer.options]
+    table = table_markup("Hardware that does the work, the best first", heads, rows, "batch-options", TableTools(keys=keys, first=SHOWN))
+    command = answer.pick.command if answer.pick is not None else ""
+    code = code_blocks([("Start it on Jobs", command)]) if command else ""
+    why = hint_note(sentence(answer.rejected[0].reason)) if answer.pick is None and answer.rejected else ""
+    return (
+        f'<section class="card" aria-label="A pile of work"><h2>{escape(finding(answer))}</h2>{why}{code}'
+        f"{table if rows else ''}{caveat_list(answer.caveats)}</section>"
+    )

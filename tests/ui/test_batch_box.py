@@ -1,0 +1,29 @@
+"""The box *A pile of work* answers for the model of the page with the command to copy; a refusal is a sentence."""
+
+from __future__ import annotations
+
+from lib.catalog import load
+from lib.service.app import Services
+from lib.service.endpoint import App
+from lib.service.models import Models
+from lib.ui.batch_box import batch_markup
+
+SERVICES = Services(App(catalog=load, models=Models()))
+
+
+def test_the_finding_the_table_and_the_command() -> None:
+    """As /estimate_batch says; without a model the page asks for one."""
+    pick = SERVICES.estimate_batch("Qwen/Qwen3-8B", 100_000, deadline_hours=6).pick
+    markup = batch_markup(SERVICES, "Qwen/Qwen3-8B", [100_000, 512, 256, 6.0])
+    assert pick is not None
+    assert "100,000 documents" in markup
+    assert pick.name in markup
+    assert "hf jobs" in markup
+    assert "data-copy" in markup
+    assert "data-no-model" in batch_markup(SERVICES, "", [1, 512, 256, 0])
+
+
+def test_a_refusal_is_a_sentence_without_markup() -> None:
+    """A model that is hostile, and a number out of range."""
+    assert "<img" not in batch_markup(SERVICES, "<img src=x>", [1, 512, 256, 0])
+    assert "Accepted" in batch_markup(SERVICES, "7B", [0, 512, 256, 0])
