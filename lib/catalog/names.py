@@ -60,7 +60,15 @@ class Names:
         """The sentence for a name that no hardware has."""
         where = f" on {platform}" if platform else ""
         advice = self.advice(text, platform) if isinstance(text, str) else " It has to be text, such as 'l4x1'."
-        return f"There is no hardware called {quote_value(text)}{where}.{advice}"
+        elsewhere = self._elsewhere(text, platform) if isinstance(text, str) and platform else ""
+        return f"There is no hardware called {quote_value(text)}{where}.{elsewhere}{advice}"
+
+    def _elsewhere(self, text: str, platform: str) -> str:
+        """A sentence with the offers of this name on other platforms; begins with a space, and is empty where there are none."""
+        names = {text.casefold(), "-".join(text.casefold().split())}
+        rows = [row for name in sorted(names) for row in self.by_name.get(name, ()) if row.listed and row.platform != platform]
+        listed = ", ".join(dict.fromkeys(f"'{row.platform}:{row.id}'" for row in rows))
+        return f" Other platforms have it: {listed}." if listed else ""
 
 
 def index_names(offers: Iterable[Offer], aliases: Mapping[str, Mapping[str, str]], accelerators: Mapping[str, Accelerator]) -> Names:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from lib.present.cards import caveat_list
 from lib.present.markup import code_blocks, escape, hint_note
 from lib.present.numbers import usd
 from lib.present.sentences import sentence
-from lib.present.tables import TableTools, table_markup
+from lib.present.tables import TableTools, show_table
 
 if TYPE_CHECKING:
     from lib.answers.batch import BatchAnswer, BatchOption
@@ -35,17 +37,17 @@ def batch_card(answer: BatchAnswer) -> str:
     heads = ("Hardware", "Machines", "Hours", "Price", "Items/s", "Runs as")
     rows = [
         (
-            f"<strong>{escape(one.name)}</strong><small>{escape(one.platform)}</small>",
+            Markup("<strong>{}</strong><small>{}</small>").format(one.name, one.platform),
             f"{one.shards:,}",
             f"{one.hours:,.3g}",
-            escape(usd(one.usd)),
+            usd(one.usd),
             f"{one.items_per_s:,.3g}",
-            f"{escape(one.precision)}<small>{escape(one.engine)}</small>",
+            Markup("{}<small>{}</small>").format(one.precision, one.engine),
         )
         for one in answer.options
     ]
     keys = [(one.name.lower(), one.shards, one.hours, float(one.usd), one.items_per_s, one.precision) for one in answer.options]
-    table = table_markup("Hardware that does the work, the best first", heads, rows, "batch-options", TableTools(keys=keys, first=SHOWN))
+    table = show_table("Hardware that does the work, the best first", heads, rows, "batch-options", TableTools(keys=keys, first=SHOWN))
     command = answer.pick.command if answer.pick is not None else ""
     code = code_blocks([("Start it on Jobs", command)]) if command else ""
     why = hint_note(sentence(answer.rejected[0].reason)) if answer.pick is None and answer.rejected else ""
