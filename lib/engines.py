@@ -170,6 +170,13 @@ class EngineTraits:
     """Alternatives to settings that it does not have."""
     share_factor: float = 1.0
     """Factor on a stated gpu_memory_utilization: TGI fills 0.9 of the memory that --cuda-memory-fraction leaves it."""
+    effort: int = 0
+    """Work before it serves, beyond one command on a public checkpoint: 0 none, 1 some. Another engine of less effort is preferred unless
+    the predicted gain exceeds the range of the prediction (`lib.advisor.rank.drop_uncertain_gains`).
+
+    TensorRT-LLM has 1: an image of NVIDIA's registry, quantized checkpoints from NVIDIA's Model Optimizer, and no engine that Inference
+    Endpoints start. It compiles nothing since its TensorRT backend was removed (nvidia.github.io/TensorRT-LLM: torch.html,
+    legacy/tensorrt-backend-removal.html, read 2026-11-26)."""
     streams_weights: bool = False
     """Can leave weights in the host's memory and read them from there at each step."""
     timed_as: str = ""
@@ -366,7 +373,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
                 "data_parallel": "start one server for each copy",
             },
             silicon=_GPU, least_capability=_AMPERE, sparse_capabilities=_FLASH_MLA, other_gpus=frozenset(), works=frozenset({"decoder"}),
-            split="tensor", max_num_seqs=1024, packed_kernels=True, advised_on=_GPU, fp8_cache=True,
+            split="tensor", max_num_seqs=1024, packed_kernels=True, advised_on=_GPU, fp8_cache=True, effort=1,
             claims="a share of the rest", memory_share=0.9, captured_graphs=True, cache="blocks", block_tokens=32,
             start_up="profile run", fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
             cannot_load=frozenset({"gguf", "bnb8", "bnb4", "bnb4_double"}), small_cache="fp8",

@@ -47,6 +47,11 @@ class PlatformTraits:
     """The function of huggingface_hub that lists its hardware with today's prices."""
     listed_with: Platform | None = None
     """The platform whose choices and live list include it, as one flavor in several sizes."""
+    shares_address: bool = False
+    """Its copies answer under one address, and it documents how requests are spread over them.
+
+    Inference Endpoints do (autoscaling, huggingface.co/docs/inference-endpoints, 2026-07). A Space can have replicas, but how requests
+    reach them is not documented (hub-docs spaces-config-reference, 2026-07-21). Jobs and slices of Cloud TPU have an address each."""
     prepaid: bool = False
     """Its paid hardware needs prepaid credits."""
     trains: bool = False
@@ -102,7 +107,7 @@ TRAITS: Mapping[str, PlatformTraits] = MappingProxyType(
         ),
         "endpoints": PlatformTraits(
             label="Inference Endpoints", colour="#c98018", runs="Endpoint", idle="scales_to_zero", rules="endpoints",
-            trains=True,
+            trains=True, shares_address=True,
         ),
         "jobs": PlatformTraits(
             label="Jobs", colour="#8b93a1", runs="Job", idle="ends", rules="jobs", trains=True,

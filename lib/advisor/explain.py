@@ -37,8 +37,6 @@ NEEDS: Mapping[Rule, str] = {
 
 
 MINUTE_S = 60
-NEARLY_FULL = 0.05
-"""Share of what the engine may fill below which the reason states what is left of it."""
 LesserSteps = Literal["too_large", "refused", "untried"]
 """Why no less compressed weights stand in an entry: they do not fit, miss what was asked for, or are not tried on this hardware."""
 
@@ -75,7 +73,7 @@ def _explain_memory(headroom: Headroom) -> list[Reason]:
         "free_percent": 100 * (headroom.device_bytes - headroom.needed_bytes) // headroom.device_bytes,
     }
     variant = "claim" if headroom.capacity_bytes < headroom.device_bytes else ""
-    if variant and headroom.free_bytes < NEARLY_FULL * headroom.capacity_bytes:
+    if headroom.nearly_full:
         variant = "nearly_full"
     reasons = [Reason("fits" if headroom.comfortable else "fits_tightly", values, variant=variant)]
     if headroom.working_bytes:

@@ -1,7 +1,7 @@
 """Whether a configuration fits an offer, in memory and on disk, how much memory it leaves free, and what would make it fit.
 
 What has to be held depends on how the engine keeps the cache. Engines with a static batch hold every request at the longest length. Servers
-hold the tokens that are there: one request of the longest length, or as many of the usual length as come at a time. ZeroGPU lends every
+hold the tokens that are there: one request of the longest length, or all that come at a time at their mean length. ZeroGPU lends every
 call a slice of its own, so that it holds one request. A disk that is too small is a reason only where the memory would do.
 """
 
@@ -40,6 +40,9 @@ from lib.speed import SpeedRequest
 from lib.units import GIB
 from lib.workload import Family, MediaRequest, MemoryRequest, PipelineRequest, Workload
 
+NEARLY_FULL = 0.05
+"""Share of the engine's own part of a device that stays free in a comfortable fit, for longer prompts and what a release adds at start: a
+judgement. With less, the reason states what is left."""
 COMFORT = 0.10
 """Share of a device that stays free in a comfortable fit: fragmentation of the allocator, longer prompts, other libraries."""
 
@@ -75,9 +78,14 @@ class Headroom:
 
     @property
     def comfortable(self) -> bool:
-        """Whether a tenth of the device stays free, and the share that the engine fills holds even the high end of the estimate."""
+        """Whether a tenth of the device is free, and the engine's part holds the high end of the estimate and is not nearly full."""
         high = self.needed_bytes * self.memory.high_bytes / max(1, self.memory.total_bytes)
-        return self.device_bytes - self.needed_bytes >= COMFORT * self.device_bytes and high <= self.capacity_bytes
+        return self.device_bytes - self.needed_bytes >= COMFORT * self.device_bytes and high <= self.capacity_bytes and not self.nearly_full
+
+    @property
+    def nearly_full(self) -> bool:
+        """Whether the engine claims a share of the device and less than `NEARLY_FULL` of it is left."""
+        return self.capacity_bytes < self.device_bytes and self.free_bytes < NEARLY_FULL * self.capacity_bytes
 
 
 def measure_headroom(memory: MemoryEstimate, device_bytes: int, family: Family) -> Headroom:
@@ -132,6 +140,16 @@ class JudgeContext:
         if self.model is None:
             raise ValueError("This Space runs no model itself.")
         return self.model
+
+    @property
+    def held_tokens(self) -> int:
+        """Tokens of each request that a server's cache holds while all run: the usual ones, or half of a context that was asked for.
+
+        Lengths that spread evenly up to a limit take half of it on average. A stated prompt or the default context leaves the usual ones.
+        """
+        usual = self.speed_request.prompt_tokens + self.speed_request.output_tokens
+        asked = self.workload.context_tokens not in {0, Workload().context_tokens} and not self.workload.prompt_tokens
+        return min(max(usual, self.context_tokens // 2 if asked else 0), self.context_tokens)
 
     def concurrency(self, offer: Hardware) -> int:
         """Requests that share the hardware at the same time: on ZeroGPU every call has a slice of its own."""
@@ -253,21 +271,20 @@ def _leave_layers(
 
 
 def max_concurrency(offer: Hardware, candidate: Candidate, context: JudgeContext, model: HostedModel, device_bytes: int) -> int:
-    """How many requests of the usual length a server's cache holds; without an end, as many as were asked for."""
+    """How many requests of `held_tokens` a server's cache holds; without an end, as many as were asked for."""
     usual = _memory_request(candidate, *_shapes(candidate, context, 1)[-1], context.workload)
     most = count_sequences(model.spec, usual, device_bytes, offer.processor)
     return context.workload.concurrency if most is None else most * (context.workload.serving.data_parallel or 1)
 
 
 def _shapes(candidate: Candidate, context: JudgeContext, concurrency: int) -> tuple[tuple[int, int], ...]:
-    """Tokens and batch of what has to be held: the longest request for each, or by a server one of them and all of the usual length."""
-    usual = context.speed_request.prompt_tokens + context.speed_request.output_tokens
+    """Tokens and batch of what has to be held: the longest request for each, or by a server one of them and all at `held_tokens`."""
     longest, serving = context.context_tokens, context.workload.serving
     if serving is not DEFAULTS:
         each = ceil_divide(concurrency, serving.data_parallel or 1)
         concurrency = serving.parallel or min(each, serving.max_num_seqs or each)
         longest = max(longest, serving.longest_tokens(concurrency) or 0)
-    return ((longest, 1), (min(usual, longest), concurrency)) if candidate.engine in SERVERS else ((longest, concurrency),)
+    return ((longest, 1), (context.held_tokens, concurrency)) if candidate.engine in SERVERS else ((longest, concurrency),)
 
 
 def _memory_request(candidate: Candidate, tokens: int, batch: int, workload: Workload) -> MemoryRequest:

@@ -25,7 +25,7 @@ from lib.advisor.bands import limit_request_s, measure_bands
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, list_candidates
 from lib.advisor.explain import LesserSteps, explain_configuration, explain_offer, price_offer
 from lib.advisor.fit import DoesNotFitReason, HostedModel, JudgeContext, Placement, max_concurrency, place_candidate
-from lib.advisor.rank import NEARLY_AS_FAST, VERDICTS, order_configurations, total_rate, weigh
+from lib.advisor.rank import NEARLY_AS_FAST, VERDICTS, drop_uncertain_gains, order_configurations, settles, total_rate, weigh
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
 from lib.catalog.offers import Hardware, Offer, own_hardware
 from lib.cost.usage import LOADS
@@ -74,9 +74,8 @@ class OfferSearch:
 
     @property
     def is_open(self) -> bool:
-        """Whether something better may come: nothing yet does all that is asked on one machine with an engine that lists the model."""
-        done = any(of.verdict == "comfortable" and of.replicas == 1 and not of.candidate.untested for of in self.passing)
-        return bool(self.waves) and not done
+        """Whether something better may come: configurations are left, and nothing that passes settles it."""
+        return bool(self.waves) and not any(settles(of) for of in self.passing)
 
     def take_wave(self) -> list[Placement]:
         """The placements of the next configurations that fit."""
@@ -335,14 +334,11 @@ def _judge_quota(offer: Hardware, context: JudgeContext, placement: Placement, s
 
 def _choose(hardware: Hardware, trial: OfferSearch, context: JudgeContext) -> result.Configuration | None:
     """The best configuration of those that pass; on cards of the visitor's own the fastest."""
+    priority = context.workload.priority
+    passing = trial.passing if priority == "fastest" else drop_uncertain_gains(trial.passing)
     if hardware.traits.owned:
-        return _choose_fastest(trial.passing, context.family)
-    workload, price = context.workload, hardware.usd_per_hour or Decimal(0)
-    return min(
-        trial.passing,
-        key=lambda of: order_configurations(of, price * of.replicas, workload.priority, context.family),
-        default=None,
-    )
+        return _choose_fastest(passing, context.family)
+    return min(passing, key=lambda of: order_configurations(of, hardware, priority, context.family), default=None)
 
 
 def _top_rate(configurations: Sequence[result.Configuration]) -> float:

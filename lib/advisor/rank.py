@@ -1,13 +1,14 @@
 """The order of what does the work, and which entries no other one beats.
 
-First comes hardware that is comfortable or usable, then tight (less than a tenth of a device is free), then slow
-(`lib.advisor.judge`), last what spans several hosts. Engines that list the model come before those that do not. Among equals, by priority:
+First comes hardware that is comfortable or usable, then tight (`Headroom.comfortable` in `lib.advisor.fit`), then slow
+(`lib.advisor.judge`), last what spans several hosts. In each level one machine comes before several without a common address, and engines
+that list the model before those that do not. Among equals, by priority:
 
     balanced    the price of the whole workload, multiplied by
                     precision     1 as stored, 1.2 in FP8, 2 in other eight bits, 2.5 in four bits; for pictures and clips 3 and 5, because
                                   smaller weights do not draw faster and the smaller card draws slower
-                    speed         1.5 for each measure that is usable and not comfortable
-                    convenience   1.5 for a Job, for hardware with an allowlist, and for several machines (a Space has no copies)
+                    speed         1.5 for each measure that is usable and not comfortable; more for a late first token (`weigh_speed`)
+                    convenience   1.5 for a Job, for hardware with an allowlist, and for several machines; 1.5 for an engine of more effort
     cheapest    the price; slow hardware comes last
     fastest     the predicted tokens per second of all requests; hardware within a tenth of the fastest counts as equal, because the
                 predictions err by more, and the price decides among them; then the same from the fastest of the others on
@@ -29,6 +30,8 @@ from decimal import Decimal
 
 from lib.advisor.candidates import AS_STORED, EIGHT_BITS, FOUR_BITS, SERVED_TASKS
 from lib.advisor.result import Configuration, Entry, Speed, Verdict
+from lib.catalog.offers import Hardware
+from lib.engines import traits_of
 from lib.platforms import PLATFORMS
 from lib.precision import NAMES, weight_format
 from lib.provenance import Reason
@@ -44,9 +47,9 @@ VERDICTS: tuple[Verdict, ...] = ("comfortable", "usable", "tight", "slow")
 LEVELS: Mapping[Verdict, int] = {"comfortable": 0, "usable": 0, "tight": 1, "slow": 2}
 """Comfortable and usable hardware compete by price."""
 MANY_HOSTS = len(LEVELS)
-Level = tuple[int, bool]
-"""The level of a verdict, and whether the engine does not list the model: of equal levels the listed ones come first."""
-TESTED: Level = (0, False)
+Level = tuple[int, bool, bool]
+"""The level of a verdict; whether it takes several machines without a common address; whether the engine does not list the model."""
+TESTED: Level = (0, False, False)
 NEARLY_AS_FAST = 0.1
 """Share below the fastest that counts as equally fast: half-widths of predicted speeds are several times that (`lib.speed`)."""
 
@@ -62,19 +65,71 @@ def weigh(step: int, precision: str, family: Family) -> Decimal:
 
 
 def weigh_speed(reasons: Sequence[Reason]) -> Decimal:
-    """The factor of a price for measures of speed that are not comfortable; a first token that comes too late counts twice."""
-    return MISSED_WEIGHT ** sum({"below_comfortable": 1, "below_usable": 2}.get(reason.code, 0) for reason in reasons)
+    """The factor of a price for measures of speed that are not comfortable.
+
+    What is not usable counts twice, and a late first token once more for each doubling of its limit: 500 s are worse than 80 s.
+    """
+    return MISSED_WEIGHT ** sum((_count_misses(reason) for reason in reasons), Decimal(0))
 
 
-def order_configurations(configuration: Configuration, usd_per_hour: Decimal, priority: Priority, family: Family) -> Key:
-    """The key by which the configurations of one offer are ordered; `usd_per_hour` of all machines that it takes."""
+def _count_misses(reason: Reason) -> Decimal:
+    missed = Decimal({"below_comfortable": 1, "below_usable": 2}.get(reason.code, 0))
+    first_s, limit_s = reason.values.get("expected_s"), reason.values.get("limit_s")
+    if reason.code != "below_usable" or reason.variant != "ttft_s" or not isinstance(first_s, float) or not isinstance(limit_s, float):
+        return missed
+    return missed + Decimal(str(round(math.log2(first_s / limit_s), 3)))
+
+
+def order_configurations(configuration: Configuration, hardware: Hardware, priority: Priority, family: Family) -> Key:
+    """The key by which the configurations of one offer are ordered."""
     candidate = configuration.candidate
-    level: Level = (LEVELS[configuration.verdict], bool(candidate.untested))
+    usd_per_hour = (hardware.usd_per_hour or Decimal(0)) * configuration.replicas
+    level: Level = (LEVELS[configuration.verdict], are_apart(hardware, configuration.replicas), bool(candidate.untested))
     weight = weigh(candidate.step, configuration.headroom.memory.precision, family) * weigh_speed(configuration.reasons)
     if priority == "fastest":
         return (level > TESTED, -total_rate(configuration.speed, configuration.replicas), weight)
-    several = INCONVENIENT if configuration.replicas > 1 and priority == "balanced" else 1
-    return (level, usd_per_hour * weight * several, weight, configuration.replicas)
+    if priority == "balanced":
+        weight *= (INCONVENIENT if configuration.replicas > 1 else 1) * (INCONVENIENT if traits_of(candidate.engine).effort else 1)
+    return (level, usd_per_hour * weight, weight, configuration.replicas)
+
+
+def settles(configuration: Configuration) -> bool:
+    """Whether it does all that is asked on one machine, with an engine that lists the model and takes no extra effort."""
+    candidate = configuration.candidate
+    alone = configuration.replicas == 1 and not candidate.untested
+    return alone and configuration.verdict == "comfortable" and not traits_of(candidate.engine).effort
+
+
+def are_apart(hardware: Hardware, replicas: int) -> bool:
+    """Whether so many machines have no common address."""
+    return replicas > 1 and not hardware.traits.shares_address
+
+
+def drop_uncertain_gains(passing: Sequence[Configuration]) -> list[Configuration]:
+    """Configurations without those whose engine takes more effort (`lib.engines`) for a gain within the range of the prediction."""
+    return [tested for tested in passing if not any(_is_enough(plain, tested) for plain in passing)]
+
+
+def _is_enough(plain: Configuration, special: Configuration) -> bool:
+    """Whether the plainer engine does the same work: no worse a verdict, no more machines or compression, no certain loss of speed."""
+    if traits_of(plain.candidate.engine).effort >= traits_of(special.candidate.engine).effort:
+        return False
+    equal = (
+        LEVELS[plain.verdict] <= LEVELS[special.verdict]
+        and plain.candidate.step <= special.candidate.step
+        and plain.replicas <= special.replicas
+        and bool(plain.candidate.untested) <= bool(special.candidate.untested)
+    )
+    return equal and total_rate(plain.speed, plain.replicas) >= _low_rate(special)
+
+
+def _low_rate(configuration: Configuration) -> float:
+    """`total_rate` at the low end of the prediction."""
+    speed = configuration.speed
+    rate, predicted = total_rate(speed, configuration.replicas), speed.predicted
+    if predicted is None or predicted.output_tokens_per_s is None:
+        return rate
+    return rate * predicted.output_tokens_per_s.low / predicted.output_tokens_per_s.value
 
 
 def total_rate(speed: Speed, replicas: int) -> float:
@@ -117,7 +172,8 @@ def _group_speeds(entries: Sequence[Entry]) -> dict[float, int]:
 
 def _level(entry: Entry) -> Level:
     untested = any(reason.code == "engine_untested" for reason in entry.reasons)
-    return (MANY_HOSTS if entry.offer.tpu is not None and entry.offer.tpu.hosts > 1 else LEVELS[entry.verdict], untested)
+    level = MANY_HOSTS if entry.offer.tpu is not None and entry.offer.tpu.hosts > 1 else LEVELS[entry.verdict]
+    return (level, are_apart(entry.offer, entry.replicas), untested)
 
 
 def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None, groups: Mapping[float, int]) -> Callable[[Entry], Key]:
@@ -136,7 +192,9 @@ def _key(priority: Priority, family: Family, cheapest_gpu: Decimal | None, group
     def weight(entry: Entry) -> Decimal:
         inconvenient = INCONVENIENCES & {reason.code for reason in entry.reasons}
         factor = weigh(entry.step, entry.precision, family) * weigh_speed(entry.reasons)
-        return factor * (INCONVENIENT if inconvenient or entry.replicas > 1 else 1)
+        several = inconvenient or entry.replicas > 1
+        laborious = entry.memory is not None and traits_of(entry.engine).effort
+        return factor * (INCONVENIENT if several else 1) * (INCONVENIENT if laborious else 1)
 
     def balance_key(entry: Entry) -> Key:
         weighed = weight(entry)

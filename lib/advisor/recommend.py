@@ -168,10 +168,9 @@ def _describe_speed(speed: Speed) -> list[Reason]:
 
 def _describe_counting(ranked: tuple[Entry, ...], context: JudgeContext) -> Iterator[Caveat]:
     """How requests that come together are counted, where that is less than all of them at full length (`lib.advisor.fit`)."""
-    at_once, context_tokens, usual = context.workload.concurrency, context.context_tokens, context.speed_request
+    at_once, context_tokens, usual_tokens = context.workload.concurrency, context.context_tokens, context.held_tokens
     if at_once == 1:
         return
-    usual_tokens = usual.prompt_tokens + usual.output_tokens
     if usual_tokens < context_tokens and any(entry.engine in SERVERS for entry in ranked if entry.memory is not None):
         yield Caveat("usual_lengths", {"concurrency": at_once, "usual_tokens": usual_tokens, "context_tokens": context_tokens})
     if any(entry.offer.traits.per_call and entry.memory is not None for entry in ranked):

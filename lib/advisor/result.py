@@ -237,7 +237,7 @@ class JudgedHardware(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryMemory(Result):
-    """Memory of the configuration, over all devices; a server holds one request of the longest, or all of the usual length."""
+    """Memory of the configuration, over all devices; a server holds one request of the longest, or all of their mean length."""
 
     context_tokens: int
     """Tokens of each request that is held."""

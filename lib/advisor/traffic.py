@@ -155,7 +155,10 @@ def _plan(offer: Hardware, load: tuple[Placement, Speed], context: JudgeContext)
             placement=placement, speed=speed, obstacles=(Reason("traffic_exceeds", values, variant="own" if offer.traits.owned else ""),)
         )
     variant = "together" if served is None or served * (replicas - 1) >= daily else ""
-    return Plan(placement=placement, speed=speed, replicas=replicas, reasons=(Reason("replicas_needed", values, variant=variant),))
+    reasons = [Reason("replicas_needed", values, variant=variant)]
+    if not offer.traits.shares_address:
+        reasons.append(Reason("no_common_address", {"platform": offer.traits.label}))
+    return Plan(placement=placement, speed=speed, replicas=replicas, reasons=tuple(reasons))
 
 
 def forbid_hosting(offer: Hardware, rules: ZeroGpuRules, workload: Workload) -> list[Reason]:

@@ -84,9 +84,9 @@ LLM = (
         decoder(30e9, layers=60, heads=56),
         "a100-large",
         "zero-a10g-xlarge",
-        "l40sx1",
+        "l40sx1 a100-large",
         "a whole card of 95 GiB holds it as stored for nothing while ten free visitors carry the requests; rented, an L40S holds it in FP8 "
-        "for 72 % of an A100's price",
+        "for 72 % of an A100's price, which is full with it as stored",
     ),
     row(
         "34B",
