@@ -135,6 +135,26 @@ def block_tokens(term: CacheLayer, element_bytes: float, state_page: int) -> int
     return max(least, round_up(wanted, least))
 
 
+_ENTRY_BLOCK, _ENTRY_ALIGNED, _ROPE, _ENTRY_SCALES = 256, 576, 64, 8
+_FP8_ENTRIES = 512
+
+
+def entry_blocks(term: CacheLayer, tokens: int) -> int:
+    """Bytes of one layer of compressed attention for one sequence in vLLM's fp8_ds_mla layout, in blocks of 256 tokens.
+
+    An entry of 512 elements takes 584 bytes: 448 in fp8, 64 rotated ones in bf16, 8 bytes of scales; one of the indexer 132, in fp8 with a
+    float32 scale. Entries of a block are padded to 576 bytes together.
+    """
+    row = term.elements - _ROPE + 2 * _ROPE + _ENTRY_SCALES if term.holds == "entries" else term.elements + _SCALE_BYTES
+    return math.ceil(tokens / _ENTRY_BLOCK) * round_up(_ENTRY_BLOCK // term.span * row, _ENTRY_ALIGNED)
+
+
+def has_fp8_entries(term: CacheLayer) -> bool:
+    """Whether vLLM stores the term in fp8 whatever cache format is asked for: compressed attention as DeepSeek-V4 has it."""
+    fits = 0 < term.span <= _ENTRY_BLOCK and _ENTRY_BLOCK % term.span == 0
+    return term.growth == "blocks" and fits and (term.holds == "index entries" or (term.holds, term.elements) == ("entries", _FP8_ENTRIES))
+
+
 def vllm_cache(question: CacheQuestion) -> EngineCache:
     """Cache blocks that vLLM hands to B sequences of T tokens, by layer kind, and codes of open points.
 
@@ -149,17 +169,20 @@ def vllm_cache(question: CacheQuestion) -> EngineCache:
         slots(L)   layers of a kind, filled up to whole groups of g: g is the smallest count of any kind, or the largest one where that
                    is less than 1.5 times the smallest (one kind only: no filling)
         indexer    D_idx + 4 bytes per 128 entries: fp8 with one float32 scale, for every cache dtype
+        entries    compressed attention of DeepSeek-V4: `entry_blocks`, fp8 for every cache dtype
 
     Example: Gemma 3 27B has 10 full and 52 sliding layers, so g = 10 and the sliding ones take 60 slots.
 
     Limits: vLLM fills the rest of the device with blocks at start; these are the ones a request occupies while it decodes (a chunk of
     the prefill in flight adds its own). The dtype of states is a setting there; float32 is kept where transformers keeps it. Kinds with
-    different widths, and compressed attention, are grouped in ways that are not modelled here: they are counted without filling up.
+    different widths are grouped in ways that are not modelled here: they are counted without filling up. The windows and open blocks of
+    compressed attention, which do not grow, are counted as transformers holds them; on data-centre Blackwell vLLM can keep entries in bf16.
     Sources: vllm `vllm/v1/kv_cache_interface.py` (001cabc), `docs/design/hybrid_kv_cache_manager.md` (1153c0c), grouping and the indexer's
-    row as in `vllm/v1/core/kv_cache_utils.py` and `vllm/model_executor/models/deepseek_v2.py` of 2026; read 2026-11-21.
+    row as in `vllm/v1/core/kv_cache_utils.py` and `vllm/model_executor/models/deepseek_v2.py` of 2026; read 2026-11-21. Entries:
+    `vllm/models/deepseek_v4/attention.py` (0484480b), page sizes 64 · 584 → 37,440 as its tests have them; read 2026-11-26.
 
     Codes: `engine_state_dtype` (states are counted as transformers keeps them), `engine_cache_layout` (a kind is counted without
-    the engine's own layout).
+    the engine's own layout), `engine_fp8_entries` (entries of compressed attention are in fp8).
     """
     states = [t for t in question.terms if is_state(t)]
     paged = [t for t in question.terms if t.growth in {"tokens", "window", "encoder"} and t.holds != "indexer keys"]
@@ -185,8 +208,15 @@ def vllm_cache(question: CacheQuestion) -> EngineCache:
         sizes.append((term.kind, term.layers * blocks(term, question.tokens, question.encoder_tokens, _LATENT_BLOCK) * _LATENT_BLOCK * row))
     if states:
         sizes.append((states[-1].kind, (slots(state_layers, counts) if even or not paged else state_layers) * padded))
-    sizes += question._replace(batch=1).as_transformers(rest).items()
-    codes = (("engine_state_dtype",) if states else ()) + (("engine_cache_layout",) if rest or (paged and not even) else ())
+    entries = [t for t in rest if has_fp8_entries(t)]
+    sizes += [(term.kind, term.layers * entry_blocks(term, question.tokens)) for term in entries]
+    sizes += question._replace(batch=1).as_transformers([t for t in rest if t not in entries]).items()
+    own_layout = not entries and bool(rest or (paged and not even))
+    codes = [
+        code
+        for code, said in (("engine_state_dtype", states), ("engine_cache_layout", own_layout), ("engine_fp8_entries", entries))
+        if said
+    ]
     return _sum_up(((kind, question.batch * size) for kind, size in sizes), codes)
 
 

@@ -138,6 +138,21 @@ def test_what_is_left_open_has_a_sentence() -> None:
     assert engine_cache("vllm", CacheQuestion(1, 1, 2, terms=(LLAMA, cross))).codes == ("engine_cache_layout",)
 
 
+def test_compressed_attention_is_fp8_in_vllm() -> None:
+    """DeepSeek-V4: 64 entries of 584 bytes, padded to 37,440, hold 256 tokens at ratio 4; in bf16 they would take 1.7 times as much."""
+    entries = CacheTerm(kind="compressed attention", holds="entries", layers=21, elements=512, growth="blocks", span=4)
+    index = CacheTerm(kind="compressed attention", holds="index entries", layers=21, elements=128, growth="blocks", span=4)
+    coarse = CacheTerm(kind="compressed attention", holds="entries", layers=20, elements=512, growth="blocks", span=128)
+    assert total_bytes("vllm", (entries,), 256) == 21 * 37_440
+    assert total_bytes("vllm", (entries,), 257) == 2 * 21 * 37_440
+    assert total_bytes("vllm", (coarse,), 256) == 20 * 1728  # 2 x 584 = 1168, padded
+    million = 2**20
+    bf16 = cache_bytes((entries, index, coarse), tokens=million, batch=1, element_bytes=2)
+    assert bf16 / 2**30 == pytest.approx(6.72, abs=0.02)  # vLLM's own figure for V4-Flash in bf16 (vllm.ai/blog/deepseek-v4, 2026-04-24)
+    assert total_bytes("vllm", (entries, index, coarse), million) == pytest.approx(bf16 / 1.75, rel=0.03)
+    assert engine_cache("vllm", CacheQuestion(million, 1, 2, terms=(entries,))).codes == ("engine_fp8_entries",)
+
+
 def test_no_cache_and_no_such_engine() -> None:
     """An encoder holds nothing in any engine; an unknown engine is an error, not zero."""
     assert engine_cache("vllm", CacheQuestion(10, 1, 2)).bytes == 0
