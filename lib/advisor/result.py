@@ -129,7 +129,7 @@ class Speed(Result):
     @computed_field
     @property
     def bound(self) -> str | None:
-        """Limit of the speed: bandwidth, compute or overhead."""
+        """Limit of the speed: bandwidth, compute, overhead, or transfer of weights from host memory."""
         return None if self.predicted is None else self.predicted.bound
 
     @computed_field

@@ -370,9 +370,11 @@ def _find_tier(kind: str, than: object, hardware: AnyHardware | None, predicted:
             able = [tier for tier in tiers if tier.accelerator is None and tier.usd_per_hour]
         case "vram":
             needed = max(number, (hardware.vram_bytes_per_accelerator or 0) if hardware else 0)
-            whole = predicted.get("per_device_bytes", 0)
-            needed = max(int(needed * _ROOM), whole if isinstance(whole, int) else 0)
-            able = [tier for tier in cards if needed and (tier.vram_bytes_per_accelerator or 0) > needed]
+            able = [
+                tier
+                for tier in cards
+                if needed and (tier.vram_bytes_per_accelerator or 0) > needed * _ROOM and _holds(usable_memory(tier) or 0, predicted)
+            ]
         case "capability":
             able = [
                 tier
@@ -388,6 +390,14 @@ def _find_tier(kind: str, than: object, hardware: AnyHardware | None, predicted:
         case _:
             able = list(_with_more_ram(tiers, number, hardware))
     return min(able, key=lambda tier: tier.usd_per_hour or 0, default=None)
+
+
+def _holds(memory: int, predicted: Mapping[str, Printed]) -> bool:
+    """Whether a device's memory holds the prediction within the engine's share, which is that of the card it was made for."""
+    whole, device, share = (predicted.get(name) for name in ("per_device_bytes", "capacity_bytes", "engine_bytes"))
+    if not isinstance(whole, int) or not isinstance(device, int) or not isinstance(share, int):
+        return True
+    return whole * device <= memory * share
 
 
 def _with_more_ram(tiers: list[Offer], limit: int, hardware: AnyHardware | None) -> Iterator[Offer]:

@@ -36,7 +36,7 @@ from lib.speed.hardware import is_measured
 from lib.speed.timing import ForwardPass, ServingTimes, bytes_moved, prompt_attention_flop, read_tokens, time_serving
 from lib.units import Seconds, TokensPerSecond
 
-Bound = Literal["bandwidth", "compute", "overhead"]
+Bound = Literal["bandwidth", "compute", "overhead", "transfer"]
 Unit = Literal["tokens", "sequences", "pictures", "windows"]
 End = Literal["value", "low", "high"]
 Number_co = TypeVar("Number_co", bound=float, covariant=True)
@@ -87,8 +87,9 @@ class SpeedEstimate:
 
     `ttft_s` is the time to the first token, and the time of the whole request where nothing is decoded (encoders, pictures); there `tpot_s`
     is `None`. `throughput_tokens_per_s` counts the tokens of all requests together: those generated, prompts included in the time; for
-    encoders those read; `None` for pictures. `bound` names the largest part of a decode step (of the prompt where nothing is decoded).
-    `floor` is `None` where the datasheet sets none (pictures). Sound of `sound_s` seconds is read in `windows`,
+    encoders those read; `None` for pictures. `bound` names the largest part of a decode step (of the prompt where nothing is decoded);
+    `transfer` is moving weights from host memory. `floor` is `None` where the datasheet sets none (pictures). Sound of `sound_s` seconds
+    is read in `windows`,
     one after another, each with an answer of its own.
     `prefill_s` is how long the hardware is occupied by reading one prompt, without what the prompt waits for: a batch that starts together
     shares its time. `None` where no prompt is read (pictures).

@@ -97,6 +97,14 @@ def test_own_cards_run_the_fast_engine(model: str, cards: str, least_tokens_per_
     assert own.runs_as.engine == "vllm"  # TensorRT-LLM takes more work, and is faster by less than the range of the prediction
 
 
+def test_a_late_first_token_is_not_called_usable() -> None:
+    """250,000 tokens take 84 s to read: the note beside the pick said that its speed is usable."""
+    answer = ask(
+        "Qwen/Qwen3-30B-A3B-Instruct-2507", prompt_tokens=250_000, output_tokens=2000, context_tokens=262_144, platforms=("spaces",)
+    )
+    assert ("picked_balanced", "late") in {(note.code, note.variant) for note in answer.notes}
+
+
 def test_sparse_attention_is_not_placed_on_ampere_with_vllm() -> None:
     """GLM-5 has no attention backend there, and eight A100 for $14,400 did not start."""
     answer = ask("zai-org/GLM-5", concurrency=8, platforms=("spaces",))

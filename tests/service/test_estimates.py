@@ -83,7 +83,7 @@ def test_answers_that_count_differently_say_so() -> None:
         return {entry["code"]: entry["message"] for entry in answer["caveats"]}
 
     many = read_messages(asked(llama, concurrency=8, context_tokens=4096))
-    assert "8 requests of the usual 768 tokens, or for one of 4,096" in many["usual_lengths"]
+    assert "8 requests of 768 tokens (your prompt and answer" in many["usual_lengths"]
     assert "one request at a time, not of 8" in many["calls_not_shared"]
     assert not {"usual_lengths", "calls_not_shared"} & read_messages(asked(llama, concurrency=1)).keys()
     assert "usual_lengths" not in read_messages(asked(llama, concurrency=8, prompt_tokens=3840, output_tokens=256))

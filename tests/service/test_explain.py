@@ -17,7 +17,7 @@ from lib.present.explain_words import cause_sentence, step_words
 from lib.present.sentences import to_json
 from lib.present.wording import load_wording
 from lib.service.endpoint import App, bind_arguments
-from lib.service.explain import explain
+from lib.service.explain import _holds, explain
 from lib.service.memory import estimate_memory, solve
 from lib.service.models import Models
 
@@ -41,6 +41,15 @@ def test_a_message_is_compared_with_what_the_app_predicts() -> None:
     assert answer["next_steps"][0]["change"] == "--max-model-len 26288"
     larger = answer["next_steps"][-1]
     assert larger["usd_per_hour"] == float(load().offer(larger["hardware"], "spaces").usd_per_hour or 0)
+
+
+def test_a_larger_card_holds_the_need_within_the_engines_share() -> None:
+    """Weights and cache of a 32B are 64 to 71 GiB: of an A100's 79 vLLM fills 71, so a need above that takes a larger card."""
+    whole = 72 * 2**30
+    predicted = {"per_device_bytes": whole, "capacity_bytes": 100, "engine_bytes": 90}
+    assert not _holds(79 * 2**30, predicted)
+    assert _holds(95 * 2**30, predicted)
+    assert _holds(0, {})
 
 
 def test_shown_zerogpu_seconds_are_divided_back() -> None:

@@ -203,10 +203,10 @@ def test_own_cards_run_the_fastest_way(card: str, model: str, least: float) -> N
 
 
 def test_own_cards_take_a_tight_fit_that_is_much_faster() -> None:
-    """70B on 48 GB was told 10 tokens/s: only transformers left a tenth of the card free. A server runs the same format at 17."""
+    """70B on 48 GB was told 10 tokens/s: only transformers left a tenth of the card free. llama.cpp runs the same bits at 14.5."""
     runs = question(Hub(None))(LARGE, own_hardware="L40S")["own"]["runs_as"]
     assert runs["verdict"] == "tight"
-    assert runs["speed"]["decode_tokens_per_s"] >= 15
+    assert runs["speed"]["decode_tokens_per_s"] >= 14
     assert runs["memory"]["free_bytes"] > 0
 
 

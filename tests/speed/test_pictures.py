@@ -130,6 +130,7 @@ def test_published_offload_of_flux(offload: Any, peak_gb: float | None, host_gb:
         assert max(stage.total for stage in estimate.stages) == pytest.approx(peak_gb * 2**30, rel=0.15)
     found = ask(FLUX, "H100-SXM", "bf16", offload=offload)
     assert found.ttft_s.value == pytest.approx(seconds, rel=0.3)
+    assert found.bound == "transfer"  # without offload it takes 7 s
     assert "weights over the bus" in {part.name for part in found.prompt_parts}
 
 
