@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -28,7 +29,7 @@ from lib.model import bundled  # noqa: E402
 from lib.model.diffusion import resolve_pipeline  # noqa: E402
 from lib.model.resolve import resolve_config  # noqa: E402
 from lib.model.spec import ModelSpec, Origin  # noqa: E402
-from lib.provenance import Source  # noqa: E402
+from lib.provenance import Caveat, Source  # noqa: E402
 
 DATA = ROOT / "lib" / "data"
 PIPELINE = "diffusers-pipeline"
@@ -50,6 +51,16 @@ _LIMITS = {
     **dict.fromkeys((f"Qwen/Qwen2.5-{size}-Instruct" for size in ("1.5B", "14B", "32B", "72B")), 32_768),
     "Qwen/Qwen2.5-7B": 131_072,
 }
+
+
+_SIBLING = re.compile(r"(?:configuration of|same sizes as) ([\w.-]+/[\w.-]+)")
+"""How a record names the model whose configuration its own sizes were put into."""
+
+
+def warn_of_sibling(spec: ModelSpec, how: str) -> tuple[Caveat, ...]:
+    """The caveat of a model whose configuration is another one's with its own sizes: what the sizes do not show may differ."""
+    named = _SIBLING.search(how)
+    return () if named is None or named[1] == spec.id else (Caveat("sibling_config", {"sibling": named[1]}),)
 
 
 def records(folder: Path | None) -> Iterator[dict[str, Any]]:
@@ -85,7 +96,8 @@ def resolve(record: Mapping[str, Any], checked: str) -> ModelSpec:
         spec = resolve_pipeline(record["config"], origin, limit_s=None)
     else:
         spec = resolve_config(record["config"], origin, record.get("hf_quant_config"))
-    return replace(spec, sources=(_origin(record, checked), *spec.sources))
+    read = _origin(record, checked)
+    return replace(spec, sources=(read, *spec.sources), caveats=(*spec.caveats, *warn_of_sibling(spec, read.source)))
 
 
 def _bundled_spec(record: Mapping[str, Any], only: str | None) -> ModelSpec | None:

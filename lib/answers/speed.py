@@ -64,7 +64,7 @@ class SpeedAnswer(SpeedFigures, Answer):
     """The unit that `items_per_s` counts: sequences, windows of half a minute of sound, pictures, or tokens."""
 
     bound: str
-    """The limit of the speed: bandwidth, compute or overhead."""
+    """The limit of the speed: bandwidth, compute, overhead, or transfer of weights from host memory."""
 
     running_requests: float
     """Requests that the engine runs at once."""

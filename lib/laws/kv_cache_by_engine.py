@@ -150,7 +150,7 @@ def entry_blocks(term: CacheLayer, tokens: int) -> int:
 
 
 def has_fp8_entries(term: CacheLayer) -> bool:
-    """Whether vLLM stores the term in fp8 whatever cache format is asked for: compressed attention as DeepSeek-V4 has it."""
+    """Whether vLLM stores the term in fp8 for every cache format: compressed attention as DeepSeek-V4 has it."""
     fits = 0 < term.span <= _ENTRY_BLOCK and _ENTRY_BLOCK % term.span == 0
     return term.growth == "blocks" and fits and (term.holds == "index entries" or (term.holds, term.elements) == ("entries", _FP8_ENTRIES))
 

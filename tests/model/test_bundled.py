@@ -19,6 +19,19 @@ from lib.units import GIB
 from lib.workload import MemoryRequest
 
 
+def test_a_configuration_of_another_model_is_a_caveat() -> None:
+    """Half of the models have known sizes in the configuration of a sibling; each says so, and no other does."""
+    told = {
+        name: [c.values for c in spec.caveats if c.code == "sibling_config"]
+        for name in bundled.list_ids()
+        if (spec := bundled.find_spec(name))
+    }
+    assert told["01-ai/Yi-1.5-6B-Chat"] == [{"sibling": "01-ai/Yi-1.5-6B"}]
+    assert told["deepseek-ai/DeepSeek-V4-Flash"] == []
+    assert all(values == [] or values[0]["sibling"] != name for name, values in told.items())
+    assert 240 <= sum(bool(values) for values in told.values()) <= 260
+
+
 def test_every_counted_model_is_bundled_with_its_exact_counts() -> None:
     """One spec a counted fact, with the same total, the same active parameters, and components that add up."""
     assert sorted(bundled.list_ids()) == sorted({*list_counted_ids(), *published_totals()})
