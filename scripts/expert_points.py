@@ -37,8 +37,10 @@ HOSTS = {
     "Ryzen 5 5600": "DDR4-3200", "Ryzen 7 5800X": "DDR4-3200", "Ryzen 9 5900X": "DDR4-3200", "i7-7700K": "DDR4-2400",
     "i9-14900K": "DDR5-5600", "Ryzen 9 7950X": "DDR5-5200",
 }  # fmt: skip
-"""Memory by processor: as the run states it; where it states the processor and not the rate, the fastest that the processor's maker
-supports with its channels."""
+"""Memory by processor. The runs state it for the 7965WX, the Xeons and the channels of the 5975WX and the EPYC 9355.
+
+For the others it is the fastest memory of the processor's specification: read for Ryzen 5000 (arvutitark.ee, Ryzen 5 5600, 2026-11-26), not
+read anew for the rest. The fit takes these rates as known, so an error in them is an error of the fit."""
 SPLITS = (
     (r"^gate experts of layers 20-60 on GPU", 58 - 41 / 3), (r"up and gate experts of layers 0-9 on GPU", 48 - 20 / 3),
     (r"up and gate experts of layers 0-1 on GPU", 24 - 2 / 3), (r"layers 3-12 on GPU 0 and 13-22", 38.0),

@@ -1,6 +1,7 @@
 """The laws: plain quantities in, plain quantities out, each with its equation, symbols, source and limits.
 
 Memory: `weights`, `kv_cache`, `kv_cache_by_engine`, `activation`, `pipeline`, `training`, `runtime`, `parallelism`, `media_tokens`.
+Memory and speed: `expert_split`.
 Speed: `forward_pass` (and what no time may go below), `serving`; they take one number or an array with one entry per case, so that the
 calibration (`scripts/calibrate.py`) and an answer to a visitor run through the same lines. Fitted constants arrive as arguments; they are
 fitted by engine and card class and never by model.
