@@ -99,7 +99,7 @@ def build_chat() -> ChatView:
         with gr.Column(elem_id="chat", min_width=300):
             talk = gr.Chatbot(
                 label="Conversation",
-                height=300,
+                height=260,
                 layout="bubble",
                 buttons=[],
                 feedback_options=None,
