@@ -340,8 +340,10 @@ class ActivationBytes:
 
     @property
     def _sampled_sequences(self) -> int:
-        """Sequences that are sampled at once; an engine without a cache samples none."""
-        return 0 if traits_of(self._request.engine).cache == "none" else SEQUENCES
+        """Sequences that are sampled at once, no more than the tokens of the step; an engine without a cache samples none."""
+        request = self._request
+        most = request.serving.max_num_seqs or SEQUENCES
+        return 0 if traits_of(request.engine).cache == "none" else min(most, request.profiled_tokens)
 
     def bytes(self, tokens: int, batch: int) -> int:
         """Peak on one device; 0 for a diffusion pipeline, of which no law here knows the resolution."""

@@ -189,15 +189,18 @@ class MemoryEstimate:
             open_points.append(Caveat("media_not_counted", variant="images" if spec.vision else ""))
         traits = traits_of(request.engine)
         if traits.preallocates and inference:
-            variant = {"a share of the rest": "rest", "weights and cache": "computed"}.get(traits.claims, "")
-            open_points.append(Caveat("preallocates", {"engine": request.engine, "share": traits.memory_share}, variant=variant))
-        if traits.share_by_release and inference:
+            stated = request.serving.gpu_memory_utilization
+            variant = {"a share of the rest": "rest", "weights and cache": "computed" if stated is None else ""}.get(traits.claims, "")
+            claimed = traits.memory_share if stated is None else stated * traits.share_factor
+            open_points.append(Caveat("preallocates", {"engine": request.engine, "share": claimed}, variant=variant))
+        if traits.share_by_release and inference and request.serving.gpu_memory_utilization is None:
             old, new = runtime.VLLM_SHARES[-2:]
             changed = ".".join(map(str, new.since))
             shares: dict[str, Value] = {"old_share": old.share, "new_share": new.share, "changed": changed, "share": traits.memory_share}
             open_points.append(Caveat("share_by_release", shares))
         tokens_of_step, least = request.profiled_tokens, min(each for _, each in traits.batched_tokens)
-        if inference and traits.start_up == "profile run" and tokens_of_step > least:
+        by_default = request.serving.max_num_batched_tokens is None
+        if inference and by_default and traits.start_up == "profile run" and tokens_of_step > least:
             values: dict[str, Value] = {"tokens": tokens_of_step, "least_tokens": least, "engine": request.engine}
             open_points.append(Caveat("step_tokens", values))
         limit = spec.context_limit

@@ -21,7 +21,7 @@ from lib.precision import weight_format
 from lib.provenance import Caveat, Source
 from lib.request.serving import check_settings, drop_settings
 from lib.speed.batch import SpeedRequest, count_read, native_format, resolve_engine_config, settle_serving
-from lib.speed.calibration import OWN_FILES, Calibration, load_calibration
+from lib.speed.calibration import GRAPH_REPLAYING, OWN_FILES, Calibration, load_calibration
 from lib.speed.diffusion import predict_pictures
 from lib.speed.expert_split import combine_experts, split_experts
 from lib.speed.hardware import emulates, is_measured
@@ -136,6 +136,7 @@ def _caveats(config: EngineConfig, calibration: Calibration) -> tuple[Caveat, ..
         (spec.source == "rule_of_thumb", Caveat("typical_model", variant="speed")),
         (engine in STATIC_BATCH_ENGINES and config.request.concurrency > 1, Caveat("static_batch")),
         (emulates(card, config.arithmetic), Caveat("emulated_dtype", converts)),
+        (config.request.serving.cuda_graphs is False and engine in GRAPH_REPLAYING, Caveat("graphs_off", {"engine": engine})),
         (timed_as != config.precision, Caveat("emulated_dtype", converts, variant="converted")),
     )
     return (*config.devices.caveats, *config.layout.caveats, *_shortage(config), *(caveat for holds, caveat in possible if holds))

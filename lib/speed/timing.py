@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lib.engines import MICRO_BATCH
+from lib.engines import MICRO_BATCH, TRAITS
 from lib.laws import forward_pass, serving
 from lib.laws.serving import (
     FULL_LOAD_FILL,
@@ -30,6 +30,8 @@ MAX_SEQS = np.array([MAX_NUM_SEQS[name] for name in ENGINES], dtype=np.float64)
 REPLAYS = np.array([name in GRAPH_REPLAYING for name in ENGINES])
 UNRECORDED = np.array([name.endswith("-experts") for name in KERNELS])  # kernels that no engine measured runs from a recorded graph
 MATRIX_UNITS = np.array([float(name != "cpu") for name in CLASSES])  # vector units lose nothing on few rows
+EAGER_MODULES = next(ENGINES.index(name) for name, row in TRAITS.items() if row.eager)
+"""The engine that launches PyTorch's modules kernel by kernel, as a server without CUDA graphs does."""
 HALF = KERNELS.index("half")
 HOST = ENGINES.index("host")  # vector units lose nothing on narrow matrices either
 MANY_ROWS = 1e9  # rows at which nothing of the rate is lost
@@ -228,8 +230,9 @@ def time_forward_pass(
         sequences=sequences,
         factor=rates.launch_factor,
     )
-    reads_prompts = REPLAYS[i.engine] & (np.greater(tokens, sequences) | i.unrecorded)
-    prompt_launch = np.where(reads_prompts, i.layers * np.exp(k.prompt_layer_s[i.engine]) * rates.launch_factor, 0.0)
+    layer_s = np.where(np.greater(tokens, sequences), np.exp(k.prompt_layer_s[i.engine]), 0.0)
+    layer_s = np.where(i.unrecorded, np.maximum(layer_s, np.exp(k.launch_layer_s[EAGER_MODULES])), layer_s)
+    prompt_launch = np.where(REPLAYS[i.engine], i.layers * layer_s * rates.launch_factor, 0.0)
     all_reduce = forward_pass.all_reduce_time(
         layers=i.layers, devices=i.tensor_parallel, tokens=tokens, hidden=i.hidden, latency_s=rates.all_reduce_latency, link=rates.link
     )

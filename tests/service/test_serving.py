@@ -67,6 +67,7 @@ def test_each_setting_of_memory_changes_its_figure() -> None:
     assert longest["free_bytes"] < usual["free_bytes"]  # the server starts only with room for one such request
     assert not fit(serving={"max_model_len": 32_768})["fits"]
     assert fit(batch_size=64, serving={"max_num_seqs": 2})["fits"]
+    assert fit(serving={"max_num_seqs": 2})["free_bytes"] - usual["free_bytes"] == 12 * (256 - 2) * 151_936  # logits of the run at start
     assert fit("l4x4", serving={"max_num_seqs": 4})["max_batch_size"] == 4
     eight = {"context_tokens": 1024, "batch_size": 8}
     assert fit(**eight, serving={"prefix_share": 0.5})["free_bytes"] - fit(**eight)["free_bytes"] == 7 * 384 * 36 * 2 * 8 * 128 * 2
@@ -105,8 +106,11 @@ def test_each_setting_of_speed_changes_its_figure() -> None:
     assert 0.4 < prefix["ttft_s"] / speed()["ttft_s"] < 0.65
     assert prefix["inter_token_s"] == pytest.approx(speed()["inter_token_s"])  # a token reads the whole cache
     small, unrecorded = speed("h100x1", SMALL), speed("h100x1", SMALL, serving={"cuda_graphs": False})
-    assert unrecorded["inter_token_s"] > 1.3 * small["inter_token_s"]
-    assert unrecorded["ttft_s"] == pytest.approx(small["ttft_s"], rel=0.3)  # a prompt is launched kernel by kernel with graphs too
+    assert unrecorded["inter_token_s"] > 3 * small["inter_token_s"]
+    published = SPEED("Qwen/Qwen2.5-7B-Instruct", "A100-SXM4-80GB", engine="vllm", serving={"cuda_graphs": False})
+    assert published["inter_token_s"] == pytest.approx(0.0225, rel=0.15)  # Qwen2.5-Omni-7B on an A800: vllm-omni issue 7960
+    large = [speed(serving=of)["inter_token_s"] for of in ({}, {"cuda_graphs": False})]
+    assert large[1] == pytest.approx(large[0], rel=0.05)  # an 8B model on an L4 reads its weights for longer than it launches
     assert speed(concurrency=8, serving={"kv_cache_dtype": "fp8"})["inter_token_s"] < usual["inter_token_s"]
 
 
