@@ -83,6 +83,9 @@ class ServerCommand:
     """Refuses requests beyond its `max_num_seqs` instead of letting them wait: the flag is written only where it was stated."""
     cache_words: Mapping[str, str] = field(default_factory=dict)
     """Its words for formats of the KV cache, by name of `lib.precision.KV_NAMES`."""
+    ready: str = ""
+    """A part of the line of its log that says that it takes requests. Read 2026-11-26: vLLM (uvicorn) in vllm-project/vllm#24162, SGLang in
+    its start-up guides, llama.cpp in containers/ramalama#1486."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +270,7 @@ _VLLM = ServerCommand(
     other_names={"-tp": "tensor_parallel", "-pp": "pipeline_parallel", "-dp": "data_parallel"},
     cache_words={"auto": "auto", "fp8": "fp8", "fp16": "float16", "bf16": "bfloat16"},
     options=("--quantization {quantization}", "--dtype {dtype}"),
-    formats=_QUANTIZED, endpoint_name="vllm", endpoint_splits=True,
+    formats=_QUANTIZED, endpoint_name="vllm", endpoint_splits=True, ready="Application startup complete",
 )  # fmt: skip
 _SGLANG = ServerCommand(
     program="python3 -m sglang.launch_server --model-path {model} --host 0.0.0.0 --port {port}",
@@ -283,7 +286,7 @@ _SGLANG = ServerCommand(
     },
     cache_words={"auto": "auto", "fp8": "fp8_e4m3", "bf16": "bf16"},
     options=("--quantization {quantization}", "--dtype {dtype}"),
-    formats=_QUANTIZED, endpoint_name="sglang", endpoint_splits=True,
+    formats=_QUANTIZED, endpoint_name="sglang", endpoint_splits=True, ready="The server is fired up",
 )  # fmt: skip
 _TENSORRT_LLM = ServerCommand(
     program="trtllm-serve {model} --host 0.0.0.0 --port {port}",
@@ -326,7 +329,7 @@ _LLAMA_CPP = ServerCommand(
         "-ncmoe": "cpu_moe_layers", "--cache-type-k": "kv_cache_dtype", "--cache-type-v": "kv_cache_dtype",
     },
     cache_words={"fp32": "f32", "fp16": "f16", "bf16": "bf16", "int8": "q8_0", "int4": "q4_0"},
-    options=(), endpoint_name="llamacpp",
+    options=(), endpoint_name="llamacpp", ready="server is listening on",
 )  # fmt: skip
 _PREFIXES: frozenset[Setting] = frozenset({"prefix_share"})
 _IN_FILE = "trtllm-serve reads it from the file of --config"

@@ -24,7 +24,7 @@ import threading
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -304,6 +304,18 @@ class Jobs:
         except Exception as error:
             raise _refusal(error, doing) from error
 
+    def start_server(self, image: str, words: Sequence[str], *, flavor: str, timeout_s: int) -> SubmittedJob:
+        """Start a command in an image; billed as `start`. No token goes there, so it downloads public models only.
+
+        Raises:
+            HubError: it was not started.
+        """
+        try:
+            submitted = self._api.run_job(image=image, command=list(words), flavor=flavor, timeout=timeout_s, namespace=self._namespace)
+            return SubmittedJob(id=_printable(submitted.id), owner=_printable(submitted.owner.name), url=_printable(submitted.url))
+        except Exception as error:
+            raise _refusal(error, f"starting a server on {flavor}") from error
+
     def schedule(self, script: Path, *, flavor: str, timeout_s: int, schedule: str, folder: BucketFolder) -> str:
         """Have the script started at the times of a cron expression; the id of the schedule. Each start is billed like a job.
 
@@ -390,7 +402,7 @@ class Jobs:
         except Exception as error:
             raise _refusal(error, f"ending the job {job.id}") from error
 
-    def follow(self, job: SubmittedJob, *, limit_s: float) -> Iterator[str]:
+    def follow(self, job: SubmittedJob, *, limit_s: float) -> Generator[str]:
         """The lines of its log until it ends; a log that stays silent after that is not waited for without end.
 
         Raises:

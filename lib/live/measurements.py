@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
 
 
-MeasurementKind = Literal["measure", "chat", "job"]
+MeasurementKind = Literal["measure", "chat", "job", "start"]
 WeightsOrigin = Literal["random", "checkpoint"]
 
 _WHEN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}Z)?$"
@@ -66,7 +66,7 @@ class Measurement:
     when: Annotated[str, Field(pattern=_WHEN)]
     """UTC, to the minute or the day."""
     kind: MeasurementKind
-    """Which question measured it."""
+    """Which question measured it; start: a server's start lines, of which `provenance` names the figure."""
     device: Text
     """The device's own name."""
     accelerator: Text | None

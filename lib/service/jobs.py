@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -61,12 +61,12 @@ class JobPlan:
         return self.usd_per_hour * self.timeout_s / 3600
 
 
-def plan_job(flavor: str, timeout_s: int, catalog: Catalog) -> JobPlan:
-    """A job on a flavor.
+def plan_job(flavor: str, timeout_s: int, catalog: Catalog, engine: str = "auto") -> JobPlan:
+    """A job on a flavor; `auto` takes vllm on several GPUs, else transformers.
 
     Raises:
         UnknownHardware: no flavor of Jobs.
-        AgainstRules: it is no longer offered, or its price is not known.
+        AgainstRules: it is no longer offered, its price is not known, or the engine needs a GPU or one GPU at most.
     """
     offer = catalog.offer(flavor, platform="jobs")
     if offer.status != "listed":
@@ -75,8 +75,10 @@ def plan_job(flavor: str, timeout_s: int, catalog: Catalog) -> JobPlan:
         )
     if offer.usd_per_hour is None:
         raise AgainstRules(f"The price of the flavor {offer.id} is not known, so no job is started on it. Choose another.")
-    engine: Literal["transformers", "vllm"] = "vllm" if offer.accelerator_count > 1 else "transformers"
-    return JobPlan(offer=offer, engine=engine, timeout_s=timeout_s, usd_per_hour=offer.usd_per_hour)
+    program: Literal["transformers", "vllm"] = "vllm" if offer.accelerator_count > 1 or engine == "vllm" else "transformers"
+    if (engine == "transformers" and offer.accelerator_count > 1) or (engine == "vllm" and not offer.accelerator_count):
+        raise AgainstRules(f"{engine} is not measured on {offer.id}: vllm takes flavors with GPUs, transformers one GPU or none.")
+    return JobPlan(offer=offer, engine=program, timeout_s=timeout_s, usd_per_hour=offer.usd_per_hour)
 
 
 def check_fit(plan: JobPlan, request: JobRequest, model: str, spec: ModelSpec) -> None:
@@ -190,7 +192,7 @@ def _vllm_row(
     )
 
 
-def most_usd(plans: Sequence[JobPlan]) -> Decimal:
+def most_usd(plans: Iterable[JobPlan]) -> Decimal:
     """Upper bound of the cost of all jobs."""
     return sum((plan.most_usd for plan in plans), Decimal(0))
 

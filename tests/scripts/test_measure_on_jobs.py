@@ -25,6 +25,8 @@ from lib.errors import AgainstRules, HubError, HubGarbage, NotPermitted, Payment
 from lib.hub.jobs import Jobs, mark_result, own_script, parse_results, vllm_script, zip_sources
 from lib.live.ledger import Ledger, LedgerPlace
 from lib.live.measurements import NAMES, Measurement
+from lib.service import job_starts
+from lib.service.endpoint import App
 from lib.service.jobs import JobRequest, job_script, most_usd, plan_job, read_log
 from lib.service.models import Models
 from scripts import measure_on_jobs
@@ -434,3 +436,72 @@ def test_a_log_that_forges_a_row_is_complained_about(row: object) -> None:
     """Whatever stands between the marks: a complaint, and the jobs that still run are followed on."""
     rows, complaints = read_log([mark_result({"row": row})], plan_job("l4x1", 60, load()), ASKED, Models(), load().accelerators)
     assert (rows, len(complaints)) == ((), 1)
+
+
+STARTED = (
+    "INFO [gpu_model_runner.py:2634] Model loading took 15.27 GiB and 12.1 seconds",
+    "INFO [gpu_worker.py:298] Available KV cache memory: 3.21 GiB",
+    "INFO [kv_cache_utils.py:1087] GPU KV cache size: 23,376 tokens",
+    "INFO:     Application startup complete.",
+    "INFO: a request came",
+)
+BUFFERS = (
+    "load_tensors: offloaded 37/37 layers to GPU",
+    "load_tensors:        CUDA0 model buffer size =  4455.34 MiB",
+    "load_tensors:   CPU_Mapped model buffer size =   166.92 MiB",
+    "llama_kv_cache:      CUDA0 KV buffer size =    72.00 MiB",
+    "llama_context:      CUDA0 compute buffer size =   304.75 MiB",
+    "main: server is listening on http://0.0.0.0:8000 - starting the main loop",
+)
+
+
+def test_start_lines_become_a_row(hub: JobsStandIn, tmp_path: Path) -> None:
+    """The server of the engine's row is started, ended when it takes requests, and its weights are compared with the predicted ones."""
+    hub.outcomes["l4x1"] = Outcome(lines=STARTED, looks=1000)
+    seen = _command(tmp_path, "--flavor", "l4x1", "--start-only", "vllm", "--prompt-tokens", "4096", "--timeout", "600", "--go", "--yes")
+    assert seen.exit_code == 0, seen.output
+    (job,) = hub.jobs.values()
+    assert job.cancelled
+    assert job.request["dockerImage"].startswith("vllm/vllm-openai:")
+    assert job.request["command"][:3] == ["vllm", "serve", "Qwen/Qwen3-8B"]
+    (row,) = _rows(tmp_path)
+    assert (row.kind, row.accelerator, row.peak_bytes) == ("start", "L4", round(15.27 * 2**30))
+    assert row.predicted_peak_bytes == pytest.approx(row.peak_bytes, rel=0.02)
+    assert row.provenance.endswith("start lines: weights_bytes")
+    assert "kv_cache_tokens 23376 (predicted" in seen.output
+
+
+def test_a_plan_of_models_and_flavors_has_its_price(hub: JobsStandIn, tmp_path: Path) -> None:
+    """Two models on two flavors are four jobs of ten minutes: 2 × (0.80 + 2.50) / 6 = 1.10 USD; without --go none starts."""
+    models = ("Qwen/Qwen3-8B", "Qwen/Qwen2.5-0.5B-Instruct")
+    options = ("--flavor", "l4x1", "--flavor", "a100-large", "--start-only", "vllm", "--timeout", "600")
+    seen = _command(tmp_path, *options, models=models)
+    assert seen.exit_code == 0, seen.output
+    assert "Together at most 1.10 USD" in seen.output
+    assert seen.output.count("vllm serve") == 4
+    assert not hub.jobs
+
+
+def test_llama_cpp_and_a_start_that_fails(hub: JobsStandIn, tmp_path: Path) -> None:
+    """Its model buffers on card and host are added up; lines without a figure give no row and exit status 1."""
+    plans = job_starts.plan_starts(
+        ("Qwen/Qwen3-8B",), ("l4x1",), "llama.cpp", precision="gguf:Q4_K_M", context_tokens=512, timeout_s=600, catalog=load()
+    )
+    assert plans[0].words[:3] == ("/app/llama-server", "-hf", "Qwen/Qwen3-8B:Q4_K_M")
+    found, _ = job_starts.read_start(BUFFERS, plans[0], App(catalog=load, models=Models()))
+    assert found is not None
+    assert found.peak_bytes == pytest.approx((4455.34 + 166.92) * 2**20, rel=1e-6)
+    hub.outcomes["l4x1"] = Outcome(lines=("RuntimeError: no",), stage="ERROR")
+    failed = _command(tmp_path, "--flavor", "l4x1", "--start-only", "vllm", "--go", "--yes")
+    assert failed.exit_code == 1
+    assert "no figure was printed" in failed.output
+    assert _rows(tmp_path) == ()
+    assert _command(tmp_path, "--flavor", "l4x1", "--start-only", "tei").exit_code == 2
+
+
+def test_vllm_is_measured_on_one_gpu_when_asked() -> None:
+    """A CPU is refused, and several GPUs with transformers."""
+    assert plan_job("l4x1", 60, load(), "vllm").engine == "vllm"
+    for flavor, engine in (("cpu-upgrade", "vllm"), ("a100x4", "transformers")):
+        with pytest.raises(AgainstRules, match="is not measured on"):
+            plan_job(flavor, 60, load(), engine)

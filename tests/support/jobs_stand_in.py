@@ -230,8 +230,8 @@ class JobsStandIn(StandIn):
         return _json(told | {"status": {"lastJob": None, "nextJobRunAt": None}})
 
     def _start_job(self, owner: str, request: dict[str, Any]) -> Answer:
-        folders = {volume["mountPath"]: volume["path"] for volume in request["volumes"]}
-        name = f"{folders.pop('/data')}/{request['command'][2].removeprefix('/data/')}"
+        folders = {volume["mountPath"]: volume["path"] for volume in request.get("volumes", ())}
+        name = f"{folders.pop('/data', '')}/{request['command'][2].removeprefix('/data/')}"
         outcomes = self.outcomes.get(request["flavor"], Outcome())
         outcome = outcomes if isinstance(outcomes, Outcome) else outcomes[min(len(self.jobs), len(outcomes) - 1)]
         job = FakeJob(
@@ -239,7 +239,7 @@ class JobsStandIn(StandIn):
             owner=owner,
             request=request,
             outcome=outcome,
-            script=self.scripts[name],
+            script=self.scripts.get(name, ""),
             folder=next(iter(folders.values()), ""),
             files=self.bucket,
         )
