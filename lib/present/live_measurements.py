@@ -260,7 +260,7 @@ _FIRST, _NEWEST = 5, 25
 _PAD = 1.4
 _STEPS = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
 _MOST_TICKS = 8
-_RUN_KINDS = {"measure": "measured", "chat": "chat", "job": "measured by a Job"}
+_RUN_KINDS = {"measure": "measured", "chat": "chat", "job": "measured by a Job", "start": "start lines"}
 
 
 class Point(NamedTuple):
