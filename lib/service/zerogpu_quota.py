@@ -20,7 +20,7 @@ from lib.request.types import AUTO, Account
 from lib.service.endpoint import App, endpoint
 
 SizeName = Literal["auto", "large", "xlarge"]
-LONGEST_CALL_S = 86_400
+LONGEST_CALL_S, LARGEST_GB = 86_400, 10_000
 _GB = 10**9
 
 
@@ -31,7 +31,7 @@ class ZeroGpuArguments(Arguments):
     """Seconds that one call takes on the GPU, as measured; 0: not known, the platform's default is declared."""
     size: Annotated[SizeName, one_of(("auto", "large", "xlarge"), SizeName)] = AUTO
     """Size that the function asks for; auto: the one that the platform takes for the weights."""
-    weights_gb: Annotated[float, number(0, 10_000)] = 0
+    weights_gb: Annotated[float, number(0, LARGEST_GB)] = 0
     """Gigabytes (10^9 bytes) of weights that are put on the GPU at start; they decide the size where none is named."""
     account: Account = "free"
     """The visitor's plan, where no token asks the Hub."""

@@ -225,4 +225,13 @@ def _tier_update(services: Services, hardware: str | None) -> Any:
     return gr.update(choices=choices, value=tier) if on_offer else gr.update(choices=choices)
 
 
-TAB = Tab(name="space", word="My Space", panels=(Panel("space", once=True, named="space"),), build=build, wire=wire, asks_workload=False)
+TAB = Tab(
+    name="space",
+    word="My Space",
+    panels=(Panel("space", once=True, named="space"),),
+    build=build,
+    wire=wire,
+    asks_workload=False,
+    boxes={"zerogpu": zerogpu_box.FIELDS},
+    button_inputs=lambda view: [view.quota.seconds, view.quota.weights],
+)

@@ -13,11 +13,19 @@ from lib.present.markup import hint_note, refusal_note
 from lib.present.wording import page_note
 from lib.present.zerogpu_cards import quota_card
 from lib.request.types import ACCOUNTS
-from lib.service.zerogpu_quota import LONGEST_CALL_S, zerogpu_quota
+from lib.service.zerogpu_quota import LARGEST_GB, LONGEST_CALL_S, zerogpu_quota
+from lib.ui import workload
 from lib.ui.account import token_of
+from lib.ui.fields import Field
 
 if TYPE_CHECKING:
     from lib.service.app import Services
+
+FIELDS = (
+    Field(argument="call_s", name="call-seconds", default=0.0, high=LONGEST_CALL_S, label="Seconds of a call"),
+    Field(argument="weights_gb", name="call-weights", default=0.0, high=LARGEST_GB, label="Weights, GB"),
+)
+"""The numbers of the box."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +45,9 @@ def build() -> ZeroGpuView:
     with gr.Column(elem_id="zerogpu"):
         gr.HTML("<h2>ZeroGPU quota of a call</h2>")
         with gr.Row(elem_classes="change-fields"):
-            seconds = gr.Number(
-                0, label="Seconds of a call", info="As measured; 0: not known.", minimum=0, maximum=LONGEST_CALL_S, min_width=150
-            )
+            seconds = workload.number(FIELDS[0], "As measured; 0: not known.")
             size = gr.Dropdown(["auto", "large", "xlarge"], value="auto", label="Size", info="auto: by the weights.", min_width=130)
-            weights = gr.Number(0, label="Weights, GB", info="Put on the GPU at start.", minimum=0, maximum=10_000, min_width=150)
+            weights = workload.number(FIELDS[1], "Put on the GPU at start.")
             plan = gr.Dropdown(list(ACCOUNTS), value="free", label="Visitor's plan", info="Used without a token.", min_width=150)
             ask = gr.Button("Check the call", elem_id="zerogpu-check", min_width=150)
         answer = gr.HTML(hint_note(page_note("zerogpu")), elem_id="zerogpu-answer")
