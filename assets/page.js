@@ -228,6 +228,14 @@
       if (answer && answer.getBoundingClientRect().top > 0.6 * innerHeight) answer.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
     }
   });
+  // The first stop of the keyboard: past model, workload and tabs.
+  document.addEventListener("click", (event) => {
+    if (!(event.target instanceof Element && event.target.closest("[data-skip]"))) return;
+    const panel = [...document.querySelectorAll("[role=tabpanel]")].find((one) => one.checkVisibility());
+    const answer = panel?.querySelector(".card, .refusal, .hint") ?? panel;
+    answer?.setAttribute("tabindex", "-1");
+    answer?.focus();
+  });
   // Tables: a head sorts by the keys of its column, the field above keeps the rows with its words, a button shows the rest.
   const showRows = (box) => {
     const table = box.querySelector("table"), words = (box.querySelector("[data-search]")?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);

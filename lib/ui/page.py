@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build_page", "launch_options"]
 
+_NEAR = 0.75
+"""Likeness from which a parameter of a link counts as a misspelt field: "concurency" and "concurrency" have 0.95."""
 OF_MEDIA = tuple(name for names in ask.FIELDS_BY_MEDIUM.values() for name in names)
 
 
@@ -199,6 +202,15 @@ def model_changed(
     return updates | {name: ask.FIELDS_BY_NAME[name].default for name in unasked} | {"context": slider}
 
 
+def unknown_parts(params: Mapping[str, str]) -> list[str]:
+    """Parameters that look like a misspelt one, and a tab that does not exist. Others may be a proxy's or a messenger's own."""
+    known = [*ask.FIELDS_BY_NAME, "tab", "model", "config", "space", "tier", "units"]
+    near = {name: difflib.get_close_matches(name[: ask.MODEL_LENGTH], known, n=1, cutoff=_NEAR) for name in params if name not in known}
+    parts = [f"{name} (did you mean {found[0]}?)" for name, found in near.items() if found]
+    tab = params.get("tab", "")
+    return [f"tab={tab[:40]} (the tabs are {', '.join(ask.TABS)})", *parts] if tab and tab not in ask.TABS else parts
+
+
 def answer_link(services: Services, params: Mapping[str, str]) -> Updates:
     """The page as it opens: an example answered, or what the link asks for. A tab is selected only if the link names one.
 
@@ -214,6 +226,8 @@ def answer_link(services: Services, params: Mapping[str, str]) -> Updates:
     unread += [name for name in OF_MEDIA if name in changed and values[name] != changed[name]]  # the model neither makes nor takes it
     if pasted:
         changed["facts"] = hint_note(page_note("pasted_config"))
+    if unknown := unknown_parts(params):
+        changed["facts"] += refusal_note(page_note("unknown_in_link").format(parts=", ".join(unknown)), "Part of the link was ignored.")
     if unread:
         changed["facts"] += refusal_note(page_note("bad_link").format(fields=", ".join(unread)), "Part of the link was ignored.")
     slider = changed.get("context") or model_field.context_slider(changed["context_limit"], values["context"])

@@ -65,6 +65,15 @@ def test_a_broken_link_says_what_was_not_used(services: Any) -> None:
     assert "context, concurrency" in opened["facts"]
 
 
+def test_misspelt_parts_of_a_link_are_said(services: Any) -> None:
+    """A tab that does not exist and a name near a known one; what a messenger or a proxy adds is passed over."""
+    assert page.unknown_parts({"utm_source": "x", "__sign": "y", "model": "7B", "tab": "memory", "view": "api"}) == []
+    tab, near = page.unknown_parts({"tab": "memroy", "concurency": "3"})
+    assert tab.startswith("tab=memroy (the tabs are recommend, ")
+    assert near == "concurency (did you mean concurrency?)"
+    assert "concurency" in page.answer_link(services, {"concurency": "3"})["facts"]
+
+
 def test_pictures_are_asked_for_sizes_and_text_for_a_context(real_app: Services) -> None:
     """Sizes and steps are shown for a pipeline, frames where it makes clips; another model sets them back, and a link cannot hide them."""
     sdxl, wan, text = "stabilityai/stable-diffusion-xl-base-1.0", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "Qwen/Qwen3-0.6B"
