@@ -322,6 +322,10 @@
     wordTools();
   };
   setTheme();
+  // Paper is white: the dark theme goes for as long as the page is printed.
+  let darkBefore = false;
+  addEventListener("beforeprint", () => { darkBefore = isDark(); document.body.classList.remove("dark"); });
+  addEventListener("afterprint", () => document.body.classList.toggle("dark", darkBefore || isDark()));
   // Gradio follows the system first; what was chosen here stays.
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => requestAnimationFrame(setTheme));
   document.addEventListener("click", (event) => {

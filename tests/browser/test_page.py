@@ -199,6 +199,33 @@ def test_the_keyboard_reaches_everything(open_page: Open) -> None:
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
+def test_the_first_stop_leads_past_the_question_to_the_answer(open_page: Open) -> None:
+    """The button is seen while it has the focus; then the next stop is in the answer, and the address is as it was."""
+    page = open_page()
+    address = page.url
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("button", name="Skip to the answer")
+    expect(skip).to_be_focused()
+    assert skip.bounding_box()["height"] > 20  # type: ignore[index]  # it is shown
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("Boolean(document.activeElement.closest('.answers'))")
+    assert page.url == address
+    expect(page.get_by_role("button", name="Price per hour", exact=True)).to_have_count(1)  # its arrow is not part of its name
+
+
+def test_paper_is_white_and_has_no_buttons(open_page: Open) -> None:
+    """The dark theme goes while the page is printed and comes back; fields and actions are left out, the answer is not."""
+    page = open_page("?__theme=dark")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert not page.evaluate("document.body.classList.contains('dark')")
+    expect(page.locator("#pick .card")).to_be_visible()
+    expect(page.locator(".actions:visible, .page-tools:visible, .controls:visible")).to_have_count(0)
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.body.classList.contains('dark')")
+
+
 def test_a_number_beyond_the_range_is_answered_as_what_the_box_then_shows(open_page: Open) -> None:
     """Five tokens are below the slider's least of 512: the field says so; when it is left the box goes there, and so does the answer."""
     page = open_page("?tab=memory")
