@@ -14,11 +14,13 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 from lib.engines import MICRO_BATCH
 from lib.errors import BadArgument
+from lib.precision import NAMES
 from lib.request import types as asked
 from lib.request.checks import MAX_NAME, check_choice, describe_value
 from lib.request.fields import Asked, Checked, Form, Request, number, one_of, whole_number
 from lib.request.serving import DEFAULTS, ServingSettings
 from lib.request.types import AccountName, VisitorAccountName
+from lib.request.words import find_choice
 
 Mode = Literal["inference", "lora", "qlora", "full"]
 Priority = Literal["cheapest", "balanced", "fastest"]
@@ -201,6 +203,19 @@ MOST_RANK = 16_384
 _FUSED_LOSS: Mapping[str, bool | None] = {"auto": None, "yes": True, "no": False}
 
 
+def _check_training_precision(name: str, value: object) -> TrainingPrecision:
+    """The number format that training computes in; a format of quantized weights is refused with the method that holds them."""
+    try:
+        return check_choice(name, value, TRAINING_PRECISIONS)
+    except BadArgument:
+        if not isinstance(value, str) or find_choice(name, value, NAMES) is None:
+            raise
+        accepted = (
+            f"{', '.join(TRAINING_PRECISIONS)}, the format that training computes in; to hold the base weights in 4 bits set method=qlora"
+        )
+        raise BadArgument(name, value.strip(), accepted) from None
+
+
 def _check_modules(name: str, value: object) -> tuple[str, ...]:
     accepted = f"all-linear, or names of modules such as q_proj,v_proj, at most {MAX_NAME} characters"
     if not isinstance(value, str) or len(value) > MAX_NAME or not value.isprintable():
@@ -266,7 +281,9 @@ class TrainingRequest(Request):
     """all-linear, or a comma list of the last parts of module names (q_proj). Without an adapter it has no effect, as rank has none."""
     optimizer: Annotated[Optimizer, one_of(OPTIMIZERS), Form("Optimizer", group="train")] = "adamw"
     """adamw is torch's fused one."""
-    precision: Annotated[TrainingPrecision, one_of(TRAINING_PRECISIONS), Form("", "master", group="train")] = "mixed"
+    precision: Annotated[
+        TrainingPrecision, Checked(_check_training_precision, str, choices=TRAINING_PRECISIONS), Form("", "master", group="train")
+    ] = "mixed"
     """mixed multiplies in 16 bits and keeps trained weights, their gradients and states in 32 bits (QLoRA in TRL keeps adapters in 16);
     bf16 does all in 16; fp32 all in 32."""
     checkpointing: Annotated[Checkpointing, one_of(CHECKPOINTING), Form("Gradient checkpointing", group="train")] = "layers"

@@ -66,13 +66,14 @@ class _Meaning:
     certain: bool
     steps: tuple[str, ...]
     outcome: Outcome
+    phase: str = ""
 
 
 def _meaning(message: Message, numbers: Mapping[str, Value], found: frozenset[str]) -> _Meaning:
     usual = message.outcome or _OUTCOMES[message.kind]
     for case in message.cases:
         if all(holds(condition, numbers, found) for condition in case.when):
-            return _Meaning(case.code, case.certain, case.steps, case.outcome or usual)
+            return _Meaning(case.code, case.certain, case.steps, case.outcome or usual, case.phase)
     return _Meaning(message.code, message.certain, message.steps, usual)
 
 
@@ -98,7 +99,7 @@ def explain_text(text: str) -> Explanation:
     return Explanation(
         code=meaning.code,
         program=_program(first.message, contexts),
-        phase=_phase(first.message, found),
+        phase=meaning.phase or _phase(first.message, found),
         outcome=meaning.outcome,
         certain=meaning.certain,
         numbers=_complete(first, everything),

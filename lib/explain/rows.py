@@ -57,8 +57,10 @@ def _number(word: str, numbers: Numbers) -> float | None:
 
 
 def holds(condition: str, numbers: Numbers, found: frozenset[str]) -> bool:
-    """Whether a condition of a row holds: `found CODE`, `NAME is TEXT`, `NAME`, or `A < B` with an optional factor before B."""
+    """Whether a condition of a row holds: `found CODE`, `missing NAME`, `NAME is TEXT`, `NAME`, or `A < B` (a factor may precede B)."""
     match condition.split():
+        case ["missing", name]:
+            return name not in numbers
         case ["found", code]:
             return code in found
         case [name, "is", text]:
@@ -88,6 +90,8 @@ class Case(Row):
     """As of `Message`."""
     outcome: Outcome | None = None
     """Outcome, if it differs from the usual one of the message's kind."""
+    phase: str = ""
+    """Phase, if this case happens in one phase only."""
 
 
 class Message(Row):

@@ -21,6 +21,7 @@ from lib.errors import AdvisorError, BadArgument, UnknownHardware
 from lib.explain import MAX_BYTES, PROGRAMS, Explanation, explain_text
 from lib.explain.advice import LARGEST_SHARE, SHARES, advise
 from lib.explain.rows import load_messages
+from lib.laws.runtime import VLLM_GRAPHS
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.resolve import choose_engine, limit_context, settle_formats
 from lib.memory.spread import spread
@@ -107,7 +108,7 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
     engine = _engine(arguments.engine, said, spec)
     predicted, advice, caveats = _predict(spec, hardware, engine, said, catalog)
     numbers = _with_rules(said, catalog, arguments.account)
-    shares = _shares(numbers, predicted, engine)
+    shares = _shares(said, numbers, predicted, engine)
     if shares.keys() & SHARES:  # the text's own bytes are more exact than a prediction
         advice = {name: value for name, value in advice.items() if name not in SHARES}
     known = {**_rules(catalog), **_switches(said), **advice, **shares, **numbers}
@@ -238,10 +239,11 @@ def _stated_share(said: Explanation) -> float | None:
 
 
 def _rules(catalog: Catalog) -> dict[str, int]:
-    """Numbers of the platform's rules that causes and next steps name."""
+    """Numbers of the platform's rules and of the memory laws that causes and next steps name."""
     zerogpu = catalog.rules.zerogpu
     quotas = {f"quota_{plan}_min": seconds // 60 for plan, seconds in zerogpu.daily_quota_s.items()}
-    return {**quotas, "auto_xlarge_bytes": zerogpu.auto_xlarge_bytes, "free_cpu_units": catalog.rules.accounts.free_cpu_units}
+    graphs = {"graphs_low_bytes": VLLM_GRAPHS.low, "graphs_high_bytes": VLLM_GRAPHS.high}
+    return {**quotas, **graphs, "auto_xlarge_bytes": zerogpu.auto_xlarge_bytes, "free_cpu_units": catalog.rules.accounts.free_cpu_units}
 
 
 def _switches(said: Explanation) -> dict[str, str]:
@@ -249,8 +251,8 @@ def _switches(said: Explanation) -> dict[str, str]:
     return {name: value for name, value in said.named.flags.items() if value == "True"}
 
 
-def _shares(numbers: Mapping[str, Any], predicted: Mapping[str, Printed], engine: Any) -> dict[str, float]:
-    """Shares of the device that follow from the text's own bytes: what the missing cache takes more, and what other processes leave."""
+def _shares(said: Explanation, numbers: Mapping[str, Any], predicted: Mapping[str, Printed], engine: Any) -> dict[str, float]:
+    """Shares of the device that follow from the text's own bytes: what the missing cache takes more, and what graphs and others leave."""
     found: dict[str, float] = {}
     capacity = numbers.get("total_bytes", numbers.get("capacity_bytes", predicted.get("capacity_bytes")))
     if not isinstance(capacity, int) or capacity <= 0 or not traits_of(engine).preallocates:
@@ -260,6 +262,8 @@ def _shares(numbers: Mapping[str, Any], predicted: Mapping[str, Printed], engine
         base = numbers.get("utilization", traits_of(engine).memory_share)
         least = math.ceil(100 * (base + missing / capacity)) / 100
         found["share_needed" if least <= LARGEST_SHARE else "share_hopeless"] = least
+    if traits_of(engine).captured_graphs:
+        found["graphs_share"] = int(100 * ((_stated_share(said) or traits_of(engine).memory_share) - VLLM_GRAPHS.high / capacity)) / 100
     if isinstance(others, int) and 0 < others < capacity:
         found["share_floor"] = int(100 * (capacity - others) / capacity) / 100
     return found

@@ -263,3 +263,14 @@ def test_metrics_of_a_server_say_whether_requests_wait(waiting: int, preemptions
 def test_words_of_the_hub_and_of_people_are_read(text: str, code: str) -> None:
     """The more exact cause comes before the status code."""
     assert explain_text(text).code == code
+
+
+@pytest.mark.parametrize(("captured", "code"), [("", "torch_graphs_do_not_fit"), ("took 0.58 GiB", "torch_card_full")])
+def test_memory_that_ends_while_graphs_are_captured_is_that_of_graphs(captured: str, code: str) -> None:
+    """Not once the capture has finished: then the requests fill the card."""
+    start = "vllm serve org/model\nCapturing CUDA graph shapes: 0%\n"
+    finished = f"Graph capturing finished in 14 secs, {captured}\n" if captured else ""
+    full = "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 21.98 GiB of which 12.44 MiB is free."
+    said = explain_text(start + finished + full)
+    assert said.code == code
+    assert (said.phase == "start") == (not captured)
