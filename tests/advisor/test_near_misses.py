@@ -40,7 +40,7 @@ def test_free_hardware_that_only_the_format_rules_out_is_named() -> None:
     """A GGUF file does not run on ZeroGPU, the model does; where ZeroGPU is the pick, nothing is hidden."""
     asked = Workload(account="pro", max_usd_per_month=Decimal(25), precision="gguf:Q4_K_M")
     said = near_misses(ask("Qwen/Qwen3-4B", asked))
-    assert said["format"].startswith("ZeroGPU (large) costs nothing and runs it in bf16 with transformers")
+    assert said["format"].startswith("ZeroGPU (large) is free and runs it in bf16 with transformers")
     assert "CPU Upgrade writes about 12 tokens/s" in said["speed"]
     paid = ask("Qwen/Qwen3-4B", Workload(account="pro", engine="vllm"))
     assert paid.pick is not None
@@ -65,5 +65,5 @@ def test_encoders_for_several_visitors_run_on_the_server_that_batches() -> None:
 
 def test_a_large_bare_count_is_said_to_be_dense() -> None:
     """Of 120B most models are mixtures of experts."""
-    assert "taken as a dense decoder" in " ".join(map(sentence, resolve_count("120B").caveats))
+    assert "counted as a dense decoder" in " ".join(map(sentence, resolve_count("120B").caveats))
     assert "dense" not in " ".join(map(sentence, resolve_count("70B").caveats))

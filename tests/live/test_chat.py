@@ -273,7 +273,7 @@ def test_half_of_the_context_is_for_the_question(question: Any) -> None:
     first = next(item for item in pieces if item["stage"] == "writing")
     pieces.close()  # type: ignore[attr-defined]
     assert [caveat["message"] for caveat in first["caveats"] if caveat["code"] == "answer_limit"] == [
-        "The answer is held to 256 tokens, half of the 512 that a conversation may take on this device."
+        "The answer is limited to 256 tokens, half of the 512 that a conversation may take on this device."
     ]
 
 

@@ -110,7 +110,7 @@ def test_preferences_are_asked_by_objective_or_method() -> None:
     assert dpo["total_tokens"] == 2 * ASK(LLAMA)["total_tokens"]
     assert [phase["name"] for phase in dpo["phases"]] == ["policy forward", "reference forward", "backward", "update"]
     assert sum(phase["time_share"] for phase in dpo["phases"]) == pytest.approx(1)
-    assert any("one public run names its memory" in caveat["message"] for caveat in dpo["caveats"])
+    assert any("public run that reports its memory" in caveat["message"] for caveat in dpo["caveats"])
     assert "DPOTrainer" in dpo["script"]
     assert ASK(LLAMA, objective="reward")["device_bytes"] < dpo["device_bytes"]
     for arguments, accepted in (({"stack": "axolotl"}, "trl with objective kto"), ({"micro_batch": 1}, "2 or more with objective kto")):

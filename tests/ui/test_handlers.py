@@ -299,4 +299,4 @@ def test_a_card_shows_at_most_five_reasons_and_the_table_the_same(real_app: Serv
     first = updates["pick"].partition('<ul class="why">')[2].partition("</ul>")[0]
     assert 1 < first.count("<li>") <= 5
     assert "of its memory is free" not in first
-    assert (updates["pick"] + updates["ranked"]).count("<li>A call reserves what it declares") == 1
+    assert (updates["pick"] + updates["ranked"]).count("<li>A call reserves the duration that it declares") == 1
