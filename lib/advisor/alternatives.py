@@ -142,7 +142,8 @@ def _leave_on_host(
         if not fit.fits:
             on_card = memory.most_layers_on_card(config.spec, config.memory_request, config.silicon, fit.capacity_bytes)
         on_host = layers - layers_on_gpu(layers=layers, gpu_layers=on_card)
-        saving = compare("layers_on_host", replace(config, gpu_layers=on_card), gpu_layers=on_card, host_layers=on_host)
+        after = replace(config, gpu_layers=on_card)
+        saving = compare("layers_on_host", after, gpu_layers=on_card, host_layers=on_host, host_bytes=after.estimate().host_bytes)
         if on_host and saving.fits:
             yield saving
     if not traits_of(config.engine).streams_weights:

@@ -179,6 +179,10 @@ class PerDevice:
         """The stages of a pipeline that was run; none of any other model."""
         return self._stages.all(batch) if self._stages else ()
 
+    def tiled_decoding(self, batch: int) -> tuple[int, int] | None:
+        """Temporary bytes of the decoding whole and in tiles; None where tiles take no less, or were asked for."""
+        return self._stages.tiled_decoding(batch) if self._stages else None
+
     def stage_weights(self, batch: int) -> dict[str, int] | None:
         """Weights on the device in a pipeline's fullest stage, by component; None of any other model."""
         return self._stages.fullest(batch).weights if self._stages else None

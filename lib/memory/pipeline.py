@@ -19,6 +19,7 @@ Source: diffusers 0.42.1 (`pipelines/pipeline_utils.py`, `hooks/group_offloading
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lib.errors import BadArgument
@@ -159,7 +160,7 @@ class PipelineMemory:
     """The stages of a pipeline on one device, as a function of pictures or clips at once."""
 
     def __init__(self, spec: ModelSpec, of: Pipeline, request: ResolvedRequest) -> None:
-        self._of, self._request, self._pictures = of, request, request.pictures
+        self._spec, self._of, self._request, self._pictures = spec, of, request, request.pictures
         self._guided = is_guided(spec, request.pictures)
         self.size = resolve_size(spec, request.pictures)
         self._frames = latent_frames(self.size.frames, of.frame_step)
@@ -179,6 +180,15 @@ class PipelineMemory:
     def all(self, batch: int) -> tuple[StageBytes, ...]:
         """Encode, denoise and decode, each with the component of it that takes most."""
         return tuple(max(self._candidates(stage, batch), key=lambda of: of.total) for stage in ("encode", "denoise", "decode"))
+
+    def tiled_decoding(self, batch: int) -> tuple[int, int] | None:
+        """Temporary bytes of the decoding whole and in tiles; None where tiles take no less, or were asked for."""
+        if self._pictures.vae_tiling:
+            return None
+        pictures = replace(self._pictures, vae_tiling=True)
+        tiled = PipelineMemory(self._spec, self._of, replace(self._request, pictures=pictures))
+        now, then = (of.all(batch)[-1].activation for of in (self, tiled))
+        return (now, then) if then < now else None
 
     @property
     def host_bytes(self) -> int:

@@ -203,6 +203,9 @@ class MemoryEstimate:
         if inference and by_default and traits.start_up == "profile run" and tokens_of_step > least:
             values: dict[str, Value] = {"tokens": tokens_of_step, "least_tokens": least, "engine": request.engine}
             open_points.append(Caveat("step_tokens", values))
+        size = of.output_size
+        if size is not None and size.frames > 1 and (tiled := of.tiled_decoding(self.batch)) is not None:
+            open_points.append(Caveat("clip_decoding", {"decode_bytes": tiled[0], "tiled_bytes": tiled[1]}))
         limit = spec.context_limit
         counted = self.tokens + request.media.tokens
         if limit is not None and counted > limit:

@@ -89,7 +89,7 @@ def sharding_sentence(method: str, option: ShardingOption) -> str:
     needs = f"each needs {gib(option.device_bytes)} {room}, at most {high}"
     needs += f", and the host {gib(option.host_bytes)}" if option.host_bytes else ""
     if option.hardware is None:
-        return f"{way} needs {devices} × {gpu}, more than any hardware listed here has: {needs}."
+        return f"{way} needs {devices} × {gpu}, more than any hardware listed here has, so several machines: {needs}."
     price = f", {usd_per_hour(option.usd_per_hour)} per hour" if option.usd_per_hour is not None else ""
     return f"{way} fits on {devices} × {gpu} ({option.hardware}{price}): {needs}."
 

@@ -39,6 +39,7 @@ from lib.memory.resolve import check_server, choose_engine, encoder_caveats, lim
 from lib.memory.spread import split_caveats, spread
 from lib.model.spec import ModelSpec
 from lib.platforms import RENTED, SPACE_PLATFORMS
+from lib.precision import weight_format
 from lib.present.numbers import describe_speed_change
 from lib.present.sentences import sentence
 from lib.present.snippets import Start, flag_words
@@ -66,6 +67,9 @@ from lib.workload import MemoryRequest, Workload
 
 MAX_MICRO_BATCH = 65_536
 MOST_BYTES = 10**18  # an exabyte: beyond every machine, and within the integers that JSON readers share
+
+_EIGHT = 8
+"""Bits of a weight in formats that some engines make while they load."""
 
 
 class MemoryArguments(Arguments):
@@ -253,7 +257,7 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         (speed is None and slo.any_set, Caveat("limits_not_checked")),
         (on_zerogpu(hardware) and arguments.concurrency > 1, Caveat("calls_not_shared", {"concurrency": arguments.concurrency})),
         (any(way.code == "offload" for way in ways), Caveat("offload_price")),
-        *((True, caveat) for caveat in waiting_caveats(config.requests, config.serving)),
+        *((True, caveat) for caveat in (*waiting_caveats(config.requests, config.serving), *_loading_caveats(config))),
     )
     return SolveAnswer(
         model=spec.id,
@@ -284,6 +288,21 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         caveats=(*cut, *(caveat for holds, caveat in open_points if holds), *spec.caveats, *estimate.caveats),
         sources=(*spec.sources, *estimate.sources),
     )
+
+
+def _loading_caveats(config: ServingConfig) -> Iterator[Caveat]:
+    """That the weights fit only if they are stored in 8 bits: an engine that makes them on load may hold all of them unquantized first.
+
+    transformers and bitsandbytes quantize tensor by tensor.
+    """
+    request, spec = config.memory_request, config.spec
+    now = memory.count_per_device(spec, request, config.silicon)
+    form, traits = weight_format(now.request.precision), traits_of(now.request.engine)
+    if form.bits != _EIGHT or form.takes != "stack" or traits.own_modules or spec.stored.quantization is not None:
+        return
+    whole = memory.count_per_device(spec, replace(request, precision=AUTO), config.silicon).device_weights
+    if now.device_weights <= config.memory_bytes < whole:
+        yield Caveat("whole_while_loading", {"precision": form.name, "whole_bytes": whole, "memory_bytes": config.memory_bytes})
 
 
 def _start_server(config: ServingConfig) -> ServerStartEntry:

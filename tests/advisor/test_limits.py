@@ -197,6 +197,7 @@ def test_llama_cpp_leaves_as_few_layers_to_the_processor_as_it_must() -> None:
     assert isinstance(kept, int)
     assert replace(of, gpu_layers=kept).fit().fits
     assert not replace(of, gpu_layers=kept + 1).fit().fits
+    assert way.needs["host_bytes"] == replace(of, gpu_layers=kept).estimate().host_bytes > 0
     assert way.tpot_ratio is None or way.tpot_ratio > 0
     easy = next(way for way in find_memory_savings(hosting(SMALL, "RTX-4090", "llama.cpp"), CATALOG) if way.code == "layers_on_host")
     assert easy.needs["gpu_layers"] == 28 * 3 // 4

@@ -69,6 +69,14 @@ def test_tiles_and_slices_save_while_decoding() -> None:
     assert decode[2] < decode[1] / 2
 
 
+def test_a_clip_says_what_tiles_would_take_while_decoding() -> None:
+    """The figure is that of the same clip with tiles, which then has no such caveat; a picture has none."""
+    whole, tiled = (_estimate(WAN, vae_tiling=tiles) for tiles in (False, True))
+    caveat = next(caveat for caveat in whole.caveats if caveat.code == "clip_decoding")
+    assert caveat.values == {"decode_bytes": whole.stages[2].activation, "tiled_bytes": tiled.stages[2].activation}
+    assert "clip_decoding" not in {caveat.code for estimate in (tiled, _estimate(SDXL)) for caveat in estimate.caveats}
+
+
 def test_a_batched_guide_doubles_the_denoiser_and_an_embedded_one_does_not() -> None:
     """SDXL asks for both at once, FLUX.1 takes guidance as a number."""
     free, guided = (_estimate(SDXL, precision="bf16", guidance=g).stages[1].activation for g in ("off", "auto"))

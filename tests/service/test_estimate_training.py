@@ -81,6 +81,7 @@ def test_hardware_that_fits_comes_first_and_by_price() -> None:
         ({"target_modules": "c_attn"}, "q_proj, k_proj, v_proj"),
         ({"target_modules": "q_proj,c_attn"}, "q_proj, k_proj, v_proj"),
         ({"optimizer": "muon"}, "with TRL"),
+        ({"precision": "int4"}, "set method=qlora"),
         ({"sharding": "fsdp"}, "two devices"),
         ({"stack": "unsloth", "sharding": "ddp", "devices": 2}, "with Unsloth"),
         ({"micro_batch": 65_536, "sequence_tokens": 100_000_000}, "exabyte"),

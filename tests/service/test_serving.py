@@ -217,3 +217,16 @@ def test_savings_of_a_server_with_settings_are_found() -> None:
     """Other engines and tiers are compared without the settings that they lack."""
     report = SAVE("l4x4", model=MODEL, engine="vllm", requests_per_day=1000, serving={"kv_cache_dtype": "fp8", "tensor_parallel": 2})
     assert report["ways"]
+
+
+@pytest.mark.parametrize(
+    ("hardware", "engine", "precision", "warned"),
+    [
+        ("v5litepod-8", "vllm-tpu", "int8", True), ("h100x1", "vllm", "fp8", True), ("v6e-8", "vllm-tpu", "int8", False),
+        ("h100x1", "vllm", "awq", False), ("h100x1", "transformers", "bnb-int8", False),
+    ],
+)  # fmt: skip
+def test_weights_that_fit_in_8_bits_alone_may_not_load(hardware: str, engine: str, precision: str, warned: bool) -> None:
+    """70B in 16 bits exceeds a v5litepod-8 and an H100, and engines that quantize on load may hold them so first (vllm issue 9331)."""
+    answer = SOLVE("meta-llama/Llama-3.1-70B-Instruct", hardware, engine=engine, precision=precision)
+    assert ("whole_while_loading" in {caveat["code"] for caveat in answer["caveats"]}) == warned
