@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -21,6 +22,7 @@ SHOWN = 12
 """Rows that are shown until more are asked for."""
 _REFUSED = {
     "too_small": "need more memory",
+    "host_too_small": "need more memory of the machine, for what the card does not hold",
     "context_too_short": "read fewer tokens than asked",
     "cpu_too_slow": "are too slow on a CPU",
     "too_slow": "miss the speed that you asked for",
@@ -34,7 +36,8 @@ _REFUSED = {
     "sparse_attention": "use sparse attention that the engine lacks here",
     "disk_too_small": "exceed the disk",
 }
-"""Codes of the first obstacle, after a number of models; another code is shown as it is."""
+"""Codes of the first obstacle, after a number of models."""
+_OTHER = "do not run for other reasons"
 
 
 def finding(answer: WhatRunsAnswer) -> str:
@@ -52,7 +55,10 @@ def finding(answer: WhatRunsAnswer) -> str:
 
 def finding_card(answer: WhatRunsAnswer) -> str:
     """The finding, and the number of refused models by reason."""
-    refused = "; ".join(f"{number:,} {_REFUSED.get(code, code)}" for code, number in answer.refused.items())
+    numbers: Counter[str] = Counter()
+    for code, number in answer.refused.items():
+        numbers[_REFUSED.get(code, _OTHER)] += number
+    refused = "; ".join(f"{number:,} {words}" for words, number in numbers.items())
     return render_html("what_runs.html.j2", finding=finding(answer), refused=refused)
 
 

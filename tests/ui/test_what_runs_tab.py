@@ -29,6 +29,13 @@ def test_the_finding_comes_first_and_each_model_is_a_link_to_the_page() -> None:
     assert "Nearest misses" in what_runs_updates(SERVICES, "", filled(have="spaces:t4-small", kind="text-to-image"))["models"]
 
 
+def test_the_refused_are_counted_in_words() -> None:
+    """On a card that needs memory of the machine beside its own too."""
+    found = what_runs_updates(SERVICES, "", filled(have="RTX-4090", count=1))["found"]
+    assert "need more memory of the machine" in found
+    assert not re.search(r"[a-z]_[a-z]", found.partition("Of the others")[2].partition("<")[0])
+
+
 def test_a_mac_and_a_tier_have_no_count() -> None:
     """The card count of the form has no effect on them; the workload above the tabs is asked too."""
     assert asked_arguments(SERVICES, filled(have="M4-Max-64GB", count=3))["hardware"] == "M4-Max-64GB"
