@@ -1,15 +1,17 @@
-"""One offer, one verdict: the best configuration that does what is asked, or everything that stands in the way.
+"""The verdict on one offer: the best configuration that meets the request, or all of its obstacles.
 
-Configurations are tried from the best on (`lib.advisor.candidates`), those of all offers together, until one fits with room to spare, is
-quick enough and serves the traffic. Otherwise the best of those that pass is taken (`lib.advisor.rank.order_configurations`).
+Configurations are tried in order of preference (`lib.advisor.candidates`), for all offers together, until one fits with room to spare, is
+fast enough and serves the traffic. If there is none, the best of those that pass is taken (`lib.advisor.rank.order_configurations`).
 
 Its speed puts it into one of three bands (`lib.advisor.bands`): comfortable, usable, or slow.
 
-A CPU is refused where it is slow, and its limits are stricter: 8 tokens per second, because the slowest machines of a class have two thirds
-of its bandwidth (5.2 · 3/2), and a first token within 5 s, half of the ten seconds that keep a visitor's attention (Nielsen 1993, Usability
-Engineering, chapter 5), for vision_language with a prompt as long as the context, because pictures fill it. Pictures are never drawn
-on one: Stable Diffusion 1.5 takes 45 s for one of 512 px on 32 cores (20 steps, fp32; Ice Lake with 64 virtual CPUs,
-github.com/huggingface/blog stable-diffusion-inference-intel.md, 2023-03). The limits are judgements.
+A slow CPU is rejected, and its limits are stricter. The limits are judgements:
+
+- 8 tokens per second, because the slowest machines of a class have two thirds of its bandwidth (5.2 · 3/2).
+- A first token within 5 s, half of the ten seconds that keep a visitor's attention (Nielsen 1993, Usability Engineering, chapter 5). For
+  vision_language the prompt counts as long as the context, because pictures fill it.
+- No pictures: Stable Diffusion 1.5 takes 45 s for one of 512 px on 32 cores (20 steps, fp32; Ice Lake with 64 virtual CPUs,
+  github.com/huggingface/blog stable-diffusion-inference-intel.md, 2023-03).
 """
 
 from __future__ import annotations
@@ -44,12 +46,12 @@ PICTURE_ON_32_CORES_S = 45.0
 OWN_COUNTS = (2, 4, 8)
 """Numbers of cards that are tried where those of the visitor are too few."""
 HOPELESS = 0.5
-"""Share of a device that is missing for one server, from which on no other of its kind is tried: they differ by less."""
+"""If one server lacks more than this share of a device's memory, no other server is tried with the same weights: they differ by less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedPlacement:
-    """A configuration that fits and is refused for its speed, the quota or the traffic."""
+    """A configuration that fits and is rejected for its speed, the quota or the traffic."""
 
     step: int
     tokens_per_s: float
@@ -58,7 +60,7 @@ class RejectedPlacement:
 
 @dataclass(slots=True)
 class OfferSearch:
-    """The search on one offer: the configurations not yet tried, those that pass, and what stands in the way of the others."""
+    """The search on one offer: the configurations not yet tried, those that pass, and the obstacles of the others."""
 
     offer: Hardware
     context: JudgeContext
@@ -74,7 +76,7 @@ class OfferSearch:
 
     @property
     def is_open(self) -> bool:
-        """Whether something better may come: configurations are left, and nothing that passes settles it."""
+        """Whether to go on: configurations are left, and none that passes is good enough to stop."""
         return bool(self.waves) and not any(settles(of) for of in self.passing)
 
     def take_wave(self) -> list[Placement]:
@@ -101,7 +103,7 @@ class OfferSearch:
 
     @staticmethod
     def _fits_on_fewer(candidate: Candidate, fitting: Sequence[Placement]) -> bool:
-        """Whether this form fits fewer devices with room to spare; more of them that work in turn are never faster."""
+        """Whether this form fits on fewer devices with room to spare; devices that work one after another do not get faster by number."""
         return any(
             (of.candidate.engine, of.candidate.precision) == (candidate.engine, candidate.precision)
             and of.candidate.devices < candidate.devices
@@ -110,7 +112,7 @@ class OfferSearch:
         )
 
     def _place_fewer(self, candidate: Candidate, short: DoesNotFitReason, concurrency: int) -> Placement | DoesNotFitReason:
-        """A server on several machines: each with the most requests at a time that it holds."""
+        """Place a server on several machines, each with the most concurrent requests that it holds."""
         context, model = self.context, self.model
         most = max_concurrency(self.offer, candidate, context, model, self.device_bytes)
         for level in sorted((level for level in LOADS if level <= min(most, concurrency - 1)), reverse=True):
@@ -121,7 +123,7 @@ class OfferSearch:
 
     @property
     def obstacles(self) -> tuple[Reason, ...]:
-        """Why nothing passes: of what fits the fastest, else the configuration that comes closest to fitting, else the engine."""
+        """Why nothing passes: obstacles of the fastest one that fits; else of the one closest to fitting; else of the engine."""
         if self.too_slow:
             return max(self.too_slow, key=lambda of: (-len(of.obstacles), of.tokens_per_s)).obstacles
         if self.shortages:
@@ -156,7 +158,7 @@ def judge_models(hardware: Hardware, contexts: Sequence[JudgeContext]) -> list[r
 
 
 def judge_own(cards: Hardware, context: JudgeContext) -> result.OwnHardware | None:
-    """The verdict on cards of the visitor's own; where they do not run the model, what would: more of them, or the smallest larger Mac.
+    """The verdict on cards of the visitor's own; if they do not run the model, more of them or the smallest larger Mac is tried.
 
     `None` where the Space runs no model.
     """
@@ -264,7 +266,7 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedVerdict:
-    """Whether a speed will do: stated limits that it misses, what to say of it, and its band."""
+    """The verdict on a speed: the stated limits that it misses, further reasons, and its band."""
 
     obstacles: tuple[Reason, ...] = ()
     reasons: tuple[Reason, ...] = ()
@@ -427,7 +429,7 @@ def find_obstacles(offer: Offer, context: JudgeContext) -> tuple[Reason, ...]:
 
 
 def _judge_budget(offer: Offer, context: JudgeContext, replicas: int) -> list[Reason]:
-    """Whether the whole workload costs more than may be spent."""
+    """The obstacle if the whole workload costs more than the budget."""
     workload, limit = context.workload, context.workload.max_usd_per_month
     priced = limit and offer.listed
     usd_per_month = price_offer(offer, workload, context.rules, replicas=replicas).total_usd_per_month if priced else Decimal(0)

@@ -1,12 +1,12 @@
-"""Hugging Face Jobs: the script that one runs, what it prints, and starting, following and ending it by the Hub's own client.
+"""Hugging Face Jobs: builds a job's script, parses its output, and starts, follows and cancels jobs with `huggingface_hub`.
 
-A job sees nothing of this machine, so its script is one file. On one GPU or a CPU it unpacks this app's own sources from a zip and runs
+A job cannot read this machine's files, so its script is one file. On one GPU or a CPU it unpacks this app's own sources from a zip and runs
 `lib.service.jobs`; on several GPUs it is the source of a few functions here and needs vLLM only. Its dependencies are in its head
 (PEP 723), where `uv run` reads them. It prints each result as one line of JSON between two marks, so that results can be found in the rest
 of its log.
 
-`Jobs` uses the token of the user who runs the command. A local script reaches the job by way of a bucket that the client makes
-(`jobs-artifacts` of the account, private): `run_uv_job` uploads it there and mounts it.
+`Jobs` uses the token of the user who runs the command. `run_uv_job` uploads a local script to a private bucket of
+the account (`jobs-artifacts`, which the client creates) and mounts it in the job.
 """
 
 from __future__ import annotations
@@ -272,11 +272,11 @@ def _refusal(error: Exception, doing: str) -> HubError:
 
 
 class Jobs:
-    """The jobs of one account. Calls take as long as the Hub does; `follow` is bounded."""
+    """The jobs of one account. Only `follow` has a time limit; other calls wait for the Hub."""
 
     look_every_s = 15.0
     log_grace_s = 45.0
-    """The log of a job that is over may still be on its way; a line comes at the latest with the Hub's next sign of life, after 30 s."""
+    """Seconds to wait for the rest of the log after a job has ended; the Hub sends a keep-alive line every 30 s."""
 
     def __init__(self, token: str, *, endpoint: str | None = None, namespace: str | None = None) -> None:
         """`namespace` is a user or organization, by default the token's own."""
@@ -288,7 +288,7 @@ class Jobs:
     def start(
         self, script: Path, *, flavor: str, timeout_s: int, image: str | None = None, folder: BucketFolder | None = None
     ) -> SubmittedJob:
-        """Upload the script and start it; from its start on the job is billed by the minute. `folder` is mounted, and its place told.
+        """Upload the script and start it, billed by the minute from its start. `folder` is mounted at the path in `FOLDER_VARIABLE`.
 
         Raises:
             HubError: it was not started.
@@ -317,7 +317,7 @@ class Jobs:
             raise _refusal(error, f"starting a server on {flavor}") from error
 
     def schedule(self, script: Path, *, flavor: str, timeout_s: int, schedule: str, folder: BucketFolder) -> str:
-        """Have the script started at the times of a cron expression; the id of the schedule. Each start is billed like a job.
+        """Schedule the script with a cron expression and return the id of the schedule. Each start is billed like a job.
 
         Raises:
             HubError: it was not scheduled.
@@ -333,10 +333,10 @@ class Jobs:
             raise _refusal(error, f"scheduling a job on {flavor}") from error
 
     def open_bucket(self, name: str = ARTIFACTS) -> str:
-        """The id of a private bucket of the account, which is made if there is none.
+        """The id of a private bucket of the account; creates the bucket if it does not exist.
 
         Raises:
-            HubError: it cannot be had.
+            HubError: the bucket cannot be created or opened.
         """
         try:
             owner = self._namespace or str(self._api.whoami()["name"])
@@ -350,7 +350,7 @@ class Jobs:
         """Write files into a folder of a bucket.
 
         Raises:
-            HubError: some may not be written.
+            HubError: some of the files may not be written.
         """
         try:
             self._api.batch_bucket_files(folder.bucket, add=[(content, f"{folder.path}/{name}") for name, content in contents.items()])
@@ -382,7 +382,7 @@ class Jobs:
         """The state of a job.
 
         Raises:
-            HubError: the Hub did not tell.
+            HubError: the Hub did not return it.
         """
         try:
             answer = self._api.inspect_job(job_id=job.id, namespace=job.owner)
@@ -403,7 +403,7 @@ class Jobs:
             raise _refusal(error, f"ending the job {job.id}") from error
 
     def follow(self, job: SubmittedJob, *, limit_s: float) -> Generator[str]:
-        """The lines of its log until it ends; a log that stays silent after that is not waited for without end.
+        """The lines of the job's log until it ends; after that, the rest of the log has `log_grace_s` to arrive.
 
         Raises:
             TooLong: it had not ended after the limit; it still runs.
@@ -430,19 +430,19 @@ class Jobs:
             yield line
 
     def _is_over(self, job: SubmittedJob) -> bool:
-        """Whether it has ended; a Hub that cannot be reached for a moment is asked again later."""
+        """Whether the job has ended; False if the Hub cannot be reached now."""
         try:
             return self.look(job).stage in FINAL_STAGES
         except (HubUnreachable, RateLimited):
             return False
 
     def _read(self, job: SubmittedJob, lines: queue.SimpleQueue[Any]) -> None:
-        """In a thread of its own: the client waits for the next line without end."""
+        """Runs in its own thread, because the client waits for the next line without a timeout."""
         try:
             for line in self._api.fetch_job_logs(job_id=job.id, namespace=job.owner, follow=True):
                 for part in str(line).splitlines():
                     lines.put(part)
-        except Exception as error:  # noqa: BLE001 told by the one who follows
+        except Exception as error:  # noqa: BLE001 raised by `follow`
             lines.put(error)
         else:
             lines.put(None)

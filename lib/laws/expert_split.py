@@ -1,7 +1,7 @@
 """A mixture of experts with routed experts in the host's memory, as llama.cpp runs it: `--n-cpu-moe K`, `--cpu-moe`, `-ot exps=CPU`.
 
 Attention, shared experts, norms, output matrix and KV cache stay on the card. The routed experts of the first K layers stay in the host's
-memory, and so does the table of words. Layers without routed experts move nothing.
+memory, and so does the embedding table. Layers without routed experts move nothing.
 
     m       layers whose experts are in the host's memory
             dense layers first:       max(0, K - (L - E))         every n-th layer has experts:       ⌊K / n⌋
@@ -16,8 +16,8 @@ A decode step waits for the card and for the processor in turn, layer by layer, 
 
     t_decode = t_card + m / E · X · share(B) / (η · β) + m · τ
 
-    t_card  the step on the card without the experts that are elsewhere     share(B)  experts that B tokens reach (`expert_share`)
-    β  bandwidth of the host's memory (`lib.catalog.host_memory`)     η  share of it that is reached     τ  hand-over of a layer
+    t_card  the step on the card without the experts in host memory     share(B)  experts that B tokens reach (`expert_share`)
+    β  bandwidth of the host's memory (`lib.catalog.host_memory`)     η  share of β that is reached     τ  seconds to hand over a layer
 
 A prompt is read in micro-batches of u tokens. From 32 tokens on the card computes the experts too, and their weights cross the bus once in
 every micro-batch. Fewer than 32 tokens are computed by the processor, as in a decode step.
@@ -26,9 +26,9 @@ every micro-batch. Fewer than 32 tokens are computed by the processor, as in a d
 
     λ  share of the bus's rate     μ  share of β at which the host copies weights into pinned memory
 
-Limits: experts of all layers count as alike. Some formats are slower on processors (IQ types, trellis types of forks). Not modelled: two
-sockets, memory that is paged from disk, a driver that spills the card's memory, drafters. η, λ, μ and τ are fitted by
-`scripts/check_experts.py` on runs of one request at a time.
+Limits: the experts of all layers are assumed to be equally large. Some formats are slower on processors (IQ types, trellis types of
+forks). Not modelled: two sockets, memory that is paged from disk, a driver that spills the card's memory, draft models. η, λ, μ and τ are
+fitted by `scripts/check_experts.py` on runs of one request at a time.
 Sources: llama.cpp `common/arg.cpp` (the pattern `ffn_(up|down|gate)_(ch|)exps`, layers 0 to K - 1) and `ggml-cuda.cu`
 (`min_batch_size` = 32, tokens of a `MUL_MAT_ID`), as quoted by forks and bindings, read 2026-11-26.
 """
@@ -47,7 +47,7 @@ COPIED_EXPERTS = Law(
     "lib/laws/expert_split.py; " + FITTED_CONSTANTS,
 )
 LEAST_COPIED_TOKENS = 32
-"""Tokens of a micro-batch from which on the card computes the experts of the host."""
+"""From this number of tokens in a micro-batch, the card computes the experts in host memory."""
 
 
 def layers_in_host(*, layers: int, expert_layers: int, cpu_moe_layers: int) -> int:
@@ -86,7 +86,7 @@ def host_step_time(*, read_bytes: float, bandwidth: float, share: float, in_host
 
 
 def copy_time(*, moved_bytes: float, bus: float, bus_share: float, bandwidth: float, copy_share: float) -> Seconds:
-    """Seconds that experts take to the card for one micro-batch; `bus_share` = λ, `copy_share` = μ.
+    """Seconds to copy experts to the card for one micro-batch; `bus_share` = λ, `copy_share` = μ.
 
     >>> round(copy_time(moved_bytes=20e9, bus=32e9, bus_share=0.8, bandwidth=50e9, copy_share=0.8), 3)
     1.281

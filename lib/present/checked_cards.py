@@ -11,13 +11,15 @@ from lib.present.sentences import sentence
 
 _CLOSEST = "near_miss"
 _ONLY_SO = {"", "refused", "slow", "tight"}
-"""Variants of the reason for compressed weights that say: with more bits it does not do the work."""
+"""Variants of the reason `quantized` in which higher precision does not fit or misses a limit."""
 
 
 def no_pick_card(answer: Recommendation, model: str) -> str:
-    """In place of the pick: that nothing qualifies, and the changes that come closest, a larger budget first."""
+    """The card shown when nothing qualifies, with the changes that come closest: a larger budget first."""
     closest = [escape(sentence(note)) for note in answer.notes if note.code == _CLOSEST]
-    advice = "Each one says why below. Try a shorter context, fewer concurrent requests, a smaller precision or more platforms."
+    advice = (
+        "The list below gives the reason for each. Try a shorter context, fewer concurrent requests, a smaller precision or more platforms."
+    )
     return (
         '<section class="card none" role="status"><h2>Nothing listed qualifies</h2>'
         f"<p>No hardware on the chosen platforms runs {escape(model)} under these limits.</p>"
@@ -42,8 +44,8 @@ def checked_card(answer: Recommendation, hardware: str, limits: SolveAnswer | No
 
     Args:
         answer: the recommendation with every platform.
-        hardware: the platform and the id, as fields have it.
-        limits: the most that fits, where it runs.
+        hardware: "platform:id", as the form's field has it.
+        limits: the longest context and the most requests that fit; None if the model does not run.
         links: markup.
     """
     found = _find(answer, hardware)

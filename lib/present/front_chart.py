@@ -18,10 +18,10 @@ from lib.present.tables import FIRST_ROWS
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
 
-_FREE_BELOW = 2.5  # free hardware stands at the lowest price over this
+_FREE_BELOW = 2.5  # free hardware is drawn at the lowest price divided by this
 _PLOT_PX, _LETTER_PX, _LINE_PX = (270.0, 270.0), 6.6, 16.0
-"""The plot on a phone of 390 px, and what a name takes of it: names that do not write over each other there do so nowhere."""
-_BEYOND = 2.0  # the picture ends at twice the price of the dearest that is worth it
+"""Pixels of the plot on a phone 390 px wide, of a letter and of a line. Names that do not overlap there do not overlap elsewhere."""
+_BEYOND = 2.0  # the price axis ends at twice the price of the most expensive unbeaten offer
 _SCALES, _LEAST_MARKS = ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)), 3
 
 
@@ -46,7 +46,7 @@ class FrontPoint:
 class Front:
     """The content of the scatter.
 
-    `unit` is "tokens/s", "× real time" on sound, "requests/s" where nothing is decoded; `shape` says which requests; `pick` is marked.
+    `unit` is "tokens/s", "× real time" for sound, or "requests/s" if nothing is decoded. `shape` describes the requests; `pick` is marked.
     """
 
     unit: str
@@ -92,7 +92,7 @@ def _drawbacks(pick: Entry, other: Entry) -> Iterator[tuple[str, bool]]:
     yield "needs an allowlist", "needs_allowlist" in codes
     yield "needs a paid plan", "needs_subscription" in codes
     yield "leaves little memory free", "fits_tightly" in codes
-    yield "counts more of the visitors' quota", pick.offer.traits.per_call and other.offer.traits.per_call
+    yield "uses more of the visitors' quota", pick.offer.traits.per_call and other.offer.traits.per_call
 
 
 def _front_point(entry: Entry, ends: tuple[SpeedEnd, SpeedEnd], unit: str, *, listed: bool) -> FrontPoint:
@@ -147,22 +147,22 @@ def front_head(front: Front) -> str:
 def front_foot(front: Front) -> str:
     """How to read the scatter."""
     outside = sum(point.usd > _end(front.points) for point in front.points)
-    dearer = f" {outside} others cost more and are not faster than the best drawn." if outside else ""
+    dearer = f" Not drawn: {outside} that cost more and are not faster." if outside else ""
     off = f'<p class="off-front">{escape(front.why_off)}</p>' if front.why_off else ""
     return (
         f'<div class="chart-foot">{off}<p class="quiet">Predicted for {escape(front.shape)}; the bars span the range of the prediction. '
-        f"On the line: nothing else is both as cheap and as fast.{dearer}</p></div>"
+        f"No other offer is both as cheap and as fast as one on the line.{dearer}</p></div>"
     )
 
 
 def _end(points: Sequence[FrontPoint]) -> float:
-    """The price at which the picture ends."""
+    """USD a month at which the price axis ends."""
     best = [point.usd for point in points if point.pareto]
     return float(max(best, default=0.0) or max((point.usd for point in points), default=0.0)) * _BEYOND or 1.0
 
 
 def draw_front(front: Front) -> Figure:
-    """Each point with the range of its prediction; the unbeaten ones joined and named."""
+    """Draw each point with the range of its prediction; the unbeaten ones are joined by a line and named."""
     from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
 
     points, figure = front.points, Figure()
@@ -219,14 +219,14 @@ class _Plane:
 
 
 class _Side(NamedTuple):
-    """The place of a name: its end at the point, and whether it is above the point."""
+    """The place of a name: the end of the name that touches the point, and whether it is above the point."""
 
     anchor: str
     above: bool
 
 
 def _sides(point: FrontPoint) -> list[_Side]:
-    """In the order in which they are tried: names of unbeaten points are above the line, others below; of free ones to the right."""
+    """Places to try, in order: names of unbeaten points above the line, others below first, those of free points to the right."""
     inward, outward = ("right", "left") if point.usd else ("left", "right")
     if point.pareto:
         return [_Side(inward, above=True)]
@@ -235,7 +235,7 @@ def _sides(point: FrontPoint) -> list[_Side]:
 
 
 def _choose_labels(points: Sequence[FrontPoint], plane: _Plane) -> list[tuple[FrontPoint, _Side]]:
-    """Those whose names do not write over one that was chosen before, each with its side."""
+    """The points whose names do not overlap an earlier name, each with the place of its name."""
     taken: list[tuple[float, float, float, float]] = []
     labels: list[tuple[FrontPoint, _Side]] = []
     for point in points:
@@ -261,7 +261,7 @@ def _hover(point: FrontPoint, unit: str) -> str:
 
 
 def _scale(low: float, high: float) -> list[float]:
-    """Marks of a logarithmic axis: as coarsely as leaves three marks in this range, few enough for a phone."""
+    """Marks of a logarithmic axis: the coarsest scale with at least three marks in this range, so that they fit a phone."""
     marks: list[float] = []
     for steps in _SCALES:
         marks = [at for power in range(-6, 8) for step in steps if low <= (at := step * 10.0**power) <= high]

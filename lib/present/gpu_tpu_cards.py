@@ -1,6 +1,6 @@
-"""The choice between GPU and TPU as markup: verdict, reasons, options, slices, prices, the table to read, retired tiers, recipes.
+"""The choice between GPU and TPU as markup: verdict, reasons, options, slices, prices, a side-by-side table, retired tiers, recipes.
 
-The table says what differs, with the figures of the parts that this catalog rents out today. Words on execution and fit follow
+The side-by-side table has the figures of the cards and chips that are offered today. Words on execution and fit follow
 docs.cloud.google.com/compute/docs/tpus/overview (read 2026-11-22); every figure comes from the catalog.
 """
 
@@ -31,9 +31,7 @@ SUPPORT = {
     "not_enough_hbm": "tested, the tested chips have too little memory",
     "untested": "untested",
 }
-TORCHTPU_CLAIM = (
-    "What if TorchTPU's claim held here (1.5 to 2 times as fast, by Google, of its Fused Eager mode against its Debug Eager mode)?"
-)
+TORCHTPU_CLAIM = "What if TorchTPU's claim held here (by Google: Fused Eager mode is 1.5 to 2 times as fast as Debug Eager mode)?"
 _NONE = "–"
 _MOST_REGIONS = 20
 
@@ -89,7 +87,7 @@ def _ahead(score: int) -> str:
 def reasons_table(answer: GpuTpuAnswer) -> str:
     """Constraints first, then preferences by weight, each with its source and date, behind a line."""
     if not answer.reasons:
-        return '<p class="hint">Nothing that was answered speaks for either. Answer more of the questions.</p>'
+        return '<p class="hint">No answer so far favours a GPU or a TPU. Answer more of the questions.</p>'
     rows = [_reason_row(reason) for reason in answer.reasons]
     return fold("Every reason with its source", render_table("Why", ("Reason", "Favours", "How strongly"), rows, "reasons"))
 
@@ -127,7 +125,7 @@ def _option_row(option: OptionEntry) -> tuple[str, ...]:
 
 
 def _devices(option: OptionEntry) -> str:
-    """Those that share the model; a slice can have more."""
+    """The number of devices that share the model; a slice can have more."""
     return count_words(option.devices, "chip" if option.kind == "tpu" else "card")
 
 
@@ -138,7 +136,7 @@ def _first_token(option: OptionEntry) -> str:
 
 
 def _rates(option: OptionEntry) -> str:
-    """Of one request, and of all together where they are several."""
+    """Tokens per second of one request and, if there are several, of all together."""
     one, together = option.decode_tokens_per_s, option.throughput_tokens_per_s
     if not one:
         return _NONE
@@ -166,7 +164,7 @@ def _role(option: OptionEntry) -> str:
 
 
 def options_notes(answer: GpuTpuAnswer) -> str:
-    """The old advice, Optimum TPU, the what-if."""
+    """Notes below the options: Hugging Face's older advice, Optimum TPU, the what-if."""
     guidance, optimum = answer.guidance, answer.optimum_tpu
     notes = [] if guidance is None else [escape(guidance.message)]
     if guidance is not None:
@@ -209,7 +207,7 @@ def region_table(answer: GpuTpuAnswer) -> str:
 
 
 def side_by_side_table(answer: GpuTpuAnswer) -> str:
-    """Properties of both, to read."""
+    """Properties of GPU and TPU, side by side."""
     rows = [(row.property, row.gpu, row.tpu) for row in answer.side_by_side]
     return show_table("GPU and TPU side by side, with the parts offered today", ("Property", "GPU", "TPU"), rows, "sides")
 
@@ -231,7 +229,7 @@ def retired_table(answer: GpuTpuAnswer) -> str:
 
 
 def _last_price(amount: Decimal | None) -> str:
-    """To the tenth of a cent: 1.375 was a list price."""
+    """USD per hour with a tenth of a cent where needed: 1.375 was a list price."""
     return usd_per_hour(amount) if amount is None or round(amount, 2) == amount else f"${amount:.3f}"
 
 
@@ -270,14 +268,14 @@ def list_properties(catalog: Catalog) -> list[PropertyEntry]:
         ),
         (
             "Best at",
-            "Mixed and irregular work, kernels of one's own, small batches, low latency, experiments.",
+            "Mixed and irregular work, custom kernels, small batches, low latency, experiments.",
             "Large dense matrix products in large, regular batches; long training; thousands of chips.",
         ),
         ("Memory", *(_range(cards, lambda card: card.memory_usable or 0, lambda size: f"{gib(size)} usable") for cards in parts)),
         ("Memory bandwidth", *(_range(cards, lambda card: card.bandwidth, lambda rate: f"{rate / 1e9:,.0f} GB/s") for cards in parts)),
         ("Dense bf16", *(_range(cards, _bf16, lambda peak: f"{peak / 1e12:,.0f} TFLOP/s") for cards in in_bf16)),
         (
-            "FLOP per byte to be bound by compute",
+            "FLOP per byte needed to be compute-bound",
             *(_range(cards, lambda card: _bf16(card) / card.bandwidth, "{:,.0f}".format) for cards in in_bf16),
         ),
         ("Interconnect", *(", ".join(dict.fromkeys(card.interconnect.kind for card in cards if card.interconnect)) for cards in parts)),
@@ -291,7 +289,7 @@ def list_properties(catalog: Catalog) -> list[PropertyEntry]:
         ("Engines", "transformers, vLLM, llama.cpp and many more", "vLLM (vllm-tpu); Optimum TPU in maintenance, JetStream archived"),
         (
             "Deployment",
-            "A container or a Space, on any cloud, one's own machines, the edge",
+            "A container or a Space, on any cloud, your own machines, the edge",
             "TPU VM, queued resource or GKE, on Google Cloud",
         ),
         ("Rented from", *(", ".join(dict.fromkeys(PLATFORM_NAMES[offer.platform] for offer in each)) for each in offers)),
@@ -327,8 +325,8 @@ def _dtypes(cards: list[Accelerator]) -> str:
 
 
 def replicas_sentence(replicas: int) -> str:
-    """A slice that holds the model, but not all sequences at once."""
-    return f"It holds the model, but not all requests at the same time: {replicas} of them would share the requests."
+    """The sentence for a slice that holds the model, but not all sequences at once."""
+    return f"It holds the model, but not all requests at the same time: {replicas} such slices would share the requests."
 
 
 def guidance_sentence(parameters: int, advised: int, by_memory: int | None, limit: int) -> str:

@@ -3,8 +3,8 @@
     render_html("space_status.html.j2", status=status)
 
 Every value is escaped unless it is `Markup`, so a hostile name stays text. Python code builds a piece of a line with
-`Markup("<code>{}</code>").format(name)`, which escapes its arguments too. A line break of a template vanishes next to a tag or an
-expression, and is a blank inside a sentence.
+`Markup("<code>{}</code>").format(name)`, which escapes its arguments too. Line breaks of a template are removed next to a tag or an
+expression, and become a space inside a sentence.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _environment() -> Environment:
 
 
 def render_html(template: str, /, **values: Any) -> str:
-    """A card or another block of the page; every value that the template names has to be given."""
+    """A card or another block of the page. A value that the template names and the caller omits raises `UndefinedError`."""
     return _environment().get_template(template).render(values)
 
 
@@ -57,10 +57,10 @@ def call_macro(template: str, macro: str, /, *arguments: Any) -> Markup:
 
 
 def with_small(text: str, small: object) -> Markup:
-    """A line of a cell with a smaller one below it, which is left out where it is ""."""
+    """A table cell: a line and, if `small` is not empty, a smaller line below it."""
     return Markup("{}<small>{}</small>").format(text, small) if small else escape(text)
 
 
 def trusted(markup: str) -> Markup:
-    """The markup that a function of this package made, for a template; never a text from outside."""
+    """Mark HTML that this package made as safe for a template. Never pass a text from outside."""
     return Markup(markup)  # noqa: S704  see above

@@ -1,4 +1,4 @@
-"""Which reasons are shown first, and which wait behind a line: limits and conditions before what the figures of the card already say."""
+"""Order of an entry's reasons: limits, traffic, conditions, others. Reasons that repeat figures of the card wait behind a line."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _CONDITIONS = frozenset({
     "price_unverified", "price_old", "jobs_time_limit", "quantize_ahead",
 })  # fmt: skip
 _IN_FIGURES = frozenset({"fits", "speed", "request_speed", "sound_speed", "price"})
-"""The figures of the card say the same."""
+"""Reasons that repeat figures of the card."""
 _GROUNDS = frozenset({
     "zerogpu_duration_factor_assumed", "zerogpu_runs_reported", "zerogpu_visitors_own_plan", "zerogpu_reservation", "cache_counted",
 })  # fmt: skip
-"""What the reasons rest on."""
+"""Assumptions behind the other reasons."""
 
 
 class OrderedReasons(NamedTuple):
-    """The reasons of an entry: the weightiest, the others, and what both rest on."""
+    """The reasons of an entry: the most important, the others, and the assumptions behind both."""
 
     first: list[Reason]
     more: list[Reason]
@@ -38,9 +38,9 @@ class OrderedReasons(NamedTuple):
 
 
 def order_reasons(reasons: Sequence[Reason], most: int = MOST_REASONS) -> OrderedReasons:
-    """The weightiest reasons, at most so many; reasons of one weight keep their order.
+    """Split reasons into at most `most` important ones, the others, and assumptions; reasons of equal weight keep their order.
 
-    Where all of them repeat figures, these are shown.
+    Reasons that repeat figures are important only if there are no others.
     """
     grounds = [reason for reason in reasons if _is_ground(reason)]
     others = sorted((reason for reason in reasons if not _is_ground(reason)), key=_weight)

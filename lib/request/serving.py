@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 
 def _check_cache(name: str, value: object) -> str:
-    """A format by the words of `kv_precision`, refused under the setting's name."""
+    """Check a cache format as `kv_precision` is checked; an error names this setting."""
     try:
         return asked.CACHE_CHECK.check("kv_precision", value)  # type: ignore[no-any-return]
     except BadArgument:
@@ -47,19 +47,19 @@ class Serving(Request):
     """Settings of a server; None leaves a setting to the engine."""
 
     gpu_memory_utilization: Annotated[float | None, number(0.01, 1)] = None
-    """Share of each card that the engine may use (SGLang: mem_fraction_static; TensorRT-LLM: of the memory beside the model)."""
+    """Share of each card that the engine may use (SGLang: mem_fraction_static; TensorRT-LLM: of the memory that the model leaves)."""
     max_model_len: Annotated[int | None, whole_number(1, asked.MAX_TOKENS)] = None
     """Tokens of the longest request, prompt and answer together. The server starts only if its cache holds one such request."""
     max_num_seqs: Annotated[int | None, whole_number(1, MOST_SEQUENCES)] = None
-    """Requests that each copy of the model runs at once at most; others wait."""
+    """Most requests that each copy of the model runs at once; others wait in the queue."""
     max_num_batched_tokens: Annotated[int | None, whole_number(1, MOST_BATCHED_TOKENS)] = None
-    """Tokens of a step at most. More of them take more memory for activations."""
+    """Most tokens of one step. More tokens take more memory for activations."""
     kv_cache_dtype: Annotated[str | None, _CACHE] = None
-    """Number format of the KV cache; says the same as kv_precision."""
+    """Number format of the KV cache; the same as the argument kv_precision."""
     prefix_share: Annotated[float | None, number(0, 1)] = None
-    """Share of each prompt that all prompts begin with. It is read once and kept once in the cache."""
+    """Share of each prompt, 0 to 1, that is a prefix of all prompts. It is computed once and stored once in the cache."""
     cuda_graphs: Annotated[bool | None, asked.FLAG_CHECK] = None
-    """false: no CUDA graphs (--enforce-eager), which frees their memory and launches every kernel of a step by itself."""
+    """false: no CUDA graphs (--enforce-eager), which frees their memory; every kernel of a step is then launched one by one."""
     tensor_parallel: Annotated[int | None, whole_number(1, MAX_PARALLEL)] = None
     """Cards that split every layer."""
     pipeline_parallel: Annotated[int | None, whole_number(1, MAX_PARALLEL)] = None
@@ -67,13 +67,13 @@ class Serving(Request):
     data_parallel: Annotated[int | None, whole_number(1, MAX_PARALLEL)] = None
     """Copies of the model on the machine, each on cards of its own."""
     gpu_layers: Annotated[int | None, whole_number(-1, asked.MAX_GPU_LAYERS)] = None
-    """llama.cpp -ngl: layers on the GPU; says the same as the argument gpu_layers."""
+    """llama.cpp -ngl: layers on the GPU; the same as the argument gpu_layers."""
     cpu_moe_layers: Annotated[int | None, whole_number(0, asked.MAX_GPU_LAYERS)] = None
     """llama.cpp --n-cpu-moe: layers, from the first, whose routed experts stay in the host's memory."""
     ctx_size: Annotated[int | None, whole_number(1, asked.MAX_TOKENS)] = None
     """llama.cpp -c: tokens of the cache, which all parallel requests share."""
     parallel: Annotated[int | None, whole_number(1, MOST_SEQUENCES)] = None
-    """llama.cpp -np: requests at once, each with its part of ctx_size."""
+    """llama.cpp -np: requests at once, each with an equal part of ctx_size."""
 
     @property
     def stated(self) -> dict[Setting, Any]:
@@ -92,20 +92,20 @@ class Serving(Request):
 
     @property
     def uses_host(self) -> bool:
-        """Whether layers or experts are left to the processor."""
+        """Whether the CPU computes some layers or experts."""
         return (self.gpu_layers is not None and self.gpu_layers >= 0) or bool(self.cpu_moe_layers)
 
     @property
     def sequences(self) -> int | None:
-        """Requests that one copy runs at once at most."""
+        """Most requests that one copy runs at once; None if neither setting is stated."""
         return self.max_num_seqs or self.parallel
 
     def longest_tokens(self, requests: int) -> int | None:
-        """Tokens of the longest request that the server takes, so many at once where `parallel` is not stated."""
+        """Tokens of the longest request that the server takes; if `parallel` is not stated, `requests` requests share ctx_size."""
         return self.max_model_len or (None if self.ctx_size is None else max(1, self.ctx_size // (self.parallel or requests)))
 
     def shared_tokens(self, prompt_tokens: int) -> int:
-        """Tokens of a prompt that are in the cache before it comes; one token at least is read."""
+        """Tokens of a prompt that the prefix cache already holds; at least one token is always computed."""
         return min(int((self.prefix_share or 0.0) * prompt_tokens), max(0, prompt_tokens - 1))
 
 
@@ -121,7 +121,7 @@ def check_serving(name: str, value: object) -> Serving:
     """The settings of an object, its text, or the flags of a command.
 
     Raises:
-        BadArgument: a setting that there is not, with the nearest; a value that its setting does not take.
+        BadArgument: an unknown setting, with the nearest name; or a value that its setting does not accept.
     """
     if isinstance(value, Serving):
         return value
@@ -179,7 +179,7 @@ def _fold(flag: str) -> str:
 
 @cache
 def _flag_settings(engine: str = "") -> Mapping[str, Setting]:
-    """The setting of each flag of an engine, of all where none is named; the settings' own names are flags as well."""
+    """The setting of each flag, of one engine or ("") of all engines. The names of settings count as flags too."""
     rows = [traits_of(engine)] if engine else list(TRAITS.values())
     found: dict[str, Setting] = {}
     for command in (row.command for row in rows if row.command is not None):
@@ -190,7 +190,7 @@ def _flag_settings(engine: str = "") -> Mapping[str, Setting]:
 
 
 def _read_words(words: Iterable[str], engine: str = "") -> tuple[dict[str, Any], str | None]:
-    """The settings of a command's words, and the first word that is none of a setting."""
+    """The settings in the words of a command, and the first word that belongs to no setting, if there is one."""
     flags, found, setting = _flag_settings(engine), dict[str, Any](), None
     for word in words:
         if word.startswith("-") and not re.fullmatch(r"-\d[\d.]*", word):
@@ -215,7 +215,7 @@ def _read_value(setting: Setting, word: str) -> Any:
 
 
 def read_flags(engine: str, flags: Mapping[str, str]) -> Serving:
-    """The settings among flags that a text names; those that the engine does not have, or whose values it does not take, are left out."""
+    """The settings among flags found in a text. Flags that the engine lacks and values that it does not accept are ignored."""
     known, read = _flag_settings(engine), dict[str, Any]()
     for flag, text in flags.items():
         setting = known.get(_fold(flag))
@@ -233,10 +233,10 @@ def read_flags(engine: str, flags: Mapping[str, str]) -> Serving:
 
 
 def check_settings(engine: Engine, serving: Serving) -> None:
-    """Refuse settings that the engine does not have.
+    """Reject settings that the engine does not have.
 
     Raises:
-        BadArgument: the first of them, and what to use instead.
+        BadArgument: names the first such setting and its alternative.
     """
     if serving is DEFAULTS:
         return
@@ -265,7 +265,7 @@ def has_settings(engine: str, serving: Serving) -> bool:
 
 
 def merge_setting(argument: str, value: Value, default: Value, setting: Setting, stated: Value | None) -> Value:
-    """The value of an argument and a setting that say the same: the one that is stated.
+    """Merge an argument and a setting with the same meaning: the stated one counts.
 
     Raises:
         BadArgument: both are stated and differ.
@@ -279,7 +279,7 @@ def merge_setting(argument: str, value: Value, default: Value, setting: Setting,
 
 
 def keep_experts_in_host(serving: Serving, layers: int) -> Serving:
-    """The settings with the routed experts of so many layers in the host's memory; 0 changes nothing."""
+    """The settings with the routed experts of this many layers in the host's memory; 0 changes nothing."""
     return replace(serving, cpu_moe_layers=layers) if layers else serving
 
 
@@ -298,8 +298,8 @@ ServingSettings = Annotated[
     Checked(
         check_serving,
         dict[str, Any],
-        f"Settings of the server, an object with any of {', '.join(SETTINGS)}. A setting that says the same as an argument wins over its "
-        "default; two different values are refused.",
+        f"Settings of the server, an object with any of {', '.join(SETTINGS)}. If a setting and an argument mean the same, the "
+        "stated one counts; two different stated values are rejected.",
         write=lambda serving: serving.stated,
         properties=_properties,
     ),

@@ -2,8 +2,8 @@
 
     answer_row(models, catalog, 0, {"model": "Qwen/Qwen3-8B", "concurrency": "4", "hardware": "a100-large"})
 
-A row never raises: a refusal becomes a row with the code and the sentence. Cells come from CSV, JSON or Parquet; the text of a number is
-read as that number, an empty cell is the default. Published checkpoints are not looked up, so that a row is the same everywhere.
+A row never raises: a rejected question becomes a row with the error's code and sentence. Cells come from CSV, JSON or Parquet; the text of
+a number is read as that number, an empty cell is the default. Published checkpoints are not looked up, so a row is the same everywhere.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from lib.workload import Workload
 log = logging.getLogger(__name__)
 
 WINDOW_S = 300
-"""The Hub counts requests in windows of so many seconds (hub-docs rate-limits.md, read 2026-11-23)."""
+"""Seconds of the window in which the Hub counts requests (hub-docs rate-limits.md, read 2026-11-23)."""
 _WAITS = 5
-"""Windows that one row waits for, when the Hub asks for fewer requests."""
+"""Most windows that one row waits when the Hub limits the rate of requests."""
 _LONGEST_WAIT_S = 3_600
 _SHOWN = 80
 _MOST_NODES = 1_000
@@ -64,7 +64,7 @@ COLUMNS = FleetArguments.list_fields()
 
 
 def check_columns(names: Iterable[object]) -> None:
-    """Refuse rows without a model, or with a column that no question has.
+    """Reject rows without a model or with an unknown column.
 
     Raises:
         InvalidInput: with the columns that are accepted.
@@ -84,7 +84,7 @@ _FLAGS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no"
 
 
 def _read_cell(name: str, value: object) -> object:
-    """The value that a cell's text means; the check of the column judges it."""
+    """Convert the text of a cell to the type of its column; the check of the column validates the value."""
     if not isinstance(value, str):
         return int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value
     text, shown = value.strip(), COLUMNS[name].check.shown
@@ -132,7 +132,7 @@ FindModel = Callable[[object], ModelSpec]
 def answer_row(
     models: FindModel, catalog: Catalog, row: int, cells: Mapping[str, object], *, sleep: Callable[[float], None] = time.sleep
 ) -> FleetRow:
-    """The answer to one row. Where the Hub asks for fewer requests it waits with `sleep`."""
+    """The answer to one row. It waits with `sleep` when the Hub answers with its rate limit (429)."""
     try:
         arguments = FleetArguments.model_validate(_read_cells(cells))
         waits = 0
@@ -148,7 +148,7 @@ def answer_row(
         return refused_row(row, cells, catalog, refused.code, str(refused))
     except Exception as error:
         log.exception("a row of a fleet failed")
-        return refused_row(row, cells, catalog, "failed", f"The row has no answer because of a mistake of ours ({type(error).__name__}).")
+        return refused_row(row, cells, catalog, "failed", f"The row has no answer because of a bug in this app ({type(error).__name__}).")
 
 
 def refused_row(row: int, cells: Mapping[str, object], catalog: Catalog, code: str, sentence: str) -> FleetRow:

@@ -6,7 +6,7 @@
         output.join()
 
 A part has the answers to `PART_ROWS` consecutive questions. It is written under another name and renamed, so a process that is killed
-leaves whole parts only. A part carries a digest of its questions: a run that goes on refuses parts of other questions. The parts are
+leaves whole parts only. A part has a digest of its questions: a resumed run rejects parts of other questions. The parts are
 joined into one Parquet file at the end. At no time are more than a few parts in memory.
 """
 
@@ -55,7 +55,7 @@ class FleetPart:
 
     @property
     def digest(self) -> str:
-        """The same for the same questions."""
+        """SHA-256 of the questions."""
         text = json.dumps([dict(one) for one in self.cells], sort_keys=True, default=str)
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
@@ -65,7 +65,7 @@ class FleetPart:
 
 
 def split_parts(rows: Iterable[Cells], size: int = PART_ROWS) -> Iterator[FleetPart]:
-    """The rows in parts, read as they are asked for."""
+    """The rows in parts, read lazily."""
     iterator = iter(rows)
     for number in itertools.count():
         cells = tuple(itertools.islice(iterator, size))
@@ -78,7 +78,7 @@ def read_rows(source: str) -> Iterator[Cells]:
     """The rows of a file, or of a dataset on the Hub.
 
     Raises:
-        InvalidInput: it cannot be read, has another format, or lacks the column `model`; where rows of JSON are broken, with the line.
+        InvalidInput: it cannot be read, has another format, or lacks the column `model`. For broken JSON the message has the line.
     """
     if source.startswith(DATASET):
         return _checked(_read_dataset(source.removeprefix(DATASET)))
@@ -92,7 +92,7 @@ def read_rows(source: str) -> Iterator[Cells]:
 
 
 def _checked(rows: Iterator[Cells]) -> Iterator[Cells]:
-    """The rows, whose first one has the columns of a question."""
+    """The rows, after a check of the first row's columns."""
     first = next(rows, None)
     if first is None:
         raise InvalidInput("There are no rows. Add a column 'model' and at least one row.")
@@ -173,10 +173,10 @@ _READERS: dict[str, Callable[[Path], Iterator[Cells]]] = {".csv": _read_csv, ".j
 
 
 def require(module: str, purpose: str) -> Any:
-    """A package that the app does without.
+    """Import an optional package.
 
     Raises:
-        InvalidInput: it is not installed; with the command that installs it.
+        InvalidInput: it is not installed; the message has the command that installs it.
     """
     import importlib  # noqa: PLC0415
 
@@ -239,7 +239,7 @@ class Output:
     """One file of answers, in parts until it is complete. Only one run writes it at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is made yet.
+        """Creates no files yet.
 
         Raises:
             InvalidInput: the name is not that of a Parquet file.
@@ -280,7 +280,7 @@ class Output:
         """Whether the answers to a part are written.
 
         Raises:
-            InvalidInput: those to other questions are.
+            InvalidInput: the part has answers to other questions.
         """
         from pyarrow import parquet  # noqa: PLC0415
 
@@ -303,7 +303,7 @@ class Output:
         write_part(self.parts / part_name(part.number), part, rows)
 
     def join(self) -> int:
-        """Join the parts into one file and remove them; the number of rows.
+        """Join the parts into one file, remove them, and return the number of rows.
 
         Raises:
             InvalidInput: a part is missing.

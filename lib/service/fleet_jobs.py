@@ -1,8 +1,8 @@
 """Parts of a fleet answered on Hugging Face Jobs: shards, their price, the script of a job, and its answers in a bucket.
 
 A shard is a file of parts in a folder of a bucket. The job reads it there, answers it with all its processors, and writes each part
-next to it, whole or not at all. So what a job has answered before it ends is kept, and a second job answers the rest. The folder is named
-by the questions: a command that is run again first takes what is already there. No token goes to a job.
+next to it, whole or not at all. So the answers of a job that ends early are kept, and a second job answers the rest. The folder's name is a
+digest of the questions: a repeated command first collects the answers that are already there. No token goes to a job.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Measured 2026-11-26 on two busy cores: 10,000 rows took 304 s of processor time,
 at 1.1 rows a second and process. Raise the time-out for unseen models.
 """
 DEPENDENCIES = ("pyarrow>=21,<30", "orjson>=3.10,<4", "pyyaml>=6,<7", "jinja2>=3.1,<4", "click>=8.3,<9", "httpx>=0.28,<1", "httpx2>=2,<3")
-"""Packages that answering rows needs, further than those of a measurement."""
+"""Packages that answering rows needs, in addition to those of a measurement."""
 MOST_JOBS = 100
 
 
@@ -53,7 +53,7 @@ class Shard:
 
     @property
     def digest(self) -> str:
-        """The same for the same questions."""
+        """SHA-256 of the questions."""
         return hashlib.sha256("".join(part.digest for part in self.parts).encode()).hexdigest()
 
     def to_json(self) -> bytes:
@@ -63,16 +63,16 @@ class Shard:
 
 
 def deal_shards(parts: Sequence[FleetPart], count: int) -> tuple[Shard, ...]:
-    """The parts dealt to at most so many jobs, one after the other."""
+    """Distribute the parts over at most `count` jobs, round-robin."""
     count = min(count, len(parts))
     return tuple(Shard(number=at, parts=tuple(parts[at::count])) for at in range(count))
 
 
 def check_timeout(shards: Sequence[Shard], plan: JobPlan) -> None:
-    """Refuse jobs whose time-out is shorter than their rows take.
+    """Reject jobs whose time-out is shorter than their rows take.
 
     Raises:
-        AgainstRules: with a time-out or number of jobs that suffices.
+        AgainstRules: the message has a sufficient time-out; more jobs help too.
     """
     rows = max(sum(len(part.cells) for part in shard.parts) for shard in shards)
     seconds = math.ceil(rows / (ROWS_PER_S * max(1, plan.offer.vcpu or 1)))
@@ -105,10 +105,10 @@ def read_shard(content: bytes) -> list[FleetPart]:
 
 
 def keep_answers(content: bytes, part: FleetPart, path: Path) -> None:
-    """Write the answers to a part that came out of the bucket, if they are those to its questions.
+    """Write the answers to a part, as read from the bucket, if they answer its questions.
 
     Raises:
-        HubGarbage: they are not.
+        HubGarbage: they cannot be read, or answer other questions.
     """
     import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415
     from pyarrow import parquet  # noqa: PLC0415
@@ -127,7 +127,7 @@ def keep_answers(content: bytes, part: FleetPart, path: Path) -> None:
 
 
 def main(request: Mapping[str, Any]) -> None:
-    """In the job: answer the parts of a shard that are not in the folder, with the prices of now where they can be had."""
+    """In the job: answer the parts of a shard that are not in the folder, with live prices if they can be fetched."""
     folder = Path(os.environ[FOLDER_VARIABLE])
     parts = read_shard((folder / request["file"]).read_bytes())
     answers = folder / datetime.now(UTC).strftime("%Y-%m-%d") if request["dated"] else folder

@@ -18,7 +18,7 @@ from lib.service.fleet_files import FleetPart, require
 from lib.service.fleet_run import BATCH_ROWS, Answered, Worker, WorkerSetup
 
 WAVE_PARTS = 80
-"""Parts that Ray Data gets at a time; more are read when these are answered."""
+"""Parts that Ray Data gets at a time; the next ones are read after all of these are answered."""
 AUTO = "auto"
 
 
@@ -31,12 +31,12 @@ class RayWorker:
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """The answers to the batches; both are pickles, which travel between processes of one cluster."""
-        answers = [pickle.dumps(self._worker.answer(pickle.loads(rows))) for rows in batch["rows"]]  # noqa: S301 of our own driver
+        answers = [pickle.dumps(self._worker.answer(pickle.loads(rows))) for rows in batch["rows"]]  # noqa: S301 pickled by our own driver
         return {"part": batch["part"], "answers": answers}
 
 
 def connect(address: str) -> Any:
-    """Ray, connected to a cluster; `auto` is the one of this machine, which is started where there is none.
+    """Ray, connected to a cluster; `auto` is the cluster of this machine, which is started if none runs.
 
     Raises:
         InvalidInput: Ray is not installed, or there is no cluster.
@@ -80,7 +80,7 @@ def run_on_ray(
             yield from _answer_wave(ray, {part.number: part for part in wave}, WorkerSetup(catalog=setup.catalog), workers, advance)
     except (ray.exceptions.RayError, ConnectionError) as error:
         raise LiveError(
-            f"The Ray cluster went away or failed ({type(error).__name__}). What is answered is kept: run the same command again."
+            f"The Ray cluster went away or failed ({type(error).__name__}). Finished parts are kept: run the same command again."
         ) from error
     finally:
         ray.shutdown()
@@ -101,7 +101,7 @@ def _answer_wave(
     found: dict[int, list[Any]] = {number: [] for number in wave}
     for batch in answered.iter_rows():
         number = int(batch["part"])
-        rows = pickle.loads(batch["answers"])  # noqa: S301 of our own workers
+        rows = pickle.loads(batch["answers"])  # noqa: S301 pickled by our own workers
         found[number] += rows
         advance(len(rows))
         if len(found[number]) == len(wave[number].cells):

@@ -1,7 +1,7 @@
 """Parts of a fleet answered by worker processes on this machine.
 
-A worker is a spawned process that answers rows. One that dies is replaced, and its rows are asked again one at a time: a row that ends
-its process twice becomes an error row. Ray and Jobs use the same workers, so the same rows come from everywhere.
+A worker is a spawned process that answers rows. One that dies is replaced, and its rows are tried again one at a time: a row that ends
+its process twice becomes an error row. Ray and Jobs use the same workers, so the answers are the same everywhere.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KILLED = "The process that answered this row ended twice. Ask for its model alo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSetup:
-    """The things that each worker gets: the catalog with its prices, and the token that may read gated and private models."""
+    """Inputs of each worker: the catalog with its prices, and a token for gated and private models."""
 
     catalog: Catalog
     token: str | None = None
@@ -45,11 +45,11 @@ def cores() -> int:
 
 
 _asked: list[tuple[Models, WorkerSetup]] = []
-"""In a worker: what it answers with."""
+"""In a worker: its models and its setup; empty until `_begin`."""
 
 
 def _begin(setup: WorkerSetup) -> None:
-    """In a worker: get ready, and end when the process that started it does."""
+    """In a worker: prepare it, and make it end with the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends the workers
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     install_session()
@@ -71,7 +71,7 @@ def _answer(rows: Sequence[tuple[int, Cells]]) -> list[FleetRow]:
 
 
 class Worker:
-    """One process that answers rows, replaced when it dies. For one thread."""
+    """One process that answers rows, replaced when it dies. Not thread-safe."""
 
     def __init__(self, setup: WorkerSetup) -> None:
         """The process starts with the first rows."""

@@ -1,4 +1,4 @@
-"""A list of up to 200 questions as CSV text, answered for the page: a few rows at a time, so that other callers get their turns between."""
+"""A list of up to 200 questions as CSV text, answered for the page a few rows at a time, so that other callers get turns in between."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SheetArguments(Arguments):
     """Arguments of `stream_sheet`."""
 
     text: Annotated[str, text_of("a CSV with a line of column names")]
-    """CSV with a line of names: model, and any argument of /recommend, hardware (today's) and label."""
+    """CSV whose first line names the columns: model, any argument of /recommend, hardware (your current one) and label (your text)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +61,10 @@ def read_sheet(text: str) -> list[Cells]:
 
 
 def find_known(models: Models, model: object) -> ModelSpec:
-    """The model, if it takes neither the Hub nor a build.
+    """The model, if neither a request to the Hub nor a build is needed.
 
     Raises:
-        UnknownModel: it is none, or not known here yet.
+        UnknownModel: it is not a model, or not known here yet.
     """
     reference = read_reference(model)
     if reference.kind == "count" or (not reference.file and bundled.find_spec(reference.text)):

@@ -1,7 +1,7 @@
 """The speed of a mixture of experts whose routed experts llama.cpp keeps in the host's memory: the card's time and the host's, added up.
 
-The laws are `lib.laws.expert_split`. The card's part is predicted as ever: a decode step without the experts that are elsewhere, and a
-prompt with all of them, because from 32 tokens on their weights are copied to the card.
+The laws are `lib.laws.expert_split`. The card's part is predicted as usual: a decode step without the experts in host memory, and a
+prompt with all experts, because from 32 tokens on their weights are copied to the card.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class ExpertConstants:
     """The fitted constants (`lib.laws.expert_split`), and half-widths of the ranges in natural logarithms.
 
-    `measured` are the classes of cards (`lib.speed.hardware.card_class`) of which there were runs.
+    `measured` lists the classes of cards (`lib.speed.hardware.card_class`) with runs in the fit.
     """
 
     host_share: float
@@ -69,7 +69,7 @@ class ExpertLoad(NamedTuple):
     """The experts in the host's memory, and the links over which they are reached.
 
     `host_bytes` of routed experts in `in_host` layers; `experts` of a layer, of which a token reaches `per_token`; rates in bytes/s.
-    `reached`: the host's bandwidth is what programs reach, and no share of it is lost.
+    `reached`: `bandwidth` is a rate that programs reach, so no efficiency factor is applied.
     """
 
     host_bytes: float
@@ -81,7 +81,7 @@ class ExpertLoad(NamedTuple):
     reached: bool = False
 
     def read_bytes(self, tokens: float) -> float:
-        """Bytes of the experts in the host's memory that a pass over so many tokens reaches."""
+        """Bytes of the experts in the host's memory that a pass over this many tokens reads."""
         return self.host_bytes * float(expert_share(experts=self.experts, per_token=self.per_token, tokens=tokens))
 
 
@@ -110,7 +110,7 @@ def prompt_s(load: ExpertLoad, tokens: int, constants: ExpertConstants, micro_ba
 
 
 def without_experts(config: EngineConfig, share: float, expert_bytes: float, dense_bytes: float) -> EngineConfig:
-    """The configuration of a card that lacks a share of the routed experts; bytes of all experts, and of the rest that a step reads."""
+    """The configuration without a share of the routed experts. `expert_bytes`: all experts; `dense_bytes`: other weights of a step."""
     stack = config.work.decoder
     assert stack is not None  # noqa: S101 a mixture of experts decodes
     parameters = sum(group.parameters for group in config.spec.tensors if group.kind == "expert")
@@ -202,7 +202,7 @@ def _memory_request(spec: ModelSpec, hardware: Hardware, request: SpeedRequest) 
 
 
 def _host_rate(hardware: Hardware, accelerators: Mapping[str, Accelerator]) -> tuple[float, bool, tuple[Caveat, ...]]:
-    """Bytes/s of the host's memory, whether programs reach them, and what is assumed: of rented hardware as its processor reaches."""
+    """Bandwidth of the host's memory in bytes/s, whether programs reach it, and assumptions. Rented hardware has its CPU's reached rate."""
     if hardware.traits.owned:
         host = hardware.host or assume_host()
         values: dict[str, Value] = {"host": host.name, "size_gib": host.size / GIB, "bandwidth_gb_s": host.bandwidth / 1e9}
@@ -213,7 +213,7 @@ def _host_rate(hardware: Hardware, accelerators: Mapping[str, Accelerator]) -> t
 
 
 def _shortage(spec: ModelSpec, hardware: Hardware, asked: MemoryRequest) -> tuple[Caveat, ...]:
-    """Whether card and host hold their parts."""
+    """The caveat if the card or the host cannot hold its part."""
     fit = fit_memory(spec, asked, usable_memory(hardware) or UNLIMITED, hardware.silicon, host_bytes=host_memory(hardware, experts=True))
     if fit.fits:
         return ()
@@ -222,7 +222,7 @@ def _shortage(spec: ModelSpec, hardware: Hardware, asked: MemoryRequest) -> tupl
 
 
 def combine_experts(of: ExpertSplit, decode: ExplainedSpeed, prompt: ExplainedSpeed) -> ExplainedSpeed:
-    """The estimate from those of the card: a decode step without the host's experts, and prompts with all of them."""
+    """Add the host's time to the card's estimates: `decode` is without the host's experts, `prompt` with all experts."""
     constants, load = load_expert_constants(), of.load
     widening = 1.0 if of.is_measured else UNMEASURED_WIDENING
     sequences = max(1, round(prompt.running_requests))
@@ -261,7 +261,7 @@ def combine_experts(of: ExpertSplit, decode: ExplainedSpeed, prompt: ExplainedSp
 
 
 def _least(load: ExpertLoad, tokens: int) -> float:
-    """The least seconds that the datasheets allow the host or the bus; 0 where the host's rate is what programs reach."""
+    """The least seconds at the datasheet rate of the host or the bus; 0 if the host's rate is a reached one."""
     if tokens >= laws.LEAST_COPIED_TOKENS:
         return load.read_bytes(tokens) / load.bus
     return 0.0 if load.reached else load.read_bytes(tokens) / load.bandwidth

@@ -1,7 +1,7 @@
-"""What a messenger or a search engine shows of a link: a title, a sentence and a picture (Open Graph tags in the page's head).
+"""Previews of links in messengers and search engines: a title, a sentence and a picture (Open Graph tags in the page's head).
 
-A link to the tab Recommend that names a bundled model shows its pick. The pick takes some 30 ms to compute, so browsers, which do not show
-these tags, get the general ones: only they send `Sec-Fetch-Mode` (all of them since 2023).
+The preview of a link to the tab Recommend that names a bundled model has its pick, which takes about 30 ms to compute. Browsers do not show
+these tags, so they get general ones. A request is from a browser if it has the header `Sec-Fetch-Mode` (all browsers send it since 2023).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lib.ui.http.fair_queue import Threads
 
 PICTURE = "/preview.png"
-_SENTENCE = "Name a model and what it has to do. Get the hardware to run it on, with the memory and the price behind the answer."
+_SENTENCE = "Name a model and its workload. Get the hardware to run it on, with the memory and the price behind the answer."
 _LONGEST_QUERY = 2_000
 _LINES = 2
 """Lines of the pick's text that a preview has room for: hardware with price, and the second figure."""
@@ -55,11 +55,11 @@ class LinkPreview:
     """Previews of links to the page, with answers of these services."""
 
     def __init__(self, services: Services, threads: Threads) -> None:
-        """Answers are computed on these threads, a caller at a time like all heavy questions."""
+        """Answers are computed on these threads, in the same fair queue as all heavy questions."""
         self._services, self._threads = services, threads
 
     async def link_tags(self, scope: Scope, root: str) -> bytes | None:
-        """The tags of this request's link, where the page is reached under `root`; None where the general ones do."""
+        """The tags for the link of this request, with the page at address `root`; None if the general tags are enough."""
         query = str(scope["query_string"], "latin-1")
         if not query or len(query) > _LONGEST_QUERY or "sec-fetch-mode" in Headers(scope=scope):
             return None
@@ -72,7 +72,7 @@ class LinkPreview:
 
 
 def read_preview(services: Services, asked: Mapping[str, str]) -> Preview:
-    """The title and the sentence of a link with these parameters. Nothing is asked of the Hub."""
+    """The title and the sentence of a link with these parameters. The Hub is not called."""
     tab = next((tab for tab in TABS if tab.name == asked.get("tab", TABS[0].name)), TABS[0])
     model = asked.get("model", "")[: ask.MODEL_LENGTH]
     if not model or model.lstrip().startswith("{"):

@@ -1,24 +1,23 @@
-"""Answers that need nothing of Gradio but its form: the page, rendered once, and questions that need no queue.
+"""Fast paths around Gradio: the page, rendered once for all visitors, and API questions that need no queue.
 
-The page. `GET /` is the same for all visitors except for its own address, and so are its descriptions. Gradio copies the
-settings of every component, lists the API and fills its template anew for each visit: 0.2 s of processor time for this page, and 3 ms for
-an empty one, so a few visits a second saturate a processor. Nothing in it depends on the visitor: there is no password before the page, a
-login is asked for by an event of the page, a link's values are read by another, and deep links are closed here (`lib.ui.http.middleware`).
-So each is rendered once, without a sign-in, under a placeholder address, which is replaced by the visitor's own. A new
-configuration of the page (`gr.Blocks.config`) is rendered anew. A browser that holds the page already is answered 304.
+The page. `GET /` and the descriptions of the API are the same for all visitors, except for the address of the app. Gradio builds them anew
+for each visit. That takes 0.2 s of processor time for this page (3 ms for an empty page), so a few visits a second saturate a processor.
+Nothing in them depends on the visitor. There is no password before the page, one event of the page asks for the login, another one reads
+the values of a link, and deep links are disabled (`lib.ui.http.middleware`). So each response is rendered once, without a sign-in, under a
+placeholder address. Each visitor gets it with the real address. When the configuration of the page (`gr.Blocks.config`) changes, it is
+rendered again. A browser that already has the page gets status 304.
 
-The served HTML itself shows the title and the pick for the example, until the page has put itself together. Gradio's page is empty until
-its scripts have run, which takes seconds on a slow device; the answer is known before. It covers the page in its own layer, and
-the page stays invisible below it until its answer is there (`advisor.opened` in `assets/page.js`), so that nothing moves under the reader's
-eyes. A visit by a link, which asks another question, sees the place of the answer without one.
+The first view. Gradio's page is empty until its scripts have run, which takes seconds on a slow device. So the HTML has a layer with the
+title and the pick for the example. The layer covers the page, which stays invisible until its own answer is there (`advisor.opened` in
+`assets/page.js`), so nothing moves while the visitor reads. A link asks another question: its layer keeps the place of the answer empty.
 
-The questions. Gradio answers `POST /gradio_api/run/NAME` and `POST /gradio_api/call/NAME` as it answers the page: it makes a session,
-copies the settings of components, and passes every value through them, which takes 7 to 10 ms on the thread that serves all visitors, while
-the question itself takes one or two milliseconds on another. Questions that touch no component are answered by routes of our own:
+The questions. For `POST /gradio_api/run/NAME` and `POST /gradio_api/call/NAME` Gradio makes a session, copies the settings of components,
+and passes every value through them. That takes 7 to 10 ms on the thread that serves all visitors; the question itself takes 1 to 2 ms on
+another thread. Questions that touch no component are answered by our own routes:
 
 - `run`: {"data": [answer], ...}, or {"error": sentence, "title": code} with the status of the code.
 - `call`: {"event_id": ...}, and under it, once, for a minute: an event "complete" with [answer], or "error" with the sentence and its code.
-  The question is answered before the event's name is told, so that who asks for much waits for it.
+  The id is returned after the question is answered, so a caller with many questions waits for each of them.
 """
 
 from __future__ import annotations
@@ -77,9 +76,9 @@ if TYPE_CHECKING:
 
 
 PATHS = frozenset({"/", "/config", "/config/", "/gradio_api/info", "/gradio_api/info/", "/gradio_api/openapi.json"})
-"""What a visitor's browser, and every `gradio_client`, asks for first, and another description that takes as long."""
+"""Paths that browsers and every `gradio_client` request first, and one more description that is as slow to build."""
 _ADDRESSES, _GZIP_LEVEL = 4, 4
-"""Of how many addresses the compressed bodies are kept; a Space has two. Compressing one takes 10 ms."""
+"""Number of addresses whose compressed bodies are cached (a Space has two), and the gzip level. Compressing one takes 10 ms."""
 _PAGE_EVENT, _LEAST_BYTES = "/gradio_api/run/predict", 2_000
 _NOBODYS = "http://rendered.invalid"
 _OWN_HEADERS = {b"content-length", b"set-cookie", b"cache-control", b"etag"}
@@ -104,7 +103,7 @@ class _Rendered:
         return hashlib.blake2b(b"".join(self.pieces), digest_size=16).digest()
 
     def etag(self, root: str, tags: bytes) -> str:
-        """The body's name for a browser that holds it already; compressed and not, it is the same."""
+        """The ETag of the body, the same with and without compression."""
         whole = b"\0".join((self.digest, root.encode(), tags))
         return f'W/"{hashlib.blake2b(whole, digest_size=16).hexdigest()}"'
 
@@ -127,7 +126,7 @@ class PageCache:
             await self._app(scope, receive, send)
             return
         response = await self._find(path, scope, receive)
-        if response is None:  # not there, or it failed: as Gradio says it
+        if response is None:  # it failed: Gradio answers
             await self._app(scope, receive, send)
             return
         root = get_root_url(Request(scope), path, scope["app"].root_path or scope.get("root_path") or self._page.custom_mount_path)
@@ -194,7 +193,7 @@ class PageCache:
 
 
 class CompressEvents:
-    """Compresses the answers to the page's own events: the first one has 140 KB of markup, a sixth of it compressed.
+    """Compresses the answers to the page's own events: the first one has 140 KB of markup, and a sixth of that when compressed.
 
     Answers of the API are left as they are: compressing takes longer than many of them.
     """
@@ -225,18 +224,18 @@ _VARIABLES = re.compile(r"^(\.dark )?\.gradio-container[^{]*\{\s*--")
 
 
 class Skeleton:
-    """The layer, for the prices of one catalog at a time."""
+    """The layer of the first view, with the prices of the current catalog."""
 
     def __init__(self, page: gr.Blocks, services: Services) -> None:
-        """Of this page, with answers of these services."""
+        """The layer covers `page` and shows answers of `services`."""
         self._page, self._services = page, services
 
     def state(self) -> tuple[object, ...]:
-        """What the layer depends on: while its parts are the same objects, so is the layer."""
+        """Inputs of the layer; it is unchanged while they are the same objects."""
         return self._page.config, self._services.catalog()
 
     def insert(self, body: bytes) -> bytes:
-        """The page's HTML with the layer before it, and without what only callers of the API need."""
+        """The page's HTML with the layer before it, and without the parts that only API callers need."""
         return drop_api_components(body).replace(_BEFORE, self.markup().encode() + _BEFORE, 1)
 
     def markup(self) -> str:
@@ -260,7 +259,7 @@ def shared_rules() -> str:
 
 
 def drop_api_components(html: bytes) -> bytes:
-    """The page's HTML without what only callers of the API need; they read `/config` and `/gradio_api/info`, which keep it.
+    """The page's HTML without the parts that only API callers need; these callers read `/config` and `/gradio_api/info`, which keep it.
 
     - The components of arguments and answers of `gr.api`, which show nothing. The browser would build all of them before it shows the page:
       for this page they are 300 of 760, and about a sixth of the time.
@@ -290,7 +289,7 @@ def drop_api_components(html: bytes) -> bytes:
 # Questions.
 
 UNREAD_BYTES = 32 * MIB
-"""Limit on unread answers; the oldest make room."""
+"""Most bytes of unread answers that are kept; the oldest answers are dropped first."""
 
 
 def direct_routes(endpoints: Mapping[str, Endpoint], threads: Threads) -> list[BaseRoute]:
@@ -311,14 +310,14 @@ def direct_routes(endpoints: Mapping[str, Endpoint], threads: Threads) -> list[B
 
 
 class _CallState:
-    """What all questions share: threads, the reading of bodies, and answers that wait to be read. For the event loop only."""
+    """State that all questions share: threads, limits of bodies, and unread answers. Use it on the event loop only."""
 
     def __init__(self, threads: Threads) -> None:
         self.bodies, self.threads = BodyLimits(), threads
         self._unread: TTLCache[str, str] = TTLCache(UNREAD_BYTES, ANSWER_S, time.monotonic, len)
 
     def keep(self, event: str, data: object) -> JSONResponse:
-        """Keep what a stream will tell, and name it."""
+        """Store the text of an event stream and return its id."""
         name, text = uuid.uuid4().hex, f"event: {event}\ndata: {data if isinstance(data, str) else json.dumps(data)}\n\n"
         self._unread[name] = text
         return JSONResponse({"event_id": name})
