@@ -94,7 +94,7 @@ def test_a_mistake_of_ours_is_a_row_too(app: App) -> None:
 
 def test_columns_are_those_of_recommend() -> None:
     """One list of arguments; a missing or unknown column is refused with the nearest name."""
-    own = {"limit", "own_hardware"}
+    own = {"limit", "own_hardware", "host_memory"}
     assert set(COLUMNS) - {"hardware", "label"} == set(RecommendArguments.list_fields()) - own
     with pytest.raises(InvalidInput, match="'model' is missing"):
         check_columns(["name", "concurrency"])
