@@ -79,6 +79,8 @@ class ServerCommand:
     """Its flags, written before `options`: {0} is the value; without it the flag switches the setting off."""
     other_names: Mapping[str, Setting] = field(default_factory=dict)
     """Other names of its flags, for reading a pasted command."""
+    cache_flag: str = ""
+    """Its flag that fixes the size of the KV cache: {bytes} on each device, or {tokens} of all requests (vllm/config/cache.py @002f10e)."""
     refuses_more: bool = False
     """Refuses requests beyond its `max_num_seqs` instead of letting them wait: the flag is written only where it was stated."""
     cache_words: Mapping[str, str] = field(default_factory=dict)
@@ -184,7 +186,6 @@ class EngineTraits:
     """Can leave weights in the host's memory and read them from there at each step."""
     timed_as: str = ""
     """The program whose fitted constants stand for its own (`lib.speed.calibration`), where too few measurements of it were published."""
-
     timed_as_title: str = ""
     """The program in words."""
 
@@ -268,7 +269,7 @@ _VLLM = ServerCommand(
         "cuda_graphs": "--enforce-eager",
     },
     other_names={"-tp": "tensor_parallel", "-pp": "pipeline_parallel", "-dp": "data_parallel"},
-    cache_words={"auto": "auto", "fp8": "fp8", "fp16": "float16", "bf16": "bfloat16"},
+    cache_words={"auto": "auto", "fp8": "fp8", "fp16": "float16", "bf16": "bfloat16"}, cache_flag="--kv-cache-memory-bytes {bytes}",
     options=("--quantization {quantization}", "--dtype {dtype}"),
     formats=_QUANTIZED, endpoint_name="vllm", endpoint_splits=True, ready="Application startup complete",
 )  # fmt: skip
@@ -284,7 +285,7 @@ _SGLANG = ServerCommand(
         "--tp": "tensor_parallel", "--tensor-parallel-size": "tensor_parallel", "--pipeline-parallel-size": "pipeline_parallel",
         "--pp": "pipeline_parallel", "--dp": "data_parallel", "--data-parallel-size": "data_parallel",
     },
-    cache_words={"auto": "auto", "fp8": "fp8_e4m3", "bf16": "bf16"},
+    cache_words={"auto": "auto", "fp8": "fp8_e4m3", "bf16": "bf16"}, cache_flag="--max-total-tokens {tokens}",
     options=("--quantization {quantization}", "--dtype {dtype}"),
     formats=_QUANTIZED, endpoint_name="sglang", endpoint_splits=True, ready="The server is fired up",
 )  # fmt: skip
@@ -365,9 +366,8 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             command=_SGLANG, further_settings=_PREFIXES,
             silicon=_SERVER, least_capability=_T4, sparse_capabilities=_FLASH_MLA, works=_TEXT, split="tensor", max_num_seqs=2048,
             packed_kernels=True, advised_on=_GPU, other_gpus=_INSTINCT | {"Xe2"},
-            claims="weights and cache", captured_graphs=True, cache="blocks", block_tokens=1, start_up="profile run",
+            claims="weights and cache", captured_graphs=True, cache="blocks", block_tokens=1, start_up="profile run", small_cache="fp8",
             batched_tokens=((160, 16_384), (60, 8192), (35, 4096), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
-            small_cache="fp8",
         ),
         "tensorrt-llm": EngineTraits(
             command=_TENSORRT_LLM, further_settings=_PREFIXES,
@@ -406,8 +406,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
             package_note="PyPI holds its source only; on a GPU build it with CMAKE_ARGS=-DGGML_CUDA=on",
             silicon=_ALSO_ON_MACS, works=_TEXT, in_process=frozenset({"cpu"}), advised_on=_OWNED, pipelined=True, static_batch=True,
             packed_kernels=True, own_files=True, native=True, listed_only=True, cache="cells", start_up="compute buffer",
-            fp8="gguf:Q8_0", int8="gguf:Q8_0",
-            int4="gguf:Q4_K_M",
+            fp8="gguf:Q8_0", int8="gguf:Q8_0", int4="gguf:Q4_K_M",
         ),
         "vllm-tpu": EngineTraits(
             package="vllm-tpu", package_note="brings its own torch and libtpu: pin no other",
@@ -415,9 +414,8 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
                 "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "tensor_parallel", "data_parallel",
             },
             silicon=_TPU, works=_DECODERS, advised_on=_TPU, split="tensor",
-            packed_kernels=True, claims="a share", memory_share=0.9, cache="pages",
-            start_up="profile run", batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-channel", int8="int8-channel", int4="int4-group",
-            small_cache="fp8",
+            packed_kernels=True, claims="a share", memory_share=0.9, cache="pages", start_up="profile run", small_cache="fp8",
+            batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-channel", int8="int8-channel", int4="int4-group",
         ),
     }
 )  # fmt: skip

@@ -213,6 +213,10 @@ class ServerStartEntry(Result):
     flags: str
     """Flags in one line that start the server with room for the requests; empty if they do not fit or the engine has no server."""
 
+    cache_flag: str
+    """Flag that fixes the KV cache to the size of the requests, which vLLM takes instead of gpu_memory_utilization; empty if they do not
+    fit or the engine has none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveAnswer(Answer):

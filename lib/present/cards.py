@@ -409,7 +409,8 @@ def _server_flags(answer: SolveAnswer) -> str:
         return ""
     least = server.least_gpu_memory_utilization
     share = "" if least is None else f"; least share of the card {least:.2f}"
-    return code_blocks([(f"Server flags for {requests}{share}", server.flags)])
+    by_size = [("Or set the size of the KV cache", server.cache_flag)] if server.cache_flag else []
+    return code_blocks([(f"Server flags for {requests}{share}", server.flags), *by_size])
 
 
 def _maximum(most: MaximumEntry, unit: str) -> str:

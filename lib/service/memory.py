@@ -308,11 +308,13 @@ def _loading_caveats(config: ServingConfig) -> Iterator[Caveat]:
 def _start_server(config: ServingConfig) -> ServerStartEntry:
     """The least share, the cache of the requests, and the flags; those of `/write_files` with the same settings."""
     request = settle_serving(config.memory_request)
-    held = memory.count_per_device(config.spec, request, config.silicon).worst_cache(request.context_tokens, request.batch_size)
+    of, tokens, batch = memory.count_per_device(config.spec, request, config.silicon), request.context_tokens, request.batch_size
+    held, traits = of.worst_cache(tokens, batch), traits_of(config.engine)
     least = find_least_share(config)
     started = choose_start(config, least)
-    if started is None or traits_of(config.engine).command is None:
-        return ServerStartEntry(least_gpu_memory_utilization=least, kv_cache_bytes=held, kv_cache_tokens=None, flags="")
+    if started is None or traits.command is None:
+        return ServerStartEntry(least_gpu_memory_utilization=least, kv_cache_bytes=held, kv_cache_tokens=None, flags="", cache_flag="")
+    a_block_more = of.worst_cache(tokens + traits.block_tokens, batch)  # vLLM keeps one block of the cache empty
     cache = None if config.kv_precision == AUTO else config.kv_precision
     start = Start(
         precision=started.estimate().precision,
@@ -328,6 +330,7 @@ def _start_server(config: ServingConfig) -> ServerStartEntry:
         kv_cache_bytes=held,
         kv_cache_tokens=started.fit().kv_cache_tokens,
         flags=shlex.join(flag_words(config.engine, start)),
+        cache_flag=traits.command.cache_flag.format(bytes=a_block_more, tokens=tokens * batch) if held else "",
     )
 
 

@@ -187,6 +187,8 @@ def test_the_least_share_holds_the_requests_and_a_hundredth_less_does_not(engine
     assert not SOLVE(MODEL, "l4x1", **asked, serving={"gpu_memory_utilization": round(least - 0.01, 2)})["fits"]
     assert server["kv_cache_tokens"] >= requests * context
     assert server["kv_cache_bytes"] == pytest.approx(requests * context * 36 * 2 * 8 * 128 * 2, rel=0.01)
+    size = {"vllm": server["kv_cache_bytes"] + requests * 16 * 36 * 2 * 8 * 128 * 2, "sglang": requests * context}.get(engine)
+    assert (server["cache_flag"].rpartition(" ")[2] or None) == (None if size is None else str(size))
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "tgi", "llama.cpp"])
