@@ -105,8 +105,8 @@ def test_the_schema_describes_every_field() -> None:
     schema = json_schema(LongTable)
     assert {name: field["description"] for name, field in schema["properties"].items()} == {
         "schema": "Version of the answer's format.",
-        "caveats": "What the answer leaves open.",
-        "sources": "Where its figures come from.",
+        "caveats": "Caveats of the answer.",
+        "sources": "Sources of its figures.",
         "rows": "Its rows.",
         "reasons": "Why it is so.",
         "own": "A row of one's own.",

@@ -114,7 +114,6 @@ ENCODES = frozenset({"text encoder", "embedding decoder"})
 """Kinds of models that answer in one pass over a text."""
 _HALF_BITS = 16
 _BITS = MappingProxyType({EIGHT_BITS: 8, FOUR_BITS: 4})
-_AMPERE = (8, 0)
 _ON_TPU = frozenset({"bf16", "fp8", "int8"})
 
 
@@ -391,6 +390,7 @@ def _computes(silicon: Accelerator, precision: str) -> bool:
 
 
 def _has_kernel(silicon: Accelerator, engine: Engine, precision: str) -> bool:
-    """Whether the engine has a kernel for the format on this GPU: servers read MXFP4 from compute capability 8.0 on (Marlin kernels)."""
-    old = silicon.kind == "gpu" and (silicon.compute_capability or _AMPERE) < _AMPERE
-    return not (old and engine in SERVERS and precision in NAMES and weight_format(precision, engine).law == "mxfp4")
+    """Whether the engine has a kernel for the format on this GPU: MXFP4 needs one."""
+    least = TRAITS[engine].mxfp4_from
+    old = silicon.kind == "gpu" and (silicon.compute_capability or least) < least
+    return not (old and precision in NAMES and weight_format(precision, engine).law == "mxfp4")

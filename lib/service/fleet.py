@@ -180,7 +180,7 @@ def _answer(models: FindModel, catalog: Catalog, row: int, arguments: FleetArgum
     prices = catalog.prices["spaces"]
     return FleetRow(
         row=row,
-        label=arguments.label,
+        label=hide_tokens(arguments.label),
         model=found.model or _shorten(arguments.model),
         reasons=_reasons(found, verdict),
         prices=prices.basis,

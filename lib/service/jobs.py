@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from lib.catalog import Catalog, load
 from lib.catalog.offers import Offer
@@ -34,6 +34,18 @@ from lib.workload import MemoryRequest
 
 _MOST_CHARACTERS = 500  # characters of a job's own words that are shown
 PRECISIONS = ("fp32", "fp16", "bf16")
+
+
+class _Program(NamedTuple):
+    """A program that is measured, and the number of GPUs that a flavor needs for it."""
+
+    engine: Literal["transformers", "vllm"]
+    least_gpus: int
+    most_gpus: int
+
+
+_PROGRAMS = (_Program("transformers", 0, 1), _Program("vllm", 1, 64))
+"""In the order in which `auto` takes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +87,9 @@ def plan_job(flavor: str, timeout_s: int, catalog: Catalog, engine: str = "auto"
         )
     if offer.usd_per_hour is None:
         raise AgainstRules(f"The price of the flavor {offer.id} is not known, so no job is started on it. Choose another.")
-    program: Literal["transformers", "vllm"] = "vllm" if offer.accelerator_count > 1 or engine == "vllm" else "transformers"
-    if (engine == "transformers" and offer.accelerator_count > 1) or (engine == "vllm" and not offer.accelerator_count):
+    able = [one.engine for one in _PROGRAMS if one.least_gpus <= offer.accelerator_count <= one.most_gpus]
+    program = next((name for name in able if engine in {"auto", name}), None)
+    if program is None:
         raise AgainstRules(f"{engine} is not measured on {offer.id}: vllm takes flavors with GPUs, transformers one GPU or none.")
     return JobPlan(offer=offer, engine=program, timeout_s=timeout_s, usd_per_hour=offer.usd_per_hour)
 

@@ -24,6 +24,7 @@ BOUNDED = {
     ("lib.catalog.names", "_COUNT_LAST"): "its text has at most 80 characters",
     ("lib.model.file_header", "_BLOCK"): "its text is a tensor's name of at most 1,024 characters, and one end",
     ("lib.ui.http.shortcuts", "_CONFIG"): "reads the page that this app makes, whose config escapes what would end it",
+    ("lib.ui.http.shortcuts", "_INFO"): "the same page",
 }
 """Expressions with an unbounded dot, and why they may keep it."""
 

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import FileResponse
 from starlette.routing import Route
 
-from lib.errors import AdvisorError
+from lib.errors import AdvisorError, hide_tokens
 from lib.model import bundled
 from lib.present.cards import model_name
 from lib.present.tables import pick_text
@@ -63,8 +63,10 @@ class LinkPreview:
         query = str(scope["query_string"], "latin-1")
         if not query or len(query) > _LONGEST_QUERY or "sec-fetch-mode" in Headers(scope=scope):
             return None
-        name_caller(scope)
         asked = dict(QueryParams(query))
+        if any(value != hide_tokens(value) or not value.isprintable() for value in (query, *asked.values())):
+            return None
+        name_caller(scope)
         try:
             return write_tags(await self._threads.run(lambda: read_preview(self._services, asked), heavy=True), root, query)
         except AdvisorError:  # no turn at the threads

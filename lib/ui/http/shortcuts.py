@@ -135,7 +135,7 @@ class PageCache:
         tags = of_link or (b"" if preview is None else write_tags(Preview(), root))
         asked, etag = Headers(scope=scope), response.etag(root, tags)
         headers = [*response.headers, (b"vary", b"accept-encoding"), (b"etag", etag.encode()), (b"cache-control", b"no-cache")]
-        if etag in asked.get("if-none-match", ""):
+        if {etag, "*"} & {one.strip() for one in asked.get("if-none-match", "").split(",")}:
             await send({"type": "http.response.start", "status": 304, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
             return

@@ -71,9 +71,19 @@ def test_hostile_names_are_escaped(services: Services) -> None:
     assert b"&lt;script&gt;" in tags
 
 
-@pytest.mark.parametrize(("query", "headers"), [("", {}), ("model=7B", {"sec_fetch_mode": "navigate"}), (f"model={'x' * 2_000}", {})])
+@pytest.mark.parametrize(
+    ("query", "headers"),
+    [
+        ("", {}),
+        ("model=7B", {"sec_fetch_mode": "navigate"}),
+        (f"model={'x' * 2_000}", {}),
+        ("model=hf_abcdefghijklmnopqrstuvwxyz12345678", {}),
+        ("model=hf%5Fabcdefghijklmnopqrstuvwxyz12345678", {}),
+        ("model=%E2%80%AEgnp", {}),
+    ],
+)
 def test_the_general_tags_do(services: Services, query: str, headers: dict[str, str]) -> None:
-    """For a browser, for no link and for one that is too long, nothing is computed."""
+    """For a browser, no link, one that is too long, a token or hidden marks: nothing is computed, nothing repeated."""
     assert _tags(services, query, **headers) is None
 
 
