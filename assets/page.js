@@ -516,7 +516,8 @@
   // A list to choose from is searched by typing: the choice that stands in it is selected, so that the first letter replaces it.
   document.addEventListener("focusin", (event) => {
     const field = event.target;
-    if (field instanceof HTMLInputElement && field.matches('input[role="combobox"]') && !field.closest("#model")) setTimeout(() => field.select());
+    if (!(field instanceof HTMLInputElement && field.matches('input[role="combobox"]')) || field.closest("#model")) return;
+    setTimeout(() => { if (field === document.activeElement) field.select(); }); // selecting in a field that was left takes the focus back
   });
   // A chart as a picture: its finding above it, on white, with the legend that the page has beside it.
   document.addEventListener("click", async (event) => {

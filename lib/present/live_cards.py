@@ -84,7 +84,7 @@ def run_tiers(answer: Recommendation) -> str:
     ]
     if not rows:
         return ""
-    title = "The same run on ZeroGPU and every tier, predicted"
+    title = "The same run on every tier, predicted"
     return fold(title, show_table(title, ("Hardware", "First token", "Speed", "Per hour"), rows, "run-tiers"))
 
 
