@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from lib.answers.memory import ServerStartEntry
+from lib.engines import TRAITS, Setting
+from lib.result import field_descriptions
 from lib.service.app import services
 from lib.ui.http.api import output_schema
 from lib.ui.http.mcp import list_endpoints
@@ -50,7 +53,10 @@ def render_page() -> str:
     environment.filters["tojson_plain"] = lambda value: json.dumps(value, ensure_ascii=False)
     environment.filters["type_words"] = lambda schema: name_type(schema, {})
     environment.filters["cell"] = lambda text: " ".join(str(text).split()).replace("|", "\\|")
-    return environment.get_template("api.md.j2").render(endpoints=list_endpoints(endpoints), results=results)
+    settings = {name: [engine for engine, row in TRAITS.items() if name in row.settings] for name in get_args(Setting)}
+    return environment.get_template("api.md.j2").render(
+        endpoints=list_endpoints(endpoints), results=results, settings=settings, server=field_descriptions(ServerStartEntry)
+    )
 
 
 if __name__ == "__main__":
