@@ -24,12 +24,12 @@ from lib.engines import TRAITS, Engine, list_engines, traits_of
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.laws.forward_pass import decode_floor
 from lib.laws.parallelism import ceil_divide
-from lib.memory.resolve import check_server, choose_engine
+from lib.memory.resolve import check_server, choose_engine, settle_formats
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.request.serving import DEFAULTS, Serving, drop_settings
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
-from lib.speed.batch import resolve_engine_config, settle_serving
+from lib.speed.batch import resolve_engine_config
 from lib.speed.hardware import resolve_devices
 from lib.speed.model_work import count_multiplied
 from lib.workload import Family, MemoryRequest
@@ -131,7 +131,7 @@ def resolve_setup(
         raise UnknownHardware(f"The memory of {quote_value(hardware.id)} is not known, so nothing can be said of what it holds.")
     name = choose_engine(spec, engine)
     check_server(spec, name, serving, context_tokens, requests)
-    settled = settle_serving(SpeedRequest(kv_precision=kv_precision, gpu_layers=gpu_layers, serving=serving))
+    settled = settle_formats(SpeedRequest(kv_precision=kv_precision, gpu_layers=gpu_layers, serving=serving))
     silicon, devices, copies = _spread(spec, hardware, accelerators, name, precision, settled.serving)
     return ServingConfig(
         spec=spec,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from lib import precision as formats
 from lib.engines import MICRO_BATCH, Engine, Work, list_engines, traits_of
@@ -151,7 +151,23 @@ def resolve_cache_format(spec: ModelSpec, engine: str, precision: str, asked: st
     return "fp8" if scaled and not latent else compute
 
 
-def settle_formats(request: MemoryRequest) -> MemoryRequest:
+class _Served(Protocol):
+    """A request that says some settings of a server in fields of its own."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def kv_precision(self) -> str: ...
+    @property
+    def gpu_layers(self) -> int | None: ...
+    @property
+    def serving(self) -> Serving: ...
+
+
+_Request = TypeVar("_Request", bound=_Served)
+
+
+def settle_formats(request: _Request) -> _Request:
     """The request with the format of the cache and the layers on the GPU in the fields that say the same as its server's settings.
 
     Raises:

@@ -23,13 +23,13 @@ from lib.laws.forward_pass import Array
 from lib.laws.parallelism import ceil_divide
 from lib.laws.serving import MEAN_FILL
 from lib.memory import count_sequences
-from lib.memory.resolve import PromptMedia, choose_engine, limit_length, resolve_cache_format, resolve_media
+from lib.memory.resolve import PromptMedia, choose_engine, limit_length, resolve_cache_format, resolve_media, settle_formats
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.provenance import Caveat
 from lib.request import types as asked
 from lib.request.fields import Asked, Request
-from lib.request.serving import DEFAULTS, ServingSettings, check_settings, drop_settings, merge_setting
+from lib.request.serving import DEFAULTS, ServingSettings, check_settings, drop_settings
 from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS, MAX_NUM_SEQS, OWN_FILES
 from lib.speed.hardware import Ceilings, Devices, Layout, class_ceilings, emulates, lay_out, resolve_devices
 from lib.speed.model_work import DecoderStack, ForwardCost, derive_model_work
@@ -57,24 +57,6 @@ class SpeedRequest(Request):
     kv_precision: str = "auto"
     """Precision of the KV cache, a name of `lib.precision`."""
     serving: ServingSettings = DEFAULTS
-
-
-def settle_serving(request: SpeedRequest) -> SpeedRequest:
-    """The request with the settings of its server in the fields that say the same.
-
-    Raises:
-        BadArgument: a field and its setting differ.
-    """
-    serving = request.serving
-    if serving is DEFAULTS:
-        return request
-    layers = None if serving.gpu_layers is None or serving.gpu_layers < 0 else serving.gpu_layers
-    return replace(
-        request,
-        kv_precision=merge_setting("kv_precision", request.kv_precision, asked.AUTO, "kv_cache_dtype", serving.kv_cache_dtype),
-        gpu_layers=merge_setting("gpu_layers", request.gpu_layers, None, "gpu_layers", layers),
-        serving=drop_settings(serving, "kv_cache_dtype", "gpu_layers"),
-    )
 
 
 SpeedQuestion = tuple[ModelSpec, Hardware, SpeedRequest]
@@ -220,7 +202,7 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
         raise UnsupportedModel(
             f"{spec.id} is a model of timm: its work follows from pixels, and nothing is known of it. Measure it instead."
         )
-    request = settle_serving(replace(request, engine=choose_engine(spec, request.engine)))
+    request = settle_formats(replace(request, engine=choose_engine(spec, request.engine)))
     check_settings(request.engine, question[2].serving)
     answered = 0 if spec.work in {"text encoder", "embedding decoder"} else request.output_tokens
     limit_length(spec, request.serving, request.prompt_tokens + answered, request.concurrency)

@@ -16,11 +16,11 @@ from lib.catalog.offers import Hardware
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws import forward_pass, serving
 from lib.laws.forward_pass import overlapped_time
-from lib.memory.resolve import choose_engine, resolve_media
+from lib.memory.resolve import choose_engine, resolve_media, settle_formats
 from lib.precision import weight_format
 from lib.provenance import Caveat, Source
 from lib.request.serving import check_settings, drop_settings
-from lib.speed.batch import SpeedRequest, count_read, native_format, resolve_engine_config, settle_serving
+from lib.speed.batch import SpeedRequest, count_read, native_format, resolve_engine_config
 from lib.speed.calibration import GRAPH_REPLAYING, OWN_FILES, Calibration, load_calibration
 from lib.speed.diffusion import predict_pictures
 from lib.speed.expert_split import combine_experts, split_experts
@@ -55,7 +55,7 @@ def predict_speed(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, ac
     if spec.library == "diffusers":
         return predict_pictures(spec, hardware, request, accelerators)
     check_settings(choose_engine(spec, request.engine), request.serving)
-    request = settle_serving(request)
+    request = settle_formats(request)
     experts = split_experts(spec, hardware, request, accelerators)
     if experts is not None:
         decode, prompt = (predict_engine_configs([config]) for config in (experts.decode, experts.prompt))
@@ -78,7 +78,7 @@ def predict_each(questions: Sequence[SpeedQuestion], accelerators: Mapping[str, 
         try:
             if question[0].library == "diffusers":
                 estimates[i] = predict_pictures(*question, accelerators)
-            elif (settled := settle_serving(question[2])).gpu_layers is not None or settled.serving.cpu_moe_layers:
+            elif (settled := settle_formats(question[2])).gpu_layers is not None or settled.serving.cpu_moe_layers:
                 estimates[i] = predict_speed(*question, accelerators)
             else:
                 engine_configs[i] = resolve_engine_config(question, accelerators)
