@@ -17,14 +17,17 @@ from typing import Literal
 
 from lib.advisor.candidates import family_of, list_forms, task_of
 from lib.advisor.setup import ServingConfig, on_zerogpu
-from lib.engines import traits_of
+from lib.engines import Setting, traits_of
 from lib.errors import BadArgument
 from lib.memory import find_largest
+from lib.request.serving import drop_settings
 from lib.speed import SpeedEstimate
 
-LimitedBy = Literal["memory", "model", "engine", "ttft", "speed", "zerogpu", "nothing"]
+LimitedBy = Literal["memory", "model", "engine", "ttft", "speed", "zerogpu", "nothing"] | Setting
+"""The limit that one more would exceed: one of these, or a setting that the caller stated."""
 LONGEST_CONTEXT = 10_000_000
 _PARTS = 10**9  # a share of a limit, as a whole number
+_HELD_AT_START: tuple[Setting, ...] = ("max_model_len", "ctx_size", "parallel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +78,32 @@ class PrecisionTry:
 
 def find_longest_context(config: ServingConfig, slo: SLO) -> Limit:
     """The most tokens of each sequence, as many sequences as are asked for."""
-    fits, limit = config.fit().max_context_tokens, config.spec.context_limit
+    fits, model = config.fit().max_context_tokens, config.spec.context_limit
     if fits == 0:
-        return Limit(value=0, limited_by="memory")
-    most = Limit(value=fits, limited_by="nothing" if fits is None else "model" if fits == limit else "memory")
+        return Limit(value=0, limited_by=_find_blocker(config))
+    bounds = [] if model is None else [Limit(value=model, limited_by="model")]
+    if (stated := config.serving.limit_tokens(config.memory_request.batch_size)) is not None:
+        bounds.append(Limit(value=stated[1], limited_by=stated[0]))
+    most = next((bound for bound in bounds if bound.value == fits), Limit(value=fits, limited_by="nothing" if fits is None else "memory"))
     return _within(most, config, "context_tokens", slo, LONGEST_CONTEXT)
+
+
+def _find_blocker(config: ServingConfig) -> LimitedBy:
+    """The reason that nothing fits: a setting for which the cache has to have room at start, or the memory."""
+    for setting in _HELD_AT_START:
+        if setting in config.serving.stated and replace(config, serving=drop_settings(config.serving, setting)).fit().fits:
+            return setting
+    return "memory"
 
 
 def find_largest_batch(config: ServingConfig) -> Limit:
     """The most sequences of this length that all copies hold, whatever their speed."""
+    stated = config.serving.limit_sequences(config.context_tokens)
+    if stated is not None and (most := stated[1] * config.copies) and replace(config, requests=most).fit().fits:
+        return Limit(value=most, limited_by=stated[0])
     each = config.fit().max_batch_size
+    if each == 0:
+        return Limit(value=0, limited_by=_find_blocker(config))
     return Limit(value=None if each is None else each * config.copies, limited_by="nothing" if each is None else "memory")
 
 
@@ -95,9 +114,9 @@ def find_most_requests(config: ServingConfig, slo: SLO) -> Limit:
         return batch
     if on_zerogpu(config.hardware):
         return _within(Limit(value=1, limited_by="zerogpu"), config, "requests", slo, 1)
-    stated = config.serving.sequences
-    slots = config.copies * (stated or traits.max_num_seqs)
-    if (stated or not traits.eager) and (batch.value is None or batch.value > slots):
+    slots = config.copies * traits.max_num_seqs
+    stated = config.serving.limit_sequences(config.context_tokens)
+    if stated is None and not traits.eager and (batch.value is None or batch.value > slots):
         batch = Limit(value=slots, limited_by="engine")
     return _within(batch, config, "requests", slo, config.copies * 4096)
 

@@ -119,7 +119,8 @@ class MaximumEntry(Result):
     """The maximum; 0 if not even one is possible, null if nothing bounds it."""
 
     limited_by: str
-    """The limit that one more would exceed: memory, model, engine, ttft, speed, zerogpu or nothing."""
+    """The limit that one more would exceed: memory, model, engine, ttft, speed, zerogpu or nothing; or the stated setting of the server
+    that does it: max_model_len, max_num_seqs, ctx_size or parallel."""
 
     message: str
     """The same as a sentence."""

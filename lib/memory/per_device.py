@@ -217,9 +217,11 @@ class PerDevice:
 
     @cached_property
     def start_cache(self) -> int:
-        """Bytes of the cache without which a server with a stated `max_model_len` does not start: those of one such request."""
-        longest = self.request.serving.max_model_len
-        return 0 if longest is None else self.worst_cache(longest, 1)
+        """Bytes of the cache without which the server does not start: one request of `max_model_len`, or all of `ctx_size`."""
+        serving = self.request.serving
+        slots = 1 if serving.max_model_len else serving.parallel or 1
+        longest = serving.longest_tokens(slots)
+        return 0 if longest is None else self.worst_cache(longest, slots)
 
     def worst_cache(self, tokens: int, batch: int) -> int:
         """Bytes of the cache on the fullest device at the worst length up to `tokens`."""
@@ -266,8 +268,8 @@ def _find_largest(of: PerDevice, peak: Callable[[int], int], host: Callable[[int
 
 
 def max_context(of: PerDevice, capacity: int, batch: int, host_bytes: int) -> int | None:
-    """Longest context that fits device and host, bounded by the model's own limit; None when nothing bounds it."""
-    limits = [limit for limit in (of.spec.context_limit, of.request.serving.max_model_len) if limit is not None]
+    """Longest context that fits device and host, bounded by model and server; None when nothing bounds it."""
+    limits = [limit for limit in (of.spec.context_limit, of.request.serving.longest_tokens(batch)) if limit is not None]
     limit = min(limits, default=None)
     if limit is not None:
         limit -= of.request.media.tokens

@@ -226,11 +226,11 @@ def limit_length(spec: ModelSpec, serving: Serving, tokens: int, requests: int =
     Raises:
         BadArgument: with the lengths that it may state.
     """
-    longest, limit = serving.longest_tokens(requests), spec.context_limit
-    if longest is None:
+    bound, limit = serving.limit_tokens(requests), spec.context_limit
+    if bound is None:
         return
-    stated, parallel = serving.max_model_len or serving.ctx_size or 0, 1 if serving.max_model_len else serving.parallel or requests
-    name = "serving.max_model_len" if serving.max_model_len else "serving.ctx_size"
+    (setting, longest), name = bound, f"serving.{bound[0]}"
+    stated, parallel = serving.stated[setting], 1 if setting == "max_model_len" else serving.parallel or requests
     each = "" if parallel == 1 else f", {longest:,} for each of {parallel} requests"
     if longest < tokens:
         raise BadArgument(name, f"{stated:,}{each}", f"at least {tokens * parallel:,}, because a request has {tokens:,} tokens")

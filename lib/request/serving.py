@@ -102,7 +102,22 @@ class Serving(Request):
 
     def longest_tokens(self, requests: int) -> int | None:
         """Tokens of the longest request that the server takes; if `parallel` is not stated, `requests` requests share ctx_size."""
-        return self.max_model_len or (None if self.ctx_size is None else max(1, self.ctx_size // (self.parallel or requests)))
+        limit = self.limit_tokens(requests)
+        return None if limit is None else limit[1]
+
+    def limit_tokens(self, requests: int) -> tuple[Setting, int] | None:
+        """The setting that bounds the length of a request, and this length; None if no setting does."""
+        if self.max_model_len:
+            return "max_model_len", self.max_model_len
+        return None if self.ctx_size is None else ("ctx_size", max(1, self.ctx_size // (self.parallel or requests)))
+
+    def limit_sequences(self, tokens: int) -> tuple[Setting, int] | None:
+        """The setting that bounds the requests of `tokens` tokens that one copy runs at once, and their number; None if no setting does."""
+        if self.max_num_seqs:
+            return "max_num_seqs", self.max_num_seqs
+        if self.parallel:
+            return "parallel", self.parallel
+        return None if self.ctx_size is None else ("ctx_size", self.ctx_size // tokens)
 
     def shared_tokens(self, prompt_tokens: int) -> int:
         """Tokens of a prompt that the prefix cache already holds; at least one token is always computed."""

@@ -23,13 +23,14 @@ from lib.engines import Engine, traits_of
 from lib.errors import BadArgument
 from lib.memory import attention_scores
 from lib.model import bundled
+from lib.request.serving import Serving
 
 CATALOG = load()
 LLAMA, SMALL = "meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-0.6B"
 NONE = SLO()
 
 
-def hosting(model: str = LLAMA, hardware: str = "l4x1", engine: Engine = "vllm", **asked: int | str) -> ServingConfig:
+def hosting(model: str = LLAMA, hardware: str = "l4x1", engine: Engine = "vllm", **asked: int | str | Serving) -> ServingConfig:
     """A bundled model on hardware."""
     spec = bundled.find_spec(model)
     assert spec is not None
@@ -203,3 +204,24 @@ def test_llama_cpp_leaves_as_few_layers_to_the_processor_as_it_must() -> None:
     assert easy.needs["gpu_layers"] == 28 * 3 // 4
     assert easy.tpot_ratio is not None
     assert easy.tpot_ratio > 1
+
+
+@pytest.mark.parametrize(
+    ("engine", "serving", "longest", "most"),
+    [
+        ("vllm", {"max_model_len": 4096, "max_num_seqs": 2}, (4096, "max_model_len"), (2, "max_num_seqs")),
+        ("vllm", {"max_num_seqs": 999}, (None, "memory"), (None, "memory")),  # memory holds fewer
+        ("vllm", {"max_model_len": 120_000}, (0, "max_model_len"), (0, "max_model_len")),  # vLLM does not start
+        ("llama.cpp", {"ctx_size": 8192}, (8192, "ctx_size"), (2, "ctx_size")),
+        ("llama.cpp", {"ctx_size": 8192, "parallel": 2}, (4096, "ctx_size"), (2, "parallel")),
+        ("llama.cpp", {"ctx_size": 120_000}, (0, "ctx_size"), (0, "ctx_size")),
+    ],
+)
+def test_a_stated_setting_is_named_where_it_is_what_limits(
+    engine: Engine, serving: dict[str, int], longest: tuple[int | None, str], most: tuple[int | None, str]
+) -> None:
+    """On an L4 an 8B in 16 bits holds five requests of 4,096 tokens; below that a stated setting bounds them, not the memory."""
+    of = hosting(hardware="l4x1", engine=engine, serving=Serving(**serving))  # type: ignore[arg-type]
+    for found, (value, name) in ((find_longest_context(of, NONE), longest), (find_most_requests(of, NONE), most)):
+        assert found.limited_by == name
+        assert value in {None, found.value}
