@@ -27,8 +27,11 @@ def fleet_finding(rows: Sequence[FleetRow]) -> str:
     savings = [row.saving_usd_per_month for row in rows if row.saving_usd_per_month is not None and row.saving_usd_per_month > 0]
     failed = f" {count_words(errors, 'row')} could not be answered." if errors else ""
     if not today:
-        monthly = _sum([row.usd_per_month for row in rows])
-        return f"The picks of {count_words(len(rows) - errors, 'row')} cost {usd(monthly)} a month together.{failed}"
+        picked = [row.usd_per_month for row in rows if row.pick is not None]
+        if not picked:
+            unsuited = len(rows) - errors
+            return (f"No hardware suits {count_words(unsuited, 'row')}." if unsuited else "") + (failed if unsuited else failed.strip())
+        return f"The picks of {count_words(len(picked), 'row')} cost {usd(_sum(picked))} a month together.{failed}"
     costs = f"Today's hardware of {count_words(len(today), 'row')} costs {usd(_sum(today))} a month"
     moves = f"moving {len(savings)} of them saves {usd(_sum(savings))}" if savings else "no move saves money"
     return f"{costs}; {moves}.{failed}"

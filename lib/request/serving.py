@@ -10,7 +10,7 @@ import difflib
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast, get_args
@@ -181,9 +181,18 @@ def _read_text(name: str, text: str) -> object:
         words = shlex.split(text.replace("=", " "))
     except ValueError:
         raise BadArgument(name, text, "flags such as --max-num-seqs 64, with every quotation mark closed") from None
-    found, unknown = _read_words(words)
-    if unknown is not None:
-        raise BadArgument(name, unknown, f"flags of a server such as --max-num-seqs 64, for {_accepted(unknown)}")
+    found: dict[str, Any] = {}
+    for flag, values in _group_flags(words):
+        setting = _flag_settings().get(_fold(flag)) if flag.startswith("-") else None
+        if setting is None:
+            raise BadArgument(name, flag, f"flags of a server such as --max-num-seqs 64, for {_accepted(flag)}")
+        if setting == "cuda_graphs":
+            found[setting] = _read_graphs(flag, values)
+        elif len(values) == 1:
+            found[setting] = _read_value(values[0])
+        else:
+            seen = f"{flag} {' '.join(values)}" if values else f"{flag} without a value"
+            raise BadArgument(name, seen, f"one value after {flag}, such as --max-num-seqs 64")
     return found
 
 
@@ -204,26 +213,25 @@ def _flag_settings(engine: str = "") -> Mapping[str, Setting]:
     return found | {setting: setting for setting in SETTINGS}
 
 
-def _read_words(words: Iterable[str], engine: str = "") -> tuple[dict[str, Any], str | None]:
-    """The settings in the words of a command, and the first word that belongs to no setting, if there is one."""
-    flags, found, setting = _flag_settings(engine), dict[str, Any](), None
+def _group_flags(words: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """Each flag of a command with the words after it; a negative number is a value. A word before the first flag has no values."""
+    groups: list[tuple[str, list[str]]] = []
     for word in words:
-        if word.startswith("-") and not re.fullmatch(r"-\d[\d.]*", word):
-            setting = flags.get(_fold(word))
-            if setting is None:
-                return found, word
-            if setting == "cuda_graphs":  # its flag switches it off
-                found[setting] = False
-        elif setting is None:
-            return found, word
+        if not groups or (word.startswith("-") and not re.fullmatch(r"-\d[\d.]*", word)):
+            groups.append((word, []))
         else:
-            found[setting] = _read_value(setting, word)
-    return found, None
+            groups[-1][1].append(word)
+    return groups
 
 
-def _read_value(setting: Setting, word: str) -> Any:
-    if setting == "cuda_graphs":  # TGI's flag lists the batch sizes that are recorded; 0 is none
-        return word.casefold() not in {"", "0", "false"}
+def _read_graphs(flag: str, values: Sequence[str]) -> bool:
+    """Whether CUDA graphs are on. TGI's `--cuda-graphs` lists the recorded batch sizes, 0 for none; other flags switch them off."""
+    if _fold(flag) == "cuda_graphs":
+        return any(value.casefold() not in {"0", "false"} for value in values)
+    return [value.casefold() for value in values] == ["false"]
+
+
+def _read_value(word: str) -> Any:
     if re.fullmatch(r"-?\d{1,12}", word):
         return int(word)
     return float(word) if re.fullmatch(r"\d{0,12}\.\d{1,12}", word) else word
@@ -236,10 +244,7 @@ def read_flags(engine: str, flags: Mapping[str, str]) -> Serving:
         setting = known.get(_fold(flag))
         if setting is None or setting not in traits_of(engine).settings:
             continue
-        if setting == "cuda_graphs" and _fold(flag) != setting:  # a flag or a printed setting that switches them off
-            value: Any = text.casefold() == "false"
-        else:
-            value = _read_value(setting, text)
+        value = _read_graphs(flag, text.split()) if setting == "cuda_graphs" else _read_value(text)
         try:
             read[setting] = _arguments()[setting].check.check(f"serving.{setting}", value)
         except BadArgument:

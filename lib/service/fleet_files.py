@@ -40,6 +40,10 @@ MOST_CELL = 4 << 20
 """Characters of a cell: the text of a config.json."""
 _MOST_NODES = 200_000
 _BATCH_ROWS = 1_000
+BYTE_ORDER_MARK = "\ufeff"
+"""The first character of a file that Excel saves as "CSV UTF-8"."""
+SEPARATORS = ",;\t"
+"""Between cells of CSV. Excel writes semicolons where the comma is the decimal sign."""
 DATASET = "hf://datasets/"
 _FORMATS = ".csv, .jsonl, .parquet, or hf://datasets/owner/name"
 _DIGEST = b"questions"
@@ -106,13 +110,16 @@ def _read_csv(path: Path) -> Iterator[Cells]:
 
 
 def read_csv(file: Iterable[str], name: str) -> Iterator[Cells]:
-    """The rows of CSV text, which has a line of names first.
+    """The rows of CSV text, which has a line of names first. Cells are separated by one of `SEPARATORS`, as these names are.
 
     Raises:
         InvalidInput: it is not CSV, or a row has more cells than there are names.
     """
     csv.field_size_limit(MOST_CELL)
-    reader = csv.DictReader(file, strict=True)
+    lines = iter(file)
+    first = next(lines, "")
+    separator = _find_separator(first)
+    reader = csv.DictReader(itertools.chain([first], lines), delimiter=separator, strict=True)
     try:
         names = [(one or "").strip() for one in reader.fieldnames or ()]
         reader.fieldnames = names
@@ -120,12 +127,23 @@ def read_csv(file: Iterable[str], name: str) -> Iterator[Cells]:
             raise InvalidInput(f"{name} has two columns of one name. Give each column a name of its own.")
         for row in reader:
             if row.pop(None, None):  # cells beyond the last name
-                raise InvalidInput(f"Line {reader.line_num} of {name} has more cells than columns. Put texts with commas into quotes.")
+                raise InvalidInput(
+                    f"Line {reader.line_num} of {name} has more cells than columns. Put texts with {separator!r} into quotes."
+                )
             yield row
     except csv.Error as error:
         raise InvalidInput(
-            f"Line {reader.line_num} of {name} is not CSV ({error}). Put texts with commas or quotes into quotes."
+            f"Line {reader.line_num} of {name} is not CSV ({error}). Put texts with {separator!r} or quotes into quotes."
         ) from error
+
+
+def _find_separator(names: str) -> str:
+    """The separator with which the first line has the column `model`; a comma if none does."""
+    for separator in SEPARATORS:
+        cells = next(csv.reader([names], delimiter=separator), [])
+        if "model" in (cell.strip() for cell in cells):
+            return separator
+    return SEPARATORS[0]
 
 
 def _read_jsonl(path: Path) -> Iterator[Cells]:

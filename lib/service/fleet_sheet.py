@@ -16,12 +16,13 @@ from lib.request.fields import Arguments
 from lib.request.types import text_of
 from lib.service.endpoint import App
 from lib.service.fleet import answer_row, check_columns
-from lib.service.fleet_files import Cells, read_csv
+from lib.service.fleet_files import BYTE_ORDER_MARK, Cells, read_csv
 from lib.service.models import Models
 from lib.service.reference import read_reference
 
 MOST_ROWS = 200
 MOST_CHARACTERS = 200_000
+_SHORTER = "Send fewer rows, or run `python scripts/manage_space.py fleet` on your own machine."
 STEP_ROWS = 2
 """Rows of one step: each takes some 20 ms, so a step is shorter than the 100 ms that one caller may delay another."""
 
@@ -48,15 +49,13 @@ def read_sheet(text: str) -> list[Cells]:
         InvalidInput: it is not CSV, too long, or has other columns.
     """
     if len(text) > MOST_CHARACTERS:
-        raise InvalidInput(f"The list has {len(text):,} characters. Accepted: at most {MOST_CHARACTERS:,}.")
-    rows = list(itertools.islice(read_csv(io.StringIO(text.strip(), newline=""), "the list"), MOST_ROWS + 1))
+        raise InvalidInput(f"The list has more than {MOST_CHARACTERS:,} characters. {_SHORTER}")
+    rows = list(itertools.islice(read_csv(io.StringIO(text.removeprefix(BYTE_ORDER_MARK).strip(), newline=""), "the list"), MOST_ROWS + 1))
     if not rows:
         raise InvalidInput("The list has no rows. Write a line of column names such as 'model,hardware', then one line for each question.")
     check_columns(rows[0])
     if len(rows) > MOST_ROWS:
-        raise InvalidInput(
-            f"The list has more than {MOST_ROWS} rows. Send fewer, or run `python scripts/manage_space.py fleet` on your own machine."
-        )
+        raise InvalidInput(f"The list has more than {MOST_ROWS} rows. {_SHORTER}")
     return rows
 
 

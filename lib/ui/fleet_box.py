@@ -39,7 +39,7 @@ def build() -> RunView:
             placeholder=EXAMPLE,
             lines=5,
             max_lines=12,
-            max_length=MOST_CHARACTERS,
+            max_length=MOST_CHARACTERS + 1,  # a longer text is cut here, and refused because of this character
             elem_id="fleet-text",
         )
         gr.HTML(_PICK)

@@ -37,6 +37,14 @@ ALLOCATION = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 1024.00 MiB
 @pytest.mark.parametrize(
     ("text", "code", "numbers"),
     [
+        (
+            (
+                "OSError: Qwen/Qwen3-80B is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'\n"
+                "If this is a private repository, make sure to pass a token having permission to this repo either by logging in"
+            ),
+            "hub_not_found",
+            {"repo": "Qwen/Qwen3-80B"},
+        ),
         (torch_message(), "torch_card_full", {"tried_bytes": 648 * MIB, "capacity_bytes": round(47.5 * GIB), "gpu_index": 0}),
         (torch_message(tried="2.00 GiB", unused="3.00 GiB"), "torch_fragmented", {"reserved_unallocated_bytes": 3 * GIB}),
         (torch_message(own="20.00 GiB"), "torch_others_hold_card", {"this_process_bytes": 20 * GIB}),

@@ -23,6 +23,8 @@ def test_object_text_and_flags_say_the_same() -> None:
     flags = "--max-num-seqs 64 --gpu-memory-utilization=0.95 --enforce-eager -tp 2 --kv-cache-dtype fp8_e5m2"
     text = '{"max_num_seqs": 64, "gpu_memory_utilization": 0.95, "cuda_graphs": false, "tensor_parallel": 2, "kv_cache_dtype": "fp8"}'
     assert check_serving("serving", flags) == check_serving("serving", text) == expected
+    for graphs, words in ((False, "--enforce-eager true"), (True, "--cuda-graphs 1 2 4"), (False, "--cuda-graphs 0")):
+        assert check_serving("serving", words) == Serving(cuda_graphs=graphs)
     assert check_serving("serving", "") is check_serving("serving", {"max_num_seqs": None}) is DEFAULTS
 
 
@@ -38,6 +40,9 @@ def test_object_text_and_flags_say_the_same() -> None:
         ("--trust-remote-code", "flags of a server"),
         ('{"max_num_seqs": 64', "a JSON object"),
         ("--max-num-seqs '64", "quotation mark"),
+        ("--max-num-seqs 64 --max-model-len", "--max-model-len without a value"),
+        ("--max-model-len --max-num-seqs 64", "--max-model-len without a value"),
+        ("--max-num-seqs 64 128", "one value after --max-num-seqs"),
         ([1], "an object of settings"),
         ("{" * 3_000, "at most 2,000"),
     ],

@@ -37,6 +37,9 @@ def test_the_same_rows_from_each_format(tmp_path: Path) -> None:
     text = f'\ufeffmodel, label\n"{quoted}",a\n7B,b\n'
     rows = list(read_rows(_write(tmp_path / "in.csv", text)))
     assert rows == [{"model": config, "label": "a"}, {"model": "7B", "label": "b"}]
+    for separator in ";\t":
+        other = text.replace("model, label", f"model{separator} label").replace('",a', f'"{separator}a').replace("7B,b", f"7B{separator}b")
+        assert list(read_rows(_write(tmp_path / "in.csv", other))) == rows
     lines = json.dumps({"model": json.loads(config), "label": "a"}) + "\n\n" + json.dumps({"model": "7B", "label": "b"})
     read = list(read_rows(_write(tmp_path / "in.jsonl", lines)))
     assert [json.loads(str(read[0]["model"])), read[1]] == [json.loads(config), rows[1]]
@@ -52,6 +55,7 @@ def test_the_same_rows_from_each_format(tmp_path: Path) -> None:
         ("in.csv", "model\n", "no rows"),
         ("in.csv", "model,model\n7B,8B\n", "two columns"),
         ("in.csv", "model\n7B\n8B,9B\n", "Line 3"),
+        ("in.csv", "model;label\n7B;a;b\n", "Put texts with ';' into quotes"),
         ("in.jsonl", '{"model": "7B"}\n{"model": \n', "Line 2"),
         ("in.jsonl", '["7B"]\n', "not an object"),
         ("in.parquet", "not Parquet", "Parquet"),

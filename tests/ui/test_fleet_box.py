@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from html import unescape
 from urllib.parse import unquote
 
+import gradio as gr
 import pytest
 
 from lib.catalog import load
@@ -13,9 +15,9 @@ from lib.errors import InvalidInput
 from lib.present.fleet_cards import fleet_csv, fleet_finding, fleet_table
 from lib.service.app import Services
 from lib.service.endpoint import App
-from lib.service.fleet_sheet import MOST_ROWS, STEP_ROWS, read_sheet, stream_sheet
+from lib.service.fleet_sheet import MOST_CHARACTERS, MOST_ROWS, STEP_ROWS, read_sheet, stream_sheet
 from lib.service.models import Models
-from lib.ui.fleet_box import EXAMPLE, fleet_scenes
+from lib.ui.fleet_box import EXAMPLE, build, fleet_scenes
 
 LIST = """model,hardware,label
 Qwen/Qwen2.5-0.5B-Instruct,t4-small,=1+1
@@ -51,6 +53,8 @@ def test_cells_are_never_formulas(services: Services) -> None:
     assert [line.split(",")[1] for line in lines[1:]] == ["'=1+1", "chat", "", "'@SUM(A1)", "'-x"]
     assert "=1+1" in unquote(unescape(fleet_table(last.rows)))
     assert 'data-key="1800.0"' in fleet_table(last.rows)
+    assert fleet_finding(last.rows[2:3]) == "1 row could not be answered."
+    assert fleet_finding([replace(last.rows[3], pick=None), last.rows[2]]) == "No hardware suits 1 row. 1 row could not be answered."
     assert fleet_finding(last.rows[3:4]) == "The picks of 1 row cost $0 a month together."
 
 
@@ -67,7 +71,7 @@ def test_each_step_is_short_and_a_stop_ends_the_work(services: Services) -> None
         ("model", "no rows"),
         ("name\nx", "'model' is missing"),
         ("model\n" + "7B\n" * (MOST_ROWS + 1), f"more than {MOST_ROWS} rows"),
-        ("model\n" + "x" * 200_000, "characters"),
+        ("model\n" + "x" * 200_000, "more than 200,000 characters"),
         ('model\n"7B', "not CSV"),
     ],
 )
@@ -75,7 +79,16 @@ def test_a_list_that_cannot_be_used_is_refused(text: str, words: str) -> None:
     """With what is accepted; nothing of it is answered."""
     with pytest.raises(InvalidInput, match=words):
         read_sheet(text)
-    assert len(read_sheet("model\n" + "7B\n" * MOST_ROWS)) == MOST_ROWS
+    assert len(read_sheet("\ufeffmodel\n" + "7B\n" * MOST_ROWS)) == MOST_ROWS
+
+
+def test_a_file_that_is_too_long_is_refused_and_not_cut() -> None:
+    """The field takes one character more than a list may have, so the list that a browser cuts there is refused."""
+    with gr.Blocks():
+        text = build().inputs[0]
+    assert isinstance(text, gr.Textbox)
+    with pytest.raises(InvalidInput, match="more than 200,000 characters"):
+        read_sheet(("model\n" + "7B\n" * MOST_CHARACTERS)[: text.max_length])
 
 
 def test_the_example_is_answered(services: Services) -> None:

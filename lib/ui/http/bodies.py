@@ -141,5 +141,7 @@ def replay(body: bytes, receive: Receive | None = None) -> Receive:
 
 def _too_large(limit: int) -> RefusedBody:
     if limit >= LARGE_BYTES:
-        return RefusedBody(413, f"The request is larger than {limit // MIB} MiB. A config.json has a few kilobytes; send only that.")
-    return RefusedBody(413, f"The request is larger than {limit // KIB} KiB, and nothing that is asked for here is. Send only that.")
+        return RefusedBody(
+            413, f"The request is larger than {limit // MIB} MiB, the most that is accepted. Send a shorter text or fewer rows."
+        )
+    return RefusedBody(413, f"The request is larger than {limit // KIB} KiB, the most that is accepted here. Send only what is asked for.")

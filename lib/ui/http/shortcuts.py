@@ -139,7 +139,7 @@ class PageCache:
             await send({"type": "http.response.start", "status": 304, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
             return
-        if "gzip" in asked.get("accept-encoding", "") and of_link is None:  # the body of one link is not kept
+        if accepts_gzip(asked) and of_link is None:  # the body of one link is not kept
             body = await anyio.to_thread.run_sync(self._compress, path, response, root, tags)
             headers.append((b"content-encoding", b"gzip"))
         else:
@@ -204,8 +204,18 @@ class CompressEvents:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        app = self._compressing if scope.get("path") == _PAGE_EVENT else self._app
+        app = self._compressing if scope.get("path") == _PAGE_EVENT and accepts_gzip(Headers(scope=scope)) else self._app
         await app(scope, receive, send)
+
+
+def accepts_gzip(headers: Headers) -> bool:
+    """Whether the caller takes gzip: `Accept-Encoding` names it, or else `*`, with a weight above 0 (RFC 9110, 12.5.3)."""
+    weights: dict[str, str] = {}
+    for one in headers.get("accept-encoding", "").lower().split(","):
+        coding, _, weight = one.partition(";")
+        weights[coding.strip()] = weight.replace(" ", "")
+    weight = next((weights[coding] for coding in ("gzip", "*") if coding in weights), "q=0")
+    return re.fullmatch(r"q=0(\.0*)?", weight) is None
 
 
 def _escape_script(text: bytes) -> bytes:

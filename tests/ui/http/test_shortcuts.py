@@ -107,6 +107,15 @@ def test_it_is_compressed_for_those_who_take_it(clients: tuple[TestClient, TestC
     _, rendered, _ = clients
     packed, whole = rendered.get("/", headers={"accept-encoding": "gzip"}), rendered.get("/", headers={"accept-encoding": "identity"})
     assert packed.text == whole.text
+    for takes, header in (
+        (True, "br, GZIP;q=0.5"),
+        (True, "*"),
+        (False, "gzip;q=0"),
+        (False, "gzip; q=0.000, *"),
+        (False, "br"),
+        (False, "*;q=0"),
+    ):
+        assert (rendered.get("/", headers={"accept-encoding": header}).headers.get("content-encoding") == "gzip") is takes, header
     assert int(packed.headers["content-length"]) < len(whole.content) == int(whole.headers["content-length"])
     head = rendered.head("/", headers={"accept-encoding": "identity"})
     assert (head.content, head.headers["content-length"]) == (b"", whole.headers["content-length"])
@@ -152,10 +161,11 @@ def test_a_browser_that_holds_the_page_gets_304(clients: tuple[TestClient, TestC
 
 
 def test_events_of_the_page_are_compressed(page: gr.Blocks) -> None:
-    """Where they are long."""
+    """Where they are long and the caller takes gzip."""
     with TestClient(App.create_app(page, app_kwargs={"middleware": [Middleware(CompressEvents)]})) as client:
         long = {"data": ["x" * 5_000]}
         answer = client.post("/gradio_api/run/predict", json={**long, "fn_index": 1})
+        refused = client.post("/gradio_api/run/predict", json={**long, "fn_index": 1}, headers={"accept-encoding": "gzip;q=0"})
         short = client.post("/gradio_api/run/predict", json={"data": ["7B"], "fn_index": 1})
     assert answer.json()["data"] == ["x" * 5_000]
-    assert [one.headers.get("content-encoding") for one in (answer, short)] == ["gzip", None]
+    assert [one.headers.get("content-encoding") for one in (answer, refused, short)] == ["gzip", None, None]
