@@ -27,7 +27,7 @@ Priority = Literal["cheapest", "balanced", "fastest"]
 Sdk = Literal["gradio", "docker"]
 
 Method = Literal["full", "lora", "dora", "qlora"]
-Objective = Literal["sft", "dpo", "kto", "reward"]
+Objective = Literal["sft", "dpo", "kto", "reward", "orpo"]
 Optimizer = Literal["adamw", "adamw_foreach", "adamw_8bit", "paged_adamw", "paged_adamw_8bit", "adafactor", "muon", "sgd"]
 TrainingPrecision = Literal["bf16", "mixed", "fp32"]
 Checkpointing = Literal["none", "layers", "offloaded"]
@@ -249,8 +249,11 @@ class ObjectiveTraits(NamedTuple):
     """Whether a second model gives reference probabilities; with adapters the same model with its adapters switched off."""
     least_micro_batch: int
     """The smallest micro-batch that it accepts: KTO makes mismatched pairs within one."""
-    loss: Literal["tokens", "log-probabilities", "score"]
-    """A loss over tokens as the stack computes it; log-probabilities in tiles without logits; or a score in place of the head."""
+    loss: Literal["tokens", "log-probabilities", "logits", "score"]
+    """A loss over tokens as the stack computes it; log-probabilities in tiles without logits, or from all logits in float32; or a score in
+    place of the head."""
+    offloads: bool = True
+    """Whether its trainer can keep activations in the host's memory."""
 
 
 OBJECTIVE_TRAITS: Mapping[Objective, ObjectiveTraits] = MappingProxyType(
@@ -259,9 +262,11 @@ OBJECTIVE_TRAITS: Mapping[Objective, ObjectiveTraits] = MappingProxyType(
         "dpo": ObjectiveTraits(2, 1, reference=True, least_micro_batch=1, loss="log-probabilities"),
         "kto": ObjectiveTraits(1, 3, reference=True, least_micro_batch=2, loss="log-probabilities"),
         "reward": ObjectiveTraits(2, 0, reference=False, least_micro_batch=1, loss="score"),
+        "orpo": ObjectiveTraits(2, 0, reference=False, least_micro_batch=1, loss="logits", offloads=False),
     }
 )
-"""Read in trl/trainer/dpo_trainer.py, kto_trainer.py and reward_trainer.py of TRL 1.16.0, 2026-11-25."""
+"""Read in TRL 1.16.0: dpo_trainer.py, kto_trainer.py and reward_trainer.py of trl/trainer (2026-11-25), and
+trl/experimental/orpo/orpo_trainer.py (2026-11-26)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,8 +315,8 @@ class TrainingRequest(Request):
     ] = 1
     """Devices that train together."""
     objective: Annotated[Objective, one_of(OBJECTIVES), Form("Objective", group="train")] = "sft"
-    """sft (supervised), dpo, kto or reward (a reward model). The last three are those of TRL; dpo and reward take pairs of a chosen and a
-    rejected sequence, each of `sequence_tokens` at most, prompt included."""
+    """sft (supervised), dpo, kto, reward (a reward model) or orpo. All but sft are those of TRL; dpo, reward and orpo take pairs of a
+    chosen and a rejected sequence, each of `sequence_tokens` at most, prompt included."""
     row_tokens: float = 0
     """Mean length of unpacked sequences, tokens; 0: not stated."""
     fp16: bool = False

@@ -61,7 +61,7 @@ class TrainingAnswer(Answer):
     """full, lora, dora or qlora."""
 
     objective: str
-    """sft, dpo, kto or reward."""
+    """sft, dpo, kto, reward or orpo."""
 
     stack: str
     """Training stack."""

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lib.catalog.rows import ById
 from lib.errors import BadArgument
+from lib.laws.rl import pair_logit_bytes
+from lib.laws.training import LossBytes, logprob_bytes
+from lib.units import Bytes
 from lib.workload import OBJECTIVE_TRAITS, Objective
 
 if TYPE_CHECKING:
@@ -30,7 +33,10 @@ def check_objective(spec: ModelSpec, request: TrainingRequest) -> None:
         raise BadArgument("stack", request.stack, f"trl with objective {request.objective}: other stacks are not modelled")
     if spec.work != "decoder":
         raise BadArgument("objective", request.objective, "sft: TRL trains preferences and rewards of models that write text")
-    least = OBJECTIVE_TRAITS[request.objective].least_micro_batch
+    traits = OBJECTIVE_TRAITS[request.objective]
+    if request.checkpointing == "offloaded" and not traits.offloads:
+        raise BadArgument("checkpointing", "offloaded", f"none or layers with objective {request.objective}: TRL does not offload there")
+    least = traits.least_micro_batch
     if request.micro_batch < least:
         raise BadArgument("micro_batch", request.micro_batch, f"{least} or more with objective {request.objective}")
 
@@ -50,3 +56,23 @@ def _without_head(key: ById[ModelSpec]) -> ModelSpec:
         parameters_total=spec.parameters_total - head,
         parameters_active=spec.parameters_active - head,
     )
+
+
+class LogitSizes(NamedTuple):
+    """Sizes that decide the memory of logits: tokens of a micro-batch, entries of the vocabulary, hidden size, bytes of an element."""
+
+    tokens: int
+    vocabulary: int
+    hidden: int
+    element_bytes: int
+
+
+def objective_loss(request: TrainingRequest, sizes: LogitSizes) -> LossBytes:
+    """Bytes of logits and loss of an objective of TRL other than supervised training."""
+    match OBJECTIVE_TRAITS[request.objective].loss:
+        case "log-probabilities":
+            return logprob_bytes(**sizes._asdict(), trains_head=request.method == "full")
+        case "logits":
+            return pair_logit_bytes(tokens=sizes.tokens, vocabulary=sizes.vocabulary, pairs=request.micro_batch)
+        case _:
+            return LossBytes(Bytes(0), Bytes(0))

@@ -30,7 +30,7 @@ from lib.laws.training import StepPart
 from lib.laws.weights import ENDS, is_tied
 from lib.memory.allocator import AllocatorConstants, count_longest_row, load_constants, reserve_bytes
 from lib.memory.components import count_weight_bytes, traced_kernel
-from lib.memory.objectives import check_objective, train_model
+from lib.memory.objectives import LogitSizes, check_objective, objective_loss, train_model
 from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
 from lib.model.spec import TensorGroup
 from lib.precision import QLORA, weight_format
@@ -329,13 +329,13 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, la
     full = request.method == "full"
     head = of.ends * of.trained.width if full and objective.loss != "score" else 0
     fused = fuses_loss(request)
-    sizes = {"tokens": tokens, "vocabulary": of.vocabulary, "hidden": of.hidden, "element_bytes": of.width}
+    sizes = LogitSizes(tokens, of.vocabulary, of.hidden, of.width)
     if objective.loss == "tokens":
         copied = spec.work != "text encoder" or request.precision == "mixed"
-        loss = law.loss_bytes(**sizes, fused=fused, capped=spec.caps_logits, copied=copied)
+        loss = law.loss_bytes(**sizes._asdict(), fused=fused, capped=spec.caps_logits, copied=copied)
         loss = law.LossBytes(*(Bytes(size + (head if fused else 0)) for size in loss))
     else:
-        loss = law.logprob_bytes(**sizes, trains_head=full) if objective.loss != "score" else law.LossBytes(Bytes(0), Bytes(0))
+        loss = objective_loss(request, sizes)
     tensors = law.StepTensors(
         states={
             StepPart.WEIGHTS: 0 if offloads else ceil_divide(of.weights, by_weights),

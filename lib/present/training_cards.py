@@ -40,7 +40,7 @@ SHARDING_WORDS = {
     "none": "None: one GPU", "ddp": "DDP", "zero1": "ZeRO 1", "zero2": "ZeRO 2", "zero3": "ZeRO 3", "fsdp": "FSDP",
     "fsdp_offload": "FSDP with offload",
 }  # fmt: skip
-OBJECTIVE_WORDS = {"sft": "Supervised", "dpo": "DPO", "kto": "KTO", "reward": "Reward model"}
+OBJECTIVE_WORDS = {"sft": "Supervised", "dpo": "DPO", "kto": "KTO", "reward": "Reward model", "orpo": "ORPO"}
 PHASE_WORDS = {"policy forward": "Forward", "reference forward": "Reference, without gradient", "backward": "Backward", "update": "Update"}
 METHODS = {"full": "Full fine-tuning", "lora": "LoRA", "dora": "DoRA", "qlora": "QLoRA"}
 VERDICTS = {"fits": "Fits", "risky": "Risky", "no": "Does not fit"}

@@ -19,7 +19,7 @@ from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
 from lib.precision import TORCH_DTYPES
 from lib.present.releases import load_versions
 from lib.present.templates import Code, render, write_shell
-from lib.workload import Objective, TrainingRequest
+from lib.workload import OBJECTIVE_TRAITS, Objective, TrainingRequest
 
 FILE = Path(__file__).parent.parent / "data" / "training_recipes.json"
 SCRIPT, CONFIG = "train.py", "accelerate.yaml"
@@ -39,6 +39,8 @@ class Recipe(Row):
     """How TRL trains for an objective."""
 
     name: Objective
+    module: Text = "trl"
+    """Module of its classes."""
     config: Text
     trainer: Text
     dataset: Text
@@ -97,12 +99,12 @@ def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs
         "per_device_train_batch_size": request.micro_batch,
         "gradient_accumulation_steps": request.accumulation,
         "gradient_checkpointing": request.checkpointing != "none",
-        "activation_offloading": request.checkpointing == "offloaded",
         "optim": _OPTIMIZERS.get(request.optimizer, "adamw_torch_fused"),
         "num_train_epochs": int(epochs) if epochs == int(epochs) else epochs,
         "bf16": half == "bf16" and request.precision != "fp32",
         "fp16": half == "fp16" and request.precision != "fp32",
     }
+    settings |= {"activation_offloading": request.checkpointing == "offloaded"} if OBJECTIVE_TRAITS[request.objective].offloads else {}
     settings |= {"packing": request.packing, "loss_type": "chunked_nll" if fused else "nll"} if recipe.packs else {}
     modules = request.target_modules
     adapter: dict[str, Any] = {

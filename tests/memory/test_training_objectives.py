@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -69,6 +70,8 @@ def _loss(policy: Any, reference: Any, request: TrainingRequest) -> torch.Tensor
     from trl.trainer.utils import add_fused_lm_head  # noqa: PLC0415 seconds
 
     tokens = torch.ones(2, request.sequence_tokens, dtype=torch.long)
+    if request.objective == "orpo":
+        return _orpo_loss(policy, tokens)
     if request.objective == "reward":
         chosen, rejected = policy(input_ids=tokens, use_cache=False).logits.squeeze(-1).chunk(2)
         return -functional.logsigmoid(chosen - rejected).mean()
@@ -83,8 +86,40 @@ def _loss(policy: Any, reference: Any, request: TrainingRequest) -> torch.Tensor
     return -functional.logsigmoid(0.1 * (chosen - rejected)).mean()
 
 
-@pytest.mark.parametrize(("objective", "method"), [("dpo", "full"), ("dpo", "lora"), ("reward", "full"), ("reward", "lora")])
-def test_peak_of_a_pair(objective: Literal["dpo", "reward"], method: Literal["full", "lora"], monkeypatch: pytest.MonkeyPatch) -> None:
+def _orpo_loss(policy: Any, tokens: torch.Tensor) -> torch.Tensor:
+    """The loss of TRL's ORPOTrainer, without the trainer; logits in float32, as accelerate returns them."""
+    from trl.experimental.orpo.orpo_trainer import ORPOTrainer  # noqa: PLC0415 seconds
+
+    def model(ids: torch.Tensor, **asked: Any) -> Any:
+        return SimpleNamespace(logits=policy(ids, use_cache=asked["use_cache"]).logits.float())
+
+    together = {"concatenated_input_ids": tokens, "concatenated_attention_mask": tokens, "concatenated_labels": tokens}
+    trainer: Any = SimpleNamespace(
+        concatenated_inputs=lambda *_, **__: together, get_batch_logps=ORPOTrainer.get_batch_logps,
+        accelerator=SimpleNamespace(device="cpu"), is_encoder_decoder=False, padding_value=0, aux_loss_enabled=False, beta=0.1,
+    )  # fmt: skip
+    chosen, rejected, *_, likelihood = ORPOTrainer.concatenated_forward(trainer, model, {"chosen_labels": tokens[:1]})
+    return likelihood - ORPOTrainer.odds_ratio_loss(trainer, chosen, rejected)[0].mean()
+
+
+class _GpuLogProbs(torch.autograd.Function):
+    """Tensors of trl/kernels/logprob_entropy.py, which a GPU runs: logits are saved, and their gradient is one tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(logits)
+        return logits.new_empty(logits.shape[:-1])
+
+    @staticmethod
+    def backward(ctx: Any, *_: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return torch.empty_like(ctx.saved_tensors[0])
+
+
+@pytest.mark.parametrize("method", ["full", "lora"])
+@pytest.mark.parametrize("objective", ["dpo", "reward", "orpo"])
+def test_peak_of_a_pair(
+    objective: Literal["dpo", "reward", "orpo"], method: Literal["full", "lora"], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """512 tokens a sequence in bf16 with checkpoints: within 5 % of what is executed.
 
     TRL's kernels fold a tile in place on a GPU; on a CPU stand-ins take copies of it, which are left out here.
@@ -92,6 +127,7 @@ def test_peak_of_a_pair(objective: Literal["dpo", "reward"], method: Literal["fu
     kernels = pytest.importorskip("trl.kernels.chunked_logprob")
     for name in ("_forward_tile", "_backward_tile", "_addmm_fp32"):
         monkeypatch.setattr(kernels, name, lambda *_, **__: None)
+    monkeypatch.setattr("trl.experimental.orpo.orpo_trainer.selective_log_softmax", lambda logits, _: _GpuLogProbs.apply(logits))
     request = TrainingRequest(method=method, objective=objective, precision="bf16", sequence_tokens=512, packing=False)
     spec = bundled.find_spec(TINY)
     assert spec is not None
@@ -113,6 +149,9 @@ def test_preferences_are_asked_by_objective_or_method() -> None:
     assert any("public run that reports its memory" in caveat["message"] for caveat in dpo["caveats"])
     assert "DPOTrainer" in dpo["script"]
     assert ASK(LLAMA, objective="reward")["device_bytes"] < dpo["device_bytes"]
+    assert ASK(LLAMA, objective="orpo")["device_bytes"] > dpo["device_bytes"]
+    with pytest.raises(BadArgument, match="none or layers with objective orpo"):
+        ASK(LLAMA, objective="orpo", checkpointing="offloaded")
     for arguments, accepted in (({"stack": "axolotl"}, "trl with objective kto"), ({"micro_batch": 1}, "2 or more with objective kto")):
         with pytest.raises(BadArgument, match=accepted):
             ASK(LLAMA, objective="kto", **arguments)

@@ -30,6 +30,7 @@ ROWS = {
         "chosen": [{"role": "assistant", "content": "Hi Ada"}],
         "rejected": [{"role": "assistant", "content": "No"}],
     },
+    "orpo": {"prompt": "Hello", "chosen": " Hi Ada", "rejected": " No"},
     "reward": {
         "chosen": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi Ada"}],
         "rejected": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "No"}],
@@ -43,7 +44,7 @@ def request(**changed: object) -> TrainingRequest:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("objective", "method"), [("sft", "full"), ("sft", "lora"), ("dpo", "lora"), ("reward", "lora")])
+@pytest.mark.parametrize(("objective", "method"), [("sft", "full"), ("sft", "lora"), ("dpo", "lora"), ("orpo", "lora"), ("reward", "lora")])
 def test_a_script_trains_two_steps(tmp_path: Path, objective: str, method: str) -> None:
     """The result is on disk after two steps, at the learning rate of the row; an adapter is one."""
     tiny_chat.save(tmp_path / MODEL, endless=False)
@@ -89,7 +90,7 @@ def test_a_script_is_python_whose_head_lists_what_it_imports(method: str, object
     assert all("==" in line for line in head["dependencies"])
     nodes = [*ast.walk(ast.parse(text))]
     imports = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    imports |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    imports |= {str(node.module).partition(".")[0] for node in nodes if isinstance(node, ast.ImportFrom)}
     assert {name for name in imports if name not in sys.stdlib_module_names} <= listed
     assert listed - imports <= {"accelerate", "bitsandbytes", "kernels", "transformers"}
     assert [type(node) for node in nodes] == [type(node) for node in ast.walk(ast.parse(plain))]
