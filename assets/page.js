@@ -98,7 +98,10 @@
     const folded = document.querySelector('[data-fold="#workload"] .folded');
     const digits = (value) => Number(value ?? 0).toLocaleString("en");
     // Cards are counted: an offer has a number of its own, and a Mac (M1-Pro-16GB) is one.
-    document.documentElement.classList.toggle("owns", at.hardware !== "auto" && !/:|^M\d/.test(at.hardware));
+    const counted = (hardware) => hardware !== "auto" && !/:|^M\d/.test(hardware);
+    const looked = tabShown() === "what-runs" ? at.have : at.hardware;
+    document.documentElement.classList.toggle("owns", counted(at.hardware));
+    document.documentElement.classList.toggle("owns-machine", counted(looked ?? "auto"));
     const tokens = document.querySelector("#q-context") ? `${digits(at.context)} tokens · ` : "";
     if (folded) folded.textContent = `${tokens}${digits(at.concurrency)} concurrent · ${digits(at.requests)} a day · ${at.account === "pro" ? "PRO" : at.account}`;
     const panel = document.querySelector("#workload"), more = panel?.querySelector(".more-holder .folded");
@@ -117,6 +120,7 @@
       `precision ${at.precision === "auto" ? "automatic" : at.precision}`,
       `engine ${at.engine === "auto" ? "automatic" : at.engine}`,
       ...(at.serving ? [`server ${at.serving}`] : []),
+      ...(at.ram ? [`memory of the machine ${at.ram}`] : []),
     ].join(" · ");
   };
   const raise = (reference, typed, ...values) => {

@@ -202,8 +202,8 @@ def cost_updates(services: Services, model: str, values: Sequence[Value]) -> Upd
     hardware = values[[field.argument for field in ask.QUESTION].index("hardware")]
     of_own = ""
     try:
-        if cards := workload.own_hardware(services, values):
-            own = services[recommend](model, **workload.recommend_arguments(values), own_hardware=cards).own
+        if owned := workload.own_hardware(services, values):
+            own = services[recommend](model, **workload.recommend_arguments(values), **owned).own
             of_own, hardware = "" if own is None else own_bill_card(own), "auto"
         answer = services[outlook](model, **arguments, hardware=hardware)
     except AdvisorError as refused:

@@ -10,6 +10,7 @@ from typing import Any
 from lib import precision as precisions
 from lib.advisor.tpu_options import HOME_REGION
 from lib.catalog import Catalog
+from lib.catalog.host_memory import read_host_memory
 from lib.catalog.offers import Offer
 from lib.catalog.silicon import OWNED_KINDS
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S
@@ -201,8 +202,11 @@ WORKLOAD = (
     *fields_of(RecommendArguments, "workload", serving={"default": "", "choices": ("",), "check": check_serving}),
     Field(argument="hardware", name="hardware", default="auto", choices=("auto",), label="Hardware"),
     Field(argument="cards", name="cards", default=1, low=1, high=MOST_DEVICES, label="Card count"),
+    Field(argument="host_memory", name="ram", default="", choices=("",), check=read_host_memory, label="Memory of your machine"),
 )
-"""What every tab asks about, beside the model: one state above the tabs. Some are asked of some models only (`FIELDS_BY_MEDIUM`)."""
+"""What every tab asks about, beside the model: one state above the tabs. Some are asked of some models only (`FIELDS_BY_MEDIUM`).
+
+The card count and the memory count for hardware of the visitor's own only."""
 FIELDS_BY_MEDIUM: dict[str, tuple[str, ...]] = {
     "pictures": ("width", "height", "denoising", "guidance"), "clips": ("frames",), "images": ("images",), "sound": ("sound",),
     "context": (), "prompt": ("prompt",), "answer": ("answer",),

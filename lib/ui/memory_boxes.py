@@ -26,7 +26,6 @@ from lib.present.tables import (
 )
 from lib.present.wording import page_note
 from lib.service.memory import estimate_memory, solve
-from lib.service.recommend import recommend
 from lib.service.resolve_model import stream_dry_run, tensors
 from lib.ui import fields as ask
 from lib.ui import workload
@@ -148,10 +147,10 @@ def solve_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     try:
         if hardware == "auto":  # as the other parts of the tab
             hardware = workload.choose_hardware(services, model, memory).hardware or _USUAL
-        qualifying = services[recommend](model, **{**workload.recommend_arguments(memory), "platforms": "all"})
-        entry = workload.find_entry(qualifying, str(hardware))
+        entry = workload.configure_named(services, model, memory, str(hardware))
         if entry is not None:  # as every other tab says that it runs
-            shared |= {"precision": entry.precision, "engine": entry.engine}
+            runs = workload.run_settings(entry, arguments["serving"])
+            shared |= runs if arguments["gpu_layers"] < 0 else {**runs, "gpu_layers": arguments["gpu_layers"]}
         elif shared["engine"] == "auto":
             shared["engine"] = "transformers"
         answer = services[solve](model, hardware or "", concurrency=arguments["concurrency"], **limits, **shared)

@@ -126,9 +126,9 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
     if entry is None or entry.memory is None:
         return MemoryQuestion(arguments=arguments)
     request = {name: getattr(entry.memory, name) for name in ("context_tokens", "batch_size")}
-    runs = {"precision": entry.precision, "engine": entry.engine, "devices": of_tab["devices"] or max(1, entry.devices)}
-    if of_tab["gpu_layers"] < 0:
-        runs["gpu_layers"] = entry.gpu_layers
+    runs = workload.run_settings(entry, of_workload["serving"]) | {"devices": of_tab["devices"] or max(1, entry.devices)}
+    if of_tab["gpu_layers"] >= 0 or makes_pictures(services, model):
+        del runs["gpu_layers"]
     held = "" if makes_pictures(services, model) else f", for {request['batch_size']:,} × {request['context_tokens']:,} tokens"
     return MemoryQuestion(arguments=arguments | request | runs, configured=f"{entry.name} ({entry.hardware}){held}")
 

@@ -185,8 +185,7 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
     if not arguments(ask.QUESTION, values)["platforms"]:
         return {"pick": refusal_note(page_note("no_platform"), "No recommendation.")}
     try:
-        own_hardware = workload.own_hardware(services, values)
-        answer = services[recommend](model, **workload.recommend_arguments(values), own_hardware=own_hardware)
+        answer = services[recommend](model, **workload.recommend_arguments(values), **workload.own_hardware(services, values))
         of_checked = checked(services, model, values)
     except AdvisorError as refused:
         return {"pick": ask.format_error(refused, "No recommendation.")}
@@ -230,7 +229,7 @@ def _limits(services: Services, model: str, hardware: str, entry: Entry, asked: 
     """The most that fits on this hardware, run as recommended; None for work without tokens, which has no such limits."""
     if entry.memory is None or entry.speed.decode_tokens_per_s is None:
         return None
-    runs = {"precision": entry.precision, "engine": entry.engine, "gpu_layers": entry.gpu_layers}
+    runs = workload.run_settings(entry, asked["serving"])
     return services[solve](model, hardware, context_tokens=asked["context_tokens"], concurrency=asked["concurrency"], **runs)
 
 

@@ -56,12 +56,14 @@ def build(services: Services) -> WhatRunsView:
 
 def asked_arguments(services: Services, values: Sequence[Value]) -> dict[str, Any]:
     """The workload and the form as arguments of the API: the number of cards is part of the hardware's name."""
-    arguments, form = workload.recommend_arguments(values), workload.tab_arguments(values, ask.WHAT_RUNS)
+    asked = ask.arguments(ask.QUESTION, values[: len(ask.QUESTION)])
+    form = workload.tab_arguments(values, ask.WHAT_RUNS)
     cards = form.pop("cards")
-    card = services.catalog().accelerators.get(str(form["hardware"]))
-    if card is not None and card.kind != "apple" and cards != 1:
-        form["hardware"] = f"{card.id}x{cards}"
-    return {**form, **{name: arguments[name] for name in OF_WORKLOAD}, "limit": MAX_ENTRIES}
+    if (card := services.catalog().accelerators.get(str(form["hardware"]))) is not None:
+        form["hardware"] = workload.name_cards(card, cards)
+    if card is not None and card.kind == "gpu":
+        form["host_memory"] = asked["host_memory"]
+    return {**form, **{name: asked[name] for name in OF_WORKLOAD}, "limit": MAX_ENTRIES}
 
 
 def what_runs_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:

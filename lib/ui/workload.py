@@ -16,14 +16,17 @@ from urllib.parse import urlencode
 
 import gradio as gr
 
+from lib.catalog.host_memory import LONGEST
+from lib.catalog.silicon import OWNED_KINDS
 from lib.present.markup import PASTED, escape
-from lib.request.serving import MAX_LENGTH
+from lib.request.serving import MAX_LENGTH, check_serving, keep_experts_in_host
 from lib.service.recommend import recommend
 from lib.ui import fields as ask
 from lib.ui.fields import FIELDS_BY_NAME, MODEL_LENGTH, QUESTION, Field, Value, arguments
 
 if TYPE_CHECKING:
     from lib.advisor.result import ConfiguredHardware, Entry, Recommendation
+    from lib.catalog.silicon import Accelerator
     from lib.service.app import Services
 
 
@@ -122,6 +125,15 @@ def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
                 max_length=MAX_LENGTH,
                 elem_id="q-serving",
             )
+        q["ram"] = gr.Textbox(
+            "",
+            label=FIELDS_BY_NAME["ram"].label,
+            info="For layers and experts that your own cards leave to it: 64 GB DDR5-6000. Empty: assumed, and the answer says so.",
+            max_lines=1,
+            max_length=LONGEST,
+            min_width=120,
+            elem_id="q-ram",
+        )
         with gr.Accordion("Paste a config.json instead of a model's name", open=False, elem_classes="quiet-accordion", elem_id="paste"):
             config.render()  # type: ignore[no-untyped-call]
         q = in_order(ask.WORKLOAD, q)
@@ -131,17 +143,23 @@ def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
 def recommend_arguments(values: Sequence[Value]) -> dict[str, Any]:
     """The question of a tab's values as arguments of `/recommend`."""
     asked = arguments(QUESTION, values[: len(QUESTION)])
-    del asked["hardware"], asked["cards"]
+    del asked["hardware"], asked["cards"], asked["host_memory"]
     return {**asked, "platforms": asked["platforms"] or "spaces"}
 
 
-def own_hardware(services: Services, values: Sequence[Value]) -> str:
-    """The visitor's own cards that are looked at, as `/recommend` takes them (`RTX-4090x2`); "" where none are."""
+def own_hardware(services: Services, values: Sequence[Value]) -> dict[str, str]:
+    """The visitor's own cards and the memory of their machine, as arguments of `/recommend`; empty where rented hardware is looked at."""
     asked = arguments(QUESTION, values[: len(QUESTION)])
     card = services.catalog().accelerators.get(str(asked["hardware"]))
     if card is None:
-        return ""
-    return card.id if asked["cards"] == 1 or card.kind == "apple" else f"{card.id}x{asked['cards']}"
+        return {}
+    named = {"own_hardware": name_cards(card, int(asked["cards"]))}
+    return named | {"host_memory": str(asked["host_memory"])} if card.kind == "gpu" else named
+
+
+def name_cards(card: Accelerator, count: int) -> str:
+    """Cards with their number, as the endpoints take them (`RTX-4090x2`); a Mac has no number."""
+    return card.id if count == 1 or card.kind == "apple" else f"{card.id}x{count}"
 
 
 def tab_arguments(values: Sequence[Value], of: Sequence[ask.Field]) -> dict[str, Any]:
@@ -167,15 +185,33 @@ def choose_hardware(services: Services, model: str, values: Sequence[Value]) -> 
     Raises:
         AdvisorError: the question is refused.
     """
-    asked, hardware = recommend_arguments(values), str(arguments(QUESTION, values[: len(QUESTION)])["hardware"])
+    stated = arguments(QUESTION, values[: len(QUESTION)])
+    asked, hardware = recommend_arguments(values), str(stated["hardware"])
     if hardware == "auto":
         pick = services[recommend](model, **asked).pick
         return HardwareChoice(hardware="" if pick is None else entry_name(pick), entry=pick, by_visitor=False)
-    if cards := own_hardware(services, values):
-        own = services[recommend](model, **asked, own_hardware=cards).own
-        return HardwareChoice(hardware=cards, entry=None if own is None else own.runs_as, by_visitor=True)
-    answer = services[recommend](model, **{**asked, "platforms": "all"})
-    return HardwareChoice(hardware=hardware, entry=find_entry(answer, hardware), by_visitor=True)
+    hardware = own_hardware(services, values).get("own_hardware", hardware)
+    return HardwareChoice(hardware=hardware, entry=configure_named(services, model, values, hardware), by_visitor=True)
+
+
+def configure_named(services: Services, model: str, values: Sequence[Value], hardware: str) -> ConfiguredHardware | None:
+    """How the question's work runs on a tier or on own cards with this name; None if it does not run.
+
+    Raises:
+        AdvisorError: the question is refused, or no hardware has this name.
+    """
+    asked, named = recommend_arguments(values), services.catalog().resolve_hardware(hardware)
+    if not named.traits.owned or named.silicon is None or named.silicon.kind not in OWNED_KINDS:
+        return find_entry(services[recommend](model, **{**asked, "platforms": "all"}), hardware)
+    host = {"host_memory": str(arguments(QUESTION, values[: len(QUESTION)])["host_memory"])} if named.silicon.kind == "gpu" else {}
+    own = services[recommend](model, **asked, own_hardware=hardware, **host).own
+    return None if own is None else own.runs_as
+
+
+def run_settings(entry: ConfiguredHardware, serving: str) -> dict[str, Any]:
+    """The entry's configuration and the stated settings of a server, as arguments of other endpoints."""
+    kept = keep_experts_in_host(check_serving("serving", serving), entry.cpu_moe_layers)
+    return {"precision": entry.precision, "engine": entry.engine, "gpu_layers": entry.gpu_layers, "serving": kept.stated}
 
 
 def find_entry(answer: Recommendation, hardware: str) -> Entry | None:

@@ -197,9 +197,9 @@ def test_every_question_reaches_the_service_by_name(services: Any) -> None:
     recommend_tab.recommend_updates(services, LLAMA, values)
     name, sent = services.questions[0]
     assert name == "recommend"
-    assert {field.argument for field in ask.QUESTION} - {"hardware", "cards"} | {"own_hardware"} == set(sent)
+    assert {field.argument for field in ask.QUESTION} - {"hardware", "cards", "host_memory"} == set(sent)
     assert (sent["context_tokens"], sent["requests_per_day"], sent["platforms"]) == (8192, 100, "spaces,jobs")
-    assert (sent["priority"], sent["max_ttft_s"], sent["own_hardware"]) == ("cheapest", 2.5, "")
+    assert (sent["priority"], sent["max_ttft_s"]) == ("cheapest", 2.5)
 
 
 def test_no_platform_is_an_error_in_words(services: Any) -> None:

@@ -12,6 +12,7 @@ from lib.precision import list_formats, loads
 from lib.present.numbers import seconds
 from lib.present.wording import page_note
 from lib.service.app import Services
+from lib.ui import workload
 from lib.ui.memory_boxes import precision_updates, solve_updates
 from lib.ui.memory_tab import memory_arguments
 
@@ -80,3 +81,22 @@ def test_settings_of_the_server_count_on_the_tab_and_their_flags_are_shown(real_
     assert "--gpu-memory-utilization 0.95 --enforce-eager --dtype bfloat16" in shown
     assert "No engine" not in shown
     assert "has no max_num_seqs: use parallel" in _limits(real_app, "spaces:l40sx1", 0, engine="llama.cpp", serving="--max-num-seqs 8")
+
+
+def test_experts_in_host_memory_count_on_every_tab(real_app: Services) -> None:
+    """A model that a card runs with experts in the host's memory: Memory and the limits show the pick's configuration."""
+    model, machine = "openai/gpt-oss-120b", "256 GB DDR4-3200 8 channels"
+    form = page_values.fill_form("memory", hardware="RTX-3090", ram=machine)
+    owned = workload.own_hardware(real_app, form)
+    assert owned == {"own_hardware": "RTX-3090", "host_memory": machine}
+    own = real_app.recommend(model, **owned).own
+    assert own is not None
+    assert own.runs_as is not None
+    assert own.runs_as.cpu_moe_layers > 0
+    memory = real_app.estimate_memory(model, **memory_arguments(real_app, model, form))
+    assert memory.per_device_bytes == own.runs_as.memory.per_device_bytes
+    assert f"--n-cpu-moe {own.runs_as.cpu_moe_layers}" in solve_updates(real_app, model, ["auto", 0, 0, *form])["answer"]
+    slower = real_app.recommend(model, own_hardware="RTX-3090").own
+    assert slower is not None
+    assert slower.runs_as is not None
+    assert slower.runs_as.speed.tokens_per_s < own.runs_as.speed.tokens_per_s

@@ -21,12 +21,16 @@ def _params(link: str) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(link).query, keep_blank_values=True).items()}
 
 
+TEXTS = {"serving": ("--max-num-seqs 64 --enforce-eager", '{"tensor_parallel": 2}'), "ram": ("64 GB DDR5-6000", "128 GB 256 GB/s")}
+"""Free texts that a link carries, by the name of their field."""
+
+
 def _values(fields: tuple[Field, ...]) -> st.SearchStrategy[list[object]]:
     def one(field: Field) -> st.SearchStrategy[object]:
         if isinstance(field.default, list):
             return st.lists(st.sampled_from(field.choices), min_size=1, unique=True)
         if field.check is not None:
-            return st.sampled_from(["", "--max-num-seqs 64 --enforce-eager", '{"tensor_parallel": 2}'])
+            return st.sampled_from(("", *TEXTS[field.name]))
         if isinstance(field.default, str):
             return st.sampled_from(field.choices)
         whole = st.integers(int(field.low), int(field.high))

@@ -84,8 +84,7 @@ def read_preview(services: Services, asked: Mapping[str, str]) -> Preview:
         return Preview(title)
     values, _ = workload.read_link(ask.QUESTION, asked)
     try:
-        own = workload.own_hardware(services, values)
-        answer = services[recommend](model, **workload.recommend_arguments(values), own_hardware=own)
+        answer = services[recommend](model, **workload.recommend_arguments(values), **workload.own_hardware(services, values))
     except AdvisorError:
         return Preview(title)
     lines = pick_text(answer.pick, model_name(answer.model, model)).splitlines()
