@@ -22,11 +22,12 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from lib.errors import BadArgument
-from lib.live.measurements import NAMES, Measurement, bundled_rows, read_row
+from lib.live.measurements import NAMES, OPTIONAL, Measurement, bundled_rows, read_row
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
+"""Version 1 lacked the columns of `OPTIONAL`; such a file is given them when it is opened."""
 MOST_ROWS = 20_000
 """Own rows that are kept; beyond, the oldest go."""
 VOLUME = Path("/data")
@@ -36,7 +37,8 @@ _LATE_S = 5.0
 """Between two tries to write rows that found the file locked."""
 _COLUMNS = ", ".join(f'"{name}"' for name in NAMES)  # quoted: "when" is a word of SQL
 _TABLE = f"CREATE TABLE IF NOT EXISTS measurement (digest TEXT PRIMARY KEY, {_COLUMNS})"
-_INSERT = f"INSERT OR IGNORE INTO measurement VALUES ({', '.join('?' * (1 + len(NAMES)))})"  # noqa: S608 only question marks are put in
+_INSERT = f"INSERT OR IGNORE INTO measurement (digest, {_COLUMNS}) VALUES ({', '.join('?' * (1 + len(NAMES)))})"  # noqa: S608 own names
+_ALL = f"SELECT digest, {_COLUMNS} FROM measurement ORDER BY rowid"  # noqa: S608 own names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +212,7 @@ class Ledger:
         memory = _open_database(None)
         if self._open is not None:
             with suppress(sqlite3.Error):  # already being reported
-                memory.executemany(_INSERT, self._open.execute("SELECT * FROM measurement ORDER BY rowid").fetchall())
+                memory.executemany(_INSERT, self._open.execute(_ALL).fetchall())
             self._open.close()
         self._open, self._read = memory, {}
         cause = str(error) if isinstance(error, NotOurs) else type(error).__name__
@@ -232,15 +234,22 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    """Put the table into a new file, in one step: another process that opens it meanwhile would take half of it for another program's."""
+    """Put the table into a new file, or the missing columns into an older one.
+
+    In one step: another process that opens the file meanwhile would take half of it for another program's.
+    """
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         version, tables = _version(connection), connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if version not in (0, VERSION):
+        if version > VERSION:
             raise NotOurs(f"it has version {version}, this app reads {VERSION}")
         if version == 0 and tables:
             raise NotOurs("it is another program's")
         connection.execute(_TABLE)
+        present = {name for _, name, *_ in connection.execute("PRAGMA table_info(measurement)")}
+        for name in OPTIONAL:
+            if name not in present:
+                connection.execute(f'ALTER TABLE measurement ADD COLUMN "{name}"')
         connection.execute(f"PRAGMA user_version = {VERSION}")
 
 

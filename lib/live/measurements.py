@@ -57,6 +57,7 @@ def _public(text: str) -> str:
 Text = Annotated[str, Field(max_length=_LONGEST), AfterValidator(_public)]
 Count = Annotated[int, Field(ge=0, lt=_LARGEST)]
 Rate = Annotated[float, Field(gt=0, lt=_LARGEST)]
+Guidance = Annotated[float, Field(ge=0, le=1_000)]
 
 
 @checked(frozen=True, slots=True, kw_only=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -105,6 +106,18 @@ class Measurement:
     """Tokens per second after the first."""
     provenance: Text
     """Origin of the row."""
+    predicted_picture_s: Rate | None = None
+    """Seconds of one picture, predicted. This field and those below are of rows about pictures; None in all others."""
+    picture_s: Rate | None = None
+    """Seconds of one picture, from the prompt to the decoded pixels."""
+    width: Count | None = None
+    """Pixels."""
+    height: Count | None = None
+    """Pixels."""
+    steps: Count | None = None
+    """Denoising steps."""
+    guidance: Guidance | None = None
+    """Guidance scale."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -115,20 +128,25 @@ class Measurement:
             errors = error.errors(include_url=False)
         odd = sorted(str(one["loc"][0]) for one in errors if one["loc"][0] not in NAMES or one["type"].startswith("missing"))
         if odd:
-            raise BadArgument("a measurement's fields", ", ".join(name[:40] for name in odd[:5]), "exactly those of a row")
+            raise BadArgument("a measurement's fields", ", ".join(name[:40] for name in odd[:5]), "those of a row")
         name = str(errors[0]["loc"][0])
         accepted = _ACCEPTED.get(name, f"printable text of at most {_LONGEST} characters")
         raise BadArgument(f"{name} of a measurement", str(errors[0]["input"])[:_LONGEST], accepted)
 
     @property
     def digest(self) -> str:
-        """The same for the same row, so that one that is merged twice stands once."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        """The same for the same row, so that a row merged twice is kept once. A field that was added later counts where it is stated."""
+        cells = {name: value for name, value in asdict(self).items() if name not in OPTIONAL or value is not None}
+        return hashlib.sha256(json.dumps(cells, sort_keys=True).encode()).hexdigest()
 
 
 NAMES = tuple(f.name for f in fields(Measurement))
-COUNTS = ("devices", "prompt_tokens", "output_tokens", "predicted_peak_bytes", "peak_bytes")
-RATES = ("predicted_ttft_s", "ttft_s", "predicted_decode_tokens_per_s", "decode_tokens_per_s")
+OPTIONAL = tuple(f.name for f in fields(Measurement) if f.default is None)
+"""Fields that rows of earlier versions lack."""
+COUNTS = ("devices", "prompt_tokens", "output_tokens", "predicted_peak_bytes", "peak_bytes", "width", "height", "steps")
+RATES = (
+    "predicted_ttft_s", "ttft_s", "predicted_decode_tokens_per_s", "decode_tokens_per_s", "predicted_picture_s", "picture_s", "guidance",
+)  # fmt: skip
 _ACCEPTED = {
     "when": "a UTC time such as 2026-11-21T09:30Z, or a day",
     "kind": ", ".join(get_args(MeasurementKind)),
@@ -136,6 +154,7 @@ _ACCEPTED = {
     "weights": ", ".join(get_args(WeightsOrigin)),
     **dict.fromkeys(COUNTS, "a whole number, not negative"),
     **dict.fromkeys(RATES, "a number above 0, or null"),
+    "guidance": "a number from 0 to 1000, or null",
 }
 
 

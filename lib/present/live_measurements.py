@@ -34,16 +34,18 @@ if TYPE_CHECKING:
     from lib.live.ledger import LedgerStatus
     from lib.live.measurements import Measurement
 
-FigureName = Literal["ttft_s", "decode_tokens_per_s", "peak_bytes"]
+FigureName = Literal["ttft_s", "decode_tokens_per_s", "peak_bytes", "picture_s"]
 KINDS: tuple[tuple[FigureName, str], ...] = (
     ("ttft_s", "Time to first token"),
     ("decode_tokens_per_s", "Tokens per second"),
     ("peak_bytes", "Peak memory"),
 )
+"""The figures of a run on this device."""
 _MORE_LESS = {
     "ttft_s": ("pessimistic", "optimistic"),
     "decode_tokens_per_s": ("optimistic", "pessimistic"),
     "peak_bytes": ("high", "low"),
+    "picture_s": ("pessimistic", "optimistic"),
 }
 _SAME = 0.005
 _TWICE = 2.0
@@ -250,10 +252,10 @@ def measure_csv(run: MeasureAnswer) -> str:
 
 # The ledger.
 
-FIGURES: tuple[tuple[str, FigureName], ...] = tuple((name, kind) for kind, name in reversed(KINDS))
-"""Figures that the scatter can show, as words and as the field of a row."""
-_UNITS = {"peak_bytes": "GiB", "decode_tokens_per_s": "tokens/s", "ttft_s": "s"}
-_NAMES = dict(KINDS)
+FIGURES: tuple[tuple[str, FigureName], ...] = (*((name, kind) for kind, name in reversed(KINDS)), ("Seconds per picture", "picture_s"))
+"""Figures of a row: those that the scatter can show and the table has, as words and as the field."""
+_UNITS = {"peak_bytes": "GiB", "decode_tokens_per_s": "tokens/s", "ttft_s": "s", "picture_s": "s"}
+_NAMES = {kind: name for name, kind in FIGURES}
 _COLOURS = ("#3d74b8", "#c98018", "#2f9e7a", "#b0527a", "#7a62b8", "#8b93a1")
 _BAND = 0.10
 _FIRST, _NEWEST = 5, 25
@@ -377,12 +379,17 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _lengths(row: Measurement) -> str:
+    """The size of the run: tokens, or a picture's pixels and steps."""
+    if row.steps is not None:
+        size = "" if row.width is None or row.height is None else f"{whole(row.width)} × {whole(row.height)}, "
+        guidance = "" if row.guidance is None else f", guidance {row.guidance:g}"
+        return f"{size}{count_words(row.steps, 'step')}{guidance}"
     return f"{whole(row.prompt_tokens)} + {whole(row.output_tokens)} tokens"
 
 
 def newest_table(rows: Sequence[Measurement]) -> str:
     """The newest rows as a table; beyond the first few they wait behind a line, and all of them are in the files."""
-    heads = ("Model", "Device", "Run", "Peak memory", "Tokens per second", "First token")
+    heads = ("Model", "Device", "Run", *(name for name, _ in FIGURES))
     cells = [_ledger_row(row) for row in rows[:_NEWEST]]
     if not cells:
         return ""
@@ -397,7 +404,7 @@ def newest_table(rows: Sequence[Measurement]) -> str:
 def _ledger_row(row: Measurement) -> tuple[str, ...]:
     return (
         with_small(row.model, f"{row.when.replace('T', ' ')}, {_RUN_KINDS[row.kind]}"),
-        with_small(row.device, f"torch {row.torch}"),
+        with_small(row.device, row.engine),
         with_small(f"{row.precision}, {row.weights} weights", _lengths(row)),
         *(_both(row, figure) for _, figure in FIGURES),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -19,7 +20,7 @@ from lib.errors import BadArgument, BadCatalog
 from lib.live import ledger as ledger_file
 from lib.live import measurements
 from lib.live.ledger import Ledger, LedgerPlace, ledger_place
-from lib.live.measurements import Measurement, bundled_rows, model_label, read_row
+from lib.live.measurements import OPTIONAL, Measurement, bundled_rows, model_label, read_row
 from lib.model import bundled
 from lib.model.resolve import resolve_config
 
@@ -171,6 +172,22 @@ def test_read_only_folder_means_memory(tmp_path: Path) -> None:
     tmp_path.chmod(stat.S_IRWXU)
 
 
+def test_a_file_of_version_1_keeps_its_rows_and_takes_pictures(tmp_path: Path) -> None:
+    """It is given the columns that it lacks; its rows have the digest that they had, so none is kept twice."""
+    path, cells = tmp_path / "l.sqlite3", {name: value for name, value in asdict(ROW).items() if name not in OPTIONAL}
+    digest = hashlib.sha256(json.dumps(cells, sort_keys=True).encode()).hexdigest()
+    with sqlite3.connect(path) as first:
+        first.execute(f"CREATE TABLE measurement (digest TEXT PRIMARY KEY, {', '.join(f'{name!r}' for name in cells)})")
+        first.execute(f"INSERT INTO measurement VALUES ({', '.join('?' * (1 + len(cells)))})", (digest, *cells.values()))  # noqa: S608
+        first.execute("PRAGMA user_version = 1")
+    first.close()
+    ledger, picture = _ledger(path), row(picture_s=4.5, width=1024, height=1024, steps=28, guidance=0.0)
+    assert not ledger.keep(ROW)
+    assert ledger.keep(picture)
+    assert _ledger(path).own_rows() == (ROW, picture)
+    assert ledger.status().problem is None
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
@@ -281,6 +298,9 @@ def test_status_says_what_a_restart_does() -> None:
         {"peak_bytes": 1.5},
         {"ttft_s": float("nan")},
         {"ttft_s": 0},
+        {"picture_s": 0.0},
+        {"guidance": -1.0},
+        {"steps": 2.5},
         {"decode_tokens_per_s": float("inf")},
         {"decode_tokens_per_s": "fast"},
     ],
@@ -305,7 +325,8 @@ def test_there_is_no_field_for_a_visitor() -> None:
     assert {f.name for f in fields(Measurement)} == {
         "when", "kind", "device", "accelerator", "devices", "driver", "torch", "engine", "model", "architecture", "weights", "precision",
         "prompt_tokens", "output_tokens", "predicted_peak_bytes", "peak_bytes", "predicted_ttft_s", "ttft_s",
-        "predicted_decode_tokens_per_s", "decode_tokens_per_s", "provenance",
+        "predicted_decode_tokens_per_s", "decode_tokens_per_s", "provenance", "predicted_picture_s", "picture_s", "width", "height",
+        "steps", "guidance",
     }  # fmt: skip
 
 
