@@ -85,6 +85,8 @@ class ServerCommand:
     """Refuses requests beyond its `max_num_seqs` instead of letting them wait: the flag is written only where it was stated."""
     cache_words: Mapping[str, str] = field(default_factory=dict)
     """Its words for formats of the KV cache, by name of `lib.precision.KV_NAMES`."""
+    over_machines: str = ""
+    """Its words for running on several machines: Ray executes it (docs.vllm.ai, serving/parallelism_scaling, read 2026-11-26)."""
     ready: str = ""
     """A part of the line of its log that says that it takes requests. Read 2026-11-26: vLLM (uvicorn) in vllm-project/vllm#24162, SGLang in
     its start-up guides, llama.cpp in containers/ramalama#1486."""
@@ -274,7 +276,14 @@ _VLLM = ServerCommand(
     cache_words={"auto": "auto", "fp8": "fp8", "fp16": "float16", "bf16": "bfloat16"}, cache_flag="--kv-cache-memory-bytes {bytes}",
     options=("--quantization {quantization}", "--dtype {dtype}"),
     formats=_QUANTIZED, endpoint_name="vllm", endpoint_splits=True, ready="Application startup complete",
+    over_machines="--distributed-executor-backend ray",
 )  # fmt: skip
+_ON_TPU: tuple[Setting, ...] = (
+    "max_model_len", "max_num_seqs", "max_num_batched_tokens", "tensor_parallel", "data_parallel", "gpu_memory_utilization",
+)  # fmt: skip
+_VLLM_TPU = ServerCommand(
+    program=_VLLM.program, settings={name: _VLLM.settings[name] for name in _ON_TPU}, other_names=_VLLM.other_names, options=_VLLM.options
+)
 _SGLANG = ServerCommand(
     program="python3 -m sglang.launch_server --model-path {model} --host 0.0.0.0 --port {port}",
     settings={
@@ -412,10 +421,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
         ),
         "vllm-tpu": EngineTraits(
             package="vllm-tpu", package_note="brings its own torch and libtpu: pin no other",
-            further_settings=_PREFIXES | {
-                "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "tensor_parallel", "data_parallel",
-            },
-            silicon=_TPU, works=_DECODERS, advised_on=_TPU, split="tensor",
+            command=_VLLM_TPU, further_settings=_PREFIXES, silicon=_TPU, works=_DECODERS, advised_on=_TPU, split="tensor",
             packed_kernels=True, claims="a share", memory_share=0.9, cache="pages", start_up="profile run", small_cache="fp8",
             batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-channel", int8="int8-channel", int4="int4-group",
         ),

@@ -104,6 +104,8 @@ class TpuTerms(Row):
     """Id of the generation."""
     gke_accelerator: Text
     """Its name in a Kubernetes node selector."""
+    disk: Text
+    """The type of disk that its machines take as a volume."""
     vllm: Literal["recommended", "experimental"]
     """How vLLM's TPU backend rates it."""
     usd_per_chip_hour_spot: Table[Price]
@@ -170,6 +172,7 @@ class TpuSoftware(Row):
     spot: _Read
     commitment: _Read
     gke: _Read
+    disks: _Read
     optimum: OptimumTpu
     torchtpu_claim: SpeedClaim
     guidance: OldGuidance

@@ -67,7 +67,7 @@ class Image(_Fact):
     """A container image of a server, as its project names it."""
 
     engine: Engine
-    silicon: Literal["gpu", "cpu"]
+    silicon: Literal["gpu", "cpu", "tpu"]
     image: Text
 
     @property
@@ -102,13 +102,12 @@ class Versions(Row):
         package = self[name]
         return package.name if package.follows else package.line()
 
-    def image(self, engine: str, *, on_gpu: bool) -> Image:
-        """The image of a server; its rows are checked by a test.
+    def image(self, engine: str, kind: str) -> Image:
+        """The image of a server for a kind of silicon ("gpu", "cpu" or "tpu"); its rows are checked by a test.
 
         Raises:
-            BadArgument: there is no image of this engine for a host without a GPU.
+            BadArgument: there is no image of this engine for this kind.
         """
-        kind = "gpu" if on_gpu else "cpu"
         image = next((image for image in self.images if (image.engine, image.silicon) == (engine, kind)), None)
         if image is None:
             raise BadArgument("engine", engine, f"{', '.join(image.engine for image in self.images if image.silicon == kind)} on a {kind}")

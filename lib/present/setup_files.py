@@ -194,7 +194,7 @@ def _server(entry: ConfiguredHardware, catalog: Catalog, versions: Versions, mod
     """The files of an engine that is a server: a Docker Space, or the line that starts a Job or an Endpoint."""
     engine, place, precision = str(entry.engine), traits_of(entry.platform), str(entry.precision)
     on_gpu = entry.accelerator is not None
-    image = versions.image(engine, on_gpu=on_gpu)
+    image = versions.image(engine, "gpu" if on_gpu else "cpu")
     start = Start(
         precision=precision,
         devices=entry.devices,

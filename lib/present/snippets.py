@@ -24,6 +24,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from lib.catalog.offers import tier_of
 from lib.engines import ServerCommand, Setting, traits_of
@@ -151,6 +152,8 @@ class Start:
     on_gpu: bool = True
     gpu_layers: int = -1
     serving: Serving = DEFAULTS
+    machines: int = 1
+    """Machines that run it together."""
 
 
 def command_words(engine: str, model: str, start: Start) -> list[str]:
@@ -162,8 +165,9 @@ def command_words(engine: str, model: str, start: Start) -> list[str]:
     command = traits_of(engine).command
     if command is None:
         raise ValueError(f"no server of an engine named {engine}")
-    files = " ".join(_llama_cpp_model(model, start)) if traits_of(engine).own_files else ""
-    return [*command.program.format(model=model, files=files, port=PORT).split(), *_options(engine, command, start)]
+    files = _llama_cpp_model(model, start) if traits_of(engine).own_files else []
+    named = (files if word == "{files}" else [word.format(model=model, port=PORT)] for word in command.program.split())
+    return [*chain.from_iterable(named), *_options(engine, command, start)]
 
 
 def flag_words(engine: str, start: Start) -> list[str]:
@@ -186,6 +190,7 @@ def _options(engine: str, command: ServerCommand, start: Start, *, with_devices:
     settings = _settings(engine, command, start, with_devices=with_devices)
     flags = [words.format(settings[name]) for name, words in command.settings.items() if settings.get(name) is not None]
     flags += [option.format(**known) for option in command.options if option.partition("{")[2][:-1] in known]
+    flags += [command.over_machines] if start.machines > 1 else []
     return [word for flag in flags for word in flag.split()]
 
 

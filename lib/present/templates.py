@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,11 @@ def write_json(value: object) -> Code:
     return Code(json.dumps(value))
 
 
+def write_kube(words: Sequence[str]) -> Code:
+    """Words of a container's command in Kubernetes, which would put the value of a variable for `$(NAME)`."""
+    return write_json([word.replace("$(", "$$(") for word in words])
+
+
 def write_yaml(value: object) -> Code:
     """A value as YAML on one line; a text in double quotes."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
@@ -125,7 +130,7 @@ def _environment() -> Environment:
     )
     made.filters |= {
         "py": write_python, "keywords": write_keywords, "sh": write_shell, "json": write_json, "yaml": write_yaml, "word": require_word,
-        "name": require_name,
+        "name": require_name, "kube": write_kube,
     }  # fmt: skip
     return made
 

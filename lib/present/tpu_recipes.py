@@ -11,7 +11,6 @@ huggingface.co/docs/optimum-tpu/howto/serving and cloud.google.com/tpu/docs/tuto
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +20,11 @@ from lib.answers.gpu_tpu import RecipeEntry
 from lib.catalog.gpu_or_tpu import OptimumTpu, TpuTerms
 from lib.catalog.offers import Offer, TpuSlice
 from lib.present.cards import PLATFORM_NAMES
+from lib.present.cluster_files import disk_gib, load_cluster_facts, lws_manifest, serve_script
 from lib.present.releases import load_versions
 from lib.present.sentences import fill
 from lib.present.setup_files import Setup
+from lib.present.snippets import PORT, Start, command_words
 from lib.present.templates import render
 from lib.present.wording import load_wording
 from lib.provenance import Value
@@ -32,9 +33,9 @@ TORCH_XLA = "2.9.0"  # the last release; PyPI torch_xla, read 2026-11-21
 MAXTEXT = "0.2.0"  # the release whose installation guide was read
 JETSTREAM = "0.2.2"  # PyPI google-jetstream, the last release
 PYTHON = "3.12"
-PORT = 8000
+ENGINE = "vllm-tpu"
+_RAY_ON_TPU = {"TPU_MULTIHOST_BACKEND": "ray"}  # tpu_inference/platforms/tpu_platform.py @b8692ff01
 _NAME = re.compile(r"[^a-z0-9-]+")
-_APP = "vllm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +45,10 @@ class RecipeChoice:
     offer: Offer
     terms: TpuTerms
     model: str
-    devices: int
-    context_tokens: int
+    start: Start
+    """How vLLM is started on it."""
+    weights_bytes: int = 0
+    """Of the model, which a volume has to hold; 0: not known."""
     region: str
     spot: bool
     optimum: OptimumTpu
@@ -74,6 +77,29 @@ class RecipeChoice:
     def named_model(self) -> str:
         """The model, or one that runs everywhere where none with a Hub id is chosen."""
         return self.model if "/" in self.model else "Qwen/Qwen3-4B"
+
+    @property
+    def words(self) -> list[str]:
+        """The command of the server."""
+        return command_words(ENGINE, self.named_model, self.start)
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Values of the variables that the commands rely on."""
+        return {
+            "zone": self.zone,
+            "name": "advisor-" + _NAME.sub("-", self.offer.id.casefold()).strip("-"),
+            "slice": self.offer.id,
+            "runtime_version": self.tpu.generation.runtime_version,
+            "model": self.named_model,
+        }
+
+    @property
+    def node_selector(self) -> dict[str, str]:
+        """Labels of the Kubernetes nodes that hold the slice."""
+        labels = {"accelerator": self.terms.gke_accelerator, "topology": self.tpu.topology}
+        spot = {"cloud.google.com/gke-spot": "true"} if self.spot else {}
+        return {f"cloud.google.com/gke-tpu-{name}": value for name, value in labels.items()} | spot
 
     @property
     def checkpoint(self) -> tuple[str, ...]:
@@ -111,14 +137,7 @@ def _recipe(name: str, language: str, code: str, notes: Sequence[str], /, **of_t
 def environment(choice: RecipeChoice) -> RecipeEntry:
     """Variables, APIs, roles and quota: the block that the other commands rely on."""
     generation, zone = choice.tpu.generation, choice.zone
-    code = render(
-        "tpu_environment.sh.j2",
-        zone=zone,
-        name="advisor-" + _NAME.sub("-", choice.offer.id.casefold()).strip("-"),
-        slice=choice.offer.id,
-        runtime_version=generation.runtime_version,
-        model=choice.named_model,
-    )
+    code = render("tpu_environment.sh.j2", **choice.environment)
     notes = [*choice.checkpoint]
     if choice.region and not zone.startswith(f"{choice.region}-"):
         notes.append(_note("elsewhere", generation=generation.name, region=choice.region))
@@ -143,21 +162,13 @@ def tpu_vm(choice: RecipeChoice) -> RecipeEntry:
     """A slice at once, where there is capacity."""
     machine = choice.tpu.machine_type
     notes = [_note("old_api", machine=machine)] if machine and choice.tpu.generation.id in {"v5p", "v6e"} else []
-    return _recipe("tpu_vm", "bash", render("tpu_vm.sh.j2", spot=choice.spot), notes)
+    return _recipe("tpu_vm", "bash", render("tpu_vm.sh.j2", spot=choice.spot, script=""), notes)
 
 
 def vllm_on_tpu(choice: RecipeChoice) -> RecipeEntry:
     """VLLM with its TPU backend, on the TPU VM."""
     package, hosts = load_versions()["vllm-tpu"].line(), choice.tpu.hosts
-    code = render(
-        "tpu_vllm.sh.j2",
-        python=PYTHON,
-        package=package,
-        model=choice.named_model,
-        devices=choice.devices,
-        context_tokens=choice.context_tokens,
-        port=PORT,
-    )
+    code = _serve_on_vm("tpu_vllm.sh.j2", choice)
     notes = [*choice.checkpoint, _note("first_start")]
     notes += [_note("ray", hosts=hosts)] if hosts > 1 else []
     notes += [_note("experimental")] if choice.terms.vllm == "experimental" else []
@@ -165,10 +176,7 @@ def vllm_on_tpu(choice: RecipeChoice) -> RecipeEntry:
 
 
 def gke_manifest(choice: RecipeChoice) -> RecipeEntry:
-    """A slice in Kubernetes: vLLM behind a Service on one host, an indexed Job over several."""
-    import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  comes with huggingface_hub, and is not needed to start
-
-    documents = [_deployment(choice), _service()] if choice.tpu.hosts == 1 else [_headless(), _indexed_job(choice)]
+    """A slice in Kubernetes: vLLM behind a Service on one host, or on several through a LeaderWorkerSet."""
     chips, hosts, machine = choice.offer.accelerator_count, choice.tpu.hosts, choice.tpu.machine_type
     pool = _note(
         "node_pool",
@@ -178,68 +186,30 @@ def gke_manifest(choice: RecipeChoice) -> RecipeEntry:
         topology=choice.tpu.topology,
         hosts=hosts,
     )
-    several = (_note("same_program", hosts=hosts, chips=chips // hosts),) if hosts > 1 else ()
-    code = yaml.safe_dump_all(documents, sort_keys=False)
+    pod = {
+        "image": load_versions().image(ENGINE, "tpu").image,
+        "selector": choice.node_selector,
+        "disk_gib": disk_gib(choice.weights_bytes),
+        "port": PORT,
+    }
+    several: tuple[str, ...] = ()
+    if hosts > 1:
+        several = (_note("same_program", hosts=hosts, chips=chips // hosts), _note("lws", release=load_cluster_facts().lws.version))
+        script = serve_script(choice.words, machines=hosts, packages={})
+        code = lws_manifest(script, **pod, device="google.com/tpu", devices=chips // hosts, machines=hosts, environment=_RAY_ON_TPU)
+    else:
+        code = render("gke_tpu.yaml.j2", **pod, words=choice.words, chips=chips, disk=choice.terms.disk)
     return _recipe("gke", "yaml", code, [*choice.checkpoint, pool, _note("secret"), *several])
 
 
-def _pod(choice: RecipeChoice, script: str, **container: Any) -> dict[str, Any]:
-    chips = choice.offer.accelerator_count // choice.tpu.hosts
-    return {
-        "nodeSelector": {
-            "cloud.google.com/gke-tpu-accelerator": choice.terms.gke_accelerator,
-            "cloud.google.com/gke-tpu-topology": choice.tpu.topology,
-            **({"cloud.google.com/gke-spot": "true"} if choice.spot else {}),
-        },
-        "containers": [
-            {
-                "name": _APP,
-                "image": f"python:{PYTHON}",
-                "command": ["bash", "-c", script],
-                "env": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}],
-                "resources": {"requests": {"google.com/tpu": chips}, "limits": {"google.com/tpu": chips}},
-                **container,
-            }
-        ],
-    }
+def _serve_on_vm(template: str, choice: RecipeChoice) -> str:
+    return render(template, python=PYTHON, package=load_versions()[ENGINE].line(), words=choice.words)
 
 
-def _deployment(choice: RecipeChoice) -> dict[str, Any]:
-    package = load_versions()["vllm-tpu"].line()
-    serve = (
-        f"pip install {package} && exec vllm serve {shlex.quote(choice.named_model)} --tensor-parallel-size {choice.devices} "
-        f"--max-model-len {choice.context_tokens} --port {PORT}"
-    )
-    ready = {"httpGet": {"path": "/health", "port": PORT}, "periodSeconds": 15, "failureThreshold": 240}
-    pod = _pod(choice, serve, ports=[{"containerPort": PORT}], startupProbe=ready)
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": _APP},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": {"app": _APP}},
-            "template": {"metadata": {"labels": {"app": _APP}}, "spec": pod},
-        },
-    }
-
-
-def _service() -> dict[str, Any]:
-    ports = [{"port": 80, "targetPort": PORT}]
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": _APP}, "spec": {"selector": {"app": _APP}, "ports": ports}}
-
-
-def _headless() -> dict[str, Any]:
-    spec = {"clusterIP": "None", "selector": {"job-name": "slice"}}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "slice"}, "spec": spec}
-
-
-def _indexed_job(choice: RecipeChoice) -> dict[str, Any]:
-    hosts = choice.tpu.hosts
-    script = f'pip install "{load_versions()["jax"].line("tpu")}" && python -c "import jax; print(jax.device_count())"'
-    pod = {**_pod(choice, script), "subdomain": "slice", "restartPolicy": "Never"}
-    spec = {"completionMode": "Indexed", "parallelism": hosts, "completions": hosts, "backoffLimit": 0, "template": {"spec": pod}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "slice"}, "spec": spec}
+def tpu_vm_scripts(choice: RecipeChoice) -> dict[str, str]:
+    """A script that rents the slice as a TPU VM, and the one that it runs there."""
+    rent = render("tpu_vm_script.sh.j2", **choice.environment, spot=choice.spot, script="serve.sh")
+    return {"tpu-vm.sh": rent, "serve.sh": _serve_on_vm("tpu_vllm_script.sh.j2", choice)}
 
 
 def torch_tpu(choice: RecipeChoice) -> RecipeEntry:

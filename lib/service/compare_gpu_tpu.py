@@ -35,6 +35,7 @@ from lib.platforms import TPU_PLATFORMS
 from lib.present.gpu_tpu_cards import guidance_sentence, list_properties
 from lib.present.sentences import sentence
 from lib.present.setup_files import write_setup
+from lib.present.snippets import Start
 from lib.present.tpu_recipes import RecipeChoice, gpu_recipes, tpu_recipes
 from lib.provenance import Caveat, Source, Value
 from lib.request.checks import check_choice
@@ -333,8 +334,13 @@ def _recipes(
             offer=offer,
             terms=terms,
             model=model,
-            devices=1 if entry is None else entry.devices,
-            context_tokens=arguments.workload.context_tokens,
+            start=Start(
+                precision="" if entry is None else entry.precision,
+                devices=1 if entry is None else entry.devices,
+                context_tokens=arguments.workload.context_tokens,
+                sequences=arguments.workload.concurrency,
+            ),
+            weights_bytes=0 if entry is None or entry.memory is None else entry.memory.weights_bytes,
             region=arguments.region,
             spot=arguments.commitment == "spot" or arguments.budget == "interruptible",
             optimum=software.optimum,

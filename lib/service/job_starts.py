@@ -70,7 +70,7 @@ def plan_starts(
     for flavor in flavors:
         job = plan_job(flavor, timeout_s, catalog)
         count = job.offer.accelerator_count
-        image = load_versions().image(chosen, on_gpu=count > 0).image
+        image = load_versions().image(chosen, "gpu" if count else "cpu").image
         start = Start(precision=precision, devices=max(1, count), context_tokens=context_tokens, on_gpu=count > 0)
         for model in models:
             words = tuple(command_words(chosen, model, start))

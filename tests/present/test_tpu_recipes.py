@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]
 from lib.answers.gpu_tpu import RecipeEntry
 from lib.catalog import load
 from lib.catalog.gpu_or_tpu import load_tpu_software
+from lib.present.snippets import Start
 from lib.present.tpu_recipes import RecipeChoice, tpu_recipes
 
 CATALOG, SOFTWARE = load(), load_tpu_software()
@@ -32,8 +33,7 @@ def choice(hardware: str = "v6e-4", **changes: Any) -> RecipeChoice:
         offer=offer,
         terms=terms,
         model="meta-llama/Llama-3.1-8B-Instruct",
-        devices=offer.accelerator_count,
-        context_tokens=4096,
+        start=Start(precision="bf16", devices=offer.accelerator_count, context_tokens=4096),
         region="us-central1",
         spot=False,
         optimum=SOFTWARE.optimum,
@@ -85,7 +85,7 @@ def test_shellcheck_has_nothing_to_say(name: str) -> None:
 def test_a_hostile_name_stays_one_word() -> None:
     """What looks like a command is an argument of vLLM: the shell sees it as one word."""
     commands = next(recipe.code for recipe in tpu_recipes(CHOICES["hostile model"]) if recipe.name == "vllm")
-    line = commands.split("vllm serve ", 1)[1].split(" --tensor-parallel-size", 1)[0]
+    line = commands.split("vllm serve ", 1)[1].split(" --host", 1)[0]
     assert BASH is not None
     done = subprocess.run([BASH, "-c", f"printf '%s' {line}"], capture_output=True, text=True, check=True)
     assert done.stdout == CHOICES["hostile model"].model
@@ -127,22 +127,45 @@ def test_calls_fit_the_installed_signatures(recipe: RecipeEntry) -> None:
 def test_a_manifest_asks_for_the_chips_of_a_host(recipe: RecipeEntry) -> None:
     """Selector, requests equal to limits, and no alias of YAML's own."""
     assert "&id" not in recipe.code
-    documents = list(yaml.safe_load_all(recipe.code))
-    assert [set(document) >= {"apiVersion", "kind", "metadata", "spec"} for document in documents] == [True, True]
-    runs = next(document for document in documents if document["kind"] in {"Deployment", "Job"})
-    pod = runs["spec"]["template"]["spec"]
-    assert pod["nodeSelector"].keys() >= {"cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"}
-    resources = pod["containers"][0]["resources"]
-    assert resources["requests"] == resources["limits"]
-    assert resources["limits"]["google.com/tpu"] >= 1
+    documents = {document["kind"]: document for document in yaml.safe_load_all(recipe.code)}
+    assert all(document.keys() >= {"apiVersion", "kind", "metadata"} for document in documents.values())
+    runs = documents.get("Deployment") or documents["LeaderWorkerSet"]
+    group = runs["spec"].get("leaderWorkerTemplate")
+    for template in [group["leaderTemplate"], group["workerTemplate"]] if group else [runs["spec"]["template"]]:
+        pod = template["spec"]
+        assert pod["nodeSelector"].keys() >= {"cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"}
+        resources = pod["containers"][0]["resources"]
+        assert resources["requests"]["google.com/tpu"] == resources["limits"]["google.com/tpu"] >= 1
 
 
-def test_a_slice_of_several_hosts_is_one_job() -> None:
-    """v6e-16 is 4 hosts of 4 chips: four pods at once, each with four chips."""
+def test_a_slice_of_several_hosts_is_one_group() -> None:
+    """v6e-16 is 4 hosts of 4 chips: four pods that start together, each with four chips; the head serves on all 16."""
     recipe = next(one for one in tpu_recipes(CHOICES["several hosts"]) if one.name == "gke")
-    job = next(document for document in yaml.safe_load_all(recipe.code) if document["kind"] == "Job")
-    assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (4, 4)
-    assert job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["google.com/tpu"] == 4
+    documents = {document["kind"]: document for document in yaml.safe_load_all(recipe.code)}
+    group = documents["LeaderWorkerSet"]["spec"]["leaderWorkerTemplate"]
+    assert group["size"] == 4
+    assert group["workerTemplate"]["spec"]["containers"][0]["resources"]["limits"]["google.com/tpu"] == 4
+    assert "--tensor-parallel-size 16" in documents["ConfigMap"]["data"]["serve.sh"]
+
+
+def test_one_host_keeps_weights_and_compiled_programs() -> None:
+    """A volume of the disk type that the chip's machines take, which holds the weights; an hour for the first start."""
+    recipe = next(one for one in tpu_recipes(choice(weights_bytes=61 * 2**30)) if one.name == "gke")
+    documents = {document["kind"]: document for document in yaml.safe_load_all(recipe.code)}
+    assert documents["StorageClass"]["parameters"]["type"] == "hyperdisk-balanced"
+    assert documents["PersistentVolumeClaim"]["spec"]["resources"]["requests"]["storage"] == "120Gi"
+    container = documents["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+    assert container["startupProbe"]["periodSeconds"] * container["startupProbe"]["failureThreshold"] == 3600
+    assert {"HF_HOME": "/data/huggingface", "VLLM_XLA_CACHE_PATH": "/data/xla-cache"}.items() <= {
+        variable["name"]: variable.get("value") for variable in container["env"]
+    }.items()
+
+
+def test_a_name_cannot_name_a_variable_of_the_container() -> None:
+    """Kubernetes puts the value of a variable for `$(NAME)` in a command: written as `$$(NAME)` it stays text."""
+    recipe = next(one for one in tpu_recipes(choice(model="a/$(HF_TOKEN)")) if one.name == "gke")
+    deployment = next(document for document in yaml.safe_load_all(recipe.code) if document["kind"] == "Deployment")
+    assert "a/$$(HF_TOKEN)" in deployment["spec"]["template"]["spec"]["containers"][0]["command"]
 
 
 def test_the_zone_is_one_of_the_region_where_the_generation_is() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import shlex
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Mapping
 from typing import Any
@@ -25,6 +27,7 @@ from lib.service.endpoint import App
 from lib.service.models import Models
 from lib.service.write_files import PURPOSES, write_files
 
+BASH = shutil.which("bash") or ""
 HUB = {"awq-4": "org/Model-AWQ", "gguf": "org/Model-GGUF"}
 WRITE = ask(write_files, App(catalog=load, models=Models(), quantized=lambda _: HUB))
 QWEN, LLAMA_70B = "Qwen/Qwen3-8B", "meta-llama/Llama-3.1-70B-Instruct"
@@ -38,6 +41,9 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     (QWEN, "aws-nvidia-l4-x1", "serve", {"engine": "vllm", "precision": "bf16"}),
     (QWEN, "RTX-4090", "serve", {"engine": "vllm"}),
     ("Qwen/Qwen3-0.6B", "cpu-upgrade", "serve", {"engine": "llama.cpp", "precision": "gguf:Q4_K_M", "context_tokens": 1024}),
+    (QWEN, "v6e-1", "tpu", {"concurrency": 8}),
+    (LLAMA_70B, "v6e-16", "tpu", {}),
+    (QWEN, "tpu7x-8", "tpu", {}),
     (QWEN, "l4x1", "job", {"concurrency": 8}),
     (QWEN, "RTX-4090", "batch", {}),
     ("Qwen/Qwen3-0.6B", "t4-small", "train", {"method": "qlora"}),
@@ -61,6 +67,10 @@ def read_file(name: str, text: str) -> None:
         ast.parse(text)
         if text.startswith("# /// script"):
             tomllib.loads("".join(line[2:] + "\n" for line in text.partition("# ///\n")[0].splitlines()[1:]))
+    elif name.endswith(".sh"):
+        subprocess.run([BASH, "-n"], input=text, text=True, check=True, timeout=60)
+    elif name == "gke.yaml":
+        assert all({"apiVersion", "kind", "metadata"} <= document.keys() for document in yaml.safe_load_all(text))
     elif name == "accelerate.yaml":
         assert yaml.safe_load(text)["num_processes"] > 1
     elif name == "README.md":
@@ -132,6 +142,8 @@ def test_a_gated_model_asks_for_a_token() -> None:
         (QWEN, "v6e-8", "app", "hardware of Spaces, ZeroGPU, your own"),
         (LLAMA_70B, "l4x1", "serve", r"such as spaces:\S+\. On 1x Nvidia L4: Too small"),
         ("google-bert/bert-base-uncased", "l4x1", "app", "fill-mask of a bert.*a task that the purpose app has files for"),
+        ("openai/gpt-oss-120b", "v6e-8", "tpu", "a model that vllm-tpu 0.32.0 runs on Trillium"),
+        (QWEN, "l4x1", "tpu", "hardware of Cloud TPU for the purpose tpu"),
         ("mistralai/Voxtral-Mini-3B-2507", "l4x1", "app", "automatic-speech-recognition of a voxtral"),
     ],
 )

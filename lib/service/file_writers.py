@@ -1,0 +1,206 @@
+"""The files of `/write_files`, one function for each way to put them together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lib.advisor.result import ConfiguredHardware, Recommendation
+from lib.advisor.tpu_options import HOME_REGION, find_support
+from lib.catalog.gpu_or_tpu import load_tpu_software
+from lib.catalog.offers import Offer
+from lib.engines import traits_of
+from lib.errors import BadArgument
+from lib.memory.training import check_training, fuses_loss
+from lib.precision import QLORA
+from lib.present.app_files import find_kind
+from lib.present.batch_files import SCRIPT, batch_command, batch_job, write_batch
+from lib.present.releases import load_versions
+from lib.present.setup_files import describe_place, loaded_repository, missing_notes, write_setup
+from lib.present.tpu_recipes import RecipeChoice, environment, gke_manifest, tpu_vm_scripts, vllm_on_tpu
+from lib.present.training_files import (
+    CONFIG,
+    accelerate_config,
+    job_command,
+    launch_command,
+    list_packages,
+    load_recipes,
+    training_script,
+)
+from lib.present.training_files import SCRIPT as TRAINING_SCRIPT
+from lib.provenance import Source
+from lib.service.files_question import Question, Written, find_configuration
+from lib.speed.training import rank_hardware, train_on
+from lib.units import GIB
+
+TRAINING_HOURS = 8
+"""Hours that a training on Jobs gets (half as many again): how long it takes depends on the dataset, which is not asked."""
+
+
+def _write_app(question: Question) -> Written:
+    """A Gradio app, or a server: a Docker Space, or the line that starts it."""
+    (entry, answer), arguments = find_configuration(question), question.arguments
+    setup = write_setup(
+        entry,
+        question.catalog,
+        model=question.spec.id,
+        task=question.task,
+        spec=question.spec,
+        context_tokens=arguments.context_tokens,
+        sequences=arguments.concurrency,
+        serving=arguments.serving,
+    )
+    kinds = question.row.kinds
+    if kinds is not None and setup.app is None:
+        raise BadArgument(
+            "precision", entry.precision, f"a format that {entry.engine} loads there by itself: no app is written for this one"
+        )
+    named = {"README.md": setup.front_matter, "app.py": setup.app, "requirements.txt": setup.requirements, "Dockerfile": setup.dockerfile}
+    upload = "hf upload my-name/my-space . --type space" if question.hardware.traits.runs_spaces else None
+    start = None if kinds is None else "python app.py"
+    return Written(
+        **_facts(question, entry, answer),
+        files={name: text for name, text in named.items() if text is not None},
+        command=setup.command.rstrip("\n") if setup.command else upload or start,
+        tested_with=question.row.tested_with or setup.tested_with,
+        notes=setup.notes,
+        sources=(*setup.sources, *answer.sources),
+    )
+
+
+def _write_batch(question: Question) -> Written:
+    """A script for rows of a dataset."""
+    entry, answer = find_configuration(question)
+    kind = find_kind(question.task, entry.engine, question.spec.model_type, question.row.kinds or ())
+    assert kind is not None  # noqa: S101  `suits` saw to it
+    place = describe_place(entry, question.spec, question.arguments.context_tokens)
+    start = replace(question.start(entry), precision=place.precision)
+    made = write_batch(kind, loaded_repository(entry, question.spec.id), place, start)
+    if made is None:
+        raise BadArgument("precision", entry.precision, f"a format that {entry.engine} loads there: no script is written for this one")
+    versions, traits = load_versions(), traits_of(entry.engine)
+    on_jobs = question.hardware.traits.runs_jobs
+    image = None if traits.own_modules or not on_jobs else versions.image(entry.engine, "cpu" if entry.accelerator is None else "gpu").image
+    return Written(
+        **_facts(question, entry, answer),
+        files={SCRIPT: made.text},
+        command=batch_job(entry.hardware, image) if on_jobs else batch_command(),
+        tested_with=made.tested_with,
+        notes=(
+            f'It reads the column "{kind.column}"; --column names another one, --limit 10 tries ten rows first.',
+            *(("Replace both datasets by your own. The result is a private dataset: the disk of a Job is lost.",) if on_jobs else ()),
+            *missing_notes(entry, question.spec.id),
+        ),
+        sources=(*(versions[name].source for name in made.packages), *answer.sources),
+    )
+
+
+def _facts(question: Question, entry: ConfiguredHardware, answer: Recommendation) -> dict[str, Any]:
+    return {
+        "precision": entry.precision,
+        "engine": entry.engine,
+        "devices": entry.devices,
+        "repository": question.spec.id if entry.repository == "" else entry.repository,
+        "caveats": answer.caveats,
+    }
+
+
+def _write_tpu(question: Question) -> Written:
+    """Manifests for GKE, and scripts for a TPU VM where the generation has them."""
+    offer, software = question.hardware, load_tpu_software()
+    assert isinstance(offer, Offer) and offer.tpu is not None  # noqa: PT018, S101  the purpose has no other platform
+    generation, hosts = offer.tpu.generation, offer.tpu.hosts
+    terms, matrix = software.terms(generation.id), software.support
+    assert terms is not None  # noqa: S101  a test compares the two files
+    if find_support(question.spec.id, generation.accelerator, matrix) == "not_enough_hbm":
+        accepted = f"a model that {matrix.package} {matrix.release} runs on {generation.name}: its tests of this one ended without memory"
+        raise BadArgument("model", question.spec.id, f"{accepted} (support matrix of {matrix.checked})")
+    entry, answer = find_configuration(question)
+    if hosts > 1 and entry.devices < offer.accelerator_count:
+        accepted = f"a slice of one host: vLLM splits this model over {entry.devices} of the {offer.accelerator_count} chips"
+        raise BadArgument("hardware", offer.id, f"{accepted}, and starts no copies on the other {hosts} hosts")
+    choice = RecipeChoice(
+        offer=offer,
+        terms=terms,
+        model=loaded_repository(entry, question.spec.id),
+        start=question.start(entry),
+        weights_bytes=0 if entry.memory is None else entry.memory.weights_bytes,
+        region=HOME_REGION,
+        spot=False,
+        optimum=software.optimum,
+        optimum_lists_model=False,
+    )
+    recipes, files = [environment(choice), gke_manifest(choice)], {}
+    if hosts == 1 and generation.runtime_version is not None:
+        recipes.append(vllm_on_tpu(choice))
+        files = tpu_vm_scripts(choice)
+    versions = load_versions()
+    return Written(
+        **_facts(question, entry, answer),
+        files={"gke.yaml": recipes[1].code} | files,
+        command="kubectl apply -f gke.yaml",
+        tested_with=question.row.tested_with,
+        notes=(
+            *dict.fromkeys(note for recipe in recipes for note in recipe.notes),
+            *missing_notes(entry, question.spec.id),
+        ),
+        sources=(
+            versions.image(entry.engine, "tpu").source,
+            software.gke.as_source("Labels of GKE nodes"),
+            software.disks.as_source("Disks of TPU machines"),
+            matrix.as_source(f"{matrix.package} {matrix.release}: tested models"),
+            *answer.sources,
+        ),
+    )
+
+
+def _write_training(question: Question) -> Written:
+    """A script of TRL, and for several GPUs the configuration of accelerate."""
+    spec, hardware, step = question.spec, question.hardware, question.arguments.step
+    recipe = load_recipes().get(step.objective)
+    if recipe is None:
+        raise BadArgument("objective", step.objective, ", ".join(load_recipes()))
+    check_training(spec, step)
+    asked = replace(step, devices=max(1, hardware.accelerator_count), sharding="fsdp" if hardware.accelerator_count > 1 else "none")
+    options = [
+        option
+        for tried in (step, asked)
+        for option in rank_hardware(spec, tried, question.catalog, (hardware.platform,), total_tokens=1)
+        if option.hardware in {hardware.id, hardware.processor.id} and option.devices <= max(1, hardware.accelerator_count)
+    ]
+    option = next((option for option in options if option.verdict != "no"), None)
+    if option is None:
+        least = min((option.needed_bytes for option in options), default=None)
+        why = f"it takes {least / GIB:,.1f} GiB on each GPU here" if least is not None else "no training is computed for this one"
+        raise BadArgument("hardware", hardware.id, f"hardware that trains this model so, which /estimate_training lists: {why}")
+    request = replace(train_on(hardware.processor, step), devices=option.devices, sharding=option.sharding)
+    half = "fp16" if request.fp16 else "bf16"
+    script = training_script(spec.id, request, fused=fuses_loss(request), epochs=1, half=half)
+    config = accelerate_config(request, half=half)
+    on_jobs, versions = hardware.traits.runs_jobs, load_versions()
+    ends = f"The Job ends after {round(1.5 * TRAINING_HOURS)} h: /estimate_training predicts the hours of your dataset."
+    quantized = request.method == "qlora"
+    return Written(
+        precision=QLORA[request.double_quantization] if quantized else option.compute_dtype,
+        engine="transformers",
+        devices=option.devices,
+        repository=spec.id,
+        caveats=spec.caveats,
+        files={TRAINING_SCRIPT: script} | ({} if config is None else {CONFIG: config}),
+        command=job_command(hardware.id, TRAINING_HOURS) if on_jobs else launch_command(),
+        tested_with=recipe.tested_with if config is None else "parsed",
+        notes=(
+            "Replace the dataset by your own; --steps 2 --keep tries two steps and uploads nothing.",
+            f"Learning rate {recipe.learning_rate_full if request.method == 'full' else recipe.learning_rate_adapter:g}: {recipe.source}.",
+            "The result is uploaded to a private repository named after the folder out.",
+            *((ends,) if on_jobs else ()),
+        ),
+        sources=(
+            Source(what=f"learning rates of {recipe.name}", source=recipe.source, checked=recipe.checked),
+            *(versions[name].source for name in list_packages(request)),
+        ),
+    )
+
+
+WRITERS = {"setup": _write_app, "batch": _write_batch, "training": _write_training, "tpu": _write_tpu}
+"""By the word in `writer` of a purpose."""
