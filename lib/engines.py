@@ -159,8 +159,6 @@ class EngineTraits:
     int8: str = ""
     int4: str = ""
     """The meaning of these words as a precision: a name of `lib.precision`; empty where it has no such thing."""
-    mxfp4_from: tuple[int, int] = (0, 0)
-    """Compute capability from which on it reads MXFP4: by Marlin from Ampere on; TensorRT-LLM's guide to gpt-oss names Hopper."""
     cannot_load: frozenset[str] = frozenset()
     """Laws of number formats (`lib.precision`) that it does not load."""
     not_in: frozenset[str] = frozenset()
@@ -368,14 +366,14 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
         ),
         "vllm": EngineTraits(
             command=_VLLM, further_settings=_PREFIXES, streams_weights=True,
-            silicon=_ANYWHERE, least_capability=_VOLTA, mxfp4_from=_AMPERE, sparse_capabilities=_FLASH_MLA,
+            silicon=_ANYWHERE, least_capability=_VOLTA, sparse_capabilities=_FLASH_MLA,
             works=_TEXT | {"speech"}, split="tensor", packed_kernels=True, advised_on=_GPU, share_by_release=True,
             claims="a share", memory_share=0.9, captured_graphs=True, cache="grouped blocks", block_tokens=16, start_up="profile run",
             batched_tokens=((70, 8192), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4", small_cache="fp8",
         ),
         "sglang": EngineTraits(
             command=_SGLANG, further_settings=_PREFIXES,
-            silicon=_SERVER, least_capability=_T4, mxfp4_from=_AMPERE, sparse_capabilities=_FLASH_MLA, works=_TEXT, split="tensor",
+            silicon=_SERVER, least_capability=_T4, sparse_capabilities=_FLASH_MLA, works=_TEXT, split="tensor",
             max_num_seqs=2048, packed_kernels=True, advised_on=_GPU, other_gpus=_INSTINCT | {"Xe2"},
             claims="weights and cache", captured_graphs=True, cache="blocks", block_tokens=1, start_up="profile run", small_cache="fp8",
             batched_tokens=((160, 16_384), (60, 8192), (35, 4096), (0, 2048)), fp8="fp8-tensor", int8="int8-channel", int4="awq-4",
@@ -386,7 +384,7 @@ TRAITS: Mapping[Engine, EngineTraits] = MappingProxyType(
                 "kv_cache_dtype": f"use the argument kv_precision; {_IN_FILE}", "cuda_graphs": _IN_FILE,
                 "data_parallel": "start one server for each copy",
             },
-            silicon=_GPU, least_capability=_AMPERE, mxfp4_from=(9, 0), sparse_capabilities=_FLASH_MLA, other_gpus=frozenset(),
+            silicon=_GPU, least_capability=_AMPERE, sparse_capabilities=_FLASH_MLA, other_gpus=frozenset(),
             works=frozenset({"decoder"}), split="tensor", max_num_seqs=1024, packed_kernels=True, advised_on=_GPU, fp8_cache=True, effort=1,
             claims="a share of the rest", memory_share=0.9, captured_graphs=True, cache="blocks", block_tokens=32,
             start_up="profile run", fp8="fp8-tensor", int8="int8-channel", int4="awq-4",

@@ -326,7 +326,7 @@ class _DollarWays:
         setup, offer, price = self.setup, self.setup.offer, self.setup.offer.usd_per_hour
         request = setup.request if engine == setup.request.engine else replace(setup.request, engine=engine, serving=DEFAULTS)
         no_saving = NoSaving(code="more_at_once", reason="costs_as_much")
-        if price is None or not can_compute(offer, request):
+        if price is None or not can_compute(setup.spec, offer, request):
             return no_saving
         loads = {load: replace(setup, usage=replace(setup.usage, concurrency=load)) for load in LOADS}
         best = find_best_load(price, [speed for loaded in loads.values() if (speed := loaded.predict(offer, request)) is not None])

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from lib.catalog.engine_models import lists_model
+from lib.catalog.kernels import reads_format
 from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator
@@ -112,9 +113,7 @@ SERVERS: tuple[Engine, ...] = tuple(name for name, row in TRAITS.items() if not 
 """Engines that take a request as soon as there is a place, and keep only its own tokens in the cache."""
 ENCODES = frozenset({"text encoder", "embedding decoder"})
 """Kinds of models that answer in one pass over a text."""
-_HALF_BITS = 16
 _BITS = MappingProxyType({EIGHT_BITS: 8, FOUR_BITS: 4})
-_ON_TPU = frozenset({"bf16", "fp8", "int8"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +292,7 @@ def list_forms(
         plain = precision in {AUTO, "fp32", "fp16", "bf16"}
         return ((("fp32" if precision == AUTO else precision, AS_STORED, ""),), None) if plain else ((), _missing(precision, "CPU"))
     if precision != AUTO:
-        runs = _computes(silicon, precision) and _has_kernel(silicon, engine, precision)
+        runs = reads_format(engine, precision, silicon, mixture=spec.is_mixture)
         return (((precision, AS_STORED, ""),), None) if runs else ((), _missing(precision, silicon.name))
     return _automatic_forms(spec, family, silicon, engine, published)
 
@@ -316,9 +315,9 @@ def _automatic_forms(
     )
     if TRAITS[engine].own_modules and stored.method == "modelopt":  # a format of NVIDIA's servers
         return again, Reason("engine_form", {"engine": engine, "precision": stored.format})
-    if _computes(silicon, stored.format) and _has_kernel(silicon, engine, stored.format):
+    if reads_format(engine, stored.format, silicon, mixture=spec.is_mixture):
         return ((AUTO, AS_STORED, ""), *again), None
-    unpacked: Forms = ((half, AS_STORED, "unpacked"),) if _has_kernel(silicon, engine, stored.format) else ()
+    unpacked: Forms = ((half, AS_STORED, "unpacked"),) if TRAITS[engine].own_modules or silicon.kind != "gpu" else ()
     return (*unpacked, *again), _missing(stored.format, silicon.name)
 
 
@@ -375,22 +374,3 @@ def _compressed_formats(silicon: Accelerator, engine: Engine, family: Family, pu
     four = [name for name in published if name in {"awq-4", "gptq-4"}] or ["awq-4"]
     converted = ["int4"] if TRAITS[engine].own_modules else []
     return (eight, *((name, FOUR_BITS) for name in (*four, *converted)))
-
-
-def _computes(silicon: Accelerator, precision: str) -> bool:
-    """Whether this precision runs on the silicon: dtypes and fp8 need units for it, other formats are unpacked on any GPU.
-
-    A format that `lib.precision` does not know is left to the engine, on a GPU.
-    """
-    form = weight_format(precision) if precision in NAMES else None
-    needed, bits = ("", 0) if form is None else (form.arithmetic, form.bits)
-    if silicon.kind == "tpu":
-        return needed in _ON_TPU and silicon.supports(needed)
-    return silicon.supports(needed) if needed == "fp8" or bits >= _HALF_BITS else True
-
-
-def _has_kernel(silicon: Accelerator, engine: Engine, precision: str) -> bool:
-    """Whether the engine has a kernel for the format on this GPU: MXFP4 needs one."""
-    least = TRAITS[engine].mxfp4_from
-    old = silicon.kind == "gpu" and (silicon.compute_capability or least) < least
-    return not (old and precision in NAMES and weight_format(precision, engine).law == "mxfp4")

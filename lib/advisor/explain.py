@@ -12,6 +12,7 @@ from lib.advisor.fit import Headroom
 from lib.advisor.result import DAYS_PER_MONTH, Configuration, Cost, Speed
 from lib.catalog.engine_models import read_engine_models
 from lib.catalog.host_memory import assume_host
+from lib.catalog.kernels import is_weight_only
 from lib.catalog.offers import Hardware, Offer, Rule
 from lib.catalog.rules import PlatformRules
 from lib.cost import Usage, bill_offer
@@ -91,6 +92,9 @@ def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, 
     if candidate.untested:
         version = read_engine_models()[candidate.engine].version
         reasons.append(Reason("engine_untested", {"engine": candidate.engine, "version": version, "architecture": candidate.untested}))
+    mixture = best.headroom.memory.of.spec.is_mixture
+    if offer.silicon is not None and is_weight_only(candidate.engine, precision, offer.silicon, mixture=mixture):
+        reasons.append(Reason("weight_only", {"precision": precision, "silicon": offer.silicon.name, "engine": candidate.engine}))
     if candidate.note == "unpacked":
         reasons.append(Reason("unpacked", {"precision": precision, "silicon": offer.name}))
     if candidate.note == "halved":

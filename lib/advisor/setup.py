@@ -17,6 +17,7 @@ from lib.advisor.candidates import Candidate, family_of, task_of
 from lib.advisor.fit import measure_headroom
 from lib.advisor.speed import Roofline, bound_speed, find_roofline
 from lib.catalog import Catalog
+from lib.catalog.kernels import reads_format
 from lib.catalog.offers import Hardware, Offer
 from lib.catalog.silicon import Accelerator
 from lib.cost import TokenPrice, Usage, bill_offer
@@ -28,6 +29,7 @@ from lib.memory.resolve import check_server, choose_engine, settle_formats
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.request.serving import DEFAULTS, Serving, drop_settings
+from lib.request.types import AUTO
 from lib.speed import SpeedEstimate, SpeedRequest, predict_each
 from lib.speed.batch import resolve_engine_config
 from lib.speed.hardware import resolve_devices
@@ -226,7 +228,7 @@ class CurrentSetup:
         """The configuration on this offer, spread over its cards; `None` when it does not fit with room to spare."""
         capacity = memory.usable_memory(offer)
         too_few = request.serving.devices > max(1, offer.accelerator_count)
-        if capacity is None or too_few or not can_compute(offer, request):
+        if capacity is None or too_few or not can_compute(self.spec, offer, request):
             return None
         request = replace(request, devices=spread(self.spec, request.engine, offer, request.serving).devices)
         estimate = self.estimate(offer, request)
@@ -273,16 +275,13 @@ class CurrentSetup:
         return ("bandwidth" if traits_of(smaller.engine).packed_kernels else "memory_only"), native
 
 
-def can_compute(offer: Offer, request: MemoryRequest) -> bool:
+def can_compute(spec: ModelSpec, offer: Offer, request: MemoryRequest) -> bool:
     """Whether the silicon runs the format. Accelerators that are not GPUs need an engine of their own, which a saving does not change."""
-    if offer.silicon is None:
+    silicon = offer.silicon
+    if silicon is None:
         return False
     kinds = traits_of(request.engine).silicon
     if "gpu" not in kinds:
-        return offer.silicon.kind in kinds
-    if offer.silicon.kind != "gpu" or (request.precision.startswith("fp8") and not offer.silicon.supports("fp8")):
-        return False
-    return (
-        request.precision == "auto"
-        or formats.check_support(formats.weight_format(request.precision, request.engine).name, offer.silicon) != "missing"
-    )
+        return silicon.kind in kinds
+    reads = request.precision == AUTO or reads_format(request.engine, request.precision, silicon, mixture=spec.is_mixture)
+    return silicon.kind == "gpu" and reads

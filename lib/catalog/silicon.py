@@ -43,7 +43,7 @@ class Link(Row):
     """The way to the host, when the card also has a faster one to its peers."""
 
 
-def _capability(value: object) -> object:
+def parse_capability(value: object) -> object:
     """CUDA's "8.9" as a pair that can be compared."""
     if not isinstance(value, str):
         return value
@@ -76,7 +76,7 @@ class Accelerator(Row):
     """FLOP/s by type (operations per second for int8)."""
     native_dtypes: tuple[Text, ...]
     """Types that it computes in; emulation and storage-only formats do not count."""
-    compute_capability: Annotated[tuple[int, int], BeforeValidator(_capability)] | None
+    compute_capability: Annotated[tuple[int, int], BeforeValidator(parse_capability)] | None
     """CUDA's version of the architecture."""
     interconnect: Link | None
     """The fastest way out; `None` where there is none or no source states it."""

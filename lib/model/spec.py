@@ -300,6 +300,11 @@ class ModelSpec:
     caps_logits: bool = False
 
     @property
+    def is_mixture(self) -> bool:
+        """Whether a token passes only some of its experts."""
+        return self.parameters_active < self.parameters_total
+
+    @property
     def sparse_attention(self) -> bool:
         """Whether an indexer chooses which tokens its attention reads (DeepSeek-V3.2 and -V4, GLM-5)."""
         return any(term.holds in {"indexer keys", "index entries"} for term in self.cache_terms or ())

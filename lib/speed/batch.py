@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lib import engines
 from lib import precision as precisions
+from lib.catalog.kernels import is_weight_only
 from lib.catalog.offers import Hardware
 from lib.catalog.silicon import Accelerator
 from lib.errors import BadArgument, UnsupportedModel
@@ -225,7 +226,8 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
     cache = resolve_cache_format(spec, request.engine, precision, request.kv_precision, compute)
     work = derive_model_work(spec, precision, compute, cache, recorded=layout.engine not in EAGER)
     timed_as = native_format(precision, compute, card)
-    if timed_as != precision:  # stored so, and computed as if it were stored in the wider type
+    packed = is_weight_only(layout.engine, precision, card, mixture=spec.is_mixture)
+    if timed_as != precision and not packed:  # stored so, and computed as if it were stored in the wider type
         native = derive_model_work(spec, timed_as, timed_as, cache if cache != compute else timed_as, recorded=layout.engine not in EAGER)
         work = native._replace(total_bytes=work.total_bytes, kernel=work.kernel)
     arithmetic = choose_arithmetic(precision, compute, card, layout.engine)
@@ -246,9 +248,11 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
 def native_format(precision: str, compute: str, card: Accelerator) -> str:
     """The format whose time a format takes on this silicon: itself, or the plain one that it is converted to where units are missing.
 
-    fp8 on a GPU without fp8 units: transformers unpacks it to 16 bits while loading (its FP8 quantizer, below compute capability 8.9), vLLM
-    while multiplying (Marlin), which is never taken to be ahead of 16 bits. bf16 on a processor without bf16 instructions: float32, for
-    the conversion costs more than it saves (torch 2.13 limited to AVX2 or AVX-512 took 1.6-4 times as long as float32, tried 2026-11-22).
+    fp8 on a GPU without fp8 units: transformers unpacks it to 16 bits while loading (its FP8 quantizer, below compute capability 8.9).
+    Weight-only kernels multiply in that type too, but read the weights packed (`lib.catalog.kernels`): in FP8 two RTX 3090 made 1.5 times
+    the tokens of Qwen3-8B, 1.25 times of 14B, 1.05 times of 4B (vLLM; FP16: 387, 214, 749 tokens/s; r/LocalLLaMA 1kkvqti, 2025-05-12).
+    bf16 on a processor without bf16 instructions: float32, because the conversion costs more than it saves (torch 2.13 limited to AVX2 or
+    AVX-512 took 1.6-4 times as long as float32, tried 2026-11-22).
     """
     form = weight_format(precision)
     if card.kind == "gpu" and form.arithmetic == "fp8" and not card.peak("fp8"):

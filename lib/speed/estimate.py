@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lib.catalog.kernels import is_weight_only
 from lib.catalog.offers import Hardware
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws import forward_pass, serving
@@ -121,6 +122,7 @@ def _caveats(config: EngineConfig, calibration: Calibration) -> tuple[Caveat, ..
     spec, card, engine = config.spec, config.devices.silicon, config.layout.engine
     hears = spec.task == SPEECH_RECOGNITION
     timed_as = native_format(config.precision, config.compute, card)
+    packed = is_weight_only(engine, config.precision, card, mixture=spec.is_mixture)
     converts = {"precision": config.precision, "silicon": card.name, "timed_as": timed_as}
     possible = (
         (not is_measured(calibration.measured, engine, card), Caveat("extrapolated", {"engine": engine, "silicon": card.name})),
@@ -137,7 +139,8 @@ def _caveats(config: EngineConfig, calibration: Calibration) -> tuple[Caveat, ..
         (engine in STATIC_BATCH_ENGINES and config.request.concurrency > 1, Caveat("static_batch")),
         (emulates(card, config.arithmetic), Caveat("emulated_dtype", converts)),
         (config.request.serving.cuda_graphs is False and engine in GRAPH_REPLAYING, Caveat("graphs_off", {"engine": engine})),
-        (timed_as != config.precision, Caveat("emulated_dtype", converts, variant="converted")),
+        (timed_as != config.precision and packed, Caveat("weight_only", converts)),
+        (timed_as != config.precision and not packed, Caveat("emulated_dtype", converts, variant="converted")),
     )
     return (*config.devices.caveats, *config.layout.caveats, *_shortage(config), *(caveat for holds, caveat in possible if holds))
 

@@ -111,10 +111,12 @@ def test_compute_bound_work_gains_from_native_units_only() -> None:
     assert gains == {"fp8": "compute", "int4": "memory_only"}
 
 
-def test_fp8_needs_the_units() -> None:
-    """No tier without fp8 units (A10G, T4, A100) is offered for fp8."""
+def test_fp8_needs_the_units_or_weight_only_kernels() -> None:
+    """With transformers no tier without fp8 units (A10G, T4, A100) is offered for fp8; vLLM's Marlin reads it on a T4 too."""
+    served = way(find_savings(case("8B", "a100x4", MemoryRequest(engine="vllm"))), "fp8")
+    assert (served.offer and served.offer.id, served.native) == ("t4-small", False)
     for model in ("8B", "13B", "30B"):
-        for one in find_savings(case(model, "a100x4", MemoryRequest(engine="vllm"))).savings:
+        for one in find_savings(case(model, "a100x4", MemoryRequest(engine="transformers"))).savings:
             if one.code == "fp8":
                 assert one.offer is not None
                 assert one.offer.silicon is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from advisor_specs import decoder, encoder, pipeline
@@ -81,19 +82,22 @@ def test_t4_runs_bf16_models_in_fp16() -> None:
     assert "no_bf16" in codes(t4)
 
 
-@pytest.mark.parametrize(("precision", "lacking"), [("bf16", {"t4-small"}), ("fp8", {"t4-small", "a10g-small", "a100-large"})])
-def test_dtype_the_silicon_lacks(precision: str, lacking: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("asked", "lacking"),
+    [({"precision": "bf16"}, {"t4-small"}), ({"precision": "fp8", "engine": "transformers"}, {"t4-small", "a10g-small", "a100-large"})],
+)
+def test_dtype_the_silicon_lacks(asked: dict[str, Any], lacking: set[str]) -> None:
     """No bf16 before Ampere, no fp8 before Ada: asked for by name, such hardware is rejected with that reason."""
-    found = answer(SMALL, precision=precision)
+    found = answer(SMALL, **asked)
     for hardware in lacking:
         assert why_not(found, hardware).code == "dtype_missing"
     assert not lacking & {e.offer.id for e in found.ranked}
 
 
 def test_fp8_checkpoint_is_unpacked_where_fp8_is_missing() -> None:
-    """A checkpoint in fp8 runs as stored on an L40S, and in bf16 on an A100, where it takes twice the room."""
+    """With transformers a checkpoint in fp8 runs as stored on an L40S, and in bf16 on an A100, where it takes twice the room."""
     spec = decoder(8e9, stored_as=Quantization(method="fp8", format="fp8-block"))
-    found = answer(spec)
+    found = answer(spec, engine="transformers")
     ada, ampere = entry(found, "l40sx1"), entry(found, "a100-large")
     assert (ada.precision, ada.step) == ("fp8-block", 0)
     assert ampere.precision == "bf16"
