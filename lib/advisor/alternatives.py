@@ -37,7 +37,7 @@ from lib.laws.parallelism import ceil_divide, layers_on_gpu
 from lib.memory.spread import spread
 from lib.platforms import PER_CALL
 from lib.provenance import Value
-from lib.request.serving import DEFAULTS, drop_settings
+from lib.request.serving import DEFAULTS, drop_settings, keep_experts_in_host
 from lib.result import Result
 from lib.speed import SpeedEstimate
 from lib.speed.hardware import find_host_link_rate
@@ -69,7 +69,7 @@ def smaller_requests(
 
 # In bytes
 
-MemorySavingCode = Literal[Shrink, "kernel", "offload", "layers_on_host", "more_devices"]
+MemorySavingCode = Literal[Shrink, "kernel", "offload", "layers_on_host", "experts_on_host", "more_devices"]
 _QUARTER = 4
 
 
@@ -140,7 +140,13 @@ def _leave_on_host(
         layers = config.spec.dimensions.layers
         on_card = layers * (_QUARTER - 1) // _QUARTER
         if not fit.fits:
-            on_card = memory.most_layers_on_card(config.spec, config.memory_request, config.silicon, fit.capacity_bytes)
+            split = (config.spec, config.memory_request, config.silicon, fit.capacity_bytes)
+            least = memory.fewest_experts_on_host(*split)
+            if least is not None and not config.serving.cpu_moe_layers:
+                after = replace(config, serving=keep_experts_in_host(config.serving, least))
+                moved = after.estimate().host_bytes
+                yield compare("experts_on_host", after, cpu_moe_layers=least, layers=layers, host_bytes=moved)
+            on_card = min(memory.most_layers_on_card(*split), layers - 1)
         on_host = layers - layers_on_gpu(layers=layers, gpu_layers=on_card)
         after = replace(config, gpu_layers=on_card)
         saving = compare("layers_on_host", after, gpu_layers=on_card, host_layers=on_host, host_bytes=after.estimate().host_bytes)

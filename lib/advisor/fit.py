@@ -7,7 +7,6 @@ call a slice of its own, so that it holds one request. A disk that is too small 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -27,11 +26,11 @@ from lib.memory import (
     count_per_device,
     count_sequences,
     estimate_memory,
+    fewest_experts_on_host,
     fit_memory,
     host_memory,
     most_layers_on_card,
 )
-from lib.memory.resolve import count_expert_layers
 from lib.memory.result import download_bytes
 from lib.model.spec import ModelSpec
 from lib.provenance import Reason, Value
@@ -227,18 +226,11 @@ def _leave_experts(
     offer: Hardware, candidate: Candidate, context: JudgeContext, model: HostedModel, device_bytes: int, request: MemoryRequest
 ) -> tuple[Candidate, Headroom] | DoesNotFitReason | None:
     """The fewest layers whose experts the host has to hold so that the rest fits the cards with room to spare; or what the host lacks."""
-    if not count_expert_layers(model.spec):
+    layers, host = model.spec.dimensions.layers, host_memory(offer, experts=True)
+    least = fewest_experts_on_host(model.spec, request, offer.silicon, int(device_bytes * (1 - COMFORT)))
+    if least is None or host is None:
         return None
-
-    def measure(layers: int) -> MemoryEstimate:
-        return estimate_memory(model.spec, replace(request, serving=keep_experts_in_host(request.serving, layers)), offer.silicon)
-
-    layers, room = model.spec.dimensions.layers, int(device_bytes * (1 - COMFORT))
-    least = bisect_left(range(1, layers + 1), True, key=lambda k: measure(k).per_device_bytes <= room) + 1
-    host = host_memory(offer, experts=True)
-    if least > layers or host is None:
-        return None
-    estimate = measure(least)
+    estimate = estimate_memory(model.spec, replace(request, serving=keep_experts_in_host(request.serving, least)), offer.silicon)
     missing = estimate.host_bytes - host
     if missing > 0:
         return DoesNotFitReason(missing_bytes=missing, explain=partial(_host_too_small, offer, layers, least, estimate.host_bytes))

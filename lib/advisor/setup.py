@@ -95,7 +95,7 @@ class ServingConfig:
 
     def fit(self) -> memory.MemoryFit:
         """Whether one copy fits its devices."""
-        host_bytes = memory.host_memory(self.hardware)
+        host_bytes = memory.host_memory(self.hardware, experts=bool(self.serving.cpu_moe_layers))
         return memory.fit_memory(self.spec, self.memory_request, self.memory_bytes, self.silicon, host_bytes=host_bytes)
 
     def estimate(self) -> memory.MemoryEstimate:

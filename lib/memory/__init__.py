@@ -30,11 +30,12 @@ from lib.memory.result import (
     compose,
     estimate_generation,
     estimate_memory,
+    fewest_experts_on_host,
     most_layers_on_card,
 )  # fmt: skip
 
 __all__ = [
     "CacheHeadroom", "GenerationMemory", "MemoryEstimate", "MemoryFit", "MemoryPart", "PerDevice", "attention_scores", "cache_headroom",
-    "compose", "count_per_device", "count_sequences", "estimate_generation", "estimate_memory", "find_largest", "fit_memory",
-    "host_memory", "most_layers_on_card", "usable_memory",
+    "compose", "count_per_device", "count_sequences", "estimate_generation", "estimate_memory", "fewest_experts_on_host", "find_largest",
+    "fit_memory", "host_memory", "most_layers_on_card", "usable_memory",
 ]  # fmt: skip

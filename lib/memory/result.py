@@ -7,6 +7,7 @@ The parts are worded for people elsewhere (`lib.present`); here are the numbers,
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,9 +19,10 @@ from lib.laws.kv_cache_by_engine import LAWS
 from lib.laws.runtime import MemoryReservation
 from lib.laws.weights import rule_of_thumb_bytes
 from lib.memory.per_device import count_per_device
-from lib.memory.resolve import find_largest, settle_serving
+from lib.memory.resolve import count_expert_layers, find_largest, settle_serving
 from lib.precision import PUBLISHED_LAWS, lacks_stored_format, weight_format
 from lib.provenance import Caveat, Source, Value
+from lib.request.serving import keep_experts_in_host
 from lib.result import Result
 from lib.workload import MemoryRequest
 
@@ -358,6 +360,23 @@ def most_layers_on_card(spec: ModelSpec, request: MemoryRequest, accelerator: Ac
         capacity_bytes,
         spec.dimensions.layers + 1,
     )
+
+
+def fewest_experts_on_host(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None, capacity_bytes: int) -> int | None:
+    """The fewest layers whose experts the host has to hold (llama.cpp's --n-cpu-moe) so that a device holds no more than so many bytes.
+
+    None for a model without experts, and where no number of layers is enough.
+    """
+    if not count_expert_layers(spec):
+        return None
+
+    def needed(layers: int) -> int:
+        serving = keep_experts_in_host(request.serving, layers)
+        return estimate_memory(spec, replace(request, serving=serving), accelerator).per_device_bytes
+
+    layers = spec.dimensions.layers
+    least = bisect_left(range(1, layers + 1), True, key=lambda count: needed(count) <= capacity_bytes) + 1
+    return least if least <= layers else None
 
 
 def stored_bytes(spec: ModelSpec) -> int:

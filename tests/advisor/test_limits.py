@@ -206,6 +206,20 @@ def test_llama_cpp_leaves_as_few_layers_to_the_processor_as_it_must() -> None:
     assert easy.tpot_ratio > 1
 
 
+def test_llama_cpp_leaves_as_few_experts_to_the_host_as_it_must() -> None:
+    """gpt-oss-20b on a card of 12 GB lacks half a GiB (ollama#11688): experts of one layer less in RAM would not do."""
+    of = hosting("openai/gpt-oss-20b", "RTX-4070", "llama.cpp")
+    assert not of.fit().fits
+    ways = {way.code: way for way in find_memory_savings(of, CATALOG)}
+    experts, layers = ways["experts_on_host"], ways["layers_on_host"]
+    least = experts.needs["cpu_moe_layers"]
+    assert isinstance(least, int)
+    assert experts.fits
+    assert not replace(of, serving=Serving(cpu_moe_layers=least - 1)).fit().fits
+    assert experts.tpot_ratio is not None
+    assert 1 < experts.tpot_ratio < (layers.tpot_ratio or 9e9)
+
+
 @pytest.mark.parametrize(
     ("engine", "serving", "longest", "most"),
     [
