@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lib.catalog.silicon import Accelerator
 from lib.engines import traits_of
-from lib.memory import PerDevice, count_per_device, count_sequences, fit_memory, most_layers_on_card
+from lib.memory import PerDevice, count_per_device, count_sequences, fewest_experts_on_host, fit_memory, most_layers_on_card
 from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.precision import loads, weight_format
@@ -43,6 +43,8 @@ def advise(
         found |= _share(of, request, device_bytes, share)
     if traits.own_files and (layers := most_layers_on_card(spec, request, silicon, device_bytes)):
         found["gpu_layers"] = layers
+    if traits.own_files and (experts := fewest_experts_on_host(spec, request, silicon, device_bytes)) is not None:
+        found["cpu_moe_layers"] = experts
     devices = next(
         (count for count in _COUNTS if count > request.devices and _fits(spec, _on(request, count), device_bytes, silicon)), None
     )
