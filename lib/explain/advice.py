@@ -33,6 +33,8 @@ def advise(
     of = count_per_device(spec, request, silicon)
     traits = traits_of(of.request.engine)
     found: dict[str, int | float | str] = {"half_profiled_tokens": of.request.profiled_tokens // 2}
+    if spec.stored.quantization is not None:
+        found["stored_format"] = spec.stored.quantization.method
     most = count_sequences(spec, request, device_bytes, silicon)
     if most:
         found["most_requests"] = most

@@ -25,6 +25,7 @@ from lib.laws.runtime import VLLM_GRAPHS
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.resolve import choose_engine, limit_context, settle_formats
 from lib.memory.spread import spread
+from lib.platforms import PLATFORMS, TRAITS
 from lib.precision import NAMES, loads
 from lib.present.explain_words import arithmetic_lines, cause_sentence, step_words
 from lib.present.wording import load_wording
@@ -47,6 +48,8 @@ _LOGGED = ("weights_bytes", "needed_bytes", "kv_cache_tokens", "capacity_bytes",
 _SAME = {"total_bytes": "capacity_bytes"}
 _SAME_OF_SERVERS = {"available_kv_bytes": "available_bytes", "kv_cache_bytes": "available_bytes", "available_bytes": "available_bytes"}
 """Names in messages of what is predicted under another name; those of caches, of engines that allocate one at start."""
+_CLEARLY = 1.25
+"""Two counts of the same bytes differ clearly from this factor on: start logs are predicted within about 15 % (docs/accuracy.md)."""
 _PLANS = {"Pro": "pro", "free": "free"}
 """Plans as ZeroGPU's messages call them; they name none of a visitor who is not signed in."""
 _LENGTHS = ("max_model_len", "n_ctx")
@@ -114,6 +117,7 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
     known = {**_rules(catalog), **_switches(said), **advice, **shares, **numbers}
     if "requested_s" in numbers:
         predicted["daily_quota_s"] = catalog.rules.zerogpu.daily_quota_s[numbers.get("plan", arguments.account)]
+    logged = _logged(numbers, engine)
     return ExplainAnswer(
         recognised=said.recognised,
         program=said.program,
@@ -124,7 +128,7 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
         certain=said.certain,
         numbers=numbers,
         arithmetic=tuple(arithmetic_lines(numbers)) if said.recognised else (),
-        logged=_logged(numbers, engine),
+        logged=logged,
         predicted=predicted,
         next_steps=tuple(_steps(said, known, predicted, arguments, hardware, catalog)),
         also=tuple(AlsoEntry(code=other.code, cause=cause_sentence(other.code, other.numbers)) for other in said.also),
@@ -136,7 +140,7 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
             cards=said.named.cards,
             flags=said.named.flags,
         ),
-        caveats=tuple(caveats),
+        caveats=(*caveats, *_differences(logged, predicted)),
         sources=(
             Source(
                 what="Wording of the messages",
@@ -281,6 +285,7 @@ def _figures(spec: ModelSpec, hardware: AnyHardware, request: MemoryRequest, sai
         "per_device_bytes": of.peak(request.context_tokens, 1),
         "capacity_bytes": memory,
         "engine_bytes": fit.capacity_bytes,
+        "devices": request.devices,
         "context_tokens": request.context_tokens,
         "fits": fit.fits,
     }
@@ -328,6 +333,16 @@ def _logged(numbers: Mapping[str, Any], engine: Any) -> dict[str, Printed]:
     return {same.get(name, name): numbers[name] for name in (*same, *_LOGGED) if name in numbers}
 
 
+def _differences(logged: Mapping[str, Printed], predicted: Mapping[str, Printed]) -> Iterator[Caveat]:
+    """The first count of the text that clearly differs from the prediction; a gap in the weights explains one in the cache."""
+    for name in ("weights_bytes", "available_bytes", "kv_cache_tokens"):
+        of_text, of_app = logged.get(name), predicted.get(name)
+        if isinstance(of_text, int) and isinstance(of_app, int) and not 1 / _CLEARLY <= of_text / max(1, of_app) <= _CLEARLY:
+            unit = name.rpartition("_")[2]
+            yield Caveat("explain_differs", {f"logged_{unit}": of_text, f"predicted_{unit}": of_app}, variant=name)
+            return
+
+
 def _steps(
     said: Explanation, numbers: Mapping[str, Any], predicted: Mapping[str, Printed], arguments: ExplainArguments,
     hardware: AnyHardware | None, catalog: Catalog,
@@ -361,8 +376,13 @@ def _worded(
 
 
 def _find_tier(kind: str, than: object, hardware: AnyHardware | None, predicted: Mapping[str, Printed], catalog: Catalog) -> Offer | None:
-    """The cheapest tier of Spaces that has what the step asks for; None where that is not known or no tier has it."""
-    tiers = [tier for tier in catalog.on(("spaces",)) if tier.listed and tier.usd_per_hour is not None and tier.tpu is None]
+    """The cheapest tier of Spaces that has what the step asks for, else (memory) of the Hub; None where none has it or it is not known."""
+    listed = [
+        tier
+        for tier in catalog.on(name for name in PLATFORMS if TRAITS[name].on_hub)
+        if tier.listed and tier.usd_per_hour is not None and tier.tpu is None
+    ]
+    tiers = [tier for tier in listed if tier.traits.rents_spaces]
     cards = [tier for tier in tiers if tier.accelerator is not None]
     number = than if isinstance(than, int) else 0
     match kind:
@@ -374,11 +394,8 @@ def _find_tier(kind: str, than: object, hardware: AnyHardware | None, predicted:
             able = [tier for tier in tiers if tier.accelerator is None and tier.usd_per_hour]
         case "vram":
             needed = max(number, (hardware.vram_bytes_per_accelerator or 0) if hardware else 0)
-            able = [
-                tier
-                for tier in cards
-                if needed and (tier.vram_bytes_per_accelerator or 0) > needed * _ROOM and _holds(usable_memory(tier) or 0, predicted)
-            ]
+            able = [tier for tier in cards if needed and _is_larger(tier, needed, predicted)]
+            able = able or [tier for tier in listed if needed and tier.accelerator is not None and _is_larger(tier, needed, predicted)]
         case "capability":
             able = [
                 tier
@@ -394,6 +411,13 @@ def _find_tier(kind: str, than: object, hardware: AnyHardware | None, predicted:
         case _:
             able = list(_with_more_ram(tiers, number, hardware))
     return min(able, key=lambda tier: tier.usd_per_hour or 0, default=None)
+
+
+def _is_larger(tier: Offer, needed: int, predicted: Mapping[str, Printed]) -> bool:
+    """Whether its cards have room for so many bytes each, and are as many as the prediction takes."""
+    devices = predicted.get("devices", 1)
+    enough = isinstance(devices, int) and tier.accelerator_count >= devices
+    return enough and (tier.vram_bytes_per_accelerator or 0) > needed * _ROOM and _holds(usable_memory(tier) or 0, predicted)
 
 
 def _holds(memory: int, predicted: Mapping[str, Printed]) -> bool:

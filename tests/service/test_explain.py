@@ -52,6 +52,17 @@ def test_a_larger_card_holds_the_need_within_the_engines_share() -> None:
     assert _holds(0, {})
 
 
+def test_a_log_that_differs_is_said_to_and_the_larger_hardware_has_as_many_cards() -> None:
+    """vllm#6746: 79,392 tokens on eight H100, in a release that sets memory aside for a whole prompt. The checkpoint is in FP8 already."""
+    text = "The model's max seq len (131072) is larger than the maximum number of tokens that can be stored in KV cache (79392)."
+    answer = QUESTION(text, model="meta-llama/Llama-3.1-405B-Instruct-FP8", hardware="H100-SXMx8")
+    differs = next(caveat["message"] for caveat in answer["caveats"] if caveat["code"] == "explain_differs")
+    assert "79,392" in differs
+    assert "quantized_checkpoint" not in {step["code"] for step in answer["next_steps"]}
+    larger = next(step["hardware"] for step in answer["next_steps"] if step["code"] == "larger_card")
+    assert (answer["predicted"]["devices"], load().resolve_hardware(larger).accelerator_count) == (8, 8)
+
+
 def test_shown_zerogpu_seconds_are_divided_back() -> None:
     """By the factors of the catalog, for both sizes."""
     answer = QUESTION("You have exceeded your free ZeroGPU quota (90s requested vs. 60s left). Try again in 2:00:00.")
