@@ -60,6 +60,11 @@ class PlatformTraits:
     """The frameworks for which set-up files are written."""
 
     @property
+    def one_machine(self) -> bool:
+        """Whether a model runs on one machine at most: those of Hugging Face are not connected with each other."""
+        return self.on_hub
+
+    @property
     def sleeps(self) -> bool:
         """Whether idle hardware stops by itself and starts again with the next request."""
         return self.idle in {"sleeps", "scales_to_zero"}

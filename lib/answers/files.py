@@ -23,7 +23,9 @@ class FilesAnswer(Answer):
     engine: str
     """The program that runs the model."""
     devices: int
-    """Devices that share the model, of one machine."""
+    """Devices that share the model."""
+    machines: int
+    """Machines that share the model."""
     files: Mapping[str, str]
     """Text of each file by its path."""
     command: str | None

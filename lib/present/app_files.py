@@ -28,7 +28,7 @@ from lib.present.releases import load_versions
 from lib.present.templates import render
 from lib.workload import PipelineRequest
 
-Purpose = Literal["app", "serve", "tpu", "train", "job", "batch"]
+Purpose = Literal["app", "serve", "tpu", "multi-node", "train", "job", "batch"]
 FILE = Path(__file__).parent.parent / "data" / "file_kinds.json"
 ANSWER_TOKENS = 512
 """Tokens of an answer where none are stated."""
@@ -80,7 +80,7 @@ class PurposeRow(Row):
     """Hardware for such files; of one hardware id that several platforms have, the first is taken."""
     files: Literal["apps", "batches", "server", "training"]
     """The rows that it has; "server": none, but the command of an engine's server; "training": those of objectives."""
-    writer: Literal["setup", "batch", "training", "tpu"]
+    writer: Literal["setup", "batch", "training", "tpu", "machines"]
     """How its files are put together."""
     tested_with: str = ""
     """What the tests do with files that have no row of their own."""

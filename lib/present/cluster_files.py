@@ -15,7 +15,6 @@ from typing import Any
 
 from lib.catalog.rows import DATA, Day, Row, Table, Text, read_rows
 from lib.present.releases import load_versions
-from lib.present.snippets import PORT
 from lib.present.templates import render
 from lib.provenance import Source
 from lib.units import GIB
@@ -54,6 +53,8 @@ class ClusterFacts(Row):
     what: Text
     parallelism: Read
     ray: Read
+    devices: Table[Text]
+    """Kubernetes' name of a card, by the vendors whose cards the image of vLLM runs on."""
     lws: Program
     sky: Sky
 
@@ -92,6 +93,6 @@ def lws_manifest(script: str, *, device: str, devices: int, machines: int, envir
     return render("lws.yaml.j2", script=script, device=device, devices=devices, machines=machines, environment=environment, **pod)
 
 
-def sky_task(accelerator: str, *, devices: int, machines: int, image: str, disk: int) -> str:
+def sky_task(accelerator: str, *, devices: int, machines: int, image: str, disk_gib: int) -> str:
     """A task of SkyPilot that copies the script to each machine and runs it."""
-    return render("sky.yaml.j2", accelerator=accelerator, devices=devices, machines=machines, image=image, disk_gib=disk, port=PORT)
+    return render("sky.yaml.j2", accelerator=accelerator, devices=devices, machines=machines, image=image, disk_gib=disk_gib)

@@ -69,6 +69,11 @@ def fill(template: str, values: Mapping[str, Value]) -> str:
     return template.format(**{name: _Figure(name, value) for name, value in values.items()})
 
 
+def note(file: str, code: str, /, **values: Value) -> str:
+    """A sentence of the group `notes` of a wording file, with its values."""
+    return fill(load_wording(file)["notes"][code], values)
+
+
 def _key(statement: Statement, variant: str) -> str:
     return f"{statement.code}:{variant}" if variant else statement.code
 

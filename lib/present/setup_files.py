@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from lib.advisor.result import ConfiguredHardware
+from lib.answers.files import FilesAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_OFFERS, tier_of
 from lib.catalog.rules import ZeroGpuRules
@@ -380,6 +381,15 @@ def setup_code(setup: Setup) -> str:
         ("hf command" if (setup.command or "").startswith("hf ") else "Command", setup.command),
     )
     blocks += [(name, text) for name, text in files if text is not None]
-    origin = source_list(setup.sources)
-    notes = bullet_list([escape(note) for note in setup.notes], "notes")
-    return code_blocks(blocks) + notes + fold("Where this comes from", origin)
+    return _code(blocks, setup.notes, setup.sources)
+
+
+def files_code(answer: FilesAnswer) -> str:
+    """The files of `/write_files` and the line that starts them, with their notes and sources."""
+    command = [] if answer.command is None else [("Command", answer.command)]
+    return _code([*answer.files.items(), *command], answer.notes, answer.sources)
+
+
+def _code(blocks: Sequence[tuple[str, str]], notes: Sequence[str], sources: Sequence[Source]) -> str:
+    listed = bullet_list([escape(note) for note in notes], "notes")
+    return code_blocks(blocks) + listed + fold("Where this comes from", source_list(sources))

@@ -84,6 +84,14 @@ def write_yaml(value: object) -> Code:
     return Code(text.removesuffix("...\n").rstrip("\n"))
 
 
+def write_yaml_file(name: str, text: str, indent: int = 2) -> Code:
+    """A text as the entry `name` of a mapping of YAML, line by line where its characters allow it, else in quotes."""
+    import yaml  # noqa: PLC0415  as above
+
+    written = yaml.safe_dump({name: text}, default_style="|", width=float("inf"), allow_unicode=False)
+    return Code("".join(f"{' ' * indent}{line}" for line in written.splitlines(keepends=True)).rstrip("\n"))
+
+
 def require_word(value: object) -> Code:
     """A version, image or requirement: a text that holds neither blanks nor quotes.
 
@@ -130,7 +138,7 @@ def _environment() -> Environment:
     )
     made.filters |= {
         "py": write_python, "keywords": write_keywords, "sh": write_shell, "json": write_json, "yaml": write_yaml, "word": require_word,
-        "name": require_name, "kube": write_kube,
+        "name": require_name, "kube": write_kube, "yaml_file": write_yaml_file,
     }  # fmt: skip
     return made
 

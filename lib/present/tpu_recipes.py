@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lib.advisor.result import Entry
@@ -22,7 +23,7 @@ from lib.catalog.offers import Offer, TpuSlice
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.cluster_files import disk_gib, load_cluster_facts, lws_manifest, serve_script
 from lib.present.releases import load_versions
-from lib.present.sentences import fill
+from lib.present.sentences import fill, note
 from lib.present.setup_files import Setup
 from lib.present.snippets import PORT, Start, command_words
 from lib.present.templates import render
@@ -124,8 +125,7 @@ def tpu_recipes(choice: RecipeChoice) -> tuple[RecipeEntry, ...]:
     )
 
 
-def _note(code: str, /, **values: Value) -> str:
-    return fill(load_wording("recipes")["notes"][code], values)
+_note = partial(note, "recipes")
 
 
 def _recipe(name: str, language: str, code: str, notes: Sequence[str], /, **of_title: Value) -> RecipeEntry:

@@ -5,18 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from lib.advisor.machines import MOST_MACHINES, MachineGroup, find_machines
 from lib.advisor.result import ConfiguredHardware, Recommendation
 from lib.advisor.tpu_options import HOME_REGION, find_support
 from lib.catalog.gpu_or_tpu import load_tpu_software
+from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.offers import Offer
+from lib.engines import TRAITS as ENGINES
 from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.memory.training import check_training, fuses_loss
 from lib.precision import QLORA
 from lib.present.app_files import find_kind
 from lib.present.batch_files import SCRIPT, batch_command, batch_job, write_batch
+from lib.present.cluster_files import disk_gib, gpu_packages, load_cluster_facts, lws_manifest, serve_script, sky_task
 from lib.present.releases import load_versions
+from lib.present.sentences import note, sentence
 from lib.present.setup_files import describe_place, loaded_repository, missing_notes, write_setup
+from lib.present.snippets import PORT, command_words
 from lib.present.tpu_recipes import RecipeChoice, environment, gke_manifest, tpu_vm_scripts, vllm_on_tpu
 from lib.present.training_files import (
     CONFIG,
@@ -28,7 +34,8 @@ from lib.present.training_files import (
     training_script,
 )
 from lib.present.training_files import SCRIPT as TRAINING_SCRIPT
-from lib.provenance import Source
+from lib.provenance import Source, Value
+from lib.request.types import AUTO
 from lib.service.files_question import Question, Written, find_configuration
 from lib.speed.training import rank_hardware, train_on
 from lib.units import GIB
@@ -154,6 +161,99 @@ def _write_tpu(question: Question) -> Written:
     )
 
 
+def _write_for_machines(question: Question) -> Written:
+    """A script for Ray, which Kubernetes and SkyPilot start on the fewest machines that hold the model."""
+    machine, facts = question.hardware, load_cluster_facts()
+    card = machine.silicon
+    device = None if card is None else facts.devices.get(card.vendor)
+    if card is None or device is None or card.kind != "gpu" or machine.accelerator_fraction < 1:
+        raise BadArgument("hardware", machine.id, f"machines with whole graphics cards of {', '.join(facts.devices)}")
+    group = find_group(question, machine)
+    entry, plan = group.runs_as, group.serving
+    start = replace(question.start(entry), serving=plan, machines=group.machines)
+    versions, image = load_versions(), load_versions().image(entry.engine, card.kind)
+    words = command_words(entry.engine, loaded_repository(entry, question.spec.id), start)
+    script = serve_script(words, machines=group.machines, packages=gpu_packages())
+    held = None if entry.memory is None else entry.memory.estimate
+    disk = disk_gib(0 if held is None else held.weights_bytes)
+    manifest = lws_manifest(
+        script,
+        device=device,
+        devices=machine.accelerator_count,
+        machines=group.machines,
+        environment={},
+        image=image.image,
+        selector={},
+        disk_gib=disk,
+        port=PORT,
+    )
+    files, name = {"serve.sh": script, "lws.yaml": manifest}, facts.sky.accelerators.get(card.id)
+    if name is not None:
+        files["sky.yaml"] = sky_task(name, devices=machine.accelerator_count, machines=group.machines, image=image.image, disk_gib=disk)
+    split: dict[str, Value] = {"machines": group.machines, "cards": machine.accelerator_count, "card": card.name}
+    return Written(
+        precision=entry.precision,
+        engine=entry.engine,
+        devices=entry.devices,
+        machines=group.machines,
+        repository=question.spec.id if entry.repository == "" else entry.repository,
+        caveats=(*question.spec.caveats, *(() if held is None else held.caveats)),
+        files=files,
+        command="kubectl apply -f lws.yaml",
+        tested_with=question.row.tested_with,
+        notes=(
+            *((note("files", "one_machine", platform=machine.traits.label),) if machine.traits.one_machine else ()),
+            note("files", "split", **split, tensor=plan.tensor_parallel or 1, groups=plan.pipeline_parallel or 1),
+            note("files", "start"),
+            note("files", "network"),
+            note("files", "weights", disk_gib=disk),
+            note("recipes", "lws", release=facts.lws.version),
+            note("recipes", "secret"),
+            note("files", "sky_lacks", card=card.name) if name is None else note("files", "sky"),
+            *missing_notes(entry, question.spec.id),
+        ),
+        sources=(
+            facts.parallelism.as_source("Parallelism over machines"),
+            facts.ray.as_source("Ray in the image of vLLM"),
+            facts.lws.as_source(f"LeaderWorkerSet {facts.lws.version}"),
+            *((facts.sky.as_source(f"SkyPilot {facts.sky.version}"),) if name is not None else ()),
+            image.source,
+            versions["ray"].source,
+            *question.spec.sources,
+            *(() if held is None else held.sources),
+        ),
+    )
+
+
+def find_group(question: Question, machine: AnyHardware) -> MachineGroup:
+    """The fewest machines that hold the model, more than one, with the repository of its checkpoint where the Hub lists one.
+
+    Raises:
+        BadArgument: one machine is enough, or none of them are; or no engine runs this model on several machines.
+    """
+    able = [
+        name for name, row in ENGINES.items() if row.command is not None and row.command.over_machines and question.spec.work in row.works
+    ]
+    asked = question.arguments.engine
+    if not able or asked not in {AUTO, *able}:
+        raise BadArgument("engine", asked, f"{', '.join(able) or 'none'} to run this model on several machines")
+    workload = question.arguments.workload(question.spec, machine.platform, AUTO, able[0])
+    found = find_machines(question.spec, workload, question.catalog, machine)
+    if isinstance(found, MachineGroup) and found.machines > 1 and found.runs_as.repository is None:
+        published = question.app.quantized(question.spec.id)
+        named = find_machines(question.spec, workload, question.catalog, machine, published) if published else found
+        found = named if isinstance(named, MachineGroup) and named.runs_as.repository is not None else found
+    if not isinstance(found, MachineGroup):
+        why = " ".join(sentence(reason) for reason in found[:1]).rstrip(".")
+        accepted = f"machines of which at most {MOST_MACHINES} hold this model as asked. On {MOST_MACHINES} of {machine.name}: {why}"
+        raise BadArgument("hardware", machine.id, accepted)
+    if found.machines == 1:
+        larger = "a more exact precision, a longer context or smaller machines"
+        accepted = f"serve: one machine holds this model in {found.runs_as.precision}; several are for {larger}"
+        raise BadArgument("purpose", question.row.name, accepted)
+    return found
+
+
 def _write_training(question: Question) -> Written:
     """A script of TRL, and for several GPUs the configuration of accelerate."""
     spec, hardware, step = question.spec, question.hardware, question.arguments.step
@@ -202,5 +302,5 @@ def _write_training(question: Question) -> Written:
     )
 
 
-WRITERS = {"setup": _write_app, "batch": _write_batch, "training": _write_training, "tpu": _write_tpu}
+WRITERS = {"setup": _write_app, "batch": _write_batch, "training": _write_training, "tpu": _write_tpu, "machines": _write_for_machines}
 """By the word in `writer` of a purpose."""

@@ -40,8 +40,9 @@ class FilesArguments(Arguments):
     hardware: Hardware
     """An id such as l4x1, zero-a10g or jobs:a10g-small, or own cards such as RTX-4090x2."""
     purpose: Annotated[Purpose, one_of(PURPOSES, Purpose)] = "serve"
-    """app: a Gradio app; serve: a server; tpu: a server on a slice of Cloud TPU, in Kubernetes or on a TPU VM; train: a script of TRL;
-    batch: a script that works through a dataset; job: the same on Jobs."""
+    """app: a Gradio app; serve: a server; tpu: a server on a slice of Cloud TPU, in Kubernetes or on a TPU VM; multi-node: a server on
+    the fewest machines that hold the model together, with Ray; train: a script of TRL; batch: a script that works through a dataset; job:
+    the same on Jobs."""
     precision: Precision = "auto"
     engine: AnyEngine = "auto"
     """The program that runs the model; auto takes one that suits the purpose."""
@@ -88,6 +89,7 @@ class Written:
     files: Mapping[str, str]
     command: str | None
     tested_with: str
+    machines: int = 1
     notes: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
 

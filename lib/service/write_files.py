@@ -43,6 +43,7 @@ def write_files(app: App, arguments: FilesArguments) -> FilesAnswer:
         precision=made.precision,
         engine=made.engine,
         devices=made.devices,
+        machines=made.machines,
         files=made.files,
         command=made.command,
         runs_on=hardware.id if hardware.traits.owned else f"{hardware.platform}:{hardware.id}",

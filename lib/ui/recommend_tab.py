@@ -15,17 +15,19 @@ import gradio as gr
 from lib.engines import usual_engine
 from lib.errors import AdvisorError
 from lib.platforms import TPU_PLATFORMS, traits_of
+from lib.present.app_files import Purpose
 from lib.present.cards import caveat_list, model_name, own_card, pick_card, prices_line, recommendation_notes, source_list
 from lib.present.charts import draw_roofline, roofline_words
 from lib.present.checked_cards import checked_card, no_pick_card
 from lib.present.front_chart import draw_front, front_foot, front_head, speed_front
 from lib.present.markup import answer_actions, hint_note, no_model_note, refusal_note
-from lib.present.setup_files import FRAMEWORKS, setup_code, write_setup
+from lib.present.setup_files import FRAMEWORKS, files_code, setup_code, write_setup
 from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table, row_links
 from lib.present.wording import page_note
 from lib.service.memory import solve
 from lib.service.recommend import recommend
 from lib.service.speed import roofline
+from lib.service.write_files import FilesArguments, write_files
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
@@ -68,9 +70,11 @@ def setup_updates(services: Services, model: str, values: Sequence[Value]) -> Up
         return {"code": no_model_note("code")}
     arguments = workload.recommend_arguments(values)
     try:
-        entry = workload.choose_hardware(services, model, values).entry
+        choice = workload.choose_hardware(services, model, values)
+        entry = choice.entry
         if entry is None:
-            return {"code": hint_note(page_note("nothing_to_set_up"))}
+            several = write_for(services, model, choice.hardware, "multi-node", arguments) if choice.by_visitor else ""
+            return {"code": hint_note(page_note("nothing_to_set_up")) + several}
         answer = services[recommend](model, **arguments)
         setup = write_setup(
             entry,
@@ -83,9 +87,19 @@ def setup_updates(services: Services, model: str, values: Sequence[Value]) -> Up
             sequences=int(arguments["concurrency"]),
             serving=answer.workload.serving,
         )
-        return {"code": setup_code(setup)}
+        rented = write_for(services, model, choice.hardware, "tpu", arguments) if traits_of(entry.platform).rents_tpus else ""
+        return {"code": rented + setup_code(setup)}
     except AdvisorError as refused:
         return {"code": format_error(refused, "No files.")}
+
+
+def write_for(services: Services, model: str, hardware: str, purpose: Purpose, asked: Mapping[str, Any]) -> str:
+    """The files of `/write_files` for a purpose under the same question, or why there are none."""
+    same = {field: asked[field] for field in FilesArguments.model_fields if field in asked}
+    try:
+        return files_code(services[write_files](model, hardware, purpose, **same))
+    except AdvisorError as refused:
+        return format_error(refused, page_note("no_machines" if purpose == "multi-node" else "no_slice"))
 
 
 def build_roofline() -> Outputs:

@@ -20,8 +20,11 @@ from packaging.requirements import Requirement
 from written import ask
 
 from lib.catalog import load
+from lib.engines import TRAITS as ENGINES
 from lib.errors import AdvisorError, BadArgument
 from lib.present.app_files import load_kinds
+from lib.present.cluster_files import gpu_packages, lws_manifest, serve_script
+from lib.present.snippets import Start, command_words
 from lib.present.training_files import load_recipes
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -30,7 +33,7 @@ from lib.service.write_files import PURPOSES, write_files
 BASH = shutil.which("bash") or ""
 HUB = {"awq-4": "org/Model-AWQ", "gguf": "org/Model-GGUF"}
 WRITE = ask(write_files, App(catalog=load, models=Models(), quantized=lambda _: HUB))
-QWEN, LLAMA_70B = "Qwen/Qwen3-8B", "meta-llama/Llama-3.1-70B-Instruct"
+QWEN, LLAMA_70B, LLAMA_405B = "Qwen/Qwen3-8B", "meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.1-405B-Instruct"
 CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     (QWEN, "l4x1", "app", {}),
     (QWEN, "zero-a10g", "app", {}),
@@ -44,6 +47,9 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     (QWEN, "v6e-1", "tpu", {"concurrency": 8}),
     (LLAMA_70B, "v6e-16", "tpu", {}),
     (QWEN, "tpu7x-8", "tpu", {}),
+    (LLAMA_405B, "H100-SXMx8", "multi-node", {"precision": "bf16"}),
+    (LLAMA_405B, "gcp-nvidia-h100-x8", "multi-node", {"precision": "bf16"}),
+    (LLAMA_70B, "RTX-4090x2", "multi-node", {"precision": "bf16"}),
     (QWEN, "l4x1", "job", {"concurrency": 8}),
     (QWEN, "RTX-4090", "batch", {}),
     ("Qwen/Qwen3-0.6B", "t4-small", "train", {"method": "qlora"}),
@@ -69,8 +75,12 @@ def read_file(name: str, text: str) -> None:
             tomllib.loads("".join(line[2:] + "\n" for line in text.partition("# ///\n")[0].splitlines()[1:]))
     elif name.endswith(".sh"):
         subprocess.run([BASH, "-n"], input=text, text=True, check=True, timeout=60)
-    elif name == "gke.yaml":
+    elif name in {"gke.yaml", "lws.yaml"}:
         assert all({"apiVersion", "kind", "metadata"} <= document.keys() for document in yaml.safe_load_all(text))
+    elif name == "sky.yaml":
+        task = yaml.safe_load(text)
+        assert task.keys() == {"name", "num_nodes", "resources", "secrets", "file_mounts", "run"}
+        subprocess.run([BASH, "-n"], input=task["run"], text=True, check=True, timeout=60)
     elif name == "accelerate.yaml":
         assert yaml.safe_load(text)["num_processes"] > 1
     elif name == "README.md":
@@ -112,6 +122,57 @@ def test_the_server_has_the_sizes_that_were_computed() -> None:
     assert "--max-running-requests 16" in WRITE(QWEN, "jobs:l4x1", engine="sglang", concurrency=16)["command"]
 
 
+def test_several_machines_share_what_one_cannot_hold() -> None:
+    """405 billion parameters in bfloat16 take 756 GiB: two machines of eight H100, which split layers inside and hand them on between."""
+    answer = WRITE(LLAMA_405B, "H100-SXMx8", "multi-node", precision="bf16", concurrency=8)
+    assert (answer["machines"], answer["devices"]) == (2, 16)
+    script = answer["files"]["serve.sh"]
+    words = shlex.split(script.rpartition("exec ")[2])
+    known = {flag.split()[0] for flag in (*ENGINES["vllm"].command.settings.values(), *ENGINES["vllm"].command.options)}
+    assert {word for word in words if word.startswith("--")} <= known | {"--host", "--port", "--distributed-executor-backend"}
+    at = {word: words[place + 1] for place, word in enumerate(words) if word.startswith("--")}
+    assert (at["--tensor-parallel-size"], at["--pipeline-parallel-size"]) == ("8", "2")
+    assert at["--distributed-executor-backend"] == "ray"
+    documents = {document["kind"]: document for document in yaml.safe_load_all(answer["files"]["lws.yaml"])}
+    assert documents["ConfigMap"]["data"]["serve.sh"] == script
+    group = documents["LeaderWorkerSet"]["spec"]["leaderWorkerTemplate"]
+    assert group["size"] == 2
+    for role, words in (("leader", ["head"]), ("worker", ["worker", "$(LWS_LEADER_ADDRESS)"])):
+        container = group[f"{role}Template"]["spec"]["containers"][0]
+        assert container["command"] == ["bash", "/files/serve.sh", *words]
+        assert container["resources"]["limits"] == {"nvidia.com/gpu": 8}
+    task = yaml.safe_load(answer["files"]["sky.yaml"])
+    assert (task["num_nodes"], task["resources"]["accelerators"]) == (2, "H100:8")
+
+
+def test_stated_groups_of_cards_are_kept() -> None:
+    """Four groups of two cards: on machines of two cards that is four machines, whatever fewer would hold."""
+    split = {"tensor_parallel": 2, "pipeline_parallel": 4}
+    answer = WRITE(LLAMA_70B, "RTX-4090x2", "multi-node", precision="bf16", serving=split)
+    assert (answer["machines"], answer["devices"]) == (4, 8)
+
+
+def test_rented_machines_are_not_connected() -> None:
+    """A platform of Hugging Face runs a model on one machine: the note says so, and nothing is said of cards of one's own."""
+    rented, own = (WRITE(LLAMA_405B, name, "multi-node", precision="bf16") for name in ("gcp-nvidia-h100-x8", "H100-SXMx8"))
+    assert "Inference Endpoints runs a model on one machine at most" in rented["notes"][0]
+    assert not any("at most" in note for note in own["notes"])
+
+
+@pytest.mark.parametrize("model", ["a/b\"; rm -rf $HOME; echo '$(id)", "a/b: [x]\n- y", "a/$(HF_TOKEN)"])
+def test_a_hostile_name_stays_one_word_in_every_file(model: str) -> None:
+    """The script hands it on as one word; the manifest holds the script as one scalar."""
+    words = command_words("vllm", model, Start(precision="bf16", devices=4, machines=2))
+    script = serve_script(words, machines=2, packages=gpu_packages())
+    echoed = script.replace(script[: script.index("exec ")], "").replace("exec ", "printf '%s\\n' ", 1)
+    done = subprocess.run([BASH, "-c", echoed], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "\n".join(words) + "\n"
+    pod = {"image": "vllm/vllm-openai:v1", "selector": {}, "disk_gib": 50, "port": 8000, "device": "nvidia.com/gpu", "devices": 2}
+    documents = list(yaml.safe_load_all(lws_manifest(script, **pod, machines=2, environment={})))
+    assert [document["kind"] for document in documents] == ["ConfigMap", "LeaderWorkerSet", "Service"]
+    assert documents[0]["data"] == {"serve.sh": script}
+
+
 def test_a_card_without_bfloat16_multiplies_in_float16() -> None:
     """A T4 loads compressed weights with float16; an L4 with bfloat16."""
     old, new = (WRITE(QWEN, tier, "app", precision="bnb-nf4")["files"]["app.py"] for tier in ("t4-small", "l4x1"))
@@ -144,6 +205,9 @@ def test_a_gated_model_asks_for_a_token() -> None:
         ("google-bert/bert-base-uncased", "l4x1", "app", "fill-mask of a bert.*a task that the purpose app has files for"),
         ("openai/gpt-oss-120b", "v6e-8", "tpu", "a model that vllm-tpu 0.32.0 runs on Trillium"),
         (QWEN, "l4x1", "tpu", "hardware of Cloud TPU for the purpose tpu"),
+        (QWEN, "l4x4", "multi-node", "serve: one machine holds this model in"),
+        (QWEN, "zero-a10g", "multi-node", "the purposes of zero-a10g are app"),
+        (QWEN, "RX-7900-XTX", "multi-node", "graphics cards of NVIDIA"),
         ("mistralai/Voxtral-Mini-3B-2507", "l4x1", "app", "automatic-speech-recognition of a voxtral"),
     ],
 )

@@ -351,6 +351,17 @@ def test_where_actions_are_switched_off_the_page_hides_them() -> None:
     assert "Changes are switched off" in json.dumps(page.config, default=str)
 
 
+def test_files_of_slices_and_of_several_machines(real_app: Services) -> None:
+    """Hardware that is named: a TPU slice has a manifest; a card that is too small has files for several such machines."""
+    slices, small = (page_values.fill_form("recommend", hardware=name) for name in ("tpu:v6e-1", "spaces:t4-small"))
+    code = recommend_tab.setup_updates(real_app, "Qwen/Qwen3-8B", ["pytorch", *slices])["code"]
+    assert "gke-tpu-topology" in code
+    assert "tpu-vm.sh" in code
+    code = recommend_tab.setup_updates(real_app, "meta-llama/Llama-3.1-70B-Instruct", ["pytorch", *small])["code"]
+    assert page_note("nothing_to_set_up") in code
+    assert "LeaderWorkerSet" in code
+
+
 def test_the_files_of_the_pick(real_app: Services) -> None:
     """Both files with a button each and dated sources; a framework that the pick's platform does not run is a sentence."""
     asked = QUESTION
