@@ -91,13 +91,22 @@ def _serve_text(offer: Offer, one: Placement, context: JudgeContext, model: Host
         InvalidInput: one request does not fit beside what the engine reserves.
     """
     spec, workload, candidate = model.spec, context.workload, one.candidate
-    held = max_concurrency(offer, candidate, context, model, device_bytes)
-    slots = max(1, min(held, traits_of(candidate.engine).max_num_seqs))
+    serving = workload.serving
+    held = max_concurrency(offer, candidate, context, model, device_bytes) // (serving.data_parallel or 1)
+    slots = max(1, min(held, serving.sequences or traits_of(candidate.engine).max_num_seqs))
     media = resolve_media(spec, workload.media)
     prompt_tokens = context.speed_request.prompt_tokens + media.tokens
     shape = RequestShape(prompt_tokens=prompt_tokens, output_tokens=context.speed_request.output_tokens, lengths="fixed")
-    question = TrafficQuestion(shape=shape, plan=ServerPlan(policy="continuous", max_batch_size=slots))
-    server = resolve_server(spec, offer, question, context.accelerators, precision=candidate.precision, engine=candidate.engine)
+    plan = ServerPlan(
+        policy="continuous",
+        max_batch_size=slots,
+        token_budget=serving.max_num_batched_tokens or 0,
+        shared_prefix_tokens=serving.shared_tokens(prompt_tokens),
+    )
+    server = resolve_server(
+        spec, offer, TrafficQuestion(shape=shape, plan=plan), context.accelerators,
+        precision=candidate.precision, engine=candidate.engine, serving=serving,
+    )  # fmt: skip
     request_s = 1 / most_requests_per_s(server, shape)
     if media.passes:
         request_s += _tower_seconds(offer, one, context, media.tokens) / server.engines

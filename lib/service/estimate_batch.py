@@ -32,6 +32,7 @@ from lib.present.snippets import Start, command_words, job_command, repeat_comma
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.request.checks import check_choices
 from lib.request.fields import Arguments, Checked, Form, number, whole_number
+from lib.request.serving import DEFAULTS, ServingSettings
 from lib.request.types import ALL, LONGEST_SOUND_S, MOST_IMAGES, AnyEngine, Model, Precision, Tokens
 from lib.service.batch_capacity import MachineCapacity, find_capacity
 from lib.service.endpoint import App, endpoint
@@ -78,6 +79,7 @@ class BatchArguments(Arguments):
     precision: Precision = "auto"
     engine: AnyEngine = "auto"
     """The program that runs the model; auto takes one that batches continuously, where there is one."""
+    serving: ServingSettings = DEFAULTS
 
     @property
     def deadline_s(self) -> float:
@@ -110,6 +112,7 @@ def estimate_batch(app: App, arguments: BatchArguments) -> BatchAnswer:
         precision=arguments.precision,
         engine=arguments.engine,
         media=media,
+        serving=arguments.serving,
     )
     context = JudgeContext(
         model=model,
@@ -279,8 +282,9 @@ def _write_command(pile: Pile, offer: Offer, capacity: MachineCapacity, timeout_
     if traits.command is None:
         return ""
     start = Start(
-        precision=capacity.placement.headroom.memory.precision, devices=candidate.devices, sequences=capacity.batch_size, on_gpu=on_gpu
-    )
+        precision=capacity.placement.headroom.memory.precision, devices=candidate.devices, sequences=capacity.batch_size, on_gpu=on_gpu,
+        serving=pile.arguments.serving,
+    )  # fmt: skip
     words = command_words(candidate.engine, pile.spec.id or SOME_MODEL, start)
     image = load_versions().image(candidate.engine, "gpu" if on_gpu else "cpu").image
     return repeat_command(job_command(image, words, offer.id, hours=timeout_h, detach=shards > 1), shards)

@@ -48,13 +48,15 @@ def _check_query(name: str, value: object) -> str:
 class WhatRunsArguments(Arguments):
     """Arguments of `/what_runs`."""
 
-    behind = ("precision query limit account hours_per_day max_usd_per_month host_memory",)
+    behind = ("precision query limit account hours_per_day max_usd_per_month host_memory serving",)
 
     hardware: Hardware
     """A tier (l4x1, zero-a10g, jobs:a100-large), your cards with their number (RTX-4090, RTX-3090x2), or a Mac (M4-Max-64GB)."""
     workload: Annotated[
         Workload,
-        Asked("task context_tokens concurrency min_tokens_per_s max_ttft_s engine precision account hours_per_day max_usd_per_month"),
+        Asked(
+            "task context_tokens concurrency min_tokens_per_s max_ttft_s engine precision account hours_per_day max_usd_per_month serving"
+        ),
     ] = Workload(task=CHAT)
     host_memory: HostMemoryText = None
     query: Annotated[str, Checked(_check_query, str)] = ""

@@ -36,7 +36,7 @@ from lib.speed import SpeedRequest
 from lib.speed.batch import EngineConfig
 from lib.speed.steps import StepTable, resolve_steps
 from lib.traffic.arrivals import Arrival, Arrivals, RequestShape, draw_arrivals
-from lib.traffic.replica import Policy, ServerPlan
+from lib.traffic.replica import PagedCache, Policy, ServerPlan
 from lib.traffic.simulation import Simulation, Target, TooManyEvents, TrafficResult, event_work, run_all, summarise
 from lib.units import GIB
 from lib.workload import MemoryRequest
@@ -250,16 +250,20 @@ def lone_request_s(server: Server, shape: RequestShape) -> float:
 def most_requests_per_s(server: Server, shape: RequestShape) -> float:
     """Requests per second that all replicas serve when none of their slots is ever empty and prompts are read in full steps, at most.
 
-    With n sequences, a request takes its prompt and 1/n of each decode step; n is bounded by the slots and by the cache.
+    With n sequences, a request takes its prompt and 1/n of each decode step; n is bounded by the slots and by the cache. Of a shared
+    prefix nothing is read, and the cache holds it once.
     """
     tokens = shape.prompt_tokens + shape.output_tokens * MEAN_FILL
-    fits = server.room.capacity_bytes / max(1, server.room.sequence_bytes(math.ceil(tokens)))
+    cache = PagedCache(server.room, server.plan.shared_prefix_tokens)
+    fits = cache.capacity / max(1, cache.bytes_of(math.ceil(tokens)))
     running = max(1, min(server.plan.batch_limit, int(fits)))
     budget = max(1, server.plan.token_budget - running)
-    chunk = min(shape.prompt_tokens, budget)
+    prompt = max(1, shape.prompt_tokens - cache.shared_tokens)
+    chunk = min(prompt, budget)
     step_s = server.steps.step_s(running, 0, tokens)
     full_s = server.steps.step_s(running, budget, tokens)
-    prompt_s = max(0.0, full_s - step_s) * shape.prompt_tokens / max(chunk, budget) + server.steps.attention_s(0, shape.prompt_tokens)
+    attention_s = server.steps.attention_s(shape.prompt_tokens - prompt, shape.prompt_tokens)
+    prompt_s = max(0.0, full_s - step_s) * prompt / max(chunk, budget) + attention_s
     return server.plan.replicas / (prompt_s + shape.output_tokens * step_s / running)
 
 

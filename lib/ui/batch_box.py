@@ -16,7 +16,7 @@ from lib.request.types import MAX_TOKENS
 from lib.service.estimate_batch import LONGEST_DEADLINE_H, MOST_ITEMS, estimate_batch
 from lib.ui import workload
 from lib.ui.events import AT_ONCE, Wiring
-from lib.ui.fields import Field, Value
+from lib.ui.fields import Field, Value, arguments
 
 if TYPE_CHECKING:
     from lib.service.app import Services
@@ -28,6 +28,9 @@ FIELDS = (
     Field(argument="deadline_hours", name="deadline", default=0.0, high=LONGEST_DEADLINE_H, label="Done within, hours"),
 )
 """The numbers of the box."""
+
+OF_WORKLOAD = ("precision", "engine", "serving")
+"""Arguments that the workload above the tabs asks."""
 
 
 class BatchView:
@@ -44,10 +47,11 @@ class BatchView:
 
 
 def batch_markup(services: Services, model: str, values: Sequence[Value]) -> str:
-    """The answer as markup; a refusal becomes a sentence."""
+    """The answer for the numbers of the box and the question above the tabs, as markup; a refusal becomes a sentence."""
     if not model.strip():
         return no_model_note("cost")
-    asked = {field.argument: field.default if value is None else value for field, value in zip(FIELDS, values, strict=True)}
+    question = workload.recommend_arguments(values[len(FIELDS) :])
+    asked = {**arguments(FIELDS, values[: len(FIELDS)]), **{name: question[name] for name in OF_WORKLOAD}}
     try:
         answer = services[estimate_batch](model, **asked)
     except AdvisorError as refused:
@@ -61,4 +65,4 @@ def wire(view: BatchView, page: Wiring) -> None:
     def estimate(model: str | None, *values: Value) -> str:
         return batch_markup(page.services, model or "", values)
 
-    view.ask.click(estimate, [page.model.text, *view.numbers], view.answer, api_name="batch_estimated", **AT_ONCE)
+    view.ask.click(estimate, [page.model.text, *view.numbers, *page.question], view.answer, api_name="batch_estimated", **AT_ONCE)

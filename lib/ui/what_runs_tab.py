@@ -24,7 +24,7 @@ from lib.ui.workload import link_query
 if TYPE_CHECKING:
     from lib.service.app import Services
 
-OF_WORKLOAD = ("context_tokens", "concurrency", "precision", "engine", "account")
+OF_WORKLOAD = ("context_tokens", "concurrency", "precision", "engine", "account", "serving")
 """Arguments that the workload above the tabs asks."""
 
 

@@ -47,16 +47,25 @@ FULL_LOAD = [
     ("openai/gpt-oss-20b", "l40sx1", 512, 256),
     ("google/gemma-3-12b-it", "h200", 512, 256),
 ]
+SHARED = [(QWEN, "l4x1", 2048, 64), (QWEN, "a100-large", 4096, 64)]
+"""Half of each prompt is the same instruction."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "hardware", "prompt_tokens", "output_tokens"), FULL_LOAD)
-def test_the_capacity_is_that_of_traffic_at_full_load(model: str, hardware: str, prompt_tokens: int, output_tokens: int) -> None:
+@pytest.mark.parametrize(
+    ("model", "hardware", "prompt_tokens", "output_tokens", "share"), [*((*row, 0) for row in FULL_LOAD), *((*row, 0.5) for row in SHARED)]
+)
+def test_the_capacity_is_that_of_traffic_at_full_load(
+    model: str, hardware: str, prompt_tokens: int, output_tokens: int, share: float
+) -> None:
     """A closed loop with twice as many clients as slots, and random lengths, serves as many requests per second within 10 %."""
-    planned = option(PLAN(model, 1000, prompt_tokens, output_tokens, platforms="jobs"), hardware)
+    settings = {"engine": "vllm", "serving": {"prefix_share": share}} if share else {}
+    planned = option(PLAN(model, 1000, prompt_tokens, output_tokens, platforms="jobs", **settings), hardware)
     offer = CATALOG.resolve_hardware(f"jobs:{hardware}")
     shape = RequestShape(prompt_tokens=prompt_tokens, output_tokens=output_tokens)
-    question = TrafficQuestion(shape=shape, plan=ServerPlan(policy="continuous", max_batch_size=planned["batch_size"]))
+    shared = int(share * prompt_tokens)
+    plan = ServerPlan(policy="continuous", max_batch_size=planned["batch_size"], shared_prefix_tokens=shared)
+    question = TrafficQuestion(shape=shape, plan=plan)
     named = {"precision": planned["precision"], "engine": planned["engine"]}
     server = resolve_server(MODELS(model), offer, question, CATALOG.accelerators, **named)
     clients = 2 * planned["batch_size"]
@@ -153,6 +162,18 @@ def test_pictures_in_a_prompt_take_time() -> None:
     rates = [option(PLAN("google/gemma-3-12b-it", 1000, platforms="jobs", **media), "h200")["items_per_s"] for media in ({}, {"images": 2})]
     more_tokens = PLAN("google/gemma-3-12b-it", 1000, 512 + 2 * 256, platforms="jobs")
     assert rates[1] < option(more_tokens, "h200")["items_per_s"] < rates[0]
+
+
+def test_settings_of_the_server_count() -> None:
+    """Four sequences are fewer than the cache holds, a shared prefix is read once; the command has the flags."""
+    at_most = {name: {"max_num_seqs": 4, **more} for name, more in (("few", {}), ("shared", {"prefix_share": 0.75}))}
+    many = option(PLAN(QWEN, 1000, 2048, 64, platforms="jobs", engine="vllm"), "l4x1")
+    few, shared = (option(PLAN(QWEN, 1000, 2048, 64, platforms="jobs", engine="vllm", serving=one), "l4x1") for one in at_most.values())
+    assert (few["batch_size"], shared["batch_size"]) == (4, 4)
+    assert few["items_per_s"] < many["items_per_s"]
+    assert shared["items_per_s"] > 1.2 * few["items_per_s"]
+    with pytest.raises(AdvisorError, match="serving"):
+        PLAN(QWEN, 1000, serving={"max_num_sequences": 4})
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("cpu-upgrade", {"task": "auto", "context_tokens": 1024}),
     ("jobs:a100-large", {"engine": "vllm", "precision": "bf16"}),
     ("t4-small", {"task": "text-to-image"}),
+    ("RTX-4090", {"engine": "vllm", "serving": {"gpu_memory_utilization": 0.5}}),
 )
 """Tasks, cards, tiers and Macs; of each at most `PAIRS` models are asked again."""
 PAIRS = 28
