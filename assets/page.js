@@ -87,8 +87,10 @@
     }
   };
 
+  const isNamed = (part) => !part.named || new URLSearchParams(location.search).has(part.named);
   const shows = (part) => {
-    if (part.tab !== tab || (part.named && !new URLSearchParams(location.search).has(part.named))) return false;
+    // One that the address names no more is asked once again, which empties it.
+    if (part.tab !== tab || (!isNamed(part) && (part.once || answered[part.name] === undefined))) return false;
     if (!part.box) return true;
     const box = document.querySelector(part.box);
     return box?.matches(".chart, #curve") ? seen.has(part.name) : Boolean(box?.querySelector(":scope > button.open"));
@@ -123,6 +125,9 @@
       ...(at.ram ? [`memory of the machine ${at.ram}`] : []),
     ].join(" · ");
   };
+  // The columns of the comparison are a question of its panel alone.
+  const COMPARE = MAP.fields.findIndex((field) => field.name === "compare");
+  const questionOf = (part, reference, values) => JSON.stringify([reference, ...values.filter((_, n) => part === "compare" || n !== COMPARE)]);
   const raise = (reference, typed, ...values) => {
     const before = tab;
     tab = tabShown();
@@ -133,11 +138,10 @@
     const stopped = bad.filter((one) => one.shown).map((one) => one.box);
     if (stopped.includes("")) return [...ticks];
     address(queryOf(reference, typed, values, bad.map((one) => one.name)), before !== null && before !== tab);
-    const question = JSON.stringify([reference, ...values]);
     MAP.panels.forEach((part, n) => {
-      const asked = part.once ? "once" : question;
+      const asked = part.once ? "once" : questionOf(part.name, reference, values);
       if (!shows(part) || stopped.includes(part.name) || answered[part.name] === asked) return;
-      answered[part.name] = asked;
+      answered[part.name] = isNamed(part) ? asked : undefined;
       ticks[n] += 1;
     });
     return [...ticks];
@@ -174,7 +178,8 @@
       open = true;
       tab = new URLSearchParams(location.search).get("tab") ?? "recommend";
       if (!Object.values(MAP.tabs).includes(tab)) tab = "recommend";
-      if (tab === "recommend") answered.recommend = JSON.stringify([values[0], ...values.slice(2)]);
+      readCompared(values.slice(2));
+      if (tab === "recommend") answered.recommend = questionOf("recommend", values[0], values.slice(2));
       const raised = raise(...values);
       if (answersHere()) reveal();
       return raised;
@@ -185,6 +190,7 @@
     find: (model, config, ...rest) => [model, document.querySelector("#config textarea")?.checkVisibility() ? config : "", ...rest],
   };
   const settle = () => document.querySelector("#settle")?.click();
+__PARTS__
   const inView = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       const part = MAP.panels.find((one) => one.box === `#${entry.target.id}`);
@@ -250,6 +256,7 @@
     if (count) count.textContent = words.length ? `${wanted.length} of ${rows.length}` : "";
     const more = box.querySelector("[data-more]");
     if (more) more.hidden = Boolean(words.length || table.dataset.all);
+    keepStop(table.tBodies[0]);
   };
   // How a visitor sorted each table, and what is searched in it: an answer that comes later is shown in the same way.
   const tableStates = {};
@@ -417,6 +424,8 @@
   const tie = () => {
     rove();
     restoreTables();
+    tieGroups();
+    tickRows();
     // Gradio names each choice apart: one name makes the choices of a field one stop, and has the arrow keys go through them.
     for (const choice of document.querySelectorAll("fieldset input[type=radio]")) {
       const name = (choice.closest("fieldset").dataset.choice ??= `choice-${(choices += 1)}`);

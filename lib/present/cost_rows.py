@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 
 from lib.advisor.result import OwnHardware
 from lib.answers.cost import OutlookAnswer, WayLine
-from lib.cost.compare import CENT, Comparison, Side
 from lib.platforms import traits_of
 from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, caveat_list, own_text, source_list
 from lib.present.charts import MARK, RING, axis, chart_head, curve_table, lay_out
 from lib.present.html import STRONG, render_html, trusted, with_small
 from lib.present.markup import escape
-from lib.present.numbers import count_words, seconds, tokens_per_s, usd, usd_per_hour, usd_per_month
+from lib.present.numbers import usd, usd_per_hour, usd_per_month
 from lib.present.sentences import to_json
 from lib.present.tables import csv_text, show_table
-from lib.provenance import Caveat
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
@@ -255,105 +253,3 @@ def _pieces(line: WayLine, xs: Sequence[Decimal]) -> list[tuple[Sequence[Decimal
         return [(xs, line.usd, line_dash(line))]
     last = max(1, sum(x <= full_at for x in xs))
     return [(xs[:last], line.usd[:last], line_dash(line)), (xs[last - 1 :], line.usd[last - 1 :], "dot")]
-
-
-VERDICTS = {
-    "optimise": "Optimise",
-    "scale_out": "Scale out",
-    "fill_first": "Not worth it at this traffic",
-    "keep": "Keep it as it is",
-}
-
-
-def comparison_card(answer: Comparison) -> str:
-    """The verdict, why, and what it comes to."""
-    figures = [("After against before, per month", _difference(answer.saved_usd_per_month)), ("Payback", _payback(answer))]
-    figures.append(("Tokens per second, after / before", f"{float(answer.speed_ratio):.3g} ×"))
-    if answer.latency_ratio is not None:
-        figures.append(("p99 latency, after / before", f"{float(answer.latency_ratio):.3g} ×"))
-    return render_html(
-        "comparison.html.j2",
-        rate=f"{float(answer.tokens_per_s):.3g}",
-        hours=f"{answer.hours_per_month:,.0f}",
-        verdict=VERDICTS[answer.verdict],
-        reason=answer.reasons[0],
-        figures=figures,
-    )
-
-
-def _difference(saved: Decimal) -> str:
-    if abs(saved) < CENT:
-        return "the same"
-    return f"{usd(abs(saved))} {'less' if saved > 0 else 'more'}"
-
-
-def _payback(answer: Comparison) -> str:
-    if answer.effort_usd == 0:
-        return "enter the effort to see the payback"
-    months = answer.payback_months
-    return "never" if months is None else f"{months:.1f} months" if months >= 0.1 else "within days"  # noqa: PLR2004  three days
-
-
-def comparison_table(answer: Comparison) -> str:
-    """Both sides, figure by figure."""
-    sides = (answer.before, answer.after)
-    models = [("Model", *(one.model or "as measured" for one in sides))] if sides[0].model != sides[1].model else []
-    rows = [*models, *((name, *(cell(one) for one in sides)) for name, cell in _ROWS)]
-    return show_table("Both at the stated traffic", ("Figure", "Before", "After"), rows, "compared")
-
-
-def _runs(side: Side) -> str:
-    return with_small(side.name, side.runs_as)
-
-
-def _rate(side: Side) -> str:
-    basis = "measured" if side.measured else f"estimated, {side.low:,.3g} to {side.high:,.3g}"
-    return with_small(tokens_per_s(side.tokens_per_s), basis)
-
-
-def _hours(side: Side) -> str:
-    if side.devices == 0:
-        return with_small("none", "a CPU")
-    return with_small(
-        f"{float(side.gpu_hours_per_million_tokens):.3g} {side.device}-hours", f"{side.devices} × {side.device}, at full load"
-    )
-
-
-def _latency(side: Side, latency: Decimal | None) -> str:
-    if latency is not None:
-        return with_small(seconds(latency), "measured" if side.measured_latency else "estimated, with the wait")
-    return "not measured" if side.measured or side.measured_latency else with_small("no end", "the queue grows")
-
-
-def _utilisation(side: Side) -> str:
-    price = usd_per_hour(side.usd_per_hour)
-    return with_small(f"{100 * side.utilisation:.1f} % × {side.replicas:,} × {price}", f"{usd(side.used_usd_per_hour)} an hour in use")
-
-
-def _million(side: Side) -> str:
-    if side.usd_per_million_tokens is None:
-        return "–"
-    return with_small(usd(side.usd_per_million_tokens), f"{usd(side.usd_per_million_tokens_full)} at full load")
-
-
-def _month(side: Side) -> str:
-    return with_small(STRONG.format(usd_per_month(side.usd_per_month)), count_words(side.replicas, "replica"))
-
-
-_ROWS = (
-    ("Runs as", _runs),
-    ("Output tokens per second of a replica", _rate),
-    ("GPU-hours per million tokens", _hours),
-    ("p50 latency of a request", lambda side: _latency(side, side.latency_p50_s)),
-    ("p99 latency of a request", lambda side: _latency(side, side.latency_p99_s)),
-    ("Utilisation × rate", _utilisation),
-    ("USD per million tokens", _million),
-    ("USD per month", _month),
-)
-
-
-def comparison_laws(answer: Comparison) -> str:
-    """The arithmetic line by line, and what it leaves open."""
-    lines = "\n".join(escape(line) for line in answer.arithmetic)
-    assumed = (Caveat("replicas_planned"), *answer.caveats)
-    return f'<div class="explain"><section class="law"><h3>Arithmetic</h3><pre>{lines}</pre></section>{caveat_list(assumed)}</div>'

@@ -31,20 +31,21 @@ PASTED = "pasted"
 """The value of `config` in a link to an answer about a pasted config.json, which no link carries."""
 
 
-def answer_actions(*, text: str, query: str | None, files: tuple[tuple[str, str, str, str], ...]) -> str:
+def answer_actions(*, text: str, query: str | None, files: tuple[tuple[str, str, str, str], ...], more: str = "") -> str:
     """Actions on an answer: copy it as text, link to it, save it. `assets/page.js` does the copying.
 
     Args:
         text: the answer in plain words.
         query: the link's query, None for no link. No link carries a pasted config.json, and the button says so.
         files: (label, file name, media type, content) of each download.
+        more: markup of further buttons.
     """
     copy = f'<button type="button" class="act" data-copy="{escape(text)}">Copy as text</button>'
     words = "Copy link, without the config.json" if f"config={PASTED}" in (query or "") else "Copy link"
     link = "" if query is None else f'<a class="act" data-copy-link href="{escape(query)}">{words}</a>'
     downloads = "".join(download_link(*file) for file in files)
     status = '<span class="sr" role="status"></span>'
-    return f'<div class="actions" role="group" aria-label="Copy, link, download">{copy}{link}{downloads}{status}</div>'
+    return f'<div class="actions" role="toolbar" aria-label="Copy, link, download">{copy}{link}{downloads}{more}{status}</div>'
 
 
 def bullet_list(items: list[str], name: str) -> str:

@@ -123,7 +123,8 @@ def _ranked_row(entry: Entry, pick: Entry | None, links: list[tuple[str, str]]) 
     pace = speed_figure(entry.speed)
     first = order_reasons(entry.reasons).first
     return (
-        hardware_name(entry.name, entry.hardware, entry.platform, mark) + trusted(row_links(entry.name, links)),
+        hardware_name(entry.name, entry.hardware, entry.platform, mark)
+        + trusted(row_links(entry.name, links, f"{entry.platform}:{entry.hardware}")),
         price_cell(entry.cost),
         bar,
         with_small(trusted(precision_words(entry)), f"{'at best' if pace[0].endswith('at best') else 'about'} {pace[1]}" if pace else ""),
@@ -131,9 +132,9 @@ def _ranked_row(entry: Entry, pick: Entry | None, links: list[tuple[str, str]]) 
     )
 
 
-def row_links(name: str, links: list[tuple[str, str]]) -> str:
-    """Links of a row, named with its hardware for those who hear them one by one."""
-    return render_html("row_links.html.j2", name=name, links=links)
+def row_links(name: str, links: list[tuple[str, str]], hardware: str) -> str:
+    """The tick that takes a row's hardware into the comparison, and its links, named with it for those who hear them one by one."""
+    return render_html("row_links.html.j2", name=name, links=links, hardware=hardware)
 
 
 def price_cell(cost: Cost) -> str:

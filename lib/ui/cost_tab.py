@@ -1,25 +1,18 @@
-"""The tab *Cost*: a month's bill, the other ways beside it along traffic or hours, and ways to save.
-
-On demand two configurations, of one model or of two, before and after, and whether the change is worth its effort.
-"""
+"""The tab *Cost*: a month's bill, other ways to run it along traffic or hours, and ways to save."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gradio as gr
 
-from lib.engines import ENGINES
 from lib.errors import AdvisorError
 from lib.present.cards import model_name, prices_line
 from lib.present.cost_rows import (
     bills_foot,
     bills_head,
-    comparison_card,
-    comparison_laws,
-    comparison_table,
     cost_card,
     cost_laws,
     cost_text,
@@ -32,127 +25,29 @@ from lib.present.cost_rows import (
 from lib.present.markup import answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
 from lib.present.wording import page_note
-from lib.request.types import MAX_CONCURRENCY, MAX_TOKENS_PER_S
-from lib.service.compare import MAX_EFFORT_USD, MAX_SECONDS, compare
 from lib.service.outlook import outlook
 from lib.service.recommend import recommend
 from lib.ui import batch_box, workload
 from lib.ui import fields as ask
 from lib.ui.batch_box import BatchView
 from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
-from lib.ui.fields import Field, Value
+from lib.ui.fields import Value
 from lib.ui.workload import link_query
-from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
     from lib.service.app import Services
 
 
-TRAFFIC = ("requests_per_day", "hours_per_day", "days_per_month")
-PER_SIDE = 8
-
-
-def _side_fields(name: str, at_once: int) -> tuple[Field, ...]:
-    """Each label names its side, because a screen reader reads it without the column."""
-    side, high = name.lower(), MAX_SECONDS
-    requests, rate = f"{name}: concurrent requests", f"{name}: measured tokens/s of a replica"
-    return (
-        Field(argument="concurrency", name=f"{side}-batch", default=at_once, low=1, high=MAX_CONCURRENCY, label=requests),
-        Field(argument="tokens_per_s", name=f"{side}-rate", default=0.0, high=MAX_TOKENS_PER_S, label=rate),
-        Field(argument="latency_p50_s", name=f"{side}-p50", default=0.0, high=high, label=f"{name}: p50, s"),
-        Field(argument="latency_p99_s", name=f"{side}-p99", default=0.0, high=high, label=f"{name}: p99, s"),
-    )  # fmt: skip
-
-
-EFFORT = Field(argument="effort_usd", name="effort", default=0.0, high=MAX_EFFORT_USD, label="Effort, USD")
-BEFORE, AFTER = _side_fields("Before", 1), _side_fields("After", 8)
-COMPARE = (EFFORT, *BEFORE, *AFTER)
-"""The numbers of the box."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareView:
-    """The questions of the box, the effort first, and the output."""
-
-    inputs: list[Any]
-    outputs: Outputs
-
-
-def build_compare(services: Services) -> CompareView:
-    """The layout of the box."""
-    rented = [(words, value) for words, value in ask.hardware_words(services.catalog()) if not value.startswith("zerogpu:")]
-    title = "Compare two setups"
-    with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="compare"):
-        gr.HTML(hint_note(page_note("compare")))
-        with gr.Row():
-            before = _side("Before", rented, "transformers", BEFORE)
-            after = _side("After", rented, "vllm", AFTER)
-        effort = workload.number(EFFORT, "One-off cost, USD.")
-        answer = gr.HTML(elem_id="compared")
-    return CompareView(inputs=[effort, *before, *after], outputs={"answer": answer})
-
-
-def _side(name: str, rented: list[tuple[str, str]], engine: str, numbers: Sequence[Field]) -> list[Any]:
-    """The questions about one side, in the order of `_side_arguments`."""
-    at_once, *measured = numbers
-    with gr.Column(min_width=260, elem_classes="controls"):
-        model = gr.Textbox(label=f"{name}: another model", info="Empty: the model above.", max_lines=1, max_length=ask.MODEL_LENGTH)
-        hardware = gr.Dropdown(rented, value="spaces:l4x1", label=f"{name}: hardware")
-        precision = gr.Dropdown(ask.precision_choices(), value="auto", label=f"{name}: precision")
-        with gr.Row(elem_classes="pair"):
-            runs = gr.Dropdown(list(ENGINES), value=engine, label=f"{name}: engine", min_width=130)
-            concurrency = workload.number(at_once)
-        rate = workload.number(measured[0])
-        with gr.Row(elem_classes="pair"):
-            p50, p99 = (workload.number(field, step=0.1) for field in measured[1:])
-    return [model, hardware, precision, runs, concurrency, rate, p50, p99]
-
-
-def _side_arguments(values: Sequence[Value]) -> dict[str, object]:
-    """The arguments of one side; an emptied number counts as not measured."""
-    model, hardware, precision, engine, concurrency, *measured = values
-    rate, p50, p99 = (0 if value is None else value for value in measured)
-    return {
-        "model": str(model or "").strip(),
-        "hardware": hardware,
-        "precision": precision,
-        "engine": engine,
-        "concurrency": concurrency,
-        "tokens_per_s": rate,
-        "latency_p50_s": p50,
-        "latency_p99_s": p99,
-    }
-
-
-def comparison_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
-    """The comparison under the traffic of the tab, whose values come first, then those of the box; a refusal becomes a sentence."""
-    of_tab = len(ask.QUESTION) + len(ask.COST)
-    cost, own = values[:of_tab], values[of_tab:]
-    effort, before, after = own[0], _side_arguments(own[1 : 1 + PER_SIDE]), _side_arguments(own[1 + PER_SIDE :])
-    if not all(model or side["model"] or side["tokens_per_s"] for side in (before, after)):
-        return {"answer": no_model_note("compare")}
-    arguments = {**workload.recommend_arguments(cost), **workload.tab_arguments(cost, ask.COST)}
-    usual = prompt_and_output_tokens(int(arguments["context_tokens"]))
-    traffic = {name: arguments[name] for name in TRAFFIC}
-    traffic |= {"prompt_tokens": arguments["prompt_tokens"] or usual[0], "output_tokens": arguments["output_tokens"] or usual[1]}
-    try:
-        answer = services[compare](model, before, after, **traffic, effort_usd=0 if effort is None else effort)
-    except AdvisorError as refused:
-        return {"answer": ask.format_error(refused, "No comparison.")}
-    return {"answer": comparison_card(answer) + comparison_table(answer) + comparison_laws(answer)}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostView:
-    """Inputs and outputs of the tab, and the box."""
+    """Inputs and outputs of the tab, and the box about a pile of work."""
 
     inputs: workload.Inputs
     outputs: Outputs
-    compare: CompareView
     batch: BatchView
 
 
-def build(services: Services) -> CostView:
+def build(_: Services) -> CostView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
@@ -168,13 +63,12 @@ def build(services: Services) -> CostView:
                 foot = gr.HTML(elem_id="bill-points")
             ways = gr.HTML(elem_id="ways")
             savings = gr.HTML(elem_id="savings")
-            compare = build_compare(services)
             batch = BatchView()
     outputs = {
         "bill": bill, "chart_box": chart_box, "head": head, "chart": chart, "foot": foot, "ways": ways, "savings": savings,
         "laws_box": laws_box, "laws": laws,
     }  # fmt: skip
-    return CostView(inputs=inputs, outputs=outputs, compare=compare, batch=batch)
+    return CostView(inputs=inputs, outputs=outputs, batch=batch)
 
 
 def _inputs() -> workload.Inputs:
@@ -231,20 +125,17 @@ def cost_updates(services: Services, model: str, values: Sequence[Value]) -> Upd
 
 
 def wire(view: CostView, page: Wiring) -> None:
-    """The bills, which ask more than the other answers (a provider's price, every way to save), and the comparison in its box."""
-    inputs = [*page.question, *view.inputs.values()]
-    page.follow("cost", cost_updates, inputs, view.outputs, "cost_changed")
-    page.follow("compare", comparison_updates, [*inputs, *view.compare.inputs], view.compare.outputs, "compare_changed")
+    """The bills, which ask more than the other answers: a provider's price, every way to save."""
+    page.follow("cost", cost_updates, [*page.question, *view.inputs.values()], view.outputs, "cost_changed")
     batch_box.wire(view.batch, page)
 
 
 TAB = Tab(
     name="cost",
     word="Cost",
-    panels=(Panel("cost"), Panel("compare", "#compare")),
+    panels=(Panel("cost"),),
     build=build,
     wire=wire,
-    boxes={"compare": COMPARE, "batch": batch_box.FIELDS},
+    boxes={"batch": batch_box.FIELDS},
     button_inputs=lambda view: view.batch.numbers,
-    box_inputs=lambda view: view.compare.inputs,
 )

@@ -15,7 +15,7 @@ from lib.catalog.offers import Offer
 from lib.catalog.silicon import OWNED_KINDS
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S
 from lib.engines import ENGINES
-from lib.errors import InvalidInput
+from lib.errors import BadArgument, InvalidInput
 from lib.platforms import OWN, PLATFORMS, TPU_PLATFORMS, TRAITS, with_listed
 from lib.present import training_cards
 from lib.present.cards import PLATFORM_NAMES
@@ -219,6 +219,27 @@ RECOMMEND = fields_of(
 """What else decides which hardware is recommended."""
 QUESTION = (*WORKLOAD, *RECOMMEND)
 """The whole question, as `/recommend` takes it, and the hardware that other tabs look at. Every tab asks it, then its own fields."""
+
+
+MOST_COLUMNS = 3
+"""Columns of a comparison."""
+
+
+def split_columns(_: str, text: object) -> list[str]:
+    """The hardware and models of a comparison, as a link has them between commas.
+
+    Raises:
+        BadArgument: more than a comparison has columns, or longer than their names may be.
+    """
+    items = list(dict.fromkeys(item for item in str(text).split(",") if item))
+    if len(items) > MOST_COLUMNS or any(len(item) > MODEL_LENGTH for item in items):
+        accepted = f"at most {MOST_COLUMNS} names of hardware or models, each up to {MODEL_LENGTH} characters"
+        raise BadArgument("compare", f"a list of {len(items)}", accepted)
+    return items
+
+
+COMPARED = Field(argument="compare", name="compare", default="", choices=("",), check=split_columns)
+"""The columns that the tab *Recommend* compares: offers (`spaces:l4x1`), the visitor's own cards (`RTX-4090x2`), and models."""
 GUIDANCE_WORDS: tuple[tuple[str, str], ...] = (("Automatic", "auto"), ("Off (distilled models)", "off"))
 OFFLOAD_WORDS: tuple[tuple[str, str], ...] = (
     ("Nothing", "none"),
@@ -373,7 +394,7 @@ TAB_FIELDS: dict[str, tuple[Field, ...]] = {
     "live": (), "space": (),
 }  # fmt: skip
 """The fields of each tab beside `QUESTION`."""
-ALL_FIELDS = (*QUESTION, *(field for own in TAB_FIELDS.values() for field in own))
+ALL_FIELDS = (*QUESTION, COMPARED, *(field for own in TAB_FIELDS.values() for field in own))
 """Every field of the page in one order, each with a name of its own: what a link carries."""
 FIELDS_BY_NAME = {field.name: field for field in ALL_FIELDS}
 LABELS = {field.argument: field.label for field in reversed(ALL_FIELDS) if field.label}

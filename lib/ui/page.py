@@ -58,7 +58,7 @@ class PageView:
     def every(self) -> list[Any]:
         """The inputs of `lib.ui.fields.ALL_FIELDS`."""
         own = [self.views[name] for name, fields in ask.TAB_FIELDS.items() if fields]
-        return [*self.question(), *(one for view in own for one in view.inputs.values())]
+        return [*self.question(), self.views["recommend"].compare.columns, *(one for view in own for one in view.inputs.values())]
 
     def outputs(self) -> dict[str, Any]:
         """What opening the page fills in: the fields by their names, and the outputs of `model_outputs`, of Recommend and of the tabs."""
@@ -173,8 +173,10 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     events = [*changes([*view.every(), *boxes, *for_buttons]), *(tab.select for tab in view.tab.values()), view.look.click]
     hidden = list(view.triggers.values())
     gr.on(events, None, every, hidden, js="(...values) => advisor.settle(...values)", api_name="settled", **settling)
+    compare = view.views["recommend"].compare
+    taking = compare.take.click(None, None, compare.columns, js="() => advisor.compared()", api_name="columns_taken", **settling)
     view.go.click(None, None, view.workload["hardware"], js="() => advisor.go()", api_name="hardware_taken", **settling)
-    for name, event in (("named", by_name), ("changed", changing)):
+    for name, event in (("named", by_name), ("changed", changing), ("compared", taking)):
         event.then(None, every, hidden, js="(...values) => advisor.now(...values)", api_name=f"settled_{name}", **settling)
     opening.then(None, every, hidden, js="(...values) => advisor.opened(...values)", api_name="settled_opened", **settling)
 

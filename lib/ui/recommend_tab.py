@@ -28,8 +28,9 @@ from lib.service.memory import solve
 from lib.service.recommend import recommend
 from lib.service.speed import roofline
 from lib.service.write_files import FilesArguments, write_files
+from lib.ui import compare_box, workload
 from lib.ui import fields as ask
-from lib.ui import workload
+from lib.ui.compare_box import CompareView
 from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value, arguments, format_error
 from lib.ui.workload import link_query
@@ -144,6 +145,7 @@ class RecommendView:
 
     inputs: workload.Inputs
     outputs: Outputs
+    compare: CompareView
     front: Outputs
     roofline: Outputs
     code: CodeView
@@ -158,6 +160,7 @@ def build(_: Services) -> RecommendView:
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             pick = gr.HTML(elem_id="pick")
             table = gr.HTML(elem_id="ranked")
+            compare = compare_box.build()
             with gr.Column(elem_id="front", elem_classes="chart", visible=False) as front_box:
                 head = gr.HTML()
                 chart = gr.Plot(label="Price against predicted speed", show_label=False)
@@ -174,6 +177,7 @@ def build(_: Services) -> RecommendView:
             "pick": pick, "ranked": table, "front_box": front_box, "rejected_box": rejected_box, "rejected": refused,
             "sources_box": sources_box, "sources": behind,
         },
+        compare=compare,
         front={"head": head, "chart": chart, "foot": foot},
         roofline=roof,
         code=code,
@@ -199,14 +203,15 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
     if not arguments(ask.QUESTION, values)["platforms"]:
         return {"pick": refusal_note(page_note("no_platform"), "No recommendation.")}
     try:
-        answer = services[recommend](model, **workload.recommend_arguments(values), **workload.own_hardware(services, values))
+        own_hardware = workload.own_hardware(services, values)
+        answer = services[recommend](model, **workload.recommend_arguments(values), **own_hardware)
         of_checked = checked(services, model, values)
     except AdvisorError as refused:
         return {"pick": ask.format_error(refused, "No recommendation.")}
     pick, entries, own = answer.pick, answer.ranked, answer.own
     name = model_name(answer.model, model)
     card = pick_card(pick, name, answer.notes) if pick else no_pick_card(answer, name)
-    of_own = own_card(own, row_links(own.name, own_links(model, values))) if own else ""
+    of_own = own_card(own, row_links(own.name, own_links(model, values), own_hardware["own_hardware"])) if own else ""
     acts = answer_actions(
         text=pick_text(pick, name, own),
         query=link_query("recommend", model, ask.QUESTION, values),
@@ -236,7 +241,7 @@ def checked(services: Services, model: str, values: Sequence[Value]) -> str:
     answer = services[recommend](model, **{**asked, "platforms": "all"})
     entry = workload.find_entry(answer, hardware)
     limits = None if entry is None else _limits(services, model, hardware, entry, asked)
-    return checked_card(answer, hardware, limits, row_links(hardware.partition(":")[2], own_links(model, values)))
+    return checked_card(answer, hardware, limits, row_links(hardware.partition(":")[2], own_links(model, values), hardware))
 
 
 def _limits(services: Services, model: str, hardware: str, entry: Entry, asked: Mapping[str, Any]) -> SolveAnswer | None:
@@ -255,7 +260,7 @@ def entry_links(model: str, values: Sequence[Value]) -> Callable[[Entry], list[t
         there = [*values[:at], workload.entry_name(entry), *values[at + 1 :]]
         tabs = [("memory", "Memory"), ("cost", "Cost")]
         if traits_of(entry.platform).runs_spaces:
-            tabs.append(("space", "Switch to this"))
+            tabs.append(("space", "Switch"))
         queries = [(words, link_query(tab, model, ask.QUESTION, there)) for tab, words in tabs]
         return [(words, query) for words, query in queries if query is not None]
 
@@ -284,6 +289,7 @@ def front_updates(services: Services, model: str, values: Sequence[Value]) -> Up
 def wire(view: RecommendView, page: Wiring) -> None:
     """The answer; the chart when it comes into view; the boxes while they are open."""
     page.follow("recommend", recommend_updates, page.question, view.outputs, "recommend_changed")
+    compare_box.wire(view.compare, page)
     page.follow("front", front_updates, page.question, view.front, "front_drawn")
     page.follow("roofline", roofline_updates, page.question, view.roofline, "roofline_changed")
     page.follow("code", setup_updates, [view.code.framework, *page.question], view.code.outputs, "code_changed")
@@ -292,7 +298,13 @@ def wire(view: RecommendView, page: Wiring) -> None:
 TAB = Tab(
     name="recommend",
     word="Recommend",
-    panels=(Panel("recommend"), Panel("front", "#front"), Panel("roofline", "#roofline"), Panel("code", "#code")),
+    panels=(
+        Panel("recommend"),
+        Panel("compare", named="compare"),
+        Panel("front", "#front"),
+        Panel("roofline", "#roofline"),
+        Panel("code", "#code"),
+    ),
     build=build,
     wire=wire,
     box_inputs=lambda view: [view.code.framework],

@@ -95,7 +95,9 @@ def page_script() -> str:
         "example": EXAMPLE,
         "home": home_address(),
     }
-    return (ASSETS / "page.js").read_text(encoding="utf-8").replace("__PAGE__", json.dumps(page))
+    parts = "".join(path.read_text(encoding="utf-8") for path in sorted((ASSETS / "parts").glob("*.js")))
+    script = (ASSETS / "page.js").read_text(encoding="utf-8")
+    return script.replace("__PARTS__", parts).replace("__PAGE__", json.dumps(page))
 
 
 def home_address() -> str:

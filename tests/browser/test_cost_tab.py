@@ -50,23 +50,6 @@ def test_the_roofline_is_drawn_when_it_is_opened(open_page: Open) -> None:
     expect(box).to_contain_text("Reading the prompts")
 
 
-def test_before_and_after_follow_what_is_typed(open_page: Open) -> None:
-    """Nothing is compared while the box is closed; then measured numbers and the tab's traffic change the verdict."""
-    page = open_page(ASK, wait="#bill .card")
-    box = page.locator("#compare")
-    expect(page.locator("#compared .card")).to_have_count(0)
-    open_box(page, "Compare two setups")
-    expect(page.locator("#compared .figure")).to_have_text("Not worth it at this traffic")
-    page.get_by_label("Before: measured tokens/s of a replica").fill("100")
-    page.get_by_label("After: measured tokens/s of a replica").fill("250")
-    page.get_by_label("Requests a day", exact=True).and_(page.get_by_role("spinbutton")).fill("135000")
-    expect(page.locator("#compared .figure")).to_have_text("Optimise")
-    expect(box.get_by_role("row", name=re.compile("USD per month"))).to_contain_text("$2,880")
-    page.get_by_label("After: p50, s").fill("5")
-    page.get_by_label("After: p99, s").fill("1")
-    expect(box.get_by_role("alert")).to_contain_text("After: measured p99 latency")
-
-
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
 def test_the_tab_can_be_read(open_page: Open, scheme: str, width: int) -> None:
     """Contrast of WCAG 2 AA, a name for every control, nothing beyond the edge, with every box open."""

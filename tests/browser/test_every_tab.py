@@ -40,6 +40,22 @@ WATCH = (
 )
 MISSED = "() => (" + STOPS + ")().filter(e => !window.reached.has(e)).map(e => e.outerHTML.slice(0, 90))"
 
+# Controls in groups that the arrow keys go through: those that are visible, with the group's place among all groups.
+GROUPED = """() => [...document.querySelectorAll("[role=tabpanel] :is([role=toolbar], .sorts thead, .rows tbody)")]
+  .map(group => [...group.querySelectorAll("a[href], button, summary, input, [tabindex]")].filter(e => e.checkVisibility()))
+  .filter(all => all.length)"""
+ONE_STOP = f"() => ({GROUPED})().map(all => all.filter(e => e.tabIndex === 0).length)"
+WALKED = f"""() => ({GROUPED})().map(all => {{
+  all.find(e => e.tabIndex === 0).focus();
+  const press = key => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {{key, bubbles: true}}));
+  press("Home");
+  const reached = new Set([document.activeElement]);
+  for (const _ of all) {{ press("ArrowRight"); reached.add(document.activeElement); }}
+  return all.length - reached.size;
+}})"""
+MOST_STOPS = 45
+"""Of the Tab key up to the end of a tab, with all boxes folded."""
+
 TAB = '[role="tab"][aria-selected="true"]'
 BEHIND = "#colophon :is(a, summary, button)"
 FIRST_SHOWN = {"live": "[role=tabpanel]", "space": "[role=tabpanel]"}  # these two answer when a button is pressed
@@ -48,7 +64,7 @@ FIRST_SHOWN = {"live": "[role=tabpanel]", "space": "[role=tabpanel]"}  # these t
 RANGED = """() => [...document.querySelectorAll('[role=tabpanel] input[type=number]')].filter(e => e.checkVisibility())
   .map(e => e.closest('[id^="q-"]')).map(box => [box.id, Boolean(box.querySelector('input[type=range]'))])"""
 BOXED = {f"q-{field.name}" for fields in BOX_FIELDS.values() for field in fields}
-NUMBERS_IN_BOXES = {"memory": 2, "cost": 13, "traffic": 7, "live": 9, "space": 2}
+NUMBERS_IN_BOXES = {"memory": 2, "cost": 4, "traffic": 7, "live": 9, "space": 2}
 
 
 def _open_boxes(page: Page) -> None:
@@ -141,13 +157,14 @@ def test_minus_five_is_refused_in_the_fields_of_media(open_page: Open, model: st
 
 def test_a_bad_number_stops_what_shows_its_reason(open_page: Open) -> None:
     """That of a box its box only, that of a tab its tab; no other tab stands still for it, and Links do not carry it."""
-    page = open_page("?tab=cost")
-    open_box(page, "Compare two setups")
-    expect(page.locator("#compared .card")).to_be_visible()
-    page.locator("#q-effort input").fill("-5")
-    expect(page.locator("#q-effort").get_by_role("alert")).to_contain_text("Effort, USD was -5. Accepted: 0 to 1,000,000,000.")
+    page = open_page("?tab=memory&hardware=spaces:l4x1")
+    page.locator("#solve > button").click()
+    expect(page.locator("#solved .card")).to_be_visible()
+    page.locator("#q-solve-ttft input").fill("-5")
+    expect(page.locator("#q-solve-ttft").get_by_role("alert")).to_contain_text("at most was -5. Accepted: 0 to 86,400.")
     page.locator("#q-requests input").fill("250")
     page.wait_for_url(lambda url: "requests=250" in url)
+    page.get_by_role("tab", name="Cost").click()
     open_box(page, "Month, replicas, storage")
     page.locator("#q-storage input").fill("-5")
     expect(page.locator("#q-storage").get_by_role("alert")).to_be_visible()
@@ -163,9 +180,20 @@ CHOICES = """() => [...new Set([...document.querySelectorAll("[role=tabpanel] in
 
 @pytest.mark.parametrize("tab", TABS)
 def test_the_keyboard_goes_through_a_tab(open_page: Open, tab: str) -> None:
-    """In both directions the Tab key stops at every control and leaves the tab at its end; arrow keys go through the choices of a field."""
+    """The Tab key stops at every control in both directions and leaves the tab after few presses.
+
+    Arrow keys go through the choices of a field, and the controls of a row, a head or a toolbar.
+    """
     page = open_page(f"?tab={tab}", wait=FIRST_SHOWN.get(tab, ".answers .card"))
     draw_charts(page)  # its table is a stop of its own
+    for _ in range(MOST_STOPS + 1):  # the last one is behind the tab
+        page.keyboard.press("Tab")
+        if page.evaluate("end => document.activeElement.matches(end)", BEHIND):
+            break
+    else:
+        pytest.fail(f"the tab ends after more than {MOST_STOPS} stops")
+    assert set(page.evaluate(ONE_STOP)) <= {1}
+    assert set(page.evaluate(WALKED)) <= {0}
     for key, start, end in (("Tab", TAB, BEHIND), ("Shift+Tab", BEHIND, TAB)):
         page.locator(start).first.focus()
         stops = page.evaluate(WATCH)
@@ -185,6 +213,18 @@ def test_the_keyboard_goes_through_a_tab(open_page: Open, tab: str) -> None:
         expect(chosen).not_to_have_value(value)
         page.keyboard.press("ArrowLeft")
         expect(chosen).to_have_value(value)
+
+
+def test_up_and_down_go_from_row_to_row(open_page: Open) -> None:
+    """To the same control of the next row; a search that hides the stop gives the group another one."""
+    page = open_page()
+    ticks = page.locator("#ranked [data-tick]")
+    ticks.first.focus()
+    for key, place in (("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1)):
+        page.keyboard.press(key)
+        expect(ticks.nth(place)).to_be_focused()
+    page.locator("#ranked [data-search]").fill("T4")
+    expect(page.locator("#ranked tbody tr:not([hidden]) [tabindex='0']")).to_have_count(1)
 
 
 def test_arrow_keys_go_from_tab_to_tab(open_page: Open) -> None:

@@ -13,8 +13,10 @@ from lib.errors import BadArgument, InvalidInput
 from lib.service.compare import compare
 from lib.service.endpoint import App
 from lib.service.models import Models
+from lib.service.speed import estimate_speed
 
-QUESTION = ask(compare, App(catalog=load, models=Models()))
+APP = App(catalog=load, models=Models())
+QUESTION, SPEED = ask(compare, APP), ask(estimate_speed, APP)
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 MEASURED = {"hardware": "l4x1", "tokens_per_s": 100}
 
@@ -52,6 +54,47 @@ def test_engines_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(
+    ("requests", "after", "effort", "verdict"),
+    [
+        (135_000, 110, 0, "scale_out"),  # still ⌈400/88⌉ = 5 replicas
+        (135_000, 250, 30_000, "scale_out"),  # 1728 · 12 = 20736 is below the effort
+        (3_375, 200, 0, "fill_first"),  # 10 of 100 tokens/s
+        (20_250, 200, 0, "keep"),  # 60 of 100 tokens/s
+    ],
+)
+def test_every_other_verdict(requests: int, after: int, effort: int, verdict: str) -> None:
+    """Measured rates alone decide; nothing is looked up."""
+    answer = QUESTION("", MEASURED, MEASURED | {"tokens_per_s": after}, requests_per_day=requests, effort_usd=effort)
+    assert answer["verdict"] == verdict
+
+
+def test_an_estimated_side_is_the_speed_estimate() -> None:
+    """The rate and its range are those of `/estimate_speed`, and a request takes at least its own time."""
+    after = QUESTION(LLAMA, {"hardware": "l4x1"}, {"hardware": "l4x1", "engine": "vllm", "concurrency": 8})["after"]
+    speed = SPEED(LLAMA, "l4x1", engine="vllm", concurrency=8)
+    assert after["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
+    assert [after[end] for end in ("low", "high")] == [speed[end]["throughput_tokens_per_s"] for end in ("low", "high")]
+    assert after["latency_p50_s"] == pytest.approx(speed["ttft_s"] + 255 * speed["inter_token_s"])
+    assert after["gpu_hours_per_million_tokens"] == pytest.approx(1e6 / 3600 / after["tokens_per_s"])
+
+
+def test_the_wait_counts_the_slots_of_all_replicas() -> None:
+    """Ten times the traffic on as many more replicas waits no longer: more slots share one queue."""
+    asked = {"hardware": "l4x1", "engine": "vllm", "concurrency": 4}
+    little, much = (QUESTION(LLAMA, asked, asked, requests_per_day=requests)["after"] for requests in (15_000, 150_000))
+    assert much["replicas"] > little["replicas"]
+    assert much["latency_p99_s"] <= little["latency_p99_s"]
+
+
+def test_two_models_side_by_side() -> None:
+    """Each side names its model, and the smaller one answers faster on the same card."""
+    small = "Qwen/Qwen2.5-0.5B-Instruct"
+    both = QUESTION(LLAMA, {"hardware": "l4x1"}, {"hardware": "l4x1", "model": small})
+    assert (both["before"]["model"], both["after"]["model"]) == (LLAMA, small)
+    assert both["speed_ratio"] > 1
+
+
+@pytest.mark.parametrize(
     ("side", "seen"),
     [
         (None, "before was 'null'"),
@@ -62,6 +105,13 @@ def test_engines_side_by_side() -> None:
         ({7: "l4x1"}, "7"),
         ({"hardware": "l4x1", "concurrency": 0}, "Before: concurrency was '0'"),
         ({"hardware": "moon"}, "Before: There is no hardware"),
+        ({"hardware": "t4-small", "precision": "fp32"}, "Before: Nvidia T4"),
+        ({"hardware": "zerogpu:zero-a10g"}, "not rented by the hour"),
+        ({"hardware": "l4x1", "engine": "vllm-tpu"}, "Before: "),
+        ({"hardware": "l4x1", "tokens_per_s": 10, "latency_p50_s": 2, "latency_p99_s": 1}, "at least the p50 latency of 2 s"),
+        ({"hardware": "l4x1", "tokens_per_s": 1e-9}, "0.001 and more"),
+        ({"hardware": "l4x1", "tokens_per_s": float("nan")}, "measured tokens per second"),
+        ({"hardware": "l4x1", "model": "sentence-transformers/all-MiniLM-L6-v2"}, "Type the measured tokens per second"),
     ],
 )
 def test_a_side_that_is_none(side: Any, seen: str) -> None:
@@ -72,5 +122,7 @@ def test_a_side_that_is_none(side: Any, seen: str) -> None:
 
 def test_wrong_traffic_is_named() -> None:
     """As everywhere."""
+    with pytest.raises(InvalidInput, match="Hours a day is 0"):
+        QUESTION(LLAMA, MEASURED, MEASURED, hours_per_day=0)
     with pytest.raises(BadArgument, match="prompt_tokens"):
         QUESTION(LLAMA, {"hardware": "l4x1"}, {"hardware": "l4x1"}, prompt_tokens=0)

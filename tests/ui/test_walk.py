@@ -69,7 +69,7 @@ def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(real_app: S
 def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(
     real_app: Services, case: tuple[str, dict[str, Any]]
 ) -> None:
-    """Every eighth offer and the pick: *Memory* (limits) and *Cost* (compare) say what *Recommend* says of the same requests."""
+    """Every eighth offer and the pick: *Memory* (limits) and `/compare` say what *Recommend* says of the same requests."""
     model, named = case
     question = workload.recommend_arguments(_values("recommend", named, "auto"))
     answer = Written(real_app).recommend(model, **question)
@@ -89,10 +89,10 @@ def test_speed_and_first_token_of_an_offer_are_the_same_wherever_they_are_asked(
             continue
         limits = Written(real_app).solve(model, hardware, context_tokens=prompt + output, output_tokens=output, **shape)
         assert (limits["tokens_per_s"], limits["ttft_s"]) == pytest.approx((speed["decode_tokens_per_s"], speed["ttft_s"]))
-        if entry["platform"] == "zerogpu":  # it is not rented by the hour, and the box does not offer it
+        if entry["platform"] == "zerogpu":  # it is not rented by the hour
             continue
         side = {"hardware": hardware, **shape}
-        traffic = {name: question[name] for name in cost_tab.TRAFFIC if name in question}
+        traffic = {name: question[name] for name in ("requests_per_day", "hours_per_day")}
         compared = Written(real_app).compare(model, side, side, prompt_tokens=prompt, output_tokens=output, **traffic)["before"]
         assert compared["latency_p50_s"] == pytest.approx(speed["request_s"])
         assert compared["tokens_per_s"] == pytest.approx(speed["throughput_tokens_per_s"])
