@@ -157,6 +157,9 @@ class StepPart(StrEnum):
     COPIES = "16-bit copies"
     ADAPTERS = "adapters"
     REFERENCE = "reference model"
+    TEXT_ENCODERS = "text encoders"
+    VAE = "VAE"
+    UNPACKED = "unpacked weights"
     OPTIMIZER = "optimizer"
     OPTIMIZER_TEMPORARY = "optimizer step"
     GRADIENTS = "gradients"
@@ -205,7 +208,7 @@ class StepTensors(NamedTuple):
 STEADY = frozenset(
     {
         StepPart.WEIGHTS, StepPart.UPCAST, StepPart.MASTERS, StepPart.ADAPTERS, StepPart.REFERENCE, StepPart.OPTIMIZER,
-        StepPart.GRADIENTS, StepPart.OPTIMIZER_TEMPORARY,
+        StepPart.GRADIENTS, StepPart.OPTIMIZER_TEMPORARY, StepPart.TEXT_ENCODERS, StepPart.VAE,
     }
 )  # fmt: skip
 """Bytes in blocks that stay allocated; the rest comes and goes, and the allocator cannot always use its blocks again."""

@@ -20,6 +20,7 @@ from lib.model.spec import (
     ActivationFit,
     CacheTerm,
     Dimensions,
+    KeptFit,
     ModelSpec,
     PicturePass,
     Pipeline,
@@ -37,6 +38,10 @@ COUNTS = "model_counts.json"
 """Rows of both files, written with them."""
 _START = '{"id":"'
 _ROWS = (("tensors", TensorGroup), ("cache_terms", CacheTerm), ("activations", ActivationFit), ("caveats", Caveat), ("sources", Source))
+
+
+_PIPELINE_LISTS = ("fits", "kept", "blocks")
+"""The last fields of a pipeline, whose rows are written apart."""
 
 
 def _to_row(value: Any) -> list[Any]:
@@ -61,7 +66,9 @@ def to_json(spec: ModelSpec) -> dict[str, Any]:
         if not plain[name]:
             del plain[name]
     if spec.pipeline is not None:
-        plain["pipeline"] = [*_to_row(spec.pipeline)[:-1], [_to_row(fit) for fit in spec.pipeline.fits]]
+        of = spec.pipeline
+        row = [getattr(of, f.name) for f in fields(of)[: -len(_PIPELINE_LISTS)]]
+        plain["pipeline"] = [*row, [_to_row(fit) for fit in of.fits], [_to_row(fit) for fit in of.kept], list(of.blocks)]
     if (vision := spec.vision) is not None:
         cross = None if vision.cross is None else _to_row(vision.cross)
         plain["vision"] = [list(vision.rules), _to_row(vision.tower), vision.windowed_layers, vision.window, vision.kept_layers, cross]
@@ -84,9 +91,9 @@ def from_json(plain: Mapping[str, Any]) -> ModelSpec:
         for name, kind in _ROWS:
             values[name] = None if values[name] is None else tuple(_from_row(kind, row) for row in values[name])
         if "pipeline" in values:
-            *row, fits = values["pipeline"]
-            units = {name: tuple(sizes) for name, sizes in row.pop().items()}
-            values["pipeline"] = _from_row(Pipeline, [*row, units, tuple(_from_row(StageFit, fit) for fit in fits)])
+            *row, units, fits, kept, blocks = values["pipeline"]
+            lists = [tuple(_from_row(kind, fit) for fit in rows) for kind, rows in ((StageFit, fits), (KeptFit, kept))]
+            values["pipeline"] = _from_row(Pipeline, [*row, {name: tuple(sizes) for name, sizes in units.items()}, *lists, tuple(blocks)])
         if "vision" in values:
             rules, tower, windowed, window, kept_layers, cross = values["vision"]
             values["vision"] = VisionInput(

@@ -29,7 +29,19 @@ from lib.errors import AdvisorError, BadConfig, UnsupportedModel, quote_value
 from lib.laws.pipeline import byte_terms, latent_frames, work_terms
 from lib.model.bundled import find_spec, list_ids
 from lib.model.config import check_config
-from lib.model.spec import UNKNOWN_ORIGIN, ModelSpec, Origin, Pipeline, StageFit, StoredWeights, TensorGroup, make_tokenless_spec
+from lib.model.spec import (
+    KEPT_GROUPS,
+    TRAINED,
+    UNKNOWN_ORIGIN,
+    KeptFit,
+    ModelSpec,
+    Origin,
+    Pipeline,
+    StageFit,
+    StoredWeights,
+    TensorGroup,
+    make_tokenless_spec,
+)
 from lib.provenance import Caveat, Source
 
 if TYPE_CHECKING:
@@ -301,6 +313,11 @@ def describe_pipeline(parts: Mapping[str, Module], encoders: Mapping[str, BuiltM
         StageFit(stage="encode", component=name, coefficients=_short([2 * one.peak - two.peak, two.peak - one.peak]))
         for name, (one, two) in encoded.items()
     ]
+    try:
+        kept, blocks = _describe_training(runs, end)
+    except Exception as error:  # noqa: BLE001 as in `_run`; without gradients the pipeline is still known
+        log.info("denoiser not run with gradients: %s: %s", type(error).__name__, str(error)[:200])
+        kept, blocks = (), (0, 0, 0)
     return Pipeline(
         granularity=pipeline.granularity,
         frame_step=max(1, pipeline.temporal) if runs.clips else 0,
@@ -317,7 +334,34 @@ def describe_pipeline(parts: Mapping[str, Module], encoders: Mapping[str, BuiltM
         tile=pipeline.tile_megapixels,
         units={name: _units(module) for name, module in (*parts.items(), *((n, b.model) for n, b in encoders.items()))},
         fits=(*of_encoders, *fits),
+        kept=kept,
+        blocks=blocks,
     )
+
+
+def _describe_training(runs: _Runs, end: float | None) -> tuple[tuple[KeptFit, ...], tuple[int, int, int]]:
+    """The bytes that training keeps, by the trained weights; () where the denoiser cannot be run with gradients, or not in time."""
+    from lib.model.training_run import run_training  # noqa: PLC0415 loaded when first needed
+
+    few = [shape for shape in runs.shapes if shape.height in {runs.shapes[0].height, runs.default.height}]
+    shapes = [replace(shape, batch=batch) for shape in dict.fromkeys(replace(s, batch=1) for s in few) for batch in (1, 2)]
+    rows = [byte_terms(*runs.point(shape)) for shape in shapes]
+    fits: list[KeptFit] = []
+    blocks = (0, 0, 0)
+    for trained, autocast in product(TRAINED, (True, False)):
+        kept = []
+        for shape in shapes:
+            if end is not None and monotonic() > end:
+                return (), (0, 0, 0)
+            of, sizes = run_training(runs.pipeline, shape, trained, autocast=autocast)
+            kept.append(of)
+            blocks = max(blocks, (sizes.number, sizes.parameters, sizes.largest))
+        table = _solve(rows, kept, _ALL if runs.clips else _PICTURE_BYTES).T
+        fits += [
+            KeptFit(trained=trained, autocast=autocast, group=group, coefficients=_short(coefficients))
+            for group, coefficients in zip(KEPT_GROUPS, table, strict=True)
+        ]
+    return tuple(fits), blocks
 
 
 def _product_bytes_per_flop(run: StageRun) -> float:

@@ -17,8 +17,8 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import diffusers
@@ -31,6 +31,7 @@ from lib.errors import UnsupportedModel
 from lib.model.allocations import GpuKernels, Polynomial, StorageRecorder
 from lib.model.build import LOCK
 from lib.model.meta_device import Lengths, MetaRun, has_argument, position_limit
+from lib.model.spec import DENOISERS
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -60,10 +61,9 @@ _PIPELINES = {
 }
 """The pipeline that makes pictures or clips from text with a denoiser, by the denoiser's class."""
 _EMBEDDED = (
-    "encoder_hid_dim", "joint_attention_dim", "cross_attention_dim", "caption_channels", "text_embed_dim", "text_dim", "cap_feat_dim",
+    "encoder_hid_dim", "joint_attention_dim", "caption_channels", "cross_attention_dim", "text_embed_dim", "text_dim", "cap_feat_dim",
 )  # fmt: skip
 _CLIP_TOKENS = 77
-DENOISERS = ("transformer", "unet")
 
 
 class _Settings(dict[str, Any]):
@@ -73,6 +73,10 @@ class _Settings(dict[str, Any]):
         if name.startswith("__"):
             raise AttributeError(name)
         return self.get(name)
+
+
+class _Captured(Exception):
+    """The denoiser was called: nothing after that is wanted."""
 
 
 class _OneStep:
@@ -332,6 +336,27 @@ class MetaPipeline:
             output=self._shape_of(output, shape),
             latents=decode_start["latents"],
         )
+
+    def capture(self, shape: Shape, dtype: torch.dtype) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments that the denoiser is called with at this shape, without guidance: the tensors are on the meta device."""
+        for part in self._parts.values():
+            part.to(dtype)
+        self._size = shape.height, shape.width
+        captured: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+        def stop(_: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            captured.append((args, kwargs))
+            raise _Captured
+
+        handle = self.denoiser.register_forward_pre_hook(stop, with_kwargs=True)
+        weights = [t for part in self._parts.values() for t in (*part.parameters(), *part.buffers())]
+        try:
+            with suppress(_Captured), _meta_run(_Recorder(weights), _Kernels()):
+                inputs = self._inputs(replace(shape, guided=False), dtype)
+                self._pipeline(**inputs, num_inference_steps=1, output_type="pt", return_dict=False)
+        finally:
+            handle.remove()
+        return captured[0]
 
     def decode_by_tiles(self, latents: Tensor) -> StageRun:
         """Run the VAE alone on such latents, by tiles."""

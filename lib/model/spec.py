@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from lib.engines import Work
 from lib.laws.media_tokens import ImageRules, SoundRules
@@ -186,6 +186,44 @@ class StageFit:
     dtype: str = ""
 
 
+DENOISERS = ("transformer", "unet")
+"""Folders of a pipeline that hold its denoiser."""
+Trained = Literal["attention", "all-linear", "full"]
+"""The weights of a denoiser that are trained: adapters on the projections of attention, adapters on every linear layer, or every weight."""
+TRAINED: tuple[Trained, ...] = get_args(Trained)
+_PROJECTIONS = (
+    "to_q", "to_k", "to_v", "to_out.0", "to_out.*", "to_out", "to_qkv", "add_q_proj", "add_k_proj", "add_v_proj", "to_add_out",
+)  # fmt: skip
+
+
+def is_attention(module: str) -> bool:
+    """Whether a module of a denoiser is a projection of attention, by the names that diffusers gives them.
+
+    >>> is_attention("blocks.0.attn1.to_q"), is_attention("blocks.0.ff.net.2")
+    (True, False)
+    """
+    return any(module == name or module.endswith(f".{name}") for name in _PROJECTIONS)
+
+
+KeptGroup = Literal["outside", "checkpoints", "blocks", "largest", "per_rank", "product_inputs"]
+KEPT_GROUPS: tuple[KeptGroup, ...] = get_args(KeptGroup)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFit:
+    """Bytes that a denoiser keeps for its backward pass, in 16 bits: coefficients of the terms of `StageFit`.
+
+    `group`: kept outside of blocks, as inputs of blocks (checkpoints), inside of all blocks, inside the largest one, or inside of all
+    blocks for each rank of adapters. product_inputs are elements: the inputs of all linear layers in blocks. `autocast`: norms are computed
+    and kept in float32, as in mixed precision.
+    """
+
+    trained: Trained
+    autocast: bool
+    group: KeptGroup
+    coefficients: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """What a pipeline that makes pictures or clips is asked for when nothing is stated, and its memory and work as functions of that.
@@ -196,7 +234,8 @@ class Pipeline:
     `encoder_flop` of all text encoders for one prompt. `product_bytes_per_flop`: activations that the denoiser's products read and write,
     in 16 bits, without attention. `tile`: megapixels of a tile of the VAE (0: it has none). `units` are, by component,
     the parameters of the largest module without children and of the largest block, which offloading moves one by one, and of what stands
-    outside blocks.
+    outside blocks. `kept` is what training keeps of a forward pass (() where it was not run). `blocks` of the denoiser can be
+    recomputed: their number, the parameters of all of them, and those of the largest.
     """
 
     granularity: int
@@ -214,6 +253,8 @@ class Pipeline:
     tile: float
     units: dict[str, tuple[int, int, int]]
     fits: tuple[StageFit, ...]
+    kept: tuple[KeptFit, ...] = ()
+    blocks: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,377 @@
+"""Memory of one training step of a denoiser: ModelSpec × TrainingRequest → bytes on the device by part.
+
+    estimate_picture_training(spec, TrainingRequest(pictures=PictureTrainingRequest(width=1024, height=1024)))
+
+The states are those of text (`lib.laws.training`): weights, adapters, gradients, optimizer. Bytes that the denoiser keeps for its backward
+pass come from a run with gradients on the meta device (`lib.model.training_run`), as coefficients of the terms of `lib.laws.pipeline`:
+
+    nothing recomputed      outside + checkpoints + blocks
+    every block             outside + checkpoints + largest
+    k of every s blocks     outside + checkpoints · ((1 - c) + c / k) + (1 - c) · blocks + k · largest          c = k / s
+
+A frozen base in few bits keeps more for the backward pass, because its products are functions of their own (`FORMATS`):
+
+    nf4            bitsandbytes unpacks the weight again in the backward pass: nothing
+    int8           the product multiplies in 8 bits and keeps its input so: 1 byte an element, for each layer that reads it
+    fp8            weights alone (torchao): the product keeps the weight in 16 bits
+    fp8-dynamic    the product quantizes its input too: the weight in 16 bits, and the input scaled in float32 and in 8 bits
+
+Latents and embeddings that are not computed before training put VAE and text encoders on the device, and each step begins with them.
+
+Source: torch 2.13 and diffusers 0.42.1 as executed; formats: published runs of SimpleTuner (documentation/experimental/
+SEGMENTED_CHECKPOINTING.md at bc8e6ab77, 2026-08-22). Limits: one device; encoding is counted as large as decoding; a mask of attention is
+not counted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from lib.catalog.rows import ById
+from lib.errors import BadArgument, UnsupportedModel
+from lib.laws import training as law
+from lib.laws.activation import FLOAT32, HALF
+from lib.laws.pipeline import byte_terms, latent_frames, sum_terms
+from lib.laws.runtime import CUDA_CONTEXT, ByteRange
+from lib.laws.training import StepPart
+from lib.memory.allocator import AllocatorConstants, load_constants
+from lib.memory.components import group_bytes
+from lib.memory.pipeline import OutputSize, resolve_size
+from lib.memory.training import TrainingMemory
+from lib.model.spec import DENOISERS, Trained, is_attention
+from lib.units import Bytes
+from lib.workload import ALL_LINEAR, PipelineRequest, check_rank, check_targets, is_targeted
+
+if TYPE_CHECKING:
+    from lib.model.spec import ModelSpec, Pipeline, TensorGroup
+    from lib.workload import BasePrecision, TrainingRequest
+
+_MATRIX = 2  # axes
+
+
+class FrozenFormat(NamedTuple):
+    """A number format of frozen weights in training.
+
+    `kept_input_bytes`: bytes of an element of its input that a product keeps. `kept_weight_bytes`: bytes of a parameter of the unpacked
+    weight that it keeps. `unpacks`: the weight is unpacked for each product, one matrix at a time.
+    """
+
+    stored: str
+    kept_input_bytes: int
+    kept_weight_bytes: int
+    unpacks: bool
+
+
+FORMATS: Mapping[BasePrecision, FrozenFormat] = MappingProxyType(
+    {
+        "bf16": FrozenFormat("bf16", kept_input_bytes=0, kept_weight_bytes=0, unpacks=False),
+        "fp8": FrozenFormat("fp8-channel", kept_input_bytes=0, kept_weight_bytes=HALF, unpacks=True),
+        "fp8-dynamic": FrozenFormat("fp8-channel", kept_input_bytes=FLOAT32 + 1, kept_weight_bytes=HALF, unpacks=True),
+        "int8": FrozenFormat("int8-channel", kept_input_bytes=1, kept_weight_bytes=0, unpacks=True),
+        "nf4": FrozenFormat("bnb-nf4-double", kept_input_bytes=0, kept_weight_bytes=0, unpacks=True),
+    }
+)
+_ACCEPTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "method": ("full", "lora", "qlora"),
+        "objective": ("sft",),
+        "optimizer": ("adamw", "adamw_foreach", "adamw_8bit", "paged_adamw", "paged_adamw_8bit", "adafactor", "sgd"),
+        "sharding": ("none", "ddp"),
+        "stack": ("trl", "transformers"),
+    }
+)
+"""Accepted values for a denoiser, by argument. The optimizers are those of torch, bitsandbytes and transformers. A denoiser is always
+trained by diffusers; the stacks are those that the default means."""
+
+
+def trains_pictures(spec: ModelSpec) -> bool:
+    """Whether a denoiser is trained, and not a loss over tokens."""
+    return spec.library == "diffusers"
+
+
+def base_format(request: TrainingRequest) -> BasePrecision:
+    """The number format of the frozen weights."""
+    return "nf4" if request.method == "qlora" else request.pictures.base_precision
+
+
+def check_picture_training(spec: ModelSpec, request: TrainingRequest) -> None:
+    """Refuse arguments that a denoiser cannot be trained with.
+
+    Raises:
+        UnsupportedModel: a pipeline that was not run with gradients here.
+        BadArgument: arguments that do not belong together, with accepted values.
+    """
+    if spec.pipeline is None or not spec.pipeline.kept:
+        raise UnsupportedModel(
+            f"{spec.id or spec.architecture} could not be run with gradients here, so its training is not estimated. "
+            "Accepted: pipelines of diffusers whose denoiser runs here, such as FLUX.1, SDXL, Qwen-Image or Wan."
+        )
+    for name, accepted in _ACCEPTED.items():
+        if getattr(request, name) not in accepted:
+            raise BadArgument(name, getattr(request, name), f"{', '.join(accepted)} for a picture model")
+    _check_base(request)
+    resolve_picture(spec, request)
+    if request.method != "full":
+        linear = [group for group in _denoiser_groups(spec) if _takes_adapter(group)]
+        check_targets(_targets(request), [_module(group) for group in linear])
+        for group in sorted((g for g in linear if is_adapted(g, request)), key=lambda group: min(group.shape)):
+            check_rank(request.rank, _module(group), *group.shape)
+
+
+def _check_base(request: TrainingRequest) -> None:
+    """Refuse a base that the method does not hold, and blocks that cannot be checkpointed so."""
+    pictures = request.pictures
+    if request.method == "full" and pictures.base_precision != "bf16":
+        raise BadArgument("base_precision", pictures.base_precision, "bf16 with method=full, because its weights are trained")
+    if request.method == "qlora" and pictures.base_precision not in {"bf16", "nf4"}:
+        raise BadArgument("base_precision", pictures.base_precision, "nf4 with method=qlora; or method=lora with this format")
+    if pictures.base_offload and request.method == "full":
+        raise BadArgument("base_offload", True, "no with method=full, because only frozen blocks wait in the host's memory")
+    if pictures.checkpoint_every and pictures.checkpoint_every < pictures.checkpoint_blocks:
+        accepted = f"0, or at least checkpoint_blocks ({pictures.checkpoint_blocks})"
+        raise BadArgument("checkpoint_every", pictures.checkpoint_every, accepted)
+
+
+def resolve_picture(spec: ModelSpec, request: TrainingRequest) -> OutputSize:
+    """Size of a training picture or clip; 0 in the request is the pipeline's own.
+
+    Raises:
+        BadArgument: a size that the VAE's stride or the patches do not divide.
+    """
+    asked = request.pictures
+    return resolve_size(spec, PipelineRequest(width=asked.width, height=asked.height, frames=asked.frames))
+
+
+def _denoiser_groups(spec: ModelSpec) -> list[TensorGroup]:
+    names = {group.component for group in spec.tensors}
+    trained = next(name for name in DENOISERS if name in names)
+    return [group for group in spec.tensors if group.component == trained]
+
+
+def _module(group: TensorGroup) -> str:
+    return group.name.removesuffix(".weight")
+
+
+def _targets(request: TrainingRequest) -> list[str]:
+    """The targets as groups of tensors are named, whose numbers are stars: to_out.0 is to_out.*."""
+    return [re.sub(r"\.\d+(?=\.|$)", ".*", target) for target in request.target_modules]
+
+
+def _takes_adapter(group: TensorGroup) -> bool:
+    return group.convertible and group.name.endswith(".weight") and len(group.shape) == _MATRIX
+
+
+def is_adapted(group: TensorGroup, request: TrainingRequest) -> bool:
+    """Whether a group of the denoiser gets an adapter."""
+    return request.method != "full" and _takes_adapter(group) and is_targeted(_module(group), _targets(request))
+
+
+def _trained(spec: ModelSpec, request: TrainingRequest) -> Trained:
+    """The run that has these weights trained: adapters outside attention count as adapters everywhere."""
+    if request.method == "full":
+        return "full"
+    if ALL_LINEAR in request.target_modules:
+        return "all-linear"
+    adapted = [_module(group) for group in _denoiser_groups(spec) if is_adapted(group, request)]
+    return "attention" if all(map(is_attention, adapted)) else "all-linear"
+
+
+def count_trained(spec: ModelSpec, request: TrainingRequest) -> law.TrainedParameters:
+    """The parameters that are trained, in adapters or in the whole denoiser."""
+    width = HALF if request.precision == "bf16" else FLOAT32
+    groups = _denoiser_groups(spec)
+    if request.method == "full":
+        shapes = [(g.shape, g.count) for g in groups]
+        return law.TrainedParameters(
+            parameters=sum(g.parameters for g in groups),
+            in_matrices=sum(g.parameters for g in groups if len(g.shape) >= _MATRIX),
+            rows_and_columns=sum(n * math.prod(s[:-2]) * (s[-1] + s[-2]) for s, n in shapes if len(s) >= _MATRIX),
+            largest=max(math.prod(s) for s, _ in shapes),
+            width=width,
+        )
+    sides = [(g.shape[0], g.shape[1], g.count) for g in groups if is_adapted(g, request)]
+    count = sum(n * law.adapter_parameters(rank=request.rank, rows=rows, columns=columns, dora=False) for rows, columns, n in sides)
+    sums = sum(n * (rows + columns + 2 * request.rank) for rows, columns, n in sides)
+    return law.TrainedParameters(count, count, sums, max((request.rank * max(r, c) for r, c, _ in sides), default=0), width)
+
+
+class KeptActivations(NamedTuple):
+    """Bytes of a forward pass by where they are kept (`lib.model.spec.KeptFit`)."""
+
+    outside: float
+    checkpoints: float
+    blocks: float
+    largest: float
+    per_rank: float
+    product_inputs: float
+
+
+def kept_activations(of: Pipeline, size: OutputSize, batch: int, trained: Trained, *, autocast: bool, widths: int = 1) -> KeptActivations:
+    """Bytes that the denoiser keeps of so many pictures or clips."""
+    terms = byte_terms(batch, size.megapixels, latent_frames(size.frames, of.frame_step))
+    fits = {fit.group: fit.coefficients for fit in of.kept if fit.trained == trained and fit.autocast == autocast}
+    return KeptActivations(**{group: max(0.0, widths * sum_terms(fit, terms)) for group, fit in fits.items()})
+
+
+class _Denoiser(NamedTuple):
+    """A denoiser under one method, without size and batch."""
+
+    weights: int
+    other: int
+    largest_matrix: int
+    block_share: float
+    largest_share: float
+    trained: law.TrainedParameters
+    components: Mapping[str, int]
+
+
+@lru_cache(maxsize=512)
+def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _Denoiser:
+    spec = key.value
+    assert spec.pipeline is not None  # noqa: S101 the callers look
+    dtype = "fp32" if request.precision == "fp32" else "bf16"
+    form = FORMATS[base_format(request)]
+    stored, plain = (
+        group_bytes(spec, name, dtype, keeps_fp32=True) for name in (form.stored if request.method != "full" else dtype, dtype)
+    )
+    trained = _denoiser_groups(spec)[0].component
+    components: dict[str, int] = {}
+    for group, own, other in zip(spec.tensors, stored, plain, strict=True):
+        size = own if group.component == trained else other
+        components[group.component] = components.get(group.component, 0) + size
+    groups = _denoiser_groups(spec)
+    parameters = sum(group.parameters for group in groups)
+    _, in_blocks, largest = spec.pipeline.blocks
+    return _Denoiser(
+        weights=components.pop(trained),
+        other=parameters,
+        largest_matrix=max(math.prod(g.shape) for g in groups),
+        block_share=in_blocks / parameters,
+        largest_share=largest / parameters,
+        trained=count_trained(spec, request),
+        components=components,
+    )
+
+
+def _with_base(of: Pipeline, size: OutputSize, request: TrainingRequest, trained: Trained) -> KeptActivations:
+    """Bytes that are kept, with the frozen format's own share; rank by rank for adapters."""
+    autocast, widths = request.precision == "mixed", FLOAT32 // HALF if request.precision == "fp32" else 1
+    kept = kept_activations(of, size, request.micro_batch, trained, autocast=autocast, widths=widths)
+    if trained == "full":
+        return kept
+    more = request.rank * kept.per_rank + FORMATS[base_format(request)].kept_input_bytes * kept.product_inputs / widths
+    return kept._replace(blocks=kept.blocks + more, largest=kept.largest + more * kept.largest / max(1.0, kept.blocks))
+
+
+def _saved(kept: KeptActivations, blocks: int, request: TrainingRequest) -> tuple[float, float, float, int]:
+    """Bytes kept of the forward pass, bytes that are recomputed at once, the share of blocks that keep theirs, and blocks at once."""
+    if request.checkpointing == "none" or not blocks:
+        return kept.outside + kept.checkpoints + kept.blocks, 0.0, 1.0, 0
+    together = min(request.pictures.checkpoint_blocks, blocks)
+    share = together / request.pictures.checkpoint_every if request.pictures.checkpoint_every else 1.0
+    inputs = kept.checkpoints * ((1 - share) + share / together)
+    if request.checkpointing == "offloaded":
+        inputs = kept.checkpoints * (1 - share)
+    return kept.outside + inputs + (1 - share) * kept.blocks, together * kept.largest, 1 - share, together
+
+
+def picture_peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[dict[str, dict[str, int]], law.OptimizerStates, _Denoiser]:
+    """The fullest moments of a step by name, with the optimizer's states."""
+    of = spec.pipeline
+    assert of is not None  # noqa: S101 checked before
+    plain = replace(request, micro_batch=1, accumulation=1, devices=1, sharding="none")
+    model, size = _describe(ById(spec), plain), resolve_picture(spec, request)
+    trained = _trained(spec, request)
+    kept = _with_base(of, size, request, trained)
+    blocks, in_blocks, largest_block = of.blocks
+    saved, recomputed, keeping, together = _saved(kept, blocks, request)
+    form = FORMATS[base_format(request)] if request.method != "full" else FORMATS["bf16"]
+    states = law.optimizer_states(
+        "adamw" if request.optimizer == "adamw_foreach" else request.optimizer, model.trained, foreach=request.optimizer == "adamw_foreach"
+    )
+    gradients = law.gradient_bytes(model.trained)
+    full, mixed = request.method == "full", request.method == "full" and request.precision == "mixed"
+    copies = HALF * model.trained.parameters if mixed else 0
+    copies_in_backward = HALF * largest_block if mixed and request.checkpointing != "none" else copies
+    weights = model.weights
+    if request.pictures.base_offload:  # two blocks lie on the card: one that runs, one that comes
+        weights = round(weights * (1 - model.block_share + 2 * model.largest_share))
+    unpacked = form.kept_weight_bytes * (keeping * in_blocks + (together * largest_block if request.checkpointing != "none" else 0))
+    unpacked += HALF * model.largest_matrix if form.unpacks else 0
+    holds = {
+        StepPart.TEXT_ENCODERS: request.pictures.cached in {"latents", "none"},
+        StepPart.VAE: request.pictures.cached in {"text", "none"},
+    }
+    encoders = sum(bytes_ for name, bytes_ in model.components.items() if name.startswith("text_encoder"))
+    tensors = law.StepTensors(
+        states={
+            StepPart.WEIGHTS: weights,
+            StepPart.MASTERS: HALF * model.trained.parameters if mixed else 0,
+            StepPart.ADAPTERS: 0 if full else model.trained.parameters * model.trained.width,
+            StepPart.OPTIMIZER: states.resident,
+            StepPart.TEXT_ENCODERS: encoders if holds[StepPart.TEXT_ENCODERS] else 0,
+            StepPart.VAE: model.components.get("vae", 0) if holds[StepPart.VAE] else 0,
+        },
+        copies=copies,
+        copies_in_backward=copies_in_backward,
+        gradients=gradients,
+        first_gradients=0,
+        saved_activations=round(saved),
+        layer=round(recomputed),
+        activation_gradients=round(4 * kept.checkpoints / max(1, blocks)),
+        loss=law.LossBytes(Bytes(0), Bytes(0)),
+        tied_gradients=0,
+        optimizer_temporary=states.temporary,
+        accumulates=request.accumulation > 1,
+        recomputes=request.checkpointing != "none" and bool(blocks),
+    )
+    moments = {name: dict(peak) for name, peak in law.find_peaks(tensors)._asdict().items()}
+    for name in ("logits", "loss", "layer", "end"):
+        moments[name][StepPart.UNPACKED] = round(unpacked)
+    encoding = max(
+        (
+            sum_terms(fit.coefficients, byte_terms(request.micro_batch, size.megapixels, latent_frames(size.frames, of.frame_step)))
+            for fit in of.fits
+            if (fit.stage == "encode" and holds[StepPart.TEXT_ENCODERS]) or (fit.stage == "decode" and holds[StepPart.VAE])
+        ),
+        default=0.0,
+    )
+    if encoding:
+        before = gradients if request.accumulation > 1 else 0
+        moments["encode"] = tensors.states | {StepPart.GRADIENTS: before, StepPart.SAVED_ACTIVATIONS: round(max(0.0, encoding))}
+    return moments, states, model
+
+
+def estimate_picture_training(spec: ModelSpec, request: TrainingRequest, constants: AllocatorConstants | None = None) -> TrainingMemory:
+    """Memory of one step on one device; arguments that do not belong together are refused by `check_picture_training`."""
+    moments, states, model = picture_peaks(spec, request)
+    fitted = constants or load_constants()
+
+    def reserve(peak: Mapping[str, int]) -> float:
+        return sum(peak.values()) + fitted.equal * law.temporary_bytes(dict(peak))
+
+    fullest = max(moments.values(), key=reserve)
+    parts = {str(name): size for name, size in fullest.items() if size}
+    allocated = sum(parts.values())
+    typical = reserve(fullest) + fitted.fixed
+    reserved = ByteRange(*(Bytes(round(size)) for size in (allocated, typical, fitted.upper * typical)))
+    device = ByteRange(*(Bytes(size + context) for size, context in zip(reserved, CUDA_CONTEXT, strict=True)))
+    parts[StepPart.FRAGMENTATION] = reserved.typical - allocated
+    parts[StepPart.CONTEXT] = CUDA_CONTEXT.typical
+    waiting = round(model.weights * model.block_share) if request.pictures.base_offload else 0
+    return TrainingMemory(
+        precision=FORMATS[base_format(request)].stored if request.method != "full" else request.precision,
+        parts=parts,
+        allocated_bytes=allocated,
+        reserved=reserved,
+        device=device,
+        host_bytes=states.paged + waiting,
+        trained_parameters=model.trained.parameters,
+        tokens_per_step=request.micro_batch * request.accumulation * request.devices,
+    )
