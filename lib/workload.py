@@ -280,18 +280,16 @@ MOST_CHECKPOINTED = 256
 class PictureTrainingRequest(Request):
     """The pictures or clips that a denoiser is trained on, and how it is held."""
 
-    width: Annotated[asked.Pixels, Form("Width, pixels", "twidth", group="train", high=LONGEST_SIDE, info="0: automatic")] = 0
+    width: asked.Pixels = 0
     """Picture models only: pixels of a training picture; 0 is the pipeline's own, as for height and frames."""
-    height: Annotated[asked.Pixels, Form("Height, pixels", "theight", group="train", high=LONGEST_SIDE, info="0: automatic")] = 0
+    height: asked.Pixels = 0
     """Picture models only: pixels, as width."""
-    frames: Annotated[asked.Pixels, Form("Frames", "tframes", group="train", high=MOST_FRAMES, info="0: automatic")] = 0
+    frames: asked.Pixels = 0
     """Picture models only: frames of a training clip."""
-    cached: Annotated[Cached, one_of(CACHED, Cached), Form("Computed before training", "cached", group="train")] = "all"
+    cached: Annotated[Cached, one_of(CACHED, Cached)] = "all"
     """Picture models only: inputs that are computed before training. all: latents and text embeddings, so that VAE and text encoders are
     not on the card; latents: these alone; text: embeddings alone; none: each step computes both."""
-    base_precision: Annotated[
-        BasePrecision, one_of(BASE_PRECISIONS, BasePrecision), Form("Precision of the frozen base", "base", group="train")
-    ] = "bf16"
+    base_precision: Annotated[BasePrecision, one_of(BASE_PRECISIONS, BasePrecision)] = "bf16"
     """Picture models only: number format of the frozen weights under adapters. fp8 (weights alone) and fp8-dynamic are
     those of torchao, int8 that of SDNQ, nf4 that of bitsandbytes; method=qlora means nf4."""
     checkpoint_blocks: Annotated[int, whole_number(1, MOST_CHECKPOINTED)] = 1
@@ -354,7 +352,9 @@ class TrainingRequest(Request):
     objective: Annotated[Objective, one_of(OBJECTIVES), Form("Objective", group="train")] = "sft"
     """sft (supervised), dpo, kto, reward (a reward model) or orpo. All but sft are those of TRL; dpo, reward and orpo take pairs of a
     chosen and a rejected sequence, each of `sequence_tokens` at most, prompt included."""
-    pictures: Annotated[PictureTrainingRequest, Asked("")] = DEFAULT_PICTURES
+    pictures: Annotated[
+        PictureTrainingRequest, Asked("width height frames cached base_precision checkpoint_blocks checkpoint_every base_offload")
+    ] = DEFAULT_PICTURES
     row_tokens: float = 0
     """Mean length of unpacked sequences, tokens; 0: not stated."""
     fp16: bool = False

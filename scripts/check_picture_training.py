@@ -4,8 +4,9 @@
     python -m scripts.check_picture_training FACTS --page FILE      SimpleTuner's own page (SEGMENTED_CHECKPOINTING.md), which has more
     python -m scripts.check_picture_training FACTS --all            every run with its error
 
-Nothing of the memory law is fitted on these runs. A peak of tensors is compared with `allocated_bytes`, a peak that the allocator reserved
-with the typical reserved bytes.
+No constant is fitted by a program. Three choices were made with these runs in view: the bytes that products of int8 (1 an element) and fp8
+(5 an element, 2 a weight) keep, the size of LTX's and Wan's clips, and autocast for SimpleTuner. A peak of tensors is compared with
+`allocated_bytes`, a peak that the allocator reserved with the typical reserved bytes.
 """
 
 from __future__ import annotations

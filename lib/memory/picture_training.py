@@ -18,9 +18,9 @@ A frozen base in few bits keeps more for the backward pass, because its products
 
 Latents and embeddings that are not computed before training put VAE and text encoders on the device, and each step begins with them.
 
-Source: torch 2.13 and diffusers 0.42.1 as executed; formats: published runs of SimpleTuner (documentation/experimental/
-SEGMENTED_CHECKPOINTING.md at bc8e6ab77, 2026-08-22). Limits: one device; encoding is counted as large as decoding; a mask of attention is
-not counted.
+Source: torch 2.13 and diffusers 0.42.1 as executed; formats: chosen so that published runs of SimpleTuner agree (documentation/
+experimental/SEGMENTED_CHECKPOINTING.md at bc8e6ab77, 2026-08-22). Limits: one device; encoding is counted as large as decoding; a mask of
+attention is not counted.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _ACCEPTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "method": ("full", "lora", "qlora"),
         "objective": ("sft",),
         "optimizer": ("adamw", "adamw_foreach", "adamw_8bit", "paged_adamw", "paged_adamw_8bit", "adafactor", "sgd"),
-        "sharding": ("none", "ddp"),
+        "sharding": ("none",),
         "stack": ("trl", "transformers"),
     }
 )
@@ -148,6 +148,13 @@ def resolve_picture(spec: ModelSpec, request: TrainingRequest) -> OutputSize:
     return resolve_size(spec, PipelineRequest(width=asked.width, height=asked.height, frames=asked.frames))
 
 
+def count_positions(spec: ModelSpec, size: OutputSize) -> int:
+    """Positions of the latents of one picture or clip, without those of the prompt: the tokens of its training."""
+    of = spec.pipeline
+    assert of is not None  # noqa: S101 checked before
+    return (size.width // of.granularity) * (size.height // of.granularity) * int(latent_frames(size.frames, of.frame_step))
+
+
 def _denoiser_groups(spec: ModelSpec) -> list[TensorGroup]:
     names = {group.component for group in spec.tensors}
     trained = next(name for name in DENOISERS if name in names)
@@ -199,6 +206,16 @@ def count_trained(spec: ModelSpec, request: TrainingRequest) -> law.TrainedParam
     count = sum(n * law.adapter_parameters(rank=request.rank, rows=rows, columns=columns, dora=False) for rows, columns, n in sides)
     sums = sum(n * (rows + columns + 2 * request.rank) for rows, columns, n in sides)
     return law.TrainedParameters(count, count, sums, max((request.rank * max(r, c) for r, c, _ in sides), default=0), width)
+
+
+MEASURED = frozenset(
+    {
+        "AuraFlowTransformer2DModel", "ChromaTransformer2DModel", "CogVideoXTransformer3DModel", "Flux2Transformer2DModel",
+        "LTXVideoTransformer3DModel", "Lumina2Transformer2DModel", "QwenImageTransformer2DModel", "SD3Transformer2DModel",
+        "UNet2DConditionModel", "WanTransformer3DModel", "ZImageTransformer2DModel",
+    }
+)  # fmt: skip
+"""Denoisers of which published peaks of training were compared with the law (`scripts/check_picture_training.py`, 2026-11-26)."""
 
 
 class KeptActivations(NamedTuple):
@@ -365,6 +382,7 @@ def estimate_picture_training(spec: ModelSpec, request: TrainingRequest, constan
     parts[StepPart.FRAGMENTATION] = reserved.typical - allocated
     parts[StepPart.CONTEXT] = CUDA_CONTEXT.typical
     waiting = round(model.weights * model.block_share) if request.pictures.base_offload else 0
+    size = resolve_picture(spec, request)
     return TrainingMemory(
         precision=FORMATS[base_format(request)].stored if request.method != "full" else request.precision,
         parts=parts,
@@ -373,5 +391,5 @@ def estimate_picture_training(spec: ModelSpec, request: TrainingRequest, constan
         device=device,
         host_bytes=states.paged + waiting,
         trained_parameters=model.trained.parameters,
-        tokens_per_step=request.micro_batch * request.accumulation * request.devices,
+        tokens_per_step=request.micro_batch * request.accumulation * count_positions(spec, size),
     )

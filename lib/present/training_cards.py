@@ -29,6 +29,9 @@ PARTS: dict[str, tuple[str, str]] = {
     "optimizer": ("optimizer", "Optimizer states"),
     "optimizer step": ("optimizer", "Temporary copies in the optimizer step"),
     "gradients": ("gradients", "Gradients"),
+    "text encoders": ("weights", "Text encoders"),
+    "VAE": ("weights", "VAE"),
+    "unpacked weights": ("activations", "Frozen weights unpacked for the backward pass"),
     "saved activations": ("activations", "Saved activations"),
     "passing gradients": ("activations", "Activation gradients of one layer"),
     "logits and loss": ("loss", "Logits and loss"),
@@ -211,7 +214,9 @@ def _way(answer: TrainingAnswer) -> str:
 
 
 def phases_table(phases: Sequence[TrainingPhase]) -> str:
-    """Content of each phase of a step, and its share of the time, folded."""
+    """Content of each phase of a step, and its share of the time, folded; nothing for a picture model."""
+    if not phases:
+        return ""
     rows = [
         (PHASE_WORDS[one.name], gib(one.allocated_bytes), "–" if one.time_share is None else f"{100 * one.time_share:.0f} %")
         for one in phases

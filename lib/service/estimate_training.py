@@ -13,6 +13,7 @@ from lib.catalog import Catalog
 from lib.errors import BadArgument
 from lib.laws import training as law
 from lib.memory.allocator import count_longest_row
+from lib.memory.picture_training import trains_pictures
 from lib.memory.training import check_training, fuses_loss
 from lib.memory.training import estimate_training as estimate_step
 from lib.model.spec import ModelSpec
@@ -26,6 +27,7 @@ from lib.request.types import ALL, Model
 from lib.request.words import note_reading
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
+from lib.service.picture_training import answer_picture_training
 from lib.speed.phases import split_step
 from lib.speed.shardings import find_shardings
 from lib.speed.training import TrainingOption, find_changes, rank_hardware, train_on
@@ -95,6 +97,8 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         The estimate, the hardware, changes that save memory, and the script and command that start it on Jobs.
     """
     spec, request = app.models(arguments.model), arguments.request()
+    if trains_pictures(spec):
+        return answer_picture_training(spec, request, app.catalog(), arguments.platforms, rows=round(arguments.rows * arguments.epochs))
     check_training(spec, request)
     step = estimate_step(spec, request)
     if step.device.high > MOST_BYTES:

@@ -209,7 +209,7 @@ class TrainingOption(Result):
     """Bytes that the fullest card needs."""
 
     longest_sequence_tokens: int
-    """Longest sequence that fits with all else unchanged."""
+    """Longest sequence that fits with all else unchanged; of a picture model the positions of the picture, if it fits."""
 
     largest_micro_batch: int
     """Largest micro-batch that fits with all else unchanged."""

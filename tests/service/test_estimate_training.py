@@ -93,11 +93,38 @@ def test_what_does_not_belong_together_is_refused(arguments: dict[str, Any], acc
         ASK(LLAMA, **arguments)
 
 
-@pytest.mark.parametrize("model", ["openai/clip-vit-base-patch16", "black-forest-labs/FLUX.1-dev", "openai/whisper-base"])
+@pytest.mark.parametrize("model", ["openai/clip-vit-base-patch16", "openai/whisper-base"])
 def test_models_without_a_loss_over_tokens(model: str) -> None:
     """They are refused by their task."""
     with pytest.raises(UnsupportedModel, match="no loss over tokens"):
         ASK(model)
+
+
+def test_a_picture_model_is_answered_by_the_positions_of_its_latents() -> None:
+    """1,024 × 1,024 pixels of FLUX.1 are 64 × 64 positions; time is not predicted, and the caveats say so."""
+    answer = ASK("black-forest-labs/FLUX.1-dev", width=1024, height=1024, base_precision="nf4", rows=100, accumulation=1)
+    assert answer["tokens_per_step"] == 64 * 64
+    assert answer["steps"] == 100
+    assert answer["stack"] == "diffusers"
+    assert sum(part["bytes"] for part in answer["parts"]) == answer["device_bytes"]
+    assert answer["options"][0]["verdict"] == "fits"
+    assert answer["options"][0]["hours"] is None
+    assert {"picture_training", "picture_training_unmeasured"} <= {caveat["code"] for caveat in answer["caveats"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "accepted"),
+    [
+        ({"objective": "dpo"}, "sft for a picture model"),
+        ({"width": 1000}, "multiple of 16"),
+        ({"frames": 81}, "makes pictures and not clips"),
+        ({"devices": 2}, "none for a picture model"),
+    ],
+)
+def test_a_picture_model_refuses_arguments_of_text(arguments: dict[str, Any], accepted: str) -> None:
+    """The sentence names the accepted values."""
+    with pytest.raises(BadArgument, match=accepted):
+        ASK("black-forest-labs/FLUX.1-dev", **arguments)
 
 
 requests = st.builds(

@@ -1,0 +1,80 @@
+"""The answer of `/estimate_training` for a model that makes pictures or clips: memory by part, and the hardware that holds it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lib.answers.training import TrainingAnswer, TrainingPartEntry
+from lib.laws import training as law
+from lib.memory.picture_training import MEASURED, check_picture_training, count_positions, estimate_picture_training, resolve_picture
+from lib.provenance import Caveat, Source
+from lib.speed.picture_training import rank_picture_hardware
+
+if TYPE_CHECKING:
+    from lib.catalog import Catalog
+    from lib.model.spec import ModelSpec
+    from lib.workload import TrainingRequest
+
+CHECKED = "2026-11-26"
+
+
+def answer_picture_training(
+    spec: ModelSpec, request: TrainingRequest, catalog: Catalog, platforms: Sequence[str], *, rows: int
+) -> TrainingAnswer:
+    """Memory of a step that trains a denoiser, and the hardware that holds it, for so many pictures over all epochs.
+
+    Raises:
+        UnsupportedModel: a pipeline that was not run with gradients here.
+        BadArgument: arguments that a denoiser is not trained with.
+    """
+    check_picture_training(spec, request)
+    step, size = estimate_picture_training(spec, request), resolve_picture(spec, request)
+    positions = count_positions(spec, size)
+    total = max(1, rows * positions)
+    caveats = [Caveat("picture_training", {"width": size.width, "height": size.height, "positions": positions})]
+    if spec.architecture not in MEASURED:
+        caveats.append(Caveat("picture_training_unmeasured", {"architecture": spec.architecture}))
+    if request.pictures.cached in {"none", "text"}:
+        caveats.append(Caveat("picture_training_encodes"))
+    if request.accumulation > 1:
+        caveats.append(Caveat("training_accumulates", {"accumulation": request.accumulation}))
+    return TrainingAnswer(
+        model=spec.id,
+        method=request.method,
+        objective=request.objective,
+        stack="diffusers",
+        optimizer=request.optimizer,
+        precision=request.precision,
+        checkpointing=request.checkpointing,
+        sharding=request.sharding,
+        devices=1,
+        trained_parameters=step.trained_parameters,
+        tokens_per_step=step.tokens_per_step,
+        longest_row_tokens=positions,
+        allocated_bytes=step.allocated_bytes,
+        host_bytes=step.host_bytes,
+        weights_format=step.precision,
+        total_tokens=total,
+        steps=math.ceil(total / step.tokens_per_step),
+        parts=tuple(TrainingPartEntry(name=name, bytes=size_) for name, size_ in step.parts.items()),
+        reserved_low_bytes=step.reserved.low,
+        reserved_bytes=step.reserved.typical,
+        reserved_high_bytes=step.reserved.high,
+        device_low_bytes=step.device.low,
+        device_bytes=step.device.typical,
+        device_high_bytes=step.device.high,
+        options=tuple(rank_picture_hardware(spec, request, catalog, platforms)),
+        phases=(),
+        shardings=(),
+        changes=(),
+        command=None,
+        script=None,
+        caveats=(*spec.caveats, *caveats),
+        sources=(
+            *spec.sources,
+            Source(what="memory of a step", source=law.LAW.source, checked=CHECKED),
+            Source(what="bytes kept for the backward pass", source="diffusers 0.42.1 and torch 2.13, executed", checked=CHECKED),
+        ),
+    )
