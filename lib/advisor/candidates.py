@@ -121,7 +121,7 @@ class Candidate:
     """One configuration; `step` counts how far the weights are compressed below what was asked.
 
     `note` says what the checkpoint needs for it: "unpacked" (its format has no unit here), "sibling" (nothing quantizes it again, so that
-    the unquantized checkpoint has to be taken), "converted" (into files of the engine's own) or "halved" (float32 is loaded in 16 bits).
+    another checkpoint has to be taken), "converted" (into files of the engine's own) or "halved" (float32 is loaded in 16 bits).
     `sdk` is what a Space has to be built with, "" where the offer is none. Where it `may_offload`, layers that the cards do not hold are
     left to the processor; `gpu_layers` is then what llama.cpp is told to put on them (`-ngl`), None for everything. Where it
     `may_leave_experts`, routed experts of the first layers are left to the host's memory; `cpu_moe_layers` is then how many
@@ -267,8 +267,8 @@ def _by_preference(
 
     def order(pair: tuple[Engine, Sdk | Literal[""]]) -> tuple[object, ...]:
         row = TRAITS[pair[0]]
-        timed_as = "" if batches and pair[0] in SERVERS else row.timed_as
-        return (not is_listed(spec, pair[0], offer), timed_as, row.own_files, (pair[0] in SERVERS) is not crowd)
+        timed_as = "" if batches and not row.static_batch else row.timed_as
+        return (not is_listed(spec, pair[0], offer), timed_as, row.own_files, row.static_batch is crowd)
 
     return sorted(engines, key=order)
 

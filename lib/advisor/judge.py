@@ -3,15 +3,7 @@
 Configurations are tried in order of preference (`lib.advisor.candidates`), for all offers together, until one fits with room to spare, is
 fast enough and serves the traffic. If there is none, the best of those that pass is taken (`lib.advisor.rank.order_configurations`).
 
-Its speed puts it into one of three bands (`lib.advisor.bands`): comfortable, usable, or slow.
-
-A slow CPU is rejected, and its limits are stricter. The limits are judgements:
-
-- 8 tokens per second, because the slowest machines of a class have two thirds of its bandwidth (5.2 · 3/2).
-- A first token within 5 s, half of the ten seconds that keep a visitor's attention (Nielsen 1993, Usability Engineering, chapter 5). For
-  vision_language the prompt counts as long as the context, because pictures fill it.
-- No pictures: Stable Diffusion 1.5 takes 45 s for one of 512 px on 32 cores (20 steps, fp32; Ice Lake with 64 virtual CPUs,
-  github.com/huggingface/blog stable-diffusion-inference-intel.md, 2023-03).
+Its speed puts it into one of three bands (`lib.advisor.speed_verdict`): comfortable, usable, or slow.
 """
 
 from __future__ import annotations
@@ -23,26 +15,24 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from lib.advisor import result, traffic
-from lib.advisor.bands import limit_request_s, measure_bands
 from lib.advisor.candidates import AS_STORED, SERVERS, Candidate, list_candidates
+from lib.advisor.entry_memory import show_memory
 from lib.advisor.explain import LesserSteps, explain_configuration, explain_offer, price_offer
 from lib.advisor.fit import DoesNotFitReason, HostedModel, JudgeContext, Placement, max_concurrency, place_candidate
 from lib.advisor.rank import NEARLY_AS_FAST, VERDICTS, drop_uncertain_gains, order_configurations, settles, total_rate, weigh
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
+from lib.advisor.speed_verdict import judge_speed
 from lib.catalog.offers import Hardware, Offer, own_hardware
 from lib.cost.usage import LOADS
 from lib.engines import TRAITS
 from lib.memory import usable_memory
 from lib.memory.result import download_bytes
 from lib.precision import find_loading
-from lib.provenance import Reason, Value
+from lib.provenance import Reason
 from lib.workload import Family
 
 _Configured = TypeVar("_Configured", bound=result.ConfiguredHardware)
 
-CPU_TOKENS_PER_S = 8.0
-FIRST_ANSWER_S = 5.0
-PICTURE_ON_32_CORES_S = 45.0
 OWN_COUNTS = (2, 4, 8)
 """Numbers of cards that are tried where those of the visitor are too few."""
 HOPELESS = 0.5
@@ -264,62 +254,6 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]]) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeedVerdict:
-    """The verdict on a speed: the stated limits that it misses, further reasons, and its band."""
-
-    obstacles: tuple[Reason, ...] = ()
-    reasons: tuple[Reason, ...] = ()
-    band: result.Verdict = "comfortable"
-
-
-def judge_speed(offer: Hardware, context: JudgeContext, model: HostedModel, speed: result.Speed) -> SpeedVerdict:
-    """The speed against the limits that were asked for and the bands of its kind of work."""
-    workload, family = context.workload, context.family
-    obstacles = []
-    rate, least = speed.tokens_per_s, workload.min_tokens_per_s
-    if rate is not None and rate < least:
-        obstacles.append(Reason("too_slow", {"tokens_per_s": rate, "wanted_tokens_per_s": least}))
-    first_s, limit_s = speed.ttft_s, workload.max_ttft_s
-    if limit_s and first_s is not None and first_s > limit_s:
-        obstacles.append(Reason("first_token_late", {"ttft_s": first_s, "wanted_s": limit_s}))
-    enough_reasons: tuple[Reason, ...] = ()
-    if offer.silicon is None:
-        reason, enough = judge_cpu(family, speed, context_tokens=context.context_tokens, vcpu=offer.vcpu)
-        if not enough:
-            return SpeedVerdict(obstacles=(*obstacles, reason))
-        enough_reasons = (reason,)
-    missed = [band for band in measure_bands(model.spec, family, speed, workload) if not band.is_comfortable]
-    # A long prompt takes its time on every card, and no table of limits forbids it: a late first token never makes hardware slow.
-    is_slow = any(band.is_slow and band.band.measure != "ttft_s" for band in missed)
-    return SpeedVerdict(
-        obstacles=tuple(obstacles),
-        reasons=(*enough_reasons, *(band.explain() for band in missed)),
-        band="slow" if is_slow else "usable" if missed else "comfortable",
-    )
-
-
-def judge_cpu(family: Family, speed: result.Speed, *, context_tokens: int, vcpu: int | None) -> tuple[Reason, bool]:
-    """Whether a CPU is enough for this work, by its limits above, and why."""
-    values: dict[str, Value] = {"vcpu": vcpu or 0, "family": family}
-    if family in {"image", "video"}:
-        return Reason("cpu_too_slow", values | {"seconds": PICTURE_ON_32_CORES_S}), False
-    predicted = speed.predicted
-    if predicted is None:
-        return Reason("cpu_speed_unknown", values), False
-    if (limit_s := limit_request_s(family, predicted)) is not None:
-        seconds = predicted.request_s
-        values |= {"seconds": seconds, "limit_s": limit_s}
-        enough = seconds <= limit_s
-    else:
-        by_pictures = family == "vision_language" and not predicted.request.media.images  # else they are counted in the prompt
-        longer = max(1.0, context_tokens / predicted.request.prompt_tokens) if by_pictures else 1.0
-        rate, ttft_s = speed.tokens_per_s or 0.0, predicted.ttft_s.value * longer
-        values |= {"tokens_per_s": rate, "limit_tokens_per_s": CPU_TOKENS_PER_S, "seconds": ttft_s, "limit_s": FIRST_ANSWER_S}
-        enough = rate >= CPU_TOKENS_PER_S and ttft_s <= FIRST_ANSWER_S
-    return Reason("cpu_enough" if enough else "cpu_too_slow", values), enough
-
-
 def _judge_quota(offer: Hardware, context: JudgeContext, placement: Placement, speed: result.Speed) -> tuple[list[Reason], bool]:
     """Reason about the visitors' quota, and whether it rejects the offer."""
     rules, seconds = context.rules.zerogpu, traffic.estimate_gpu_seconds(context.family, speed)
@@ -392,7 +326,7 @@ def _configure(
         cpu_moe_layers=best.candidate.cpu_moe_layers,
         replicas=best.replicas,
         step=best.candidate.step,
-        memory=result.show_memory(best.headroom),
+        memory=show_memory(best.headroom),
         speed=best.speed,
         verdict=best.verdict,
         reasons=(*explain_configuration(hardware, best, less_compressed, model.published, loading, lesser), *best.reasons, *reasons),

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from lib.advisor.entry_memory import EntryMemory, FullLength
 from lib.advisor.fit import HostedModel, JudgeContext
-from lib.advisor.result import ConfiguredHardware, Entry, EntryMemory, FullLength, Verdict
+from lib.advisor.result import ConfiguredHardware, Entry, Verdict
 from lib.memory import count_sequences, estimate_memory, usable_memory
 from lib.provenance import Reason, Value
 from lib.request.serving import keep_experts_in_host

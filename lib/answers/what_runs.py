@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lib.advisor.result import EntryMemory, Speed, Verdict
+from lib.advisor.entry_memory import EntryMemory
+from lib.advisor.result import Speed, Verdict
 from lib.catalog.offers import Hardware
 from lib.engines import Engine
 from lib.provenance import Answer, Reasons

@@ -12,7 +12,8 @@ from typing import Literal
 from urllib.parse import quote
 
 from lib.advisor.candidates import family_of
-from lib.advisor.result import ConfiguredHardware, Cost, Entry, EntryMemory, OwnHardware, Recommendation, Speed
+from lib.advisor.entry_memory import EntryMemory
+from lib.advisor.result import ConfiguredHardware, Cost, Entry, OwnHardware, Recommendation, Speed
 from lib.answers.memory import CheapestTierEntry, MaximumEntry, MemoryAnswer, SolveAnswer
 from lib.answers.model import ModelAnswer
 from lib.catalog import PriceState
