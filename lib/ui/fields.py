@@ -314,7 +314,7 @@ MEASURE_WORDS: tuple[tuple[str, str], ...] = (
     ("TTFT p99", "ttft"), ("Latency p99", "latency"), ("Tokens/s", "throughput"), ("USD per million", "price"),
 )  # fmt: skip
 PEAK_FACTOR = 3.0
-"""How much busier the busiest hour is than the mean of the hours in use, where a visitor states nothing. A judgement."""
+"""Busiest hour over the mean of the hours in use, where a visitor states nothing: our judgement, not a published figure."""
 TRAFFIC = (
     *fields_of(
         BatchingArguments,
@@ -326,7 +326,7 @@ TRAFFIC = (
         clients={"default": 8},
         trace={"choices": ("",)},
     ),
-    Field(argument="peak_factor", name="peak", default=PEAK_FACTOR, low=1, high=100, label="Peak ÷ mean", info="Of requests a day."),
+    Field(argument="peak_factor", name="peak", default=PEAK_FACTOR, low=1, high=100, label="Peak ÷ mean", info="3 is our assumption."),
 )
 """A rate of 0 follows the workload above the tabs: requests a day, spread over the hours a day, times the peak factor."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -30,6 +30,7 @@ from lib.present.traffic_rows import (
     requests_at,
 )
 from lib.present.wording import page_note
+from lib.provenance import Caveat
 from lib.request.serving import check_serving, has_settings
 from lib.request.types import MAX_CONCURRENCY
 from lib.service.recommend import recommend
@@ -46,7 +47,7 @@ from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
     from lib.advisor.result import ConfiguredHardware
-    from lib.answers.traffic import LoadsAnswer
+    from lib.answers.traffic import BatchingAnswer, LoadsAnswer
     from lib.service.app import Services
 
 OF_LOADS = (
@@ -248,7 +249,7 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
             for points in loads:
                 if not card:
                     card = batching_card(answer, name, points, asked) + _acts(answer, points, name, model, values)
-                    yield {"status": _progress(step), "card": card, "notes": answer_details(answer), "busy": True}
+                    yield {"status": _progress(step), "card": card, "notes": answer_details(_assume_peak(answer, values)), "busy": True}
                 step += 1
                 drawn = DrawnLoads(
                     answer=points,
@@ -270,6 +271,14 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
         yield {"chart": figure, "needs": needs}  # once more, for a page that was still loading when it came
     except AdvisorError as refused:
         yield {"status": ask.format_error(refused, "No simulation.")}
+
+
+def _assume_peak(answer: BatchingAnswer, values: Sequence[Value]) -> BatchingAnswer:
+    """The answer with the factor of the busiest hour among its assumptions, where the rate follows from requests a day."""
+    own = workload.tab_arguments(values, ask.TRAFFIC)
+    if own["requests_per_s"] or own["arrivals"] not in {"poisson", "bursty"}:
+        return answer
+    return replace(answer, caveats=(*answer.caveats, Caveat("peak_assumed", {"factor": float(own["peak_factor"])})))
 
 
 def _asked_words(arguments: Mapping[str, Any], values: Sequence[Value]) -> str:

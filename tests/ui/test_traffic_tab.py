@@ -98,6 +98,15 @@ def test_the_form_becomes_arguments_of_the_api(real_app: Services) -> None:
     real_app.simulate_batching(LLAMA, **sent)
 
 
+def test_the_assumed_peak_is_among_the_assumptions(real_app: Services) -> None:
+    """Only where the rate follows from requests a day."""
+    for values, told in ((fill_form(peak=2.0), True), (fill_form(rate=0.5), False)):
+        scenes = traffic_scenes(real_app, LLAMA, values, "ttft")
+        notes = next(scene["notes"] for scene in scenes if scene.get("notes"))
+        scenes.close()  # type: ignore[attr-defined]
+        assert ("counted as 2 × the mean" in notes) is told
+
+
 def test_the_rate_follows_the_workload(real_app: Services) -> None:
     """Requests a day over the hours in use, times the peak; a rate in the form counts instead. The run is long enough for a p99."""
     sent = traffic_arguments(real_app, LLAMA, fill_form(requests=36_000, hours=10, peak=2.0))
