@@ -12,19 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lib.catalog.rows import (
-    DATA,
-    Count,
-    Day,
-    Exact,
-    Price,
-    Row,
-    Size,
-    Table,
-    Text,
-    read_rows,
-    require_distinct,
-)
+from lib.catalog.rows import DATA, Count, Day, Exact, Price, Row, Size, Table, Text, read_rows, require_distinct
 from lib.provenance import Source
 
 Kind = Literal["gpu", "tpu"]

@@ -10,21 +10,7 @@ from typing import Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from lib.catalog.rows import (
-    ByteCount,
-    Count,
-    Day,
-    DayOrMonth,
-    Exact,
-    Price,
-    References,
-    Row,
-    Share,
-    Size,
-    Sources,
-    Table,
-    Text,
-)
+from lib.catalog.rows import ByteCount, Count, Day, DayOrMonth, Exact, Price, References, Row, Share, Size, Sources, Table, Text
 from lib.platforms import RulesGroup
 from lib.request.types import AccountName
 

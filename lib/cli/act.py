@@ -20,20 +20,11 @@ import click
 
 from lib.advisor.result import Entry, Recommendation
 from lib.advisor.space_rules import HOURS_PER_MONTH
+from lib.answers import spaces
 from lib.answers.batch import BatchAnswer
 from lib.answers.explain import ExplainAnswer
 from lib.answers.files import FilesAnswer
 from lib.answers.hardware import ListedHardware
-from lib.answers.spaces import (
-    AccountOverview,
-    ActionAnswer,
-    ActionPreview,
-    RightSizeAnswer,
-    SpaceProgress,
-    SpaceStatus,
-    SwitchAnswer,
-    TierEntry,
-)
 from lib.catalog import Catalog, PriceState, load
 from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, end_command, print_answer, say
 from lib.errors import BadArgument, NotSignedIn
@@ -87,7 +78,7 @@ _WORDS = {
     "pause": "pause a Space",
     "restart": "restart a Space",
 }
-Act = Callable[[Services, ActionPreview, str], ActionAnswer]
+Act = Callable[[Services, spaces.ActionPreview, str], spaces.ActionAnswer]
 
 
 def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], yes: bool, watch: bool, as_json: bool) -> None:
@@ -107,7 +98,7 @@ def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], 
     say(f"Sent. {done.stage_message}")
     for line in note_lines(caveat for caveat in done.caveats if caveat not in preview.caveats):
         say(line)
-    hardware = (done.after.hardware if isinstance(done, SwitchAnswer) else "") or ""
+    hardware = (done.after.hardware if isinstance(done, spaces.SwitchAnswer) else "") or ""
     last, status = watch_stages(services, done.space, hardware, token) if watch else (None, DONE)
     print_answer({**to_json(done), "watched": to_json(last)}, action_lines(done, last), as_json=as_json)
     end_command(status)
@@ -142,10 +133,10 @@ def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
     print_answer(done, f"{name}: {done.stage}. {done.stage_message}", as_json=as_json)
 
 
-def watch_stages(services: Services, space: str, hardware: str, token: str | None) -> tuple[SpaceProgress | None, int]:
+def watch_stages(services: Services, space: str, hardware: str, token: str | None) -> tuple[spaces.SpaceProgress | None, int]:
     """Show the stages until the Space rests; Ctrl-C ends the watching, and nothing else."""
     say("Watching. Ctrl-C stops the watching; what was asked for goes on.")
-    last: SpaceProgress | None = None
+    last: spaces.SpaceProgress | None = None
     try:
         with closing(services[watch_space](space, token=token, hardware=hardware)) as stages:  # type: ignore[type-var]
             for last in stages:
@@ -236,7 +227,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: int) ->
     ]
 
 
-Priced = TierEntry | ActionAnswer | SpaceStatus
+Priced = spaces.TierEntry | spaces.ActionAnswer | spaces.SpaceStatus
 
 
 def note_lines(statements: Iterable[Statement]) -> list[str]:
@@ -263,7 +254,7 @@ def sleep_words(after_s: int | None) -> str:
     return "never" if after_s == _NEVER else f"after {after_s:,} s without a visit"
 
 
-def preview_lines(preview: ActionPreview) -> list[str]:
+def preview_lines(preview: spaces.ActionPreview) -> list[str]:
     """Effect and price of an action, before it is confirmed."""
     before, after = preview.before, preview.after
     lines = [f"{preview.space}: {preview.stage_message} Now on {before.hardware or 'no hardware'}, {rate(before)}."]
@@ -284,7 +275,7 @@ def prices_line(prices: PriceState) -> str:
     return f"Prices: {'the platform now' if prices.basis == 'live' else 'bundled with this program'}, {prices.checked}."
 
 
-def progress_line(progress: SpaceProgress) -> str:
+def progress_line(progress: spaces.SpaceProgress) -> str:
     """A Space under way, as one line."""
     trouble = f" ({progress.trouble})" if progress.trouble else ""
     failed = f" {progress.error}" if progress.error else ""
@@ -292,7 +283,7 @@ def progress_line(progress: SpaceProgress) -> str:
     return f"{progress.elapsed_s:6.0f} s  {progress.stage}  on {on}. {progress.stage_message}{failed}{trouble}"
 
 
-def action_lines(done: ActionAnswer, last: SpaceProgress | None) -> str:
+def action_lines(done: spaces.ActionAnswer, last: spaces.SpaceProgress | None) -> str:
     """The state in which an action ended, as lines."""
     state = last or done
     on = state.hardware or state.requested_hardware or "no hardware"
@@ -300,7 +291,7 @@ def action_lines(done: ActionAnswer, last: SpaceProgress | None) -> str:
     return line if last is None or last.arrived else f"{line}\nIt does not run on what was asked for yet. {last.error or ''}".rstrip()
 
 
-def status_text(status: SpaceStatus) -> str:
+def status_text(status: spaces.SpaceStatus) -> str:
     """State of a Space, its hardware, and the price."""
     changing = f" → {status.requested_hardware}" if status.changing else ""
     billed = {True: "billed now", False: "not billed now", None: "whether it is billed is not known"}[status.billed_now]
@@ -381,7 +372,7 @@ def _saving(usd_per_month: Decimal | None) -> str:
     return f" It saves {usd(usd_per_month)} a month." if usd_per_month > 0 else f" It costs {usd(-usd_per_month)} a month more."
 
 
-def right_size_text(answer: RightSizeAnswer) -> str:
+def right_size_text(answer: spaces.RightSizeAnswer) -> str:
     """The recommendation beside the current tier."""
     current, pick, saving = answer.current, answer.pick, answer.saving_usd_per_month
     words = {"stay": "Stay", "move": f"Move to {pick.hardware if pick else ''}", "none": "Nothing on these platforms does it"}
@@ -396,7 +387,7 @@ def right_size_text(answer: RightSizeAnswer) -> str:
     return "\n".join([*lines, *notes, prices_line(answer.prices)])
 
 
-def account_text(answer: AccountOverview) -> str:
+def account_text(answer: spaces.AccountOverview) -> str:
     """Everything that an account pays for, dearest first, and the sums; what was not listed."""
     rows = [
         (

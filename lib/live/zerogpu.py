@@ -29,22 +29,11 @@ from decimal import Decimal
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
+from lib import errors
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_OFFERS
 from lib.catalog.rules import ZeroGpuRules
 from lib.cost.usage import to_decimal
-from lib.errors import (
-    AdvisorError,
-    Fault,
-    IllegalDuration,
-    LiveError,
-    NoGpuFree,
-    OutOfMemory,
-    QuotaExceeded,
-    RunLimit,
-    TaskAborted,
-    to_fault,
-)
 from lib.laws.price import requested_quota_seconds
 from lib.live.device import Size, on_zero_gpu
 from lib.provenance import Value
@@ -118,7 +107,7 @@ def release_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def _to_advisor_error(error: Exception, doing: str) -> AdvisorError:
+def _to_advisor_error(error: Exception, doing: str) -> errors.AdvisorError:
     """Our error for this exception, whose frames are released. An unknown failure is logged here: only the log may hold its message."""
     translated = translate_failure(error)
     if translated is None:
@@ -137,7 +126,7 @@ def _run_on_gpu(task: Callable[..., Any], doing: str) -> Callable[..., Any]:
         try:
             return task(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 every failure becomes a sentence
-            fault = to_fault(_to_advisor_error(error, doing))
+            fault = errors.to_fault(_to_advisor_error(error, doing))
         release_memory()
         return fault
 
@@ -147,7 +136,7 @@ def _run_on_gpu(task: Callable[..., Any], doing: str) -> Callable[..., Any]:
             with closing(task(*args, **kwargs)) as items:
                 yield from items
         except Exception as error:  # noqa: BLE001 as above
-            fault = to_fault(_to_advisor_error(error, doing))
+            fault = errors.to_fault(_to_advisor_error(error, doing))
         else:
             return
         release_memory()
@@ -164,7 +153,7 @@ def _call_gpu(call: Callable[..., Any], doing: str, *, streams: bool) -> Callabl
             outcome = call(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 as above
             raise _to_advisor_error(error, doing) from None
-        if isinstance(outcome, Fault):
+        if isinstance(outcome, errors.Fault):
             raise outcome.error()
         return outcome
 
@@ -177,7 +166,7 @@ def _call_gpu(call: Callable[..., Any], doing: str, *, streams: bool) -> Callabl
                     return
                 except Exception as error:  # noqa: BLE001 as above
                     raise _to_advisor_error(error, doing) from None
-                if isinstance(outcome, Fault):
+                if isinstance(outcome, errors.Fault):
                     raise outcome.error()
                 yield outcome
 
@@ -222,9 +211,9 @@ def clean_text(text: object) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in words).split())[:_LONGEST]
 
 
-def translate_failure(error: BaseException) -> AdvisorError | None:
+def translate_failure(error: BaseException) -> errors.AdvisorError | None:
     """The error that a failure on the device becomes for a visitor; None when the failure is not a known one."""
-    if isinstance(error, AdvisorError):
+    if isinstance(error, errors.AdvisorError):
         return error
     gradio = sys.modules.get("gradio.exceptions")
     if gradio is not None and isinstance(error, gradio.Error):
@@ -235,54 +224,54 @@ def translate_failure(error: BaseException) -> AdvisorError | None:
     if isinstance(error, RuntimeError):
         return _from_torch(name, str(error)) or _from_scheduler(str(error))
     if type(error).__module__.partition(".")[0] == "httpx" and name.endswith(("Error", "Timeout")):
-        return NoGpuFree(f"ZeroGPU's scheduler could not be reached ({name}). {_LATER}")
+        return errors.NoGpuFree(f"ZeroGPU's scheduler could not be reached ({name}). {_LATER}")
     return None
 
 
-def unknown_failure(error: BaseException, doing: str) -> LiveError:
+def unknown_failure(error: BaseException, doing: str) -> errors.LiveError:
     """An unknown failure: only the name of its class, because its message may hold anything."""
-    return LiveError(
+    return errors.LiveError(
         f"The device failed while {doing} ({type(error).__name__}). Nothing is left running; try again, and with less if it happens again."
     )
 
 
-def out_of_memory(what: str = "The device") -> OutOfMemory:
+def out_of_memory(what: str = "The device") -> errors.OutOfMemory:
     """Memory ran out during a run."""
-    return OutOfMemory(
+    return errors.OutOfMemory(
         f"{what} ran out of memory during the run; what the run held was given back and the app stays up. "
         f"Next: {SHORTER}, a smaller model or a lower precision, or a tier with more memory."
     )
 
 
-def _from_torch(name: str, words: str) -> LiveError | None:
+def _from_torch(name: str, words: str) -> errors.LiveError | None:
     if name == "OutOfMemoryError" or "out of memory" in words or "can't allocate memory" in words or "not enough memory" in words:
         return out_of_memory()
     if name == "AcceleratorError" or words.startswith(("CUDA error", "CUDA driver", "HIP error", "cuDNN error", "CUBLAS_STATUS")):
-        return LiveError(
+        return errors.LiveError(
             "The GPU reported an error of its own and this process may no longer be able to use it. "
             "Next: try again; if it happens again, the owner restarts the Space."
         )
     return None
 
 
-def _from_scheduler(words: str) -> LiveError | None:
+def _from_scheduler(words: str) -> errors.LiveError | None:
     """The error for a bare RuntimeError of spaces."""
     if words.startswith("Connection closed by visitor"):
-        return TaskAborted(
+        return errors.TaskAborted(
             "The connection was closed while waiting for a GPU, so nothing was run. Ask again to get a new place in the queue."
         )
     if words.startswith(("ZeroGPU API /schedule", "Unexpected end of stream", "Error while re-trying after queue")):
-        return NoGpuFree(f"ZeroGPU's scheduler did not answer as it should, so no GPU was given. {_LATER}")
+        return errors.NoGpuFree(f"ZeroGPU's scheduler did not answer as it should, so no GPU was given. {_LATER}")
     return None
 
 
-def _from_zero(title: str, message: str) -> LiveError:
+def _from_zero(title: str, message: str) -> errors.LiveError:
     """A refusal of ZeroGPU by its title and words."""
     words = clean_text(message)
     if title == "ZeroGPU illegal duration":
         return _illegal(words)
     if title == "ZeroGPU pending credits exceeded":
-        return QuotaExceeded(
+        return errors.QuotaExceeded(
             "Too many of your ZeroGPU credits are held by tasks that still run, so this one was not started. "
             "Next: wait until they have ended, and try again."
         )
@@ -292,36 +281,36 @@ def _from_zero(title: str, message: str) -> LiveError:
         return _quota(words)
     if title == "ZeroGPU worker error":
         return _worker(words)
-    return LiveError(f"ZeroGPU refused the run: {words or 'it gave no reason'}. {_LATER}")
+    return errors.LiveError(f"ZeroGPU refused the run: {words or 'it gave no reason'}. {_LATER}")
 
 
-def _none_free(words: str) -> LiveError:
+def _none_free(words: str) -> errors.LiveError:
     if words.startswith("Expired"):
-        return LiveError("ZeroGPU no longer knows who you are: the page has been open too long. Reload the page, and ask again.")
+        return errors.LiveError("ZeroGPU no longer knows who you are: the page has been open too long. Reload the page, and ask again.")
     waited = " within 60 s" if "60s" in words else ""
-    return NoGpuFree(
+    return errors.NoGpuFree(
         f"ZeroGPU had no GPU free{waited}, and nothing was taken from your quota. "
         f"Next: try again later (accounts that are signed in go before strangers, PRO before free), or run elsewhere: {ELSEWHERE}."
     )
 
 
-def _illegal(words: str) -> IllegalDuration:
+def _illegal(words: str) -> errors.IllegalDuration:
     match = re.search(r"\((\d+)s\)", words)
     seconds = f" ({match[1]} s of quota)" if match else ""
-    return IllegalDuration(
+    return errors.IllegalDuration(
         f"ZeroGPU does not grant a run this long{seconds} to your account. Next: {SHORTER}, sign in with an account that may run longer "
         f"(PRO), or run elsewhere: {ELSEWHERE}."
     )
 
 
-def _quota(words: str) -> LiveError:
+def _quota(words: str) -> errors.LiveError:
     if "runs limit" in words:
-        return RunLimit(
+        return errors.RunLimit(
             "Your ZeroGPU runs of today are used up: the number of runs is limited beside their seconds. "
             f"Next: try again tomorrow, sign in with a PRO account, which may run more, or run elsewhere: {ELSEWHERE}."
         )
     if words.startswith("Space app has reached"):
-        return QuotaExceeded(
+        return errors.QuotaExceeded(
             "ZeroGPU does not know who is asking, and the quota that strangers share on this Space is used up. "
             "Next: sign in on huggingface.co and open the Space there; over the API send your token (Client(…, token='hf_…'))."
         )
@@ -329,7 +318,7 @@ def _quota(words: str) -> LiveError:
     when = re.search(r"Try again in ([\w :,.-]+?)\. ", words + " ")
     had = f" ({figures[1]} s asked for, {figures[2]} s left)" if figures else ""
     after = f"wait {when[1]} (hours:minutes:seconds)" if when else "wait until it refills"
-    return QuotaExceeded(
+    return errors.QuotaExceeded(
         f"Your ZeroGPU quota does not suffice{had}. Next: {after}, {SHORTER}, {_more_quota(words)}, or run elsewhere: {ELSEWHERE}."
     )
 
@@ -343,16 +332,18 @@ def _more_quota(words: str) -> str:
     return "sign in (a free account gets more than a stranger)"
 
 
-def _worker(words: str) -> LiveError:
+def _worker(words: str) -> errors.LiveError:
     """The GPU's process failed or ended; of an exception, spaces reports only the name of its class."""
     if words == "GPU task aborted":
-        return TaskAborted(
+        return errors.TaskAborted(
             "The run was ended from outside before it was done: it took longer than it had asked for, or its process was killed. "
             f"Next: {SHORTER}, or try again."
         )
     if words in {"OutOfMemoryError", "MemoryError"}:
         return out_of_memory()
     if words == "AcceleratorError":
-        return _from_torch(words, "") or LiveError(words)
+        return _from_torch(words, "") or errors.LiveError(words)
     name = words if words.isidentifier() else "an unknown failure"
-    return LiveError(f"The run failed on the GPU ({name}), and the GPU was given back. Next: try again, and with less if it happens again.")
+    return errors.LiveError(
+        f"The run failed on the GPU ({name}), and the GPU was given back. Next: try again, and with less if it happens again."
+    )

@@ -219,8 +219,6 @@ class PipelineRun:
     denoise: StageRun
     decode: StageRun
     output: Shape
-    latents: Tensor
-    """Input of the VAE."""
 
 
 class MetaPipeline:
@@ -318,7 +316,6 @@ class MetaPipeline:
 
         def decode_noted(latents: Tensor, *args: Any, **kwargs: Any) -> Any:
             decode_start.setdefault("at", (len(recorder.sizes), recorder.flop, kernels.flop, recorder.product_bytes))
-            decode_start.setdefault("latents", latents)
             return decode(latents, *args, **kwargs)
 
         self.vae.decode = decode_noted
@@ -334,7 +331,6 @@ class MetaPipeline:
             denoise=StageRun(moments[:storages], flop, attention_flop, product_bytes),
             decode=StageRun(moments[storages:], recorder.flop + kernels.flop - flop),
             output=self._shape_of(output, shape),
-            latents=decode_start["latents"],
         )
 
     def capture(self, shape: Shape, dtype: torch.dtype) -> tuple[tuple[Any, ...], dict[str, Any]]:

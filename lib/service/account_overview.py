@@ -7,16 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from lib.advisor.space_rules import (
-    ENDPOINT_STAGES,
-    JOB_STAGES,
-    Idling,
-    Stage,
-    describe_sleep,
-    find_offer,
-    find_stage,
-    judge_idling,
-)
+from lib.advisor import space_rules
 from lib.answers.spaces import AccountOverview, NotListed, ResourceEntry, StopAnswer
 from lib.catalog import Catalog
 from lib.catalog.offers import FREE_CPU_TIER, Offer
@@ -43,7 +34,7 @@ class Resource:
 
     kind: Kind
     name: str
-    stage: Stage
+    stage: space_rules.Stage
     offer: Offer | None
     hardware: str | None
     each: Decimal | None
@@ -68,9 +59,9 @@ class Resource:
         return self.kind != "job"
 
     @property
-    def idling(self) -> Idling:
+    def idling(self) -> space_rules.Idling:
         """Behaviour without requests."""
-        return judge_idling(self.stage, self.running, self.when_idle)
+        return space_rules.judge_idling(self.stage, self.running, self.when_idle)
 
 
 def _owner(name: str, value: object) -> str:
@@ -140,17 +131,17 @@ def account_overview(
 def _space(catalog: Catalog, space: Space) -> Resource:
     """A static Space is files without hardware: free, whatever its stage."""
     hardware = space.hardware or space.requested_hardware
-    offer = find_offer(catalog, hardware)
+    offer = space_rules.find_offer(catalog, hardware)
     static = space.sdk == STATIC
     return Resource(
         kind="space",
         name=space.id,
-        stage=find_stage(space.stage),
+        stage=space_rules.find_stage(space.stage),
         offer=offer,
         hardware=hardware,
         replicas=space.replicas,
         each=Decimal(0) if static else price(offer),
-        when_idle=Reason("static_files") if static else describe_sleep(offer, space.sleep_time_s, catalog.rules),
+        when_idle=Reason("static_files") if static else space_rules.describe_sleep(offer, space.sleep_time_s, catalog.rules),
     )
 
 
@@ -168,7 +159,7 @@ def _endpoint(catalog: Catalog, endpoint: InferenceEndpoint) -> Resource:
     return Resource(
         kind="endpoint",
         name=endpoint.id,
-        stage=ENDPOINT_STAGES.get(endpoint.state) or Stage(name=endpoint.state, billed=None),
+        stage=space_rules.ENDPOINT_STAGES.get(endpoint.state) or space_rules.Stage(name=endpoint.state, billed=None),
         offer=offer,
         hardware="-".join(instance) if offer is None else offer.id,
         replicas=endpoint.replicas,
@@ -179,7 +170,7 @@ def _endpoint(catalog: Catalog, endpoint: InferenceEndpoint) -> Resource:
 
 def _job(catalog: Catalog, job: Job) -> Resource:
     offer = catalog.names.by_id.get(("jobs", job.flavor or ""))
-    stage = JOB_STAGES.get(job.stage) or Stage(name=job.stage, billed=None)
+    stage = space_rules.JOB_STAGES.get(job.stage) or space_rules.Stage(name=job.stage, billed=None)
     when_idle = Reason("job_ends")
     return Resource(
         kind="job", name=job.id, stage=stage, offer=offer, hardware=job.flavor, each=price(offer), when_idle=when_idle, since=job.since

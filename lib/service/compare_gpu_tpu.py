@@ -6,25 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated, cast
 
-from lib.advisor import gpu_tpu
+from lib.advisor import gpu_tpu, tpu_options
 from lib.advisor.gpu_tpu import Decision, Findings, WeighedReason, Work, decide
-from lib.advisor.tpu_options import (
-    COMMITMENTS,
-    HOME_REGION,
-    Commitment,
-    Rental,
-    TpuOptions,
-    find_general_values,
-    find_tpu_options,
-)
-from lib.answers.gpu_tpu import (
-    GpuTpuAnswer,
-    GuidanceEntry,
-    OptimumEntry,
-    RecipeEntry,
-    RetiredEntry,
-    WeighedReasonEntry,
-)
+from lib.answers.gpu_tpu import GpuTpuAnswer, GuidanceEntry, OptimumEntry, RecipeEntry, RetiredEntry, WeighedReasonEntry
 from lib.catalog import Catalog
 from lib.catalog.gpu_or_tpu import TpuSoftware, load_decision_rules, load_tpu_software
 from lib.errors import BadArgument
@@ -52,7 +36,7 @@ OF_WORKLOAD = Asked(
     "context_tokens concurrency prompt_tokens output_tokens width height frames steps guidance "
     "images image_width image_height audio_seconds"
 )
-_PRICED: Mapping[str, tuple[Commitment, ...]] = {"interruptible": ("spot",), "committed": ("1_year", "3_years")}
+_PRICED: Mapping[str, tuple[tpu_options.Commitment, ...]] = {"interruptible": ("spot",), "committed": ("1_year", "3_years")}
 """Terms of TPU prices in which a budget shows."""
 
 
@@ -114,17 +98,17 @@ class GpuTpuArguments(Arguments):
     workload: Annotated[Workload, OF_WORKLOAD] = Workload(concurrency=8)
     max_ttft_s: Annotated[float, number(0, LONGEST_TTFT_S)] = 0
     """Limit on the time to first token; 0 sets none."""
-    region: Annotated[str, Checked(lambda _, value: value, str), Form("Region", group="tpu")] = HOME_REGION
+    region: Annotated[str, Checked(lambda _, value: value, str), Form("Region", group="tpu")] = tpu_options.HOME_REGION
     """Region of the TPU prices, such as europe-west4."""
-    commitment: Annotated[Commitment, one_of(COMMITMENTS), Form("TPU price", group="tpu")] = "on_demand"
+    commitment: Annotated[tpu_options.Commitment, one_of(tpu_options.COMMITMENTS), Form("TPU price", group="tpu")] = "on_demand"
     """TPU price: on_demand, spot, 1_year or 3_years."""
     torchtpu_claim: Annotated[Flag, Form("Claim", "claim", group="tpu")] = False
     """Add what a vendor's claim of 1.5 to 2 times the speed would mean."""
 
     @property
-    def rental(self) -> Rental:
+    def rental(self) -> tpu_options.Rental:
         """Region and terms of renting slices."""
-        return Rental(region=self.region, commitment=self.commitment)
+        return tpu_options.Rental(region=self.region, commitment=self.commitment)
 
     @property
     def work(self) -> Work:
@@ -169,11 +153,11 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     options, findings, work = None, Findings(), arguments.work
     if spec is not None:
         check_media(spec, workload.pictures, workload.media)
-        options = find_tpu_options(spec, workload, catalog, software, max_ttft_s=arguments.max_ttft_s, rental=arguments.rental)
+        options = tpu_options.find_tpu_options(spec, workload, catalog, software, max_ttft_s=arguments.max_ttft_s, rental=arguments.rental)
         findings = options.findings
     if findings.tpu_price is not None and arguments.commitment in _PRICED.get(work.budget, ()):
         work = replace(work, budget="not_stated")  # the price already counts it
-    findings = replace(findings, values={**find_general_values(catalog, software), **findings.values})
+    findings = replace(findings, values={**tpu_options.find_general_values(catalog, software), **findings.values})
     decision = decide(work, rules, findings)
     entries = (
         []
@@ -230,7 +214,7 @@ def _reason(weighed: WeighedReason) -> WeighedReasonEntry:
     )
 
 
-def _guidance(spec: ModelSpec, options: TpuOptions, software: TpuSoftware) -> GuidanceEntry:
+def _guidance(spec: ModelSpec, options: tpu_options.TpuOptions, software: TpuSoftware) -> GuidanceEntry:
     check = options.guidance
     limit = software.guidance.one_chip_parameters
     return GuidanceEntry(
@@ -259,7 +243,7 @@ def _retired_entries(catalog: Catalog) -> Iterable[RetiredEntry]:
             )
 
 
-def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOptions | None) -> Iterable[Caveat]:
+def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: tpu_options.TpuOptions | None) -> Iterable[Caveat]:
     if spec is not None:
         yield from limit_context(spec, arguments.workload.context_tokens)[1]
     yield Caveat("weights_are_judgement")
@@ -277,7 +261,7 @@ def _caveats(arguments: GpuTpuArguments, spec: ModelSpec | None, options: TpuOpt
         yield from _not_compared(arguments, options)
 
 
-def _not_compared(arguments: GpuTpuArguments, options: TpuOptions) -> Iterable[Caveat]:
+def _not_compared(arguments: GpuTpuArguments, options: tpu_options.TpuOptions) -> Iterable[Caveat]:
     """Missing options, and why."""
     on_tpu, on_gpu = options.fastest
     if options.findings.ttft == "neither":
@@ -300,7 +284,7 @@ def _not_compared(arguments: GpuTpuArguments, options: TpuOptions) -> Iterable[C
         yield Caveat("nothing_compared")
 
 
-def _sources(decision: Decision, options: TpuOptions | None, software: TpuSoftware) -> Iterable[Source]:
+def _sources(decision: Decision, options: tpu_options.TpuOptions | None, software: TpuSoftware) -> Iterable[Source]:
     yield from (reason.source for reason in decision.reasons)
     yield software.optimum.as_source(f"Optimum TPU {software.optimum.version}")
     if options is not None:
@@ -319,7 +303,7 @@ EXAMPLE_SLICE = "v6e-1"
 
 
 def _recipes(
-    arguments: GpuTpuArguments, model: str, options: TpuOptions | None, catalog: Catalog, software: TpuSoftware
+    arguments: GpuTpuArguments, model: str, options: tpu_options.TpuOptions | None, catalog: Catalog, software: TpuSoftware
 ) -> Iterable[RecipeEntry]:
     """Everything that is done with a slice, from the project to the server; then the cheapest GPU offer of each platform.
 

@@ -12,14 +12,7 @@ from lib.advisor.setup import CurrentSetup
 from lib.answers import cost as cost_answers
 from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_TIER, Offer
-from lib.cost import (
-    CostEstimate,
-    TokenPrice,
-    Usage,
-    bill_offer,
-    bill_tokens,
-    find_break_even,
-)
+from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer, bill_tokens, find_break_even
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S, BestLoad, find_best_load, request_seconds, to_decimal
 from lib.hub.search import ProviderOffers
 from lib.laws.price import HOUR_S, answer_price
@@ -36,12 +29,7 @@ from lib.provenance import Caveat, Value
 from lib.request.checks import check_text
 from lib.request.fields import Arguments, Asked, Checked
 from lib.request.serving import DEFAULTS, ServingSettings
-from lib.request.types import (
-    Engine,
-    Hardware,
-    Model,
-    Precision,
-)
+from lib.request.types import Engine, Hardware, Model, Precision
 from lib.service.endpoint import App, endpoint
 from lib.service.reference import may_be_sold
 from lib.service.usage import (

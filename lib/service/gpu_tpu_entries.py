@@ -5,31 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 
+from lib.advisor import tpu_options
 from lib.advisor.result import Entry
-from lib.advisor.tpu_options import (
-    GenerationOption,
-    Rental,
-    SliceOption,
-    TpuOptions,
-    apply_claim,
-    list_region_prices,
-    rescale_usd_per_million,
-    slice_usd_per_hour,
-    within_limit,
-)
-from lib.answers.gpu_tpu import (
-    GenerationEntry,
-    OptionEntry,
-    SliceEntry,
-    WhatIfEntry,
-)
+from lib.answers import gpu_tpu
 from lib.catalog import Catalog
 from lib.catalog.gpu_or_tpu import TpuSoftware
 from lib.present.gpu_tpu_cards import SUPPORT, TORCHTPU_CLAIM, replicas_sentence
 from lib.present.sentences import sentence
 
 
-def list_entries(options: TpuOptions, software: TpuSoftware, rental: Rental, max_ttft_s: float, *, claimed: bool) -> Iterable[OptionEntry]:
+def list_entries(
+    options: tpu_options.TpuOptions, software: TpuSoftware, rental: tpu_options.Rental, max_ttft_s: float, *, claimed: bool
+) -> Iterable[gpu_tpu.OptionEntry]:
     """Of each generation the smallest slice and the cheapest per token, then the GPU offers; `claimed` adds Google's own figures."""
     for generation in options.generations:
         slices = {id(entry): entry for entry in (generation.smallest, generation.cheapest) if entry is not None}
@@ -43,20 +30,20 @@ def list_entries(options: TpuOptions, software: TpuSoftware, rental: Rental, max
 def _option(
     entry: Entry,
     role: str,
-    generation: GenerationOption | None,
+    generation: tpu_options.GenerationOption | None,
     software: TpuSoftware,
-    rental: Rental,
+    rental: tpu_options.Rental,
     max_ttft_s: float,
     *,
     claimed: bool,
-) -> OptionEntry:
+) -> gpu_tpu.OptionEntry:
     offer, predicted, memory = entry.offer, entry.speed.predicted, entry.memory
-    prices = list_region_prices(offer, software)
-    usd_per_hour = entry.cost.usd_per_hour if generation is None else slice_usd_per_hour(offer, software, rental)
-    million = None if usd_per_hour is None else rescale_usd_per_million(entry, usd_per_hour)
+    prices = tpu_options.list_region_prices(offer, software)
+    usd_per_hour = entry.cost.usd_per_hour if generation is None else tpu_options.slice_usd_per_hour(offer, software, rental)
+    million = None if usd_per_hour is None else tpu_options.rescale_usd_per_million(entry, usd_per_hour)
     ttft = None if predicted is None else predicted.ttft_s.value
     total = None if predicted is None or predicted.output_tokens_per_s is None else predicted.output_tokens_per_s.value
-    return OptionEntry(
+    return gpu_tpu.OptionEntry(
         platform=offer.platform,
         name=offer.name,
         accelerator=offer.accelerator,
@@ -80,7 +67,7 @@ def _option(
         prefill_tokens_per_s=None if predicted is None or not ttft else predicted.request.prompt_tokens / ttft,
         decode_tokens_per_s=entry.speed.tokens_per_s,
         throughput_tokens_per_s=total,
-        within_ttft=within_limit(entry, max_ttft_s),
+        within_ttft=tpu_options.within_limit(entry, max_ttft_s),
         region=None if generation is None else rental.region,
         commitment="on_demand" if generation is None else rental.commitment,
         usd_per_hour=usd_per_hour,
@@ -90,11 +77,11 @@ def _option(
     )
 
 
-def _what_if(entry: Entry, usd_per_million: Decimal | None, software: TpuSoftware) -> WhatIfEntry | None:
-    claimed = apply_claim(entry, usd_per_million, software.torchtpu_claim)
+def _what_if(entry: Entry, usd_per_million: Decimal | None, software: TpuSoftware) -> gpu_tpu.WhatIfEntry | None:
+    claimed = tpu_options.apply_claim(entry, usd_per_million, software.torchtpu_claim)
     if claimed is None:
         return None
-    return WhatIfEntry(
+    return gpu_tpu.WhatIfEntry(
         label=TORCHTPU_CLAIM,
         throughput_tokens_per_s_low=claimed.tokens_per_s_low,
         throughput_tokens_per_s_high=claimed.tokens_per_s_high,
@@ -103,11 +90,11 @@ def _what_if(entry: Entry, usd_per_million: Decimal | None, software: TpuSoftwar
     )
 
 
-def show_generation(option: GenerationOption, catalog: Catalog, software: TpuSoftware) -> GenerationEntry:
+def show_generation(option: tpu_options.GenerationOption, catalog: Catalog, software: TpuSoftware) -> gpu_tpu.GenerationEntry:
     """A generation of TPU: whether vLLM runs the model on it, chips needed, and every slice with what it lacks."""
     generation, chip = option.generation, catalog.accelerator(option.generation.accelerator)
     terms = software.terms(generation.id)
-    return GenerationEntry(
+    return gpu_tpu.GenerationEntry(
         id=generation.id,
         name=generation.name,
         support=option.support,
@@ -121,11 +108,11 @@ def show_generation(option: GenerationOption, catalog: Catalog, software: TpuSof
     )
 
 
-def _slices(option: GenerationOption) -> Iterable[SliceEntry]:
+def _slices(option: tpu_options.GenerationOption) -> Iterable[gpu_tpu.SliceEntry]:
     for each in option.slices:
         tpu = each.offer.tpu
         if tpu is not None:
-            yield SliceEntry(
+            yield gpu_tpu.SliceEntry(
                 hardware=each.offer.id,
                 topology=tpu.topology,
                 chips=each.offer.accelerator_count,
@@ -136,7 +123,7 @@ def _slices(option: GenerationOption) -> Iterable[SliceEntry]:
             )
 
 
-def _why_not(option: SliceOption) -> str:
+def _why_not(option: tpu_options.SliceOption) -> str:
     if option.rejection is not None:
         return sentence(option.rejection.reason)
     return "" if option.entry is None or option.entry.replicas == 1 else replicas_sentence(option.entry.replicas)

@@ -65,7 +65,6 @@ from lib.service.endpoint import App, endpoint
 from lib.speed import SpeedEstimate
 from lib.workload import MemoryRequest, Workload
 
-MAX_MICRO_BATCH = 65_536
 MOST_BYTES = 10**18  # an exabyte: beyond every machine, and within the integers that JSON readers share
 
 _EIGHT = 8

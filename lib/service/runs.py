@@ -19,19 +19,9 @@ from lib.catalog.silicon import Accelerator
 from lib.errors import AdvisorError, BadArgument, InvalidInput, LiveError, TooLong, UnsupportedModel
 from lib.laws.activation import generation_peak_bytes
 from lib.laws.runtime import WORKSPACE
+from lib.live import limits
 from lib.live.device import Device, device_hardware
 from lib.live.ledger import Ledger, LedgerStatus, ledger_place
-from lib.live.limits import (
-    LIMIT_S,
-    DeviceRates,
-    RunWork,
-    apply_measured_rates,
-    check_memory,
-    memory_limit_bytes,
-    rates_caveat,
-    required_free_bytes,
-    usable_bytes,
-)
 from lib.live.measure import MeasureRequest
 from lib.live.measurements import NAMES, DatasetPush, Measurement, MeasurementKind, WeightsOrigin, model_label, parquet_bytes, start_push
 from lib.live.zerogpu import size_for
@@ -61,7 +51,7 @@ class Run:
     device: Device
     prompt_tokens: int
     output_tokens: int
-    rates: DeviceRates | None = None
+    rates: limits.DeviceRates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +77,7 @@ def _on(run: Run, catalog: Catalog) -> Hardware | None:
     """The device as the catalog's, a CPU with its own rates where they are known; on ZeroGPU the size that the device is of."""
     if run.rates is not None and run.device.kind == "cpu":
         return device_hardware(
-            run.device, catalog, cpu=apply_measured_rates(run.rates, run.precision, run.device, catalog.accelerator(_SOME_CPU))
+            run.device, catalog, cpu=limits.apply_measured_rates(run.rates, run.precision, run.device, catalog.accelerator(_SOME_CPU))
         )
     large = catalog.offer(ZEROGPU_OFFERS["large"]).vram_bytes_per_accelerator or 0
     return device_hardware(run.device, catalog, "xlarge" if run.device.per_call and run.device.memory_bytes > large else "large")
@@ -122,7 +112,7 @@ def predict_run(run: Run, catalog: Catalog, *, encoder_decoder: bool = False) ->
         moments = [(cache, activations)]
     workspace = prompt.runtime.details.get(WORKSPACE, 0)
     speed, hardware, silicon = _speed(run, catalog), _on(run, catalog), _silicon(run, catalog)
-    rates = () if run.rates is None or isinstance(speed, Caveat) else (rates_caveat(run.rates, run.precision),)
+    rates = () if run.rates is None or isinstance(speed, Caveat) else (limits.rates_caveat(run.rates, run.precision),)
     return RunPrediction(
         peak_bytes=generation_peak_bytes(weights=weights, moments=moments, workspace=workspace),
         weights_bytes=weights,
@@ -208,12 +198,12 @@ def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: C
         lengths = f"{run.prompt_tokens:,} with output_tokens {run.output_tokens:,}"
         raise BadArgument("prompt_tokens", lengths, f"at most {limit:,} tokens in all, the model's own limit")
     expected, need = _predict_need(run, config, catalog)
-    size = size_for(catalog, required_free_bytes(need, run.device) + placed_bytes)
+    size = size_for(catalog, limits.required_free_bytes(need, run.device) + placed_bytes)
     if run.device.per_call:
         card = device(size)
         run = replace(run, device=replace(card, free_bytes=max(0, card.free_bytes - placed_bytes)))
         expected, need = _predict_need(run, config, catalog)
-    check_memory(need, run.device, sentence(_advice(run, config, need, catalog)))
+    limits.check_memory(need, run.device, sentence(_advice(run, config, need, catalog)))
     ask = MeasureRequest(
         config=config,
         precision=run.precision,
@@ -224,7 +214,7 @@ def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: C
         limit_s=_limit_s(run, expected),
         size=size,
         placed_bytes=placed_bytes,
-        memory_limit_bytes=memory_limit_bytes(need, run.device),
+        memory_limit_bytes=limits.memory_limit_bytes(need, run.device),
     )
     return PreparedRun(run=run, expected=expected, need=need, ask=ask)
 
@@ -243,7 +233,7 @@ def _predict_need(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tupl
 
 def _advice(run: Run, config: Mapping[str, Any], need: MemoryNeed, catalog: Catalog) -> Reason:
     """A run that would fit: half the precision, a shorter prompt, a smaller model; the first that does."""
-    allowed = usable_bytes(run.device)
+    allowed = limits.usable_bytes(run.device)
     if run.precision == "fp32":
         half = _predict_need(replace(run, precision=HALF), config, catalog)[1]
         if half.total_bytes <= allowed:
@@ -256,9 +246,9 @@ def _advice(run: Run, config: Mapping[str, Any], need: MemoryNeed, catalog: Cata
     return Reason("smaller_model_fits", {"billions": max(0.0, most) / 1e9})
 
 
-def _work(run: Run, expected: RunPrediction) -> RunWork:
+def _work(run: Run, expected: RunPrediction) -> limits.RunWork:
     spec = run.spec
-    return RunWork(
+    return limits.RunWork(
         weights_bytes=expected.weights_bytes,
         parameters_per_token=spec.parameters_active,
         step_bytes=expected.weights_bytes * spec.parameters_active // max(1, spec.parameters_total) + expected.kv_cache_bytes,
@@ -270,7 +260,7 @@ def _work(run: Run, expected: RunPrediction) -> RunWork:
 
 def _limit_s(run: Run, expected: RunPrediction) -> float:
     """Seconds that the run may be estimated to take. On ZeroGPU they are declared, and asked of the visitor's quota: as few as needed."""
-    limit = LIMIT_S[run.device.kind]
+    limit = limits.LIMIT_S[run.device.kind]
     if not run.device.per_call:
         return limit
     speed = expected.speed

@@ -11,20 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from lib.advisor.space_rules import (
-    SleepSetting,
-    check_change,
-    check_hosting,
-    check_sdk,
-    choose_sleep_time,
-    confirm_price,
-    describe_sleep,
-    find_offer,
-    find_stage,
-    plan_sleep_change,
-    plan_sleep_with_switch,
-    resolve_tier,
-)
+from lib.advisor import space_rules
 from lib.answers.spaces import ActionAnswer, ActionPreview, SwitchAnswer, TierEntry
 from lib.catalog import Catalog
 from lib.catalog.offers import Offer
@@ -37,17 +24,8 @@ from lib.request.checks import check_text, check_whole
 from lib.request.fields import Checked, decimal_number, one_of
 from lib.request.types import Flag, look_up_later, own_token
 from lib.result import fields_of
+from lib.service import space_status
 from lib.service.endpoint import App, endpoint
-from lib.service.space_status import (
-    SpaceArguments,
-    action_answer,
-    free_cpu_caveats,
-    per_month,
-    price,
-    price_caveats,
-    running_costs,
-    tier_entry,
-)
 
 NEVER = -1
 MAX_SLEEP_S = 366 * 86_400
@@ -71,7 +49,7 @@ SleepSecondsOrCurrent = Annotated[
 """The sleep time of a switch; None keeps what the Space has."""
 
 
-class SwitchArguments(SpaceArguments):
+class SwitchArguments(space_status.SpaceArguments):
     """Arguments of `/switch_hardware`."""
 
     hardware: Annotated[str, Checked(lambda name, value: check_text(name, value, "l4x1"), str)]
@@ -93,17 +71,17 @@ def switch_hardware(
     """
     spaces = app.spaces(token)
     switch = _plan_switch(app, token, arguments.space_id, arguments.hardware, arguments.sleep_time_s)
-    confirm_price(switch.offer, arguments.confirm_usd_per_hour)
+    space_rules.confirm_price(switch.offer, arguments.confirm_usd_per_hour)
     after = spaces.switch(switch.space.id, switch.offer.id, switch.sleep.seconds)
     sleep_time_s = after.sleep_time_s if after.sleep_time_s is not None else switch.sleep.seconds
     return SwitchAnswer(
-        **fields_of(action_answer(switch.space.id, after, switch.catalog, switch.caveats)),
-        before=tier_entry(switch.catalog, switch.space.hardware, switch.space.sleep_time_s),
-        after=tier_entry(switch.catalog, switch.offer.id, sleep_time_s),
+        **fields_of(space_status.action_answer(switch.space.id, after, switch.catalog, switch.caveats)),
+        before=space_status.tier_entry(switch.catalog, switch.space.hardware, switch.space.sleep_time_s),
+        after=space_status.tier_entry(switch.catalog, switch.offer.id, sleep_time_s),
     )
 
 
-class SleepArguments(SpaceArguments):
+class SleepArguments(space_status.SpaceArguments):
     """Arguments of `/set_sleep_time`."""
 
     seconds: SleepSeconds
@@ -121,26 +99,28 @@ def set_sleep_time(
     """
     spaces, catalog = app.spaces(token), app.catalog()
     space = spaces.look(arguments.space_id)
-    check_sdk(None, space.id, space.sdk)
+    space_rules.check_sdk(None, space.id, space.sdk)
     sleep = _plan_sleep(space, arguments.seconds, catalog)
-    return action_answer(space.id, spaces.sleep(space.id, arguments.seconds), catalog, sleep.caveats)
+    return space_status.action_answer(space.id, spaces.sleep(space.id, arguments.seconds), catalog, sleep.caveats)
 
 
-def _plan_sleep(space: Space, seconds: int, catalog: Catalog) -> SleepSetting:
-    return plan_sleep_change(find_offer(catalog, space.requested_hardware or space.hardware), space.id, seconds, catalog.rules)
+def _plan_sleep(space: Space, seconds: int, catalog: Catalog) -> space_rules.SleepSetting:
+    return space_rules.plan_sleep_change(
+        space_rules.find_offer(catalog, space.requested_hardware or space.hardware), space.id, seconds, catalog.rules
+    )
 
 
 @endpoint(writes=True, destroys=True)
-def pause_space(app: App, arguments: SpaceArguments, *, token: Annotated[str, own_token("pause a Space")]) -> ActionAnswer:
+def pause_space(app: App, arguments: space_status.SpaceArguments, *, token: Annotated[str, own_token("pause a Space")]) -> ActionAnswer:
     """Pause a Space, with your own token: it stops, is not billed, and only its owner can restart it.
 
     Returns:
         The Space's stage, hardware and sleep time right after.
     """
-    return action_answer(arguments.space_id, app.spaces(token).pause(arguments.space_id), app.catalog())
+    return space_status.action_answer(arguments.space_id, app.spaces(token).pause(arguments.space_id), app.catalog())
 
 
-class RestartArguments(SpaceArguments):
+class RestartArguments(space_status.SpaceArguments):
     """Arguments of `/restart_space`."""
 
     factory: Flag = False
@@ -156,10 +136,10 @@ def restart_space(app: App, arguments: RestartArguments, *, token: Annotated[str
     """
     catalog = app.catalog()
     after = app.spaces(token).restart(arguments.space_id, factory=arguments.factory)
-    return action_answer(arguments.space_id, after, catalog, running_costs(arguments.space_id, after, catalog))
+    return space_status.action_answer(arguments.space_id, after, catalog, space_status.running_costs(arguments.space_id, after, catalog))
 
 
-class PreviewArguments(SpaceArguments):
+class PreviewArguments(space_status.SpaceArguments):
     """Arguments of the preview of an action."""
 
     action: Annotated[Action, one_of(ACTIONS)]
@@ -178,7 +158,7 @@ def preview(app: App, arguments: PreviewArguments, *, token: str | None = None) 
         return _preview_switch(_plan_switch(app, token, arguments.space_id, hardware, arguments.sleep_time_s))
     seconds = _sleep_seconds("sleep_time_s", arguments.sleep_time_s)
     space, catalog = app.spaces(token or None).look(arguments.space_id), app.catalog()
-    check_sdk(None, space.id, space.sdk)
+    space_rules.check_sdk(None, space.id, space.sdk)
     if arguments.action == "pause":
         return _preview_pause(space, catalog)
     if arguments.action == "restart":
@@ -192,7 +172,7 @@ class Switch:
 
     space: Space
     offer: Offer
-    sleep: SleepSetting
+    sleep: space_rules.SleepSetting
     catalog: Catalog
     caveats: tuple[Caveat, ...]
 
@@ -204,22 +184,22 @@ def _plan_switch(app: App, token: str | None, space_id: str, hardware: str, slee
     """
     spaces, catalog = app.spaces(token or None), app.catalog()
     first_sleep_s = catalog.rules.sleep.never_value if sleep_time_s is None else sleep_time_s
-    plan_sleep_with_switch(resolve_tier(catalog, hardware).offer, first_sleep_s, catalog.rules)
+    space_rules.plan_sleep_with_switch(space_rules.resolve_tier(catalog, hardware).offer, first_sleep_s, catalog.rules)
     space, catalog = spaces.look(space_id), (app.refreshed_catalog or app.catalog)()
-    target = resolve_tier(catalog, hardware)
+    target = space_rules.resolve_tier(catalog, hardware)
     offer = target.offer
     if sleep_time_s is None:
-        current = find_offer(catalog, space.requested_hardware or space.hardware)
-        sleep_time_s = choose_sleep_time(offer, current, space.sleep_time_s, catalog.rules)
-    sleep = plan_sleep_with_switch(offer, sleep_time_s, catalog.rules)
-    check_sdk(offer, space.id, space.sdk)
-    check_change(offer, space.id, space.hardware, space.requested_hardware)
+        current = space_rules.find_offer(catalog, space.requested_hardware or space.hardware)
+        sleep_time_s = space_rules.choose_sleep_time(offer, current, space.sleep_time_s, catalog.rules)
+    sleep = space_rules.plan_sleep_with_switch(offer, sleep_time_s, catalog.rules)
+    space_rules.check_sdk(offer, space.id, space.sdk)
+    space_rules.check_change(offer, space.id, space.hardware, space.requested_hardware)
     caveats = [
         *target.caveats,
         *sleep.caveats,
         *_cautions(space, offer, sleep),
-        *price_caveats(offer),
-        *free_cpu_caveats(offer.id, catalog),
+        *space_status.price_caveats(offer),
+        *space_status.free_cpu_caveats(offer.id, catalog),
     ]
     if "hosting_limit" in offer.rules:
         caveats += _hosting(spaces, space, catalog) if token else [Caveat("hosting_not_checked", variant="signed_out")]
@@ -237,14 +217,14 @@ def _hosting(spaces: Spaces, space: Space, catalog: Catalog) -> list[Caveat]:
         hosted = spaces.zero_gpu_spaces(owner)
     except HubError as refusal:
         return [Caveat("hosting_not_checked", {"failure": str(refusal)})]
-    check_hosting(catalog.rules, owner, plan, hosted)
+    space_rules.check_hosting(catalog.rules, owner, plan, hosted)
     needs = " and an ".join(catalog.rules.zerogpu.free_hosting_conditions)
     return [Caveat("hosting_conditions", {"needs": needs})] if plan == "free" else []
 
 
-def _cautions(space: Space, offer: Offer, sleep: SleepSetting) -> list[Caveat]:
+def _cautions(space: Space, offer: Offer, sleep: space_rules.SleepSetting) -> list[Caveat]:
     caveats = []
-    if find_stage(space.stage).name == "PAUSED":
+    if space_rules.find_stage(space.stage).name == "PAUSED":
         caveats.append(Caveat("paused", {"space": space.id}))
     if space.replicas is not None and space.replicas > 1:
         replicas: dict[str, Value] = {"space": space.id, "replicas": space.replicas}
@@ -261,7 +241,7 @@ def _cautions(space: Space, offer: Offer, sleep: SleepSetting) -> list[Caveat]:
 
 def _preview_switch(switch: Switch) -> ActionPreview:
     space, offer, catalog = switch.space, switch.offer, switch.catalog
-    old, new = price(find_offer(catalog, space.hardware)), price(offer)
+    old, new = space_status.price(space_rules.find_offer(catalog, space.hardware)), space_status.price(offer)
     effects = (
         Reason(
             "hardware_changes",
@@ -274,41 +254,44 @@ def _preview_switch(switch: Switch) -> ActionPreview:
             },
         ),
         Reason("restarts_on_new_hardware"),
-        describe_sleep(offer, switch.sleep.seconds, catalog.rules),
+        space_rules.describe_sleep(offer, switch.sleep.seconds, catalog.rules),
     )
     change = None if old is None or new is None else new - old
-    before, after = tier_entry(catalog, space.hardware, space.sleep_time_s), tier_entry(catalog, offer.id, switch.sleep.seconds)
+    before, after = (
+        space_status.tier_entry(catalog, space.hardware, space.sleep_time_s),
+        space_status.tier_entry(catalog, offer.id, switch.sleep.seconds),
+    )
     return _preview(space, "switch", catalog, before, after, effects, change, switch.caveats, confirm=offer)
 
 
 def _preview_sleep(space: Space, seconds: int, catalog: Catalog) -> ActionPreview:
     flavor = space.requested_hardware or space.hardware
-    effects = (describe_sleep(find_offer(catalog, flavor), seconds, catalog.rules),)
-    before, after = tier_entry(catalog, flavor, space.sleep_time_s), tier_entry(catalog, flavor, seconds)
+    effects = (space_rules.describe_sleep(space_rules.find_offer(catalog, flavor), seconds, catalog.rules),)
+    before, after = space_status.tier_entry(catalog, flavor, space.sleep_time_s), space_status.tier_entry(catalog, flavor, seconds)
     return _preview(space, "sleep", catalog, before, after, effects, Decimal(0), _plan_sleep(space, seconds, catalog).caveats)
 
 
 def _preview_pause(space: Space, catalog: Catalog) -> ActionPreview:
-    cost, billed = price(find_offer(catalog, space.hardware)), find_stage(space.stage).billed
+    cost, billed = space_status.price(space_rules.find_offer(catalog, space.hardware)), space_rules.find_stage(space.stage).billed
     effects = Reason("app_stops"), Reason("paused_is_free")
     change = Decimal(0) if billed is False else None if cost is None or billed is None else -cost
-    tier = tier_entry(catalog, space.hardware, space.sleep_time_s)
+    tier = space_status.tier_entry(catalog, space.hardware, space.sleep_time_s)
     return _preview(space, "pause", catalog, tier, tier, effects, change, ())
 
 
 def _preview_restart(space: Space, catalog: Catalog, *, factory: bool) -> ActionPreview:
     """A paused or sleeping Space is billed again from then on."""
     flavor = space.requested_hardware or space.hardware
-    offer = find_offer(catalog, flavor)
-    cost, billed = price(offer), find_stage(space.stage).billed
+    offer = space_rules.find_offer(catalog, flavor)
+    cost, billed = space_status.price(offer), space_rules.find_stage(space.stage).billed
     change = Decimal(0) if billed else None if cost is None or billed is None else cost
-    tier = tier_entry(catalog, flavor, space.sleep_time_s)
+    tier = space_status.tier_entry(catalog, flavor, space.sleep_time_s)
     bill: dict[str, Value] = {"hardware": flavor or "", "usd_per_hour": "" if cost is None else cost}
     effects = (
         Reason("app_restarts", variant="factory" if factory else ""),
         Reason("billed_again", bill, variant="free" if cost == 0 else ""),
     )
-    return _preview(space, "restart", catalog, tier, tier, effects, change, price_caveats(offer))
+    return _preview(space, "restart", catalog, tier, tier, effects, change, space_status.price_caveats(offer))
 
 
 def _preview(
@@ -322,9 +305,9 @@ def _preview(
     caveats: tuple[Caveat, ...],
     confirm: Offer | None = None,
 ) -> ActionPreview:
-    replicas, at = max(1, space.replicas or 1), find_stage(space.stage)
+    replicas, at = max(1, space.replicas or 1), space_rules.find_stage(space.stage)
     whole = None if change is None else change * replicas
-    involved = [offer for flavor in (before.hardware, after.hardware) if (offer := find_offer(catalog, flavor)) is not None]
+    involved = [offer for flavor in (before.hardware, after.hardware) if (offer := space_rules.find_offer(catalog, flavor)) is not None]
     return ActionPreview(
         space=space.id,
         action=action,
@@ -332,9 +315,9 @@ def _preview(
         stage_message=stage_sentence(at.name),
         before=before,
         after=after,
-        confirm_usd_per_hour=price(confirm),
+        confirm_usd_per_hour=space_status.price(confirm),
         change_usd_per_hour=whole,
-        change_usd_per_month=per_month(whole),
+        change_usd_per_month=space_status.per_month(whole),
         replicas=replicas,
         effects=tuple(map(sentence, effects)),
         prices=catalog.prices["spaces"],

@@ -25,15 +25,7 @@ from lib.request.fields import Arguments, Asked, number
 from lib.request.types import Hardware, Model, text_of
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
-from lib.speed import (
-    End,
-    ExplainedSpeed,
-    Interval,
-    SpeedRequest,
-    SpeedTable,
-    predict_speed,
-    predict_speeds,
-)
+from lib.speed import End, ExplainedSpeed, Interval, SpeedRequest, SpeedTable, predict_speed, predict_speeds
 from lib.speed.hardware import find_peak
 from lib.speed.timing import bytes_moved, prompt_attention_flop, read_tokens
 from lib.traffic.latency import FormatEffect, LatencyPart

@@ -23,10 +23,7 @@ from lib.provenance import Caveat, Source
 from lib.request.checks import check_decimal
 from lib.request.fields import decimal_number
 from lib.request.serving import DEFAULTS, Serving
-from lib.request.types import (
-    MAX_HARDWARE,
-    look_up_later,
-)
+from lib.request.types import MAX_HARDWARE, look_up_later
 from lib.speed import ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_each, predict_speed
 from lib.units import GB
 from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, MemoryRequest, PipelineRequest

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import gradio as gr
 
 from lib.errors import AdvisorError
+from lib.present import cost_rows
 from lib.present.cards import model_name, prices_line
 from lib.present.cost_rows import (
     bills_foot,
@@ -104,23 +105,23 @@ def cost_updates(services: Services, model: str, values: Sequence[Value]) -> Upd
         return {"bill": of_own + ask.format_error(refused, "No bill.")}
     name = model_name(answer.model, model)
     acts = answer_actions(
-        text=cost_text(answer, name),
+        text=cost_rows.cost_text(answer, name),
         query=link_query("cost", model, (*ask.QUESTION, *ask.COST), values),
         files=(
-            ("Download CSV", "cost.csv", "text/csv", ways_csv(answer.lines)),
+            ("Download CSV", "cost.csv", "text/csv", cost_rows.ways_csv(answer.lines)),
             ("Download JSON", "cost.json", "application/json", answer_json(answer)),
         ),
     )
     return {
-        "bill": of_own + cost_card(answer, name) + acts + prices_line(answer.prices),
+        "bill": of_own + cost_rows.cost_card(answer, name) + acts + prices_line(answer.prices),
         "chart_box": gr.update(visible=True),
-        "head": bills_head(answer),
-        "chart": draw_bills(answer),
-        "foot": bills_foot(answer),
-        "ways": ways_table(answer),
-        "savings": savings_table(answer),
+        "head": cost_rows.bills_head(answer),
+        "chart": cost_rows.draw_bills(answer),
+        "foot": cost_rows.bills_foot(answer),
+        "ways": cost_rows.ways_table(answer),
+        "savings": cost_rows.savings_table(answer),
         "laws_box": gr.update(visible=True),
-        "laws": cost_laws(answer),
+        "laws": cost_rows.cost_laws(answer),
     }
 
 

@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
+from lib.present import gpu_tpu_cards
 from lib.present.cards import caveat_list, model_name, source_list
-from lib.present.gpu_tpu_cards import (
-    generations_table,
-    options_notes,
-    options_table,
-    reasons_table,
-    recipe_boxes,
-    region_table,
-    retired_table,
-    side_by_side_table,
-    verdict_card,
-    verdict_text,
-)
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json
 from lib.service.compare_gpu_tpu import OF_WORKLOAD, compare_gpu_tpu
@@ -119,16 +108,19 @@ def gpu_tpu_updates(services: Services, model: str, values: Sequence[Value]) -> 
         return {"verdict": ask.format_error(refused, "No comparison.")}
     name = model_name(answer.model, model) if model else ""
     acts = answer_actions(
-        text=verdict_text(answer, name),
+        text=gpu_tpu_cards.verdict_text(answer, name),
         query=link_query("tpu", model, (*ask.QUESTION, *ask.GPU_TPU), values),
         files=(("Download JSON", "gpu-or-tpu.json", "application/json", answer_json(answer)),),
     )
     without = "" if model else no_model_note("tpu")
     return {
-        "verdict": verdict_card(answer, name) + acts + reasons_table(answer) + without,
-        "options": options_table(answer) + region_table(answer),
-        "table": generations_table(answer) + options_notes(answer) + side_by_side_table(answer) + retired_table(answer),
-        "recipes": recipe_boxes(answer),
+        "verdict": gpu_tpu_cards.verdict_card(answer, name) + acts + gpu_tpu_cards.reasons_table(answer) + without,
+        "options": gpu_tpu_cards.options_table(answer) + gpu_tpu_cards.region_table(answer),
+        "table": gpu_tpu_cards.generations_table(answer)
+        + gpu_tpu_cards.options_notes(answer)
+        + gpu_tpu_cards.side_by_side_table(answer)
+        + gpu_tpu_cards.retired_table(answer),
+        "recipes": gpu_tpu_cards.recipe_boxes(answer),
         "sources": caveat_list(answer.caveats) + source_list(answer.sources),
     }
 

@@ -22,63 +22,13 @@ from lib.answers.live import HeartbeatProgress, MeasureStage
 from lib.errors import AdvisorError, DoesNotFit, TooLong
 from lib.live.device_queue import DEVICE
 from lib.live.heartbeat import DTYPES, SHORT
-from lib.present.live_cards import (
-    OF_THIS_RUN,
-    explain_published_time,
-    heartbeat_card,
-    heartbeat_text,
-    phase_words,
-    possible_line,
-    progress_line,
-    run_tiers,
-    run_words,
-    script_block,
-    smaller_run_note,
-    stage_list,
-    stopped_line,
-)
-from lib.present.live_measurements import (
-    FIGURES,
-    STAGES,
-    draw_scatter,
-    expected_card,
-    expected_s,
-    instead_link,
-    measure_card,
-    measure_csv,
-    measure_text,
-    newest_table,
-    scatter_head,
-    storage_line,
-)
+from lib.present import live_cards, live_measurements
 from lib.present.markup import answer_actions, escape, hint_note, no_model_note, refusal_note
 from lib.present.tables import answer_json
 from lib.present.wording import page_note
-from lib.service.measure import (
-    MAX_BATCH,
-    MAX_ITERATIONS,
-    MAX_OUTPUT,
-    MAX_PROMPT,
-    MAX_SIDE,
-    MAX_WARMUP,
-    default_measurement,
-    predict_measurement,
-    stream_heartbeat,
-    stream_measurement,
-    suggest_measurement,
-)
+from lib.service import measure
 from lib.service.recommend import recommend
-from lib.ui.events import (
-    AT_ONCE,
-    Outputs,
-    Updates,
-    by_component,
-    close_on_exit,
-    last_scene,
-    queue_options,
-    scene_updates,
-    scenes,
-)
+from lib.ui import events
 from lib.ui.fields import Field, arguments, format_error
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import fold_button, number
@@ -95,15 +45,15 @@ if TYPE_CHECKING:
 
 
 MEASURE = (
-    Field(argument="prompt_tokens", name="measure-prompt", default=512, low=1, high=MAX_PROMPT, label="Prompt tokens"),
-    Field(argument="output_tokens", name="measure-answer", default=64, low=1, high=MAX_OUTPUT, label="Output tokens"),
+    Field(argument="prompt_tokens", name="measure-prompt", default=512, low=1, high=measure.MAX_PROMPT, label="Prompt tokens"),
+    Field(argument="output_tokens", name="measure-answer", default=64, low=1, high=measure.MAX_OUTPUT, label="Output tokens"),
 )
 """The numbers of Measure."""
 DEFAULT_PRECISION = "bf16"
 PRECISIONS = [("16-bit (bf16)", "bf16"), ("16-bit (fp16)", "fp16"), ("32-bit (fp32)", "fp32")]
 
 
-_OF_DEVICE = queue_options(DEVICE)
+_OF_DEVICE = events.queue_options(DEVICE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +61,7 @@ class RunView:
     """A box that runs something on the device: its questions and outputs, the buttons `run` and `stop` among them."""
 
     inputs: list[Any]
-    outputs: Outputs
+    outputs: events.Outputs
 
 
 def build_measure() -> RunView:
@@ -137,14 +87,14 @@ def build_measure() -> RunView:
 def first_line(services: Services, device: Device, model: str) -> str:
     """What a visitor can do on this device: the default run of `model` or of a smaller one, and its seconds."""
     try:
-        run = services[default_measurement](model, *(field.default for field in MEASURE), DEFAULT_PRECISION)
+        run = services[measure.default_measurement](model, *(field.default for field in MEASURE), DEFAULT_PRECISION)
     except AdvisorError:  # such as a chat's model that no measurement takes: the line then names none
         run = None
-    return possible_line(device, _words_of(run) if run else "")
+    return live_cards.possible_line(device, _words_of(run) if run else "")
 
 
 def _words_of(run: DefaultRun) -> str:
-    return run_words(run.model, run.prompt_tokens, run.output_tokens, run.seconds)
+    return live_cards.run_words(run.model, run.prompt_tokens, run.output_tokens, run.seconds)
 
 
 def _smaller_run(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> DefaultRun | None:
@@ -153,7 +103,7 @@ def _smaller_run(services: Services, model: str, prompt: Any, answer: Any, preci
     An argument that is wrong is left to the run itself, which refuses it.
     """
     try:
-        run = services[default_measurement](model, prompt, answer, precision)
+        run = services[measure.default_measurement](model, prompt, answer, precision)
     except AdvisorError:
         return None
     return run if run is not None and run.changed else None
@@ -167,21 +117,21 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
     if not model:
         return no_model_note("measure")
     if smaller and (other := _smaller_run(services, model, prompt, answer, precision)):
-        note = smaller_run_note("The pasted config" if model.lstrip().startswith("{") else model, _words_of(other))
+        note = live_cards.smaller_run_note("The pasted config" if model.lstrip().startswith("{") else model, _words_of(other))
         return note + expected_html(services, other.model, other.prompt_tokens, other.output_tokens, precision)
     try:
-        expected = services[predict_measurement](model, prompt, answer, precision)
-        markup, seconds = expected_card(expected, model) + OF_THIS_RUN, expected_s(expected)
+        expected = services[measure.predict_measurement](model, prompt, answer, precision)
+        markup, seconds = live_measurements.expected_card(expected, model) + live_cards.OF_THIS_RUN, live_measurements.expected_s(expected)
         markup += _tiers_of_run(services, model, expected)
         if seconds is None or seconds <= expected.limit_s:
             return markup
     except DoesNotFit as refused:
-        markup = refusal_note(str(refused)) + OF_THIS_RUN
+        markup = refusal_note(str(refused)) + live_cards.OF_THIS_RUN
     except TooLong as refused:
         markup = refusal_note(str(refused))
     except AdvisorError as refused:
         return format_error(refused, box=MEASURE)
-    return markup + instead_link(services[suggest_measurement](model, prompt, answer, precision))
+    return markup + live_measurements.instead_link(services[measure.suggest_measurement](model, prompt, answer, precision))
 
 
 def _tiers_of_run(services: Services, model: str, run: ExpectedAnswer) -> str:
@@ -191,10 +141,12 @@ def _tiers_of_run(services: Services, model: str, run: ExpectedAnswer) -> str:
         answer = services[recommend](model, context_tokens=run.prompt_tokens + run.output_tokens, engine="transformers", **asked)
     except AdvisorError:  # such as lengths beyond the model's limit, which a run with random weights does not have
         return ""
-    return run_tiers(answer)
+    return live_cards.run_tiers(answer)
 
 
-def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, precision: Any, smaller: bool = False) -> Iterator[Updates]:
+def measure_scenes(
+    services: Services, model: str, prompt: Any, answer: Any, precision: Any, smaller: bool = False
+) -> Iterator[events.Updates]:
     """Run it, show its stages, and the result; a refusal or failure stands in place of the result."""
     if not model:
         yield {"status": no_model_note("measure")}
@@ -202,33 +154,33 @@ def measure_scenes(services: Services, model: str, prompt: Any, answer: Any, pre
     if smaller and (other := _smaller_run(services, model, prompt, answer, precision)):
         model, prompt, answer = other.model, other.prompt_tokens, other.output_tokens
 
-    def run() -> Iterator[Updates]:
-        yield {"status": stage_list(STAGES, "starting"), "card": "", "busy": True}
-        with close_on_exit(services[stream_measurement](model, prompt, answer, precision)) as items:
+    def run() -> Iterator[events.Updates]:
+        yield {"status": live_cards.stage_list(live_measurements.STAGES, "starting"), "card": "", "busy": True}
+        with events.close_on_exit(services[measure.stream_measurement](model, prompt, answer, precision)) as items:
             for item in items:
                 yield _measure_scene(item, model)
 
-    yield from scenes(run, DEVICE, lambda refused: {"status": format_error(refused, box=MEASURE)})
+    yield from events.scenes(run, DEVICE, lambda refused: {"status": format_error(refused, box=MEASURE)})
 
 
-def _measure_scene(item: MeasureStage | MeasureAnswer, model: str) -> Updates:
+def _measure_scene(item: MeasureStage | MeasureAnswer, model: str) -> events.Updates:
     if isinstance(item, MeasureStage):
-        return {"status": stage_list(STAGES, item.stage), "busy": True}
+        return {"status": live_cards.stage_list(live_measurements.STAGES, item.stage), "busy": True}
     acts = answer_actions(
-        text=measure_text(item, model),
+        text=live_measurements.measure_text(item, model),
         query=None,
         files=(
-            ("Download CSV", "measured.csv", "text/csv", measure_csv(item)),
+            ("Download CSV", "measured.csv", "text/csv", live_measurements.measure_csv(item)),
             ("Download JSON", "measured.json", "application/json", answer_json(item)),
         ),
     )
-    return {"card": measure_card(item, model) + acts}
+    return {"card": live_measurements.measure_card(item, model) + acts}
 
 
 def wire_run(
     view: RunView,
     name: str,
-    run: Callable[..., Iterator[Updates]],
+    run: Callable[..., Iterator[events.Updates]],
     inputs: Sequence[Any],
     stopped: str,
     turns: Mapping[str, Any] = _OF_DEVICE,
@@ -239,17 +191,17 @@ def wire_run(
     """
 
     def act(*values: Any) -> Iterator[dict[Any, Any]]:
-        yield from scene_updates(view.outputs, run(*values))
+        yield from events.scene_updates(view.outputs, run(*values))
 
     def stop() -> dict[Any, Any]:
-        return last_scene(view.outputs, {"status": stopped_line(stopped)})
+        return events.last_scene(view.outputs, {"status": live_cards.stopped_line(stopped)})
 
     outputs = [view.outputs[part] for part in ("status", "card", "run", "stop")]
     options = {"show_progress_on": view.outputs["status"], **turns}
     running: Dependency = view.outputs["run"].click(act, inputs, outputs, api_name=f"{name}_run", **options)
     # The words come after the run has ended: its last scene would write over them.
-    stopping = view.outputs["stop"].click(None, cancels=[running], api_name=f"{name}_cancelled", **AT_ONCE)
-    stopping.then(stop, None, outputs, api_name=f"{name}_stopped", **AT_ONCE)
+    stopping = view.outputs["stop"].click(None, cancels=[running], api_name=f"{name}_cancelled", **events.AT_ONCE)
+    stopping.then(stop, None, outputs, api_name=f"{name}_stopped", **events.AT_ONCE)
     return running
 
 
@@ -262,11 +214,11 @@ def wire_measure(view: RunView, services: Services, model: ModelReference) -> De
 TPU_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "heartbeat_tpu.py"
 CHIP = "TPU-v6e"
 HEARTBEAT = (
-    Field(argument="batch", name="beat-batch", default=128, low=1, high=MAX_BATCH, label="Batch"),
-    Field(argument="hidden", name="beat-hidden", default=4096, low=1, high=MAX_SIDE, label="Hidden"),
-    Field(argument="intermediate", name="beat-intermediate", default=16384, low=1, high=MAX_SIDE, label="Intermediate"),
-    Field(argument="iterations", name="beat-iterations", default=100, low=3, high=MAX_ITERATIONS, label="Timed products"),
-    Field(argument="warmup", name="beat-warmup", default=5, low=0, high=MAX_WARMUP, label="Warm-up products"),
+    Field(argument="batch", name="beat-batch", default=128, low=1, high=measure.MAX_BATCH, label="Batch"),
+    Field(argument="hidden", name="beat-hidden", default=4096, low=1, high=measure.MAX_SIDE, label="Hidden"),
+    Field(argument="intermediate", name="beat-intermediate", default=16384, low=1, high=measure.MAX_SIDE, label="Intermediate"),
+    Field(argument="iterations", name="beat-iterations", default=100, low=3, high=measure.MAX_ITERATIONS, label="Timed products"),
+    Field(argument="warmup", name="beat-warmup", default=5, low=0, high=measure.MAX_WARMUP, label="Warm-up products"),
 )
 """The numbers of the heartbeat, after the type."""
 
@@ -290,34 +242,37 @@ def build_heartbeat(services: Services) -> RunView:
             status = gr.HTML(hint_note(page_note("heartbeat")), elem_id="beat-status")
             card = gr.HTML(elem_id="beat-card")
             with gr.Accordion("Why 0.0056 ms on a TPU v6e cannot be right", open=False, elem_classes="quiet-accordion"):
-                gr.HTML(f'<p class="story">{escape(explain_published_time(services.catalog().accelerator(CHIP)))}</p>', elem_id="tpu-story")
+                gr.HTML(
+                    f'<p class="story">{escape(live_cards.explain_published_time(services.catalog().accelerator(CHIP)))}</p>',
+                    elem_id="tpu-story",
+                )
             with gr.Accordion("The script for a TPU, which waits for its work", open=False, elem_classes="quiet-accordion"):
-                gr.HTML(script_block(TPU_SCRIPT.name, TPU_SCRIPT.read_text(encoding="utf-8")), elem_id="tpu-script")
+                gr.HTML(live_cards.script_block(TPU_SCRIPT.name, TPU_SCRIPT.read_text(encoding="utf-8")), elem_id="tpu-script")
     return RunView(inputs=[dtype, *sizes], outputs={"status": status, "card": card, "run": run, "stop": stop})
 
 
-def heartbeat_scenes(services: Services, dtype: Any, *sizes: Any) -> Iterator[Updates]:
+def heartbeat_scenes(services: Services, dtype: Any, *sizes: Any) -> Iterator[events.Updates]:
     """Run it and show how far it is; a refusal or failure stands in place of the result."""
     run_sizes = arguments(HEARTBEAT, sizes)
 
-    def run() -> Iterator[Updates]:
-        yield {"status": progress_line("Looking at the device."), "card": "", "busy": True}
-        with close_on_exit(services[stream_heartbeat](**run_sizes, dtype=dtype)) as items:
+    def run() -> Iterator[events.Updates]:
+        yield {"status": live_cards.progress_line("Looking at the device."), "card": "", "busy": True}
+        with events.close_on_exit(services[measure.stream_heartbeat](**run_sizes, dtype=dtype)) as items:
             for item in items:
                 yield _heartbeat_scene(item)
 
-    yield from scenes(run, DEVICE, lambda refused: {"status": format_error(refused, box=HEARTBEAT)})
+    yield from events.scenes(run, DEVICE, lambda refused: {"status": format_error(refused, box=HEARTBEAT)})
 
 
-def _heartbeat_scene(item: HeartbeatProgress | HeartbeatAnswer) -> Updates:
+def _heartbeat_scene(item: HeartbeatProgress | HeartbeatAnswer) -> events.Updates:
     if isinstance(item, HeartbeatProgress):
-        return {"status": progress_line(phase_words(item), item.done, item.of), "busy": True}
+        return {"status": live_cards.progress_line(live_cards.phase_words(item), item.done, item.of), "busy": True}
     acts = answer_actions(
-        text=heartbeat_text(item),
+        text=live_cards.heartbeat_text(item),
         query=None,
         files=(("Download JSON", "heartbeat.json", "application/json", answer_json(item)),),
     )
-    return {"card": heartbeat_card(item) + acts}
+    return {"card": live_cards.heartbeat_card(item) + acts}
 
 
 def wire_heartbeat(view: RunView, services: Services) -> None:
@@ -334,7 +289,7 @@ class LedgerView:
     """The choice of a figure, and the outputs."""
 
     figure: gr.Radio
-    outputs: Outputs
+    outputs: events.Outputs
 
 
 def build_ledger() -> LedgerView:
@@ -344,27 +299,27 @@ def build_ledger() -> LedgerView:
     with gr.Column(elem_classes="answers", elem_id="ledger"):
         fold_button("Predictions against measurements", "#ledger")
         with gr.Column(elem_classes="chart", elem_id="ledger-chart", visible=False) as box:
-            figure = gr.Radio(list(FIGURES), value="peak_bytes", label="Show", elem_classes="segments ledger-figure")
+            figure = gr.Radio(list(live_measurements.FIGURES), value="peak_bytes", label="Show", elem_classes="segments ledger-figure")
             head = gr.HTML()
             chart = gr.Plot(label="Predicted against measured", show_label=False, visible=False)
         rows = gr.HTML(elem_id="ledger-rows")
     return LedgerView(figure=figure, outputs={"storage": storage, "box": box, "head": head, "chart": chart, "rows": rows})
 
 
-def ledger_updates(services: Services, figure: str) -> Updates:
+def ledger_updates(services: Services, figure: str) -> events.Updates:
     """The ledger's chart, table and status; without rows only the line that says so."""
-    wanted = figure if figure in {value for _, value in FIGURES} else "peak_bytes"
+    wanted = figure if figure in {value for _, value in live_measurements.FIGURES} else "peak_bytes"
     ledger = services.ledger
-    rows, storage = ledger.rows(), storage_line(ledger.status())
+    rows, storage = ledger.rows(), live_measurements.storage_line(ledger.status())
     if not rows:
         chart = gr.update(value=None, visible=False)
         return {"storage": storage, "box": gr.update(visible=False), "head": "", "chart": chart, "rows": ""}
     return {
         "storage": storage + downloads(),
         "box": gr.update(visible=True),
-        "head": scatter_head(rows, wanted),
-        "chart": gr.update(value=draw_scatter(rows, wanted), visible=True),
-        "rows": newest_table(rows),
+        "head": live_measurements.scatter_head(rows, wanted),
+        "chart": gr.update(value=live_measurements.draw_scatter(rows, wanted), visible=True),
+        "rows": live_measurements.newest_table(rows),
     }
 
 
@@ -378,9 +333,9 @@ def wire_ledger(view: LedgerView, services: Services) -> None:
     """Choosing another figure draws the chart again."""
 
     def redraw(figure: str) -> dict[Any, Any]:
-        return by_component(view.outputs, ledger_updates(services, figure))
+        return events.by_component(view.outputs, ledger_updates(services, figure))
 
-    view.figure.input(redraw, view.figure, list(view.outputs.values()), api_name="ledger_figure", **AT_ONCE)
+    view.figure.input(redraw, view.figure, list(view.outputs.values()), api_name="ledger_figure", **events.AT_ONCE)
 
 
 def routes(services: Services) -> list[Route]:

@@ -29,21 +29,7 @@ from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.present.wording import page_note
 from lib.service.chat import MOST_CHARACTERS, MOST_TEMPERATURE, MOST_TOKENS, chat
-from lib.ui import live_boxes
-from lib.ui.events import (
-    AT_ONCE,
-    Outputs,
-    Panel,
-    Tab,
-    Updates,
-    Wiring,
-    by_component,
-    close_on_exit,
-    last_scene,
-    queue_options,
-    scene_updates,
-    scenes,
-)
+from lib.ui import events, live_boxes
 from lib.ui.fields import Field
 from lib.ui.live_boxes import LedgerView, RunView
 from lib.ui.workload import slider
@@ -70,13 +56,13 @@ _JOINER = "\u2060"  # a word joiner: nothing to see, but no tag and no picture a
 class ChatView:
     """The outputs of the chat, of which `message` and `history` (the messages as written) are inputs too, and its two sliders."""
 
-    outputs: Outputs
+    outputs: events.Outputs
     fresh: gr.Button
     length: gr.Slider
     temperature: gr.Slider
 
 
-def _conversation(history: History, **updates: Any) -> Updates:
+def _conversation(history: History, **updates: Any) -> events.Updates:
     """A scene of the chat; outputs that it does not name stay as they are."""
     return {"talk": display_history(history), "history": history, **updates}
 
@@ -129,7 +115,7 @@ def build_chat() -> ChatView:
     return ChatView(outputs=outputs, fresh=fresh, length=length, temperature=temperature)
 
 
-def chat_scenes(services: Services, message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[Updates]:
+def chat_scenes(services: Services, message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[events.Updates]:
     """Ask the model and show its answer as it grows; what was refused stands under the conversation, and the message in its field."""
     prompt = (message or "").strip()
     if not prompt:
@@ -138,22 +124,22 @@ def chat_scenes(services: Services, message: str | None, history: History, longe
     talk: History = [*history, {"role": "user", "content": prompt}]
     answer_text = ""
 
-    def run() -> Iterator[Updates]:
+    def run() -> Iterator[events.Updates]:
         nonlocal answer_text
         yield _conversation(talk, message="", status=progress_line(page_note("chat_starts")), busy=True)
-        with close_on_exit(services[chat](prompt, recent_history(history), _whole(longest), temperature)) as pieces:
+        with events.close_on_exit(services[chat](prompt, recent_history(history), _whole(longest), temperature)) as pieces:
             for piece in pieces:
                 answer_text = piece.text
                 yield _piece_scene(talk, piece)
 
-    def failure_scene(sentence: str) -> Updates:
+    def failure_scene(sentence: str) -> events.Updates:
         if answer_text:
             return _conversation(_with(talk, answer_text), status=refusal_note(sentence))
         return _conversation(
             history, message=prompt, status=refusal_note(sentence)
         )  # nothing was answered: the message is there to be sent again
 
-    yield from scenes(run, CHAT, failure_scene)
+    yield from events.scenes(run, CHAT, failure_scene)
 
 
 def _whole(value: Any) -> Any:
@@ -185,7 +171,7 @@ def _with(talk: History, answer: str) -> History:
     return [*talk, {"role": "assistant", "content": answer}] if answer.strip() else talk
 
 
-def _piece_scene(talk: History, piece: ChatPiece) -> Updates:
+def _piece_scene(talk: History, piece: ChatPiece) -> events.Updates:
     """The scene of one piece."""
     history = _with(talk, piece.text)
     metrics = piece.metrics
@@ -201,7 +187,7 @@ def _piece_scene(talk: History, piece: ChatPiece) -> Updates:
     return _conversation(history, status=hint, card=chat_card(metrics, piece) + acts)
 
 
-def stopped_scene(history: History) -> Updates:
+def stopped_scene(history: History) -> events.Updates:
     """After Stop: what was written stands."""
     return _conversation(history, status=stopped_line(page_note("stopped:chat")))
 
@@ -210,13 +196,13 @@ def wire_chat(view: ChatView, services: Services) -> None:
     """Sending streams; Stop closes the stream, and with it the model's run."""
 
     def say(message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[dict[Any, Any]]:
-        yield from scene_updates(parts, chat_scenes(services, message, history, longest, temperature))
+        yield from events.scene_updates(parts, chat_scenes(services, message, history, longest, temperature))
 
     def stop(history: History) -> dict[Any, Any]:
-        return last_scene(parts, stopped_scene(history))
+        return events.last_scene(parts, stopped_scene(history))
 
     def restart() -> dict[Any, Any]:
-        return last_scene(parts, _conversation([], card=hint_note(page_note("chat"))))
+        return events.last_scene(parts, _conversation([], card=hint_note(page_note("chat"))))
 
     parts = view.outputs
     outputs = list(parts.values())
@@ -227,12 +213,12 @@ def wire_chat(view: ChatView, services: Services) -> None:
         outputs,
         api_name="chat_said",
         show_progress_on=parts["status"],
-        **queue_options(CHAT),
+        **events.queue_options(CHAT),
     )
     # The words come after the stream has ended: a last piece of it would write over them.
-    stopping = parts["stop"].click(None, cancels=[saying], api_name="chat_cancelled", **AT_ONCE)
-    stopping.then(stop, parts["history"], outputs, api_name="chat_stopped", **AT_ONCE)
-    gr.on([view.fresh.click, parts["talk"].clear], restart, None, outputs, cancels=[saying], api_name="chat_restarted", **AT_ONCE)
+    stopping = parts["stop"].click(None, cancels=[saying], api_name="chat_cancelled", **events.AT_ONCE)
+    stopping.then(stop, parts["history"], outputs, api_name="chat_stopped", **events.AT_ONCE)
+    gr.on([view.fresh.click, parts["talk"].clear], restart, None, outputs, cancels=[saying], api_name="chat_restarted", **events.AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +260,7 @@ def opening_markup(services: Services, look: Callable[[Catalog], Device] = curre
     return bind_units(line) + device_markup(catalog, lambda _: device)
 
 
-def wire(view: LiveView, page: Wiring) -> None:
+def wire(view: LiveView, page: events.Wiring) -> None:
     """Opening the tab (by hand or by a link, which selects it) fills it; each run then fills its own part, and the ledger after it."""
     services = page.services
     wire_chat(view.chat, services)
@@ -285,24 +271,24 @@ def wire(view: LiveView, page: Wiring) -> None:
     def arrive() -> list[Any]:
         return [True, opening_markup(services)]
 
-    def foresee(_: Services, ref: str, values: Sequence[Any]) -> Updates:
+    def foresee(_: Services, ref: str, values: Sequence[Any]) -> events.Updates:
         return {"expected": live_boxes.expected_html(services, ref, *values)}
 
     def refresh(was_opened: bool, figure: str) -> Any:
-        return by_component(view.ledger.outputs, live_boxes.ledger_updates(services, figure)) if was_opened else gr.skip()
+        return events.by_component(view.ledger.outputs, live_boxes.ledger_updates(services, figure)) if was_opened else gr.skip()
 
     ledger, outputs = [view.was_opened, view.ledger.figure], list(view.ledger.outputs.values())
-    coming = page.tab.select(arrive, None, [view.was_opened, view.device], api_name="live_opened", **AT_ONCE)
-    coming.then(refresh, ledger, outputs, api_name="ledger_opened", **AT_ONCE)
-    running.then(refresh, ledger, outputs, api_name="ledger_followed", **AT_ONCE)
+    coming = page.tab.select(arrive, None, [view.was_opened, view.device], api_name="live_opened", **events.AT_ONCE)
+    coming.then(refresh, ledger, outputs, api_name="ledger_opened", **events.AT_ONCE)
+    running.then(refresh, ledger, outputs, api_name="ledger_followed", **events.AT_ONCE)
     expected = {"expected": view.measure.outputs["expected"]}
     page.follow("expected", foresee, view.measure.inputs, expected, "measure_expected")
 
 
-TAB = Tab(
+TAB = events.Tab(
     name="live",
     word="Live demo",
-    panels=(Panel("expected"),),
+    panels=(events.Panel("expected"),),
     build=build,
     wire=wire,
     asks_workload=False,

@@ -18,12 +18,7 @@ from lib.present.cards import model_name, solve_card
 from lib.present.charts import draw_tensors, tensor_map_head
 from lib.present.live_cards import progress_line, stopped_line
 from lib.present.markup import hint_note, no_model_note
-from lib.present.tables import (
-    dry_run_table,
-    memory_savings_table,
-    precision_table,
-    tensors_table,
-)
+from lib.present.tables import dry_run_table, memory_savings_table, precision_table, tensors_table
 from lib.present.wording import page_note
 from lib.service.memory import estimate_memory, solve
 from lib.service.resolve_model import stream_dry_run, tensors

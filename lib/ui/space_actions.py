@@ -19,22 +19,10 @@ from anyio import to_thread
 from lib.catalog.offers import FREE_CPU_TIER, ZEROGPU_TIER, tier_of
 from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
 from lib.platforms import traits_of
+from lib.present import space_cards
 from lib.present.cards import prices_line
 from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.snippets import action_code, action_snippet
-from lib.present.space_cards import (
-    Action,
-    confirm_label,
-    done_card,
-    price_words,
-    progress_card,
-    review_card,
-    sending_card,
-    sleep_words,
-    status_card,
-    status_text,
-    stopped_card,
-)
 from lib.present.tables import answer_json
 from lib.present.wording import page_note
 from lib.service.recommend import list_hardware
@@ -47,7 +35,7 @@ if TYPE_CHECKING:
     from lib.service.app import Services
 
 
-ACTION_WORDS: tuple[tuple[str, Action], ...] = (
+ACTION_WORDS: tuple[tuple[str, space_cards.Action], ...] = (
     ("Switch tier", "switch"),
     ("Sleep time", "sleep"),
     ("Pause", "pause"),
@@ -56,12 +44,12 @@ ACTION_WORDS: tuple[tuple[str, Action], ...] = (
 )
 SLEEP_WORDS: tuple[tuple[str, int], ...] = (
     ("Never", -1),
-    *((sleep_words(seconds), seconds) for seconds in (300, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800)),
+    *((space_cards.sleep_words(seconds), seconds) for seconds in (300, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800)),
 )
 USUAL_SLEEP_S = 3_600
 OWN_SLEEP = frozenset({FREE_CPU_TIER, ZEROGPU_TIER})
 """Tiers whose sleep is the platform's own affair."""
-_ACTIONS = get_args(Action)
+_ACTIONS = get_args(space_cards.Action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +57,7 @@ class SpaceRequest:
     """An action with the fields that it takes; the others stand at their neutral value, so that two equal actions are equal."""
 
     space: str
-    action: Action
+    action: space_cards.Action
     hardware: str = ""
     sleep_time_s: int = -1
 
@@ -109,7 +97,7 @@ class ViewState:
 
 def form_request(space: str, action: object, hardware: object, sleep_time_s: object) -> SpaceRequest:
     """Request of the form."""
-    form_action: Action = next((name for name in _ACTIONS if name == action), "switch")
+    form_action: space_cards.Action = next((name for name in _ACTIONS if name == action), "switch")
     tier = str(hardware or "") if form_action == "switch" else ""
     timed = form_action == "sleep" or (form_action == "switch" and tier not in OWN_SLEEP)
     seconds = sleep_time_s if timed and isinstance(sleep_time_s, int) else -1
@@ -135,8 +123,8 @@ def review_request(services: Services, request: SpaceRequest, token: str | None)
     timed = None if tier in OWN_SLEEP else request.sleep_time_s
     code = action_code(action_snippet(request.action, seen.space, tier, timed))
     return Review(
-        card=review_card(request.action, seen, code),
-        label=confirm_label(request.action, seen),
+        card=space_cards.review_card(request.action, seen, code),
+        label=space_cards.confirm_label(request.action, seen),
         confirmation=Confirmation(request=request, usd_per_hour=seen.confirm_usd_per_hour),
     )
 
@@ -146,12 +134,12 @@ def action_scenes(services: Services, confirmation: Confirmation | None, request
     if confirmation is None or confirmation.request != request:
         yield ViewState(progress=refusal_note(page_note("form_changed")), review=Review(card=""))
         return
-    yield ViewState(progress=sending_card(request.action, request.space))
+    yield ViewState(progress=space_cards.sending_card(request.action, request.space))
     try:
         answer = _act(services, confirmation, token)
     except PriceNotConfirmed:
         # The service's own sentence names its argument; here it is a button.
-        sentence = page_note("price_changed").format(tier=request.hardware, price=price_words(confirmation.usd_per_hour))
+        sentence = page_note("price_changed").format(tier=request.hardware, price=space_cards.price_words(confirmation.usd_per_hour))
         yield ViewState(progress=refusal_note(sentence), review=review_request(services, request, token))
         return
     except NotSignedIn:
@@ -164,7 +152,9 @@ def action_scenes(services: Services, confirmation: Confirmation | None, request
         return
     if request.action in {"sleep", "pause"}:
         yield ViewState(
-            progress=done_card(request.action, answer), review=Review(card=""), status=_status_now(services, request.space, token)
+            progress=space_cards.done_card(request.action, answer),
+            review=Review(card=""),
+            status=_status_now(services, request.space, token),
         )
         return
     yield from _watch_scenes(services, request, token)
@@ -190,7 +180,7 @@ def _watch_scenes(services: Services, request: SpaceRequest, token: str | None) 
     try:
         for progress in services[watch](request.space, token=token, hardware=request.hardware):
             yield ViewState(
-                progress=progress_card(progress),
+                progress=space_cards.progress_card(progress),
                 review=Review(card=""),
                 status=status_markup(progress),
                 watching=not progress.done,
@@ -326,7 +316,7 @@ def _wire_confirm(form: FormView, tab: TabParts, services: Services) -> None:
             yield {**_tab_updates(tab, scene, stale=request.action == "switch"), **_scene_updates(form, scene, confirmation)}
 
     def stop() -> dict[Any, Any]:
-        return {form.progress: stopped_card(), form.stop: gr.update(visible=False)}
+        return {form.progress: space_cards.stopped_card(), form.stop: gr.update(visible=False)}
 
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     confirming = form.confirm.click(
@@ -379,11 +369,11 @@ def clear_review(form: FormView) -> dict[Any, Any]:
 def status_markup(status: SpaceStatus) -> str:
     """The card of a Space with what can be done with it; without a link for a private one, because a link shows its name."""
     acts = answer_actions(
-        text=status_text(status),
+        text=space_cards.status_text(status),
         query=None if status.private else "?" + urlencode({"tab": "space", "space": status.space}),
         files=(("Download JSON", "space.json", "application/json", answer_json(status)),),
     )
-    return status_card(status) + acts + tpu_link(status) + prices_line(status.prices)
+    return space_cards.status_card(status) + acts + tpu_link(status) + prices_line(status.prices)
 
 
 def tpu_link(status: SpaceStatus) -> str:
@@ -402,5 +392,5 @@ def tier_choices(services: Services) -> list[tuple[str, str]]:
         if row.id == tier_of(row.id):
             traits = traits_of(row.platform)
             name = traits.label if traits.per_call else row.name
-            choices.append((f"{name} · {row.id} · {price_words(row.usd_per_hour)}", row.id))
+            choices.append((f"{name} · {row.id} · {space_cards.price_words(row.usd_per_hour)}", row.id))
     return choices

@@ -34,15 +34,7 @@ from lib.errors import Busy, InvalidInput, quote_value, read_json
 from lib.live.device_queue import DEVICE_QUEUE_SLOTS, WAIT_S, width
 from lib.present.agents import EndpointText, agents_text
 from lib.service.endpoint import Endpoint, check_arguments
-from lib.ui.http.api import (
-    RefusedQuestion,
-    check_names,
-    last_piece,
-    output_schema,
-    public_signature,
-    wrap_question,
-    wrap_stream,
-)
+from lib.ui.http import api
 from lib.ui.http.bodies import MOST_NODES, replay
 from lib.ui.http.callers import VISITOR_HEADER
 from lib.ui.http.fair_queue import FairQueue, Threads
@@ -80,7 +72,7 @@ def tool_hints(name: str, endpoint: Endpoint) -> dict[str, str | bool]:
         "readOnlyHint": not endpoint.writes,
         "destructiveHint": endpoint.destroys,
         "idempotentHint": endpoint.repeatable,
-        "openWorldHint": endpoint.account or "model" in public_signature(endpoint.question).parameters,
+        "openWorldHint": endpoint.account or "model" in api.public_signature(endpoint.question).parameters,
     }
 
 
@@ -160,7 +152,7 @@ class McpEndpoint:
                 "name": name,
                 "description": description(endpoint.question) + (_WHOSE if endpoint.account else _READS if endpoint.takes_token else ""),
                 "inputSchema": input_schema(endpoint.question),
-                "outputSchema": output_schema(endpoint.question),
+                "outputSchema": api.output_schema(endpoint.question),
                 "annotations": tool_hints(name, endpoint),
             }
             for name, endpoint in self._endpoints.items()
@@ -194,7 +186,7 @@ class McpEndpoint:
         if endpoint is None or endpoint.queue is None:
             return await self._answer_on_thread(name, arguments, request)
         try:
-            check_names(endpoint.question, arguments)
+            api.check_names(endpoint.question, arguments)
             await self._threads.run(functools.partial(check_arguments, endpoint.question, arguments))
             async with self._device_queues(endpoint.queue):
                 return await self._answer_on_thread(name, arguments, request)
@@ -214,7 +206,7 @@ class McpEndpoint:
 
         try:
             result = self._answer(name, arguments, request)
-        except (RefusedQuestion, InvalidInput) as refusal:
+        except (api.RefusedQuestion, InvalidInput) as refusal:
             return _refusal_result(str(refusal))
         return CallToolResult(content=[TextContent(type="text", text=json.dumps(result))], structuredContent=result)
 
@@ -222,7 +214,7 @@ class McpEndpoint:
         endpoint = self._endpoints.get(name)
         if endpoint is None:
             raise InvalidInput(f"There is no tool {quote_value(name)}. The tools are {', '.join(self._answers)}.")
-        check_names(endpoint.question, arguments)
+        api.check_names(endpoint.question, arguments)
         own = {"token": request.headers.get(VISITOR_HEADER) or None} if endpoint.takes_token else {}
         if endpoint.queue is not None:
             LocalContext.request.set(gr.Request(request=request))  # where `spaces` looks for whose GPU seconds these are
@@ -238,8 +230,8 @@ def _device_queue(name: str) -> FairQueue:
 def tool_function(endpoint: Endpoint) -> Callable[..., Mapping[str, Any]]:
     """The function that a call of the tool asks: a stream's last piece, any other answer as it is."""
     if endpoint.streams:
-        return last_piece(wrap_stream(endpoint.question, RefusedQuestion, endpoint.queue))
-    return wrap_question(endpoint.question, RefusedQuestion, endpoint.queue)
+        return api.last_piece(api.wrap_stream(endpoint.question, api.RefusedQuestion, endpoint.queue))
+    return api.wrap_question(endpoint.question, api.RefusedQuestion, endpoint.queue)
 
 
 def _refusal_result(sentence: str) -> CallToolResult:

@@ -32,21 +32,9 @@ from starlette.datastructures import Headers, QueryParams
 from lib.errors import AdvisorError, InvalidInput, UnreadableJson, quote_value
 from lib.service.endpoint import Endpoint, check_arguments
 from lib.service.fair_turns import CALLER_GONE
+from lib.ui.http import callers
 from lib.ui.http.api import UnknownEndpoint, check_names, error_response, fill_defaults, public_signature, token_of, values_of
 from lib.ui.http.bodies import LARGE_BYTES, SMALL_BYTES, BodyLimits, replay
-from lib.ui.http.callers import (
-    KEY,
-    MOST_STREAMS,
-    QueueSlots,
-    Sessions,
-    crowded_stream,
-    has_cookies,
-    is_foreign,
-    is_foreign_logout,
-    name_caller,
-    no_answer,
-    strip_login,
-)
 from lib.ui.http.mcp import refuse_message
 
 if TYPE_CHECKING:
@@ -153,10 +141,10 @@ class ApiMiddleware:
         app: ASGIApp,
         endpoints: Mapping[str, Endpoint],
         public: Callable[[], Mapping[int, str]],
-        places: QueueSlots | None = None,
+        places: callers.QueueSlots | None = None,
         *,
         events: Container[int] | None = None,
-        sessions: Sessions | None = None,
+        sessions: callers.Sessions | None = None,
         bodies: BodyLimits | None = None,
     ) -> None:
         """Wrap `app`, whose public functions are `public`, names by number; calls of those in `endpoints` are checked here.
@@ -179,7 +167,7 @@ class ApiMiddleware:
             await refusal(scope, receive, send)
         elif sentence is not None:
             await error_response(InvalidInput(sentence), 404)(scope, receive, send)
-        elif scope["type"] == "http" and is_foreign_logout(scope):
+        elif scope["type"] == "http" and callers.is_foreign_logout(scope):
             await error_response(InvalidInput(_SIGN_OUT), 403)(scope, receive, send)
         elif scope["type"] == "http" and scope["method"] == "GET" and path.rstrip("/") == _STREAM and self._sessions is not None:
             await self._stream(self._sessions, scope, receive, send)
@@ -193,8 +181,8 @@ class ApiMiddleware:
 
     async def _post(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a POST request on."""
-        scope = name_caller(scope)
-        body = await self._bodies.receive(scope, receive, self._most_bytes(path), scope[KEY])
+        scope = callers.name_caller(scope)
+        body = await self._bodies.receive(scope, receive, self._most_bytes(path), scope[callers.KEY])
         call = _CALL.fullmatch(path)
         payload: Mapping[str, Any] = {}
         if path.startswith(_MCP):
@@ -210,11 +198,11 @@ class ApiMiddleware:
         elif call is not None:
             payload, body = await self._checked_by_name(call["how"], call["name"], body)
         page_event = self._is_page_event(path, payload)
-        if has_cookies(scope) and (is_foreign(scope) or not page_event):
-            scope = strip_login(scope)
+        if callers.has_cookies(scope) and (callers.is_foreign(scope) or not page_event):
+            scope = callers.strip_login(scope)
         if payload and self._sessions is not None:
             self._sessions.watch(payload.get("session_hash"), of_the_page=page_event)
-        place = nullcontext() if self._places is None else self._places.place(self._device_queue(path, call, payload), scope[KEY])
+        place = nullcontext() if self._places is None else self._places.place(self._device_queue(path, call, payload), scope[callers.KEY])
         with place, anyio.CancelScope() as while_connected:
             watch = asyncio.create_task(_cancel_when_gone(receive, while_connected))
             CALLER_GONE.set(lambda: while_connected.cancel_called)  # threads that wait for a build read it
@@ -231,17 +219,17 @@ class ApiMiddleware:
         endpoint = None if event is None else self._endpoints.get(event["name"])
         is_direct = endpoint is not None and endpoint.queue is None  # then the route itself knows
         if event is not None and not is_direct and not self._sessions.has_answer(event["id"]):
-            return no_answer()
+            return callers.no_answer()
         return None
 
-    async def _stream(self, sessions: Sessions, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _stream(self, sessions: callers.Sessions, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on the reader of a session's answers, unless there are none or others read them already."""
         session = QueryParams(scope["query_string"]).get("session_hash", "")
         if not sessions.has_stream(session):
             sentence = "Nothing is asked in this session (session_hash), so nothing can be read from it. Join the queue first."
             await error_response(InvalidInput(sentence), 404)(scope, receive, send)
-        elif sessions.streams[session] >= MOST_STREAMS:
-            await error_response(InvalidInput(crowded_stream()), 429)(scope, receive, send)
+        elif sessions.streams[session] >= callers.MOST_STREAMS:
+            await error_response(InvalidInput(callers.crowded_stream()), 429)(scope, receive, send)
         else:
             with sessions.stream(session):
                 await self._app(scope, receive, send)

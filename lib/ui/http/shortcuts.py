@@ -49,16 +49,7 @@ from lib.errors import AdvisorError, InvalidInput
 from lib.present.glossary import bind_units
 from lib.service.endpoint import Endpoint
 from lib.ui import fields as ask
-from lib.ui.http.api import (
-    RefusedQuestion,
-    check_names,
-    error_body,
-    error_response,
-    fill_defaults,
-    token_of,
-    values_of,
-    wrap_question,
-)
+from lib.ui.http import api
 from lib.ui.http.bodies import BodyLimits
 from lib.ui.http.callers import ANSWER_S, no_answer
 from lib.ui.http.fair_queue import Threads
@@ -336,7 +327,7 @@ class _CallState:
         """The stream of one call, once."""
         text = self._unread.pop(request.path_params["event"], None)
         if text is None:
-            return error_response(InvalidInput(no_answer()), 404)
+            return api.error_response(InvalidInput(no_answer()), 404)
         return Response(text, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
@@ -345,7 +336,7 @@ class _QuestionRoutes:
 
     def __init__(self, name: str, endpoint: Endpoint, state: _CallState) -> None:
         self._name, self._endpoint, self._state = name, endpoint, state
-        self._answer = wrap_question(endpoint.question, RefusedQuestion)
+        self._answer = api.wrap_question(endpoint.question, api.RefusedQuestion)
 
     async def run(self, request: Request) -> Response:
         """Values in order; the answer at once."""
@@ -353,9 +344,9 @@ class _QuestionRoutes:
             began = time.perf_counter()
             data = await self._answer_json(await self._read_values(request))
         except AdvisorError as error:
-            return error_response(error)
-        except RefusedQuestion as refusal:
-            return error_body(str(refusal), refusal.code)
+            return api.error_response(error)
+        except api.RefusedQuestion as refusal:
+            return api.error_body(str(refusal), refusal.code)
         took = time.perf_counter() - began
         head = json.dumps({"is_generating": False, "duration": took, "average_duration": took})
         return Response(f'{{"data": {data}, {head[1:]}', media_type="application/json")
@@ -372,8 +363,8 @@ class _QuestionRoutes:
         try:
             return self._state.keep("complete", await self._answer_json(await self._read_values(request), by_names=by_names))
         except AdvisorError as error:
-            return error_response(error)
-        except RefusedQuestion as refusal:
+            return api.error_response(error)
+        except api.RefusedQuestion as refusal:
             return self._state.keep("error", {"error": str(refusal), "title": refusal.code, "visible": True})
 
     async def _read_values(self, request: Request) -> dict[str, Any]:
@@ -381,14 +372,14 @@ class _QuestionRoutes:
 
     async def _answer_json(self, payload: Mapping[str, Any], *, by_names: bool = False) -> str:
         """The JSON text of a list of one, the answer."""
-        question, token = self._endpoint.question, token_of(payload)
+        question, token = self._endpoint.question, api.token_of(payload)
         values: list[object] = []
         keywords: dict[str, object] = {}
         if by_names:
             keywords = {name: value for name, value in payload.items() if name != "oauth_token"}
-            check_names(question, keywords)
+            api.check_names(question, keywords)
         else:
-            values = fill_defaults(question, values_of(self._name, payload))
+            values = api.fill_defaults(question, api.values_of(self._name, payload))
         if self._endpoint.takes_token:
             keywords["token"] = token
         work = functools.partial(self._answer, *values, **keywords)
