@@ -38,6 +38,8 @@
 A message says what was seen, what is accepted, and what to do next; it is safe to show to anyone: it holds no token,
 no path of the server and no traceback. `code` is stable and meant for programs.
 
+An `AdvisorError` carries its sentence to the caller of an endpoint, so docstrings name an error only where some caller handles it.
+
 `read_json` refuses JSON from outside before anything is built of it: a few bytes of text become a list or a dict of sixty and more, and a
 parser holds the interpreter until it is done (64 MiB of "[],[],…" take 2 GB and stop every other thread for ten seconds and more). So the
 text is scanned first, piece by piece and without recursion. What is counted are the bytes `[`, `{`, `,` and `:` outside strings: a list of

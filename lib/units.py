@@ -40,27 +40,15 @@ def _parse(text: str, unit: str) -> Decimal:
 
 
 def parse_bytes(text: str) -> Bytes:
-    """Read "24 GiB" or "48 GB" as bytes, rounded down to a whole byte.
-
-    Raises:
-        BadQuantity: the text is not a number followed by a unit of bytes.
-    """
+    """Read "24 GiB" or "48 GB" as bytes, rounded down to a whole byte."""
     return Bytes(int(_parse(text, "B")))
 
 
 def parse_bytes_per_second(text: str) -> BytesPerSecond:
-    """Read "300 GB/s" as bytes per second.
-
-    Raises:
-        BadQuantity: the text is not a number followed by a unit of bytes per second.
-    """
+    """Read "300 GB/s" as bytes per second."""
     return BytesPerSecond(float(_parse(text, "B/s")))
 
 
 def parse_flop_per_second(text: str) -> FlopPerSecond:
-    """Read "121 TFLOP/s" as floating-point operations per second.
-
-    Raises:
-        BadQuantity: the text is not a number followed by a unit of FLOP per second.
-    """
+    """Read "121 TFLOP/s" as floating-point operations per second."""
     return FlopPerSecond(float(_parse(text, "FLOP/s")))

@@ -65,21 +65,13 @@ class Catalog:
         object.__setattr__(self, "names", index_names(self.offers, self.aliases, self.accelerators))
 
     def accelerator(self, key: str) -> Accelerator:
-        """The silicon of this id.
-
-        Raises:
-            UnknownHardware: there is none.
-        """
+        """The silicon of this id."""
         if key not in self.accelerators:
             raise UnknownHardware(f"There is no card or chip {quote_value(key)}.{self.names.advice(key)}")
         return self.accelerators[key]
 
     def offer(self, key: str, platform: str | None = None) -> Offer:
-        """The offer of exactly this id, retired ones too; without a platform the first that has it, in the order of `PLATFORMS`.
-
-        Raises:
-            UnknownHardware: there is none.
-        """
+        """The offer of exactly this id, retired ones too; without a platform the first that has it, in the order of `PLATFORMS`."""
         for name in PLATFORMS if platform is None else (platform,):
             offer = self.names.by_id.get((name, key))
             if offer is not None:
@@ -90,9 +82,6 @@ class Catalog:
         """The listed offers of these platforms, in the order of the platforms; `all` means every platform.
 
         `include_retired` adds deprecated and retired offers.
-
-        Raises:
-            BadArgument: a platform is not known.
         """
         names = list(dict.fromkeys(platforms))
         for name in names:
@@ -106,9 +95,6 @@ class Catalog:
         """The offer that a person's text means: an id, or an older or shorter name of one, in any case.
 
         `jobs:l4x1` picks the platform of an id that several have; without a platform it is the first that has it, Spaces before others.
-
-        Raises:
-            UnknownHardware: no offer of today has this name; the message states near matches, or when the offer was withdrawn.
         """
         return find_offer(self.names, text, platform)
 
@@ -116,18 +102,11 @@ class Catalog:
         """As `resolve_offer`, or plain silicon with a count (`L4`, `H100-SXMx8`, `TPU-v6ex4`).
 
         An id of silicon in its own spelling is the plain card: `L4` is a card, `l4` is the Spaces flavor `l4x1`.
-
-        Raises:
-            UnknownHardware: neither an offer nor silicon has this name.
         """
         return find_hardware(self.names, text, platform)
 
     def resolve_cards(self, text: object) -> Hardware:
-        """The visitor's own graphics cards or Mac that a text means (`RTX-4090x2`, `M4-Max-64GB`).
-
-        Raises:
-            UnknownHardware: no card has this name, or it is none that people own.
-        """
+        """The visitor's own graphics cards or Mac that a text means (`RTX-4090x2`, `M4-Max-64GB`)."""
         return find_cards(self.names, text)
 
 
@@ -144,11 +123,7 @@ def price_states(offers: Iterable[Offer]) -> Mapping[Platform, PriceState]:
 
 
 def load_from(folder: Path) -> Catalog:
-    """Read and check the catalog of a folder.
-
-    Raises:
-        BadCatalog: a row is wrong; the message names the file, the row and the field.
-    """
+    """Read and check the catalog of a folder."""
     references = References()
     sources = read_rows(SourcesFile, folder / "sources.json", references)
     references.as_of, references.sources = sources.as_of, sources.sources

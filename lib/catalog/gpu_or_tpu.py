@@ -173,19 +173,11 @@ class TpuSoftware(Row):
 
 @cache
 def load_decision_rules() -> DecisionRules:
-    """The bundled rules, read at the first call.
-
-    Raises:
-        BadCatalog: a row is wrong.
-    """
+    """The bundled rules, read at the first call."""
     return read_rows(DecisionRules, DATA / "gpu_or_tpu.json")
 
 
 @cache
 def load_tpu_software() -> TpuSoftware:
-    """The bundled rows, read at the first call.
-
-    Raises:
-        BadCatalog: a row is wrong.
-    """
+    """The bundled rows, read at the first call."""
     return read_rows(TpuSoftware, DATA / "tpu_software.json")

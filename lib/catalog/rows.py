@@ -179,11 +179,7 @@ def require_distinct(*names: str) -> AfterValidator:
 
 
 def read_rows(model: type[R], file: Path, references: References | None = None) -> R:
-    """Read and check a file.
-
-    Raises:
-        BadCatalog: it cannot be read, or a row is wrong; the message names the file, the row and the field.
-    """
+    """Read and check a file."""
     try:
         text = file.read_bytes()
     except OSError as error:

@@ -58,11 +58,7 @@ def login() -> str | None:
 
 
 def require_login(what: str) -> str:
-    """The token, for what needs one.
-
-    Raises:
-        NotSignedIn: this machine has no login.
-    """
+    """The token, for what needs one."""
     token = login()
     if token is None:
         raise NotSignedIn(
@@ -82,11 +78,7 @@ Act = Callable[[Services, spaces.ActionPreview, str], spaces.ActionAnswer]
 
 
 def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], yes: bool, watch: bool, as_json: bool) -> None:
-    """Preview, ask, act, watch. `planned` are the preview's own arguments; `act` gets the preview and the token.
-
-    Raises:
-        AdvisorError: refused by us, by the platform or by the person.
-    """
+    """Preview, ask, act, watch. `planned` are the preview's own arguments; `act` gets the preview and the token."""
     token = require_login(_WORDS[action])
     services = open_services()
     preview = services[preview_action](space, action, **planned, token=token)
@@ -120,11 +112,7 @@ def _confirm(question: str, *, yes: bool) -> None:
 
 
 def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
-    """Say what stopping does, ask, and stop one thing of the account.
-
-    Raises:
-        AdvisorError: refused by us, by the platform or by the person.
-    """
+    """Say what stopping does, ask, and stop one thing of the account."""
     name = check_resource_name(name)
     token = require_login("stop what runs in your account")
     say(f"{KIND_WORDS[kind]} {name}. {STOP_EFFECTS[kind]}")
@@ -150,11 +138,7 @@ def watch_stages(services: Services, space: str, hardware: str, token: str | Non
 def files_entry(
     found: Recommendation, catalog: Catalog, framework: str, *, model: str, context_tokens: int, sequences: int
 ) -> dict[str, Any]:
-    """The files for the pick: front matter of the README, app.py, requirements.txt, Dockerfile and the `hf` line, null where there is none.
-
-    Raises:
-        BadArgument: the hardware does not run this framework.
-    """
+    """The files for the pick: front matter of the README, app.py, requirements.txt, Dockerfile and the `hf` line; null without one."""
     assert found.pick is not None  # noqa: S101  the caller looks
     setup = write_setup(
         found.pick, catalog, model=model, task=found.task, spec=found.spec, framework=framework,
@@ -186,11 +170,7 @@ def files_text(files: Mapping[str, Any]) -> str:
 
 
 def save_files(files: Mapping[str, str], out: str) -> None:
-    """Write each file into the folder.
-
-    Raises:
-        BadArgument: one of them exists, or the folder cannot be written.
-    """
+    """Write each file into the folder."""
     folder = Path(out)
     if existing := [name for name in files if (folder / name).exists()]:
         raise BadArgument("out", out, f"a folder without {', '.join(existing)}: no file is replaced")

@@ -134,24 +134,14 @@ DIGITS = 60  # products of a price, hours and counts stay exact, so that parts a
 
 
 def bill_offer(offer: Offer, usage: Usage, rules: PlatformRules, *, speed: SpeedEstimate | None = None) -> CostEstimate:
-    """Price of the offer at this use; prices per token only with a speed estimate.
-
-    Raises:
-        UnknownHardware: the offer has no price of today (it was withdrawn).
-        BadArgument: the region has no price for this TPU.
-    """
+    """Price of the offer at this use; prices per token only with a speed estimate."""
     with localcontext() as digits:
         digits.prec = DIGITS
         return _cost(offer, usage, rules, speed)
 
 
 def price_per_hour(offer: Offer, region: str | None = None) -> Decimal:
-    """USD per hour of the whole offer; a TPU slice at the chip-hour of a region × its chips.
-
-    Raises:
-        UnknownHardware: the offer was withdrawn.
-        BadArgument: the region is not one of the offer's.
-    """
+    """USD per hour of the whole offer; a TPU slice at the chip-hour of a region × its chips."""
     if region is not None:
         regions = offer.usd_per_hour_by_region
         if region not in regions:

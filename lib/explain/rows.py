@@ -187,11 +187,7 @@ class MessagesFile(Row):
 
 @cache
 def load_messages() -> MessagesFile:
-    """The known messages.
-
-    Raises:
-        BadCatalog: a row is wrong.
-    """
+    """The known messages."""
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  not needed to start
 
     file = DATA / "pasted_messages.yaml"

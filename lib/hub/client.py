@@ -72,11 +72,7 @@ class Hub:
         return f"{self.endpoint}/api/models/{repo_id}/safetensors-metadata/{quote(index, safe='/')}"
 
     async def fetch(self, client: AsyncClient, url: str, *, what: str, limit: int, span: tuple[int, int] | None = None) -> Content:
-        """GET an address; `span` = (first byte, one past the last) asks for a range, cut short where the file ends.
-
-        Raises:
-            HubError: the response is not the requested content.
-        """
+        """GET an address; `span` = (first byte, one past the last) asks for a range, cut short where the file ends."""
         from httpx2 import HTTPError, InvalidURL, StreamError  # noqa: PLC0415
 
         page = f"{self.endpoint}/{what}"
@@ -161,11 +157,7 @@ def _digits(text: str | None) -> int | None:
 
 
 def origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port of an address.
-
-    Raises:
-        HubGarbage: the address has no readable host or port.
-    """
+    """Scheme, host and port of an address."""
     try:
         parts = urlsplit(url)
         return parts.scheme, (parts.hostname or "").lower(), parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
@@ -174,12 +166,7 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def open_hub(token: str | None = None, endpoint: str | None = None) -> Hub:
-    """The Hub for one caller: with that caller's token, or anonymous.
-
-    Raises:
-        HubUnreachable: this server runs offline.
-        InvalidInput: the token cannot be one.
-    """
+    """The Hub for one caller: with that caller's token, or anonymous."""
     from huggingface_hub import constants  # noqa: PLC0415
 
     if constants.is_offline_mode():
@@ -190,11 +177,7 @@ def open_hub(token: str | None = None, endpoint: str | None = None) -> Hub:
 
 
 def check_id(repo_id: str, revision: str | None) -> str:
-    """A repository id in the Hub's own form, and a revision that may be asked for.
-
-    Raises:
-        UnknownModel: the text cannot be an id or a revision.
-    """
+    """A repository id in the Hub's own form, and a revision that may be asked for."""
     from huggingface_hub.errors import HFValidationError  # noqa: PLC0415
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # noqa: PLC0415
 

@@ -140,11 +140,7 @@ class _Flavor(_Row):
 
 
 def parse_flavor(row: object) -> LiveFlavor:
-    """One row of the list.
-
-    Raises:
-        HubGarbage: an id, cost or accelerator that cannot be one; the message is half a sentence with the value.
-    """
+    """One row of the list."""
     try:
         flavor = _Flavor.model_validate(row)
     except ValidationError as error:
@@ -173,11 +169,7 @@ def _describe_fault(row: object, error: ValidationError) -> str:
 
 
 def parse_flavors(rows: Sequence[object]) -> tuple[tuple[LiveFlavor, ...], tuple[str, ...]]:
-    """The rows that can be read, and a sentence for each that cannot; an id that comes twice counts once.
-
-    Raises:
-        HubGarbage: more rows than a list of hardware can have.
-    """
+    """The rows that can be read, and a sentence for each that cannot; an id that comes twice counts once."""
     if len(rows) > MAX_ROWS:
         raise HubGarbage(f"The hardware list has {len(rows)} rows; at most {MAX_ROWS} are read.")
     flavors: dict[str, LiveFlavor] = {}
@@ -220,11 +212,7 @@ def _refusal(error: Exception, name: Platform) -> HubError:
 
 
 def fetch_flavors(name: Platform, endpoint: str | None = None) -> LiveList:
-    """Ask for a platform's list, anonymously, within `LONGEST_S`.
-
-    Raises:
-        HubError: the list could not be had or read.
-    """
+    """Ask for a platform's list, anonymously, within `LONGEST_S`."""
     from huggingface_hub import JobHardwareInfo  # noqa: PLC0415  (slow to import, and not needed to start the app)
 
     try:

@@ -188,11 +188,7 @@ def kind_of(files: Mapping[str, int | None]) -> Kind:
 
 
 def choose_weights(files: Mapping[str, int | None], folder: str, kind: Kind, file: str = "") -> WeightsChoice:
-    """The copy of the weights in one folder that the library of this kind loads; `file` names one of several GGUF files.
-
-    Raises:
-        UnknownModel: there is no such GGUF file.
-    """
+    """The copy of the weights in one folder that the library of this kind loads; `file` names one of several GGUF files."""
     if kind == "gguf":
         return WeightsChoice(format="gguf", files=choose_gguf(files, file))
     at = f"{folder}/" if folder else ""
@@ -259,11 +255,7 @@ _SHA = re.compile(r"[0-9a-f]{40}")
 
 
 def parse_json(text: bytes, what: str, of: str, most: int = MAX_NODES) -> Any:
-    """JSON from outside of at most `most` nodes (`lib.errors`); `of` names it in the sentence.
-
-    Raises:
-        HubGarbage: it is not JSON, nested too deep to be read, or holds more values.
-    """
+    """JSON from outside of at most `most` nodes (`lib.errors`); `of` names it in the sentence."""
     try:
         return read_json(text, most)
     except UnreadableJson as error:
@@ -271,11 +263,7 @@ def parse_json(text: bytes, what: str, of: str, most: int = MAX_NODES) -> Any:
 
 
 def parse_object(text: bytes, what: str, of: str, most: int = MAX_NODES) -> dict[str, Any]:
-    """JSON that has to be an object.
-
-    Raises:
-        HubGarbage: it is not.
-    """
+    """JSON that has to be an object."""
     value = parse_json(text, what, of, most)
     if not isinstance(value, dict):
         raise refusals.garbage(what, f"{of} is not a JSON object")
@@ -283,11 +271,7 @@ def parse_object(text: bytes, what: str, of: str, most: int = MAX_NODES) -> dict
 
 
 def read_listing(text: bytes, model_id: str) -> Listing:
-    """Read the Hub's description of a model; `model_id` is the id that was asked for.
-
-    Raises:
-        HubGarbage: not JSON, or an id, a commit or a file list that cannot be one.
-    """
+    """Read the Hub's description of a model; `model_id` is the id that was asked for."""
     data = parse_object(text, model_id, "the description of the model")
     sha = data.get("sha")
     if not (isinstance(sha, str) and _SHA.fullmatch(sha)):

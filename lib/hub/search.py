@@ -227,11 +227,7 @@ async def _fetch(client: AsyncClient, router: Hub, model: str) -> ProviderOffers
 
 
 def parse_providers(body: bytes, model: str, address: str) -> ProviderOffers:
-    """The router's answer: live providers, and prices where both are stated.
-
-    Raises:
-        HubGarbage: it is not an object with a list of providers.
-    """
+    """The router's answer: live providers, and prices where both are stated."""
     try:
         parsed = read_json(body, _MAX_NODES, parse_float=Decimal)
     except UnreadableJson as error:

@@ -227,11 +227,7 @@ def _read(shape: type[_A], data: Any, what: str) -> _A:
 
 
 def check_space_id(space_id: object) -> str:
-    """A Space's id, owner/name.
-
-    Raises:
-        BadArgument: the text cannot be one.
-    """
+    """A Space's id, owner/name."""
     accepted = "owner/name, as on the Space's page of the Hub"
     if not isinstance(space_id, str) or space_id.count("/") != 1:
         raise BadArgument("space_id", space_id, accepted)
@@ -253,11 +249,7 @@ def plain_line(text: str, most: int) -> str:
 
 
 def read_runtime(raw: Any, what: str) -> Runtime:
-    """A runtime as the Hub sends it; `what` is the Space's id.
-
-    Raises:
-        HubGarbage: a field has a type or a value that it cannot have.
-    """
+    """A runtime as the Hub sends it; `what` is the Space's id."""
     answer = _read(_RuntimeAnswer, raw, what)
     hardware, replicas = answer.hardware or _HardwareAnswer(), answer.replicas or _ReplicasAnswer()
     return Runtime(
@@ -283,11 +275,7 @@ def read_runtime(raw: Any, what: str) -> Runtime:
 
 
 def parse_space(info: Any, runtime: Runtime, space_id: str) -> Space:
-    """A Space from the client's `SpaceInfo` and its runtime.
-
-    Raises:
-        HubGarbage: no id, or an SDK or a privacy flag of a wrong type.
-    """
+    """A Space from the client's `SpaceInfo` and its runtime."""
     try:
         space_id = check_space_id(info.id)
     except InvalidInput as error:
@@ -303,11 +291,7 @@ def parse_space(info: Any, runtime: Runtime, space_id: str) -> Space:
 
 
 def read_endpoint(raw: Any, owner: str) -> InferenceEndpoint:
-    """An Inference Endpoint as its API sends it.
-
-    Raises:
-        HubGarbage: a field is missing, or has a type or a value that it cannot have.
-    """
+    """An Inference Endpoint as its API sends it."""
     answer = _read(_EndpointAnswer, raw, owner)
     scaling = answer.compute.scaling
     minutes = None if scaling.min_replica else scaling.scale_to_zero_timeout
@@ -323,11 +307,7 @@ def read_endpoint(raw: Any, owner: str) -> InferenceEndpoint:
 
 
 def read_job(info: Any, owner: str) -> Job:
-    """A Job from the client's `JobInfo`.
-
-    Raises:
-        HubGarbage: its id, stage or flavor cannot be one.
-    """
+    """A Job from the client's `JobInfo`."""
     stage = getattr(info.status.stage, "value", info.status.stage)
     answer = _read(_JobAnswer, {"id": info.id, "stage": stage, "flavor": info.flavor}, owner)
     since = None if info.started_at is None else info.started_at.isoformat(timespec="minutes")
@@ -335,11 +315,7 @@ def read_job(info: Any, owner: str) -> Job:
 
 
 def read_account(data: Any) -> TokenOwner:
-    """An account from the answer to whoami.
-
-    Raises:
-        HubGarbage: the name is missing, or the organizations are not a list.
-    """
+    """An account from the answer to whoami."""
     answer = _read(_AccountAnswer, data, "your account")
     return TokenOwner(
         name=answer.name,
@@ -365,11 +341,7 @@ class ZeroGpuQuota(_Answer):
 
 
 def read_quota(data: Any) -> ZeroGpuQuota:
-    """The quota of an account, from the fields of the client's answer.
-
-    Raises:
-        HubGarbage: a field is not a number of seconds, or not a time.
-    """
+    """The quota of an account, from the fields of the client's answer."""
     return _read(ZeroGpuQuota, data, "your account")
 
 

@@ -62,12 +62,7 @@ class Spaces:
     def __init__(
         self, token: str | None, endpoint: str | None = None, *, turn: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
-        """`endpoint` is the Hub's address, by default the client's own (`HF_ENDPOINT`); each call runs within a `turn()`.
-
-        Raises:
-            HubUnreachable: this server runs offline.
-            InvalidInput: the token cannot be one.
-        """
+        """`endpoint` is the Hub's address, by default the client's own (`HF_ENDPOINT`); each call runs within a `turn()`."""
         from huggingface_hub import constants  # noqa: PLC0415 - only when the Hub is asked
 
         if constants.is_offline_mode():
@@ -75,11 +70,7 @@ class Spaces:
         self._hub, self._turn = open_hub(token, endpoint), turn
 
     def look(self, space_id: str) -> Space:
-        """A Space with everything that the Hub says about it. A renamed Space is returned under its new id.
-
-        Raises:
-            HubError: it is missing or closed to this visitor, or the Hub does not answer as it should.
-        """
+        """A Space with everything that the Hub says about it. A renamed Space is returned under its new id."""
         space = check_space_id(space_id)
         fields: Any = ["cardData", "models", "private", "runtime", "sdk"]
 
@@ -91,45 +82,26 @@ class Spaces:
         return self._call_hub("look", space, read)
 
     def runtime(self, space_id: str) -> Runtime:
-        """Current hardware of a Space: the small answer, for repeated polling.
-
-        Raises:
-            HubError: as for `look`.
-        """
+        """Current hardware of a Space: the small answer, for repeated polling."""
         space = check_space_id(space_id)
         return self._call_hub("look", space, lambda api: read_runtime(api.get_space_runtime(space, token=self._token()).raw, space))
 
     def account(self) -> TokenOwner:
-        """The account of the token.
-
-        Raises:
-            NotSignedIn: there is none.
-            HubError: the Hub does not accept it, or does not answer as it should.
-        """
+        """The account of the token."""
         token = self._require_token("account", "your account")
         return self._call_hub("account", "your account", lambda api: read_account(api.whoami(token=token)))
 
     def zero_gpu_quota(self) -> ZeroGpuQuota:
-        """The daily ZeroGPU quota of the token's owner, and the seconds that remain. Raises as `account`."""
+        """The daily ZeroGPU quota of the token's owner, and the seconds that remain."""
         token = self._require_token("zerogpu_quota", "your account")
         return self._call_hub("zerogpu_quota", "your account", lambda api: read_quota(vars(api.get_zero_gpu_quota(token=token))))
 
     def zero_gpu_spaces(self, owner: str) -> int:
-        """How many ZeroGPU Spaces an owner has, as far as this visitor can see them.
-
-        Raises:
-            BadArgument: the text cannot be an owner.
-            HubError: the Hub does not answer as it should, or with more than 10,000 Spaces.
-        """
+        """How many ZeroGPU Spaces an owner has, as far as this visitor can see them."""
         return self._call_hub("list", _check_name("owner", owner), lambda api: self._count(api, owner))
 
     def list_spaces(self, owner: str, *, linked: bool = False) -> tuple[Space, ...]:
-        """Spaces of an owner, in the Hub's order; `linked` also reads the models that they link.
-
-        Raises:
-            BadArgument: the text cannot be an owner.
-            HubError: the Hub does not answer as it should.
-        """
+        """Spaces of an owner, in the Hub's order; `linked` also reads the models that they link."""
         fields: Any = ["private", "runtime", "sdk", *(("cardData", "models") if linked else ())]
 
         def read(api: HfApi) -> tuple[Space, ...]:
@@ -142,7 +114,7 @@ class Spaces:
         return self._call_hub("list", _check_name("owner", owner), read)
 
     def list_models(self, owner: str) -> tuple[str, ...]:
-        """Ids of an owner's models, in the Hub's order, at most 10,000. Raises as `list_spaces`."""
+        """Ids of an owner's models, in the Hub's order, at most 10,000."""
 
         def read(api: HfApi) -> tuple[str, ...]:
             infos = islice(api.list_models(author=owner, token=self._token()), _MAX_LISTED)
@@ -151,7 +123,7 @@ class Spaces:
         return self._call_hub("list", _check_name("owner", owner), read)
 
     def list_endpoints(self, owner: str) -> tuple[InferenceEndpoint, ...]:
-        """Inference Endpoints of an owner. Raises as `list_spaces`, and NotSignedIn without a token."""
+        """Inference Endpoints of an owner."""
         token = self._require_token("list_endpoints", _check_name("owner", owner))
 
         def read(api: HfApi) -> tuple[InferenceEndpoint, ...]:
@@ -160,7 +132,7 @@ class Spaces:
         return self._call_hub("list_endpoints", owner, read)
 
     def list_jobs(self, owner: str) -> tuple[Job, ...]:
-        """Jobs of an owner that are scheduled or run. Raises as `list_endpoints`."""
+        """Jobs of an owner that are scheduled or run."""
         token = self._require_token("list_jobs", _check_name("owner", owner))
 
         def read(api: HfApi) -> tuple[Job, ...]:
@@ -170,7 +142,7 @@ class Spaces:
         return self._call_hub("list_jobs", owner, read)
 
     def pause_endpoint(self, owner: str, name: str) -> str:
-        """Pause an Inference Endpoint until its owner resumes it; its state right after. Raises as `switch`."""
+        """Pause an Inference Endpoint until its owner resumes it; its state right after."""
         token, what = self._require_token("pause_endpoint", name), f"{_check_name('owner', owner)}/{_check_name('name', name)}"
 
         def order(api: HfApi) -> str:
@@ -179,7 +151,7 @@ class Spaces:
         return self._call_hub("pause_endpoint", what, order)
 
     def cancel_job(self, owner: str, name: str) -> None:
-        """End a Job. Raises as `switch`."""
+        """End a Job."""
         token, what = self._require_token("cancel_job", name), f"{_check_name('owner', owner)}/{_check_name('name', name)}"
         self._call_hub("cancel_job", what, lambda api: api.cancel_job(job_id=name, namespace=owner, token=token))
 
@@ -200,16 +172,16 @@ class Spaces:
         )
 
     def sleep(self, space_id: str, seconds: int) -> Runtime:
-        """Set after how many idle seconds a Space sleeps, -1 = never. Raises as `switch`."""
+        """Set after how many idle seconds a Space sleeps, -1 = never."""
         idle_s = _check_seconds(seconds)
         return self._act("sleeptime", space_id, lambda api, at, token: api.set_space_sleep_time(at, idle_s, token=token))
 
     def pause(self, space_id: str) -> Runtime:
-        """Stop a Space until its owner restarts it. Raises as `switch`."""
+        """Stop a Space until its owner restarts it."""
         return self._act("pause", space_id, lambda api, at, token: api.pause_space(at, token=token))
 
     def restart(self, space_id: str, *, factory: bool = False) -> Runtime:
-        """Start a Space anew; `factory` builds it from scratch. Raises as `switch`."""
+        """Start a Space anew; `factory` builds it from scratch."""
         return self._act("restart", space_id, lambda api, at, token: api.restart_space(at, factory_reboot=factory, token=token))
 
     def _act(self, act: Act, space_id: str, order: Callable[[HfApi, str, str], Any]) -> Runtime:

@@ -72,11 +72,7 @@ BITS = {
 
 
 def header_length(prefix: bytes, file: str, file_bytes: int | None) -> int:
-    """The length of the header from the first eight bytes of a file of `file_bytes` (None = unknown).
-
-    Raises:
-        HubGarbage: the length is missing, absurd, or longer than the file.
-    """
+    """The length of the header from the first eight bytes of a file of `file_bytes` (None = unknown)."""
     if len(prefix) < PREFIX_BYTES:
         _refuse(file, f"it ends after {len(prefix)} bytes, and a safetensors file begins with 8 bytes of length")
     (length,) = struct.unpack_from("<Q", prefix)
@@ -88,11 +84,7 @@ def header_length(prefix: bytes, file: str, file_bytes: int | None) -> int:
 
 
 def parse_safetensors(text: bytes, file: str, data_bytes: int | None) -> Header:
-    """Read a header; `data_bytes` is the length of the data behind it (None = unknown, then it is not checked).
-
-    Raises:
-        HubGarbage: not JSON, or spans, shapes and dtypes that do not add up.
-    """
+    """Read a header; `data_bytes` is the length of the data behind it (None = unknown, then it is not checked)."""
     entries = _load(text, file)
     entries.pop("__metadata__", None)
     header, at, in_order = _read_entries(entries, file)

@@ -108,12 +108,7 @@ def _render_template(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> s
 
 
 def encode_messages(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
-    """The tokens of a conversation that ends with the user's turn.
-
-    Raises:
-        BadArgument: the template refuses this order of turns.
-        ModelNotAtHand: the template cannot be used at all.
-    """
+    """The tokens of a conversation that ends with the user's turn."""
     mark = secrets.token_hex(8)  # random, so that no message can contain it
     stand_ins = [{"role": message.role, "content": f"{mark}x{number}x"} for number, message in enumerate(messages)]
     control = control_tokens(tokenizer)
@@ -125,12 +120,7 @@ def encode_messages(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
 
 
 def build_prompt(tokenizer: Any, history: Sequence[Message], message: str, room: int) -> Prompt:
-    """The conversation in at most `room` tokens: the oldest turns are left out until it fits.
-
-    Raises:
-        BadArgument: the message alone is too long, or the template refuses the turns.
-        ModelNotAtHand: the template cannot be used at all.
-    """
+    """The conversation in at most `room` tokens: the oldest turns are left out until it fits."""
     messages = [*history, Message("user", message)]
     while True:
         ids = encode_messages(tokenizer, messages)
@@ -352,12 +342,7 @@ class Conversations:
         return "large" if loaded is None else size_for(self._catalog(), loaded.weights_bytes * ROOM)
 
     def ready(self) -> Generator[AnswerPiece | tuple[LoadedModel, Device], None, None]:
-        """Signs of life until the model is loaded, then the model and the device it is on. Abandoned, loading goes on for the next one.
-
-        Raises:
-            ModelNotAtHand: it cannot be had.
-            LiveError: the device failed to take it.
-        """
+        """Signs of life until the model is loaded, then the model and the device it is on. Abandoned, loading goes on for the next one."""
         loaded = self.demo.loaded_model
         if loaded is not None:
             yield loaded, current_device(self._catalog(), self.size())
@@ -385,12 +370,7 @@ class Conversations:
         yield from stream_answer(loaded, ids, limit, temperature, seconds)
 
     def say(self, ids: list[int], limit: int, temperature: float, seconds: float) -> Generator[AnswerPiece, None, None]:
-        """The answer, when it is this conversation's turn. Call it after `ready`.
-
-        Raises:
-            NoGpuFree: others kept the device busy for too long.
-            LiveError: ZeroGPU refused, or the device failed.
-        """
+        """The answer, when it is this conversation's turn. Call it after `ready`."""
         device, until = hardware(), time.monotonic() + WAIT_S
         while not device.acquire(LIFE_S):
             if time.monotonic() > until:

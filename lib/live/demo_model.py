@@ -75,11 +75,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def fetch_model(reference: str, name: str, tell: NoteListener) -> Path:
-    """The folder that holds the model's files.
-
-    Raises:
-        ModelNotAtHand: they are not there and cannot be fetched, with the reason and what to do.
-    """
+    """The folder that holds the model's files."""
     own = Path(reference)
     if own.is_dir():
         if is_complete(own):
@@ -270,12 +266,7 @@ class DemoModel:
             self._refusal = type(error)(f"{error} It is looked for while the app starts: the owner restarts the Space to try again.")
 
     def load(self, device: Device, tell: NoteListener) -> LoadedModel:
-        """The model, loaded now if it is not yet; `tell` hears what is going on.
-
-        Raises:
-            ModelNotAtHand: it cannot be had, with the reason.
-            LiveError: the device failed to take it.
-        """
+        """The model, loaded now if it is not yet; `tell` hears what is going on."""
         if self._model is not None:
             return self._model
         if on_zero_gpu():
@@ -289,12 +280,7 @@ class DemoModel:
 
 
 def load(reference: str, device: Device, tell: NoteListener) -> LoadedModel:
-    """Fetch what is missing, read it, put it on the device.
-
-    Raises:
-        ModelNotAtHand: it cannot be had, with the reason.
-        LiveError: the device failed to take it.
-    """
+    """Fetch what is missing, read it, put it on the device."""
     name = display_name(reference)
     folder = fetch_model(reference, name, tell)
     precision = precision_for(device)
@@ -309,12 +295,7 @@ def load(reference: str, device: Device, tell: NoteListener) -> LoadedModel:
 
 
 def load_from_folder(name: str, folder: Path, device: Device, precision: str) -> LoadedModel:
-    """Tokenizer and weights from a folder, on the device.
-
-    Raises:
-        ModelNotAtHand: the files cannot be used.
-        LiveError: the device failed to take them.
-    """
+    """Tokenizer and weights from a folder, on the device."""
     with IMPORT_LOCK:
         import torch  # noqa: PLC0415
         from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415

@@ -116,21 +116,13 @@ def hardware() -> DeviceQueue:
 
 @contextmanager
 def hardware_turn(wait_s: float = HARDWARE_WAIT_S) -> Iterator[None]:
-    """The hardware for one run while the block lasts.
-
-    Raises:
-        LiveError: another run has it, and did not end in time.
-    """
+    """The hardware for one run while the block lasts."""
     with hardware().turn(wait_s, _hardware_occupied):
         yield
 
 
 def check_queue_slot(waiting: Sequence[Hashable], caller: Hashable = None, places: int = DEVICE_QUEUE_SLOTS) -> None:
-    """Let one more call of this caller wait, where a call of each of `waiting` waits already.
-
-    Raises:
-        Occupied: every place is taken, or every place that one caller may take.
-    """
+    """Let one more call of this caller wait, where a call of each of `waiting` waits already."""
     own = waiting.count(caller)
     if len(waiting) >= places:
         raise Occupied(f"{len(waiting)} calls wait for the device, and this one would be number {places + 1}. Try again in some minutes.")

@@ -206,11 +206,7 @@ def is_emulated(case: MatmulCase, device: torch.device, capability: tuple[int, i
 
 
 def check_time(case: MatmulCase, first_s: float, limit_s: float, *, how: str) -> None:
-    """Refuse a run whose fewest products would take longer than it may.
-
-    Raises:
-        TooLong: with the arithmetic.
-    """
+    """Refuse a run whose fewest products would take longer than it may."""
     needed = first_s * (MIN_ITERATIONS + 1)
     if needed > limit_s:
         raise TooLong(
@@ -248,10 +244,6 @@ def run_matmuls(
     """Run the case and tell how it goes; the last item is the times. Fewer than asked for when `limit_s` ends first.
 
     `slow_type` says that the type is emulated, so that the probe is small. Closing the generator ends the run and frees its memory.
-
-    Raises:
-        TooLong: even the fewest products take longer than the limit, found by a probe or by the first one.
-        LiveError: the device's results are not those of the product.
     """
     import torch  # noqa: PLC0415 loaded when first needed
 
@@ -317,11 +309,7 @@ HeartbeatEvent = HeartbeatProgress | HeartbeatRun
 
 
 def check_memory(case: MatmulCase, device: Device) -> None:
-    """Refuse what does not fit, before anything is made.
-
-    Raises:
-        DoesNotFit: with the arithmetic.
-    """
+    """Refuse what does not fit, before anything is made."""
     allowed = int(device.free_bytes * _SHARE[device.kind])
     if device.kind == "cpu":
         allowed = min(allowed, _MOST_ON_CPU)
@@ -346,11 +334,6 @@ def run_heartbeat(
 
     `silicon` is the device's card, whose datasheet is the floor; without one the bandwidth is measured. `placed_bytes` are weights of
     other functions that ZeroGPU moves to the device first.
-
-    Raises:
-        DoesNotFit: more memory than there is.
-        TooLong: even the fewest products take longer than a run may.
-        LiveError: its results are wrong.
     """
     import torch  # noqa: PLC0415 loaded when first needed
 

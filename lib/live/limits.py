@@ -210,9 +210,6 @@ def check_memory(need: MemoryNeed, device: Device, advice: str) -> None:
         need: the prediction.
         device: as it is now.
         advice: what would fit instead, a sentence.
-
-    Raises:
-        DoesNotFit: with the arithmetic.
     """
     allowed = usable_bytes(device)
     if need.total_bytes > allowed:
@@ -224,11 +221,7 @@ def check_memory(need: MemoryNeed, device: Device, advice: str) -> None:
 
 
 def check_time(work: RunWork, pace: DeviceRates, needed: Duration, limit_s: float) -> None:
-    """Refuse what takes longer than a run may.
-
-    Raises:
-        TooLong: with the arithmetic, and the longest prompt that would do.
-    """
+    """Refuse what takes longer than a run may."""
     if needed.total_s <= limit_s:
         return
     rest = limit_s - needed.weights_s - needed.decode_s

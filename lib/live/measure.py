@@ -72,12 +72,7 @@ class MeasuredRun(MeasuredFigures):
 
 
 def measure_run(ask: MeasureRequest) -> Iterator[RunStage | MeasuredRun]:
-    """The measurement as it goes: what is being done, and as the last item the figures.
-
-    Raises:
-        AdvisorError: the configuration cannot be built, the run would take too long, or memory ran out.
-        LiveError: the model failed in an unknown way.
-    """
+    """The measurement as it goes: what is being done, and as the last item the figures."""
     try:
         yield from _stages(ask)
     except AdvisorError:
@@ -329,11 +324,7 @@ def import_ahead() -> None:
 
 
 def run_measurement(ask: MeasureRequest, device: Device) -> Iterator[RunStage | MeasuredRun]:
-    """The measurement as it goes; the last item is the figures. Closing the iterator ends it.
-
-    Raises:
-        AdvisorError: what was refused, by the worker, the scheduler or the device.
-    """
+    """The measurement as it goes; the last item is the figures. Closing the iterator ends it."""
     if device.per_call:
         yield from _on_gpu(ask)
     else:

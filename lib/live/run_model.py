@@ -161,12 +161,7 @@ _RUNS_OWN = frozenset({"output_attentions", "output_hidden_states", "return_dict
 
 
 def build_on_meta(config: Mapping[str, Any], precision: str) -> BuiltModel:
-    """The architecture without memory, in the dtype of the run; holds the build lock for as long as that takes.
-
-    Raises:
-        BadConfig: the file does not describe a model that can be constructed.
-        UnsupportedModel: it needs remote code or a library that is not installed.
-    """
+    """The architecture without memory, in the dtype of the run; holds the build lock for as long as that takes."""
     return build(_without_quantization(config), TORCH_DTYPES[precision])
 
 

@@ -66,9 +66,6 @@ def trace_forward(stage: PartialModel, lengths: meta_device.Lengths, *, budget: 
         budget: operations after which the run is given up.
         symbolic: whether moments are to be polynomials; else they are numbers (constants).
         decode: whether a step follows.
-
-    Raises:
-        UnsupportedModel: the budget is spent.
     """
     unknowns = lengths if symbolic else meta_device.Lengths(1, 1, 1)
     recorder = StorageRecorder([*stage.module.parameters(), *stage.module.buffers()], unknowns, budget)
@@ -232,11 +229,7 @@ def _per_sequence(moment: Polynomial) -> Polynomial:
 
 
 def build_fits(key: Key, moments: list[Polynomial], from_tokens: int) -> list[ActivationFit]:
-    """The moments in the form of a spec.
-
-    Raises:
-        UnsupportedModel: a moment grows in a way that the form does not hold.
-    """
+    """The moments in the form of a spec."""
     fits = []
     for moment in map(_per_sequence, moments):
         if not moment.keys() <= _FIELDS.keys():

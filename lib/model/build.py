@@ -48,12 +48,7 @@ _HEAD = re.compile(r"(For[A-Z]\w*|LMHeadModel|Model|Encoder|Decoder)$")
 
 
 def config_class(config: Mapping[str, Any]) -> type[PreTrainedConfig]:
-    """The class that `transformers` keeps for the config's `model_type`.
-
-    Raises:
-        BadConfig: no `model_type` in the file, or it is not text.
-        UnsupportedModel: a `model_type` that `transformers` does not know.
-    """
+    """The class that `transformers` keeps for the config's `model_type`."""
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or not model_type:
         raise BadConfig(
@@ -147,12 +142,7 @@ def _class_of_auto(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
 
 
 def model_class(config: PreTrainedConfig, raw: Mapping[str, Any]) -> tuple[type[PreTrainedModel], tuple[Caveat, ...]]:
-    """The class to build, and a caveat where it is not literally the one that the file names.
-
-    Raises:
-        BadConfig: `architectures` is not a list of names.
-        UnsupportedModel: no class of `transformers` fits.
-    """
+    """The class to build, and a caveat where it is not literally the one that the file names."""
     names = raw.get("architectures")
     if names is not None and (not isinstance(names, (list, tuple)) or not all(isinstance(n, str) and len(n) < 200 for n in names)):  # noqa: PLR2004
         raise BadConfig(f"architectures was {quote_value(names)}. Accepted: a list of class names, such as ['LlamaForCausalLM'].")
@@ -353,10 +343,6 @@ def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> BuiltModel:
     Args:
         config: the parsed file; its ranges are checked by `lib.model.config.check_config`.
         dtype: dtype of the load, "bfloat16", "float16" or "float32".
-
-    Raises:
-        BadConfig: the file does not describe a model that can be constructed.
-        UnsupportedModel: it needs remote code or a library that is not installed.
     """
     with LOCK, no_network(), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -81,11 +81,7 @@ def to_json(spec: ModelSpec) -> dict[str, Any]:
 
 
 def from_json(plain: Mapping[str, Any]) -> ModelSpec:
-    """The spec that `to_json` wrote.
-
-    Raises:
-        BadCatalog: not such an object.
-    """
+    """The spec that `to_json` wrote."""
     try:
         values = dict(plain)
         for name, kind in _ROWS:

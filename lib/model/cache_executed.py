@@ -198,11 +198,7 @@ class CacheRuns:
 
 
 def take_snapshots(runner: CacheRunner) -> CacheRuns | None:
-    """Run the model at all lengths that are needed; None if it returns no cache.
-
-    Raises:
-        UnsupportedModel: the cache is not linear in the batch, or a run takes too many operations.
-    """
+    """Run the model at all lengths that are needed; None if it returns no cache."""
     dedup = runner.dedup
     dedup.begin()
     start = _run_first(runner)
@@ -291,11 +287,7 @@ def _sample_tensors(snapshots: CacheRuns) -> list[TensorShapes]:
 
 
 def sample_cache(module: PreTrainedModel) -> list[TensorShapes] | None:
-    """Run `module`, its parameters in bfloat16, and collect what it caches; None if it returns no cache.
-
-    Raises:
-        UnsupportedModel: the cache is not linear in the batch, depends on values, or a run takes too many operations.
-    """
+    """Run `module`, its parameters in bfloat16, and collect what it caches; None if it returns no cache."""
     config: Any = module.config
     with in_dtype(module, bfloat16), dedup_layers(module, config) as dedup:
         fixed = fixed_encoder_positions(module)
@@ -324,11 +316,7 @@ def _growth_of(tensor: TensorShapes, spans: set[int]) -> cache_terms.TensorGrowt
 
 
 def build_terms(samples: list[TensorShapes]) -> tuple[CacheTerm, ...]:
-    """Terms of all layers; tensors of a layer that hold the same thing by the same law are one term, and so are equal layers.
-
-    Raises:
-        UnknownGrowth: no law explains a tensor.
-    """
+    """Terms of all layers; tensors of a layer that hold the same thing by the same law are one term, and so are equal layers."""
     by_owner: dict[tuple[int, int], list[TensorShapes]] = defaultdict(list)
     for tensor in samples:
         if any(0 not in shape for shape in tensor.shapes.values()):
@@ -352,9 +340,6 @@ def run_cache(built: BuiltModel) -> tuple[CacheTerm, ...] | None:
     """The terms of the model's default cache, or None if the model keeps none (an encoder).
 
     The built model is as before when this returns.
-
-    Raises:
-        UnsupportedModel: the model could not be run, or a tensor grows by a law that is not known here.
     """
     if not holds_cache(built.model):
         return None

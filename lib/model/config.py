@@ -86,11 +86,7 @@ _NUMERAL = re.compile(r"\s*[-+]?\d[\d_,.]*([eE][-+]?\d+)?\s*")
 
 
 def parse_config(text: str) -> dict[str, Any]:
-    """Read the text of a config.json.
-
-    Raises:
-        BadConfig: too long, too deep, not JSON, not an object, a key twice with different values, or a number out of range.
-    """
+    """Read the text of a config.json."""
     if len(text) > MAX_CHARACTERS:
         raise BadConfig(f"The config has {len(text):,} characters. Accepted: up to {MAX_CHARACTERS:,}; paste the model's config.json only.")
     if node_count(text.encode(errors="replace"), 2 * MAX_VALUES) > 2 * MAX_VALUES:
@@ -165,11 +161,7 @@ def _values(config: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
 
 
 def check_config(config: Any) -> None:
-    """Refuse a parsed configuration that could not be built in reasonable time.
-
-    Raises:
-        BadConfig: not an object, too deep, too many values, or a value out of range.
-    """
+    """Refuse a parsed configuration that could not be built in reasonable time."""
     if not isinstance(config, Mapping) or not config:
         raise BadConfig(
             f"The config was {quote_value(config)}. Accepted: a JSON object such as {{'model_type': 'llama', 'hidden_size': 4096}}."

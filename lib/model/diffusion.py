@@ -120,12 +120,7 @@ class Component(NamedTuple):
 
 
 def build_component(name: str, config: Mapping[str, Any]) -> Component:
-    """A component on the meta device: of diffusers, or a text encoder of transformers.
-
-    Raises:
-        BadConfig: it is out of range or cannot be constructed.
-        UnsupportedModel: a class that diffusers and transformers do not have.
-    """
+    """A component on the meta device: of diffusers, or a text encoder of transformers."""
     if isinstance(config.get("_class_name"), str):
         model = _construct(config).eval()
         return Component(type(model).__name__, _groups(name, model), model)
@@ -177,10 +172,6 @@ def resolve_pipeline(
         components: parsed config.json by folder name, models only.
         origin: where they came from; without a task, picture or video by the classes.
         limit_s: seconds after which its runs are given up; None lets them take as long as they need.
-
-    Raises:
-        BadConfig: a component is out of range or cannot be constructed.
-        UnsupportedModel: a class that diffusers and transformers do not have.
     """
     check_config(components)
     parts = {name: build_component(name, config) for name, config in components.items()}
@@ -273,9 +264,6 @@ def describe_pipeline(parts: Mapping[str, Module], encoders: Mapping[str, BuiltM
         parts: denoiser and VAE by folder, on the meta device.
         encoders: text encoders by folder.
         limit_s: seconds after which no further run is begun.
-
-    Raises:
-        UnsupportedModel: a pipeline that is not known here, or that takes more operations than any published one.
     """
     import torch  # noqa: PLC0415 loaded when first needed
 

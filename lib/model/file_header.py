@@ -60,11 +60,7 @@ class _Header:
     layers: int
 
     def whole(self, name: str, default: int = 0) -> int:
-        """A whole number; of a list the largest.
-
-        Raises:
-            BadConfig: it is negative, or larger than any size can be.
-        """
+        """A whole number; of a list the largest."""
         value = self.keys.get(f"{self.architecture}.{name}", default)
         if type(value) is int and 0 <= value < _MAX_SIZE:
             return value
@@ -99,10 +95,6 @@ def resolve_gguf(keys: Keys, tensors: Mapping[str, spec.StoredTensor], origin: s
         keys: of the header: scalars, and short lists of whole numbers.
         tensors: by name, of all parts of the file.
         origin: where it came from.
-
-    Raises:
-        BadConfig: keys or tensors that contradict each other.
-        UnsupportedModel: a file that holds no language model (a projector, an adapter).
     """
     architecture = keys.get("general.architecture")
     if not isinstance(architecture, str) or not architecture:
@@ -335,11 +327,7 @@ def is_timm(config: Mapping[str, Any]) -> bool:
 def resolve_timm(
     config: Mapping[str, Any], tensors: Mapping[str, spec.StoredTensor], origin: spec.Origin = spec.UNKNOWN_ORIGIN
 ) -> spec.ModelSpec:
-    """Resolve a model of timm from its configuration and the header of its weights.
-
-    Raises:
-        UnsupportedModel: there is no header to read (pickled weights).
-    """
+    """Resolve a model of timm from its configuration and the header of its weights."""
     architecture = str(config["architecture"])[:200]
     if not tensors:
         raise UnsupportedModel(

@@ -225,11 +225,7 @@ class MetaPipeline:
     """A pipeline of diffusers whose denoiser and VAE are on the meta device; `call` runs it, `decode` its VAE alone."""
 
     def __init__(self, parts: Mapping[str, Module]) -> None:
-        """Put the pipeline together.
-
-        Raises:
-            UnsupportedModel: the pipeline of this denoiser is not known, or there is no VAE.
-        """
+        """Put the pipeline together."""
         denoiser = next((parts[name] for name in DENOISERS if name in parts), None)
         self.vae: Any = parts.get("vae")
         if denoiser is None or self.vae is None:
@@ -302,11 +298,7 @@ class MetaPipeline:
         return int(stated.default) if stated is not None else _CLIP_TOKENS
 
     def call(self, shape: Shape, dtype: torch.dtype) -> PipelineRun:
-        """Run one step and decode, with everything in this dtype.
-
-        Raises:
-            UnsupportedModel: more operations than any published pipeline needs.
-        """
+        """Run one step and decode, with everything in this dtype."""
         for part in self._parts.values():
             part.to(dtype)
         self._size = shape.height, shape.width

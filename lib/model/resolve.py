@@ -52,11 +52,7 @@ _LEAST = 1_000
 
 
 def parse_count(text: str) -> int:
-    """Read "7B", "1.5b", "350M" or "7000000000" as a number of parameters.
-
-    Raises:
-        UnknownModel: not a count, or none that a model could have.
-    """
+    """Read "7B", "1.5b", "350M" or "7000000000" as a number of parameters."""
     match = _COUNT.fullmatch(text.strip()) if len(text) <= 60 else None  # noqa: PLR2004
     try:
         number = Decimal(match["number"].replace(",", "").replace("_", "")) if match else Decimal(0)
@@ -82,11 +78,7 @@ def typical_decoder(parameters: int) -> Dimensions:
 
 
 def resolve_count(text: str) -> ModelSpec:
-    """A spec for a bare parameter count.
-
-    Raises:
-        UnknownModel: not a count.
-    """
+    """A spec for a bare parameter count."""
     parameters = parse_count(text)
     sizes = typical_decoder(parameters)
     cache = CacheTerm(
@@ -143,10 +135,6 @@ def resolve_config(config: Mapping[str, Any], origin: Origin = UNKNOWN_ORIGIN, b
         config: the parsed file; its ranges are checked here.
         origin: where it came from.
         beside: the parsed hf_quant_config.json, where there is one.
-
-    Raises:
-        BadConfig: out of range, or not a model that can be constructed.
-        UnsupportedModel: it needs remote code or a library that is not installed.
     """
     check_config(config)
     spec = _describe(config, beside)
@@ -238,11 +226,7 @@ class _OptionalParts:
 
 
 def execute(config: Mapping[str, Any], batch: int, prompt_tokens: int, output_tokens: int, training: TrainingRequest | None) -> DryRun:
-    """`lib.model.dry_run.dry_run`, whose imports take seconds: only the process that executes makes them.
-
-    Raises:
-        AdvisorError: see there.
-    """
+    """`lib.model.dry_run.dry_run`, whose imports take seconds: only the process that executes makes them."""
     from lib.model.dry_run import dry_run  # noqa: PLC0415 loaded when first needed
 
     return dry_run(config, batch=batch, prompt_tokens=prompt_tokens, output_tokens=output_tokens, training=training)

@@ -200,11 +200,7 @@ _NAMED = "owner/name, as /account_overview names it"
 
 
 def check_resource_name(name: object) -> str:
-    """The name of what is to be stopped, owner/name.
-
-    Raises:
-        BadArgument: the text cannot be one.
-    """
+    """The name of what is to be stopped, owner/name."""
     return check_space_id(name, "name", _NAMED)
 
 

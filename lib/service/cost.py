@@ -71,11 +71,7 @@ class CostArguments(Arguments):
     serving: ServingSettings = DEFAULTS
 
     def memory_request(self, spec: ModelSpec, offer: Offer, usage: Usage) -> MemoryRequest:
-        """Load that has to fit on the offer.
-
-        Raises:
-            BadArgument: the engine does not run the model, or this model makes or takes no such pictures or sound.
-        """
+        """Load that has to fit on the offer."""
         check_media(spec, self.pictures, self.media)
         engine = choose_engine(spec, self.engine)
         check_server(spec, engine, self.serving, usage.prompt_tokens + usage.output_tokens, usage.concurrency)

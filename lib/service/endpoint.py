@@ -253,11 +253,7 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
 
 
 def check_arguments(endpoint: Callable[..., Any], arguments: Mapping[str, object]) -> None:
-    """Refuse arguments of a bound endpoint that it would itself refuse, without asking it; any other function's pass.
-
-    Raises:
-        InvalidInput: a value is not accepted, or one without a default is missing.
-    """
+    """Refuse arguments of a bound endpoint that it would itself refuse, without asking it; any other function's pass."""
     model: type[Arguments] | None = getattr(endpoint, "arguments", None)
     if model is not None:
         model.model_validate(arguments)

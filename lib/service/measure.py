@@ -165,15 +165,7 @@ def measure(app: App, arguments: MeasureArguments) -> MeasureAnswer:
 
 
 def stream_measurement(app: App, arguments: MeasureArguments) -> Iterator[MeasureStage | MeasureAnswer]:
-    """`measure` as it goes: what is being done, and as the last item the answer. Closing it ends the run.
-
-    Raises:
-        InvalidInput: an argument is wrong.
-        UnsupportedModel: it is not an architecture that transformers can build here.
-        DoesNotFit: found beforehand, with the arithmetic.
-        TooLong: found beforehand, with the arithmetic.
-        LiveError: the device did not do it.
-    """
+    """`measure` as it goes: what is being done, and as the last item the answer. Closing it ends the run."""
     case = measurement_case(app, arguments)
     for item in app.run_measurement(case.ask, case.run.device):
         if not isinstance(item, MeasuredRun):
@@ -272,11 +264,7 @@ class DefaultRun:
 
 
 def default_measurement(app: App, arguments: MeasureArguments) -> DefaultRun | None:
-    """The run itself where the device allows it; else the same of a smaller model, or a shorter run of one. None where nothing fits.
-
-    Raises:
-        AdvisorError: the model cannot be measured on any device, or an argument is wrong.
-    """
+    """The run itself where the device allows it; else the same of a smaller model, or a shorter run of one. None where nothing fits."""
     try:
         case = measurement_case(app, arguments)
         if _ends_in_time(case, app.catalog(), math.inf):
@@ -303,11 +291,7 @@ def _default_run(case: PreparedRun, arguments: MeasureArguments, *, changed: boo
 
 
 def predict_measurement(app: App, arguments: MeasureArguments) -> ExpectedAnswer:
-    """Prediction of this run on the local device; nothing is run.
-
-    Raises:
-        AdvisorError: whatever the measurement would refuse before it starts, in the same words.
-    """
+    """Prediction of this run on the local device; nothing is run."""
     case = measurement_case(app, arguments)
     run, prediction, need = case.run, case.expected, case.need
     free_memory = Source(what="free memory", source=f"looked at on {run.device.name}", checked=datetime.now(UTC).date().isoformat())

@@ -97,11 +97,7 @@ def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
 
 
 def memory_request(spec: ModelSpec, arguments: MemoryArguments) -> MemoryRequest:
-    """The arguments as the laws take them.
-
-    Raises:
-        BadArgument: a size that this pipeline cannot make, or that this model makes none of.
-    """
+    """The arguments as the laws take them."""
     request, serving = arguments.request, arguments.request.serving
     resolve_size(spec, request.pictures)
     check_server(spec, choose_engine(spec, request.engine), serving, limit_context(spec, request.context_tokens)[0], request.batch_size)
@@ -112,11 +108,7 @@ def memory_request(spec: ModelSpec, arguments: MemoryArguments) -> MemoryRequest
 
 
 def memory_answer(spec: ModelSpec, request: MemoryRequest, catalog: Catalog, hardware: AnyHardware | None = None) -> MemoryAnswer:
-    """The estimate on the silicon of the hardware (`None`: unnamed), and the fit on each tier of Spaces with its own, after own cards.
-
-    Raises:
-        BadArgument: what is asked would take more than an exabyte.
-    """
+    """The estimate on the silicon of the hardware (`None`: unnamed), and the fit on each tier of Spaces with its own, after own cards."""
     counted, cut = limit_context(spec, request.context_tokens)
     request = replace(request, context_tokens=counted)
     estimate = memory.estimate_memory(spec, request, None if hardware is None else hardware.processor)

@@ -58,13 +58,7 @@ from lib.workload import TrainingRequest
 
 
 def spec_from_hub(repository: HubModel) -> ModelSpec:
-    """Resolve a repository whose configuration and headers were read.
-
-    Raises:
-        UnsupportedModel: nothing in it describes an architecture that can be built here.
-        BadConfig: its configuration cannot be read or built.
-        HubGarbage: its quantization file is not a JSON object.
-    """
+    """Resolve a repository whose configuration and headers were read."""
     files = tuple((one.label, one.total_bytes or 0) for one in list_gguf(repository.files)[:_MOST_FILES])
     return replace(_spec(repository), gguf_files=files)
 
@@ -119,12 +113,7 @@ def _longest_text(repository: HubModel) -> int | None:
 
 
 def config_from_hub(repository: HubModel) -> Mapping[str, Any]:
-    """The configuration of the one architecture in a repository.
-
-    Raises:
-        UnsupportedModel: there is none, or several (a pipeline).
-        BadConfig: it cannot be read.
-    """
+    """The configuration of the one architecture in a repository."""
     text = None if repository.kind == "diffusers" else _config_text(repository)
     if text is None:
         raise UnsupportedModel(_advice(repository))
@@ -303,15 +292,7 @@ class Models:
         return self._public.find((name, file))
 
     def config(self, model: object) -> Mapping[str, Any]:
-        """The configuration of the architecture that a caller means; of a bundled pipeline, one by component.
-
-        Raises:
-            UnknownModel: a parameter count names no architecture.
-            InvalidInput: it is not a model, or its configuration cannot be read.
-            UnsupportedModel: its repository holds no configuration of one architecture.
-            HubError: the Hub was asked and did not give it.
-            Busy: too much is asked at the same time.
-        """
+        """The configuration of the architecture that a caller means; of a bundled pipeline, one by component."""
         reference = read_reference(model)
         if reference.kind == "count":
             raise UnknownModel(
@@ -328,25 +309,14 @@ class Models:
             return config_from_hub(repository)
 
     def execute(self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: TrainingRequest | None) -> DryRun:
-        """A dry run of the architecture that a caller means, in a process of its own; the same one is run once.
-
-        Raises:
-            UnknownModel: a parameter count names no architecture.
-            InvalidInput: it cannot be run so.
-            UnsupportedModel: it has several parts (a pipeline), or cannot be executed without values.
-            Busy: too much is asked at the same time.
-        """
+        """A dry run of the architecture that a caller means, in a process of its own; the same one is run once."""
         key, question = self._execution(model, batch, prompt_tokens, output_tokens, training)
         return self._executed(key, lambda: self._run(*question))
 
     def watch_execution(
         self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: TrainingRequest | None
     ) -> Generator[DryRun | None]:
-        """The same dry run, and None about twice a second until it is there; closed early, it ends the run that nobody else waits for.
-
-        Raises:
-            AdvisorError: as `execute`.
-        """
+        """The same dry run, and None about twice a second until it is there; closed early, it ends the run that nobody else waits for."""
         key, question = self._execution(model, batch, prompt_tokens, output_tokens, training)
         given_up = threading.Event()
         with self._executed.ask(key, lambda: self._run(*question, given_up=given_up), given_up.set) as answer:

@@ -104,9 +104,6 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
     """What hardware (by default the one that `/recommend` picks) costs, and what the best of each other platform would.
 
     Configurations, machines and speeds are those of `/recommend`, so that the same offer costs the same in both answers.
-
-    Raises:
-        AdvisorError: an argument that is wrong, a model that is not known, or nothing that runs it.
     """
     catalog, spec = app.catalog(), app.models(arguments.model)
     own = state_price(OWN, arguments.usd_per_million_input, arguments.usd_per_million_output)

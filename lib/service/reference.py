@@ -53,12 +53,7 @@ def is_token(text: str) -> bool:
 
 
 def read_reference(model: object) -> Reference:
-    """Tell the three kinds apart by their form; of words, find the bundled model that they describe.
-
-    Raises:
-        BadArgument: not text.
-        UnknownModel: empty, or none of the three.
-    """
+    """Tell the three kinds apart by their form; of words, find the bundled model that they describe."""
     if not isinstance(model, str):
         raise BadArgument("model", describe_value(model), f"{ACCEPTED}, as text")
     text = model.strip()
@@ -134,11 +129,7 @@ _LONGEST_PAGE = 1_000
 
 
 def check_space_id(space_id: object, argument: str = "space_id", accepted: str = ACCEPTED_SPACE) -> str:
-    """The id of the Space, owner/name, or of what else is named so; refusals call it `argument` and say what is `accepted`.
-
-    Raises:
-        BadArgument: the text cannot be one.
-    """
+    """The id of the Space, owner/name, or of what else is named so; refusals call it `argument` and say what is `accepted`."""
     if not isinstance(space_id, str) or len(space_id) > _LONGEST_PAGE:
         raise BadArgument(argument, describe_value(space_id), accepted)
     text = space_id.strip()

@@ -100,12 +100,7 @@ class ChosenModel:
 
 
 def choose_model(model: str, space: Space, models: Callable[[object], ModelSpec], workload: Workload) -> ChosenModel:
-    """The model that was named, else the linked one that needs the most memory.
-
-    Raises:
-        NoLinkedModel: none is named, and the Space links none.
-        AdvisorError: the named one cannot be resolved, or none of the linked ones.
-    """
+    """The model that was named, else the linked one that needs the most memory."""
 
     def needs(spec: ModelSpec) -> int:
         return estimate_memory(spec, MemoryRequest(context_tokens=limit_context(spec, workload.context_tokens)[0])).total_bytes
@@ -147,11 +142,7 @@ def allow_current(catalog: Catalog, current: Offer | None, workload: Workload) -
 
 
 def compare_current(current: Offer | None, recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog) -> RightSizing:
-    """The current hardware beside the pick of a recommendation that was made with the same catalog.
-
-    Raises:
-        BadCatalog: the current hardware is listed without a price.
-    """
+    """The current hardware beside the pick of a recommendation that was made with the same catalog."""
     return judge_tier(current, _judge_current(current, recommendation, spec, catalog), recommendation, catalog.rules)
 
 

@@ -97,10 +97,6 @@ def predict_run(run: Run, catalog: Catalog, *, encoder_decoder: bool = False) ->
     """The prediction.
 
     An encoder-decoder reads the prompt with its encoder and writes from a single token; where it listens or looks, one pass is run.
-
-    Raises:
-        InvalidInput: a precision that no format has.
-        UnsupportedModel: nothing is known of the model's work per token.
     """
     request = MemoryRequest(precision=run.precision, engine="transformers")
     prompt, last, _, weights, moments = estimate_generation(run.spec, request, run.prompt_tokens, run.output_tokens, _silicon(run, catalog))
@@ -184,13 +180,7 @@ class PreparedRun:
 
 
 def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Callable[..., Device], placed_bytes: int = 0) -> PreparedRun:
-    """The case of a run; on ZeroGPU on the smallest size that holds it (`device(size)`), beside the `placed_bytes` that move in with it.
-
-    Raises:
-        BadArgument: longer than the model's own limit.
-        DoesNotFit: with the arithmetic and what would fit.
-        TooLong: on ZeroGPU, whose time is known before only from the prediction.
-    """
+    """The case of a run; on ZeroGPU on the smallest size that holds it (`device(size)`), beside the `placed_bytes` that move in with it."""
     limit, read = run.spec.context_limit, run.prompt_tokens
     if run.spec.cache_terms and not run.spec.has_encoder:
         read += run.output_tokens - 1  # the last token is written and never read
@@ -296,11 +286,7 @@ def row_of(
     provenance: str = HERE,
     now: datetime | None = None,
 ) -> Measurement:
-    """A row from the answer of a run.
-
-    Raises:
-        BadArgument: a figure is none.
-    """
+    """A row from the answer of a run."""
     predicted = run.predicted
     return Measurement(
         when=(now or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%MZ"),

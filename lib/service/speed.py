@@ -76,13 +76,7 @@ def _at(band: Interval[float] | None, end: End) -> float | None:
 
 
 def speed_answer(spec: ModelSpec, hardware: AnyHardware, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> SpeedAnswer:
-    """The estimate as plain JSON.
-
-    Raises:
-        BadArgument: the engine needs other hardware.
-        UnknownHardware: a CPU of which nothing is known.
-        UnsupportedModel: a pipeline of which no work per picture is known.
-    """
+    """The estimate as plain JSON."""
     resolve_size(spec, request.pictures)
     speed = predict_speed(spec, hardware, request, accelerators)
     limits: tuple[Caveat, ...] = ()
@@ -127,12 +121,7 @@ def _memory_request(spec: ModelSpec, request: SpeedRequest) -> MemoryRequest:
 
 
 def roofline(app: App, arguments: SpeedArguments) -> RooflineAnswer:
-    """Where a decode step and the reading of the prompts sit under the two ceilings of the hardware.
-
-    Raises:
-        InvalidInput: an argument is wrong, or the engine does not run there.
-        UnsupportedModel: no work per token is known.
-    """
+    """Where a decode step and the reading of the prompts sit under the two ceilings of the hardware."""
     catalog = app.catalog()
     offer = catalog.resolve_hardware(arguments.hardware)
     return roofline_answer(offer, predict_speeds([(app.models(arguments.model), offer, arguments.request)], catalog.accelerators))
@@ -196,11 +185,7 @@ class LatencyArguments(Arguments):
     request: Annotated[SpeedRequest, Asked("precision engine prompt_tokens output_tokens concurrency")] = SpeedRequest(engine="vllm")
 
     def measured_times(self) -> MeasuredTimes:
-        """The stated times, and from the text those that are not stated.
-
-        Raises:
-            BadArgument: nothing in the text is a known time.
-        """
+        """The stated times, and from the text those that are not stated."""
         read = read_metrics(self.metrics_text) if self.metrics_text.strip() else MeasuredTimes()
         return MeasuredTimes(
             preprocess_ms=self.preprocess_ms or read.preprocess_ms,

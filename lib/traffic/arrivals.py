@@ -110,9 +110,6 @@ def read_recording(text: str, shape: RequestShape, random: Generator) -> list[Ar
     """The requests of a CSV with a time in each line (seconds, or a date and time) and, where there are such columns, their tokens.
 
     The first line may name the columns; without names they are the time, the prompt and the output. The first request arrives at 0 s.
-
-    Raises:
-        BadArgument: too long, without rows, or a row that cannot be read or is earlier than the one before, with its number.
     """
     text = text.removeprefix("\ufeff")  # as spreadsheets write it
     if len(text) > MAX_RECORDING:

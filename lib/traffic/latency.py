@@ -117,13 +117,7 @@ class Diagnosis:
 def diagnose_latency(
     spec: ModelSpec, hardware: Hardware, request: SpeedRequest, measured: MeasuredTimes, accelerators: Mapping[str, Accelerator]
 ) -> Diagnosis:
-    """The diagnosis of one kind of request; `request.concurrency` requests are on their way at a time.
-
-    Raises:
-        BadArgument: the precision is unknown, the engine needs other hardware, or the hardware does not hold the model with one request.
-        UnknownHardware: hardware of which too little is known.
-        UnsupportedModel: a model that generates no tokens, or for which no speed is predicted.
-    """
+    """The diagnosis of one kind of request; `request.concurrency` requests are on their way at a time."""
     speed = predict_speed(spec, hardware, request, accelerators)
     request = replace(request, concurrency=speed.request.concurrency)  # one on ZeroGPU
     if speed.tpot_s is None:

@@ -63,11 +63,7 @@ class MeasuredTimes:
 
 
 def read_metrics(text: str) -> MeasuredTimes:
-    """The times in a text.
-
-    Raises:
-        BadArgument: too long, nothing in it is a time that is known here, or a mean is longer than a day.
-    """
+    """The times in a text."""
     if len(text) > MAX_TEXT:
         raise BadArgument("metrics_text", f"{len(text):,} characters", f"{_ACCEPTED}, at most {MAX_TEXT:,} characters")
     read = _benchmark(text) if text.lstrip().startswith(("{", "[")) else _prometheus(text)

@@ -106,11 +106,6 @@ def resolve_server(
     """The server that a question describes; its `plan.replicas` counts pieces of hardware, and a token budget of 0 is the engine's own.
 
     The plan says the batch, the budget and the shared prefix; `serving` says the rest.
-
-    Raises:
-        BadArgument: the precision is unknown, the engine needs other hardware, no server stays on this, or one request does not fit it.
-        UnknownHardware: hardware of which too little is known.
-        UnsupportedModel: a model that generates no tokens from tokens.
     """
     shape, engine = question.shape, choose_engine(spec, engine)
     if hardware.traits.per_call:
@@ -173,11 +168,7 @@ def _mean_shape(question: TrafficQuestion) -> RequestShape:
 
 
 def check_room(room: CacheHeadroom, hardware: Hardware, shape: RequestShape) -> None:
-    """Refuse hardware that does not hold the model with one request.
-
-    Raises:
-        BadArgument: with what is left for the cache, and what the request takes.
-    """
+    """Refuse hardware that does not hold the model with one request."""
     needed = room.sequence_bytes(shape.prompt_tokens + shape.output_tokens)
     if needed > room.capacity_bytes:
         left = f"leaves {room.capacity_bytes / GIB:.2f} GiB" if room.capacity_bytes > 0 else "leaves nothing"
@@ -339,12 +330,7 @@ def keeps_target(result: TrafficResult, target: Target) -> bool:
 
 
 def find_replicas(server: Server, question: TrafficQuestion, budget: WorkBudget) -> Iterator[CapacityNeed | None]:
-    """The fewest replicas of this hardware that keep `question.target`; None at each try on the way to the answer, which comes last.
-
-    Raises:
-        BadArgument: no target is stated, or the requests are not those of a rate.
-        TooManyEvents: the budget is spent.
-    """
+    """The fewest replicas of this hardware that keep `question.target`; None at each try on the way to the answer, which comes last."""
     if not question.target.is_stated or question.arrivals not in {"poisson", "bursty"}:
         raise BadArgument("capacity", "true", "true with max_ttft_s or max_tpot_s above 0, and poisson or bursty arrivals")
     replicas = max(1, ceil(question.requests_per_s / most_requests_per_s(server.with_replicas(1), question.shape)))

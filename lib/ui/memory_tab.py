@@ -84,11 +84,7 @@ def _inputs() -> workload.Inputs:
 
 
 def makes_pictures(services: Services, model: str) -> bool:
-    """Whether the model is a pipeline, which is asked for sizes and not for a context.
-
-    Raises:
-        AdvisorError: it cannot be resolved.
-    """
+    """Whether the model is a pipeline, which is asked for sizes and not for a context."""
     return services[resolve_model](model).library == "diffusers"
 
 
@@ -101,11 +97,7 @@ class MemoryQuestion:
 
 
 def memory_question(services: Services, model: str, values: Sequence[Value]) -> MemoryQuestion:
-    """The configuration that `/recommend` found on the chosen hardware; the values of the form where it found none.
-
-    Raises:
-        AdvisorError: the question is refused.
-    """
+    """The configuration that `/recommend` found on the chosen hardware; the values of the form where it found none."""
     of_workload, of_tab = workload.recommend_arguments(values), workload.tab_arguments(values, ask.MEMORY)
     arguments: dict[str, Any] = {
         "context_tokens": of_workload["context_tokens"],

@@ -60,11 +60,7 @@ def _missing(name: str, question: Question) -> InvalidInput:
 
 
 def check_names(question: Question, arguments: Mapping[str, object]) -> None:
-    """Refuse unknown names and missing required ones.
-
-    Raises:
-        InvalidInput: names the argument, and the ones that exist.
-    """
+    """Refuse unknown names and missing required ones."""
     parameters = public_signature(question).parameters
     for name in arguments:
         if name not in parameters:
@@ -77,11 +73,7 @@ def check_names(question: Question, arguments: Mapping[str, object]) -> None:
 
 
 def fill_defaults(question: Question, values: Sequence[object]) -> list[object]:
-    """The values in order, with the defaults of those that were left out at the end.
-
-    Raises:
-        InvalidInput: too many values, or one without a default is left out.
-    """
+    """The values in order, with the defaults of those that were left out at the end."""
     parameters = public_signature(question).parameters
     if len(values) > len(parameters):
         raise InvalidInput(f"{len(values)} values came. {question.__name__} takes at most {len(parameters)}: {', '.join(parameters)}.")
@@ -93,11 +85,7 @@ def fill_defaults(question: Question, values: Sequence[object]) -> list[object]:
 
 
 def values_of(name: str, call: Mapping[str, object]) -> list[object]:
-    """The arguments that a call of this endpoint sends in order.
-
-    Raises:
-        InvalidInput: there is no list of them.
-    """
+    """The arguments that a call of this endpoint sends in order."""
     values = call.get("data")
     if not isinstance(values, list):
         raise InvalidInput(f'The body has no list under "data". Accepted: {{"data": [...]}} with the arguments of {name} in order.')
@@ -105,11 +93,7 @@ def values_of(name: str, call: Mapping[str, object]) -> list[object]:
 
 
 def token_of(call: Mapping[str, object]) -> str | None:
-    """The caller's own token, if a call sends one.
-
-    Raises:
-        InvalidInput: it is not a text; its value is not repeated.
-    """
+    """The caller's own token, if a call sends one."""
     token = call.get("oauth_token")
     if token is not None and not isinstance(token, str):
         raise InvalidInput('"oauth_token" is not a text. Accepted: your own Hugging Face token as a text, or nothing.')

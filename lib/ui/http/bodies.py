@@ -111,11 +111,7 @@ class BodyLimits:
         return await anyio.to_thread.run_sync(function, *arguments, limiter=self._limit)
 
     async def json_object(self, body: bytes) -> dict[str, Any]:
-        """The JSON object that a body has to be.
-
-        Raises:
-            InvalidInput: it is none.
-        """
+        """The JSON object that a body has to be."""
         try:
             value = await self.parse(body)
         except UnreadableJson:

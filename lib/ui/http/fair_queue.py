@@ -85,10 +85,6 @@ class Threads:
         self._heavy = FairQueue(HEAVY, OWN_HEAVY, MOST_HEAVY)
 
     async def run(self, work: Callable[[], Result], *, heavy: bool = False) -> Result:
-        """`work()` on a thread, when it is the current caller's turn.
-
-        Raises:
-            QueueFull: too many calls of this caller wait, or its turn did not come in time.
-        """
+        """`work()` on a thread, when it is the current caller's turn."""
         async with self._heavy if heavy else nullcontext():
             return await anyio.to_thread.run_sync(work, limiter=cast("anyio.CapacityLimiter", self.queue))

@@ -19,12 +19,13 @@ from lib.ui.http.api import (
     check_names,
     fill_defaults,
     last_piece,
+    output_schema,
     piece_type,
     public_signature,
     wrap_question,
     wrap_stream,
 )
-from lib.ui.http.mcp import input_schema, output_schema
+from lib.ui.http.mcp import input_schema
 
 
 class Piece(TypedDict):
