@@ -14,9 +14,8 @@ from starlette.testclient import TestClient
 
 from lib.service.app import services
 from lib.ui.http import mcp
-from lib.ui.http.api import public_signature
+from lib.ui.http.api import output_schema, public_signature
 from lib.ui.http.fair_queue import Threads
-from lib.ui.http.api import output_schema
 from lib.ui.http.mcp import description, input_schema
 from lib.ui.http.shortcuts import direct_routes
 
