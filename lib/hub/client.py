@@ -4,8 +4,8 @@
 - A visitor's token goes to the Hub's origin and nowhere else. Without one no token is sent: the server's own (HF_TOKEN, a
   login on disk) never acts for a visitor. Headers are written here and not by `build_hf_headers`, which looks for the
   server's token when given None and asks the Hub for a telemetry registry.
-- Redirects are followed by hand: within the Hub's origin, and for file contents to its file servers over https.
-- BodyLimits are read uncompressed in pieces, up to a limit; a longer one is refused and the connection closed.
+- Redirects are followed as the Hub sends them; httpx leaves the token out of a request to another origin.
+- Bodies are read in pieces, up to a limit; a longer one is refused and the connection closed.
 - All requests run on one background event loop, so that a deadline is kept to the second: a thread that waits on a socket cannot be stopped
   from outside, a coroutine is cancelled and its connection closed, even if the server sends one byte of a header at a time.
 - The cache has anonymous answers only, drops the least recently used answer first, and limits the age of each.
@@ -22,11 +22,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http.cookiejar import DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote
 
 from cachetools import TTLCache
 
-from lib.errors import HubError, HubGarbage, InvalidInput, RateLimited, UnknownModel, quote_value
+from lib.errors import HubError, InvalidInput, RateLimited, UnknownModel, quote_value
 from lib.hub import refusals
 from lib.units import MIB
 
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from httpx2 import AsyncClient, Response
 
 
-FILE_HOSTS = (".huggingface.co", ".hf.co")  # the Hub's own file servers: cdn-lfs*.hf.co, cas-bridge.xethub.hf.co, …
 AGENT = "spaces-hardware-advisor/0.1"
 CONNECT_S, READ_S = 5.0, 8.0
-_MAX_REDIRECTS = 4
-_SMALL = 16_384
 _MAX_REVISION = 200
 _MAX_TOKEN = 512
 
@@ -73,96 +70,36 @@ class Hub:
 
     async def fetch(self, client: AsyncClient, url: str, *, what: str, limit: int, span: tuple[int, int] | None = None) -> Content:
         """GET an address; `span` = (first byte, one past the last) asks for a range, cut short where the file ends."""
-        from httpx2 import HTTPError, InvalidURL, StreamError  # noqa: PLC0415
-
-        page = f"{self.endpoint}/{what}"
-        try:
-            for _ in range(_MAX_REDIRECTS):
-                answer = await self._one(client, url, what=what, limit=limit, span=span)
-                if isinstance(answer, Content):
-                    return answer
-                url = answer
-        except (HTTPError, InvalidURL, StreamError, OSError) as error:
-            raise refusals.refusal(error, what=what, page=page, token_sent=self.token is not None) from error
-        raise refusals.garbage(what, f"more than {_MAX_REDIRECTS} redirects")
-
-    async def _one(self, client: AsyncClient, url: str, *, what: str, limit: int, span: tuple[int, int] | None) -> Content | str:
-        """One request: the answer, or the address to ask next."""
-        from httpx2 import Timeout  # noqa: PLC0415
+        from httpx2 import HTTPError, InvalidURL, StreamError, Timeout  # noqa: PLC0415
         from huggingface_hub import hf_raise_for_status  # noqa: PLC0415
 
         headers = {"user-agent": AGENT, "accept-encoding": "identity"}
-        if self.token is not None and origin(url) == origin(self.endpoint):
+        if self.token is not None:
             headers["authorization"] = f"Bearer {self.token}"
         if span is not None:
             headers["range"] = f"bytes={span[0]}-{span[1] - 1}"
         patience = Timeout(READ_S, connect=CONNECT_S)
-        async with client.stream("GET", url, headers=headers, timeout=patience, follow_redirects=False) as response:
-            if response.has_redirect_location:
-                if (_digits(response.headers.get("content-length")) or 0) <= _SMALL:
-                    [_ async for _ in response.aiter_raw()]  # read to its end, so that the connection can be used again
-                return self._next(url, response.headers["location"], what)
-            hf_raise_for_status(response)
-            if response.headers.get("content-encoding", "identity") != "identity":
-                raise refusals.garbage(what, "it is compressed although that was not asked for")
-            return await _body(response, what=what, limit=limit, span=span)
-
-    def _next(self, url: str, location: str, what: str) -> str:
         try:
-            target = urljoin(url, location)
-            parts = urlsplit(target)
-        except ValueError as error:
-            raise refusals.garbage(what, "it redirects to what is not an address") from error
-        if "@" in parts.netloc or "\\" in target:  # not every reader of addresses sees the same host in it
-            raise refusals.garbage(what, "it redirects to an address that hides its host")
-        own = origin(target) == origin(self.endpoint)
-        if own or (parts.scheme == "https" and (parts.hostname or "").endswith(FILE_HOSTS) and "/resolve/" in url):
-            return target
-        raise refusals.foreign_redirect(what, parts.hostname or location)
+            async with client.stream("GET", url, headers=headers, timeout=patience, follow_redirects=True) as response:
+                hf_raise_for_status(response)
+                return await _body(response, what=what, limit=limit, span=span)
+        except (HTTPError, InvalidURL, StreamError, OSError) as error:
+            raise refusals.refusal(error, what=what, page=f"{self.endpoint}/{what}", token_sent=self.token is not None) from error
 
 
 async def _body(response: Response, *, what: str, limit: int, span: tuple[int, int] | None) -> Content:
     """Read the body up to its limit; a server that ignores the range is cut off where the range ends."""
-    partial = response.status_code == 206  # noqa: PLR2004 - partial content
-    if span is not None and not partial and span[0] > 0:
-        raise refusals.garbage(what, "the server does not serve parts of a file")
-    size = _file_bytes(response, span, what) if span is not None else None
-    most_bytes = span[1] - span[0] if span is not None else limit
+    most_bytes = limit if span is None else span[1] - span[0]
     pieces, received = [], 0
     async for piece in response.aiter_raw():
         pieces.append(piece)
         received += len(piece)
         if received > most_bytes:
             break
-    if received > most_bytes and (span is None or partial):
+    if received > most_bytes and span is None:
         raise refusals.too_large(what, most_bytes)
-    if span is not None and size is not None and received < min(span[1], size) - span[0]:
-        raise refusals.garbage(what, "a file ends before its announced size")
-    return Content(body=b"".join(pieces)[:most_bytes], file_bytes=size)
-
-
-def _file_bytes(response: Response, span: tuple[int, int] | None, what: str) -> int | None:
-    """Size of the whole file, from Content-Range, which also has to begin where we asked."""
-    if response.status_code != 206:  # noqa: PLR2004 - partial content
-        return _digits(response.headers.get("content-length"))
-    first, _, total = response.headers.get("content-range", "").removeprefix("bytes ").partition("/")
-    if span is None or first.partition("-")[0] != str(span[0]):
-        raise refusals.garbage(what, "another part of a file came than the one asked for")
-    return _digits(total)
-
-
-def _digits(text: str | None) -> int | None:
-    """A size in a header, None where it is not told or not a number below 10**19."""
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 20 else None  # noqa: PLR2004 - digits of 2**64
-
-
-def origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port of an address."""
-    try:
-        parts = urlsplit(url)
-        return parts.scheme, (parts.hostname or "").lower(), parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
-    except ValueError as error:
-        raise HubGarbage(f"The Hub answered with {quote_value(url)}, which is not an address. Try again later.") from error
+    size = response.headers.get("content-range", "").rpartition("/")[2] or response.headers.get("content-length", "")
+    return Content(body=b"".join(pieces)[:most_bytes], file_bytes=int(size) if size.isdigit() else None)
 
 
 def open_hub(token: str | None = None, endpoint: str | None = None) -> Hub:

@@ -5,7 +5,7 @@ the request and the status are repeated, nothing that the server wrote.
 Spaces and accounts: the Hub answers 401 for several things, and its client calls most of them "repository not found". Without a token that
 is right; with a token it means missing permission: some sign-ins (OAuth tokens) may read and pause a Space, but get 401 when they
 change its hardware, set its sleep time or restart it (huggingface_hub issue 4972, open on 2026-09-22). The Hub's own words are quoted for
-400, 402, 403 and 409 only: shortened, in plain characters, and never if they hold a part of the token.
+400, 402, 403 and 409 only: shortened, in plain characters, and never if they hold a token.
 Source: huggingface_hub 2.4.0, utils/_http.py (`hf_raise_for_status`), errors.py; checked 2026-11-21.
 """
 
@@ -43,11 +43,6 @@ def offline() -> HubUnreachable:
 def too_slow(what: str, seconds: float) -> HubUnreachable:
     """The time of the whole request is up."""
     return HubUnreachable(f"The Hub did not finish answering about {quote_value(what)} within {seconds:g} s. Try again later. {_INSTEAD}")
-
-
-def foreign_redirect(what: str, host: str) -> HubGarbage:
-    """Sent elsewhere than the Hub and its own file servers."""
-    return HubGarbage(f"The answer about {quote_value(what)} points to another host, {quote_value(host)}, which is not asked. {_INSTEAD}")
 
 
 def too_large(what: str, limit: int) -> HubGarbage:
@@ -195,7 +190,6 @@ _PERMISSIONS: dict[Act, str] = {
 }
 _KNOWN_401 = frozenset({"hardware", "sleeptime", "restart"})
 _UNSURE = "Whether it was done is not known: look at it before you try again."
-_PIECE = 8
 _MAX_REMARK = 160
 _WORDS = re.compile(r"[^A-Za-z0-9 .,:;'()/%$+-]+")
 
@@ -232,24 +226,17 @@ def unreadable(act: Act, what: str, fault: str = "it is not what the Hub's own f
     return HubGarbage(f"The answer about {quote_value(what)} cannot be used: {fault}. {_advice(act)}")
 
 
-def unfollowed_redirect(act: Act, what: str) -> HubGarbage:
-    """A redirect, or a next page, that is not followed."""
-    if act in ACTIONS:
-        return HubGarbage(
-            f"The Hub sends the request about {quote_value(what)} on to another address; nothing was changed. "
-            "Was the Space renamed? Look at it, and use the id that it has now."
-        )
+def unfollowed_redirect(what: str) -> HubGarbage:
+    """An action is not sent on to another address: it may cost money there."""
     return HubGarbage(
-        f"The answer about {quote_value(what)} points to an address that is not asked: another host, or no part of the Spaces."
+        f"The Hub sends the request about {quote_value(what)} on to another address; nothing was changed. "
+        "Was the Space renamed? Look at it, and use the id that it has now."
     )
 
 
 def sanitize_remote_message(text: str, token: str | None) -> str:
-    """The Hub's text, safe to quote: one line of plain characters; nothing if it has a part of the token."""
-    squeezed = "".join(text.lower().split())
-    secret = (token or "").lower()
-    pieces = {secret[at : at + _PIECE] for at in range(max(1, len(secret) - _PIECE + 1))} - {""}
-    if "hf_" in squeezed or any(piece in squeezed for piece in pieces):
+    """The Hub's text, safe to quote: one line of plain characters; nothing if it holds a token."""
+    if "hf_" in text or (token is not None and token in text):
         return ""
     plain = " ".join(_WORDS.sub(" ", " ".join(word for word in text.split() if "://" not in word)).split()).strip(" .")
     return plain[:_MAX_REMARK]

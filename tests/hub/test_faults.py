@@ -186,12 +186,6 @@ def test_an_index_of_64_mib_is_not_read_to_its_end(hub: StandIn) -> None:
     assert "longer than 25,165,824 bytes" in str(catch_refusal())
 
 
-def test_an_answer_that_is_compressed_unasked_is_refused(hub: StandIn) -> None:
-    """A small compressed body can unpack to gigabytes; none was asked for."""
-    hub.faults["config.json"] = Fault(headers=(("Content-Encoding", "gzip"),), body=b"\x1f\x8b")
-    assert "compressed" in str(catch_refusal())
-
-
 def test_a_connection_that_breaks_off_is_told(hub: StandIn) -> None:
     """Half a body and then silence."""
     hub.faults["00001-of"] = Fault(cut=True)
@@ -222,22 +216,20 @@ def test_what_cannot_be_a_revision_is_not_sent(hub: StandIn, revision: str) -> N
     assert hub.requests == []
 
 
-def test_no_other_host_is_asked(hub: StandIn) -> None:
-    """A redirect to another origin, even on this machine, is refused and not followed."""
+def test_another_host_never_sees_the_token(hub: StandIn) -> None:
+    """A redirect to another origin is followed without it."""
     with StandIn() as foreign:
-        for part in ("/api/models/", "config.json"):
-            hub.faults = {part: Fault(status=302, headers=(("Location", f"{foreign.url}/org/x/resolve/main/config.json"),))}
-            error = catch_refusal(token=SENTINEL)
-            assert type(error) is HubGarbage
-            assert "another host" in str(error)
-        assert foreign.requests == []
+        hub.faults["/api/models/"] = Fault(status=302, headers=(("Location", f"{foreign.url}/api/models/org/x"),))
+        catch_refusal(token=SENTINEL)
+        assert foreign.requests
+        assert not any("authorization" in seen.headers for seen in foreign.requests)
 
 
-@pytest.mark.parametrize("location", ["http://[", "/api/models/org/llama-8b?blobs=true", "file:///etc/passwd", "http://cdn.hf.co/x"])
+@pytest.mark.parametrize("location", ["http://[", "/api/models/org/llama-8b?blobs=true", "file:///etc/passwd"])
 def test_redirects_that_lead_nowhere_end(hub: StandIn, location: str) -> None:
-    """A loop, a broken address, another scheme, a file server without TLS."""
+    """A loop, a broken address, another scheme."""
     hub.faults["/api/models/"] = Fault(status=302, headers=(("Location", location),))
-    assert type(catch_refusal()) is HubGarbage
+    assert type(catch_refusal()) is HubUnreachable
 
 
 def test_a_file_server_never_sees_the_token() -> None:

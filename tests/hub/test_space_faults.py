@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import socket
 from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ from lib.errors import (
     RateLimited,
     RepoNotFound,
 )
-from lib.hub import space_session, spaces
+from lib.hub import spaces
 from lib.hub.refusals import sanitize_remote_message
 from lib.hub.space_answers import Runtime, read_account, read_runtime
 from lib.hub.spaces import Spaces
@@ -202,15 +201,10 @@ def test_what_the_hub_says_is_quoted_without_markup(hub: SpaceStandIn, text: str
     assert "://" not in quote
 
 
-@given(
-    st.text(max_size=60), st.text(max_size=60), st.text(alphabet="abcXYZ019_", min_size=8, max_size=40), st.integers(0, 32), st.booleans()
-)
-def test_no_eight_characters_of_a_token_are_ever_quoted(before: str, after: str, token: str, at: int, upper: bool) -> None:
-    """Whatever stands around them, and in whatever case; spread by blanks too."""
-    piece = token[at % (len(token) - 7) :][:8]
-    for text in (piece, " ".join(piece)):
-        quote = sanitize_remote_message(f"{before}{text.upper() if upper else text}{after}", token)
-        assert piece.lower() not in "".join(quote.lower().split())
+@pytest.mark.parametrize("token", ["hf_secretsecret", "a-token-of-another-form"])
+def test_a_token_is_never_quoted(token: str) -> None:
+    """A text with a token in it is not quoted at all."""
+    assert sanitize_remote_message(f"bad token {token}, sorry", token) == ""
 
 
 @pytest.mark.parametrize("fault", [Fault(hang=True), Fault(drip_s=0.1), Fault(drip_s=0.1, drip_headers=True)], ids=["hang", "body", "head"])
@@ -226,14 +220,6 @@ def test_a_hub_that_does_not_finish_is_left_in_time(hub: SpaceStandIn, monkeypat
     hub.faults.clear()
     monkeypatch.setattr(spaces, "SECONDS", 10)
     assert Spaces(ADA, hub.url).runtime("ada/chat").stage == ("PAUSED" if call == "pause" else "RUNNING")
-
-
-@pytest.mark.parametrize("call", ["look", "pause"])
-def test_a_refusal_whose_text_never_ends_is_told_by_its_status(hub: SpaceStandIn, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    """The status is enough; the text is waited for only a moment."""
-    monkeypatch.setattr(space_session, "_REFUSAL_S", 0.2)
-    hub.faults["/api/"] = Fault(status=403, body=b'{"error": "slow"}', drip_s=0.1)
-    assert type(catch_refusal(hub, call)) is NotPermitted
 
 
 @pytest.mark.parametrize("call", ["look", "list", "account", "pause"])
@@ -328,50 +314,40 @@ def test_a_description_with_wrong_fields_is_garbage(hub: SpaceStandIn) -> None:
         assert type(catch_refusal(hub, "account")) is HubGarbage
 
 
-def test_an_answer_without_end_is_not_read_to_its_end(hub: SpaceStandIn) -> None:
-    """More than 2 MiB, and compressed answers that nobody asked for, are given up."""
+def test_an_answer_that_is_too_long_is_not_parsed(hub: SpaceStandIn) -> None:
+    """More than 2 MiB."""
+    hub.faults["/api/"] = Fault(body=b'{"stage": "' + b"R" * (2 * 2**20) + b'"}')
     for call in ("look", "list", "account", "pause"):
-        hub.faults["/api/"] = Fault(body=b'{"stage": "' + b"R" * (2 * 2**20) + b'"}')
         error = catch_refusal(hub, call)
         assert type(error) is HubGarbage
         assert "longer than 2,097,152 bytes" in str(error)
-        hub.faults["/api/"] = Fault(body=gzip.compress(b"0" * 10_000), headers=(("Content-Encoding", "gzip"),))
-        assert "compressed" in str(catch_refusal(hub, call))
 
 
-def test_redirects_stay_with_the_hub(hub: SpaceStandIn) -> None:
-    """Another host or another part of the Hub gets no request; an action is not redirected at all, for it costs money."""
-    with SpaceStandIn() as foreign:
-        for target in (f"{foreign.url}/api/spaces/ada/chat", "/api/models/ada/chat", "//127.0.0.1:1/api/spaces/x", "http://[", "/login"):
-            hub.faults["/ada/chat"] = Fault(status=307, headers=(("Location", target),))
-            for call in ("look", "runtime"):
-                assert type(catch_refusal(hub, call)) is HubGarbage
-        assert len(hub.requests) == 10
-        hub.faults.clear()
-        hub.renamed["ada/chat"] = "ada/secret"
-        for call in ACTIONS:
-            error = catch_refusal(hub, call)
-            assert type(error) is HubGarbage
-            assert "nothing was changed" in str(error)
-        assert foreign.requests == []
+def test_an_action_is_not_redirected(hub: SpaceStandIn) -> None:
+    """It costs money, and the Space at the new address was not confirmed."""
+    hub.renamed["ada/chat"] = "ada/secret"
+    for call in ACTIONS:
+        error = catch_refusal(hub, call)
+        assert type(error) is HubGarbage
+        assert "nothing was changed" in str(error)
     assert hub.spaces["ada/secret"].stage == "RUNNING"
 
 
 def test_a_redirect_in_circles_ends(hub: SpaceStandIn) -> None:
-    """Twelve requests, and no more."""
+    """The client gives up after a number of them."""
     hub.renamed["ada/chat"] = "ada/chat"
-    assert "more than 12 requests" in str(catch_refusal(hub, "look"))
-    assert len(hub.requests) == 12
+    assert type(catch_refusal(hub, "look")) is HubUnreachable
 
 
-def test_the_next_page_of_a_list_is_this_hubs_and_ends(hub: SpaceStandIn) -> None:
-    """The client would send the token to whatever host the next page has; here it is not asked. Endless pages end."""
+def test_no_other_host_sees_the_token(hub: SpaceStandIn) -> None:
+    """The client would send it to whatever host the next page of a list has; a redirect loses it as well."""
     with SpaceStandIn() as foreign:
         hub.faults["/api/spaces?"] = Fault(body=b"[]", headers=(("Link", f'<{foreign.url}/api/spaces?cursor=1>; rel="next"'),))
-        assert type(catch_refusal(hub, "list")) is HubGarbage
-        assert foreign.requests == []
-    hub.faults["/api/spaces?"] = Fault(body=b"[]", headers=(("Link", f'<{hub.url}/api/spaces?cursor=1>; rel="next"'),))
-    assert "more than 12 requests" in str(catch_refusal(hub, "list"))
+        Spaces(ADA, hub.url).zero_gpu_spaces("ada")
+        hub.faults["/ada/chat"] = Fault(status=307, headers=(("Location", f"{foreign.url}/api/spaces/ada/chat"),))
+        catch_refusal(hub, "look")
+        assert len(foreign.requests) == 2
+        assert not any("authorization" in seen.headers for seen in foreign.requests)
 
 
 def test_cookies_do_not_travel(hub: SpaceStandIn) -> None:

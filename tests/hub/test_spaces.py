@@ -350,7 +350,6 @@ def test_the_clients_telemetry_look_up_is_not_made(hub: SpaceStandIn, monkeypatc
     from huggingface_hub.utils import _detect_agent  # noqa: PLC0415 - private, for this test only
 
     monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
     monkeypatch.setattr(constants, "AGENT_HARNESSES_PATH", str(tmp_path / "harnesses.json"))
     monkeypatch.setattr(_detect_agent, "_registry", None)
     Spaces(ADA).runtime("ada/chat")

@@ -23,7 +23,7 @@ from lib.advisor.result import Recommendation
 from lib.catalog import load
 from lib.hub.search import ProviderOffers
 from lib.present.charts import RING, draw_roofline, roofline_words
-from lib.present.cost_rows import draw_bills
+from lib.present.cost_rows import draw_bills, ways_csv
 from lib.present.front_chart import Front, FrontPoint, draw_front, front_finding, speed_front
 from lib.service.app import Services
 from lib.service.endpoint import App
@@ -82,7 +82,7 @@ def test_a_link_repeats_the_question(services: Services) -> None:
 def test_the_csv_holds_every_way(services: Services) -> None:
     """The rows of the file are the rows of the table."""
     answer = services[outlook](LLAMA)
-    rows = list(csv.DictReader(io.StringIO(cost_tab.ways_csv(answer.lines))))
+    rows = list(csv.DictReader(io.StringIO(ways_csv(answer.lines))))
     assert [row["label"] for row in rows] == [line.label for line in answer.lines]
     assert {"spaces", "zerogpu", "endpoints", "jobs"} <= {row["platform"] for row in rows}
 

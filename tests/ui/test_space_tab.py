@@ -18,6 +18,7 @@ from space_fake import acted, preview, progress, size, status
 from lib.answers.spaces import ActionAnswer, ActionPreview, SpaceProgress, SpaceStatus
 from lib.catalog import load
 from lib.errors import HubUnreachable, NotPermitted, PriceNotConfirmed, RepoNotFound
+from lib.present.space_cards import Action
 from lib.present.wording import page_note
 from lib.service.app import Services
 from lib.service.endpoint import App
@@ -244,7 +245,7 @@ def test_a_watch_that_is_lost_says_that_the_switch_goes_on(services: Any) -> Non
         ("factory", ("restart", "ada/chat", True, TOKEN)),
     ],
 )
-def test_every_action_reaches_the_service(services: Any, action: space_actions.Action, called: tuple[Any, ...]) -> None:
+def test_every_action_reaches_the_service(services: Any, action: Action, called: tuple[Any, ...]) -> None:
     """With the visitor's token and the fields that the action takes."""
     wanted = space_actions.form_request("ada/chat", action, "l4x1", 3600)
     seen = review_request(services, wanted, TOKEN)
