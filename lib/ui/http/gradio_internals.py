@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 from gradio import http_server
@@ -22,10 +22,7 @@ from gradio.queueing import Queue
 
 from lib.errors import Busy
 from lib.ui.http.callers import KEY, become_caller
-
-if TYPE_CHECKING:
-    from lib.ui.http.fair_queue import FairQueue
-
+from lib.ui.http.fair_queue import FairQueue
 
 _WATCH = "watchfn_spaces"
 
