@@ -26,6 +26,7 @@ from lib.laws.runtime import VLLM_GRAPHS
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.resolve import choose_engine, limit_context, settle_formats
 from lib.memory.spread import spread
+from lib.model.spec import ModelSpec
 from lib.platforms import PLATFORMS, TRAITS
 from lib.precision import NAMES, loads
 from lib.present.explain_words import arithmetic_lines, cause_sentence, step_words

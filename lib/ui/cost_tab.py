@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present import cost_rows
 from lib.present.cards import model_name, prices_line
-from lib.present.cost_rows import (
-    bills_foot,
-    bills_head,
-    cost_card,
-    cost_laws,
-    cost_text,
-    draw_bills,
-    own_bill_card,
-    savings_table,
-    ways_csv,
-    ways_table,
-)
 from lib.present.markup import answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
 from lib.present.wording import page_note
+from lib.service.app import Services
 from lib.service.outlook import outlook
 from lib.service.recommend import recommend
 from lib.ui import batch_box, workload
@@ -34,9 +22,6 @@ from lib.ui.batch_box import BatchView
 from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
 from lib.ui.workload import link_query
-
-if TYPE_CHECKING:
-    from lib.service.app import Services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +84,7 @@ def cost_updates(services: Services, model: str, values: Sequence[Value]) -> Upd
     try:
         if owned := workload.own_hardware(services, values):
             own = services[recommend](model, **workload.recommend_arguments(values), **owned).own
-            of_own, hardware = "" if own is None else own_bill_card(own), "auto"
+            of_own, hardware = "" if own is None else cost_rows.own_bill_card(own), "auto"
         answer = services[outlook](model, **arguments, hardware=hardware)
     except AdvisorError as refused:
         return {"bill": of_own + ask.format_error(refused, "No bill.")}

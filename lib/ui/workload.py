@@ -16,18 +16,15 @@ from urllib.parse import urlencode
 
 import gradio as gr
 
+from lib.advisor.result import ConfiguredHardware, Entry, Recommendation
 from lib.catalog.host_memory import LONGEST
-from lib.catalog.silicon import OWNED_KINDS
+from lib.catalog.silicon import OWNED_KINDS, Accelerator
 from lib.present.markup import PASTED, escape
 from lib.request.serving import MAX_LENGTH, check_serving, keep_experts_in_host
+from lib.service.app import Services
 from lib.service.recommend import recommend
 from lib.ui import fields as ask
 from lib.ui.fields import FIELDS_BY_NAME, MODEL_LENGTH, QUESTION, Field, Value, arguments
-
-if TYPE_CHECKING:
-    from lib.advisor.result import ConfiguredHardware, Entry, Recommendation
-    from lib.catalog.silicon import Accelerator
-    from lib.service.app import Services
 
 
 def number(asked: str | ask.Field, info: str | None = None, *, step: float = 1) -> gr.Number:
