@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, get_args
 
 from lib.engines import MICRO_BATCH
 from lib.errors import BadArgument
@@ -18,6 +18,7 @@ from lib.precision import NAMES
 from lib.request import types as asked
 from lib.request.checks import MAX_NAME, check_choice, describe_value
 from lib.request.fields import Asked, Checked, Form, Request, number, one_of, whole_number
+from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS, OBJECTIVES, Objective, RolloutRequest
 from lib.request.serving import DEFAULTS, ServingSettings
 from lib.request.types import AccountName, VisitorAccountName
 from lib.request.words import find_choice
@@ -27,17 +28,15 @@ Priority = Literal["cheapest", "balanced", "fastest"]
 Sdk = Literal["gradio", "docker"]
 
 Method = Literal["full", "lora", "dora", "qlora"]
-Objective = Literal["sft", "dpo", "kto", "reward", "orpo"]
 Optimizer = Literal["adamw", "adamw_foreach", "adamw_8bit", "paged_adamw", "paged_adamw_8bit", "adafactor", "muon", "sgd"]
 TrainingPrecision = Literal["bf16", "mixed", "fp32"]
 Checkpointing = Literal["none", "layers", "offloaded"]
 AttentionKernel = Literal["sdpa", "flash", "eager"]
-Stack = Literal["transformers", "trl", "unsloth", "ms-swift", "axolotl", "torchtune"]
+Stack = Literal["transformers", "trl", "unsloth", "ms-swift", "axolotl", "torchtune", "llama-factory", "openrlhf", "verl", "nemo-rl"]
 Sharding = Literal["none", "ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp_offload"]
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 METHODS: tuple[Method, ...] = get_args(Method)
-OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 TRAINING_PRECISIONS: tuple[TrainingPrecision, ...] = get_args(TrainingPrecision)
 CHECKPOINTING: tuple[Checkpointing, ...] = get_args(Checkpointing)
@@ -238,37 +237,6 @@ FusedLoss = Annotated[
 ]
 
 
-class ObjectiveTraits(NamedTuple):
-    """Extra work of an objective in a step of TRL 1.16, compared with supervised training."""
-
-    sequences: int
-    """Sequences of an example that the policy trains on: two where a chosen and a rejected answer go through it together."""
-    passes_without_gradient: int
-    """Further forward passes over the same number of sequences: of the reference, and of the mismatched pairs of KTO."""
-    reference: bool
-    """Whether a second model gives reference probabilities; with adapters the same model with its adapters switched off."""
-    least_micro_batch: int
-    """The smallest micro-batch that it accepts: KTO makes mismatched pairs within one."""
-    loss: Literal["tokens", "log-probabilities", "logits", "score"]
-    """A loss over tokens as the stack computes it; log-probabilities in tiles without logits, or from all logits in float32; or a score in
-    place of the head."""
-    offloads: bool = True
-    """Whether its trainer can keep activations in the host's memory."""
-
-
-OBJECTIVE_TRAITS: Mapping[Objective, ObjectiveTraits] = MappingProxyType(
-    {
-        "sft": ObjectiveTraits(1, 0, reference=False, least_micro_batch=1, loss="tokens"),
-        "dpo": ObjectiveTraits(2, 1, reference=True, least_micro_batch=1, loss="log-probabilities"),
-        "kto": ObjectiveTraits(1, 3, reference=True, least_micro_batch=2, loss="log-probabilities"),
-        "reward": ObjectiveTraits(2, 0, reference=False, least_micro_batch=1, loss="score"),
-        "orpo": ObjectiveTraits(2, 0, reference=False, least_micro_batch=1, loss="logits", offloads=False),
-    }
-)
-"""Read in TRL 1.16.0: dpo_trainer.py, kto_trainer.py and reward_trainer.py of trl/trainer (2026-11-25), and
-trl/experimental/orpo/orpo_trainer.py (2026-11-26)."""
-
-
 BasePrecision = Literal["bf16", "fp8", "fp8-dynamic", "int8", "nf4"]
 Cached = Literal["all", "latents", "text", "none"]
 BASE_PRECISIONS: tuple[BasePrecision, ...] = get_args(BasePrecision)
@@ -339,7 +307,8 @@ class TrainingRequest(Request):
     accumulation: Annotated[int, whole_number(1, asked.MAX_BATCH), Form("Accumulation steps", group="train")] = 1
     """Micro-batches of a step."""
     stack: Annotated[Stack, one_of(STACKS), Form("Stack", group="train")] = "trl"
-    """The library that trains."""
+    """The library that trains. Preferences and RL are those of TRL: for another stack TRL's figures are shown, with a caveat; likewise for
+    llama-factory, openrlhf, verl and nemo-rl with any objective."""
     fused_loss: Annotated[FusedLoss, Form("Fused loss", "loss", group="train")] = None
     double_quantization: Annotated[asked.Flag, Form("Double quantization", "doublequant", group="train")] = True
     """Whether QLoRA holds the scales of its 4-bit blocks in 8 bits."""
@@ -350,8 +319,10 @@ class TrainingRequest(Request):
     ] = 1
     """Devices that train together."""
     objective: Annotated[Objective, one_of(OBJECTIVES), Form("Objective", group="train")] = "sft"
-    """sft (supervised), dpo, kto, reward (a reward model) or orpo. All but sft are those of TRL; dpo, reward and orpo take pairs of a
-    chosen and a rejected sequence, each of `sequence_tokens` at most, prompt included."""
+    """sft (supervised), dpo, kto, reward (a reward model), orpo or grpo. All but sft are those of TRL; dpo, reward and orpo take pairs of
+    a chosen and a rejected sequence, each of `sequence_tokens` at most, prompt included. grpo writes answers to prompts and trains on
+    them; a row is a prompt, and `micro_batch` counts answers."""
+    rollout: RolloutRequest = AS_TRL
     pictures: Annotated[
         PictureTrainingRequest, Asked("width height frames cached base_precision checkpoint_blocks checkpoint_every base_offload")
     ] = DEFAULT_PICTURES
@@ -364,6 +335,23 @@ class TrainingRequest(Request):
     def micro_batch_tokens(self) -> int:
         """Tokens of one micro-batch on one device, of both sequences of a pair."""
         return self.sequence_tokens * self.micro_batch * OBJECTIVE_TRAITS[self.objective].sequences
+
+    @property
+    def samples(self) -> bool:
+        """Whether the policy writes the answers that it trains on."""
+        return OBJECTIVE_TRAITS[self.objective].samples
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether a reference gives log-probabilities."""
+        return self.rollout.beta > 0 if self.samples else OBJECTIVE_TRAITS[self.objective].reference
+
+    @property
+    def passes_without_gradient(self) -> int:
+        """Forward passes over the same sequences, besides the one that is trained on."""
+        if not self.samples:
+            return OBJECTIVE_TRAITS[self.objective].passes_without_gradient
+        return int(self.rollout.traits.scores_again) + int(self.has_reference)
 
     @property
     def step_tokens(self) -> int:

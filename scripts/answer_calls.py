@@ -334,8 +334,8 @@ def _private(hardware: Sequence[str]) -> Iterator[Call]:
         yield "compare_gpu_tpu", {"model": model, **choice}
     for model, method, checkpointing in itertools.product((LLAMA, *FAMILIES, "7B"), ("full", "lora", "dora", "qlora"), ("none", "layers")):
         yield "estimate_training", {"model": model, "method": method, "checkpointing": checkpointing, "micro_batch": 2}
-    for model, method, objective in itertools.product((LLAMA, "7B"), ("full", "lora"), ("dpo", "kto", "reward", "orpo")):
-        yield "estimate_training", {"model": model, "method": method, "objective": objective, "micro_batch": 2}
+    for model, method, objective in itertools.product((LLAMA, "7B"), ("full", "lora"), ("dpo", "kto", "reward", "orpo", "grpo")):
+        yield "estimate_training", {"model": model, "method": method, "objective": objective, "micro_batch": 2, "beta": 0.04}
     for model, policy, rate in itertools.product((LLAMA, FAMILIES[1], "7B"), ("static", "dynamic", "continuous"), (0.2, 2)):
         yield "diagnose_latency", {"model": model, "hardware": "a100-large", "ttft_ms": 100 * rate, "tpot_ms": 20, "queue_ms": 30}
         yield "simulate_batching", {"model": model, "hardware": "a100-large", "policy": policy, "requests_per_s": rate, "duration_s": 60}

@@ -61,7 +61,7 @@ class TrainingAnswer(Answer):
     """full, lora, dora or qlora."""
 
     objective: str
-    """sft, dpo, kto, reward or orpo."""
+    """sft, dpo, kto, reward, orpo or grpo."""
 
     stack: str
     """Training stack."""
@@ -137,6 +137,9 @@ class TrainingAnswer(Answer):
 
     changes: tuple[TrainingChangeEntry, ...]
     """Changes that save memory."""
+
+    server_command: str | None
+    """GRPO with vllm-server: the command that starts vLLM by hand; the script starts it by itself. Null otherwise and without a Hub id."""
 
     command: str | None
     """Command that starts the training on Jobs; null where no flavor fits, with sharding or another objective than sft, for text encoders

@@ -33,3 +33,34 @@ def pair_logit_bytes(*, tokens: int, vocabulary: int, pairs: int) -> LossBytes:
     logits = tokens * vocabulary * FLOAT32
     chosen = logits // 2
     return LossBytes(Bytes(logits + chosen * (1 if pairs == 1 else 2)), Bytes(3 * logits))
+
+
+def adapted_pass_bytes(*, tokens: int, hidden: int, outputs: int, element_bytes: int, adapter_bytes: int, casts: bool) -> Bytes:
+    """Passing tensors of a forward pass without autocast at its widest matrix with an adapter, of `outputs` rows.
+
+    Two streams, the gate and the matrix's own product in the model's format; the adapter's product, once more scaled, and where the adapter
+    `casts` its input in the adapter's format. Source: peft, src/peft/tuners/lora/layer.py (Linear.forward), executed.
+
+    >>> adapted_pass_bytes(tokens=1, hidden=256, outputs=704, element_bytes=2, adapter_bytes=4, casts=True)
+    10496
+    """
+    streams = 2 * hidden * element_bytes + (hidden * adapter_bytes if casts else 0)
+    return Bytes(tokens * (streams + 2 * outputs * (element_bytes + adapter_bytes)))
+
+
+ROLLOUT = Law(
+    equation="answers · mean / rate + (longest - mean) · tpot",
+    source="rates of lib/laws/serving.py; last term: generation took 144, 99, 74 s on 8, 16, 32 H100 (ISEEKYAN/verl_megatron_practice)",
+)
+
+
+def rollout_seconds(*, answers: float, mean_tokens: float, longest_tokens: float, tokens_per_s: float, lone_tpot_s: float) -> float:
+    """Seconds until the last of the answers is complete.
+
+    `tokens_per_s` is the rate of all answers that run at once. The longest answer goes on alone after the mean ones, at `lone_tpot_s` a
+    token: a wait that more cards do not shorten.
+
+    >>> rollout_seconds(answers=64, mean_tokens=512, longest_tokens=512, tokens_per_s=4096, lone_tpot_s=0.01)
+    8.0
+    """
+    return answers * mean_tokens / tokens_per_s + max(0.0, longest_tokens - mean_tokens) * lone_tpot_s

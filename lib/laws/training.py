@@ -141,7 +141,7 @@ def logprob_bytes(*, tokens: int, vocabulary: int, hidden: int, element_bytes: i
     and once more in their own dtype, a tile; of a head that is trained its gradient in both.
     Source: trl/kernels/chunked_logprob.py and trl/trainer/utils.py of TRL 1.16.0.
     """
-    tile = min(tokens, _TILE_TOKENS) * min(vocabulary, _TILE_ENTRIES) * element_bytes
+    tile = min(tokens, _TILE_TOKENS) * _TILE_ENTRIES * element_bytes  # as wide for a small vocabulary too
     copy = tokens * hidden * element_bytes
     head = vocabulary * hidden * (FLOAT32 + element_bytes) if trains_head else 0
     forward = copy + tile + tokens * _STATISTICS * FLOAT32
@@ -160,6 +160,9 @@ class StepPart(StrEnum):
     TEXT_ENCODERS = "text encoders"
     VAE = "VAE"
     UNPACKED = "unpacked weights"
+    ROLLOUT_ENGINE = "vLLM"
+    ROLLOUT_CACHE = "cache of the answers"
+    FORWARD = "forward pass"
     OPTIMIZER = "optimizer"
     OPTIMIZER_TEMPORARY = "optimizer step"
     GRADIENTS = "gradients"
@@ -171,13 +174,17 @@ class StepPart(StrEnum):
 
 
 class StepPeaks(NamedTuple):
-    """Bytes of a step's five fullest moments, by what they hold."""
+    """Bytes of a step's fullest moments, by what they hold; the last two are empty but for GRPO."""
 
     logits: dict[str, int]
     loss: dict[str, int]
     layer: dict[str, int]
     end: dict[str, int]
     update: dict[str, int]
+    rollout: dict[str, int] = {}  # noqa: RUF012 never changed
+    """GRPO: while answers are written."""
+    scoring: dict[str, int] = {}  # noqa: RUF012 never changed
+    """GRPO: while answers are scored without gradient."""
 
 
 class StepTensors(NamedTuple):
@@ -208,7 +215,7 @@ class StepTensors(NamedTuple):
 STEADY = frozenset(
     {
         StepPart.WEIGHTS, StepPart.UPCAST, StepPart.MASTERS, StepPart.ADAPTERS, StepPart.REFERENCE, StepPart.OPTIMIZER,
-        StepPart.GRADIENTS, StepPart.OPTIMIZER_TEMPORARY, StepPart.TEXT_ENCODERS, StepPart.VAE,
+        StepPart.GRADIENTS, StepPart.OPTIMIZER_TEMPORARY, StepPart.TEXT_ENCODERS, StepPart.VAE, StepPart.ROLLOUT_ENGINE,
     }
 )  # fmt: skip
 """Bytes in blocks that stay allocated; the rest comes and goes, and the allocator cannot always use its blocks again."""
@@ -222,6 +229,11 @@ def temporary_bytes(peak: dict[str, int]) -> int:
 def recurring_bytes(peak: dict[str, int], *, recomputes: bool) -> int:
     """The temporary bytes that are allocated more than once in a micro-batch: logits and loss, recomputed layers, passing gradients."""
     return temporary_bytes(peak) - peak.get(StepPart.COPIES, 0) - (0 if recomputes else peak.get(StepPart.SAVED_ACTIVATIONS, 0))
+
+
+def engine_bytes(peak: dict[str, int]) -> int:
+    """Bytes of vLLM at a moment."""
+    return peak.get(StepPart.ROLLOUT_ENGINE, 0)
 
 
 def find_peaks(step_tensors: StepTensors) -> StepPeaks:

@@ -64,10 +64,14 @@ _LONGEST_TO_MEAN = 4.0
 
 
 def count_longest_row(request: TrainingRequest) -> int:
-    """Tokens of a row in the longest batch: the limit itself where rows are packed or their mean is not stated."""
+    """Tokens of a row in the longest batch: the limit itself where rows are packed or their mean is not stated.
+
+    A row of GRPO is a prompt; each answer is counted at its full length.
+    """
     if request.packing or not request.row_tokens:
         return request.sequence_tokens
-    return min(request.sequence_tokens, max(1, round(_LONGEST_TO_MEAN * request.row_tokens)))
+    answer = request.rollout.completion_tokens if request.samples else 0
+    return min(request.sequence_tokens, max(1, round(_LONGEST_TO_MEAN * request.row_tokens)) + answer)
 
 
 def fragmented_bytes(peak: dict[str, int], request: TrainingRequest) -> int:

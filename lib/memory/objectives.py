@@ -13,8 +13,8 @@ from lib.catalog.rows import ById
 from lib.errors import BadArgument
 from lib.laws.rl import pair_logit_bytes
 from lib.laws.training import LossBytes, logprob_bytes
+from lib.request.objectives import MOST_GENERATIONS, OBJECTIVE_TRAITS, Objective
 from lib.units import Bytes
-from lib.workload import OBJECTIVE_TRAITS, Objective
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
@@ -39,6 +39,39 @@ def check_objective(spec: ModelSpec, request: TrainingRequest) -> None:
     least = traits.least_micro_batch
     if request.micro_batch < least:
         raise BadArgument("micro_batch", request.micro_batch, f"{least} or more with objective {request.objective}")
+    if traits.samples:
+        _check_rollouts(request)
+
+
+_LEAST_GENERATIONS = 2
+_SHOWN_DIVISORS = 12
+
+
+def _check_rollouts(request: TrainingRequest) -> None:
+    """Refuse lengths and groups that TRL's GRPOTrainer refuses."""
+    rollout, answers = request.rollout, _count_answers(request)
+    if rollout.generations < _LEAST_GENERATIONS:
+        raise BadArgument("generations", rollout.generations, "2 or more with objective grpo: it compares the answers to one prompt")
+    if rollout.completion_tokens >= request.sequence_tokens:
+        accepted = f"at most {request.sequence_tokens - 1:,}: sequence_tokens ({request.sequence_tokens:,}) holds the prompt too"
+        raise BadArgument("completion_tokens", rollout.completion_tokens, accepted)
+    if rollout.mean_completion_tokens > rollout.completion_tokens:
+        accepted = f"0, or at most completion_tokens ({rollout.completion_tokens:,})"
+        raise BadArgument("mean_completion_tokens", rollout.mean_completion_tokens, accepted)
+    if not divides_answers(request):
+        fitting = [str(n) for n in range(_LEAST_GENERATIONS, min(answers, MOST_GENERATIONS) + 1) if answers % n == 0][:_SHOWN_DIVISORS]
+        divisor = f"a divisor of the {answers:,} answers of a step ({', '.join(fitting)})" if fitting else "2 or more answers in a step"
+        product = f"micro_batch × accumulation × GPUs = {request.micro_batch:,} × {request.accumulation:,} × {request.devices:,}"
+        raise BadArgument("generations", rollout.generations, f"{divisor}; {product}")
+
+
+def _count_answers(request: TrainingRequest) -> int:
+    return request.micro_batch * request.accumulation * request.devices
+
+
+def divides_answers(request: TrainingRequest) -> bool:
+    """Whether the answers of a step make whole groups, as TRL's GRPOTrainer wants."""
+    return not request.samples or _count_answers(request) % request.rollout.generations == 0
 
 
 def train_model(spec: ModelSpec, objective: Objective) -> ModelSpec:
@@ -71,6 +104,9 @@ def objective_loss(request: TrainingRequest, sizes: LogitSizes) -> LossBytes:
     """Bytes of logits and loss of an objective of TRL other than supervised training."""
     match OBJECTIVE_TRAITS[request.objective].loss:
         case "log-probabilities":
+            if request.samples:  # TRL scores the tokens of answers alone
+                answers = request.micro_batch * min(request.rollout.completion_tokens, request.sequence_tokens)
+                sizes = sizes._replace(tokens=answers)
             return logprob_bytes(**sizes._asdict(), trains_head=request.method == "full")
         case "logits":
             return pair_logit_bytes(tokens=sizes.tokens, vocabulary=sizes.vocabulary, pairs=request.micro_batch)

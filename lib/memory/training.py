@@ -13,7 +13,7 @@ adapter and their parameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -31,15 +31,14 @@ from lib.laws.weights import ENDS, is_tied
 from lib.memory.allocator import AllocatorConstants, count_longest_row, load_constants, reserve_bytes
 from lib.memory.components import count_weight_bytes, traced_kernel
 from lib.memory.objectives import LogitSizes, check_objective, objective_loss, train_model
-from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
+from lib.memory.resolve import layer_sizes
 from lib.model.spec import TensorGroup
 from lib.precision import QLORA, weight_format
+from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS
 from lib.units import Bytes
-from lib.workload import OBJECTIVE_TRAITS, Optimizer, Stack, check_rank, check_targets, is_targeted
+from lib.workload import Optimizer, Stack, check_rank, check_targets, is_targeted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lib.laws.weights import Tensors
     from lib.model.spec import ModelSpec
     from lib.workload import TrainingRequest
@@ -64,6 +63,8 @@ class StackTraits:
     experts_in_4_bits: Literal["never", "stored", "always"]
     optimizers: frozenset[Optimizer]
     shards: bool
+    modelled: Literal["every objective", "sft", "nothing"] = "sft"
+    """The objectives whose figures are its own; for any other those of TRL are shown."""
 
 
 _MATRIX = 2  # axes
@@ -78,19 +79,32 @@ def _stack(
     name: str, optimizers: frozenset[Optimizer], *, experts_in_4_bits: Literal["never", "stored", "always"] = "never", **does: bool
 ) -> StackTraits:
     never = dict.fromkeys(("fused_loss", "casts", "upcasts", "half_adapters", "shards"), False)
-    return StackTraits(name=name, optimizers=optimizers, experts_in_4_bits=experts_in_4_bits, **{**never, **does})
+    return StackTraits(name=name, optimizers=optimizers, experts_in_4_bits=experts_in_4_bits, modelled="sft", **{**never, **does})
+
+
+_TRL = _stack("TRL with its fused loss", _TRAINER, fused_loss=True, casts=True, half_adapters=True, shards=True)
 
 
 STACK_TRAITS: Mapping[Stack, StackTraits] = MappingProxyType(
     {
         "transformers": _stack("transformers Trainer", _TRAINER, casts=True, upcasts=True, shards=True),
-        "trl": _stack("TRL with its fused loss", _TRAINER, fused_loss=True, casts=True, half_adapters=True, shards=True),
+        "trl": replace(_TRL, modelled="every objective"),
         "unsloth": _stack("Unsloth", _TRAINER, fused_loss=True, experts_in_4_bits="stored"),
         "ms-swift": _stack("ms-swift", _WITH_MUON, casts=True, upcasts=True, shards=True),
         "axolotl": _stack("axolotl", _WITH_MUON, fused_loss=True, casts=True, experts_in_4_bits="always", shards=True),
         "torchtune": _stack("torchtune", _TORCH | _BNB, fused_loss=True, shards=True),
+        "llama-factory": replace(_TRL, name="LLaMA-Factory", modelled="nothing"),
+        "openrlhf": replace(_TRL, name="OpenRLHF", modelled="nothing"),
+        "verl": replace(_TRL, name="veRL", modelled="nothing"),
+        "nemo-rl": replace(_TRL, name="NeMo RL", modelled="nothing"),
     }
 )
+
+
+def is_modelled(request: TrainingRequest) -> bool:
+    """Whether the figures of this stack and objective are the stack's own."""
+    modelled = STACK_TRAITS[request.stack].modelled
+    return modelled == "every objective" or (modelled == "sft" and request.objective == "sft")
 
 
 def adapter_bytes(request: TrainingRequest) -> tuple[int, int]:
@@ -229,6 +243,10 @@ class TrainingMemory:
     tokens_per_step: int
 
 
+AddMoments = Callable[["TrainingRequest", law.StepPeaks], law.StepPeaks]
+"""Adds moments to those of a step."""
+
+
 class _TrainedModel(NamedTuple):
     """A model under one method: what does not depend on length and batch."""
 
@@ -325,7 +343,7 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, la
         copies = of.weights - of.width * of.table
         copies_in_backward = gathered if recomputes else copies
     buckets = gradients if sharding == "ddp" else 0  # for the exchange
-    reference = of.weights + masters if objective.reference and request.method == "full" else 0
+    reference = of.weights + masters if request.has_reference and request.method == "full" else 0
     full = request.method == "full"
     head = of.ends * of.trained.width if full and objective.loss != "score" else 0
     fused = fuses_loss(request)
@@ -379,7 +397,7 @@ def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
 
 def _at_once(request: TrainingRequest) -> TrainingRequest:
     """The request without what changes from one look to the next."""
-    return replace(request, sequence_tokens=1, row_tokens=0, micro_batch=1, accumulation=1, sharding="none", devices=1)
+    return replace(request, sequence_tokens=1, row_tokens=0, micro_batch=1, accumulation=1, sharding="none", devices=1, rollout=AS_TRL)
 
 
 def step_peaks(spec: ModelSpec, request: TrainingRequest) -> law.StepPeaks:
@@ -387,24 +405,33 @@ def step_peaks(spec: ModelSpec, request: TrainingRequest) -> law.StepPeaks:
     return _peaks(spec, request)[0]
 
 
-def estimate_training(spec: ModelSpec, request: TrainingRequest, constants: AllocatorConstants | None = None) -> TrainingMemory:
-    """Memory of one step on the fullest device; what does not belong together is not refused here (`check_training`)."""
+def estimate_training(
+    spec: ModelSpec, request: TrainingRequest, constants: AllocatorConstants | None = None, add_moments: AddMoments | None = None
+) -> TrainingMemory:
+    """Memory of one step on the fullest device; what does not belong together is not refused here (`check_training`).
+
+    `add_moments` adds the moments of a step before its forward pass, and what they keep on the device (`lib.memory.rollouts`).
+    """
     # The longest batch decides the typical peak, the limit on the length of rows decides the upper estimate.
     usual = replace(request, sequence_tokens=count_longest_row(request))
     peaks, states, of = _peaks(spec, usual)
     at_most = peaks if usual == request else step_peaks(spec, request)
+    if add_moments is not None:
+        peaks, at_most = add_moments(usual, peaks), add_moments(request, at_most)
     fitted = constants or load_constants()
     share = fitted.share(request)
-    typical, longest = (max(reserve_bytes(peak, request, share) for peak in moments) + fitted.fixed for moments in (peaks, at_most))
+    typical = max(reserve_bytes(peak, request, share) for peak in peaks) + fitted.fixed
+    # vLLM takes a fixed share, which the factor of the upper estimate does not widen.
+    high = max(fitted.upper * (reserve_bytes(p, request, share) + fitted.fixed - (e := law.engine_bytes(p))) + e for p in at_most)
     tensors = max(sum(peak.values()) for peak in peaks)
-    reserved = ByteRange(*(Bytes(round(size)) for size in (tensors, typical, fitted.upper * longest)))
+    reserved = ByteRange(*(Bytes(round(size)) for size in (tensors, typical, high)))
     device = ByteRange(*(Bytes(size + context) for size, context in zip(reserved, CUDA_CONTEXT, strict=True)))
     fullest = max(peaks, key=lambda peak: reserve_bytes(peak, request, share))
     parts = {name: size for name, size in fullest.items() if size}
     allocated = sum(parts.values())
     parts[StepPart.FRAGMENTATION] = reserved.typical - allocated
     parts[StepPart.CONTEXT] = CUDA_CONTEXT.typical
-    models = 2 if OBJECTIVE_TRAITS[request.objective].reference and request.method == "full" else 1
+    models = 2 if request.has_reference and request.method == "full" else 1
     offloaded = models * of.weights + of.upcast + states.resident if request.sharding == "fsdp_offload" else 0
     offloaded_activations = usual.micro_batch_tokens * of.width * of.hidden * of.layers if request.checkpointing == "offloaded" else 0
     return TrainingMemory(
@@ -417,16 +444,3 @@ def estimate_training(spec: ModelSpec, request: TrainingRequest, constants: Allo
         trained_parameters=of.trained.parameters,
         tokens_per_step=request.step_tokens,
     )
-
-
-def longest_sequence(spec: ModelSpec, request: TrainingRequest, memory_bytes: int) -> int:
-    """The longest sequence with which a step fits devices of so much memory each, at most what the model states; 0 where none does."""
-    limit = spec.context_limit or ENDLESS
-    return find_largest(
-        lambda tokens: estimate_training(spec, replace(request, sequence_tokens=tokens)).device.typical, memory_bytes, limit
-    )
-
-
-def largest_micro_batch(spec: ModelSpec, request: TrainingRequest, memory_bytes: int) -> int:
-    """The most sequences of the request's length that fit in a micro-batch; 0 where not one does."""
-    return find_largest(lambda batch: estimate_training(spec, replace(request, micro_batch=batch)).device.typical, memory_bytes, ENDLESS)

@@ -13,7 +13,7 @@ from lib.present.cards import PLATFORM_NAMES
 from lib.present.charts import swatch
 from lib.present.html import render_html, trusted, with_small
 from lib.present.markup import code_blocks, fold, hint_note
-from lib.present.numbers import duration, gib, gib_figure, share, tokens_per_s, usd, usd_per_hour
+from lib.present.numbers import duration, gib, gib_figure, seconds, share, tokens_per_s, usd, usd_per_hour
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, show_table
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
@@ -26,6 +26,9 @@ PARTS: dict[str, tuple[str, str]] = {
     "16-bit copies": ("master", "16-bit copies, gathered weights"),
     "adapters": ("adapters", "Adapters"),
     "reference model": ("weights", "Reference model"),
+    "vLLM": ("rollout", "vLLM"),
+    "cache of the answers": ("rollout", "KV cache of the answers"),
+    "forward pass": ("activations", "Forward pass"),
     "optimizer": ("optimizer", "Optimizer states"),
     "optimizer step": ("optimizer", "Temporary copies in the optimizer step"),
     "gradients": ("gradients", "Gradients"),
@@ -43,8 +46,11 @@ SHARDING_WORDS = {
     "none": "None: one GPU", "ddp": "DDP", "zero1": "ZeRO 1", "zero2": "ZeRO 2", "zero3": "ZeRO 3", "fsdp": "FSDP",
     "fsdp_offload": "FSDP with offload",
 }  # fmt: skip
-OBJECTIVE_WORDS = {"sft": "Supervised", "dpo": "DPO", "kto": "KTO", "reward": "Reward model", "orpo": "ORPO"}
-PHASE_WORDS = {"policy forward": "Forward", "reference forward": "Reference, without gradient", "backward": "Backward", "update": "Update"}
+OBJECTIVE_WORDS = {"sft": "Supervised", "dpo": "DPO", "kto": "KTO", "reward": "Reward model", "orpo": "ORPO", "grpo": "GRPO"}
+PHASE_WORDS = {
+    "policy forward": "Forward", "reference forward": "Reference, without gradient", "backward": "Backward", "update": "Update",
+    "rollout": "Rollout", "scoring": "Scoring, without gradient",
+}  # fmt: skip
 METHODS = {"full": "Full fine-tuning", "lora": "LoRA", "dora": "DoRA", "qlora": "QLoRA"}
 VERDICTS = {"fits": "Fits", "risky": "Risky", "no": "Does not fit"}
 CHANGES: dict[str, str] = {
@@ -59,6 +65,7 @@ CHANGES: dict[str, str] = {
     "precision_bf16": "Train in pure bf16 without master weights; small updates get rounded away.",
     "micro_batch": "Use a micro-batch of {micro_batch} with {accumulation} accumulation steps.",
     "sequence": "Shorten sequences to {sequence_tokens:,} tokens.",
+    "rollout_sleep": "Let vLLM sleep during scoring and update (vllm_enable_sleep_mode).",
     "attention": "Use a fused attention kernel (sdpa) instead of eager.",
     "shard_2": "Shard weights, gradients and optimizer states over 2 GPUs (FSDP).",
     "shard_8": "Shard weights, gradients and optimizer states over 8 GPUs (FSDP).",
@@ -99,12 +106,13 @@ def sharding_sentence(method: str, option: ShardingOption) -> str:
 
 COLOURS: dict[str, str] = {
     "weights": "#3d74b8", "master": "#6a95cd", "adapters": "#b06fb5", "gradients": "#c8553d", "optimizer": "#c98018",
-    "activations": "#2f9e7a", "loss": "#6b9a38", "runtime": "#8b93a1",
+    "activations": "#2f9e7a", "rollout": "#5a5fb0", "loss": "#6b9a38", "runtime": "#8b93a1",
 }  # fmt: skip
 """Distinct in hue and lightness on both themes, as the parts of memory are."""
 LABELS = {
     "weights": "Weights", "master": "Master weights and copies", "adapters": "Adapters", "gradients": "Gradients",
-    "optimizer": "Optimizer", "activations": "Saved activations", "loss": "Logits and loss", "runtime": "CUDA context and fragmentation",
+    "optimizer": "Optimizer", "activations": "Saved activations", "rollout": "vLLM and cache of answers",
+    "loss": "Logits and loss", "runtime": "CUDA context and fragmentation",
 }  # fmt: skip
 _CSV = (
     "hardware", "platform", "devices", "verdict", "capacity_bytes", "needed_bytes", "longest_sequence_tokens", "largest_micro_batch",
@@ -214,14 +222,15 @@ def _way(answer: TrainingAnswer) -> str:
 
 
 def phases_table(phases: Sequence[TrainingPhase]) -> str:
-    """Content of each phase of a step, and its share of the time, folded; nothing for a picture model."""
+    """Content of each phase of a step, and its time on the card of `TrainingPhase`, folded; nothing for a picture model."""
     if not phases:
         return ""
-    rows = [
-        (PHASE_WORDS[one.name], gib(one.allocated_bytes), "–" if one.time_share is None else f"{100 * one.time_share:.0f} %")
-        for one in phases
-    ]
+    rows = [(PHASE_WORDS[one.name], gib(one.allocated_bytes), _phase_time(one.seconds, one.time_share)) for one in phases]
     return fold("Phases of a step", show_table("Phases of a step", ("Phase", "Allocated", "Time"), rows, "training-phases"))
+
+
+def _phase_time(taken_s: float | None, part: float | None) -> str | Markup:
+    return "–" if taken_s is None or part is None else with_small(seconds(taken_s), f"{100 * part:.0f} %")
 
 
 def options_table(options: Sequence[TrainingOption]) -> str:
@@ -320,8 +329,9 @@ def _ratio(ratio: float | None) -> str:
 def recipe(answer: TrainingAnswer) -> str:
     """The script and the line that starts it on Jobs."""
     if answer.command is None or answer.script is None:
-        return hint_note("A script is only written for supervised training of a Hub model on one GPU of Jobs.")
-    return code_blocks([("Start it on Jobs", answer.command), ("train.py", answer.script)])
+        return hint_note("A script is only written for a Hub model that one GPU of Jobs trains, and not for KTO.")
+    server = [] if answer.server_command is None else [("Start vLLM by hand (train.py starts it by itself)", answer.server_command)]
+    return code_blocks([("Start it on Jobs", answer.command), *server, ("train.py", answer.script)])
 
 
 def training_text(answer: TrainingAnswer, model: str) -> str:

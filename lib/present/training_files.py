@@ -19,10 +19,13 @@ from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
 from lib.precision import TORCH_DTYPES
 from lib.present.releases import load_versions
 from lib.present.templates import Code, render, write_shell
-from lib.workload import OBJECTIVE_TRAITS, Objective, TrainingRequest
+from lib.request.objectives import OBJECTIVE_TRAITS, Objective
+from lib.workload import TrainingRequest
 
 FILE = Path(__file__).parent.parent / "data" / "training_recipes.json"
 SCRIPT, CONFIG = "train.py", "accelerate.yaml"
+SERVER_TIMEOUT_S = 1800
+"""How long the trainer waits for vLLM to load the model; TRL's own limit is four minutes."""
 _OPTIMIZERS = {
     "adamw": "adamw_torch_fused", "adamw_foreach": "adamw_torch", "adamw_8bit": "adamw_8bit", "paged_adamw": "paged_adamw_32bit",
     "paged_adamw_8bit": "paged_adamw_8bit", "adafactor": "adafactor", "sgd": "sgd",
@@ -75,27 +78,83 @@ def job_command(flavor: str, hours: float) -> str:
     return str(write_shell(["hf", "jobs", "uv", "run", "--flavor", flavor, "--timeout", f"{limit}h", "--secrets", "HF_TOKEN", SCRIPT]))
 
 
+def server_words(model: str, request: TrainingRequest, tensor_parallel: int) -> tuple[str, ...]:
+    """The command of the vLLM that writes answers on GPUs of its own, as TRL 1.16 starts it (trl/scripts/vllm_serve.py)."""
+    copies = request.rollout.rollout_devices // tensor_parallel
+    return (
+        "serve", model, "--tensor-parallel-size", f"{tensor_parallel}", "--data-parallel-size", f"{copies}",
+        "--max-model-len", f"{request.sequence_tokens}", "--enable-scale-out", "--weight-transfer-config", '{"backend": "nccl"}',
+        "--logprobs-mode", "processed_logprobs", "--max-logprobs", "-1",
+    )  # fmt: skip
+
+
+def server_command(model: str, request: TrainingRequest, tensor_parallel: int) -> str:
+    """The line that starts this vLLM by hand on the GPUs after those that train."""
+    first = request.devices
+    gpus = ",".join(map(str, range(first, first + request.rollout.rollout_devices)))
+    words = ["env", "VLLM_SERVER_DEV_MODE=1", f"CUDA_VISIBLE_DEVICES={gpus}", "vllm", *server_words(model, request, tensor_parallel)]
+    return str(write_shell(words))
+
+
+def _uses_vllm(request: TrainingRequest) -> bool:
+    return request.samples and not request.rollout.traits.starts_together
+
+
 def list_packages(request: TrainingRequest) -> tuple[str, ...]:
     """Requirements of the script."""
     names = ["torch", "transformers", "accelerate", "datasets", "trl"]
     names += ["peft"] if request.method != "full" else []
     names += ["bitsandbytes"] if request.method == "qlora" or "8bit" in request.optimizer or "paged" in request.optimizer else []
     names += ["kernels"] if request.attention == "flash" else []
+    names += ["vllm"] if _uses_vllm(request) else []
     names += ["deepspeed"] if _SHARDED.get(request.sharding, ("", 0))[1] else []
     return tuple(names)
 
 
-def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs: float, half: str = "bf16") -> str:
-    """A script that trains the model with TRL as the request says; the dataset is an example to replace.
+def _requirement(name: str, request: TrainingRequest) -> str:
+    """The line that asks for a package; vLLM decides about torch."""
+    versions = load_versions()
+    brought = versions["vllm"].brings if _uses_vllm(request) and name == "torch" else None
+    return versions.requirement(name) if brought is None else brought.replace(" ", "==")
 
-    `half` is the 16-bit type that the card multiplies in: "fp16" before NVIDIA's Ampere.
+
+def _rollout_settings(request: TrainingRequest, share: float | None) -> dict[str, Any]:
+    """Settings of GRPOConfig in place of `max_length`: it has no limit for a whole sequence."""
+    rollout, traits = request.rollout, request.rollout.traits
+    settings: dict[str, Any] = {
+        "num_generations": rollout.generations, "max_completion_length": rollout.completion_tokens, "beta": rollout.beta,
+    }  # fmt: skip
+    if _uses_vllm(request):
+        settings |= {"use_vllm": True, "vllm_mode": "colocate" if traits.holds_share else "server"}
+    if traits.holds_share:
+        settings |= {
+            "vllm_gpu_memory_utilization": round(share or rollout.rollout_share, 2), "vllm_enable_sleep_mode": rollout.rollout_sleep,
+            "vllm_max_model_length": request.sequence_tokens,
+        }  # fmt: skip
+    return settings | ({"vllm_server_timeout": SERVER_TIMEOUT_S} if traits.own_devices else {})
+
+
+def training_script(
+    model: str,
+    request: TrainingRequest,
+    *,
+    fused: bool,
+    epochs: float,
+    half: str = "bf16",
+    share: float | None = None,
+    tensor_parallel: int = 1,
+) -> str:
+    """A script that trains the model with TRL as the request says; the dataset, and the reward of GRPO, are examples to replace.
+
+    `half` is the 16-bit type that the card multiplies in: "fp16" before NVIDIA's Ampere. `share` is that of a colocated vLLM,
+    `tensor_parallel` how many GPUs of its own it splits each layer over.
     """
-    recipe, versions = load_recipes()[request.objective], load_versions()
+    recipe = load_recipes()[request.objective]
     trains_adapter = request.method != "full"
     whole = request.precision == "fp32" or (request.precision == "mixed" and not trains_adapter)
     settings: dict[str, Any] = {
         "output_dir": "out",
-        "max_length": request.sequence_tokens,
+        **(_rollout_settings(request, share) if request.samples else {"max_length": request.sequence_tokens}),
         "per_device_train_batch_size": request.micro_batch,
         "gradient_accumulation_steps": request.accumulation,
         "gradient_checkpointing": request.checkpointing != "none",
@@ -121,7 +180,10 @@ def training_script(model: str, request: TrainingRequest, *, fused: bool, epochs
         config=CONFIG,
         devices=request.devices,
         recipe=recipe,
-        requirements=[versions.requirement(name) for name in list_packages(request)],
+        requirements=[_requirement(name, request) for name in list_packages(request)],
+        samples=request.samples,
+        server=server_words(model, request, tensor_parallel) if request.samples and request.rollout.traits.own_devices else None,
+        serving_devices=request.rollout.rollout_devices,
         adapter=adapter if trains_adapter else None,
         quantized=request.method == "qlora",
         double_quantization=request.double_quantization,

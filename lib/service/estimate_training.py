@@ -14,24 +14,26 @@ from lib.errors import BadArgument
 from lib.laws import training as law
 from lib.memory.allocator import count_longest_row
 from lib.memory.picture_training import trains_pictures
-from lib.memory.training import check_training, fuses_loss
-from lib.memory.training import estimate_training as estimate_step
+from lib.memory.rollouts import estimate_step, prompt_tokens, server_tensor_parallel
+from lib.memory.training import STACK_TRAITS, check_training, fuses_loss, is_modelled
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS
 from lib.present.training_cards import change_sentence, sharding_sentence
-from lib.present.training_files import job_command, load_recipes, training_script
+from lib.present.training_files import job_command, load_recipes, server_command, training_script
 from lib.provenance import Caveat, Source
 from lib.request.checks import check_choices
 from lib.request.fields import Arguments, Checked, Form, number, whole_number
+from lib.request.objectives import OBJECTIVE_TRAITS, OBJECTIVES
 from lib.request.types import ALL, Model
 from lib.request.words import note_reading
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
 from lib.service.picture_training import answer_picture_training
 from lib.speed.phases import split_step
+from lib.speed.rollouts import mean_lengths, with_mean_lengths
 from lib.speed.shardings import find_shardings
-from lib.speed.training import TrainingOption, find_changes, rank_hardware, train_on
-from lib.workload import OBJECTIVE_TRAITS, OBJECTIVES, TrainingRequest
+from lib.speed.training import TrainingOption, find_changes, rank_hardware, rented_for_vllm, train_on
+from lib.workload import TrainingRequest
 
 MOST_ROWS = 10**12
 MOST_BATCH = 65_536
@@ -54,13 +56,16 @@ class TrainingArguments(Arguments):
     model: Model
     step: TrainingRequest = TrainingRequest(accumulation=8)
     rows: Annotated[int, whole_number(0, MOST_ROWS), Form("Rows", group="train")] = 10_000
-    """Rows of the dataset."""
+    """Rows of the dataset; for GRPO its prompts."""
     tokens_per_row: Annotated[float, number(1, 10**8), Form("Tokens per row", "row", group="train")] = 512
     """Tokens of a row on average; `sequence_tokens` is the limit to which longer rows are cut. Without packing the longest batch decides
     the peak: rows of four times this mean, at most the limit. The upper estimate counts rows that reach the limit."""
     epochs: Annotated[float, number(0.0001, 10_000), Form("Epochs", group="train")] = 1
     """Passes over the dataset."""
-    behind = ("platforms objective",)
+    behind = (
+        "platforms objective generations completion_tokens mean_completion_tokens rollouts rollout_share rollout_sleep",
+        "rollout_sleep rollout_devices beta",
+    )
     platforms: Annotated[
         tuple[str, ...], Checked(_places, str, f"Comma list of {', '.join(PLACES)}, all."), Form("", "where", group="train")
     ] = ("spaces", "jobs")
@@ -80,11 +85,18 @@ class TrainingArguments(Arguments):
         if step.devices > 1 and step.sharding == "none":  # as torchrun and accelerate do where nothing else is said
             note_reading("devices", f"{step.devices}", f"{step.devices} GPUs with sharding=ddp")
             step = replace(step, sharding="ddp")
+        step = step if is_modelled(step) else replace(step, stack="trl")
         packing = step.packing and step.objective == "sft"
         return replace(step, packing=packing, row_tokens=0 if packing else self.tokens_per_row)
 
     def total_tokens(self) -> int:
-        """Tokens trained on over all epochs, of both sequences of a pair; one longer than `sequence_tokens` is cut to it."""
+        """Tokens trained on over all epochs, of both sequences of a pair, or of all answers with their prompts.
+
+        A sequence longer than `sequence_tokens` is cut to it.
+        """
+        if self.step.samples:
+            each = sum(mean_lengths(self.request())) * self.step.rollout.generations
+            return max(1, round(self.rows * each * self.epochs))
         cut = min(self.tokens_per_row, self.step.sequence_tokens) * OBJECTIVE_TRAITS[self.step.objective].sequences
         return max(1, round(self.rows * cut * self.epochs))
 
@@ -106,7 +118,8 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         raise BadArgument("micro_batch × sequence_tokens", product, "a step that takes less than an exabyte (10^18 bytes)")
     catalog, total = app.catalog(), arguments.total_tokens()
     options = rank_hardware(spec, request, catalog, arguments.platforms, total_tokens=total)
-    changes = find_changes(spec, request, catalog.accelerator(REFERENCE))
+    check_rollout_devices(request, options, arguments.platforms)
+    changes = find_changes(spec, request, catalog.accelerator(REFERENCE), catalog.accelerators)
     command, script = _recipe(spec, request, options, arguments, catalog)
     return TrainingAnswer(
         model=spec.id,
@@ -125,7 +138,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         host_bytes=step.host_bytes,
         weights_format=step.precision,
         total_tokens=total,
-        steps=math.ceil(total / step.tokens_per_step),
+        steps=math.ceil(total / with_mean_lengths(request).step_tokens),
         parts=tuple(TrainingPartEntry(name=name, bytes=size) for name, size in step.parts.items()),
         reserved_low_bytes=step.reserved.low,
         reserved_bytes=step.reserved.typical,
@@ -134,7 +147,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         device_bytes=step.device.typical,
         device_high_bytes=step.device.high,
         options=tuple(options),
-        phases=split_step(spec, request, catalog.accelerator(REFERENCE)),
+        phases=split_step(spec, request, catalog.accelerator(REFERENCE), catalog.accelerators),
         shardings=tuple(
             ShardingEntry(**fields_of(option), message=sharding_sentence(request.method, option))
             for option in find_shardings(spec, request, catalog, arguments.platforms)
@@ -149,11 +162,24 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
             )
             for change in changes
         ),
+        server_command=_server_command(spec, request),
         command=command,
         script=script,
-        caveats=(*spec.caveats, *_caveats(spec, request)),
+        caveats=(*spec.caveats, *_stack_caveat(arguments.step), *_caveats(spec, request)),
         sources=(*spec.sources, *_SOURCES),
     )
+
+
+def check_rollout_devices(request: TrainingRequest, options: list[TrainingOption], platforms: tuple[str, ...]) -> None:
+    """Refuse a vLLM on GPUs of its own where no hardware has enough GPUs.
+
+    Raises:
+        BadArgument: with the other ways.
+    """
+    if rented_for_vllm(request) and not options:
+        needs = rented_for_vllm(request) + request.devices
+        accepted = f"transformers or vllm-colocate: no hardware on {', '.join(platforms)} has {needs} GPUs"
+        raise BadArgument("rollouts", request.rollout.rollouts, accepted)
 
 
 _SOURCES = (
@@ -181,7 +207,34 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
     varying = () if request.packing else (Caveat("training_lengths_vary", lengths),)
     accumulated = (Caveat("training_accumulates", {"accumulation": request.accumulation}),) if request.accumulation > 1 else ()
     preference = () if request.objective == "sft" else (Caveat("training_objective", variant=request.objective),)
-    return (*preference, *accumulated, *varying, *(Caveat(code) for code, true in holds.items() if true))
+    return (*preference, *_rollout_caveats(request), *accumulated, *varying, *(Caveat(code) for code, true in holds.items() if true))
+
+
+def _stack_caveat(asked: TrainingRequest) -> tuple[Caveat, ...]:
+    """That TRL's figures are shown in place of those of the stack."""
+    return () if is_modelled(asked) else (Caveat("training_stack", {"stack": STACK_TRAITS[asked.stack].name}),)
+
+
+def _rollout_caveats(request: TrainingRequest) -> tuple[Caveat, ...]:
+    """Engine and lengths of the answers of GRPO."""
+    if not request.samples:
+        return ()
+    prompt, answer = mean_lengths(request)
+    lengths = {
+        "prompt_tokens": prompt,
+        "answer_tokens": answer,
+        "longest_tokens": request.rollout.completion_tokens,
+        "prompt_limit_tokens": prompt_tokens(request),
+    }
+    engine = "" if request.rollout.traits.starts_together else request.rollout.rollouts
+    return Caveat("training_rollouts", variant=engine), Caveat("training_answer_lengths", lengths)
+
+
+def _server_command(spec: ModelSpec, request: TrainingRequest) -> str | None:
+    """The command of a vLLM on GPUs of its own."""
+    if not rented_for_vllm(request) or "/" not in spec.id:
+        return None
+    return server_command(spec.id, request, server_tensor_parallel(spec, request))
 
 
 def _recipe(
@@ -192,6 +245,13 @@ def _recipe(
     if flavor is None or "/" not in spec.id or spec.work == "text encoder" or request.objective not in load_recipes():
         return None, None
     asked = train_on(catalog.accelerator(flavor.accelerator), request)
-    return job_command(flavor.hardware, flavor.hours or 1), training_script(
-        spec.id, asked, fused=fuses_loss(asked), epochs=arguments.epochs, half="fp16" if asked.fp16 else "bf16"
+    script = training_script(
+        spec.id,
+        asked,
+        fused=fuses_loss(asked),
+        epochs=arguments.epochs,
+        half="fp16" if asked.fp16 else "bf16",
+        share=flavor.rollout_share,
+        tensor_parallel=server_tensor_parallel(spec, asked),
     )
+    return job_command(flavor.hardware, flavor.hours or 1), script

@@ -14,6 +14,7 @@ from lib.catalog.offers import Offer
 from lib.engines import TRAITS as ENGINES
 from lib.engines import traits_of
 from lib.errors import BadArgument
+from lib.memory.rollouts import server_tensor_parallel
 from lib.memory.training import check_training, fuses_loss
 from lib.precision import QLORA
 from lib.present.app_files import find_kind
@@ -37,7 +38,7 @@ from lib.present.training_files import SCRIPT as TRAINING_SCRIPT
 from lib.provenance import Source, Value
 from lib.request.types import AUTO
 from lib.service.files_question import Question, Written, find_configuration
-from lib.speed.training import rank_hardware, train_on
+from lib.speed.training import rank_hardware, rented_for_vllm, train_on
 from lib.units import GIB
 
 TRAINING_HOURS = 8
@@ -261,7 +262,12 @@ def _write_training(question: Question) -> Written:
     if recipe is None:
         raise BadArgument("objective", step.objective, ", ".join(load_recipes()))
     check_training(spec, step)
-    asked = replace(step, devices=max(1, hardware.accelerator_count), sharding="fsdp" if hardware.accelerator_count > 1 else "none")
+    cards = max(1, hardware.accelerator_count)
+    if rented_for_vllm(step) >= cards:
+        accepted = f"transformers or vllm-colocate on {hardware.id}, which has {cards} GPU{'s' if cards > 1 else ''}"
+        raise BadArgument("rollouts", step.rollout.rollouts, accepted)
+    training = cards - rented_for_vllm(step)
+    asked = replace(step, devices=training, sharding="fsdp" if training > 1 else "none")
     options = [
         option
         for tried in (step, asked)
@@ -275,7 +281,8 @@ def _write_training(question: Question) -> Written:
         raise BadArgument("hardware", hardware.id, f"hardware that trains this model so, which /estimate_training lists: {why}")
     request = replace(train_on(hardware.processor, step), devices=option.devices, sharding=option.sharding)
     half = "fp16" if request.fp16 else "bf16"
-    script = training_script(spec.id, request, fused=fuses_loss(request), epochs=1, half=half)
+    share, split = option.rollout_share, server_tensor_parallel(spec, request)
+    script = training_script(spec.id, request, fused=fuses_loss(request), epochs=1, half=half, share=share, tensor_parallel=split)
     config = accelerate_config(request, half=half)
     on_jobs, versions = hardware.traits.runs_jobs, load_versions()
     ends = f"The Job ends after {round(1.5 * TRAINING_HOURS)} h: /estimate_training predicts the hours of your dataset."

@@ -54,9 +54,10 @@ class FilesArguments(Arguments):
     """Tokens of an answer; 0 is 512, at most half of the context."""
     task: Annotated[str, one_of(TASKS)] = "auto"
     """A Hub task such as text-generation; auto is the model's own."""
-    step: Annotated[TrainingRequest, Asked("method objective rank sequence_tokens micro_batch accumulation")] = TrainingRequest(
-        accumulation=8
-    )
+    step: Annotated[
+        TrainingRequest,
+        Asked("method objective rank sequence_tokens micro_batch accumulation generations completion_tokens rollouts"),
+    ] = TrainingRequest(accumulation=8)
     serving: ServingSettings = DEFAULTS
 
     def workload(self, spec: ModelSpec, platform: str, sdk: Sdk | Literal["auto"], engine: Tried) -> Workload:

@@ -69,6 +69,7 @@ def answer_picture_training(
         phases=(),
         shardings=(),
         changes=(),
+        server_command=None,
         command=None,
         script=None,
         caveats=(*spec.caveats, *caveats),

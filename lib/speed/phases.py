@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from lib.memory.training import step_peaks
+from lib.memory.rollouts import UPDATE_MOMENTS, list_moments
 from lib.result import Result
-from lib.speed.training import card_rates, load_speed, step_work, time_step
-from lib.workload import OBJECTIVE_TRAITS
+from lib.speed.training import card_rates, load_speed, predict_step, step_work, time_step, train_on
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator
@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from lib.workload import TrainingRequest
 
 
+PhaseName = Literal["policy forward", "reference forward", "backward", "update", "rollout", "scoring"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPhase(Result):
     """A phase of a step."""
 
-    name: Literal["policy forward", "reference forward", "backward", "update"]
+    name: PhaseName
     """policy forward; reference forward (all passes without gradient, with the policy's activations kept); backward, with what is
-    recomputed; update, the optimizer's step."""
+    recomputed; update, the optimizer's step. GRPO: rollout, while answers are written; scoring, the passes without gradient; update, all
+    the rest."""
 
     allocated_bytes: int
     """Bytes that tensors hold at its fullest moment, on the fullest device."""
@@ -30,25 +34,56 @@ class TrainingPhase(Result):
     time_share: float | None
     """Share of a step's time on one A100 without what passes a link; null where that card has no published rates."""
 
+    seconds: float | None
+    """Seconds of a step on that A100."""
 
-def split_step(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> tuple[TrainingPhase, ...]:
+
+def split_step(
+    spec: ModelSpec, request: TrainingRequest, card: Accelerator, accelerators: Mapping[str, Accelerator]
+) -> tuple[TrainingPhase, ...]:
     """The phases of a step in their order; times by forward passes, which a backward one takes once or twice."""
-    peaks = {name: sum(parts.values()) for name, parts in step_peaks(spec, request)._asdict().items()}
-    apart = OBJECTIVE_TRAITS[request.objective].passes_without_gradient
+    moments = list_moments(spec, request)
+    peaks = {name: sum(parts.values()) for name, parts in moments._asdict().items()}
+    if request.samples:
+        return _split_grpo(spec, request, card, accelerators, peaks)
+    apart = request.passes_without_gradient
     backward = (2 if request.method == "full" else 1) + (request.checkpointing != "none")
-    sizes = {"policy forward": peaks["logits"], "reference forward": peaks["logits"]}
+    sizes: dict[PhaseName, int] = {"policy forward": peaks["logits"], "reference forward": peaks["logits"]}
     sizes |= {"backward": max(peaks["loss"], peaks["layer"], peaks["end"]), "update": peaks["update"]}
-    shares: dict[str, float | None] = dict.fromkeys(sizes)
+    seconds: dict[PhaseName, float | None] = dict.fromkeys(sizes)
     rates = card_rates(card)
     if rates is not None:
         constants, _ = load_speed()
         work = step_work(spec, request)
         step = time_step(work, constants, rates, request.accumulation)
-        passes = time_step(work._replace(trained_bytes=0.0), constants, rates, request.accumulation) / step
+        passes = time_step(work._replace(trained_bytes=0.0), constants, rates, request.accumulation)
         each = passes / (1 + apart + backward)
-        shares = {"policy forward": each, "reference forward": apart * each, "backward": backward * each, "update": 1 - passes}
+        seconds = {"policy forward": each, "reference forward": apart * each, "backward": backward * each, "update": step - passes}
+    return _write({name: size for name, size in sizes.items() if apart or name != "reference forward"}, seconds)
+
+
+def _split_grpo(
+    spec: ModelSpec, request: TrainingRequest, card: Accelerator, accelerators: Mapping[str, Accelerator], peaks: Mapping[str, int]
+) -> tuple[TrainingPhase, ...]:
+    """Rollout, scoring and update on one card; without scoring where nothing is scored again."""
+    alone = replace(request, devices=1, sharding="none")
+    speed = predict_step(spec, train_on(card, alone, card.memory_usable or 0), card, accelerators)
+    update = max(peaks[name] for name in UPDATE_MOMENTS)
+    sizes: dict[PhaseName, int] = {"rollout": peaks["rollout"], "scoring": peaks["scoring"], "update": update}
+    seconds: dict[PhaseName, float | None] = dict.fromkeys(sizes)
+    if speed is not None and speed.phases is not None:
+        seconds = {"rollout": speed.phases.rollout, "scoring": speed.phases.scoring, "update": speed.phases.update}
+    return _write({name: size for name, size in sizes.items() if size}, seconds)
+
+
+def _write(sizes: Mapping[PhaseName, int], seconds: Mapping[PhaseName, float | None]) -> tuple[TrainingPhase, ...]:
+    known = [taken for name in sizes if (taken := seconds[name]) is not None]
     return tuple(
-        TrainingPhase(name=name, allocated_bytes=size, time_share=shares[name])  # type: ignore[arg-type]
+        TrainingPhase(
+            name=name,
+            allocated_bytes=size,
+            time_share=None if (taken := seconds[name]) is None else taken / sum(known),
+            seconds=taken,
+        )
         for name, size in sizes.items()
-        if apart or name != "reference forward"
     )

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from lib.memory.training import STACK_TRAITS, TrainingMemory, estimate_training
+from lib.memory.objectives import divides_answers
+from lib.memory.rollouts import estimate_step
+from lib.memory.training import STACK_TRAITS, TrainingMemory
 from lib.platforms import OWN
 from lib.result import Result, Usd
-from lib.speed.training import list_hardware, train_on
+from lib.speed.training import list_hardware, rented_for_vllm, train_on
 from lib.workload import SHARDINGS, Sharding
 
 if TYPE_CHECKING:
@@ -99,16 +101,19 @@ def _find(spec: ModelSpec, request: TrainingRequest, places: Sequence[_Place]) -
     sizes: dict[TrainingRequest, TrainingMemory] = {}
 
     def size_on(silicon: Accelerator, devices: int) -> TrainingMemory:
-        asked = replace(train_on(silicon, request), devices=devices)
+        asked = replace(train_on(silicon, request, silicon.memory_usable or 0), devices=devices)
         if asked not in sizes:
-            sizes[asked] = estimate_training(spec, asked)
+            sizes[asked] = estimate_step(spec, asked)
         return sizes[asked]
 
     alone = request.sharding == "none"
     for place in places:
-        if not alone and place.gpus == 1:
+        training = place.gpus - rented_for_vllm(request)
+        if training < 1 or (not alone and training == 1):
             continue
-        devices = 1 if alone else place.gpus
+        devices = 1 if alone else training
+        if not divides_answers(replace(request, devices=devices)):
+            continue
         memory = size_on(place.silicon, devices)
         host_holds = place.offer is None or memory.host_bytes <= (place.offer.ram_bytes or 0)
         if memory.device.high <= place.capacity and host_holds:

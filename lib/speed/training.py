@@ -28,22 +28,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from lib.errors import AdvisorError
 from lib.laws.price import HOUR_S
 from lib.memory import usable_memory
+from lib.memory.objectives import divides_answers
 from lib.memory.resolve import layer_sizes
-from lib.memory.training import (
-    STACK_TRAITS,
-    TrainingMemory,
-    check_training,
-    estimate_training,
-    fuses_loss,
-    largest_micro_batch,
-    longest_sequence,
-    step_traffic,
-)
+from lib.memory.rollouts import estimate_step, largest_micro_batch, longest_sequence, rollout_share, server_bytes
+from lib.memory.training import STACK_TRAITS, TrainingMemory, check_training, fuses_loss, step_traffic
 from lib.platforms import OWN, RENTED, TRAITS
+from lib.request.objectives import AS_TRL
 from lib.result import Result, Usd
 from lib.speed.hardware import HALVES, card_class, find_link_rate
 from lib.speed.model_work import count_multiplied
-from lib.workload import OBJECTIVE_TRAITS, Sharding
+from lib.speed.rollouts import GrpoSeconds, time_rollouts, with_mean_lengths
+from lib.workload import Sharding
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -79,13 +74,17 @@ class StepWork(NamedTuple):
 
 
 class StepSpeed(NamedTuple):
-    """Seconds of a step and tokens a second over all devices, as a range; `mfu` is the model's own FLOPs over the peak."""
+    """Seconds of a step and tokens a second over all devices, as a range; `mfu` is the model's own FLOPs over the peak.
+
+    `phases` are those of GRPO.
+    """
 
     step_s: float
     tokens_per_s_low: float
     tokens_per_s: float
     tokens_per_s_high: float
     mfu: float
+    phases: GrpoSeconds | None = None
 
 
 @cache
@@ -99,7 +98,7 @@ def load_speed() -> tuple[SpeedConstants, tuple[float, float]]:
 def count_passes(request: TrainingRequest) -> int:
     """Forward, backward and recomputed passes over the layers, and those of a preference without gradient."""
     learned = 1 + (2 if request.method == "full" else 1) + (request.checkpointing != "none")
-    return learned + OBJECTIVE_TRAITS[request.objective].passes_without_gradient
+    return learned + request.passes_without_gradient
 
 
 def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
@@ -153,18 +152,31 @@ def _link_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerator) 
     return _HIDDEN_SHARE * (gradients + weights) * (request.devices - 1) / request.devices / rate
 
 
-def predict_step(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> StepSpeed | None:
-    """How long a step takes on cards of this kind; None where the card has no arithmetic in 16 bits of which a rate is published."""
+def predict_step(
+    spec: ModelSpec, request: TrainingRequest, card: Accelerator, accelerators: Mapping[str, Accelerator] = MappingProxyType({})
+) -> StepSpeed | None:
+    """How long a step takes on cards of this kind; None where the card has no arithmetic in 16 bits of which a rate is published.
+
+    Rollouts of GRPO are timed with the catalog's `accelerators`; None too where no speed of their engine follows.
+    """
     rates = card_rates(card)
     if rates is None:
         return None
     constants, (low, high) = load_speed()
+    request = with_mean_lengths(request)
     work = step_work(spec, request)
     alone = time_step(work, constants, rates, request.accumulation)
-    step = alone + _link_seconds(spec, request, card)
+    step, phases = alone + _link_seconds(spec, request, card), None
+    if request.samples:
+        rollout = time_rollouts(spec, request, card, accelerators)
+        if rollout is None:
+            return None
+        learned = time_step(step_work(spec, replace(request, rollout=AS_TRL)), constants, rates, request.accumulation)
+        phases = GrpoSeconds(rollout, alone - learned, step - (alone - learned))
+        step += rollout
     tokens = request.step_tokens
     own = work.flops * request.accumulation * (count_passes(request) - (request.checkpointing != "none")) / count_passes(request)
-    return StepSpeed(step, tokens / step / high, tokens / step, tokens / step / low, own / (step * rates.peak))
+    return StepSpeed(step, tokens / step / high, tokens / step, tokens / step / low, own / (step * rates.peak), phases)
 
 
 # Hardware for a training
@@ -235,6 +247,24 @@ class TrainingOption(Result):
     usd: Usd | None
     """Price of all hours."""
 
+    step_s: float | None = None
+    """Seconds of a step."""
+
+    rollout_s: float | None = None
+    """GRPO: seconds of a step in which answers are written; null for other objectives, as for the four fields below."""
+
+    scoring_s: float | None = None
+    """GRPO: seconds of a step in which answers are scored without gradient."""
+
+    update_s: float | None = None
+    """GRPO: seconds of a step's forward and backward passes and of its optimizer."""
+
+    rollout_devices: int | None = None
+    """GRPO with vllm-server: cards of vLLM, in addition to `devices`."""
+
+    rollout_share: float | None = None
+    """GRPO with vllm-colocate: share of each card that vLLM takes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingChange:
@@ -254,11 +284,19 @@ def judge_fit(memory: TrainingMemory, capacity_bytes: int) -> Verdict:
     return "risky" if memory.device.typical <= capacity_bytes else "no"
 
 
-def train_on(card: Accelerator, request: TrainingRequest) -> TrainingRequest:
+def rented_for_vllm(request: TrainingRequest) -> int:
+    """Cards of a vLLM that runs on cards of its own; 0 for any other training."""
+    return request.rollout.rollout_devices if request.samples and request.rollout.traits.own_devices else 0
+
+
+def train_on(card: Accelerator, request: TrainingRequest, capacity_bytes: int = 0) -> TrainingRequest:
     """The request as this card runs it: without bf16 in fp16, where pure 16-bit training becomes mixed precision.
 
-    A gradient scaler needs trained weights in float32: torch refuses to unscale fp16 gradients.
+    A gradient scaler needs trained weights in float32: torch refuses to unscale fp16 gradients. A colocated vLLM takes its share of
+    `capacity_bytes`.
     """
+    if request.samples:
+        request = replace(request, rollout=replace(request.rollout, card_bytes=capacity_bytes))
     if request.precision == "fp32" or card.supports("bf16"):
         return request
     return replace(request, fp16=True, precision="mixed")
@@ -284,20 +322,29 @@ def _options(
     def size_on(asked: TrainingRequest, capacity: int) -> tuple[TrainingMemory, int, int]:
         key = (asked, capacity)
         if key not in sizes:
-            memory = estimate_training(spec, asked)
+            memory = estimate_step(spec, asked)
             sizes[key] = (memory, longest_sequence(spec, asked, capacity), largest_micro_batch(spec, asked, capacity))
         return sizes[key]
 
     for silicon, count, capacity, offer in list_hardware(catalog, platforms):
-        if request.sharding != "none" and offer is not None and count == 1:
+        training = count - rented_for_vllm(request) if offer is not None else count  # cards that train
+        if training < 1 or (request.sharding != "none" and offer is not None and training == 1):
             continue
         alone = request.sharding == "none"
-        asked = replace(train_on(silicon, request), devices=1 if alone else count if offer is not None else request.devices)
+        devices = 1 if alone else training if offer is not None else request.devices
+        asked = replace(train_on(silicon, request, capacity), devices=devices)
+        if not divides_answers(asked):
+            continue
         memory, longest, largest = size_on(asked, capacity)
-        if alone and count > 1 and spec.tensors and judge_fit(memory, capacity) != "fits" and STACK_TRAITS[request.stack].shards:
-            asked = replace(asked, devices=count, sharding="fsdp")
-            memory, longest, largest = size_on(asked, capacity)
-        speed = predict_step(spec, asked, silicon)
+        if alone and training > 1 and spec.tensors and judge_fit(memory, capacity) != "fits" and STACK_TRAITS[request.stack].shards:
+            shared = replace(asked, devices=training, sharding="fsdp")
+            if divides_answers(shared):
+                asked = shared
+                memory, longest, largest = size_on(asked, capacity)
+        speed = predict_step(spec, asked, silicon, catalog.accelerators)
+        serves = server_bytes(spec, asked)
+        verdict: Verdict = judge_fit(memory, capacity) if serves <= capacity else "no"
+        phases = speed.phases if speed is not None else None
         hours = total_tokens / speed.tokens_per_s / HOUR_S if speed is not None else None
         price = offer.usd_per_hour if offer is not None else None
         yield TrainingOption(
@@ -308,9 +355,9 @@ def _options(
             devices=asked.devices,
             sharding=asked.sharding,
             compute_dtype="fp32" if asked.precision == "fp32" else "fp16" if asked.fp16 else "bf16",
-            verdict=judge_fit(memory, capacity),
+            verdict=verdict,
             capacity_bytes=capacity,
-            needed_bytes=memory.device.typical,
+            needed_bytes=max(memory.device.typical, serves),
             longest_sequence_tokens=longest,
             largest_micro_batch=largest,
             tokens_per_s_low=None if speed is None else speed.tokens_per_s_low,
@@ -320,6 +367,12 @@ def _options(
             hours=hours,
             usd_per_hour=price,
             usd=None if price is None or hours is None else price * Decimal(hours),
+            step_s=None if speed is None else speed.step_s,
+            rollout_s=None if phases is None else phases.rollout,
+            scoring_s=None if phases is None else phases.scoring,
+            update_s=None if phases is None else phases.update,
+            rollout_devices=rented_for_vllm(asked) or None,
+            rollout_share=rollout_share(spec, asked),
         )
 
 
@@ -334,16 +387,19 @@ def list_hardware(catalog: Catalog, platforms: Sequence[str]) -> Iterator[tuple[
             yield card, 1, card.memory_usable, None
 
 
-def find_changes(spec: ModelSpec, request: TrainingRequest, reference: Accelerator) -> list[TrainingChange]:
+def find_changes(
+    spec: ModelSpec, request: TrainingRequest, reference: Accelerator, accelerators: Mapping[str, Accelerator]
+) -> list[TrainingChange]:
     """Ways to take less memory, each on its own: most bytes first; speeds are compared on one card.
 
     Args:
         spec: the model.
         request: what is asked.
         reference: the card on which speeds are compared.
+        accelerators: those of the catalog.
     """
-    now = estimate_training(spec, request).device.typical
-    speed = predict_step(spec, request, reference)
+    now = estimate_step(spec, request).device.typical
+    speed = predict_step(spec, request, reference, accelerators)
     changes = []
     for code, fields in _variants(spec, request):
         other = replace(request, **fields)
@@ -351,8 +407,8 @@ def find_changes(spec: ModelSpec, request: TrainingRequest, reference: Accelerat
             check_training(spec, other)
         except AdvisorError:  # a combination that the stack lacks is no advice
             continue
-        then = estimate_training(spec, other).device.typical
-        after = predict_step(spec, other, reference)
+        then = estimate_step(spec, other).device.typical
+        after = predict_step(spec, other, reference, accelerators)
         if then < now:
             ratio = after.tokens_per_s / other.devices / (speed.tokens_per_s / request.devices) if after and speed else None
             changes.append(TrainingChange(code=code, fields=fields, saved_bytes=now - then, device_bytes=then, speed_ratio=ratio))
@@ -374,6 +430,7 @@ def _variants(spec: ModelSpec, r: TrainingRequest) -> list[tuple[str, dict[str, 
         (r.micro_batch > 1, "micro_batch", {"micro_batch": max(1, r.micro_batch // 2), "accumulation": 2 * r.accumulation}),
         (r.sequence_tokens > 1, "sequence", {"sequence_tokens": max(1, r.sequence_tokens // 2)}),
         (r.attention == "eager", "attention", {"attention": "sdpa"}),
+        (r.samples and not r.rollout.rollout_sleep, "rollout_sleep", {"rollout": replace(r.rollout, rollout_sleep=True)}),
         *((r.sharding == "none" and bool(spec.tensors), f"shard_{n}", {"sharding": "fsdp", "devices": n}) for n in (2, 8)),
     ]
     return [(code, fields) for holds, code, fields in possible if holds]

@@ -346,6 +346,10 @@ def tpu_regions(catalog: Catalog) -> list[str]:
 
 METHOD_WORDS: tuple[tuple[str, str], ...] = (("LoRA", "lora"), ("QLoRA", "qlora"), ("DoRA", "dora"), ("Full", "full"))
 OBJECTIVE_WORDS = tuple((label, name) for name, label in training_cards.OBJECTIVE_WORDS.items())
+ROLLOUT_WORDS: tuple[tuple[str, str], ...] = (
+    ("The trainer's model (transformers)", "transformers"), ("vLLM on the training GPUs", "vllm-colocate"),
+    ("vLLM on other GPUs", "vllm-server"),
+)  # fmt: skip
 OPTIMIZER_WORDS: tuple[tuple[str, str], ...] = (
     ("AdamW, fused", "adamw"), ("AdamW, foreach", "adamw_foreach"), ("AdamW, 8-bit states", "adamw_8bit"), ("Paged AdamW", "paged_adamw"),
     ("Paged AdamW, 8-bit states", "paged_adamw_8bit"), ("Adafactor", "adafactor"), ("Muon", "muon"), ("SGD", "sgd"),
@@ -356,7 +360,8 @@ TRAINING_PRECISION_WORDS: tuple[tuple[str, str], ...] = (
 CHECKPOINTING_WORDS: tuple[tuple[str, str], ...] = (("None", "none"), ("Every layer", "layers"), ("Offloaded to host memory", "offloaded"))
 STACK_WORDS: tuple[tuple[str, str], ...] = (
     ("TRL, fused loss", "trl"), ("transformers Trainer", "transformers"), ("Unsloth", "unsloth"), ("ms-swift", "ms-swift"),
-    ("axolotl", "axolotl"), ("torchtune", "torchtune"),
+    ("axolotl", "axolotl"), ("torchtune", "torchtune"), ("LLaMA-Factory, as TRL", "llama-factory"), ("OpenRLHF, as TRL", "openrlhf"),
+    ("veRL, as TRL", "verl"), ("NeMo RL, as TRL", "nemo-rl"),
 )  # fmt: skip
 SHARDING_WORDS = tuple((label, name) for name, label in training_cards.SHARDING_WORDS.items())
 ATTENTION_WORDS: tuple[tuple[str, str], ...] = (("sdpa", "sdpa"), ("FlashAttention", "flash"), ("eager", "eager"))

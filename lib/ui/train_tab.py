@@ -22,13 +22,13 @@ from lib.present.training_cards import (
     training_card,
     training_text,
 )
+from lib.request.objectives import OBJECTIVE_TRAITS, ROLLOUT_TRAITS
 from lib.service.estimate_training import estimate_training
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
 from lib.ui.workload import link_query
-from lib.workload import OBJECTIVE_TRAITS
 
 if TYPE_CHECKING:
     from lib.service.app import Services
@@ -49,7 +49,7 @@ def build(_: Services) -> TrainView:
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
             workload.fold_button("Method, dataset, optimizer, GPUs", ".controls")
-            inputs = _inputs()
+            inputs, boxes = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             need = gr.HTML(elem_id="training")
             options = gr.HTML(elem_id="training-hardware")
@@ -57,15 +57,17 @@ def build(_: Services) -> TrainView:
                 recipe_box = gr.HTML()
             with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()
-    return TrainView(inputs=inputs, outputs={"need": need, "options": options, "recipe": recipe_box, "sources": sources})
+    return TrainView(inputs=inputs, outputs={"need": need, "options": options, "recipe": recipe_box, "sources": sources, **boxes})
 
 
-def _inputs() -> workload.Inputs:
+def _inputs() -> tuple[workload.Inputs, Outputs]:
+    """The fields, and the boxes of those that GRPO alone has."""
     q: workload.Inputs = {"method": gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments")}
     q["objective"] = gr.Dropdown(list(ask.OBJECTIVE_WORDS), value="sft", label="Objective")
     for first, second in (("sequence", "microbatch"), ("rows", "row"), ("epochs", "accumulation")):
         with gr.Row(elem_classes="pair"):
             q[first], q[second] = workload.number(first, step=0.1 if first == "epochs" else 1), workload.number(second)
+    boxes = _rollout_inputs(q)
     q["where"] = gr.CheckboxGroup(list(ask.TRAINING_PLACES), value=["spaces", "jobs"], label="Where", elem_classes="plain-choices")
     with gr.Accordion("Adapters, optimizer, precision", open=False, elem_classes="quiet-accordion"):
         q["rank"] = workload.number("rank")
@@ -82,7 +84,29 @@ def _inputs() -> workload.Inputs:
         q["doublequant"] = gr.Radio(_YES_NO, value="yes", label="QLoRA: double quantization", elem_classes="segments")
         q["sharding"] = gr.Dropdown(list(ask.SHARDING_WORDS), value="none", label="Sharding")
         q["gpus"] = workload.number("gpus", "Hardware with several GPUs trains on all of them.")
-    return workload.in_order(ask.TRAIN, q)
+    return workload.in_order(ask.TRAIN, q), boxes
+
+
+def _rollout_inputs(q: workload.Inputs) -> Outputs:
+    """Fields of GRPO; those of a colocated vLLM and of one on other GPUs in boxes of their own."""
+    with gr.Column(visible=False) as grpo:
+        for first, second in (("generations", "beta"), ("completion", "meancompletion")):
+            with gr.Row(elem_classes="pair"):
+                q[first], q[second] = workload.number(first), workload.number(second, step=0.01 if second == "beta" else 1)
+        q["rollouts"] = gr.Dropdown(list(ask.ROLLOUT_WORDS), value="transformers", label="Answers are written by")
+        with gr.Column(visible=False) as colocated:
+            q["vllmshare"] = workload.number("vllmshare", step=0.05)
+            q["vllmsleep"] = gr.Radio(_YES_NO, value="no", label="vLLM sleeps during the update", elem_classes="segments")
+        with gr.Column(visible=False) as server:
+            q["vllmgpus"] = workload.number("vllmgpus")
+    return {"grpo": grpo, "colocated": colocated, "server": server}
+
+
+def show_rollouts(arguments: dict[str, Any]) -> Updates:
+    """Which boxes of GRPO's fields are shown."""
+    samples, traits = OBJECTIVE_TRAITS[arguments["objective"]].samples, ROLLOUT_TRAITS[arguments["rollouts"]]
+    shown = {"grpo": samples, "colocated": samples and traits.holds_share, "server": samples and traits.own_devices}
+    return {name: gr.update(visible=holds) for name, holds in shown.items()}
 
 
 def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
@@ -91,19 +115,21 @@ def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
     arguments = ask.arguments(ask.TRAIN, filled_values)
     shared = arguments["sharding"] != "none"
     devices = max(2, int(arguments["devices"])) if shared else 1
-    choices = {name: arguments[name] == "yes" for name in ("packing", "double_quantization")}
+    choices = {name: arguments[name] == "yes" for name in ("packing", "double_quantization", "rollout_sleep")}
     micro_batch = max(OBJECTIVE_TRAITS[arguments["objective"]].least_micro_batch, int(arguments["micro_batch"]))
     return {**arguments, **choices, "devices": devices, "micro_batch": micro_batch}
 
 
 def train_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
     """Ask, and word the answer; a refusal becomes a sentence."""
+    arguments = asked_arguments(values)
+    boxes = show_rollouts(arguments)
     if not model:
-        return {"need": no_model_note("train")}
+        return {"need": no_model_note("train")} | boxes
     try:
-        answer = services[estimate_training](model, **asked_arguments(values))
+        answer = services[estimate_training](model, **arguments)
     except AdvisorError as refused:
-        return {"need": ask.format_error(refused, "No training estimate.")}
+        return {"need": ask.format_error(refused, "No training estimate.")} | boxes
     name = model_name(answer.model, model)
     acts = answer_actions(
         text=training_text(answer, name),
@@ -118,7 +144,7 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
         "options": options_table(answer.options) + shardings_table(answer) + changes_table(answer) + phases_table(answer.phases),
         "recipe": recipe(answer),
         "sources": caveat_list(answer.caveats) + source_list(answer.sources),
-    }
+    } | boxes
 
 
 def wire(view: TrainView, page: Wiring) -> None:

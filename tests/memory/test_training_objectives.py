@@ -152,8 +152,7 @@ def test_preferences_are_asked_by_objective_or_method() -> None:
     assert ASK(LLAMA, objective="orpo")["device_bytes"] > dpo["device_bytes"]
     with pytest.raises(BadArgument, match="none or layers with objective orpo"):
         ASK(LLAMA, objective="orpo", checkpointing="offloaded")
-    for arguments, accepted in (({"stack": "axolotl"}, "trl with objective kto"), ({"micro_batch": 1}, "2 or more with objective kto")):
-        with pytest.raises(BadArgument, match=accepted):
-            ASK(LLAMA, objective="kto", **arguments)
+    with pytest.raises(BadArgument, match="2 or more with objective kto"):
+        ASK(LLAMA, objective="kto", micro_batch=1)
     with pytest.raises(BadArgument, match="full, lora, dora, qlora"):
         ASK(LLAMA, method="dpo", objective="kto")

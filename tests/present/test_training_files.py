@@ -18,6 +18,7 @@ from commands import NASTY
 from packaging.requirements import Requirement
 
 from lib.present.training_files import accelerate_config, load_recipes, training_script
+from lib.request.objectives import RolloutRequest
 from lib.workload import METHODS, Sharding, TrainingRequest
 
 MODEL = "ada/tiny"
@@ -31,6 +32,7 @@ ROWS = {
         "rejected": [{"role": "assistant", "content": "No"}],
     },
     "orpo": {"prompt": "Hello", "chosen": " Hi Ada", "rejected": " No"},
+    "grpo": {"prompt": [{"role": "user", "content": "Hello"}]},
     "reward": {
         "chosen": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi Ada"}],
         "rejected": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "No"}],
@@ -44,11 +46,15 @@ def request(**changed: object) -> TrainingRequest:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("objective", "method"), [("sft", "full"), ("sft", "lora"), ("dpo", "lora"), ("orpo", "lora"), ("reward", "lora")])
+@pytest.mark.parametrize(
+    ("objective", "method"), [("sft", "full"), ("sft", "lora"), ("dpo", "lora"), ("orpo", "lora"), ("grpo", "lora"), ("reward", "lora")]
+)
 def test_a_script_trains_two_steps(tmp_path: Path, objective: str, method: str) -> None:
     """The result is on disk after two steps, at the learning rate of the row; an adapter is one."""
     tiny_chat.save(tmp_path / MODEL, endless=False)
-    script = training_script(MODEL, request(objective=objective, method=method, micro_batch=2), fused=objective == "sft", epochs=1)
+    rollout = RolloutRequest(generations=2, completion_tokens=16)
+    asked = request(objective=objective, method=method, micro_batch=2, rollout=rollout)
+    script = training_script(MODEL, asked, fused=objective == "sft", epochs=1)
     (tmp_path / "train.py").write_text(script, encoding="utf-8")
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(ROWS[objective]) + "\n" for _ in range(8)), encoding="utf-8")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "PYTEST"))}
@@ -98,6 +104,40 @@ def test_a_script_is_python_whose_head_lists_what_it_imports(method: str, object
     assert "bfloat16" not in text
     assert ("parameter.data.float()" in text) == (method == "qlora")
     assert "hub_private_repo=True" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharding", ["none", "fsdp"])
+def test_a_script_starts_vllm_on_other_gpus(tmp_path: Path, sharding: Sharding) -> None:
+    """Both processes see GPUs of their own, the server ends with the training, and the script ends with the training's code."""
+    devices = 1 if sharding == "none" else 2
+    rollout = RolloutRequest(rollouts="vllm-server", rollout_devices=2)
+    asked = request(objective="grpo", method="lora", precision="mixed", devices=devices, sharding=sharding, rollout=rollout)
+    script = training_script(MODEL, asked, fused=False, epochs=1, tensor_parallel=2)
+    (tmp_path / "train.py").write_text(script, encoding="utf-8")
+    stand_in = (
+        "import os, sys, json, time, subprocess\n"
+        "class Server:\n"
+        "    def __init__(self, words, env): note(['server', env['CUDA_VISIBLE_DEVICES'], *words[3:6]])\n"
+        "    def terminate(self): note(['terminated'])\n"
+        "def note(line): open('log', 'a').write(json.dumps(line) + chr(10))\n"
+        "def run(words, env):\n"
+        "    note(['training', env['CUDA_VISIBLE_DEVICES'], 'accelerate' in ''.join(words), words[-1]])\n"
+        "    return subprocess.CompletedProcess(words, 3)\n"
+        "subprocess.Popen, subprocess.run = Server, run\n"
+        "import runpy\n"
+        "sys.argv = ['train.py', '--keep']\n"
+        "runpy.run_path('train.py', run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", stand_in], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr[-2000:]
+    trains, serves = ("0", "1,2") if devices == 1 else ("0,1", "2,3")
+    assert [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()] == [
+        ["server", serves, "serve", MODEL, "--tensor-parallel-size"],
+        ["training", trains, devices > 1, "--keep"],
+        ["terminated"],
+    ]
+    assert "vllm_mode='server'" in script.replace('"', "'")
 
 
 @pytest.mark.parametrize(

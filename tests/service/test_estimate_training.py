@@ -16,7 +16,8 @@ from written import ask
 from lib.catalog import load
 from lib.errors import BadArgument, UnsupportedModel
 from lib.memory.allocator import load_constants
-from lib.memory.training import STACK_TRAITS, estimate_training, largest_micro_batch, longest_sequence, step_peaks
+from lib.memory.rollouts import largest_micro_batch, longest_sequence
+from lib.memory.training import STACK_TRAITS, estimate_training, step_peaks
 from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.present.training_cards import CHANGES, METHODS, PARTS, VERDICTS

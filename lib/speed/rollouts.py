@@ -1,0 +1,97 @@
+"""Seconds of a step of GRPO: rollout by the law of serving, scoring and update by the law of training.
+
+    rollout    answers · mean length / rate, then the longest answer alone (`lib.laws.rl`), and handing the weights to vLLM
+    scoring    the forward passes without gradient
+    update     forward, backward and optimizer of all micro-batches
+
+Lengths are means: of prompts as stated, of answers as stated or else their limit. One phase follows the other, as TRL runs them. Reward
+functions are not timed. Limits: a colocated vLLM writes on each GPU for itself; one on other GPUs serves all of them, split as the engine
+splits by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from lib.catalog.offers import own_hardware
+from lib.errors import InvalidInput, UnsupportedModel
+from lib.laws.rl import rollout_seconds
+from lib.memory.rollouts import device_answers, prompt_tokens, rollout_precision, rollout_share, serving_settings, trainer_precision
+from lib.precision import weight_format
+from lib.request.serving import DEFAULTS
+from lib.speed.batch import SpeedRequest
+from lib.speed.estimate import predict_speed
+from lib.speed.hardware import find_link_rate
+
+if TYPE_CHECKING:
+    from lib.catalog.silicon import Accelerator
+    from lib.model.spec import ModelSpec
+    from lib.workload import TrainingRequest
+
+
+class GrpoSeconds(NamedTuple):
+    """Seconds of the phases of a step."""
+
+    rollout: float
+    scoring: float
+    update: float
+
+
+def mean_lengths(request: TrainingRequest) -> tuple[int, int]:
+    """Mean tokens of a prompt and of an answer."""
+    longest = prompt_tokens(request)
+    prompt = min(longest, max(1, round(request.row_tokens))) if request.row_tokens else longest
+    answer = request.rollout.mean_completion_tokens or request.rollout.completion_tokens
+    return prompt, min(answer, request.rollout.completion_tokens)
+
+
+def with_mean_lengths(request: TrainingRequest) -> TrainingRequest:
+    """The request with sequences of the mean length: its tokens are those that a step works on."""
+    return replace(request, sequence_tokens=sum(mean_lengths(request))) if request.samples else request
+
+
+def time_rollouts(spec: ModelSpec, request: TrainingRequest, card: Accelerator, accelerators: Mapping[str, Accelerator]) -> float | None:
+    """Seconds in which the answers of a step are written on cards of this kind; None where no speed of the engine follows."""
+    rollout = request.rollout
+    traits = rollout.traits
+    prompt, mean = mean_lengths(request)
+    longest = rollout.completion_tokens
+    answers = device_answers(request) * (request.devices if traits.own_devices else 1)
+    cards = rollout.rollout_devices if traits.own_devices else 1
+    asked = SpeedRequest(
+        precision=trainer_precision(request) if traits.starts_together else rollout_precision(request),
+        engine=traits.engine,
+        prompt_tokens=prompt,
+        output_tokens=longest if traits.starts_together else mean,
+        concurrency=answers,
+        serving=serving_settings(request, rollout_share(spec, request)) if traits.holds_share else DEFAULTS,
+    )
+    hardware = own_hardware(card, cards)
+    try:
+        together = predict_speed(spec, hardware, asked, accelerators)
+        alone = predict_speed(spec, hardware, replace(asked, concurrency=1), accelerators)
+    except (InvalidInput, UnsupportedModel):
+        return None
+    if together.throughput_tokens_per_s is None or alone.tpot_s is None:
+        return None
+    writing = rollout_seconds(
+        answers=answers,
+        mean_tokens=asked.output_tokens,
+        longest_tokens=longest,
+        tokens_per_s=together.throughput_tokens_per_s.value,
+        lone_tpot_s=alone.tpot_s.value,
+    )
+    return writing + _sync_seconds(spec, request, card)
+
+
+def _sync_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> float:
+    """Handing the weights to vLLM: over the link to other GPUs, else a copy on the card; sharded weights are gathered over the link."""
+    traits = request.rollout.traits
+    if traits.starts_together:
+        return 0.0
+    size = spec.parameters_total * weight_format(rollout_precision(request)).effective_bits / 8
+    link, _ = find_link_rate(card)
+    over_link = traits.own_devices or request.shards_weights
+    return size / link if over_link else 2 * size / card.bandwidth

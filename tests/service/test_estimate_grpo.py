@@ -1,0 +1,121 @@
+"""GRPO in `/estimate_training`: phases, rollouts by each engine, refusals, and stacks that are shown as TRL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from written import ask
+
+from lib.catalog import load
+from lib.errors import BadArgument, UnsupportedModel
+from lib.service.endpoint import App
+from lib.service.estimate_training import estimate_training as question
+from lib.service.models import Models
+from lib.service.write_files import write_files
+from lib.units import GIB
+
+APP = App(catalog=load, models=Models())
+ASK, FILES = ask(question, APP), ask(write_files, APP)
+QWEN = "Qwen/Qwen2.5-7B-Instruct"
+
+
+def parts(answer: dict[str, Any]) -> dict[str, int]:
+    """Bytes by part."""
+    return {part["name"]: part["bytes"] for part in answer["parts"]}
+
+
+def phases(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Phases by name."""
+    return {phase["name"]: phase for phase in answer["phases"]}
+
+
+def test_the_trainers_model_writes_by_default() -> None:
+    """As in GRPOConfig: 8 answers, no reference, nothing scored again; the cache of the answers is counted, the script is TRL's."""
+    answer = ASK(QWEN, method="grpo")
+    assert answer == ASK(QWEN, objective="grpo", generations=8, completion_tokens=512)
+    assert (answer["method"], answer["objective"], answer["server_command"]) == ("lora", "grpo", None)
+    assert phases(answer).keys() == {"rollout", "update"}
+    assert "reference model" not in parts(answer)
+    assert "GRPOTrainer(model=MODEL, args=arguments, train_dataset=rows, reward_funcs=reward" in answer["script"]
+    assert answer["total_tokens"] == 10_000 * 8 * (512 + 512)
+    assert answer["steps"] == 10_000
+    option = answer["options"][0]
+    assert option["step_s"] == pytest.approx(option["rollout_s"] + option["scoring_s"] + option["update_s"])
+    assert option["hours"] == pytest.approx(answer["steps"] * option["step_s"] / 3600)
+
+
+def test_a_colocated_vllm_takes_its_share_of_each_card() -> None:
+    """Memory on hardware grows with the card; sleep keeps only the runtime during the update; vLLM is faster than the trainer's model."""
+    awake, asleep, alone = (
+        ASK(QWEN, method="grpo", rollouts=rollouts, rollout_sleep=sleep)
+        for rollouts, sleep in (("vllm-colocate", False), ("vllm-colocate", True), ("transformers", False))
+    )
+    assert phases(awake).keys() == {"rollout", "scoring", "update"}
+    cards = {option["hardware"]: option for option in awake["options"]}
+    assert cards["h200"]["needed_bytes"] - cards["a100-large"]["needed_bytes"] == pytest.approx(
+        0.3 * (cards["h200"]["capacity_bytes"] - cards["a100-large"]["capacity_bytes"]), rel=0.01
+    )
+    small = cards["l4x1"]  # weights of 14 GiB and one answer need more than 0.3 of 22 GiB
+    assert small["rollout_share"] > 0.6
+    assert phases(asleep)["update"]["allocated_bytes"] < phases(awake)["update"]["allocated_bytes"] - 10 * GIB
+    assert phases(asleep)["rollout"]["allocated_bytes"] == phases(awake)["rollout"]["allocated_bytes"]
+    assert cards["a100-large"]["rollout_s"] < {o["hardware"]: o for o in alone["options"]}["a100-large"]["rollout_s"]
+    assert "rollout_sleep" in {change["code"] for change in awake["changes"]}
+
+
+def test_a_vllm_on_other_cards_needs_them() -> None:
+    """Only hardware with two cards or more; one of them trains nothing; its command is written."""
+    answer = ASK(QWEN, method="grpo", rollouts="vllm-server")
+    assert "vLLM" not in parts(answer)
+    assert {option["rollout_devices"] for option in answer["options"]} == {1}
+    assert all(option["hardware"] not in {"l4x1", "a100-large", "h200"} for option in answer["options"])
+    assert "CUDA_VISIBLE_DEVICES=1 vllm serve" in answer["server_command"]
+    assert "SERVER = [" in answer["script"] or "SERVER = (" in answer["script"]
+    with pytest.raises(BadArgument, match="transformers or vllm-colocate on l4x1, which has 1 GPU"):
+        FILES(QWEN, "l4x1", "train", objective="grpo", rollouts="vllm-server")
+
+
+def test_a_reference_is_a_second_model_in_full_training_alone() -> None:
+    """With beta above 0; with adapters the same model scores with its adapters off."""
+    full = ASK(QWEN, method="full", objective="grpo", precision="bf16", beta=0.04)
+    assert parts(full)["reference model"] == parts(full)["weights"]
+    adapters = ASK(QWEN, method="grpo", beta=0.04)
+    assert "reference model" not in parts(adapters)
+    assert "scoring" in phases(adapters)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"generations": 0}, "generations was '0'. Accepted: 2 or more"),
+        ({"generations": 1}, "generations was '1'. Accepted: 2 or more"),
+        ({"generations": 3}, r"a divisor of the 8 answers of a step \(2, 4, 8\)"),
+        ({"generations": 2, "accumulation": 1}, "2 or more answers in a step"),
+        ({"completion_tokens": 2048}, "at most 2,047: sequence_tokens"),
+        ({"mean_completion_tokens": 600}, r"0, or at most completion_tokens \(512\)"),
+        ({"rollouts": "vllm"}, "transformers, vllm-colocate, vllm-server"),
+        ({"rollouts": "vllm-server", "rollout_devices": 64}, "no hardware on spaces, jobs has 65 GPUs"),
+        ({"checkpointing": "offloaded"}, "none or layers with objective grpo"),
+    ],
+)
+def test_refusals_say_what_is_accepted(arguments: dict[str, Any], message: str) -> None:
+    """As TRL's GRPOTrainer would, before a GPU is rented."""
+    with pytest.raises(BadArgument, match=message):
+        ASK(QWEN, method="grpo", **arguments)
+
+
+def test_pictures_have_no_preferences() -> None:
+    """A pipeline that makes pictures is refused, whatever the objective."""
+    for objective in ("dpo", "grpo"):
+        with pytest.raises((UnsupportedModel, BadArgument), match=r"text|sft for a picture model"):
+            ASK("stabilityai/stable-diffusion-xl-base-1.0", objective=objective)
+
+
+@pytest.mark.parametrize(("stack", "objective"), [("verl", "grpo"), ("openrlhf", "dpo"), ("unsloth", "grpo"), ("llama-factory", "sft")])
+def test_other_frameworks_are_shown_as_trl(stack: str, objective: str) -> None:
+    """The figures are those of TRL, and a caveat names the framework."""
+    answer, own = (ASK(QWEN, objective=objective, stack=name) for name in (stack, "trl"))
+    assert answer["device_bytes"] == own["device_bytes"]
+    assert any(caveat["code"] == "training_stack" and "those of TRL" in caveat["message"] for caveat in answer["caveats"])
+    assert all(caveat["code"] != "training_stack" for caveat in own["caveats"])
