@@ -243,6 +243,7 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
     )  # fmt: skip
     estimate, fit, speed = config.estimate(), config.fit(), config.predict()
     tries, ways = limits.try_precisions(config, slo), find_memory_savings(config, catalog)
+    best = limits.best_precision(tries)
     open_points = (
         (True, Caveat("full_length")),
         (speed is None and slo.any_set, Caveat("limits_not_checked")),
@@ -268,10 +269,10 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         meets_limits=slo.missed_limit(speed) is None,
         ttft_s=None if speed is None else speed.ttft_s.value,
         tokens_per_s=_rate(speed),
-        longest_context=_maximum(limits.find_longest_context(config, slo), config, slo),
-        most_requests=_maximum(limits.find_most_requests(config, slo), config, slo),
-        largest_batch=_maximum(limits.find_largest_batch(config), config, slo),
-        best_precision=limits.best_precision(tries),
+        longest_context=_maximum(limits.find_longest_context(config, slo), config, slo, best),
+        most_requests=_maximum(limits.find_most_requests(config, slo), config, slo, best),
+        largest_batch=_maximum(limits.find_largest_batch(config), config, slo, best),
+        best_precision=best,
         precisions=tuple(map(_precision, tries)),
         cheapest=_find_cheapest(config, arguments, catalog),
         memory_savings=tuple(map(_way, ways)),
@@ -330,13 +331,17 @@ def _rate(speed: SpeedEstimate | None) -> float | None:
     return None if rate is None else rate.value
 
 
-def _maximum(most: Limit, config: ServingConfig, slo: SLO) -> MaximumEntry:
+def _maximum(most: Limit, config: ServingConfig, slo: SLO, smaller: str | None) -> MaximumEntry:
+    """A maximum in words; where nothing fits, with the format that does (`smaller`)."""
     values: dict[str, Value] = {
         "engine": config.engine,
         "max_ttft_s": slo.max_ttft_s,
         "min_tokens_per_s": slo.min_tokens_per_s,
+        "precision": smaller or "",
     }
     variant = f"{most.limited_by}_none" if most.value == 0 else most.limited_by
+    if variant == "memory_none" and smaller is not None:
+        variant = "memory_none_smaller"
     return MaximumEntry(value=most.value, limited_by=most.limited_by, message=sentence(Reason("limited", values, variant=variant)))
 
 

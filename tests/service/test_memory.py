@@ -127,3 +127,10 @@ def test_pictures_are_refused() -> None:
     """A pipeline has no tokens to count."""
     with pytest.raises((UnsupportedModel, BadArgument)):
         ASK("stabilityai/stable-diffusion-xl-base-1.0", "l4x1")
+
+
+def test_where_nothing_fits_the_format_that_does_is_named() -> None:
+    """Qwen2.5-14B in 16 bits does not fit an RTX 4090 (29.5 GB); fewer bits do."""
+    answer = ASK("Qwen/Qwen2.5-14B-Instruct", "RTX-4090", engine="vllm", precision="bf16")
+    assert answer["longest_context"]["value"] == 0
+    assert f"precision={answer['best_precision']}" in answer["longest_context"]["message"]
