@@ -9,13 +9,15 @@ Options of commands that ask an endpoint are the endpoint's own arguments (`Endp
 from __future__ import annotations
 
 import pkgutil
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from lib.cli.fleet import fleet
 from lib.cli.outcome import DONE, MEANINGS, end_command, guard_command, print_answer, say
-from lib.request.fields import Argument
+
+if TYPE_CHECKING:
+    from lib.request.fields import Argument  # which imports pydantic
 
 SCRIPT = "python scripts/manage_space.py"
 MOST_CHARACTERS = 200_000
