@@ -11,21 +11,27 @@ an app or a command calls `load()`; everything else is given the catalog that is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from lib.catalog.names import Names, find_cards, find_hardware, find_offer, index_names
 from lib.catalog.offers import Hardware, Offer, OffersFile, PriceBasis, TpuGenerationsFile
 from lib.catalog.rows import DATA, References, read_rows
 from lib.catalog.rules import PlatformRules
-from lib.catalog.silicon import Accelerator, AcceleratorsFile, SourcesFile
+from lib.catalog.silicon import AcceleratorsFile, SourcesFile
 from lib.errors import BadArgument, BadCatalog, UnknownHardware, quote_value
-from lib.platforms import PLATFORMS, Platform
-from lib.provenance import Source
+from lib.platforms import PLATFORMS
 from lib.result import Hidden, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lib.catalog.silicon import Accelerator
+    from lib.platforms import Platform
+    from lib.provenance import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,17 +7,23 @@ stays. A flavor that the list no longer holds becomes retired on the day of the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from lib.catalog import Catalog, PriceState
-from lib.catalog.offers import Offer, PastPrice, Rule, tier_of
-from lib.catalog.silicon import Accelerator
+from lib.catalog import PriceState
+from lib.catalog.offers import Offer, PastPrice, tier_of
 from lib.platforms import PLATFORMS, TRAITS, Platform
 from lib.provenance import Source
-from lib.units import Bytes, UsdPerHour
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from decimal import Decimal
+
+    from lib.catalog import Catalog
+    from lib.catalog.offers import Rule
+    from lib.catalog.silicon import Accelerator
+    from lib.units import Bytes, UsdPerHour
 
 LIVE_LISTS: tuple[Platform, ...] = tuple(name for name in PLATFORMS if TRAITS[name].live_list)
 """The platforms whose prices can be asked."""

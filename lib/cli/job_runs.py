@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Decimal
+from typing import TYPE_CHECKING
 
 import click
 
 from lib.cli.outcome import say
 from lib.errors import AdvisorError, TooLong
-from lib.hub.jobs import COMPLETED_STAGE, Jobs, SubmittedJob
+from lib.hub.jobs import COMPLETED_STAGE
+
+if TYPE_CHECKING:
+    from lib.hub.jobs import Jobs, SubmittedJob
 
 SCHEDULING_S = 1800
 """How much longer than its time-out a job is followed: it may wait for a machine, unbilled."""

@@ -22,20 +22,24 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from lib.catalog import Catalog
 from lib.catalog.live_prices import LIVE_LISTS, LiveFlavor, LiveList, apply_live_prices
 from lib.errors import BadQuantity, HubError, HubGarbage, HubUnreachable, RateLimited, UnreadableJson, quote_value, read_json
 from lib.hub.client import check_printable, open_hub, run_bounded
-from lib.platforms import Platform
 from lib.units import MIB, Bytes, UsdPerHour, parse_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lib.catalog import Catalog
+    from lib.platforms import Platform
+
 
 MAX_ROWS = 500
 MAX_USD_PER_HOUR = 1000

@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -31,7 +31,9 @@ from pydantic.alias_generators import to_camel
 from lib.answers.spaces import Volume
 from lib.errors import BadArgument, HubGarbage, InvalidInput, quote_value
 from lib.hub.client import check_id, check_printable
-from lib.request.types import AccountName as Plan
+
+if TYPE_CHECKING:
+    from lib.request.types import AccountName as Plan
 
 FLAVOR = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}", re.ASCII)

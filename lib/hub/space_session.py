@@ -15,11 +15,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from httpx2 import Client, ConnectError, ConnectTimeout, HTTPError, InvalidURL, Request, Response, StreamError, Timeout
 from huggingface_hub import constants, errors, get_session, hf_raise_for_status, set_client_factory
@@ -27,8 +26,12 @@ from huggingface_hub import constants, errors, get_session, hf_raise_for_status,
 from lib.errors import node_count
 from lib.hub import refusals
 from lib.hub.client import AGENT, CONNECT_S, Hub, run_bounded
-from lib.hub.refusals import Act
 from lib.units import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lib.hub.refusals import Act
 
 MAX_BYTES = 2 * MIB
 _MAX_NODES = 400_000  # 2 MiB of "[],[],…" would have 1.4 million

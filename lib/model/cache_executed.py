@@ -14,17 +14,20 @@ from __future__ import annotations
 import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import bfloat16, no_grad
 from transformers import PreTrainedModel
 
 from lib.errors import AdvisorError, UnknownGrowth, UnsupportedModel
 from lib.model import cache_terms
-from lib.model.build import LOCK, BuiltModel
+from lib.model.build import LOCK
 from lib.model.layer_dedup import DedupLayer, DedupRun, dedup_layers, holds_cache, keeps_state_inside
 from lib.model.meta_device import MetaRun, decoder_inputs, fixed_encoder_positions, has_argument, in_dtype
 from lib.model.spec import CacheTerm
+
+if TYPE_CHECKING:
+    from lib.model.build import BuiltModel
 
 ONE, SHORT, MIDDLE = 1, 11, 1021
 LONG = (16_777_259, 131_071, 8_191, 2_039, 509)

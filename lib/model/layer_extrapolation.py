@@ -12,10 +12,9 @@ its gradients. So peaks are those of the full depth; FLOP and operations are add
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, float32, nn, ops
@@ -27,6 +26,9 @@ from transformers.pytorch_utils import Conv1D
 from lib.model.allocations import MemoryTracker
 from lib.model.dry_run_figures import Phase
 from lib.model.layer_dedup import cache_positions, first_hidden_states, layer_settings, likeness, wrap_forwards
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _WORKING = 2
 _HIDDEN = -1

@@ -21,16 +21,18 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lib.errors import AdvisorError, BadConfig, UnknownGrowth, UnknownModel, quote_value
-from lib.model.build import BuiltModel
 from lib.model.checkpoint import format_test, read_layer_formats, read_quantization, skip_test
 from lib.model.config import check_config
 from lib.model.dry_run_figures import DryRun
 from lib.model.spec import UNKNOWN_ORIGIN, CacheTerm, Dimensions, ModelSpec, Origin, StoredWeights, count_layer_kinds, parameters_active
 from lib.provenance import Caveat, Source
 from lib.workload import TrainingRequest
+
+if TYPE_CHECKING:
+    from lib.model.build import BuiltModel
 
 Described = TypeVar("Described")
 HEAD_DIM = 128

@@ -15,27 +15,35 @@ import inspect
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
-from lib.catalog import Catalog
-from lib.catalog.silicon import Accelerator
-from lib.hub.search import ProviderOffers, find_providers, find_quantized, suggest_models
+from lib.hub.search import find_providers, find_quantized, suggest_models
 from lib.hub.spaces import Spaces
 from lib.live.chat import Conversations
 from lib.live.demo_model import DemoModel
-from lib.live.device import Device, Size, current_device
-from lib.live.heartbeat import HeartbeatEvent, MatmulCase, on_device
-from lib.live.limits import DeviceRates, device_rates
-from lib.live.measure import MeasuredRun, MeasureRequest, RunStage, run_measurement
+from lib.live.device import current_device
+from lib.live.heartbeat import on_device
+from lib.live.limits import device_rates
+from lib.live.measure import run_measurement
 from lib.provenance import Answer as AnswerBase
 from lib.request.fields import Arguments, Checked
 from lib.request.words import collect_readings
 from lib.service.fair_turns import anonymous_caller
-from lib.service.models import Models
 from lib.service.reference import reading_as
 from lib.service.runs import MeasurementLedger
-from lib.service.usage import Predict
 from lib.speed import predict_speed
+
+if TYPE_CHECKING:
+    from lib.catalog import Catalog
+    from lib.catalog.silicon import Accelerator
+    from lib.hub.search import ProviderOffers
+    from lib.live.device import Device, Size
+    from lib.live.heartbeat import HeartbeatEvent, MatmulCase
+    from lib.live.limits import DeviceRates
+    from lib.live.measure import MeasuredRun, MeasureRequest, RunStage
+    from lib.service.models import Models
+    from lib.service.usage import Predict
+
 
 Answer = TypeVar("Answer")
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from lib.answers.explain import AlsoEntry, ExplainAnswer, ExplainStep, Printed, ReadEntry
-from lib.catalog import Catalog
 from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.offers import Offer
 from lib.engines import ENGINES, Setting, traits_of
@@ -39,6 +38,10 @@ from lib.request.types import AUTO, MAX_CONCURRENCY, Account, AnyEngine, Hardwar
 from lib.service.endpoint import App, endpoint
 from lib.speed import SpeedRequest, predict_speed
 from lib.workload import MemoryRequest
+
+if TYPE_CHECKING:
+    from lib.catalog import Catalog
+    from lib.model.spec import ModelSpec
 
 _ENGINE_OF = {"ollama": "llama.cpp"}
 """Programs that are an engine under another name."""

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from lib.answers.live import (
     ExpectedAnswer,
@@ -33,7 +33,6 @@ from lib.live.heartbeat import DTYPES, LIMIT_S, UNKNOWN_CACHE_BYTES, Dtype, Hear
 from lib.live.limits import NOISE_BYTES_PER_S, estimate_duration, usable_bytes
 from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, gpu_seconds, judge_prediction
 from lib.live.zerogpu import quota_seconds, quota_values
-from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Source, StatementText, Value
 from lib.request.fields import Arguments, one_of, whole_number
 from lib.request.types import Model
@@ -42,6 +41,10 @@ from lib.service.endpoint import App, endpoint
 from lib.service.runs import PreparedRun, Run, compare_run, prepare_run, run_end, run_figures
 from lib.speed.model_work import count_multiplied
 from lib.units import MIB
+
+if TYPE_CHECKING:
+    from lib.model.spec import ModelSpec
+
 
 _KERNELS = {"sdpa", "eager"}
 _NOT_ASKED = "dtype_unstated"  # a caveat of "auto", which a measurement does not know

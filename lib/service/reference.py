@@ -15,15 +15,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 from lib.errors import BadArgument, UnknownModel, quote_value
 from lib.model.plain_names import find_id, list_near
-from lib.model.spec import ModelSpec
 from lib.request.checks import MAX_NAME, describe_value
 from lib.request.fields import Checked
 from lib.request.words import note_reading
+
+if TYPE_CHECKING:
+    from lib.model.spec import ModelSpec
 
 ACCEPTED = (
     "a Hub id (owner/name), a GGUF file of one (owner/name:Q4_K_M, or its full name), the text of a config.json (a JSON object), "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from lib import memory
 from lib.answers.model import DryRunAnswer, FigureEntry, GgufFile, ModelAnswer, StoredFormat, TensorEntry, TensorsAnswer
@@ -28,7 +28,10 @@ from lib.request.fields import Arguments, Asked, one_of, whole_number
 from lib.request.types import MAX_BATCH, MAX_TOKENS, Flag, Model
 from lib.service.endpoint import App, endpoint
 from lib.speed.model_work import derive_model_work
-from lib.workload import MODES, MOST_RANK, MemoryRequest, Method, Mode, TrainingRequest
+from lib.workload import MODES, MOST_RANK, MemoryRequest, Mode, TrainingRequest
+
+if TYPE_CHECKING:
+    from lib.workload import Method
 
 
 class ModelArguments(Arguments):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from lib.answers.speed import PassEntry, RooflineAnswer, SpeedAnswer, SpeedFigures
 from lib.answers.traffic import LatencyAnswer, LatencyPartEntry, PrecisionEntry
 from lib.catalog.host_memory import HostMemoryText
-from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.offers import plug_in
 from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import linear_flop
@@ -33,6 +32,9 @@ from lib.traffic.latency import FormatEffect, LatencyPart
 from lib.traffic.latency import diagnose_latency as diagnose
 from lib.traffic.metrics import LONGEST_MS, MeasuredTimes, read_metrics
 from lib.workload import MemoryRequest
+
+if TYPE_CHECKING:
+    from lib.catalog.offers import Hardware as AnyHardware
 
 
 class SpeedArguments(Arguments):

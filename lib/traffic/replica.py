@@ -23,12 +23,14 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import simpy
 
-from lib.speed.steps import StepTable
 from lib.traffic.arrivals import Arrival
+
+if TYPE_CHECKING:
+    from lib.speed.steps import StepTable
 
 Policy = Literal["static", "dynamic", "continuous"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)

@@ -27,10 +27,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import simpy
@@ -40,9 +40,14 @@ from lib.cost.usage import to_decimal
 from lib.errors import InvalidInput
 from lib.laws.price import answer_price
 from lib.result import HIDDEN, Result, Usd
-from lib.speed.steps import StepTable
 from lib.traffic.arrivals import Arrival
 from lib.traffic.replica import CacheMemory, ContinuousReplica, PaddedReplica, PagedCache, Process, Replica, ServedRequest, ServerPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lib.speed.steps import StepTable
+
 
 _EPSILON_S = 1e-9
 _SEQUENCES = 64  # sequences whose bookkeeping takes as long as the rest of a step's

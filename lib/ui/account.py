@@ -13,18 +13,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 from gradio.utils import get_space
 
-from lib.answers.spaces import AccountOverview
 from lib.errors import AdvisorError, NotSignedIn
 from lib.present.markup import hint_note, refusal_note
 from lib.present.space_cards import account_card, stop_button, stop_label, stop_review, stopped_note
 from lib.present.wording import page_note
 from lib.service.account_overview import account_overview, stop_resource
-from lib.service.app import Services
+
+if TYPE_CHECKING:
+    from lib.answers.spaces import AccountOverview
+    from lib.service.app import Services
+
 
 OAUTH = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
 _STATUS_EVENT = "_check_login_status"

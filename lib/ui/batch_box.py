@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import gradio as gr
 
@@ -12,11 +13,13 @@ from lib.present.glossary import explain_terms
 from lib.present.markup import hint_note, no_model_note, refusal_note
 from lib.present.wording import page_note
 from lib.request.types import MAX_TOKENS
-from lib.service.app import Services
 from lib.service.estimate_batch import LONGEST_DEADLINE_H, MOST_ITEMS, estimate_batch
 from lib.ui import workload
 from lib.ui.events import AT_ONCE, Wiring
 from lib.ui.fields import Field, Value, arguments
+
+if TYPE_CHECKING:
+    from lib.service.app import Services
 
 FIELDS = (
     Field(argument="items", name="items", default=10_000, low=1, high=MOST_ITEMS, label="Items"),

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import gradio as gr
 from gradio.blocks import Block
@@ -27,13 +27,16 @@ from lib.live.device_queue import turn, width
 from lib.present.glossary import explain_terms
 from lib.present.numbers import SizeUnit, sizes_in
 from lib.present.wording import page_note
-from lib.service.app import Services
 from lib.service.reference import reading_as
-from lib.ui.fields import Field
 from lib.ui.http.api import FAILED, refusing
 from lib.ui.http.callers import MOST_EVENTS, visitor_token
 from lib.ui.http.gradio_internals import CallerQueue, gradio_error
-from lib.ui.model_field import ModelReference
+
+if TYPE_CHECKING:
+    from lib.service.app import Services
+    from lib.ui.fields import Field
+    from lib.ui.model_field import ModelReference
+
 
 # Gradio's own limits collapse under load: one call at a time per function, and on ZeroGPU one waiting call for the whole app. Threads are
 # shared out by `lib.ui.http.fair_queue` instead, and places by `lib.ui.http.callers`.

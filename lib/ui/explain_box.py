@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
@@ -13,10 +13,12 @@ from lib.present.explain_cards import explain_card
 from lib.present.glossary import explain_terms
 from lib.present.markup import hint_note, refusal_note
 from lib.present.wording import page_note
-from lib.service.app import Services
 from lib.service.explain import explain
 from lib.ui.events import AT_ONCE
 from lib.ui.fields import MODEL_LENGTH
+
+if TYPE_CHECKING:
+    from lib.service.app import Services
 
 EXAMPLES = {
     "It ran out of memory": """torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 648.00 MiB. GPU 0 has a total capacity of \

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
@@ -13,13 +13,15 @@ from lib.present import gpu_tpu_cards
 from lib.present.cards import caveat_list, model_name, source_list
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json
-from lib.service.app import Services
 from lib.service.compare_gpu_tpu import OF_WORKLOAD, compare_gpu_tpu
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
 from lib.ui.workload import link_query
+
+if TYPE_CHECKING:
+    from lib.service.app import Services
 
 FLAGS = {"never": "static_shapes", "buckets": "shape_changes", "every_step": "dynamic_shapes"}
 """How often shapes change, as the flag of the API."""

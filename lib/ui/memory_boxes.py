@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.answers.memory import MemoryAnswer
 from lib.errors import AdvisorError, BadArgument
 from lib.precision import list_formats
 from lib.present.cards import model_name, solve_card
@@ -21,7 +20,6 @@ from lib.present.live_cards import progress_line, stopped_line
 from lib.present.markup import hint_note, no_model_note
 from lib.present.tables import dry_run_table, memory_savings_table, precision_table, tensors_table
 from lib.present.wording import page_note
-from lib.service.app import Services
 from lib.service.memory import estimate_memory, solve
 from lib.service.resolve_model import stream_dry_run, tensors
 from lib.ui import fields as ask
@@ -30,6 +28,11 @@ from lib.ui.events import AT_ONCE, Outputs, Updates, close_on_exit
 from lib.ui.fields import Value, format_error
 from lib.ui.model_field import ModelReference
 from lib.ui.workload import link_query
+
+if TYPE_CHECKING:
+    from lib.answers.memory import MemoryAnswer
+    from lib.service.app import Services
+
 
 Ask = Callable[[Any, str, Sequence[Value]], dict[str, Any]]
 """Services, a model and the values of the tab *Memory* as arguments of `estimate_memory`."""

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from lib.answers.memory import FitEntry
 from lib.errors import AdvisorError
 from lib.platforms import traits_of
 from lib.present.cards import memory_card, memory_explanation, model_name
 from lib.present.charts import draw_growth, growth_head, growth_table
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
-from lib.service.app import Services
 from lib.service.memory import estimate_memory
 from lib.service.resolve_model import resolve_model
 from lib.ui import fields as ask
@@ -25,6 +23,10 @@ from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
 from lib.ui.workload import link_query
 from lib.workload import MediaRequest
+
+if TYPE_CHECKING:
+    from lib.answers.memory import FitEntry
+    from lib.service.app import Services
 
 _SPAN = 1024  # the curve begins at the longest context over this
 

@@ -7,7 +7,7 @@ Gradio's Dropdown would take its first suggestion instead, so that "7B" became a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
@@ -17,11 +17,13 @@ from lib.present.cards import model_choices, model_line
 from lib.present.markup import escape, hint_note, refusal_note, suggestion_list
 from lib.present.numbers import whole
 from lib.present.wording import page_note
-from lib.service.app import Services
 from lib.service.resolve_model import resolve_model
 from lib.ui import account
 from lib.ui.fields import EXAMPLE
 from lib.workload import LONGEST_CONTEXT
+
+if TYPE_CHECKING:
+    from lib.service.app import Services
 
 _SEARCH_FROM = 3
 _SUGGESTED = 60

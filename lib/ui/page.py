@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from lib.present.glossary import glossary_list, privacy_note
 from lib.present.markup import PASTED, hint_note, refusal_note
 from lib.present.wording import page_note
-from lib.service.app import Services
 from lib.ui import account, explain_box, model_field, recommend_tab, workload
 from lib.ui import fields as ask
 from lib.ui.events import AT_ONCE, Page, RefreshTriggers, Updates, Wiring, build_refresh_triggers, by_component, changes, explain_markups
@@ -22,6 +21,9 @@ from lib.ui.tabs import TABS
 from lib.ui.theme import ASSETS, TITLE, launch_options
 from lib.ui.workload import Inputs, current_link, read_link
 from lib.workload import LONGEST_CONTEXT
+
+if TYPE_CHECKING:
+    from lib.service.app import Services
 
 __all__ = ["build_page", "launch_options"]
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlencode
 
 import anyio
 import gradio as gr
 from anyio import to_thread
 
-from lib.answers.spaces import ActionAnswer, SpaceStatus
 from lib.catalog.offers import FREE_CPU_TIER, ZEROGPU_TIER, tier_of
 from lib.errors import AdvisorError, NotSignedIn, PriceNotConfirmed
 from lib.platforms import traits_of
@@ -26,11 +25,15 @@ from lib.present.markup import answer_actions, escape, hint_note, refusal_note
 from lib.present.snippets import action_code, action_snippet
 from lib.present.tables import answer_json
 from lib.present.wording import page_note
-from lib.service.app import Services
 from lib.service.recommend import list_hardware
 from lib.service.space_actions import pause_space, preview, restart_space, set_sleep_time, switch_hardware
 from lib.service.space_status import space_status, watch
 from lib.ui import account
+
+if TYPE_CHECKING:
+    from lib.answers.spaces import ActionAnswer, SpaceStatus
+    from lib.service.app import Services
+
 
 ACTION_WORDS: tuple[tuple[str, space_cards.Action], ...] = (
     ("Switch tier", "switch"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
@@ -15,7 +15,6 @@ from lib.present.glossary import explain_terms
 from lib.present.markup import hint_note, refusal_note
 from lib.present.space_cards import STATIC, size_card
 from lib.present.wording import page_note
-from lib.service.app import Services
 from lib.service.right_size import right_size
 from lib.service.space_status import space_status
 from lib.ui import account, fleet_box, space_actions, workload, zerogpu_box
@@ -26,6 +25,9 @@ from lib.ui.fields import MODEL_LENGTH, QUESTION
 from lib.ui.live_boxes import RunView
 from lib.ui.space_actions import SLEEP_WORDS, USUAL_SLEEP_S, FormView, TabParts, clear_review, status_markup, tier_choices
 from lib.ui.zerogpu_box import ZeroGpuView
+
+if TYPE_CHECKING:
+    from lib.service.app import Services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
@@ -13,11 +13,13 @@ from lib.present.markup import hint_note, refusal_note
 from lib.present.wording import page_note
 from lib.present.zerogpu_cards import quota_card
 from lib.request.types import ACCOUNTS
-from lib.service.app import Services
 from lib.service.zerogpu_quota import LARGEST_GB, LONGEST_CALL_S, zerogpu_quota
 from lib.ui import workload
 from lib.ui.account import token_of
 from lib.ui.fields import Field
+
+if TYPE_CHECKING:
+    from lib.service.app import Services
 
 FIELDS = (
     Field(argument="call_s", name="call-seconds", default=0.0, high=LONGEST_CALL_S, label="Seconds of a call"),

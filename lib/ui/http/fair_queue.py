@@ -10,16 +10,18 @@ The queue is bounded. A caller may have half of the free places at most, so the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from contextlib import nullcontext
 from contextvars import ContextVar
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import anyio
 
 from lib.errors import Busy
 from lib.service.fair_turns import Turns, holds_half
 from lib.ui.http.callers import current_caller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
 
 Result = TypeVar("Result")
 

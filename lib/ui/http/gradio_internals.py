@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 from gradio import http_server
@@ -22,7 +22,10 @@ from gradio.queueing import Queue
 
 from lib.errors import Busy
 from lib.ui.http.callers import KEY, become_caller
-from lib.ui.http.fair_queue import FairQueue
+
+if TYPE_CHECKING:
+    from lib.ui.http.fair_queue import FairQueue
+
 
 _WATCH = "watchfn_spaces"
 
