@@ -71,7 +71,12 @@ def fill(template: str, values: Mapping[str, Value]) -> str:
 
 def note(file: str, code: str, /, **values: Value) -> str:
     """A sentence of the group `notes` of a wording file, with its values."""
-    return fill(load_wording(file)["notes"][code], values)
+    return say(file, "notes", code, **values)
+
+
+def say(file: str, group: str, code: str, /, **values: Value) -> str:
+    """A text of a wording file, with its values."""
+    return fill(load_wording(file)[group][code], values)
 
 
 def _key(statement: Statement, variant: str) -> str:

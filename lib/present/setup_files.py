@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from lib.advisor.result import ConfiguredHardware
@@ -26,13 +27,14 @@ from lib.errors import BadArgument
 from lib.live.zerogpu import start_seconds, whole_seconds
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS as PLATFORMS
-from lib.platforms import Framework, PlatformTraits, Runs, traits_of
+from lib.platforms import Framework, PlatformTraits, traits_of
 from lib.precision import resolve as resolve_precision
 from lib.precision import weight_format
 from lib.present.app_files import ANSWER_TOKENS, FORMAT_PACKAGES, AppFile, AppPlace, find_kind, picture_of, write_app
 from lib.present.cards import source_list
 from lib.present.markup import bullet_list, code_blocks, escape, fold
 from lib.present.releases import Versions, load_versions
+from lib.present.sentences import note, say
 from lib.present.snippets import (
     PORT,
     Instance,
@@ -54,8 +56,9 @@ _SOME_MODEL = "organization/model"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _HUB_FILE = re.compile(_HUB_ID.pattern + r":\w[\w.+/-]{0,199}", re.ASCII)
 _ID = re.compile(r"[A-Za-z0-9._-]{1,80}")
+_note, _say = partial(note, "files"), partial(say, "files")
+_comment = partial(say, "files", "comments")
 _TORCH_INDEX = "https://download.pytorch.org/whl"
-_PORT = "# transformers 5 has PyTorch classes only: the model itself needs a port to {framework}, such as your own code."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +128,8 @@ def write_setup(
     lines = list(_requirements(entry, usable, versions, zerogpu, app))
     cards = zerogpu.sources[:1] if place.per_call else ()
     metadata = (
-        versions.python.as_source("Python of a Space, admitted by ZeroGPU too"),
-        versions.suggested_hardware.as_source("Values that suggested_hardware takes"),
+        versions.python.as_source(_say("facts", "python")),
+        versions.suggested_hardware.as_source(_say("facts", "suggested")),
         versions["gradio"].source,
     )
     return Setup(
@@ -136,7 +139,7 @@ def write_setup(
         tested_with="none" if app is None else app.tested_with,
         requirements="\n".join(line for _, line in lines) + "\n",
         dockerfile=render("dockerfile_python.j2", python=versions.python.version.rpartition(".")[0]) if entry.sdk == "docker" else None,
-        notes=(_note(place) if app is None or not place.per_call else _quota_note(entry), *missing),
+        notes=(_usage_note(place) if app is None or not place.per_call else _quota_note(entry), *missing),
         sources=tuple(
             dict.fromkeys((*(versions[name].source for name, _ in lines if name), *cards, *(metadata if place.runs_spaces else ())))
         ),
@@ -226,17 +229,9 @@ def _server(entry: ConfiguredHardware, catalog: Catalog, versions: Versions, mod
             replicas=max(1, entry.replicas),
         )
         command = endpoint_command(engine, name, image.image, start, instance) + "\n"
-    answers = "/embed and /rerank" if not engine_traits(engine).generates else "/v1 in the format of OpenAI's API"
-    notes = [f"The server answers on port {PORT} at {answers}."]
-    if ":" in name:
-        notes.append("The command uses the GGUF file that you named.")
-    where: dict[Runs, str] = {
-        "machine": "For a gated model, set HF_TOKEN before you start it.",
-        "Job": "A Job is billed until it ends, at the latest at its timeout; the port is reached through the Jobs proxy with a token.",
-        "Endpoint": "Check the region in `hf endpoints hardware`; the Endpoint scales to zero after an hour without requests.",
-    }
-    notes.append(where.get(place.runs, "For a gated model, add HF_TOKEN to the secrets of the Space."))
-    suggested = (versions.suggested_hardware.as_source("Values that suggested_hardware takes"),) if place.runs_spaces else ()
+    routes = _say("routes", "generates" if engine_traits(engine).generates else "embeds")
+    notes = [_note("server", port=PORT, routes=routes), *([_note("named_file")] if ":" in name else []), _say("server", place.runs)]
+    suggested = (versions.suggested_hardware.as_source(_say("facts", "suggested")),) if place.runs_spaces else ()
     return Setup(
         framework="pytorch",
         front_matter=None,
@@ -257,34 +252,25 @@ def missing_notes(entry: ConfiguredHardware, model: str) -> tuple[str, ...]:
     """Placeholder of an unknown repository."""
     if entry.repository is not None:
         return ()
-    kind = "GGUF files" if weight_format(entry.precision, entry.engine).law == "gguf" else f"weights in {entry.precision}"
-    whose = model if _HUB_ID.fullmatch(model) else "the model"
-    return (f"Replace {_SOME_MODEL} by a repository that holds {kind} of {whose}: its own weights are stored in another format.",)
-
-
-_NOTES: dict[Runs, str] = {
-    "Space": "Volumes keep files: a bucket mounted at /data survives a restart, the disk of the Space does not.",
-    "Endpoint": "An Inference Endpoint is not a Space: put requirements.txt beside its handler.py.",
-    "Job": "A Job is not a Space: `hf jobs uv run` reads the packages from the head of the script, or from --with.",
-    "TPU": "Cloud TPU is not a Space: install this on the TPU VM.",
-    "machine": "Your own machine is not a Space: install this there.",
-}
+    form = _say("forms", "gguf" if weight_format(entry.precision, entry.engine).law == "gguf" else "other", precision=entry.precision)
+    named = model if _HUB_ID.fullmatch(model) else _say("forms", "unnamed")
+    return (_note("placeholder", placeholder=_SOME_MODEL, form=form, model=named),)
 
 
 def _quota_note(entry: ConfiguredHardware) -> str:
     """Declaration of a call, and its request."""
     seconds, of = _declared_seconds(entry), entry.speed.predicted
     if seconds is None or of is None:
-        return "No time of a call is predicted: it declares the platform's default duration."
+        return _note("no_duration")
     if of.tpot_s is None:
-        return f"A call declares {seconds} s, the upper estimate of one request with the start of its process. Raise it for longer inputs."
-    shape = f"a prompt of {of.request.prompt_tokens:,} tokens and an answer of {of.request.output_tokens:,}"
-    return f"A call declares {seconds} s, the upper estimate for {shape} with the start of its process. Raise it for longer ones."
+        return _note("duration", seconds=seconds)
+    request = of.request
+    return _note("duration_of_tokens", seconds=seconds, prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens)
 
 
-def _note(place: PlatformTraits) -> str:
+def _usage_note(place: PlatformTraits) -> str:
     """How the files are used there."""
-    return "Decorate what runs on the GPU with @spaces.GPU, and import spaces before torch." if place.per_call else _NOTES[place.runs]
+    return _note("per_call") if place.per_call else _say("place", place.runs)
 
 
 def _title(model: str) -> str:
@@ -304,11 +290,10 @@ def _front_matter(entry: ConfiguredHardware, model: str, versions: Versions) -> 
     else:
         version = versions["gradio"].version
         metadata |= {"sdk": "gradio", "sdk_version": version, "python_version": versions.python.version, "app_file": "app.py"}
-    day = versions.suggested_hardware.checked
-    why = f"# the values documented for suggested_hardware lack {hardware} ({day}): choose it in the settings"
+    why = _comment("not_suggested", hardware_id=hardware, day=versions.suggested_hardware.checked)
     if hardware in versions.suggested_hardware.values:
         metadata["suggested_hardware"] = hardware
-        why = f"# suggested_hardware is advice and assigns nothing: choose {hardware} in the settings"
+        why = _comment("suggested", hardware_id=hardware)
     if _HUB_ID.fullmatch(model.partition(":")[0]):
         metadata["models"] = [model.partition(":")[0]]
     return f"---\n{why}\n{yaml.safe_dump(metadata, sort_keys=False)}---\n"
@@ -328,17 +313,17 @@ def _requirements(
             yield from _pytorch(entry, versions, zerogpu, app)
         case "jax":
             if on_tpu:
-                yield "", "# do not install torch_tpu beside it: it needs a newer libtpu"
+                yield "", _comment("jax_on_tpu")
             elif not on_cpu:
-                yield "", "# brings CUDA 13; if jax.devices() shows no GPU, the host's driver is older: write cuda12"
+                yield "", _comment("jax_on_gpu")
             yield pin("jax", "tpu" if on_tpu else "" if on_cpu else "cuda13")
-            yield "", _PORT.format(framework="JAX")
+            yield "", _comment("port", framework=FRAMEWORKS[framework])
             yield pin("flax")
         case "tensorflow":
             if not on_cpu:
-                yield "", "# and-cuda brings CUDA 12; without it TensorFlow finds no GPU"
+                yield "", _comment("tensorflow_on_gpu")
             yield pin("tensorflow", "" if on_cpu else "and-cuda")
-            yield "", _PORT.format(framework="TensorFlow")
+            yield "", _comment("port", framework=FRAMEWORKS[framework])
 
 
 def _pytorch(entry: ConfiguredHardware, versions: Versions, zerogpu: ZeroGpuRules, app: AppFile | None) -> Iterator[tuple[str, str]]:
@@ -349,31 +334,31 @@ def _pytorch(entry: ConfiguredHardware, versions: Versions, zerogpu: ZeroGpuRule
         yield "", f"# {engine.package_note}"
         names = [engine.package]
     elif place.rents_tpus:
-        yield "", f'# the device is "tpu"; works with {versions["torch_tpu"].brings}. torch_tpu will replace PyTorch/XLA'
+        yield "", _comment("torch_on_tpu", brings=versions["torch_tpu"].brings or "")
         names = ["torch_tpu", "torch", "transformers"]
     elif place.per_call:
         names.remove("torch")
         admitted = zerogpu.torch_versions
-        yield "", f"# ZeroGPU admits torch {', '.join(admitted)}"
+        yield "", _comment("torch_on_zerogpu", releases=", ".join(admitted))
         yield "", f"torch=={max(admitted, key=lambda version: [int(part) for part in version.split('.')])}"
         yield "spaces", f"spaces>={versions['spaces'].version}"
     elif entry.accelerator is None:
-        yield "", "# without the CUDA libraries that PyPI's build brings"
+        yield "", _comment("torch_on_cpu")
         yield "", f"--extra-index-url {_TORCH_INDEX}/cpu"
     else:
-        yield "", f"# PyPI's build brings {torch.brings}. If torch.cuda.is_available() is False, the host's driver is older:"
-        yield "", f"# PyTorch keeps builds for older CUDA under {_TORCH_INDEX}/ (cu126, cu130, ...); add its --extra-index-url"
+        yield "", _comment("torch_on_gpu", brings=torch.brings or "")
+        yield "", _comment("torch_older", index=_TORCH_INDEX)
     if entry.sdk == "docker" or (app is not None and not place.runs_spaces):
         names.append("gradio")
     for name in names:
         if versions[name].follows:
-            yield "", f"# the release that goes with {versions[name].follows}"
+            yield "", _comment("follows", package=versions[name].follows)
         yield name, versions.requirement(name)
 
 
 def setup_code(setup: Setup) -> str:
     """The files of a recommendation, with what to mind and where the versions come from, each with its date."""
-    blocks = [] if setup.front_matter is None else [("Head of README.md", setup.front_matter)]
+    blocks = [] if setup.front_matter is None else [(_say("blocks", "head"), setup.front_matter)]
     files = (
         ("app.py", setup.app),
         ("requirements.txt", setup.requirements),
@@ -392,4 +377,4 @@ def files_code(answer: FilesAnswer) -> str:
 
 def _code(blocks: Sequence[tuple[str, str]], notes: Sequence[str], sources: Sequence[Source]) -> str:
     listed = bullet_list([escape(note) for note in notes], "notes")
-    return code_blocks(blocks) + listed + fold("Where this comes from", source_list(sources))
+    return code_blocks(blocks) + listed + fold(_say("blocks", "origin"), source_list(sources))

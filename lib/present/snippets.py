@@ -24,12 +24,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 from lib.catalog.offers import tier_of
 from lib.engines import ServerCommand, Setting, traits_of
 from lib.precision import weight_format
 from lib.present.markup import bullet_list, code_blocks, escape, fold
+from lib.present.sentences import note, say
 from lib.present.space_cards import Action
 from lib.present.templates import python_literal, render
 from lib.request.serving import DEFAULTS, Serving
@@ -48,11 +50,9 @@ def client_call(method: str, space: str, arguments: Sequence[str], result: str) 
     return "\n".join(["from huggingface_hub import HfApi", "", f"answer = {call}", f"print({result})"])
 
 
+_note = partial(note, "files")
 OURS = "python scripts/manage_space.py"
 _STATE = "answer.stage, answer.hardware, answer.requested_hardware"
-
-NO_QUESTION = "The Python call and the hf command act without a question; the command line names the price first and asks."
-LOGIN = "Sign in once with `hf auth login`, or set HF_TOKEN: a token that may write to the Space."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +72,13 @@ def switch_snippet(space: str, hardware: str, sleep_time_s: int | None = None) -
     tier = tier_of(hardware)
     options = [] if sleep_time_s is None else ["--sleep-time", str(sleep_time_s)]
     arguments = [f"hardware={python_literal(tier)}", *([] if sleep_time_s is None else [f"sleep_time={sleep_time_s}"])]
-    size = f'{hardware} is the tier {tier}; the size is asked for in the code: @spaces.GPU(size="xlarge").'
     return Snippet(
         action="switch",
         title=f"Switch to {tier}",
         python=client_call("request_space_hardware", space, arguments, _STATE),
         hf=shell_command("hf spaces settings", [space], ["--hardware", tier, *options]),
         cli=shell_command(f"{OURS} hardware", [space], ["--tier", tier, *options]),
-        notes=(NO_QUESTION, LOGIN, *((size,) if tier != hardware else ())),
+        notes=(_note("act"), _note("login"), *((_note("size", offer=hardware, tier=tier),) if tier != hardware else ())),
     )
 
 
@@ -91,7 +90,7 @@ def sleep_time_snippet(space: str, seconds: int) -> Snippet:
         python=client_call("set_space_sleep_time", space, [f"sleep_time={seconds}"], "answer.sleep_time"),
         hf=shell_command("hf spaces settings", [space], ["--sleep-time", str(seconds)]),
         cli=shell_command(f"{OURS} sleep", [space], ["--sleep-time", str(seconds)]),
-        notes=(LOGIN,),
+        notes=(_note("login"),),
     )
 
 
@@ -103,7 +102,7 @@ def pause_snippet(space: str) -> Snippet:
         python=client_call("pause_space", space, [], "answer.stage"),
         hf=shell_command("hf spaces pause", [space]),
         cli=shell_command(f"{OURS} pause", [space]),
-        notes=(LOGIN,),
+        notes=(_note("login"),),
     )
 
 
@@ -115,7 +114,7 @@ def restart_snippet(space: str, *, factory: bool = False) -> Snippet:
         python=client_call("restart_space", space, ["factory_reboot=True"] if factory else [], "answer.stage"),
         hf=shell_command("hf spaces restart", [space], ["--factory-reboot"] if factory else []),
         cli=shell_command(f"{OURS} restart", [space], ["--factory"] if factory else []),
-        notes=(NO_QUESTION, LOGIN),
+        notes=(_note("act"), _note("login")),
     )
 
 
@@ -134,8 +133,8 @@ def action_snippet(action: Action, space: str, hardware: str, sleep_time_s: int 
 
 def action_code(snippet: Snippet) -> str:
     """The three ways to do an action, behind one line."""
-    blocks = code_blocks([("Python", snippet.python), ("hf command", snippet.hf), ("This project's command line", snippet.cli)])
-    return fold("Code to copy", blocks + bullet_list([escape(note) for note in snippet.notes], "notes"), "rest code-rest")
+    blocks = code_blocks([("Python", snippet.python), ("hf command", snippet.hf), (say("files", "blocks", "ours"), snippet.cli)])
+    return fold(say("files", "blocks", "copy"), blocks + bullet_list([escape(note) for note in snippet.notes], "notes"), "rest code-rest")
 
 
 PORT = 8000

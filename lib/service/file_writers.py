@@ -21,7 +21,7 @@ from lib.present.app_files import find_kind
 from lib.present.batch_files import SCRIPT, batch_command, batch_job, write_batch
 from lib.present.cluster_files import disk_gib, gpu_packages, load_cluster_facts, lws_manifest, serve_script, sky_task
 from lib.present.releases import load_versions
-from lib.present.sentences import note, sentence
+from lib.present.sentences import note, say, sentence
 from lib.present.setup_files import describe_place, loaded_repository, missing_notes, write_setup
 from lib.present.snippets import PORT, command_words
 from lib.present.tpu_recipes import RecipeChoice, environment, gke_manifest, tpu_vm_scripts, vllm_on_tpu
@@ -95,8 +95,8 @@ def _write_batch(question: Question) -> Written:
         command=batch_job(entry.hardware, image) if on_jobs else batch_command(),
         tested_with=made.tested_with,
         notes=(
-            f'It reads the column "{kind.column}"; --column names another one, --limit 10 tries ten rows first.',
-            *(("Replace both datasets by your own. The result is a private dataset: the disk of a Job is lost.",) if on_jobs else ()),
+            note("files", "column", column=kind.column),
+            *((note("files", "datasets"),) if on_jobs else ()),
             *missing_notes(entry, question.spec.id),
         ),
         sources=(*(versions[name].source for name in made.packages), *answer.sources),
@@ -154,9 +154,9 @@ def _write_tpu(question: Question) -> Written:
         ),
         sources=(
             versions.image(entry.engine, "tpu").source,
-            software.gke.as_source("Labels of GKE nodes"),
-            software.disks.as_source("Disks of TPU machines"),
-            matrix.as_source(f"{matrix.package} {matrix.release}: tested models"),
+            software.gke.as_source(say("files", "facts", "labels")),
+            software.disks.as_source(say("files", "facts", "disks")),
+            matrix.as_source(say("files", "facts", "tested", package=matrix.package, release=matrix.release)),
             *answer.sources,
         ),
     )
@@ -214,8 +214,8 @@ def _write_for_machines(question: Question) -> Written:
             *missing_notes(entry, question.spec.id),
         ),
         sources=(
-            facts.parallelism.as_source("Parallelism over machines"),
-            facts.ray.as_source("Ray in the image of vLLM"),
+            facts.parallelism.as_source(say("files", "facts", "parallelism")),
+            facts.ray.as_source(say("files", "facts", "ray")),
             facts.lws.as_source(f"LeaderWorkerSet {facts.lws.version}"),
             *((facts.sky.as_source(f"SkyPilot {facts.sky.version}"),) if name is not None else ()),
             image.source,
@@ -285,7 +285,7 @@ def _write_training(question: Question) -> Written:
     script = training_script(spec.id, request, fused=fuses_loss(request), epochs=1, half=half, share=share, tensor_parallel=split)
     config = accelerate_config(request, half=half)
     on_jobs, versions = hardware.traits.runs_jobs, load_versions()
-    ends = f"The Job ends after {round(1.5 * TRAINING_HOURS)} h: /estimate_training predicts the hours of your dataset."
+    rate = recipe.learning_rate_full if request.method == "full" else recipe.learning_rate_adapter
     quantized = request.method == "qlora"
     return Written(
         precision=QLORA[request.double_quantization] if quantized else option.compute_dtype,
@@ -297,13 +297,13 @@ def _write_training(question: Question) -> Written:
         command=job_command(hardware.id, TRAINING_HOURS) if on_jobs else launch_command(),
         tested_with=recipe.tested_with if config is None else "parsed",
         notes=(
-            "Replace the dataset by your own; --steps 2 --keep tries two steps and uploads nothing.",
-            f"Learning rate {recipe.learning_rate_full if request.method == 'full' else recipe.learning_rate_adapter:g}: {recipe.source}.",
-            "The result is uploaded to a private repository named after the folder out.",
-            *((ends,) if on_jobs else ()),
+            note("files", "dataset"),
+            note("files", "learning_rate", rate=rate, origin=recipe.source),
+            note("files", "uploaded"),
+            *((note("files", "job_ends", hours=round(1.5 * TRAINING_HOURS)),) if on_jobs else ()),
         ),
         sources=(
-            Source(what=f"learning rates of {recipe.name}", source=recipe.source, checked=recipe.checked),
+            Source(what=say("files", "facts", "learning_rates", recipe=recipe.name), source=recipe.source, checked=recipe.checked),
             *(versions[name].source for name in list_packages(request)),
         ),
     )

@@ -9,6 +9,7 @@ from lib.errors import BadArgument
 from lib.platforms import TRAITS as PLATFORMS
 from lib.precision import TORCH_DTYPES
 from lib.present.app_files import PurposeRow, load_kinds
+from lib.present.sentences import note
 from lib.request.types import AUTO
 from lib.service.endpoint import App, endpoint
 from lib.service.file_writers import WRITERS
@@ -50,8 +51,8 @@ def write_files(app: App, arguments: FilesArguments) -> FilesAnswer:
         repository=made.repository,
         notes=(
             *made.notes,
-            *((f"The model is gated: accept its terms on {page} first.",) if spec.gated else ()),
-            *((f"The tests ran such a file in float32 on a processor; loading in {made.precision} was not run.",) if untried else ()),
+            *((note("files", "gated", page=page),) if spec.gated else ()),
+            *((note("files", "untried", precision=made.precision),) if untried else ()),
         ),
         tested_with=made.tested_with,
         caveats=made.caveats,
