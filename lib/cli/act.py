@@ -33,7 +33,7 @@ from lib.present.cards import own_text
 from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_month
 from lib.present.sentences import sentence, to_json
 from lib.present.setup_files import write_setup
-from lib.present.space_cards import KIND_WORDS, STOP_EFFECTS
+from lib.present.space_cards import KIND_WORDS, stop_effect
 from lib.provenance import Statement
 from lib.service.account_overview import check_resource_name
 from lib.service.app import Services
@@ -115,7 +115,7 @@ def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
     """Say what stopping does, ask, and stop one thing of the account."""
     name = check_resource_name(name)
     token = require_login("stop what runs in your account")
-    say(f"{KIND_WORDS[kind]} {name}. {STOP_EFFECTS[kind]}")
+    say(f"{KIND_WORDS[kind]} {name}. {stop_effect(kind)}")
     _confirm("Stop it?", yes=yes)
     done = open_services().stop_resource(kind, name, token=token)
     print_answer(done, f"{name}: {done.stage}. {done.stage_message}", as_json=as_json)

@@ -6,6 +6,7 @@ The account is one table of everything that it pays for, dearest first, with the
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import partial
 from typing import Literal
 
 from markupsafe import Markup
@@ -26,9 +27,10 @@ from lib.present.cards import PLATFORM_NAMES, prices_line, reason_lists
 from lib.present.html import call_macro, render_html, trusted, with_small
 from lib.present.markup import answer_actions, escape
 from lib.present.numbers import span, usd, usd_per_hour, usd_per_month, whole
-from lib.present.sentences import sentence
+from lib.present.sentences import say, sentence
 from lib.present.tables import Key, TableTools, answer_files, csv_text, render_table
 
+_say = partial(say, "cards", "space")
 STATIC = "static"
 _SDKS = {"gradio": "Gradio", "docker": "Docker", STATIC: "static files", "streamlit": "Streamlit"}
 
@@ -52,12 +54,10 @@ def price_words(usd_hourly: Decimal | None) -> str:
 def billed_words(status: SpaceStatus) -> str:
     """Whether money is running now."""
     if status.sdk == STATIC:
-        return "Free of charge."
+        return _say("free")
     if status.billed_now is None:
-        return "Whether it is billed now is not known."
-    if status.billed_now:
-        return "Billed now, used or not."
-    return "Free of charge." if status.usd_per_hour == 0 else "Not billed now."
+        return _say("bill_unknown")
+    return _say("billed" if status.billed_now else "free" if status.usd_per_hour == 0 else "not_billed")
 
 
 def status_card(status: SpaceStatus) -> str:
@@ -66,7 +66,7 @@ def status_card(status: SpaceStatus) -> str:
     if status.sdk != STATIC:
         hourly, monthly = usd_per_hour(status.usd_per_hour), usd_per_month(status.usd_per_month)
         known = (hourly, monthly) if status.hardware else ("–", "–")
-        titles = ("Hardware", "Price per hour", "Price per month, always awake")
+        titles = ("Hardware", "Price per hour", _say("always_awake"))
         prices = list(zip(titles, (tier_words(status.hardware_name, status.hardware), *known), strict=True))
     facts = [] if status.sdk == STATIC else _details(status)
     sdk = _SDKS.get(str(status.sdk), status.sdk or "SDK unknown")
@@ -91,7 +91,7 @@ def _replicas(status: SpaceStatus) -> str:
     replicas, target = status.replicas, status.requested_replicas
     words = whole(replicas, "not told") + (f", {whole(target)} asked for" if target is not None and target != replicas else "")
     if (replicas or 1) > 1 and status.total_usd_per_hour:
-        words += f": {usd(status.total_usd_per_hour)} per hour, {usd_per_month(status.total_usd_per_month)} per month together"
+        words += _say("per_replicas", hourly=usd(status.total_usd_per_hour), monthly=usd_per_month(status.total_usd_per_month))
     return words
 
 
@@ -102,9 +102,16 @@ def _volume(volume: Volume) -> Markup:
 
 def status_text(status: SpaceStatus) -> str:
     """The same in a few plain lines."""
-    hardware = status.hardware or "no hardware"
-    price = f"{usd_per_hour(status.usd_per_hour)} per hour, {usd_per_month(status.usd_per_month)} per month"
-    return f"{status.space}: {status.stage_message}\nOn {hardware}, {price}. {billed_words(status)}\n{status.sleep_message}"
+    return _say(
+        "hardware_now",
+        space=status.space,
+        stage=status.stage_message,
+        hardware_id=status.hardware or "no hardware",
+        hourly=usd_per_hour(status.usd_per_hour),
+        monthly=usd_per_month(status.usd_per_month),
+        billed=billed_words(status),
+        sleep=status.sleep_message,
+    )
 
 
 def size_card(answer: RightSizeAnswer) -> str:
@@ -128,10 +135,10 @@ def _tier(name: str | None, hardware: str | None, hourly: Decimal | None, monthl
 
 def _verdict(answer: RightSizeAnswer) -> str:
     if answer.decision == "stay":
-        return "Already on the right tier"
+        return _say("stay")
     pick, saving = answer.pick, answer.saving_usd_per_month
     if pick is None:
-        return "Nothing on the chosen platforms runs it"
+        return _say("nothing_runs")
     where = "" if traits_of(pick.platform).runs_spaces else f" ({PLATFORM_NAMES.get(pick.platform, pick.platform)})"
     if saving is None:
         effect = ""
@@ -143,21 +150,7 @@ def _verdict(answer: RightSizeAnswer) -> str:
 
 
 KIND_WORDS = {"space": "Space", "endpoint": "Inference Endpoint", "job": "Job"}
-_IDLING = {
-    "always_on": "never stops by itself",
-    "sleeps_after": "sleeps when idle",
-    "ends": "ends by itself",
-    "asleep": "asleep",
-    "paused": "paused",
-    "not_running": "not running",
-    "free": "free",
-    "unknown": "not known",
-}
-STOP_EFFECTS = {
-    "space": "It is paused: it stops, is not billed, and only its owner can restart it.",
-    "endpoint": "It is paused: it stops, is not billed, and answers nothing until it is resumed by hand.",
-    "job": "It is cancelled: it ends now, and what it has not saved is lost.",
-}
+
 _FIRST = 6
 _HEADS = ("Name", "Hardware", "State", "When idle", "Per hour now", "Per month")
 _CSV = (
@@ -169,11 +162,11 @@ _CSV = (
 def account_card(answer: AccountOverview) -> str:
     """The sum in a heading, what was not listed, the table."""
     rows = answer.resources
-    head = f"{usd_per_month(answer.usd_per_month)} a month" if answer.usd_per_month else "Nothing is billed by the month now"
+    head = f"{usd_per_month(answer.usd_per_month)} a month" if answer.usd_per_month else _say("nothing_billed")
     search = "Search" if len(rows) > _FIRST else ""
     keys: list[tuple[Key, ...]] = [(row.name, row.hardware, row.stage, row.idling, row.usd_per_hour, row.usd_per_month) for row in rows]
     tools = TableTools(keys=keys, first=_FIRST, more="cheaper ones", search=search)
-    caption = f"What runs in {answer.owner}, most expensive first"
+    caption = _say("account", owner=answer.owner)
     table = render_table(caption, _HEADS, list(map(_row, rows)), "account", tools) if rows else ""
     lines = (
         f"{row.name} ({KIND_WORDS[row.kind]}), {row.hardware or 'no hardware'}: {row.stage}, {_money(row, row.usd_per_month)} a month"
@@ -193,7 +186,7 @@ def _row(row: ResourceEntry) -> tuple[str, ...]:
     monthly, running = _money(row, row.usd_per_month), row.usd_per_month_running
     if running and running != row.usd_per_month:
         monthly = with_small(monthly, f"{usd_per_month(running)} if it runs")
-    idling = _IDLING[row.idling]
+    idling = say("cards", "idling", row.idling)
     badge = Markup('<em class="badge lacks">{}</em>').format(idling) if row.idling == "always_on" else idling
     since = Markup("<small>since {} UTC</small>").format(row.since[:16].replace("T", " ")) if row.since else ""
     return (
@@ -218,7 +211,12 @@ def stop_label(row: ResourceEntry) -> str:
 
 def stop_review(kind: str, name: str) -> str:
     """Effect of stopping it, before anything is done."""
-    return str(call_macro("space_notes.html.j2", "stop_review", name, STOP_EFFECTS[kind]))
+    return str(call_macro("space_notes.html.j2", "stop_review", name, stop_effect(kind)))
+
+
+def stop_effect(kind: str) -> str:
+    """The same in a sentence."""
+    return say("cards", "stop", kind)
 
 
 def stop_button(kind: str, name: str) -> str:
@@ -241,17 +239,10 @@ _OLD_STILL_UP = {"RUNNING_BUILDING": "BUILDING", "RUNNING_APP_STARTING": "APP_ST
 
 def review_title(action: Action, space: str, hardware: str | None, sleep_time_s: int | None) -> str:
     """The pending action, as a heading."""
-    match action:
-        case "switch":
-            return Markup("Switch {} to <code>{}</code>").format(space, hardware or "")
-        case "sleep":
-            return f"Let {space} never sleep" if (sleep_time_s or 0) < 0 else f"Let {space} sleep after {sleep_words(sleep_time_s or 0)}"
-        case "pause":
-            return f"Pause {space}"
-        case "restart":
-            return f"Restart {space}"
-        case "factory":
-            return f"Build {space} anew and restart it"
+    if action == "switch":
+        return Markup("Switch {} to <code>{}</code>").format(space, hardware or "")
+    never = action == "sleep" and (sleep_time_s or 0) < 0
+    return say("cards", "action", "never_sleep" if never else action, space=space, time=sleep_words(sleep_time_s or 0))
 
 
 def confirm_label(action: Action, preview: ActionPreview) -> str:
@@ -283,7 +274,7 @@ def review_card(action: Action, preview: ActionPreview, code: str = "") -> str:
         "space_review.html.j2",
         preview=preview,
         title=review_title(action, preview.space, after.hardware, after.sleep_time_s),
-        table=render_table("Before and after, for one replica", ("What", "Now", "After"), rows, "review"),
+        table=render_table(_say("before_after"), ("What", "Now", "After"), rows, "review"),
         code=trusted(code),
     )
 
@@ -297,7 +288,7 @@ def _review_rows(action: Action, preview: ActionPreview) -> list[tuple[str, str,
         (head, "not billed" if rests_now else words(now), "not billed" if action == "pause" and now else words(then))
         for head, words, now, then in (
             ("Price per hour", usd_per_hour, before.usd_per_hour, after.usd_per_hour),
-            ("Price per month, always awake", usd_per_month, before.usd_per_month, after.usd_per_month),
+            (_say("always_awake"), usd_per_month, before.usd_per_month, after.usd_per_month),
         )
     ]
     hardware = ("Hardware", tier_words(before.name, before.hardware), tier_words(after.name, after.hardware))
@@ -336,31 +327,24 @@ def _progress_verdict(progress: SpaceProgress) -> tuple[str, str]:
     if progress.failed:
         return progress.stage_message, "failed"
     if progress.done:
-        return f"{progress.stage_message} It is no longer watched; “Load Space” shows it again.", "left"
+        return _say("left", stage=progress.stage_message), "left"
     if progress.stage == "RUNNING":
-        return "The Hub has taken the request; the change has not begun.", "going"
+        return _say("requested"), "going"
     return progress.stage_message, "going"
 
 
 def sending_card(action: Action, space: str) -> str:
     """While the Hub is asked to do it."""
-    words = {
-        "switch": "Asking the Hub to switch",
-        "sleep": "Asking the Hub for the new sleep time of",
-        "pause": "Asking the Hub to pause",
-        "restart": "Asking the Hub to restart",
-        "factory": "Asking the Hub to rebuild",
-    }[action]
-    return str(call_macro("space_notes.html.j2", "sending", words, space))
+    return str(call_macro("space_notes.html.j2", "sending", say("cards", "asking", action), space))
 
 
 def done_card(action: Action, answer: ActionAnswer) -> str:
     """The Hub's answer to an action that needs no watching."""
     if action == "pause":
-        words = "It is paused and not billed. Only its owner can restart it."
+        words = _say("paused")
     else:
         seconds = answer.sleep_time_s
-        words = "When it sleeps is not documented." if seconds is None else f"Sleep time: {sleep_words(seconds)}."
+        words = _say("sleep_unknown") if seconds is None else f"Sleep time: {sleep_words(seconds)}."
     return str(call_macro("space_notes.html.j2", "done", answer, words))
 
 
