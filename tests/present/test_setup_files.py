@@ -295,7 +295,7 @@ def test_torch_tpu_takes_this_torch() -> None:
     brings = str(load_versions()["torch_tpu"].brings)
     low, high = brings.removeprefix("torch ").split(",")[0].split(" to ")
     assert Version(low) <= Version(load_versions()["torch"].version) <= Version(high)
-    assert "do not install torch_tpu beside it" in str(write_setup(entry("tpu", "v6e-8", "TPU-v6e"), CATALOG, framework="jax").requirements)
+    assert "do not install torch_tpu as well" in str(write_setup(entry("tpu", "v6e-8", "TPU-v6e"), CATALOG, framework="jax").requirements)
 
 
 def test_transformers_has_pytorch_classes_only() -> None:
