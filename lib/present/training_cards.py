@@ -106,7 +106,7 @@ def sharding_sentence(method: str, option: ShardingOption) -> str:
 
 COLOURS: dict[str, str] = {
     "weights": "#3d74b8", "master": "#6a95cd", "adapters": "#b06fb5", "gradients": "#c8553d", "optimizer": "#c98018",
-    "activations": "#2f9e7a", "rollout": "#5a5fb0", "loss": "#6b9a38", "runtime": "#8b93a1",
+    "activations": "#2f9e7a", "rollout": "#7479c9", "loss": "#6b9a38", "runtime": "#8b93a1",
 }  # fmt: skip
 """Distinct in hue and lightness on both themes, as the parts of memory are."""
 LABELS = {

@@ -91,13 +91,13 @@ def test_an_organization_of_ones_own_only(account: Services) -> None:
 
 
 def test_long_lists_are_cut(hub: SpaceStandIn, account: Services) -> None:
-    """500 of 600 Spaces are listed, and the answer says so; a list in more pages than are read is named as not listed."""
+    """500 of 600 Spaces are listed, and the answer says so, in however many pages the Hub sends them."""
     for number in range(600):
         hub.add_space(FakeSpace(id=f"engines/s{number}"))
-    found = account.account_overview("engines", token=ADA)
-    assert (len(found["resources"]), [caveat["code"] for caveat in found["caveats"]]) == (500, ["rows_left_out"])
-    hub.page = 10
-    assert account.account_overview("engines", token=ADA)["not_listed"][0]["code"] == "hub_garbage"
+    for page in (hub.page, 10):
+        hub.page = page
+        found = account.account_overview("engines", token=ADA)
+        assert (len(found["resources"]), [caveat["code"] for caveat in found["caveats"]]) == (500, ["rows_left_out"])
 
 
 def test_an_answer_that_cannot_be_read_is_named(hub: SpaceStandIn, account: Services) -> None:
