@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from lib.memory.training import TrainingMemory
 from lib.provenance import Answer
 from lib.result import Result
 from lib.speed.phases import TrainingPhase
@@ -147,3 +149,21 @@ class TrainingAnswer(Answer):
 
     script: str | None
     """Script that the command runs."""
+
+
+def describe_step(step: TrainingMemory) -> dict[str, Any]:
+    """The fields of `TrainingAnswer` that the memory of a step fills in."""
+    return {
+        "parts": tuple(TrainingPartEntry(name=name, bytes=size) for name, size in step.parts.items()),
+        "weights_format": step.precision,
+        "trained_parameters": step.trained_parameters,
+        "tokens_per_step": step.tokens_per_step,
+        "allocated_bytes": step.allocated_bytes,
+        "host_bytes": step.host_bytes,
+        "reserved_low_bytes": step.reserved.low,
+        "reserved_bytes": step.reserved.typical,
+        "reserved_high_bytes": step.reserved.high,
+        "device_low_bytes": step.device.low,
+        "device_bytes": step.device.typical,
+        "device_high_bytes": step.device.high,
+    }

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import model_validator
 
-from lib.answers.training import ShardingEntry, TrainingAnswer, TrainingChangeEntry, TrainingPartEntry
+from lib.answers.training import ShardingEntry, TrainingAnswer, TrainingChangeEntry, describe_step
 from lib.catalog import Catalog
 from lib.errors import BadArgument
 from lib.laws import training as law
@@ -131,21 +131,10 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         checkpointing=request.checkpointing,
         sharding=request.sharding,
         devices=request.devices,
-        trained_parameters=step.trained_parameters,
-        tokens_per_step=step.tokens_per_step,
         longest_row_tokens=count_longest_row(request),
-        allocated_bytes=step.allocated_bytes,
-        host_bytes=step.host_bytes,
-        weights_format=step.precision,
         total_tokens=total,
         steps=math.ceil(total / with_mean_lengths(request).step_tokens),
-        parts=tuple(TrainingPartEntry(name=name, bytes=size) for name, size in step.parts.items()),
-        reserved_low_bytes=step.reserved.low,
-        reserved_bytes=step.reserved.typical,
-        reserved_high_bytes=step.reserved.high,
-        device_low_bytes=step.device.low,
-        device_bytes=step.device.typical,
-        device_high_bytes=step.device.high,
+        **describe_step(step),
         options=tuple(options),
         phases=split_step(spec, request, catalog.accelerator(REFERENCE), catalog.accelerators),
         shardings=tuple(

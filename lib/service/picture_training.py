@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lib.answers.training import TrainingAnswer, TrainingPartEntry
+from lib.answers.training import TrainingAnswer, describe_step
 from lib.laws import training as law
 from lib.memory.picture_training import MEASURED, check_picture_training, count_positions, estimate_picture_training, resolve_picture
 from lib.provenance import Caveat, Source
@@ -50,21 +50,10 @@ def answer_picture_training(
         checkpointing=request.checkpointing,
         sharding=request.sharding,
         devices=1,
-        trained_parameters=step.trained_parameters,
-        tokens_per_step=step.tokens_per_step,
         longest_row_tokens=positions,
-        allocated_bytes=step.allocated_bytes,
-        host_bytes=step.host_bytes,
-        weights_format=step.precision,
         total_tokens=total,
         steps=math.ceil(total / step.tokens_per_step),
-        parts=tuple(TrainingPartEntry(name=name, bytes=size_) for name, size_ in step.parts.items()),
-        reserved_low_bytes=step.reserved.low,
-        reserved_bytes=step.reserved.typical,
-        reserved_high_bytes=step.reserved.high,
-        device_low_bytes=step.device.low,
-        device_bytes=step.device.typical,
-        device_high_bytes=step.device.high,
+        **describe_step(step),
         options=tuple(rank_picture_hardware(spec, request, catalog, platforms)),
         phases=(),
         shardings=(),
