@@ -25,6 +25,7 @@ attention is not counted.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Mapping
@@ -46,7 +47,7 @@ from lib.memory.pipeline import OutputSize, resolve_size
 from lib.memory.training import TrainingMemory
 from lib.model.spec import DENOISERS, Trained, is_attention
 from lib.units import Bytes
-from lib.workload import ALL_LINEAR, PipelineRequest, check_rank, check_targets, is_targeted
+from lib.workload import ALL_LINEAR, PictureTrainingRequest, PipelineRequest, check_rank, check_targets, is_targeted
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec, Pipeline, TensorGroup
@@ -112,6 +113,8 @@ def check_picture_training(spec: ModelSpec, request: TrainingRequest) -> None:
             f"{spec.id or spec.architecture} could not be run with gradients here, so its training is not estimated. "
             "Accepted: pipelines of diffusers whose denoiser runs here, such as FLUX.1, SDXL, Qwen-Image or Wan."
         )
+    if request.devices > 1:
+        raise BadArgument("devices", request.devices, "1 for a picture model: its training over several GPUs is not modelled")
     for name, accepted in _ACCEPTED.items():
         if getattr(request, name) not in accepted:
             raise BadArgument(name, getattr(request, name), f"{', '.join(accepted)} for a picture model")
@@ -122,6 +125,18 @@ def check_picture_training(spec: ModelSpec, request: TrainingRequest) -> None:
         check_targets(_targets(request), [_module(group) for group in linear])
         for group in sorted((g for g in linear if is_adapted(g, request)), key=lambda group: min(group.shape)):
             check_rank(request.rank, _module(group), *group.shape)
+
+
+def refuse_picture_arguments(request: TrainingRequest) -> None:
+    """Refuse sizes and other arguments of pictures for a model of text, which has no use for them.
+
+    Raises:
+        BadArgument: names the first that is stated.
+    """
+    for field in dataclasses.fields(PictureTrainingRequest):
+        stated = getattr(request.pictures, field.name)
+        if stated != field.default:
+            raise BadArgument(field.name, stated, f"{field.default} for this model: it makes no pictures")
 
 
 def _check_base(request: TrainingRequest) -> None:

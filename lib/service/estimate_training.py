@@ -13,7 +13,7 @@ from lib.catalog import Catalog
 from lib.errors import BadArgument
 from lib.laws import training as law
 from lib.memory.allocator import count_longest_row
-from lib.memory.picture_training import trains_pictures
+from lib.memory.picture_training import refuse_picture_arguments, trains_pictures
 from lib.memory.rollouts import estimate_step, prompt_tokens, server_tensor_parallel
 from lib.memory.training import STACK_TRAITS, check_training, fuses_loss, is_modelled
 from lib.model.spec import ModelSpec
@@ -111,6 +111,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     spec, request = app.models(arguments.model), arguments.request()
     if trains_pictures(spec):
         return answer_picture_training(spec, request, app.catalog(), arguments.platforms, rows=round(arguments.rows * arguments.epochs))
+    refuse_picture_arguments(request)
     check_training(spec, request)
     step = estimate_step(spec, request)
     if step.device.high > MOST_BYTES:
@@ -216,7 +217,8 @@ def _rollout_caveats(request: TrainingRequest) -> tuple[Caveat, ...]:
         "prompt_limit_tokens": prompt_tokens(request),
     }
     engine = "" if request.rollout.traits.starts_together else request.rollout.rollouts
-    return Caveat("training_rollouts", variant=engine), Caveat("training_answer_lengths", lengths)
+    reference = () if request.has_reference else (Caveat("training_no_reference"),)
+    return Caveat("training_rollouts", variant=engine), *reference, Caveat("training_answer_lengths", lengths)
 
 
 def _server_command(spec: ModelSpec, request: TrainingRequest) -> str | None:

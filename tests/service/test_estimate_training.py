@@ -119,13 +119,19 @@ def test_a_picture_model_is_answered_by_the_positions_of_its_latents() -> None:
         ({"objective": "dpo"}, "sft for a picture model"),
         ({"width": 1000}, "multiple of 16"),
         ({"frames": 81}, "makes pictures and not clips"),
-        ({"devices": 2}, "none for a picture model"),
+        ({"devices": 2}, "devices was .2.. Accepted: 1 for a picture model"),
     ],
 )
 def test_a_picture_model_refuses_arguments_of_text(arguments: dict[str, Any], accepted: str) -> None:
     """The sentence names the accepted values."""
     with pytest.raises(BadArgument, match=accepted):
         ASK("black-forest-labs/FLUX.1-dev", **arguments)
+
+
+def test_a_model_of_text_refuses_sizes_of_pictures() -> None:
+    """They would be ignored."""
+    with pytest.raises(BadArgument, match="width was '512'"):
+        ASK("7B", width=512)
 
 
 requests = st.builds(
