@@ -240,7 +240,8 @@ def options_table(options: Sequence[TrainingOption]) -> str:
     if not fits and not risky:
         nearest = sorted(rows, key=lambda row: row.option.needed_bytes / row.option.capacity_bytes)[:_NEAREST]
         return _options("Nothing fits: the nearest hardware, and what it lacks", nearest) if nearest else ""
-    lines = [_options("Hardware that fits, cheapest run first", fits[:FIRST_ROWS])] if fits else []
+    order = "cheapest run" if any(row.option.usd is not None for row in fits) else "lowest price per hour"
+    lines = [_options(f"Hardware that fits, {order} first", fits[:FIRST_ROWS])] if fits else []
     if rest := fits[FIRST_ROWS:]:
         lines.append(fold(f"{len(rest)} more that fit", _options("More that fits", rest)))
     if risky:
