@@ -111,7 +111,7 @@ COLOURS: dict[str, str] = {
 """Distinct in hue and lightness on both themes, as the parts of memory are."""
 LABELS = {
     "weights": "Weights", "master": "Master weights and copies", "adapters": "Adapters", "gradients": "Gradients",
-    "optimizer": "Optimizer", "activations": "Saved activations", "rollout": "vLLM and cache of answers",
+    "optimizer": "Optimizer", "activations": "Saved activations", "rollout": "Cache of answers, vLLM",
     "loss": "Logits and loss", "runtime": "CUDA context and fragmentation",
 }  # fmt: skip
 _CSV = (
@@ -164,11 +164,17 @@ def _place_figures(answer: TrainingAnswer, option: TrainingOption) -> list[tuple
     if option.hours is not None:
         figures.append(("Time", with_small(duration(option.hours), _hours_range(option, answer.total_tokens))))
     if option.usd is not None:
-        figures.append(("Cost", with_small(usd(option.usd), f"{usd_per_hour(option.usd_per_hour)} an hour")))
+        figures.append(("Cost", with_small(usd(option.usd), _hourly(option))))
+    elif option.usd_per_hour is not None:
+        figures.append(("Price", _hourly(option)))
     figures.append(("Memory per GPU", f"{gib_figure(option.needed_bytes)} of {gib(option.capacity_bytes)}"))
     if option.tokens_per_s is not None:
         figures.append(("Speed", tokens_per_s(option.tokens_per_s)))
     return figures
+
+
+def _hourly(option: TrainingOption) -> str:
+    return "" if option.usd_per_hour is None else f"{usd_per_hour(option.usd_per_hour)} an hour"
 
 
 def nearest_sentence(answer: TrainingAnswer) -> str:
@@ -267,7 +273,7 @@ def _row(row: OptionRow) -> tuple[str, ...]:
     return (
         with_small(name, cards),
         "–" if hours is None else with_small(duration(hours), "" if speed is None else tokens_per_s(speed)),
-        "–" if option.usd is None else with_small(usd(option.usd), f"{usd_per_hour(option.usd_per_hour)} an hour"),
+        with_small("–" if option.usd is None else usd(option.usd), _hourly(option)),
         with_small(gib(option.needed_bytes), room),
         f"{option.longest_sequence_tokens:,}" if option.longest_sequence_tokens else "none",
         f"{option.largest_micro_batch:,}" if option.largest_micro_batch else "none",

@@ -125,7 +125,7 @@ def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
         q["ram"] = gr.Textbox(
             "",
             label=FIELDS_BY_NAME["ram"].label,
-            info="For layers and experts that your own cards leave to it: 64 GB DDR5-6000. Empty: assumed, and the answer says so.",
+            info="Such as 64 GB DDR5-6000. Empty: assumed.",
             max_lines=1,
             max_length=LONGEST,
             min_width=120,
