@@ -304,7 +304,7 @@ def test_files_for_own_hardware(real_app: Services) -> None:
     one = _files(real_app, LLAMA, hardware="RTX-4090", engine="transformers")
     assert "transformers==" in one
     fastest = _files(real_app, LLAMA, hardware="RTX-4090", engine="vllm")
-    assert "Replace organization/model by a repository that holds weights in awq-4" in fastest
+    assert "Replace organization/model with a repository that holds weights in awq-4" in fastest
     assert "suggested_hardware" not in one
     mac = _files(real_app, LLAMA, hardware="M4-16GB")
     assert "a card of NVIDIA" in mac
