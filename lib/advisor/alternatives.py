@@ -141,8 +141,8 @@ def _leave_on_host(
         on_card = layers * (_QUARTER - 1) // _QUARTER
         if not fit.fits:
             split = (config.spec, config.memory_request, config.silicon, fit.capacity_bytes)
-            least = memory.fewest_experts_on_host(*split)
-            if least is not None and not config.serving.cpu_moe_layers:
+            least = None if config.serving.cpu_moe_layers else memory.fewest_experts_on_host(*split)
+            if least is not None:
                 after = replace(config, serving=keep_experts_in_host(config.serving, least))
                 moved = after.estimate().host_bytes
                 yield compare("experts_on_host", after, cpu_moe_layers=least, layers=layers, host_bytes=moved)

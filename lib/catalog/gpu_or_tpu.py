@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lib.catalog.rows import DATA, Count, Day, Exact, Price, Row, Size, Table, Text, read_rows, require_distinct
+from lib.catalog.rows import DATA, Count, Exact, Price, ReadFact, Row, Size, Table, Text, read_rows, require_distinct
 from lib.provenance import Source
 
 Kind = Literal["gpu", "tpu"]
@@ -69,15 +69,6 @@ class DecisionRules(Row):
         return self
 
 
-class _Read(Row):
-    source: Text
-    checked: Day
-
-    def as_source(self, what: str) -> Source:
-        """The source of it; `what` names the fact."""
-        return Source(what=what, source=self.source, checked=self.checked)
-
-
 class Commitment(Row):
     """A price for a commitment."""
 
@@ -114,7 +105,7 @@ class TestedModel(Row):
     benchmark: Check
 
 
-class SupportMatrix(_Read):
+class SupportMatrix(ReadFact):
     """Models that vLLM's TPU backend was tested with."""
 
     package: Text
@@ -122,7 +113,7 @@ class SupportMatrix(_Read):
     rows: Annotated[tuple[TestedModel, ...], require_distinct("model", "accelerator")]
 
 
-class OptimumTpu(_Read):
+class OptimumTpu(ReadFact):
     """Hugging Face's library for TPUs."""
 
     version: Text
@@ -136,14 +127,14 @@ class OptimumTpu(_Read):
     """`model_type` of these models."""
 
 
-class SpeedClaim(_Read):
+class SpeedClaim(ReadFact):
     """A vendor's claim: so many times as fast, from `faster_low` to `faster_high`."""
 
     faster_low: Exact
     faster_high: Exact
 
 
-class OldGuidance(_Read):
+class OldGuidance(ReadFact):
     """The sizes that Hugging Face advised when Spaces and Endpoints had TPUs."""
 
     generation: Text
@@ -157,10 +148,10 @@ class TpuSoftware(Row):
     """tpu_software.json."""
 
     generations: Annotated[tuple[TpuTerms, ...], require_distinct("id")]
-    spot: _Read
-    commitment: _Read
-    gke: _Read
-    disks: _Read
+    spot: ReadFact
+    commitment: ReadFact
+    gke: ReadFact
+    disks: ReadFact
     optimum: OptimumTpu
     torchtpu_claim: SpeedClaim
     guidance: OldGuidance

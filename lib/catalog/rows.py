@@ -163,6 +163,17 @@ Sources = Annotated[tuple[Annotated[Source, reference("sources", "sources.json")
 """Sources of the row, at least one."""
 
 
+class ReadFact(Row):
+    """A fact that was read: where, and on which day."""
+
+    source: Text
+    checked: Day
+
+    def as_source(self, what: str) -> Source:
+        """The source of it; `what` names the fact."""
+        return Source(what=what, source=self.source, checked=self.checked)
+
+
 def require_distinct(*names: str) -> AfterValidator:
     """Rows of which no two agree in these fields."""
 

@@ -13,28 +13,16 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from lib.catalog.rows import DATA, Day, Row, Table, Text, read_rows
+from lib.catalog.rows import DATA, ReadFact, Row, Table, Text, read_rows
 from lib.present.releases import load_versions
 from lib.present.templates import render
-from lib.provenance import Source
 from lib.units import GIB
 
 _SPARE_GIB = 50
 """Disk for the rest: compiled programs, and the image where it is unpacked on the same disk."""
 
 
-class Read(Row):
-    """A fact that was read."""
-
-    source: Text
-    checked: Day
-
-    def as_source(self, what: str) -> Source:
-        """The source of it; `what` names the fact."""
-        return Source(what=what, source=self.source, checked=self.checked)
-
-
-class Program(Read):
+class Program(ReadFact):
     """A program that starts containers on several machines."""
 
     version: Text
@@ -51,8 +39,8 @@ class ClusterFacts(Row):
     """clusters.json."""
 
     what: Text
-    parallelism: Read
-    ray: Read
+    parallelism: ReadFact
+    ray: ReadFact
     devices: Table[Text]
     """Kubernetes' name of a card, by the vendors whose cards the image of vLLM runs on."""
     lws: Program

@@ -248,14 +248,8 @@ def _rules(catalog: Catalog) -> dict[str, int]:
     zerogpu = catalog.rules.zerogpu
     quotas = {f"quota_{plan}_min": seconds // 60 for plan, seconds in zerogpu.daily_quota_s.items()}
     graphs = {"graphs_low_bytes": VLLM_GRAPHS.low, "graphs_high_bytes": VLLM_GRAPHS.high}
-    defaults = {"default_duration_s": zerogpu.default_duration_s}
-    return {
-        **quotas,
-        **graphs,
-        **defaults,
-        "auto_xlarge_bytes": zerogpu.auto_xlarge_bytes,
-        "free_cpu_units": catalog.rules.accounts.free_cpu_units,
-    }
+    quotas |= {"default_duration_s": zerogpu.default_duration_s, "auto_xlarge_bytes": zerogpu.auto_xlarge_bytes}
+    return {**quotas, **graphs, "free_cpu_units": catalog.rules.accounts.free_cpu_units}
 
 
 def _switches(said: Explanation) -> dict[str, str]:
