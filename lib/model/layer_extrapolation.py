@@ -142,12 +142,27 @@ def _grouped_backward_flop(rows: Any, weight: Any, *_: Any, **__: Any) -> int:
     return 2 * _grouped_flop(rows, weight)
 
 
-_FURTHER: dict[Any, Callable[..., int]] = {
+def _attention_flop(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    """Scores and weighted sums. Key and value may have fewer heads than the query: the kernel repeats them."""
+    batch, heads, queries, width = query.shape
+    return int(2 * batch * heads * queries * key.shape[-2] * (width + value.shape[-1]))
+
+
+def _attention_backward_flop(_gradient: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    """Scores computed again, then the gradients of scores, value, query and key."""
+    batch, heads, queries, width = query.shape
+    return int(2 * batch * heads * queries * key.shape[-2] * (3 * width + 2 * value.shape[-1]))
+
+
+_ATTENTION = ("flash", "efficient", "cudnn")
+_OWN: dict[Any, Callable[..., int]] = {
+    **{getattr(ops.aten, f"_scaled_dot_product_{kernel}_attention"): _attention_flop for kernel in _ATTENTION},
+    **{getattr(ops.aten, f"_scaled_dot_product_{kernel}_attention_backward"): _attention_backward_flop for kernel in _ATTENTION},
     ops.aten._grouped_mm: _grouped_flop,  # noqa: SLF001 it has no public name
     ops.transformers.grouped_mm_fallback: _grouped_flop,
     ops.transformers.grouped_mm_fallback_backward: _grouped_backward_flop,
 }
-"""Products that `flop_registry` does not know."""
+"""Products that `flop_registry` does not know, and attention: up to torch 2.11 its formula refuses heads that share a key."""
 
 
 class RunCounter(MemoryTracker):  # type: ignore[no-untyped-call]
@@ -161,7 +176,7 @@ class RunCounter(MemoryTracker):  # type: ignore[no-untyped-call]
 
     def _result(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = super()._result(func, args, kwargs)
-        formula = flop_registry.get(func._overloadpacket) or _FURTHER.get(func._overloadpacket)  # noqa: SLF001 torch's own counter does so
+        formula = _OWN.get(func._overloadpacket) or flop_registry.get(func._overloadpacket)  # noqa: SLF001 torch's own counter does so
         if formula is not None:
             self.flop += formula(*args, **kwargs, out_val=result)
         return result
