@@ -128,6 +128,8 @@ _STORED = _gguf_formats(_FILES_ONLY)
 _BY_NAME = {f.name: f for f in (*_FORMATS, *_GGUF, *_STORED)}
 QLORA: Mapping[bool, str] = {False: "bnb-nf4", True: "bnb-nf4-double"}
 """The format of QLoRA's base weights, by whether the scales of its blocks are held in 8 bits."""
+INT8_BASE = "bnb-int8"
+"""The format of the base weights of LoRA in 8 bits."""
 
 FAMILIES: Mapping[str, Mapping[str, str]] = {
     "fp8": {name: row.fp8 for name, row in TRAITS.items() if row.fp8},

@@ -19,7 +19,9 @@ from lib.request import types as asked
 from lib.request.checks import MAX_NAME, check_choice, describe_value
 from lib.request.fields import Asked, Checked, Form, Request, number, one_of, whole_number
 from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS, OBJECTIVES, Objective, RolloutRequest
+from lib.request.pictures import DEFAULT_PICTURES, PictureTrainingRequest
 from lib.request.serving import DEFAULTS, ServingSettings
+from lib.request.sharding import SHARDING_TRAITS, SHARDINGS, Sharding
 from lib.request.types import AccountName, VisitorAccountName
 from lib.request.words import find_choice
 
@@ -27,14 +29,16 @@ Mode = Literal["inference", "lora", "qlora", "full"]
 Priority = Literal["cheapest", "balanced", "fastest"]
 Sdk = Literal["gradio", "docker"]
 
-Method = Literal["full", "lora", "dora", "qlora"]
+Method = Literal["full", "lora", "dora", "qlora", "lora-8bit"]
 Optimizer = Literal["adamw", "adamw_foreach", "adamw_8bit", "paged_adamw", "paged_adamw_8bit", "adafactor", "muon", "sgd"]
 TrainingPrecision = Literal["bf16", "mixed", "fp32"]
 Checkpointing = Literal["none", "layers", "offloaded"]
 AttentionKernel = Literal["sdpa", "flash", "eager"]
 Stack = Literal["transformers", "trl", "unsloth", "ms-swift", "axolotl", "torchtune", "llama-factory", "openrlhf", "verl", "nemo-rl"]
-Sharding = Literal["none", "ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp_offload"]
 
+QUANTIZED_METHODS: frozenset[Method] = frozenset({"qlora", "lora-8bit"})
+WHOLE_WEIGHTS: frozenset[Method] = frozenset({"lora-8bit"})
+"""Methods whose weights are not sharded: FSDP refuses integers (torch 2.11: "Cannot flatten integer dtype tensors", tried on an H100)."""
 MODES: tuple[Mode, ...] = get_args(Mode)
 METHODS: tuple[Method, ...] = get_args(Method)
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
@@ -42,7 +46,6 @@ TRAINING_PRECISIONS: tuple[TrainingPrecision, ...] = get_args(TrainingPrecision)
 CHECKPOINTING: tuple[Checkpointing, ...] = get_args(Checkpointing)
 ATTENTION_KERNELS: tuple[AttentionKernel, ...] = get_args(AttentionKernel)
 STACKS: tuple[Stack, ...] = get_args(Stack)
-SHARDINGS: tuple[Sharding, ...] = get_args(Sharding)
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 SDKS: tuple[Sdk, ...] = get_args(Sdk)
 
@@ -237,41 +240,6 @@ FusedLoss = Annotated[
 ]
 
 
-BasePrecision = Literal["bf16", "fp8", "fp8-dynamic", "int8", "nf4"]
-Cached = Literal["all", "latents", "text", "none"]
-BASE_PRECISIONS: tuple[BasePrecision, ...] = get_args(BasePrecision)
-CACHED: tuple[Cached, ...] = get_args(Cached)
-MOST_CHECKPOINTED = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PictureTrainingRequest(Request):
-    """The pictures or clips that a denoiser is trained on, and how it is held."""
-
-    width: asked.Pixels = 0
-    """Picture models only: pixels of a training picture; 0 is the pipeline's own, as for height and frames."""
-    height: asked.Pixels = 0
-    """Picture models only: pixels, as width."""
-    frames: asked.Pixels = 0
-    """Picture models only: frames of a training clip."""
-    cached: Annotated[Cached, one_of(CACHED, Cached)] = "all"
-    """Picture models only: inputs that are computed before training. all: latents and text embeddings, so that VAE and text encoders are
-    not on the card; latents: these alone; text: embeddings alone; none: each step computes both."""
-    base_precision: Annotated[BasePrecision, one_of(BASE_PRECISIONS, BasePrecision)] = "bf16"
-    """Picture models only: number format of the frozen weights under adapters. fp8 (weights alone) and fp8-dynamic are
-    those of torchao, int8 that of SDNQ, nf4 that of bitsandbytes; method=qlora means nf4."""
-    checkpoint_blocks: Annotated[int, whole_number(1, MOST_CHECKPOINTED)] = 1
-    """Picture models only: blocks that gradient checkpointing recomputes together."""
-    checkpoint_every: Annotated[int, whole_number(0, MOST_CHECKPOINTED)] = 0
-    """Picture models only: gradient checkpointing begins again after so many blocks, and the blocks between keep their activations;
-    0: it covers every block."""
-    base_offload: asked.Flag = False
-    """Picture models only: frozen blocks wait in the host's memory and come to the card one by one."""
-
-
-DEFAULT_PICTURES = PictureTrainingRequest()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRequest(Request):
     """One question about fine-tuning.
@@ -280,7 +248,7 @@ class TrainingRequest(Request):
     """
 
     method: Annotated[Method, one_of(METHODS), Form("Method", group="train")] = "lora"
-    """full, lora, dora or qlora."""
+    """full; lora, dora; qlora (base weights in 4 bits) or lora-8bit (base weights in 8 bits, LLM.int8 of bitsandbytes)."""
     rank: Annotated[int, whole_number(1, MOST_RANK), Form("Rank of the adapters", group="train")] = 16
     """Rank of the adapters."""
     target_modules: Annotated[tuple[str, ...], Checked(_check_modules, str), Form("Target modules", "modules", group="train")] = (
@@ -313,11 +281,15 @@ class TrainingRequest(Request):
     double_quantization: Annotated[asked.Flag, Form("Double quantization", "doublequant", group="train")] = True
     """Whether QLoRA holds the scales of its 4-bit blocks in 8 bits."""
     sharding: Annotated[Sharding, one_of(SHARDINGS), Form("Sharding", group="train")] = "none"
-    """How several devices share the states."""
+    """How several devices share the states. fsdp1: FSDP version 1. fsdp_grad_op: weights stay gathered until the backward pass
+    (SHARD_GRAD_OP). fsdp_hybrid: the GPUs of a machine share, machines hold copies (HYBRID_SHARD). zero2_offload and zero3_offload: the
+    optimizer is in host memory, on one GPU too; fsdp_offload: weights too."""
     devices: Annotated[
         int, whole_number(1, 1_024), Form("GPUs", "gpus", group="train", info="Hardware with several GPUs trains on all of them.")
     ] = 1
     """Devices that train together."""
+    machines: Annotated[int, whole_number(1, 128)] = 1
+    """Machines that hold these devices, the same number each; fsdp_hybrid needs two or more."""
     objective: Annotated[Objective, one_of(OBJECTIVES), Form("Objective", group="train")] = "sft"
     """sft (supervised), dpo, kto, reward (a reward model), orpo or grpo. All but sft are those of TRL; dpo, reward and orpo take pairs of
     a chosen and a rejected sequence, each of `sequence_tokens` at most, prompt included. grpo writes answers to prompts and trains on
@@ -359,9 +331,19 @@ class TrainingRequest(Request):
         return self.micro_batch_tokens * self.accumulation * self.devices
 
     @property
+    def quantizes(self) -> bool:
+        """Whether bitsandbytes holds the base weights in fewer bits."""
+        return self.method in QUANTIZED_METHODS
+
+    @property
+    def sharing_devices(self) -> int:
+        """Devices among which the states are shared: those of one machine with fsdp_hybrid."""
+        return self.devices // self.machines if SHARDING_TRAITS[self.sharding].within_machine else self.devices
+
+    @property
     def shards_weights(self) -> bool:
         """Whether each device keeps a part of the weights."""
-        return self.sharding in {"zero3", "fsdp", "fsdp_offload"}
+        return SHARDING_TRAITS[self.sharding].weights
 
 
 def is_targeted(module: str, targets: Iterable[str]) -> bool:

@@ -35,10 +35,12 @@ from lib.laws.training import StepPart
 from lib.memory.allocator import AllocatorConstants, fragmented_bytes
 from lib.memory.training import TrainingMemory, check_training, estimate_training, step_peaks
 from lib.model.spec import ModelSpec
-from lib.speed.training import Rates, SpeedConstants, StepWork, card_rates, judge_fit, step_work, time_step
+from lib.speed.training import Rates, SpeedConstants, StepWork, card_rates, step_work, time_step
+from lib.speed.training_hardware import judge_fit
 from lib.units import GIB, Bytes
 from lib.workload import TrainingRequest
 from scripts.accuracy import record, summarize_errors
+from scripts.sharded_points import print_sharded
 from scripts.training_points import Run, TimedRun, check_counts, failed_runs, notebook_runs, other_runs, single_device_runs, timed_runs
 
 OUTPUT = Path(__file__).resolve().parent.parent / "lib" / "data" / "training_constants.json"
@@ -376,6 +378,7 @@ def main() -> int:
     _print_failed_runs(arguments.facts)
     _on_smaller_cards(results)
     _print_notebooks(arguments.facts)
+    print_sharded(arguments.facts)
     print(f"constants of all stacks: {allocator}")
     timed = timed_works(arguments.facts)
     by_model = judge_speed(timed)

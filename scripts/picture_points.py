@@ -18,8 +18,9 @@ from typing import Any, Literal, NamedTuple
 from lib.model import bundled
 from lib.model.diffusion import resolve_pipeline
 from lib.model.spec import ModelSpec, Origin
+from lib.request.pictures import BasePrecision, PictureTrainingRequest
 from lib.units import GIB
-from lib.workload import BasePrecision, Optimizer, PictureTrainingRequest, TrainingRequest
+from lib.workload import Optimizer, TrainingRequest
 
 ATTENTION = ("to_q", "to_k", "to_v", "to_out.0")
 _SDXL, _FLUX, _COGVIDEO = "stabilityai/stable-diffusion-xl-base-1.0", "black-forest-labs/FLUX.1-dev", "THUDM/CogVideoX-2b"

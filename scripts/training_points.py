@@ -33,6 +33,8 @@ STACKS: dict[str, Stack] = {
 OTHERS = ("galore", "lisa", "adalora", "llamapro", "expert")
 BELOW_ITS_WEIGHTS = ("Qwen/Qwen3.5-27B", "full")
 SAME_AS = {
+    "NousResearch/Llama-2-70b-hf": "meta-llama/Llama-2-70b-hf",
+    "huggyllama/llama-7b": "meta-llama/Llama-2-7b-hf",
     "01-ai/Yi-6B-Chat": "01-ai/Yi-1.5-6B",
     "allenai/Olmo-3-7B-Instruct-SFT": "allenai/Olmo-3-7B-Instruct",
     "katanemo/Plano-Orchestrator-4B": "Qwen/Qwen3-4B-Instruct-2507",
@@ -69,6 +71,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "ffn_dim": 4096, "vocab_size": 50272, "word_embed_proj_dim": 512, "do_layer_norm_before": False,
         "max_position_embeddings": 2048,
     },
+    "bigcode/gpt_bigcode-santacoder": {
+        "model_type": "gpt_bigcode", "architectures": ["GPTBigCodeForCausalLM"], "n_embd": 2048, "n_head": 16, "n_layer": 24,
+        "n_inner": 8192, "n_positions": 2048, "vocab_size": 49280, "multi_query": True,
+    },
+    "ibm/PowerLM-3b": _decoder("granite", "GraniteForCausalLM", (2304, 40, 36, 36, 9216, 49152), tie_word_embeddings=True),
     "google-bert/bert-large-uncased": {
         "model_type": "bert", "architectures": ["BertForSequenceClassification"], "hidden_size": 1024, "num_hidden_layers": 24,
         "num_attention_heads": 16, "intermediate_size": 4096, "vocab_size": 30522, "max_position_embeddings": 512,
@@ -98,20 +105,21 @@ def find_model(model_id: str) -> ModelSpec | None:
     return spec
 
 
-def _points(facts: Path, name: str, key: str = "points") -> list[dict[str, Any]]:
+def read_points(facts: Path, name: str, key: str = "points") -> list[dict[str, Any]]:
+    """The rows of a file of facts."""
     return list(json.loads((facts / name).read_text(encoding="utf-8"))[key])
 
 
 def check_counts(facts: Path) -> list[str]:
     """Models of `CONFIGS` whose number of parameters is not the printed one within 1 %."""
-    printed = {p.get("model_hf_id"): p["params_b"] for p in _points(facts, "training_memory.json") if p.get("params_b")}
+    printed = {p.get("model_hf_id"): p["params_b"] for p in read_points(facts, "training_memory.json") if p.get("params_b")}
     specs = {name: find_model(name) for name in CONFIGS if name in printed}
     return [name for name, spec in specs.items() if spec and abs(spec.parameters_total / 1e9 / printed[name] - 1) > 0.01]  # noqa: PLR2004
 
 
 def single_device_runs(facts: Path) -> Iterator[Run]:
     """The runs of `training_memory.json` on one device with a stated length, of reliability high or medium."""
-    for point in _points(facts, "training_memory.json"):
+    for point in read_points(facts, "training_memory.json"):
         model = point.get("model_hf_id") or ""
         if not point.get("seq_len") or point["n_devices"] != 1 or point["reliability"] == "low" or point["source"] not in STACKS:
             continue
@@ -136,7 +144,7 @@ def _request(point: dict[str, Any], spec: ModelSpec) -> TrainingRequest | None:
     return TrainingRequest(
         method="dora" if variant == "dora" else point["method"],
         rank=point.get("lora_rank") or 8,
-        target_modules=_targets(point.get("target_modules") or "", spec),
+        target_modules=targets_of(point.get("target_modules") or "", spec),
         optimizer=optimizer,
         precision="mixed" if "amp" in point["compute_dtype"] else "fp32" if single else "bf16",
         checkpointing="layers" if point["gradient_checkpointing"] is True else "none",
@@ -165,7 +173,8 @@ def _fuses(point: dict[str, Any]) -> bool:
     return fused or point["source"] == "hf-perf-guide"
 
 
-def _targets(modules: str, spec: ModelSpec) -> tuple[str, ...]:
+def targets_of(modules: str, spec: ModelSpec) -> tuple[str, ...]:
+    """The targeted modules that the model has; all of them where none is named."""
     names = {group.name.removesuffix(".weight").rpartition(".")[2] for group in spec.tensors if group.kind == "linear"}
     if "DEFAULT" in modules:
         return tuple(name for name in ("q_proj", "k_proj", "v_proj") if name in names) or ("all-linear",)
@@ -176,7 +185,7 @@ def _targets(modules: str, spec: ModelSpec) -> tuple[str, ...]:
 
 def other_runs(facts: Path) -> Iterator[Run]:
     """Runs of peft's method comparison: another stack. Qwen's own script is left out, whose page does not say which memory it prints."""
-    for point in _points(facts, "bench_memory.json"):
+    for point in read_points(facts, "bench_memory.json"):
         plain = point.get("method") in {"lora", "full"} and not any(
             word in point.get("variant", "") for word in ("ff", "bdlora", "fa", "mica")
         )
@@ -228,7 +237,7 @@ A_PIPELINE = "Wan-AI/Wan2.1-T2V-14B-Diffusers"
 
 def failed_runs(facts: Path) -> Iterator[FailedRun]:
     """Runs that ended out of memory; RWKV-6 by its number of parameters, with the float32 states of DeepSpeed, as its rows say."""
-    for point in _points(facts, "training_memory.json", "oom_points"):
+    for point in read_points(facts, "training_memory.json", "oom_points"):
         text = point["task"] == "llm-finetune"
         spec = resolve_count(point["model"].rpartition("-")[2].upper()) if text else find_model(A_PIPELINE)
         if spec is not None:
@@ -258,7 +267,7 @@ _NOTEBOOK_TOKENS = 512
 def notebook_runs(facts: Path) -> Iterator[NotebookRun]:
     """Loads and runs of Unsloth's notebooks on text and pictures, of models that are bundled."""
     by_name = {name.rpartition("/")[2].lower(): name for name in bundled.list_ids()}
-    for point in _points(facts, "field_points.json"):
+    for point in read_points(facts, "field_points.json"):
         ran = point["metric"] == "peak_memory_gib"
         if point["source"] != "unsloth-notebooks" or not (ran or point["metric"] == "loaded_memory_gib"):
             continue
@@ -280,14 +289,14 @@ A judgement; the source prints the mean and the limit of 768 only, and counts no
 
 def timed_runs(facts: Path) -> Iterator[TimedRun]:
     """Steps on one device, of reliability high or medium; without those that their source marks as bound by the host of a bare loop."""
-    for point in _points(facts, "bench_throughput.json"):
+    for point in read_points(facts, "bench_throughput.json"):
         usable = point.get("n_devices") == 1 and point["reliability"] != "low" and "host-bound" not in (point.get("notes") or "")
         case = _timed_request(point) if usable else None
         spec = find_model(point["model_hf_id"]) if case is not None else None
         if case is not None and spec is not None:
             request, step_s = case
             yield TimedRun(source=point["source"], model=spec.id, card=point["accelerator"], spec=spec, request=request, step_s=step_s)
-    for point in _points(facts, "training_memory.json"):
+    for point in read_points(facts, "training_memory.json"):
         spec = find_model("google-bert/bert-large-uncased") if point["source"] == "hf-perf-guide" else None
         if spec is not None and "fp16 amp" in point["compute_dtype"] and point.get("seq_len"):
             asked_of = _request(point, spec)

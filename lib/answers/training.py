@@ -10,7 +10,7 @@ from lib.provenance import Answer
 from lib.result import Result
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
-from lib.speed.training import TrainingOption
+from lib.speed.training_hardware import TrainingOption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class TrainingAnswer(Answer):
     """Id of the model; empty without one."""
 
     method: str
-    """full, lora, dora or qlora."""
+    """full, lora, dora, qlora or lora-8bit."""
 
     objective: str
     """sft, dpo, kto, reward, orpo or grpo."""

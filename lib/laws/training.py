@@ -204,6 +204,8 @@ class StepTensors(NamedTuple):
     """One layer in full."""
     activation_gradients: int
     """Gradients that pass through one layer."""
+    kept_inputs: int
+    """Inputs of all layers with their gradients, where they stay until the backward pass ends."""
     loss: LossBytes
     tied_gradients: int
     """Copies of a table that is also the head, in addition to the sum of both."""
@@ -250,6 +252,6 @@ def find_peaks(step_tensors: StepTensors) -> StepPeaks:
         logits=base | kept | {copies: step_tensors.copies, StepPart.LOSS: step_tensors.loss.forward},
         loss=base | kept | {StepPart.LOSS: step_tensors.loss.backward},
         layer=base | {gradients: early, saved: step_tensors.saved_activations + one} | through,
-        end=base | {gradients: step_tensors.gradients + step_tensors.tied_gradients, saved: last} | through,
+        end=base | {gradients: step_tensors.gradients + step_tensors.tied_gradients, saved: last + step_tensors.kept_inputs} | through,
         update=step_tensors.states | {gradients: step_tensors.gradients, StepPart.OPTIMIZER_TEMPORARY: step_tensors.optimizer_temporary},
     )

@@ -15,6 +15,7 @@ from lib.laws.rl import pair_logit_bytes
 from lib.laws.training import LossBytes, logprob_bytes
 from lib.request.objectives import MOST_GENERATIONS, OBJECTIVE_TRAITS, Objective
 from lib.units import Bytes
+from lib.workload import WHOLE_WEIGHTS
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
@@ -50,6 +51,8 @@ _SHOWN_DIVISORS = 12
 def _check_rollouts(request: TrainingRequest) -> None:
     """Refuse lengths and groups that TRL's GRPOTrainer refuses."""
     rollout, answers = request.rollout, _count_answers(request)
+    if request.method in WHOLE_WEIGHTS and not rollout.traits.starts_together:
+        raise BadArgument("rollouts", rollout.rollouts, f"transformers with method={request.method}: vLLM takes no 8-bit weights from TRL")
     if rollout.generations < _LEAST_GENERATIONS:
         raise BadArgument("generations", rollout.generations, "2 or more with objective grpo: it compares the answers to one prompt")
     if rollout.completion_tokens >= request.sequence_tokens:

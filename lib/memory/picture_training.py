@@ -46,12 +46,13 @@ from lib.memory.components import group_bytes
 from lib.memory.pipeline import OutputSize, resolve_size
 from lib.memory.training import TrainingMemory
 from lib.model.spec import DENOISERS, Trained, is_attention
+from lib.request.pictures import BasePrecision, PictureTrainingRequest
 from lib.units import Bytes
-from lib.workload import ALL_LINEAR, PictureTrainingRequest, PipelineRequest, check_rank, check_targets, is_targeted
+from lib.workload import ALL_LINEAR, PipelineRequest, check_rank, check_targets, is_targeted
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec, Pipeline, TensorGroup
-    from lib.workload import BasePrecision, TrainingRequest
+    from lib.workload import TrainingRequest
 
 _MATRIX = 2  # axes
 
@@ -113,8 +114,9 @@ def check_picture_training(spec: ModelSpec, request: TrainingRequest) -> None:
             f"{spec.id or spec.architecture} could not be run with gradients here, so its training is not estimated. "
             "Accepted: pipelines of diffusers whose denoiser runs here, such as FLUX.1, SDXL, Qwen-Image or Wan."
         )
-    if request.devices > 1:
-        raise BadArgument("devices", request.devices, "1 for a picture model: its training over several GPUs is not modelled")
+    for name in ("devices", "machines"):
+        if getattr(request, name) > 1:
+            raise BadArgument(name, getattr(request, name), "1 for a picture model: its training over several GPUs is not modelled")
     for name, accepted in _ACCEPTED.items():
         if getattr(request, name) not in accepted:
             raise BadArgument(name, getattr(request, name), f"{', '.join(accepted)} for a picture model")
@@ -357,6 +359,7 @@ def picture_peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[dict[str, 
         saved_activations=round(saved),
         layer=round(recomputed),
         activation_gradients=round(4 * kept.checkpoints / max(1, blocks)),
+        kept_inputs=0,
         loss=law.LossBytes(Bytes(0), Bytes(0)),
         tied_gradients=0,
         optimizer_temporary=states.temporary,

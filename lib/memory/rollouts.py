@@ -32,9 +32,11 @@ from lib.laws.training import STEADY, StepPart, StepPeaks
 from lib.memory.per_device import PerDevice, count_per_device
 from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
 from lib.memory.spread import tensor_parallel_degree
-from lib.memory.training import TrainingMemory, adapter_bytes, estimate_training, select_adapted, step_peaks
+from lib.memory.stacks import adapter_bytes, quantized_base
+from lib.memory.training import TrainingMemory, estimate_training, select_adapted, step_peaks
 from lib.precision import QLORA
 from lib.request.serving import Serving
+from lib.request.sharding import SHARDING_TRAITS
 from lib.workload import MemoryRequest
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def rollout_precision(request: TrainingRequest) -> str:
 def trainer_precision(request: TrainingRequest) -> str:
     """The format in which the trainer's own model writes: that of its weights."""
     whole = request.precision == "fp32" or (request.precision == "mixed" and request.method == "full")
-    return "fp32" if whole else rollout_precision(request)
+    return "fp32" if whole else quantized_base(request) or rollout_precision(request)
 
 
 def serving_settings(request: TrainingRequest, share: float | None = None) -> Serving:
@@ -145,7 +147,7 @@ def add_rollouts(spec: ModelSpec, request: TrainingRequest, peaks: StepPeaks) ->
     if request.rollout.traits.starts_together:
         answers = device_answers(request)
         gathered = peaks.layer.get(StepPart.COPIES, 0) if request.shards_weights else 0
-        if request.sharding == "zero3":
+        if request.shards_weights and SHARDING_TRAITS[request.sharding].stage:  # ZeRO 3 gathers all
             gathered = max(gathered, trainer.device_weights)
         rollout |= {
             StepPart.COPIES: gathered,

@@ -13,18 +13,16 @@ adapter and their parameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from lib.catalog.rows import ById
 from lib.errors import BadArgument, UnsupportedModel
 from lib.laws import training as law
 from lib.laws.activation import FLOAT32, HALF, LayerTraining, LayerWidths, SavedBytes, save_for_backward
 from lib.laws.media_tokens import TOWERS
-from lib.laws.parallelism import ceil_divide
 from lib.laws.runtime import CUDA_CONTEXT, ByteRange
 from lib.laws.training import StepPart
 from lib.laws.weights import ENDS, is_tied
@@ -32,11 +30,14 @@ from lib.memory.allocator import AllocatorConstants, count_longest_row, load_con
 from lib.memory.components import count_weight_bytes, traced_kernel
 from lib.memory.objectives import LogitSizes, check_objective, objective_loss, train_model
 from lib.memory.resolve import layer_sizes
+from lib.memory.sharding import SharedStates, WholeStates, share_states
+from lib.memory.stacks import STACK_TRAITS, adapter_bytes, fuses_loss, quantized_base
 from lib.model.spec import TensorGroup
-from lib.precision import QLORA, weight_format
+from lib.precision import weight_format
 from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS
+from lib.request.sharding import SHARDING_TRAITS, SHARDINGS
 from lib.units import Bytes
-from lib.workload import Optimizer, Stack, check_rank, check_targets, is_targeted
+from lib.workload import WHOLE_WEIGHTS, check_rank, check_targets, is_targeted
 
 if TYPE_CHECKING:
     from lib.laws.weights import Tensors
@@ -44,82 +45,8 @@ if TYPE_CHECKING:
     from lib.workload import TrainingRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackTraits:
-    """What a training stack does by itself.
-
-    `fused_loss`: logits of all tokens are never held at once. `casts`: adapters are in float32 and cast what they read. `upcasts`: with
-    QLoRA, what is not quantized is put into float32 (peft's `prepare_model_for_kbit_training`). `half_adapters`: with QLoRA, adapters are
-    put into bf16 and cast nothing (TRL, trl/trainer/sft_trainer.py at f2cd57710, 2026-07-24, which does not call peft's function).
-    `experts_in_4_bits`: with QLoRA, fused experts too, which bitsandbytes by itself leaves in 16 bits; "stored" only where the checkpoint
-    stores them in 4 bits (Unsloth loads gpt-oss-20b in 12.98 GiB on a T4, and gemma-4-26B-A4B in 46.4 GiB: notebooks of 2026-08-18).
-    """
-
-    name: str
-    fused_loss: bool
-    casts: bool
-    upcasts: bool
-    half_adapters: bool
-    experts_in_4_bits: Literal["never", "stored", "always"]
-    optimizers: frozenset[Optimizer]
-    shards: bool
-    modelled: Literal["every objective", "sft", "nothing"] = "sft"
-    """The objectives whose figures are its own; for any other those of TRL are shown."""
-
-
 _MATRIX = 2  # axes
 _APART = TOWERS | {"embeddings", "head"}
-_TORCH: frozenset[Optimizer] = frozenset({"adamw", "adamw_foreach", "sgd"})
-_BNB: frozenset[Optimizer] = frozenset({"adamw_8bit", "paged_adamw", "paged_adamw_8bit"})
-_TRAINER: frozenset[Optimizer] = frozenset({*_TORCH, *_BNB, "adafactor"})
-_WITH_MUON: frozenset[Optimizer] = frozenset({*_TRAINER, "muon"})
-
-
-def _stack(
-    name: str, optimizers: frozenset[Optimizer], *, experts_in_4_bits: Literal["never", "stored", "always"] = "never", **does: bool
-) -> StackTraits:
-    never = dict.fromkeys(("fused_loss", "casts", "upcasts", "half_adapters", "shards"), False)
-    return StackTraits(name=name, optimizers=optimizers, experts_in_4_bits=experts_in_4_bits, modelled="sft", **{**never, **does})
-
-
-_TRL = _stack("TRL with its fused loss", _TRAINER, fused_loss=True, casts=True, half_adapters=True, shards=True)
-
-
-STACK_TRAITS: Mapping[Stack, StackTraits] = MappingProxyType(
-    {
-        "transformers": _stack("transformers Trainer", _TRAINER, casts=True, upcasts=True, shards=True),
-        "trl": replace(_TRL, modelled="every objective"),
-        "unsloth": _stack("Unsloth", _TRAINER, fused_loss=True, experts_in_4_bits="stored"),
-        "ms-swift": _stack("ms-swift", _WITH_MUON, casts=True, upcasts=True, shards=True),
-        "axolotl": _stack("axolotl", _WITH_MUON, fused_loss=True, casts=True, experts_in_4_bits="always", shards=True),
-        "torchtune": _stack("torchtune", _TORCH | _BNB, fused_loss=True, shards=True),
-        "llama-factory": replace(_TRL, name="LLaMA-Factory", modelled="nothing"),
-        "openrlhf": replace(_TRL, name="OpenRLHF", modelled="nothing"),
-        "verl": replace(_TRL, name="veRL", modelled="nothing"),
-        "nemo-rl": replace(_TRL, name="NeMo RL", modelled="nothing"),
-    }
-)
-
-
-def is_modelled(request: TrainingRequest) -> bool:
-    """Whether the figures of this stack and objective are the stack's own."""
-    modelled = STACK_TRAITS[request.stack].modelled
-    return modelled == "every objective" or (modelled == "sft" and request.objective == "sft")
-
-
-def adapter_bytes(request: TrainingRequest) -> tuple[int, int]:
-    """Bytes of an element of the adapters, and of what they cast their input to: 0 where they read it as it is."""
-    traits = STACK_TRAITS[request.stack]
-    if request.method == "qlora" and traits.half_adapters and not request.fp16:
-        return HALF, 0
-    if not traits.casts:
-        return HALF if request.precision == "bf16" else FLOAT32, 0
-    return FLOAT32, HALF if request.precision == "mixed" else FLOAT32  # autocast casts to 16 bits
-
-
-def fuses_loss(request: TrainingRequest) -> bool:
-    """Whether the logits of all tokens are never held at once: as asked, else as the stack does by itself."""
-    return STACK_TRAITS[request.stack].fused_loss if request.fused_loss is None else request.fused_loss
 
 
 def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
@@ -140,20 +67,40 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
     check_objective(spec, request)
     if request.optimizer not in traits.optimizers:
         raise BadArgument("optimizer", request.optimizer, f"{', '.join(sorted(traits.optimizers))} with {traits.name}")
-    if request.sharding != "none" and request.devices == 1:
-        raise BadArgument("sharding", request.sharding, "none on one device; or two devices or more")
-    if request.sharding == "none" and request.devices > 1:
-        raise BadArgument("devices", request.devices, "1 without sharding; or ddp, zero1, zero2, zero3, fsdp, fsdp_offload as sharding")
-    if request.sharding != "none" and not traits.shards:
-        raise BadArgument("sharding", request.sharding, f"none with {traits.name}, which trains on one device")
-    if request.method == "qlora" and spec.tensors and not any(group.convertible for group in spec.tensors):
-        raise BadArgument("method", "qlora", "full, lora or dora: this model has no matrix that bitsandbytes would convert")
+    _check_sharding(request)
+    if request.quantizes and spec.tensors and not any(group.convertible for group in spec.tensors):
+        raise BadArgument("method", request.method, "full, lora or dora: this model has no matrix that bitsandbytes would convert")
+    if request.method == "lora-8bit" and not traits.int8:
+        raise BadArgument("method", request.method, f"full, lora, dora or qlora with {traits.name}")
     if request.method != "full" and spec.tensors:
         linear = [group for group in spec.tensors if _takes_adapter(group)]
         check_targets(request.target_modules, [_module(group) for group in linear])
         adapted = [group for group in linear if is_adapted(group, request)]
         for group in sorted(adapted, key=lambda group: min(group.shape)):
             check_rank(request.rank, _module(group), *group.shape)
+
+
+def _check_sharding(request: TrainingRequest) -> None:
+    """Refuse numbers of devices and machines, and methods, that a sharding does not train."""
+    traits, name, devices, machines = SHARDING_TRAITS[request.sharding], request.sharding, request.devices, request.machines
+    alone = name == "none"
+    if not alone and devices == 1 and not traits.trains_alone:
+        raise BadArgument("sharding", name, "none, zero2_offload or zero3_offload on one device; or two devices or more")
+    if alone and devices > 1:
+        raise BadArgument("devices", devices, f"1 without sharding; or {', '.join(SHARDINGS[1:])} as sharding")
+    if not alone and not STACK_TRAITS[request.stack].shards:
+        raise BadArgument("sharding", name, f"none with {STACK_TRAITS[request.stack].name}, which trains on one device")
+    if machines > devices or devices % machines:
+        raise BadArgument("machines", machines, f"a number that divides the {devices} devices: each machine has as many")
+    if traits.within_machine and machines == 1:
+        raise BadArgument("sharding", name, "fsdp on one machine; or two machines or more")
+    if traits.within_machine and devices == machines:
+        raise BadArgument("sharding", name, "ddp with one device in each machine; or two devices or more in each")
+    if request.method in WHOLE_WEIGHTS and traits.weights:
+        whole = ", ".join(other for other in SHARDINGS if not SHARDING_TRAITS[other].weights)
+        raise BadArgument(
+            "sharding", name, f"{whole} with method=lora-8bit: 8-bit weights are integers, which are not sharded; or method=qlora"
+        )
 
 
 def _module(group: TensorGroup) -> str:
@@ -275,19 +222,20 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
     traits = STACK_TRAITS[request.stack]
     trained, adapters = count_trained(spec, request)
     element = FLOAT32 if request.precision == "fp32" else HALF
-    four_bits = weight_format(QLORA[request.double_quantization])
-    precision = four_bits.name if request.method == "qlora" else "fp32" if request.precision == "fp32" else "bf16"
-    of = count_weight_bytes(spec, precision, "fp32" if request.precision == "fp32" else "bf16", keeps_fp32=True)
+    unquantized = "fp32" if request.precision == "fp32" else "bf16"
+    precision = quantized_base(request) or unquantized
+    of = count_weight_bytes(spec, precision, unquantized, keeps_fp32=True)
     weight_bytes, largest, upcast = of.total, 0, 0
-    if request.method == "qlora":
+    if request.quantizes:
         largest = element * of.largest_matrix
-        if traits.upcasts and element == HALF:
+        if _upcasts(request) and element == HALF:
             upcast = HALF * sum(g.parameters for g in spec.tensors if g.kind in {*ENDS, "norm"})
+    if request.method == "qlora":
         stored = spec.stored.quantization
         stores_4_bits = stored is not None and weight_format(stored.format).effective_bits < 8  # noqa: PLR2004 bits
         if traits.experts_in_4_bits == "always" or (traits.experts_in_4_bits == "stored" and stores_4_bits):
             weight_bytes -= round(
-                (element - four_bits.effective_bits / 8)
+                (element - weight_format(precision).effective_bits / 8)
                 * sum(g.parameters for g in spec.tensors if g.kind == "expert" and len(g.shape) > _MATRIX)
             )
     tensors = [g for g in spec.tensors if g.component not in _APART and g.kind not in ENDS] or list(typical_groups(spec))
@@ -313,39 +261,41 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
     )  # fmt: skip
 
 
-def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, law.OptimizerStates, _TrainedModel]:
+class _Step(NamedTuple):
+    """The moments of a step, and what they were computed from."""
+
+    peaks: law.StepPeaks
+    states: law.OptimizerStates
+    model: _TrainedModel
+    shared: SharedStates
+
+
+def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
     spec, objective = train_model(spec, request.objective), OBJECTIVE_TRAITS[request.objective]
     of = _describe(ById(spec), _at_once(request))
-    n, sharding = request.devices, request.sharding
+    traits = SHARDING_TRAITS[request.sharding]
     tokens = request.micro_batch_tokens
-    mixed = request.method == "full" and request.precision == "mixed"
+    full = request.method == "full"
+    mixed = full and request.precision == "mixed"
     # Autocast leaves the stream between layers in float32; FSDP and DeepSpeed cast the parameters, so it is in 16 bits there.
-    in_float32 = mixed and sharding in {"none", "ddp"}
-    stream = FLOAT32 if in_float32 or (request.method == "qlora" and STACK_TRAITS[request.stack].upcasts) else of.width
+    in_float32 = (mixed and not (traits.weights or traits.states)) or _upcasts(request)
+    stream = FLOAT32 if in_float32 else of.width
     states = law.optimizer_states(
         "adamw" if request.optimizer == "adamw_foreach" else request.optimizer, of.trained, foreach=request.optimizer == "adamw_foreach"
     )
-    gradients = law.gradient_bytes(of.trained)
     saved = of.saved
     whole = tokens * (saved.layers + request.sequence_tokens * saved.layers_by_length)
     one = tokens * (saved.one_layer + request.sequence_tokens * saved.one_layer_by_length) + of.largest_dequantized + of.dora_step
     recomputes = request.checkpointing != "none"
     checkpoints = 0 if request.checkpointing == "offloaded" else tokens * stream * of.hidden * of.layers
     last_norm = tokens * (FLOAT32 + 2 * of.width) * of.hidden  # its float32 input, its output, and the stream before it
-    by_weights = n if request.shards_weights else 1
-    by_gradients = n if sharding == "zero2" or request.shards_weights else 1
-    by_states = n if sharding not in {"none", "ddp"} else 1
-    offloads = sharding == "fsdp_offload"
-    masters = HALF * of.trained.parameters if mixed else 0
-    gathered = max(2 * (of.weights - of.width * of.ends) // of.layers, of.width * of.largest_end)
-    copies = copies_in_backward = gathered if by_weights > 1 else 0
-    if mixed and by_weights == 1:
-        copies = of.weights - of.width * of.table
-        copies_in_backward = gathered if recomputes else copies
-    buckets = gradients if sharding == "ddp" else 0  # for the exchange
-    reference = of.weights + masters if request.has_reference and request.method == "full" else 0
-    full = request.method == "full"
     head = of.ends * of.trained.width if full and objective.loss != "score" else 0
+    shared = _share(request, of, states, head, with_reference=request.has_reference)
+    # Weights that are gathered or copied while a layer runs.
+    copies = copies_in_backward = shared.gathered
+    if mixed and not (traits.weights or traits.stage):
+        copies = of.weights - of.width * of.table
+        copies_in_backward = _layer_weights(of) if recomputes else copies
     fused = fuses_loss(request)
     sizes = LogitSizes(tokens, of.vocabulary, of.hidden, of.width)
     if objective.loss == "tokens":
@@ -356,27 +306,59 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[law.StepPeaks, la
         loss = objective_loss(request, sizes)
     tensors = law.StepTensors(
         states={
-            StepPart.WEIGHTS: 0 if offloads else ceil_divide(of.weights, by_weights),
-            StepPart.UPCAST: 0 if offloads else ceil_divide(of.upcast, by_weights),
-            StepPart.MASTERS: 0 if offloads else ceil_divide(masters, by_weights),
-            StepPart.ADAPTERS: ceil_divide(of.adapters * of.trained.width, by_weights),
-            StepPart.REFERENCE: 0 if offloads else ceil_divide(reference, by_weights),
-            StepPart.OPTIMIZER: 0 if offloads else ceil_divide(states.resident, by_states),
+            StepPart.WEIGHTS: shared.weights,
+            StepPart.UPCAST: shared.upcast,
+            StepPart.MASTERS: shared.masters,
+            StepPart.ADAPTERS: shared.adapters,
+            StepPart.REFERENCE: shared.reference,
+            StepPart.OPTIMIZER: shared.optimizer,
         },
-        copies=copies + buckets,
-        copies_in_backward=copies_in_backward + buckets,
-        gradients=ceil_divide(gradients, by_gradients) if not offloads else 0,
-        first_gradients=ceil_divide(head, by_gradients),
+        copies=copies + shared.buckets,
+        copies_in_backward=copies_in_backward + shared.buckets,
+        gradients=shared.gradients,
+        first_gradients=shared.head_gradients,
         saved_activations=round(checkpoints + last_norm if recomputes else whole),
         layer=round(one),
         activation_gradients=round(tokens * of.width * (of.hidden + 2 * layer_sizes(spec).mlp_width)),
+        kept_inputs=2 * tokens * stream * of.hidden * of.layers if traits.keeps_input_gradients and recomputes and not full else 0,
         loss=loss,
         tied_gradients=2 * of.largest_end * of.trained.width if of.tied and full else 0,
-        optimizer_temporary=0 if offloads else ceil_divide(states.temporary, by_states),
+        optimizer_temporary=shared.optimizer_temporary,
         accumulates=request.accumulation > 1,
         recomputes=recomputes,
     )
-    return law.find_peaks(tensors), states, of
+    return _Step(law.find_peaks(tensors), states, of, shared)
+
+
+def _layer_weights(of: _TrainedModel) -> int:
+    """Two layers in 16 bits, or the table or head if that is larger."""
+    return max(2 * (of.weights - of.width * of.ends) // of.layers, of.width * of.largest_end)
+
+
+def _share(
+    request: TrainingRequest, of: _TrainedModel, states: law.OptimizerStates, head_gradients: int, *, with_reference: bool
+) -> SharedStates:
+    full = request.method == "full"
+    mixed = full and request.precision == "mixed"
+    whole = WholeStates(
+        weights=of.weights,
+        upcast=of.upcast,
+        adapters=of.adapters * of.trained.width,
+        reference=of.weights + (HALF * of.trained.parameters if mixed else 0) if with_reference and full else 0,
+        optimizer=states.resident,
+        optimizer_temporary=states.temporary,
+        head_gradients=head_gradients,
+        parameters=of.trained.parameters,
+        trained_width=of.trained.width,
+        masters=mixed,
+        layer_weights=_layer_weights(of),
+    )
+    return share_states(whole, SHARDING_TRAITS[request.sharding], request.sharing_devices)
+
+
+def _upcasts(request: TrainingRequest) -> bool:
+    """Whether tables, norms and the stream are in float32: peft's function does so, which weights in shards do not allow."""
+    return request.quantizes and STACK_TRAITS[request.stack].upcasts and not request.shards_weights
 
 
 class StepTraffic(NamedTuple):
@@ -397,12 +379,14 @@ def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
 
 def _at_once(request: TrainingRequest) -> TrainingRequest:
     """The request without what changes from one look to the next."""
-    return replace(request, sequence_tokens=1, row_tokens=0, micro_batch=1, accumulation=1, sharding="none", devices=1, rollout=AS_TRL)
+    sharding = request.sharding if request.shards_weights else "none"
+    one = replace(request, sequence_tokens=1, row_tokens=0, micro_batch=1, accumulation=1, rollout=AS_TRL)
+    return replace(one, sharding=sharding, devices=1, machines=1)
 
 
 def step_peaks(spec: ModelSpec, request: TrainingRequest) -> law.StepPeaks:
     """The five moments of a step, on the fullest device."""
-    return _peaks(spec, request)[0]
+    return _peaks(spec, request).peaks
 
 
 def estimate_training(
@@ -414,7 +398,7 @@ def estimate_training(
     """
     # The longest batch decides the typical peak, the limit on the length of rows decides the upper estimate.
     usual = replace(request, sequence_tokens=count_longest_row(request))
-    peaks, states, of = _peaks(spec, usual)
+    peaks, states, of, shared = _peaks(spec, usual)
     at_most = peaks if usual == request else step_peaks(spec, request)
     if add_moments is not None:
         peaks, at_most = add_moments(usual, peaks), add_moments(request, at_most)
@@ -431,8 +415,6 @@ def estimate_training(
     allocated = sum(parts.values())
     parts[StepPart.FRAGMENTATION] = reserved.typical - allocated
     parts[StepPart.CONTEXT] = CUDA_CONTEXT.typical
-    models = 2 if request.has_reference and request.method == "full" else 1
-    offloaded = models * of.weights + of.upcast + states.resident if request.sharding == "fsdp_offload" else 0
     offloaded_activations = usual.micro_batch_tokens * of.width * of.hidden * of.layers if request.checkpointing == "offloaded" else 0
     return TrainingMemory(
         precision=of.precision,
@@ -440,7 +422,7 @@ def estimate_training(
         allocated_bytes=allocated,
         reserved=reserved,
         device=device,
-        host_bytes=states.paged + offloaded + offloaded_activations,
+        host_bytes=states.paged + shared.host + offloaded_activations,
         trained_parameters=of.trained.parameters,
         tokens_per_step=request.step_tokens,
     )

@@ -17,7 +17,7 @@ from lib.present.numbers import duration, gib, gib_figure, seconds, share, token
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, show_table
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
-from lib.speed.training import TrainingOption
+from lib.speed.training_hardware import TrainingOption
 
 PARTS: dict[str, tuple[str, str]] = {
     "weights": ("weights", "Weights"),
@@ -44,18 +44,21 @@ PARTS: dict[str, tuple[str, str]] = {
 """The colour's name and the label of each part, in the order of the bar."""
 SHARDING_WORDS = {
     "none": "None: one GPU", "ddp": "DDP", "zero1": "ZeRO 1", "zero2": "ZeRO 2", "zero3": "ZeRO 3", "fsdp": "FSDP",
-    "fsdp_offload": "FSDP with offload",
+    "fsdp_offload": "FSDP with offload", "fsdp1": "FSDP version 1", "fsdp_grad_op": "FSDP, gradients and optimizer only",
+    "fsdp_hybrid": "FSDP within each of two machines", "zero2_offload": "ZeRO 2, optimizer on the CPU",
+    "zero3_offload": "ZeRO 3, optimizer on the CPU",
 }  # fmt: skip
 OBJECTIVE_WORDS = {"sft": "Supervised", "dpo": "DPO", "kto": "KTO", "reward": "Reward model", "orpo": "ORPO", "grpo": "GRPO"}
 PHASE_WORDS = {
     "policy forward": "Forward", "reference forward": "Reference, without gradient", "backward": "Backward", "update": "Update",
     "rollout": "Rollout", "scoring": "Scoring, without gradient",
 }  # fmt: skip
-METHODS = {"full": "Full fine-tuning", "lora": "LoRA", "dora": "DoRA", "qlora": "QLoRA"}
+METHODS = {"full": "Full fine-tuning", "lora": "LoRA", "dora": "DoRA", "qlora": "QLoRA", "lora-8bit": "LoRA in 8 bits"}
 VERDICTS = {"fits": "Fits", "risky": "Risky", "no": "Does not fit"}
 CHANGES: dict[str, str] = {
     "method_lora": "Train LoRA adapters of rank {rank} instead of all weights.",
     "method_qlora": "Store the base weights in 4 bits (QLoRA).",
+    "method_8bit": "Store the base weights in 8 bits (LLM.int8 of bitsandbytes).",
     "rank": "Halve the adapter rank to {rank}.",
     "checkpointing_layers": "Use gradient checkpointing on every layer: activations are recomputed in the backward pass.",
     "checkpointing_offloaded": "Offload the checkpointed activations to host memory.",
@@ -84,7 +87,9 @@ def change_sentence(code: str, request: Mapping[str, Any]) -> str:
 
 _SHARED = {
     "none": "", "ddp": " with DDP", "zero1": " with ZeRO 1", "zero2": " with ZeRO 2", "zero3": " with ZeRO 3", "fsdp": " with FSDP",
-    "fsdp_offload": " with FSDP and offload to host memory",
+    "fsdp_offload": " with FSDP and offload to host memory", "fsdp1": " with FSDP version 1", "fsdp_grad_op": " with FSDP (SHARD_GRAD_OP)",
+    "fsdp_hybrid": " with FSDP (HYBRID_SHARD)", "zero2_offload": " with ZeRO 2 and the optimizer in host memory",
+    "zero3_offload": " with ZeRO 3 and the optimizer in host memory",
 }  # fmt: skip
 
 

@@ -15,7 +15,8 @@ from lib.laws import training as law
 from lib.memory.allocator import count_longest_row
 from lib.memory.picture_training import refuse_picture_arguments, trains_pictures
 from lib.memory.rollouts import estimate_step, prompt_tokens, server_tensor_parallel
-from lib.memory.training import STACK_TRAITS, check_training, fuses_loss, is_modelled
+from lib.memory.stacks import STACK_TRAITS, fuses_loss, is_modelled
+from lib.memory.training import check_training
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS
 from lib.present.training_cards import change_sentence, sharding_sentence
@@ -32,7 +33,8 @@ from lib.service.picture_training import answer_picture_training
 from lib.speed.phases import split_step
 from lib.speed.rollouts import mean_lengths, with_mean_lengths
 from lib.speed.shardings import find_shardings
-from lib.speed.training import TrainingOption, find_changes, rank_hardware, rented_for_vllm, train_on
+from lib.speed.training import train_on
+from lib.speed.training_hardware import TrainingOption, find_changes, rank_hardware, rented_for_vllm
 from lib.workload import TrainingRequest
 
 MOST_ROWS = 10**12

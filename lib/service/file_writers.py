@@ -15,8 +15,8 @@ from lib.engines import TRAITS as ENGINES
 from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.memory.rollouts import server_tensor_parallel
-from lib.memory.training import check_training, fuses_loss
-from lib.precision import QLORA
+from lib.memory.stacks import fuses_loss, quantized_base
+from lib.memory.training import check_training
 from lib.present.app_files import find_kind
 from lib.present.batch_files import SCRIPT, batch_command, batch_job, write_batch
 from lib.present.cluster_files import disk_gib, gpu_packages, load_cluster_facts, lws_manifest, serve_script, sky_task
@@ -38,7 +38,8 @@ from lib.present.training_files import SCRIPT as TRAINING_SCRIPT
 from lib.provenance import Source, Value
 from lib.request.types import AUTO
 from lib.service.files_question import Question, Written, find_configuration
-from lib.speed.training import rank_hardware, rented_for_vllm, train_on
+from lib.speed.training import train_on
+from lib.speed.training_hardware import rank_hardware, rented_for_vllm
 from lib.units import GIB
 
 TRAINING_HOURS = 8
@@ -286,9 +287,8 @@ def _write_training(question: Question) -> Written:
     config = accelerate_config(request, half=half)
     on_jobs, versions = hardware.traits.runs_jobs, load_versions()
     rate = recipe.learning_rate_full if request.method == "full" else recipe.learning_rate_adapter
-    quantized = request.method == "qlora"
     return Written(
-        precision=QLORA[request.double_quantization] if quantized else option.compute_dtype,
+        precision=quantized_base(request) or option.compute_dtype,
         engine="transformers",
         devices=option.devices,
         repository=spec.id,

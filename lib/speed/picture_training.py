@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from lib.memory.picture_training import count_positions, estimate_picture_training, resolve_picture
 from lib.memory.resolve import find_largest
 from lib.platforms import OWN
-from lib.speed.training import TrainingOption, judge_fit, list_hardware, train_on
+from lib.speed.training import train_on
+from lib.speed.training_hardware import TrainingOption, fits_host, judge_fit, list_hardware
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -37,7 +38,7 @@ def rank_picture_hardware(spec: ModelSpec, request: TrainingRequest, catalog: Ca
             )
             sizes[key] = estimate_picture_training(spec, asked), largest
         memory, largest = sizes[key]
-        verdict = judge_fit(memory, capacity)
+        verdict = judge_fit(memory, capacity) if fits_host(memory, offer) else "no"
         options.append(
             TrainingOption(
                 hardware=offer.id if offer is not None else silicon.id,
@@ -50,6 +51,8 @@ def rank_picture_hardware(spec: ModelSpec, request: TrainingRequest, catalog: Ca
                 verdict=verdict,
                 capacity_bytes=capacity,
                 needed_bytes=memory.device.typical,
+                host_bytes=memory.host_bytes,
+                host_memory_bytes=offer.ram_bytes if offer is not None else None,
                 longest_sequence_tokens=positions if verdict != "no" else 0,
                 largest_micro_batch=largest,
                 tokens_per_s_low=None,

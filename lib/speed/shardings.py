@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lib.memory.objectives import divides_answers
 from lib.memory.rollouts import estimate_step
-from lib.memory.training import STACK_TRAITS, TrainingMemory
+from lib.memory.stacks import STACK_TRAITS
+from lib.memory.training import TrainingMemory
 from lib.platforms import OWN
+from lib.request.sharding import SHARDING_TRAITS, SHARDINGS, Sharding
 from lib.result import Result, Usd
-from lib.speed.training import list_hardware, rented_for_vllm, train_on
-from lib.workload import SHARDINGS, Sharding
+from lib.speed.training import train_on
+from lib.speed.training_hardware import fits_host, list_hardware, rented_for_vllm
+from lib.workload import WHOLE_WEIGHTS
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -37,7 +40,7 @@ class ShardingOption(Result):
     """One way to share the states over GPUs, and the hardware that holds the training so."""
 
     sharding: Sharding
-    """none (one GPU), ddp, zero1, zero2, zero3, fsdp or fsdp_offload."""
+    """none (one GPU), or the way to share the states."""
 
     hardware: str | None
     """Id of the hardware with the lowest price per hour on which even the upper estimate fits; null where none of the platforms has it."""
@@ -83,7 +86,9 @@ def find_shardings(spec: ModelSpec, request: TrainingRequest, catalog: Catalog, 
     """One row for each sharding that the stack has, in the order of `SHARDINGS`; none where no hardware of the platforms has a GPU."""
     places = sorted(_places(catalog, platforms), key=_price)
     names = SHARDINGS if STACK_TRAITS[request.stack].shards and spec.tensors else SHARDINGS[:1]
-    return [_find(spec, replace(request, sharding=name), places) for name in names] if places else []
+    several = (name for name in names if not SHARDING_TRAITS[name].within_machine)  # all hardware here is one machine
+    asked = [replace(request, sharding=name, machines=1) for name in several]
+    return [_find(spec, one, places) for one in asked if one.method not in WHOLE_WEIGHTS or not one.shards_weights] if places else []
 
 
 def _places(catalog: Catalog, platforms: Sequence[str]) -> Iterator[_Place]:
@@ -109,14 +114,13 @@ def _find(spec: ModelSpec, request: TrainingRequest, places: Sequence[_Place]) -
     alone = request.sharding == "none"
     for place in places:
         training = place.gpus - rented_for_vllm(request)
-        if training < 1 or (not alone and training == 1):
+        if training < 1 or (not alone and training == 1 and not SHARDING_TRAITS[request.sharding].trains_alone):
             continue
         devices = 1 if alone else training
         if not divides_answers(replace(request, devices=devices)):
             continue
         memory = size_on(place.silicon, devices)
-        host_holds = place.offer is None or memory.host_bytes <= (place.offer.ram_bytes or 0)
-        if memory.device.high <= place.capacity and host_holds:
+        if memory.device.high <= place.capacity and fits_host(memory, place.offer):
             return _option(request, place, devices, memory, holds=True)
     largest = max(places, key=lambda place: place.capacity)
     devices, most = (1, 1) if alone else (2, MOST_DEVICES)

@@ -344,7 +344,9 @@ def tpu_regions(catalog: Catalog) -> list[str]:
     return sorted({region for offer in catalog.on(TPU_PLATFORMS) for region in offer.usd_per_hour_by_region})
 
 
-METHOD_WORDS: tuple[tuple[str, str], ...] = (("LoRA", "lora"), ("QLoRA", "qlora"), ("DoRA", "dora"), ("Full", "full"))
+METHOD_WORDS: tuple[tuple[str, str], ...] = (
+    ("LoRA", "lora"), ("QLoRA", "qlora"), ("LoRA in 8 bits", "lora-8bit"), ("DoRA", "dora"), ("Full", "full"),
+)  # fmt: skip
 OBJECTIVE_WORDS = tuple((label, name) for name, label in training_cards.OBJECTIVE_WORDS.items())
 ROLLOUT_WORDS: tuple[tuple[str, str], ...] = (
     ("The trainer's model (transformers)", "transformers"), ("vLLM on the training GPUs", "vllm-colocate"),

@@ -23,6 +23,7 @@ from lib.present.training_cards import (
     training_text,
 )
 from lib.request.objectives import OBJECTIVE_TRAITS, ROLLOUT_TRAITS
+from lib.request.sharding import SHARDING_TRAITS
 from lib.service.estimate_training import estimate_training
 from lib.ui import fields as ask
 from lib.ui import workload
@@ -114,10 +115,12 @@ def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
     filled_values = [field.default if value is None or value == [] else value for field, value in zip(ask.TRAIN, values, strict=True)]
     arguments = ask.arguments(ask.TRAIN, filled_values)
     shared = arguments["sharding"] != "none"
-    devices = max(2, int(arguments["devices"])) if shared else 1
+    machines = 2 if SHARDING_TRAITS[arguments["sharding"]].within_machine else 1  # the form has no box for them
+    each = max(2, int(arguments["devices"]) // machines)
+    devices = each * machines if shared else 1
     choices = {name: arguments[name] == "yes" for name in ("packing", "double_quantization", "rollout_sleep")}
     micro_batch = max(OBJECTIVE_TRAITS[arguments["objective"]].least_micro_batch, int(arguments["micro_batch"]))
-    return {**arguments, **choices, "devices": devices, "micro_batch": micro_batch}
+    return {**arguments, **choices, "devices": devices, "machines": machines, "micro_batch": micro_batch}
 
 
 def train_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:

@@ -23,7 +23,7 @@ from lib.catalog.live_prices import LiveList, apply_live_prices
 from lib.errors import BadArgument, HubGarbage, HubUnreachable, RateLimited, UnknownHardware
 from lib.hub.prices import PriceFeed, hourly_price
 from lib.model import bundled
-from lib.speed.training import rank_hardware
+from lib.speed.training_hardware import rank_hardware
 from lib.workload import TrainingRequest, Workload
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ def test_moments_of_a_step() -> None:
     """With few tokens the update is the fullest moment, with many the loss; accumulated gradients lie there through all of them."""
     tensors = training.StepTensors(
         states={"weights": 100}, copies=0, copies_in_backward=0, tied_gradients=0, gradients=50, first_gradients=10,
-        saved_activations=20, layer=5, activation_gradients=1, loss=training.LossBytes(Bytes(8), Bytes(10)),
+        saved_activations=20, layer=5, activation_gradients=1, kept_inputs=0, loss=training.LossBytes(Bytes(8), Bytes(10)),
         optimizer_temporary=40, accumulates=False, recomputes=True,
     )  # fmt: skip
     few = [sum(moment.values()) for moment in training.find_peaks(tensors)]

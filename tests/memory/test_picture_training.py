@@ -11,8 +11,9 @@ from lib.errors import BadArgument, UnsupportedModel
 from lib.memory.picture_training import check_picture_training, estimate_picture_training
 from lib.model import bundled
 from lib.model.spec import ModelSpec
+from lib.request.pictures import PictureTrainingRequest
 from lib.units import GIB
-from lib.workload import PictureTrainingRequest, TrainingRequest
+from lib.workload import TrainingRequest
 
 _ATTENTION = ("to_q", "to_k", "to_v", "to_out.0")
 _QWEN, _Z_IMAGE, _SD, _WAN = (

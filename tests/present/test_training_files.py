@@ -19,7 +19,8 @@ from packaging.requirements import Requirement
 
 from lib.present.training_files import accelerate_config, load_recipes, training_script
 from lib.request.objectives import RolloutRequest
-from lib.workload import METHODS, Sharding, TrainingRequest
+from lib.request.sharding import Sharding
+from lib.workload import METHODS, QUANTIZED_METHODS, TrainingRequest
 
 MODEL = "ada/tiny"
 CPU = TrainingRequest(precision="fp32", checkpointing="none", packing=False, sequence_tokens=64, rank=4)
@@ -88,7 +89,7 @@ def test_the_rows_say_what_is_executed() -> None:
 def test_a_script_is_python_whose_head_lists_what_it_imports(method: str, objective: str, model: str) -> None:
     """Uv reads the head; a hostile name is one literal and changes no statement; fp16 cards get adapters in float32."""
     of = request(
-        method=method, objective=objective, precision="mixed", attention="flash", optimizer="adamw_8bit", devices=4, sharding="fsdp"
+        method=method, objective=objective, precision="mixed", attention="flash", optimizer="adamw_8bit", devices=4, sharding="ddp"
     )
     text, plain = (training_script(name, of, fused=False, epochs=1.5, half="fp16") for name in (model, MODEL))
     head = tomllib.loads("".join(line[2:] + "\n" for line in text.partition("# ///\n")[0].splitlines()[1:]))
@@ -102,7 +103,7 @@ def test_a_script_is_python_whose_head_lists_what_it_imports(method: str, object
     assert [type(node) for node in nodes] == [type(node) for node in ast.walk(ast.parse(plain))]
     assert any(isinstance(node, ast.Constant) and node.value == model for node in nodes)
     assert "bfloat16" not in text
-    assert ("parameter.data.float()" in text) == (method == "qlora")
+    assert ("parameter.data.float()" in text) == (method in QUANTIZED_METHODS)
     assert "hub_private_repo=True" in text
 
 
@@ -146,17 +147,44 @@ def test_a_script_starts_vllm_on_other_gpus(tmp_path: Path, sharding: Sharding) 
         ("ddp", "MULTI_GPU", None),
         ("fsdp", "FSDP", None),
         ("fsdp_offload", "FSDP", None),
+        ("fsdp1", "FSDP", None),
+        ("fsdp_grad_op", "FSDP", None),
+        ("fsdp_hybrid", "FSDP", None),
         ("zero2", "DEEPSPEED", 2),
         ("zero3", "DEEPSPEED", 3),
+        ("zero2_offload", "DEEPSPEED", 2),
+        ("zero3_offload", "DEEPSPEED", 3),
     ],
 )  # fmt: skip
 def test_accelerate_reads_its_configuration(tmp_path: Path, sharding: Sharding, kind: str, stage: int | None) -> None:
-    """Accelerate's own reader takes the file; the number of processes, precision and sharding are those of the request."""
-    text = accelerate_config(request(precision="mixed", devices=4, sharding=sharding), half="bf16")
+    """Accelerate's own reader takes the file; processes, machines, precision, sharding and offload are those of the request."""
+    machines = 2 if sharding == "fsdp_hybrid" else 1
+    asked = request(precision="mixed", devices=4, machines=machines, sharding=sharding)
+    text = accelerate_config(asked, half="bf16")
     assert text is not None
     (tmp_path / "accelerate.yaml").write_text(text, encoding="utf-8")
     read = load_config_from_file(str(tmp_path / "accelerate.yaml"))
     assert (str(read.distributed_type).rpartition(".")[2], read.num_processes, str(read.mixed_precision)) == (kind, 4, "bf16")
+    assert read.num_machines == machines
     assert read.deepspeed_config.get("zero_stage") == stage
-    assert read.fsdp_config.get("fsdp_offload_params") == ({"fsdp": False, "fsdp_offload": True}.get(sharding))
+    offload = read.deepspeed_config.get("offload_optimizer_device")
+    assert (read.fsdp_config.get("fsdp_offload_params"), offload == "cpu") == (
+        {"FSDP": sharding == "fsdp_offload"}.get(kind),
+        stage is not None and sharding.endswith("offload"),
+    )
+    if kind == "FSDP":
+        assert read.fsdp_config["fsdp_version"] == (1 if sharding == "fsdp1" else 2)
+        assert read.fsdp_config.get("fsdp_reshard_after_forward", True) == (sharding != "fsdp_grad_op")
+        assert read.parallelism_config.get("parallelism_config_dp_shard_size") == (2 if machines == 2 else None)
     assert accelerate_config(request(), half="bf16") is None
+
+
+def test_weights_in_8_bits_and_in_shards() -> None:
+    """8 bits: reentrant checkpoints, because bitsandbytes keeps inputs outside autograd. Sharded 4 bits are stored as floats."""
+    plain, eight, four, shards = (
+        training_script(MODEL, request(precision="mixed", checkpointing="layers", **changed), fused=True, epochs=1)
+        for changed in ({}, {"method": "lora-8bit"}, {"method": "qlora"}, {"method": "qlora", "sharding": "fsdp", "devices": 2})
+    )
+    assert ("load_in_8bit=True" in eight, "use_reentrant" in eight, "load_in_4bit" in eight) == (True, True, False)
+    assert "use_reentrant" not in plain + four + shards
+    assert ("bnb_4bit_quant_storage=torch.bfloat16" in shards, "quant_storage" in four) == (True, False)

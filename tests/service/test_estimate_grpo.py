@@ -97,12 +97,13 @@ def test_a_reference_is_a_second_model_in_full_training_alone() -> None:
         ({"rollouts": "vllm"}, "transformers, vllm-colocate, vllm-server"),
         ({"rollouts": "vllm-server", "rollout_devices": 64}, "no hardware on spaces, jobs has 65 GPUs"),
         ({"checkpointing": "offloaded"}, "none or layers with objective grpo"),
+        ({"method": "lora-8bit", "objective": "grpo", "rollouts": "vllm-colocate"}, "transformers with method=lora-8bit"),
     ],
 )
 def test_refusals_say_what_is_accepted(arguments: dict[str, Any], message: str) -> None:
     """As TRL's GRPOTrainer would, before a GPU is rented."""
     with pytest.raises(BadArgument, match=message):
-        ASK(QWEN, method="grpo", **arguments)
+        ASK(QWEN, **{"method": "grpo", **arguments})
 
 
 def test_pictures_have_no_preferences() -> None:

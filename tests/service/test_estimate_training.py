@@ -17,17 +17,19 @@ from lib.catalog import load
 from lib.errors import BadArgument, UnsupportedModel
 from lib.memory.allocator import load_constants
 from lib.memory.rollouts import largest_micro_batch, longest_sequence
-from lib.memory.training import STACK_TRAITS, estimate_training, step_peaks
+from lib.memory.stacks import STACK_TRAITS
+from lib.memory.training import estimate_training, step_peaks
 from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.present.training_cards import CHANGES, METHODS, PARTS, VERDICTS
+from lib.request.sharding import SHARDINGS
 from lib.service.endpoint import App
 from lib.service.estimate_training import estimate_training as question
 from lib.service.models import Models
 from lib.speed.training import load_speed, predict_step
 from lib.units import GIB
 from lib.workload import METHODS as EVERY_METHOD
-from lib.workload import SHARDINGS, Stack, TrainingRequest
+from lib.workload import Stack, TrainingRequest
 
 ASK = ask(question, App(catalog=load, models=Models()))
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -171,10 +173,12 @@ def test_the_ways_to_share_states() -> None:
     """Each stage of ZeRO holds less than the one before; offloading leaves no states on the device."""
     sizes = {}
     for sharding in SHARDINGS[1:]:
-        request = TrainingRequest(method="full", sharding=sharding, devices=8)
+        request = TrainingRequest(method="full", sharding=sharding, devices=8, machines=2 if sharding == "fsdp_hybrid" else 1)
         peaks = step_peaks(spec(), request)
         sizes[sharding] = sum(peaks.update.values())
-    assert sizes["ddp"] > sizes["zero1"] > sizes["zero2"] > sizes["zero3"] == sizes["fsdp"] > sizes["fsdp_offload"]
+    assert sizes["ddp"] > sizes["zero1"] > sizes["zero2"] > sizes["zero3"] > sizes["fsdp_offload"]
+    assert sizes["zero2"] > sizes["zero2_offload"] > sizes["zero3_offload"] > sizes["fsdp_offload"]
+    assert sizes["ddp"] > sizes["fsdp_hybrid"] > sizes["fsdp"] == sizes["fsdp1"] == sizes["fsdp_grad_op"]
 
 
 def test_every_change_saves_what_it_says_and_is_worded() -> None:

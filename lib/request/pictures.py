@@ -1,0 +1,43 @@
+"""The fields of a training request that picture models alone read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
+
+from lib.request import types as asked
+from lib.request.fields import Request, one_of, whole_number
+
+BasePrecision = Literal["bf16", "fp8", "fp8-dynamic", "int8", "nf4"]
+Cached = Literal["all", "latents", "text", "none"]
+BASE_PRECISIONS: tuple[BasePrecision, ...] = get_args(BasePrecision)
+CACHED: tuple[Cached, ...] = get_args(Cached)
+MOST_CHECKPOINTED = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureTrainingRequest(Request):
+    """The pictures or clips that a denoiser is trained on, and how it is held."""
+
+    width: asked.Pixels = 0
+    """Picture models only: pixels of a training picture; 0 is the pipeline's own, as for height and frames."""
+    height: asked.Pixels = 0
+    """Picture models only: pixels, as width."""
+    frames: asked.Pixels = 0
+    """Picture models only: frames of a training clip."""
+    cached: Annotated[Cached, one_of(CACHED, Cached)] = "all"
+    """Picture models only: inputs that are computed before training. all: latents and text embeddings, so that VAE and text encoders are
+    not on the card; latents: these alone; text: embeddings alone; none: each step computes both."""
+    base_precision: Annotated[BasePrecision, one_of(BASE_PRECISIONS, BasePrecision)] = "bf16"
+    """Picture models only: number format of the frozen weights under adapters. fp8 (weights alone) and fp8-dynamic are
+    those of torchao, int8 that of SDNQ, nf4 that of bitsandbytes; method=qlora means nf4."""
+    checkpoint_blocks: Annotated[int, whole_number(1, MOST_CHECKPOINTED)] = 1
+    """Picture models only: blocks that gradient checkpointing recomputes together."""
+    checkpoint_every: Annotated[int, whole_number(0, MOST_CHECKPOINTED)] = 0
+    """Picture models only: gradient checkpointing begins again after so many blocks, and the blocks between keep their activations;
+    0: it covers every block."""
+    base_offload: asked.Flag = False
+    """Picture models only: frozen blocks wait in the host's memory and come to the card one by one."""
+
+
+DEFAULT_PICTURES = PictureTrainingRequest()

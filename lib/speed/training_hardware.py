@@ -1,0 +1,287 @@
+"""Hardware for a training: which holds it, how long it takes there and for how much, and what to change where it does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from lib.errors import AdvisorError
+from lib.laws.price import HOUR_S
+from lib.memory import usable_memory
+from lib.memory.objectives import divides_answers
+from lib.memory.rollouts import estimate_step, largest_micro_batch, longest_sequence, rollout_share, server_bytes
+from lib.memory.stacks import STACK_TRAITS, fuses_loss
+from lib.memory.training import TrainingMemory, check_training
+from lib.platforms import OWN, RENTED, TRAITS
+from lib.request.sharding import SHARDING_TRAITS, Sharding
+from lib.result import Result, Usd
+from lib.speed.training import predict_step, train_on
+from lib.workload import WHOLE_WEIGHTS
+
+if TYPE_CHECKING:
+    from lib.catalog import Catalog
+    from lib.catalog.offers import Offer
+    from lib.catalog.silicon import Accelerator
+    from lib.model.spec import ModelSpec
+    from lib.workload import TrainingRequest
+
+Verdict = Literal["fits", "risky", "no"]
+_ORDER: Mapping[Verdict, int] = MappingProxyType({"fits": 0, "risky": 1, "no": 2})
+_STATES = ("adamw_8bit", "paged_adamw_8bit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOption(Result):
+    """A training on one piece of hardware; figures of speed and money are null where nothing is published to derive them from."""
+
+    hardware: str
+    """Id of the hardware."""
+
+    platform: str
+    """Platform that rents it out; "own" for a card of one's own."""
+
+    name: str
+    """Name for people."""
+
+    accelerator: str
+    """Id of the card."""
+
+    devices: int
+    """Cards that train."""
+
+    sharding: Sharding
+    """How they share the states: fsdp where one card is not enough and all cards of the offer share the model."""
+
+    compute_dtype: Literal["bf16", "fp16", "fp32"]
+    """Number format of the matrix products: fp16 on cards without bf16, where what is trained is kept in float32."""
+
+    verdict: Verdict
+    """fits: even the upper estimate does; risky: the typical one does; no: it does not."""
+
+    capacity_bytes: int
+    """Usable memory of a card."""
+
+    needed_bytes: int
+    """Bytes that the fullest card needs."""
+
+    host_bytes: int
+    """Bytes that the training keeps in the host's memory, of all machines together."""
+
+    host_memory_bytes: int | None
+    """RAM of one machine; null where it is not stated."""
+
+    longest_sequence_tokens: int
+    """Longest sequence that fits with all else unchanged; of a picture model the positions of the picture, if it fits."""
+
+    largest_micro_batch: int
+    """Largest micro-batch that fits with all else unchanged."""
+
+    tokens_per_s_low: float | None
+    """Lower end of the range of tokens per second of all devices."""
+
+    tokens_per_s: float | None
+    """Tokens per second of all devices."""
+
+    tokens_per_s_high: float | None
+    """Upper end of the range."""
+
+    mfu: float | None
+    """Share of the dense peak that the model's own FLOPs reach."""
+
+    hours: float | None
+    """Hours for all tokens."""
+
+    usd_per_hour: Usd | None
+    """Price per hour."""
+
+    usd: Usd | None
+    """Price of all hours."""
+
+    step_s: float | None = None
+    """Seconds of a step."""
+
+    rollout_s: float | None = None
+    """GRPO: seconds of a step in which answers are written; null for other objectives, as for the four fields below."""
+
+    scoring_s: float | None = None
+    """GRPO: seconds of a step in which answers are scored without gradient."""
+
+    update_s: float | None = None
+    """GRPO: seconds of a step's forward and backward passes and of its optimizer."""
+
+    rollout_devices: int | None = None
+    """GRPO with vllm-server: cards of vLLM, in addition to `devices`."""
+
+    rollout_share: float | None = None
+    """GRPO with vllm-colocate: share of each card that vLLM takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingChange:
+    """Something to change, by code: the fields of the request that differ, what a device then needs, and the speed that is left."""
+
+    code: str
+    fields: Mapping[str, Any]
+    saved_bytes: int
+    device_bytes: int
+    speed_ratio: float | None
+
+
+def judge_fit(memory: TrainingMemory, capacity_bytes: int) -> Verdict:
+    """It fits where even the high value does, is risky where the typical one does, and does not fit otherwise."""
+    if memory.device.high <= capacity_bytes:
+        return "fits"
+    return "risky" if memory.device.typical <= capacity_bytes else "no"
+
+
+def rented_for_vllm(request: TrainingRequest) -> int:
+    """Cards of a vLLM that runs on cards of its own; 0 for any other training."""
+    return request.rollout.rollout_devices if request.samples and request.rollout.traits.own_devices else 0
+
+
+def fits_host(memory: TrainingMemory, offer: Offer | None, machines: int = 1) -> bool:
+    """Whether the RAM of so many rented machines holds the offloaded bytes; RAM that is not stated is not judged."""
+    return offer is None or offer.ram_bytes is None or memory.host_bytes <= offer.ram_bytes * machines
+
+
+def rank_hardware(
+    spec: ModelSpec, request: TrainingRequest, catalog: Catalog, platforms: Sequence[str], *, total_tokens: int
+) -> list[TrainingOption]:
+    """Hardware with NVIDIA or AMD cards: what fits first, then by price of the whole training, then by its speed.
+
+    Without sharding one card of an offer trains. Where one card is not enough, the same offer is listed with all its cards and FSDP, if the
+    stack shards. With sharding all cards train, of `machines` machines; offers of one card are left out, except with ZeRO's CPU optimizer.
+    Hardware with less RAM than the offloaded bytes does not fit.
+    """
+    options = list(_options(spec, request, catalog, platforms, total_tokens))
+    return sorted(options, key=lambda o: (_ORDER[o.verdict], o.usd is None, o.usd or 0, o.hours or 0, o.needed_bytes - o.capacity_bytes))
+
+
+def _options(
+    spec: ModelSpec, request: TrainingRequest, catalog: Catalog, platforms: Sequence[str], total_tokens: int
+) -> Iterator[TrainingOption]:
+    sizes: dict[tuple[TrainingRequest, int], tuple[TrainingMemory, int, int]] = {}
+
+    def size_on(asked: TrainingRequest, capacity: int) -> tuple[TrainingMemory, int, int]:
+        key = (asked, capacity)
+        if key not in sizes:
+            memory = estimate_step(spec, asked)
+            sizes[key] = (memory, longest_sequence(spec, asked, capacity), largest_micro_batch(spec, asked, capacity))
+        return sizes[key]
+
+    for silicon, count, capacity, offer in list_hardware(catalog, platforms):
+        # Cards that train: those of an offer, of all machines, without those of vLLM.
+        training = count * request.machines - rented_for_vllm(request) if offer is not None else count
+        alone = request.sharding == "none"
+        if training < 1 or (not alone and offer is not None and training == 1 and not SHARDING_TRAITS[request.sharding].trains_alone):
+            continue
+        devices = 1 if alone else training if offer is not None else request.devices
+        asked = replace(train_on(silicon, request, capacity), devices=devices)
+        if not divides_answers(asked):
+            continue
+        memory, longest, largest = size_on(asked, capacity)
+        shards = STACK_TRAITS[request.stack].shards and request.method not in WHOLE_WEIGHTS
+        if alone and training > 1 and spec.tensors and judge_fit(memory, capacity) != "fits" and shards:
+            shared = replace(asked, devices=training, sharding="fsdp")
+            if divides_answers(shared):
+                asked = shared
+                memory, longest, largest = size_on(asked, capacity)
+        speed = predict_step(spec, asked, silicon, catalog.accelerators)
+        serves = server_bytes(spec, asked)
+        holds = serves <= capacity and fits_host(memory, offer, asked.machines)
+        phases = speed.phases if speed is not None else None
+        hours = total_tokens / speed.tokens_per_s / HOUR_S if speed is not None else None
+        price = offer.usd_per_hour * asked.machines if offer is not None and offer.usd_per_hour is not None else None
+        yield TrainingOption(
+            hardware=offer.id if offer is not None else silicon.id,
+            platform=offer.platform if offer is not None else OWN,
+            name=offer.name if offer is not None else silicon.name,
+            accelerator=silicon.id,
+            devices=asked.devices,
+            sharding=asked.sharding,
+            compute_dtype="fp32" if asked.precision == "fp32" else "fp16" if asked.fp16 else "bf16",
+            verdict=judge_fit(memory, capacity) if holds else "no",
+            capacity_bytes=capacity,
+            needed_bytes=max(memory.device.typical, serves),
+            host_bytes=memory.host_bytes,
+            host_memory_bytes=offer.ram_bytes if offer is not None else None,
+            longest_sequence_tokens=longest,
+            largest_micro_batch=largest,
+            tokens_per_s_low=None if speed is None else speed.tokens_per_s_low,
+            tokens_per_s=None if speed is None else speed.tokens_per_s,
+            tokens_per_s_high=None if speed is None else speed.tokens_per_s_high,
+            mfu=speed.mfu if speed is not None else None,
+            hours=hours,
+            usd_per_hour=price,
+            usd=None if price is None or hours is None else price * Decimal(hours),
+            step_s=None if speed is None else speed.step_s,
+            rollout_s=None if phases is None else phases.rollout,
+            scoring_s=None if phases is None else phases.scoring,
+            update_s=None if phases is None else phases.update,
+            rollout_devices=rented_for_vllm(asked) or None,
+            rollout_share=rollout_share(spec, asked),
+        )
+
+
+def list_hardware(catalog: Catalog, platforms: Sequence[str]) -> Iterator[tuple[Accelerator, int, int, Offer | None]]:
+    """Silicon, cards, usable bytes of one, and the offer (None for a card of one's own); no ZeroGPU, which ends calls after minutes."""
+    for offer in catalog.on([name for name in platforms if name in RENTED]):
+        capacity = usable_memory(offer)
+        if offer.silicon is not None and offer.silicon.kind == "gpu" and capacity is not None and "implausible_price" not in offer.rules:
+            yield offer.silicon, offer.accelerator_count, capacity, offer
+    for card in catalog.accelerators.values() if any(TRAITS[name].owned for name in platforms) else ():
+        if card.kind == "gpu" and card.memory_usable is not None:
+            yield card, 1, card.memory_usable, None
+
+
+def find_changes(
+    spec: ModelSpec, request: TrainingRequest, reference: Accelerator, accelerators: Mapping[str, Accelerator]
+) -> list[TrainingChange]:
+    """Ways to take less memory, each on its own: most bytes first; speeds are compared on one card.
+
+    Args:
+        spec: the model.
+        request: what is asked.
+        reference: the card on which speeds are compared.
+        accelerators: those of the catalog.
+    """
+    now = estimate_step(spec, request).device.typical
+    speed = predict_step(spec, request, reference, accelerators)
+    changes = []
+    for code, fields in _variants(spec, request):
+        other = replace(request, **fields)
+        try:
+            check_training(spec, other)
+        except AdvisorError:  # a combination that the stack lacks is no advice
+            continue
+        then = estimate_step(spec, other).device.typical
+        after = predict_step(spec, other, reference, accelerators)
+        if then < now:
+            ratio = after.tokens_per_s / other.devices / (speed.tokens_per_s / request.devices) if after and speed else None
+            changes.append(TrainingChange(code=code, fields=fields, saved_bytes=now - then, device_bytes=then, speed_ratio=ratio))
+    return sorted(changes, key=lambda change: -change.saved_bytes)
+
+
+def _variants(spec: ModelSpec, r: TrainingRequest) -> list[tuple[str, dict[str, Any]]]:
+    """Alternative questions, by code."""
+    full, checkpoints = r.method == "full", r.checkpointing
+    possible: list[tuple[bool, str, dict[str, Any]]] = [
+        (full, "method_lora", {"method": "lora"}),
+        (r.method in {"lora", "dora"}, "method_qlora", {"method": "qlora"}),
+        (r.method == "lora", "method_8bit", {"method": "lora-8bit"}),
+        (not full and r.rank > 1, "rank", {"rank": max(1, r.rank // 2)}),
+        (checkpoints == "none", "checkpointing_layers", {"checkpointing": "layers"}),
+        (checkpoints == "layers", "checkpointing_offloaded", {"checkpointing": "offloaded"}),
+        (not fuses_loss(r), "fused_loss", {"fused_loss": True}),
+        *((optimizer != r.optimizer, f"optimizer_{optimizer}", {"optimizer": optimizer}) for optimizer in _STATES),
+        (full and r.precision != "bf16", "precision_bf16", {"precision": "bf16"}),
+        (r.micro_batch > 1, "micro_batch", {"micro_batch": max(1, r.micro_batch // 2), "accumulation": 2 * r.accumulation}),
+        (r.sequence_tokens > 1, "sequence", {"sequence_tokens": max(1, r.sequence_tokens // 2)}),
+        (r.attention == "eager", "attention", {"attention": "sdpa"}),
+        (r.samples and not r.rollout.rollout_sleep, "rollout_sleep", {"rollout": replace(r.rollout, rollout_sleep=True)}),
+        *((r.sharding == "none" and bool(spec.tensors), f"shard_{n}", {"sharding": "fsdp", "devices": n}) for n in (2, 8)),
+    ]
+    return [(code, fields) for holds, code, fields in possible if holds]
