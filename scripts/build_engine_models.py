@@ -1,10 +1,11 @@
 """Write `lib/data/engine_models.json`: the model classes that each engine lists at a stated version.
 
     python scripts/build_engine_models.py vllm=WHEEL sglang=WHEEL llama.cpp=SDIST tensorrt-llm=PAGE tgi=REPO@TAG tei=REPO@TAG
+    python scripts/build_engine_models.py vllm-tpu=REPO@COMMIT
 
 Each argument names a downloaded release: a wheel of vLLM or SGLang from PyPI, the source distribution of llama-cpp-python (it contains
-llama.cpp), the page `docs/source/models/supported-models.md` of TensorRT-LLM, or a git directory and tag of TGI or TEI. An engine that
-is not named keeps its row. Nothing of a release is imported or executed: the lists are read from its syntax tree or text.
+llama.cpp), the page `docs/source/models/supported-models.md` of TensorRT-LLM, or a git directory and tag of TGI, TEI or tpu-inference.
+An engine that is not named keeps its row. Nothing of a release is imported or executed: the lists are read from its syntax tree or text.
 """
 
 from __future__ import annotations
@@ -126,6 +127,21 @@ def read_tei(place: str) -> Row:
     )
 
 
+def read_vllm_tpu(place: str) -> Row:
+    """Classes that tpu-inference implements in JAX; drafts of speculative decoding are left out."""
+    path = "tpu_inference/models/common/model_loader.py"
+    commit, text = _show(place, path)
+    targets = [node.targets[0] for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assign)]
+    names = {
+        name
+        for target in targets
+        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and target.value.id == "_MODEL_REGISTRY"
+        for name in _texts(target.slice)
+    }
+    listed = {name for name in names if not re.search("Eagle|MTP|DFlash", name)}
+    return _row("", f"github:vllm-project/tpu-inference {path} @{commit}", listed)
+
+
 def _row(version: str, source: str, listed: set[str], *, by: str = "architecture", **further: Any) -> Row:
     """A row of the file; `by` names the field of `ModelSpec` that the list holds."""
     lists = {name: value if isinstance(value, dict) else sorted(value) for name, value in further.items()}
@@ -146,6 +162,7 @@ READERS: dict[str, Callable[[str], Row]] = {
     "tensorrt-llm": read_tensorrt_llm,
     "tgi": read_tgi,
     "tei": read_tei,
+    "vllm-tpu": read_vllm_tpu,
 }
 
 

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from lib.catalog.engine_models import lists_model
+from lib.catalog.gpu_or_tpu import UNSUPPORTED, Support, load_tpu_software
 from lib.catalog.kernels import reads_format
 from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
@@ -187,6 +188,32 @@ def is_listed(spec: ModelSpec, engine: Engine, hardware: Hardware) -> bool:
     return lists_model(engine, architecture=spec.architecture, model_type=spec.model_type, on_gpu=on_gpu)
 
 
+def rate_support(spec: ModelSpec, engine: Engine, hardware: Hardware) -> Support | None:
+    """How far the model is known to run on a TPU; None on other silicon, for another engine, and where the model has no name."""
+    software, chip = load_tpu_software(), hardware.processor
+    if chip.kind != "tpu" or engine != software.support.engine or not spec.architecture:
+        return None
+    return software.rate(spec.id, spec.architecture, chip.id, hardware.accelerator_count)
+
+
+def is_untested(spec: ModelSpec, engine: Engine, hardware: Hardware) -> bool:
+    """Whether nothing is known of the model's class with this engine here: by tests on TPUs, else by the engine's own list of models."""
+    support = rate_support(spec, engine, hardware)
+    return not is_listed(spec, engine, hardware) if support is None else support == "untested"
+
+
+def _explain_unsupported(spec: ModelSpec, support: Support, hardware: Hardware) -> Reason:
+    """The report that a model does not run on a TPU, or the tests that ended without memory."""
+    software, chip = load_tpu_software(), hardware.processor
+    values: dict[str, Value] = {"model": spec.id, "silicon": chip.name}
+    failure = software.find_failure(spec.id, chip.id)
+    if support == "failing" and failure is not None:
+        return Reason("tpu_fails", values | {"version": failure.version, "reference": failure.reference})
+    matrix = software.support
+    tested: dict[str, Value] = {"package": matrix.package, "release": matrix.release, "checked": matrix.checked}
+    return Reason("tpu_fails", values | tested | {"chips": matrix.slice_chips}, variant="memory")
+
+
 def list_candidates(spec: ModelSpec, family: Family, offer: Hardware, workload: Workload, published: Sequence[str] = ()) -> Candidates:
     """The configurations of this model on this offer; `published` names formats in which a quantized checkpoint is known to exist."""
     crowd = workload.concurrency > 1 or offer.accelerator_count > 1 or offer.traits.runs_images
@@ -229,6 +256,10 @@ def _candidates_of(
     tried: list[Candidate] = []
     refused: Reason | None = None
     for engine, built_with in _by_preference(spec, offer, engines, crowd=crowd):
+        support = rate_support(spec, engine, offer)
+        if support in UNSUPPORTED:
+            refused = refused or _explain_unsupported(spec, support, offer)
+            continue
         most = spread(spec, engine, offer, serving).devices
         fixed = most == 1 or serving.sets_devices or TRAITS[engine].split == "tensor"
         for devices in (most,) if fixed else (1, most):  # layers are tried on one device too
@@ -248,7 +279,7 @@ def _candidates_of(
                     may_offload=offloads and at == len(forms) and layers is None,
                     gpu_layers=layers,
                     may_leave_experts=leaves_experts and devices == most and at == len(forms) and layers is None,
-                    untested="" if is_listed(spec, engine, offer) else spec.architecture,
+                    untested=spec.architecture if is_untested(spec, engine, offer) else "",
                 )
                 for at, (name, step, note) in enumerate(forms, start=1)
             ]

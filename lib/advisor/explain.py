@@ -7,10 +7,11 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Literal
 
-from lib.advisor.candidates import AS_STORED, EIGHT_BITS, TENSOR_PARALLEL_ENGINES, Candidate
+from lib.advisor.candidates import AS_STORED, EIGHT_BITS, TENSOR_PARALLEL_ENGINES, Candidate, rate_support
 from lib.advisor.fit import Headroom
 from lib.advisor.result import DAYS_PER_MONTH, Configuration, Cost, Speed
 from lib.catalog.engine_models import read_engine_models
+from lib.catalog.gpu_or_tpu import Support, load_tpu_software
 from lib.catalog.host_memory import assume_host
 from lib.catalog.kernels import is_weight_only
 from lib.catalog.offers import Hardware, Offer, Rule
@@ -22,6 +23,7 @@ from lib.errors import BadCatalog
 from lib.laws.price import DAY_H
 from lib.laws.start_up import cold_start
 from lib.memory import MemoryEstimate
+from lib.model.spec import ModelSpec
 from lib.precision import Loading
 from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
@@ -89,7 +91,10 @@ def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, 
     of_its_own = offer.processor.kind not in traits_of(candidate.engine).in_process
     if candidate.sdk == "docker" and of_its_own:
         reasons.append(Reason("needs_docker", {"engine": candidate.engine}))
-    if candidate.untested:
+    support = rate_support(best.headroom.memory.of.spec, candidate.engine, offer)
+    if support is not None:
+        reasons.append(_explain_support(best.headroom.memory.of.spec, support, offer))
+    elif candidate.untested:
         version = read_engine_models()[candidate.engine].version
         reasons.append(Reason("engine_untested", {"engine": candidate.engine, "version": version, "architecture": candidate.untested}))
     mixture = best.headroom.memory.of.spec.is_mixture
@@ -108,6 +113,20 @@ def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, 
         variant = "" if published is None else "found" if repository else "none"
         reasons.append(Reason("checkpoint", {"precision": precision, "repository": repository}, variant=variant))
     return reasons
+
+
+def _explain_support(spec: ModelSpec, support: Support, offer: Hardware) -> Reason:
+    """How far vLLM's TPU backend was tested with the model."""
+    matrix = load_tpu_software().support
+    values: dict[str, Value] = {
+        "engine": matrix.package,
+        "version": matrix.release,
+        "checked": matrix.checked,
+        "model": spec.id,
+        "architecture": spec.architecture,
+        "silicon": offer.processor.name,
+    }
+    return Reason("tpu_untested", values) if support == "untested" else Reason("tpu_tested", values, variant=support)
 
 
 def _explain_compression(best: Configuration, whole: Sequence[Configuration], lesser: LesserSteps) -> list[Reason]:

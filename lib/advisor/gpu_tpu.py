@@ -71,12 +71,15 @@ class Work:
     """`interruptible`: may be stopped at any time (spot). `committed`: used for one to three years."""
 
 
+SupportFinding = Literal["", "passing", "passing_elsewhere", "same_class", "untested", "not_enough_hbm"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """What the catalog and the laws say about a model (`lib.advisor.tpu_options`); `None` or "" was not asked."""
 
     engine: Literal["", "some", "none_on_tpu"] = ""
-    support: Literal["", "passing", "passing_elsewhere", "untested", "not_enough_hbm"] = ""
+    support: SupportFinding = ""
     """Of the chip with the lowest price per token; `passing_elsewhere` was tested on other chips only."""
     fits: Literal["", "both", "no_gpu_offer", "no_tpu_slice"] = ""
     ttft: Literal["", "both", "neither", "gpu_only", "tpu_only"] = ""

@@ -50,6 +50,7 @@ MANY_HOSTS = len(LEVELS)
 Level = tuple[int, bool, bool]
 """The level of a verdict; whether it takes several machines without a common address; whether the engine does not list the model."""
 TESTED: Level = (0, False, False)
+UNTESTED = frozenset({"engine_untested", "tpu_untested"})
 NEARLY_AS_FAST = 0.1
 """Share below the fastest that counts as equally fast: half-widths of predicted speeds are several times that (`lib.speed`)."""
 
@@ -171,7 +172,7 @@ def _group_speeds(entries: Sequence[Entry]) -> dict[float, int]:
 
 
 def _level(entry: Entry) -> Level:
-    untested = any(reason.code == "engine_untested" for reason in entry.reasons)
+    untested = any(reason.code in UNTESTED for reason in entry.reasons)
     level = MANY_HOSTS if entry.offer.tpu is not None and entry.offer.tpu.hosts > 1 else LEVELS[entry.verdict]
     return (level, are_apart(entry.offer, entry.replicas), untested)
 

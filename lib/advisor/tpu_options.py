@@ -14,11 +14,11 @@ from decimal import Decimal
 from functools import partial
 from typing import Literal, get_args
 
-from lib.advisor.gpu_tpu import Findings
+from lib.advisor.gpu_tpu import Findings, SupportFinding
 from lib.advisor.recommend import recommend
 from lib.advisor.result import Entry, Recommendation, Rejection
 from lib.catalog import Catalog
-from lib.catalog.gpu_or_tpu import OldGuidance, SpeedClaim, SupportMatrix, TpuSoftware
+from lib.catalog.gpu_or_tpu import OldGuidance, SpeedClaim, Support, TpuSoftware
 from lib.catalog.offers import Offer, TpuGeneration
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
@@ -27,12 +27,12 @@ from lib.provenance import Value
 from lib.result import Result, Usd
 from lib.workload import OUTPUT_TOKENS, Workload
 
-Support = Literal["passing", "untested", "not_enough_hbm"]
 Commitment = Literal["on_demand", "spot", "1_year", "3_years"]
 COMMITMENTS: tuple[Commitment, ...] = get_args(Commitment)
 MOST_GPU_OFFERS = 3
 HOME_REGION = "us-central1"
 """The region of an offer's list price."""
+_FINDINGS: Mapping[Support, SupportFinding] = {"passing": "passing", "same_class": "same_class", "not_enough_hbm": "not_enough_hbm"}
 _NO_ENGINE = frozenset({"no_engine", "dtype_missing", "engine_form", "engine_not_here"})
 
 
@@ -219,7 +219,7 @@ def _by_generation(
         cheapest = _cheapest_first(entries, max_ttft_s, partial(slice_usd_per_million, software=software, rental=rental))
         yield GenerationOption(
             generation=generation,
-            support=find_support(spec.id, generation.accelerator, software.support),
+            support=software.rate(spec.id, spec.architecture, generation.accelerator),
             slices=tuple(SliceOption(offer=offer, entry=runs.get(offer.id), rejection=refused.get(offer.id)) for offer in own),
             smallest=alone[0] if alone else None,
             cheapest=cheapest[0] if cheapest else None,
@@ -252,16 +252,6 @@ def _hourly(entry: Entry) -> Decimal:
 def _fastest(entries: Iterable[Entry]) -> Entry | None:
     timed = [(entry.speed.ttft_s, at, entry) for at, entry in enumerate(entries) if entry.speed.ttft_s is not None]
     return min(timed, key=lambda each: each[:2])[2] if timed else None
-
-
-def find_support(model: str, accelerator: str, matrix: SupportMatrix) -> Support:
-    """The matrix's entry for a model on a chip; a model or a chip that it does not list is untested."""
-    for row in matrix.rows:
-        tested_model, wanted = row.model.casefold(), model.casefold()
-        if row.accelerator == accelerator and (tested_model == wanted or tested_model.startswith(f"{wanted}/")):
-            checks = (row.unit_test, row.accuracy)
-            return "not_enough_hbm" if "not enough hbm" in checks else "passing" if set(checks) == {"passing"} else "untested"
-    return "untested"
 
 
 def check_guidance(parameters: int, by_laws: int | None, guidance: OldGuidance) -> GuidanceCheck:
@@ -349,11 +339,10 @@ def _find(
     has_name = spec.source != "rule_of_thumb"
     unrunnable = not on_tpu.ranked and all(rejection.reason.code in _NO_ENGINE for rejection in on_tpu.rejected)
     tested = [option.generation.name for option in generations if option.support == "passing"]
-    order: tuple[Support, ...] = ("passing", "not_enough_hbm", "untested")
-    support = min((option.support for option in generations), key=order.index)  # passing on one chip is passing
+    support = min((option.support for option in generations), key=get_args(Support).index)  # passing on one chip is passing
     rented = None if tpu_best is None or tpu_best.offer.tpu is None else tpu_best.offer.tpu.generation.id
     current = next((each for each in generations if each.generation.id == rented), None)
-    here: Literal["passing", "passing_elsewhere", "untested", "not_enough_hbm"] = support if current is None else current.support
+    here = _FINDINGS.get(support if current is None else current.support, "untested")
     if tested and here != "passing":
         here = "passing_elsewhere"
     gpu_best = gpu[0] if gpu else None

@@ -12,12 +12,19 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from lib.catalog.engine_models import lists_model, normalize
 from lib.catalog.rows import DATA, Count, Exact, Price, ReadFact, Row, Size, Table, Text, read_rows, require_distinct
+from lib.engines import Engine
 from lib.provenance import Source
 
 Kind = Literal["gpu", "tpu"]
 Stage = Literal["training", "inference"]
 Check = Literal["passing", "untested", "not enough hbm"]
+Support = Literal["passing", "same_class", "other_generation", "implemented", "untested", "not_enough_hbm", "failing"]
+"""Best first: the model passed on this generation; another model of its class did; the model or its class did on another generation, and
+vLLM recommends this one; its class has an implementation for TPUs, and vLLM recommends this generation; nothing of it is known; it passed
+nowhere because the tested slices have too little memory; it is reported to fail."""
+UNSUPPORTED = frozenset({"not_enough_hbm", "failing"})
 
 
 class Rule(Row):
@@ -81,6 +88,8 @@ class TpuTerms(Row):
 
     id: Text
     """Id of the generation."""
+    accelerator: Text
+    """Id of its chip."""
     gke_accelerator: Text
     """Its name in a Kubernetes node selector."""
     disk: Text
@@ -98,19 +107,53 @@ class TestedModel(Row):
 
     model: Text
     """Hub id; an ending such as /text-only names the part that was tested."""
+    architecture: str
+    """Class that its config.json names; empty where no config.json was read."""
     accelerator: Text
     kind: Literal["text", "multimodal", "embedding"]
     unit_test: Check
     accuracy: Check
     benchmark: Check
 
+    @property
+    def passes(self) -> bool:
+        """Whether it loads and answers correctly; a benchmark is not needed for that."""
+        return self.unit_test == self.accuracy == "passing"
+
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether a test ended because the slice had too little memory."""
+        return "not enough hbm" in {self.unit_test, self.accuracy}
+
+    def is_of(self, model: str) -> bool:
+        """Whether the line is about this model."""
+        tested, wanted = self.model.casefold(), model.casefold()
+        return bool(wanted) and (tested == wanted or tested.startswith(f"{wanted}/"))
+
 
 class SupportMatrix(ReadFact):
     """Models that vLLM's TPU backend was tested with."""
 
+    engine: Engine
+    """The engine that it is about."""
     package: Text
     release: Text
+    slice_chips: Count
+    """Chips of the largest slice that a test ran on: a model without memory there may fit a larger slice."""
     rows: Annotated[tuple[TestedModel, ...], require_distinct("model", "accelerator")]
+
+
+class TpuFailure(ReadFact):
+    """A report that vLLM's TPU backend does not run a model, and that is not closed."""
+
+    models: tuple[Text, ...]
+    """Hub ids."""
+    accelerator: Text
+    """The chip."""
+    version: Text
+    """Version of the backend in the report."""
+    reference: Text
+    """The report as a reader finds it."""
 
 
 class OptimumTpu(ReadFact):
@@ -155,7 +198,39 @@ class TpuSoftware(Row):
     optimum: OptimumTpu
     torchtpu_claim: SpeedClaim
     guidance: OldGuidance
+    failures: tuple[TpuFailure, ...]
     support: SupportMatrix
+
+    def find_failure(self, model: str, accelerator: str) -> TpuFailure | None:
+        """The report that a model does not run on a chip."""
+        wanted = model.casefold()
+        rows = (row for row in self.failures if row.accelerator == accelerator)
+        return next((row for row in rows if wanted in map(str.casefold, row.models)), None)
+
+    def rate(self, model: str, architecture: str, accelerator: str, chips: int = 1) -> Support:
+        """How far a model and its class are known to run on slices of a chip; `chips` of the slice in question."""
+        if self.find_failure(model, accelerator) is not None:
+            return "failing"
+        own = [row for row in self.support.rows if row.is_of(model)]
+        here = next((row for row in own if row.accelerator == accelerator), None)
+        if here is not None and here.passes:
+            return "passing"
+        if here is not None and here.lacks_memory and chips <= self.support.slice_chips:
+            return "not_enough_hbm"
+        return self._rate_class(architecture, accelerator, passes_elsewhere=any(row.passes for row in own))
+
+    def _rate_class(self, architecture: str, accelerator: str, *, passes_elsewhere: bool) -> Support:
+        """The support of a model that no test of this generation decides, by the other models of its class."""
+        name = normalize(architecture)
+        alike = [row.accelerator for row in self.support.rows if name and row.passes and normalize(row.architecture) == name]
+        if accelerator in alike:
+            return "same_class"
+        if not any(terms.accelerator == accelerator and terms.vllm == "recommended" for terms in self.generations):
+            return "untested"
+        if alike or passes_elsewhere:
+            return "other_generation"
+        listed = bool(name) and lists_model(self.support.engine, architecture=architecture, model_type="")
+        return "implemented" if listed else "untested"
 
     def terms(self, generation: str) -> TpuTerms | None:
         """The terms of a generation; `None` where none were read."""

@@ -28,8 +28,12 @@ VERDICTS = {"gpu": "Choose a GPU", "tpu": "Choose a TPU", "either": "Either will
 WEIGHTS = {1: "slightly", 2: "clearly", 3: "strongly"}
 SUPPORT = {
     "passing": "tested, passes",
-    "not_enough_hbm": "tested, the tested chips have too little memory",
+    "same_class": "another model of its class passes",
+    "other_generation": "tested on another generation only",
+    "implemented": "untested; its class is implemented",
     "untested": "untested",
+    "not_enough_hbm": "tested, the tested chips have too little memory",
+    "failing": "reported to fail",
 }
 TORCHTPU_CLAIM = "What if TorchTPU's claim held here (by Google: Fused Eager mode is 1.5 to 2 times as fast as Debug Eager mode)?"
 _NONE = "–"

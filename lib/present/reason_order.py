@@ -10,8 +10,8 @@ from lib.provenance import Reason
 MOST_REASONS = 5
 """Reasons that are shown at once."""
 _LIMITS = frozenset({
-    "context_clamped", "fits_tightly", "below_usable", "below_comfortable", "engine_untested", "layers_on_host", "start_limit",
-    "multi_host",
+    "context_clamped", "fits_tightly", "below_usable", "below_comfortable", "engine_untested", "tpu_untested",
+    "layers_on_host", "start_limit", "multi_host",
 })  # fmt: skip
 _TRAFFIC = frozenset({
     "zerogpu_quota", "zerogpu_quota_unknown", "zerogpu_crowd", "replicas_needed", "quantized", "full_length_on", "app_batches",

@@ -7,7 +7,7 @@ from typing import Any
 
 from lib.advisor.machines import MOST_MACHINES, MachineGroup, find_machines
 from lib.advisor.result import ConfiguredHardware, Recommendation
-from lib.advisor.tpu_options import HOME_REGION, find_support
+from lib.advisor.tpu_options import HOME_REGION
 from lib.catalog.gpu_or_tpu import load_tpu_software
 from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.offers import Offer
@@ -121,9 +121,6 @@ def _write_tpu(question: Question) -> Written:
     generation, hosts = offer.tpu.generation, offer.tpu.hosts
     terms, matrix = software.terms(generation.id), software.support
     assert terms is not None  # noqa: S101  a test compares the two files
-    if find_support(question.spec.id, generation.accelerator, matrix) == "not_enough_hbm":
-        accepted = f"a model that {matrix.package} {matrix.release} runs on {generation.name}: its tests of this one ended without memory"
-        raise BadArgument("model", question.spec.id, f"{accepted} (support matrix of {matrix.checked})")
     entry, answer = find_configuration(question)
     if hosts > 1 and entry.devices < offer.accelerator_count:
         accepted = f"a slice of one host: vLLM splits this model over {entry.devices} of the {offer.accelerator_count} chips"

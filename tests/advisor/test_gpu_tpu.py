@@ -187,7 +187,8 @@ def test_every_rule_is_reached_by_an_answer() -> None:
     spoken: dict[str, tuple[str, ...]] = {
         "framework": FRAMEWORKS, "shapes": SHAPES, "kernels": KERNELS, "control_flow": ("irregular",), "sparsity": ("unstructured",),
         "embeddings": ("very_large",), "place": PLACES, "precision": PRECISIONS, "latency": ("tail",), "batch": BATCHES, "team": TEAMS,
-        "work": ("experiments",), "budget": BUDGETS, "engine": ("none_on_tpu",), "support": ("passing", "passing_elsewhere", "untested"),
+        "work": ("experiments",), "budget": BUDGETS, "engine": ("none_on_tpu",),
+        "support": ("passing", "passing_elsewhere", "same_class", "untested"),
         "fits": ("no_gpu_offer", "no_tpu_slice"), "ttft": ("gpu_only", "tpu_only"),
     }  # fmt: skip
     for rule in RULES.rules:

@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
+from lib.advisor.recommend import recommend
 from lib.advisor.tpu_options import (
     TpuOptions,
     apply_claim,
     check_guidance,
     find_general_values,
-    find_support,
     find_tpu_options,
     list_region_prices,
     rescale_usd_per_million,
@@ -36,7 +36,7 @@ def options(model: str, *, context: int = 4096, concurrency: int = 1, precision:
 # TPU7x 0.9 × 189 GiB = 182.6 GB. Slices have 1, 4, 8, 16, ... chips of v5e and v6e, and at least 4 of v5p and TPU7x.
 # bf16: two bytes per parameter; cache of one sequence of 4,096 tokens = 2 × 2 bytes × layers × key/value heads × width × 4,096.
 # A chip holds weights / N + cache / N, and some 0.3 to 1.2 GB of activations beside.
-CHIPS: tuple[tuple[str, int | None, int, int, int], ...] = (
+CHIPS: tuple[tuple[str, int | None, int | None, int, int], ...] = (
     # 0.12 billion × 2 = 0.25 GB: one chip of any kind.
     ("openai-community/gpt2", 1, 1, 4, 4),
     # 0.60 × 2 = 1.2 GB, cache 2·2·28·8·128·4096 = 0.47 GB.
@@ -53,8 +53,8 @@ CHIPS: tuple[tuple[str, int | None, int, int, int], ...] = (
     ("Qwen/Qwen3-8B", 4, 1, 4, 4),
     # 8.54 × 2 = 17.1 GB > 15.2; 16 key/value heads of 256: 2·2·28·16·256·4096 = 1.88 GB, 19 + 1.1 < 30.2.
     ("google/gemma-7b", 4, 1, 4, 4),
-    # 20.9 × 2 = 41.8 GB > 30.2; over four chips 10.5 GB each.
-    ("openai/gpt-oss-20b", 4, 4, 4, 4),
+    # 20.9 × 2 = 41.8 GB > 30.2; over four chips 10.5 GB each. On v6e its kernel is reported not to compile.
+    ("openai/gpt-oss-20b", 4, None, 4, 4),
     # 32.8 × 2 = 65.5 GB: 16.4 each on four of v5e is too much, 8.2 on eight is not; 16.4 on four of v6e.
     ("Qwen/Qwen3-32B", 8, 4, 4, 4),
     # 46.7 × 2 = 93.4 GB: 23.4 each on four (v6e holds it), 11.7 on eight of v5e.
@@ -122,20 +122,47 @@ def test_gpu_offers_come_once_for_each_card_and_cheapest_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "chip", "expected"),
+    ("model", "architecture", "chip", "expected"),
     [
-        ("meta-llama/Llama-3.1-8B-Instruct", "TPU-v6e", "passing"),
-        ("META-LLAMA/llama-3.1-8b-instruct", "TPU7x", "passing"),
-        ("meta-llama/Llama-3.1-8B-Instruct", "TPU-v5e", "untested"),  # the matrix has no v5e
-        ("openai/gpt-oss-120b", "TPU-v6e", "not_enough_hbm"),
-        ("openai/gpt-oss-20b", "TPU7x", "untested"),
-        ("mistralai/Mistral-Small-4-119B-2603", "TPU7x", "untested"),  # its unit test was not run
-        ("nobody/knows", "TPU7x", "untested"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "LlamaForCausalLM", "TPU-v6e", "passing"),
+        ("META-LLAMA/llama-3.1-8b-instruct", "", "TPU7x", "passing"),
+        ("someone/llama-of-mine", "LlamaForCausalLM", "TPU-v6e", "same_class"),
+        ("openai/gpt-oss-20b", "GptOssForCausalLM", "TPU7x", "same_class"),  # gpt-oss-120b passes there
+        ("meta-llama/Llama-3.1-8B-Instruct", "LlamaForCausalLM", "TPU-v5e", "other_generation"),  # recommended, but the matrix has no v5e
+        ("meta-llama/Llama-3.1-8B-Instruct", "LlamaForCausalLM", "TPU-v5p", "untested"),  # vLLM calls v5p experimental
+        ("Qwen/Qwen2.5-7B-Instruct", "Qwen2ForCausalLM", "TPU-v6e", "implemented"),
+        ("openai/gpt-oss-120b", "GptOssForCausalLM", "TPU-v6e", "failing"),
+        ("google/gemma-4-26B-A4B-it", "Gemma4ForConditionalGeneration", "TPU-v5e", "failing"),
+        ("google/gemma-4-26B-A4B-it", "Gemma4ForConditionalGeneration", "TPU-v6e", "not_enough_hbm"),
+        ("mistralai/Mistral-Small-4-119B-2603", "", "TPU7x", "untested"),  # its unit test was not run
+        ("nobody/knows", "", "TPU7x", "untested"),
     ],
 )
-def test_support_is_what_the_matrix_says(model: str, chip: str, expected: str) -> None:
-    """Listed and passing, listed and too large, or untested."""
-    assert expected == find_support(model, chip, SOFTWARE.support)
+def test_support_is_what_the_matrix_says(model: str, architecture: str, chip: str, expected: str) -> None:
+    """Its own line first, then lines of its class, then the classes that are implemented."""
+    assert expected == SOFTWARE.rate(model, architecture, chip)
+
+
+def test_too_little_memory_is_said_of_the_tested_slices() -> None:
+    """The tests ran on up to eight chips; a larger slice of v6e may hold the model."""
+    large = ("google/gemma-4-26B-A4B-it", "Gemma4ForConditionalGeneration", "TPU-v6e")
+    assert [SOFTWARE.rate(*large, chips) for chips in (8, 16)] == ["not_enough_hbm", "same_class"]
+
+
+def test_recommend_reads_the_same_rows() -> None:
+    """A model that is reported to fail is not offered, and an untested class does not come before a tested one."""
+    answer, llama = (
+        recommend(MODELS(model), Workload(platforms=("tpu",)), CATALOG)
+        for model in ("google/gemma-4-26B-A4B-it", "meta-llama/Llama-3.1-8B-Instruct")
+    )
+    refused = {rejection.offer.id: (rejection.reason.code, rejection.reason.variant) for rejection in answer.rejected}
+    assert (refused["v5litepod-8"], refused["v6e-8"]) == (("tpu_fails", ""), ("tpu_fails", "memory"))
+    tested = {entry.offer.id: {reason.variant for reason in entry.reasons if reason.code == "tpu_tested"} for entry in answer.ranked}
+    assert (tested["tpu7x-8"], tested["v6e-16"]) == ({"passing"}, {"same_class"})
+    alone = [entry for entry in llama.ranked if entry.offer.tpu is not None and entry.offer.tpu.hosts == 1]
+    untested = [any(reason.code == "tpu_untested" for reason in entry.reasons) for entry in alone]
+    assert untested == sorted(untested)
+    assert any(untested)
 
 
 @pytest.mark.parametrize(("parameters", "advised"), [(1_200_000_000, 1), (2_000_000_000, 1), (2_000_000_001, 4), (70_000_000_000, 4)])
