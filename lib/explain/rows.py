@@ -181,6 +181,8 @@ class MessagesFile(Row):
 
     checked: Day
     """The day on which the messages were read."""
+    unpredicted: frozenset[Text]
+    """Programs whose messages this app has no prediction to compare with."""
     messages: tuple[Message, ...]
     """The first message wins where two are found at one place."""
 

@@ -4,8 +4,9 @@
 
 One template per code. A name in braces is a value of the statement, shown with the unit at the end of its name ("…_bytes" as GiB,
 "…_s" as a time, "usd_per_hour" as dollars); `!s` shows it as it is, `:plain` as the shortest decimal without exponent, `:span` as a
-time in its largest whole unit, `:rate` as a price per hour, `:count replica` as "1 replica" or "3 replicas", `:or …` as these words where
-it is "", and any other format as Python does. A code with several sentences has them under "code:variant".
+time in its largest whole unit, `:duration` as a time in the unit that suits it, `:rate` as a price per hour, `:count replica` as
+"1 replica" or "3 replicas", `:or …` as these words where it is "", and any other format as Python does. A code with several sentences has
+them under "code:variant".
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lib.advisor.result import Recommendation
 from lib.catalog.rows import ById
 from lib.cost.break_even import Axis, Option, Outlook, WayChange
 from lib.laws.price import DAY_H
-from lib.present.numbers import Number, count_words, gib, seconds, span, tokens_per_s, usd
+from lib.present.numbers import Number, count_words, duration, gib, seconds, span, tokens_per_s, usd
 from lib.present.wording import load_sentences, load_wording, term
 from lib.provenance import Caveat, Statement, Value
 from lib.result import Result, write_json
@@ -141,6 +142,7 @@ _FORMATS: Mapping[str, Callable[[_Figure, str], str]] = {
     "": lambda figure, _: format_value(figure.name, figure.value),
     "Capital": lambda figure, _: _capital(format_value(figure.name, figure.value)),
     "span": lambda figure, _: span(int(figure.value)),
+    "duration": lambda figure, _: duration(float(figure.value) / 3600),
     "rate": lambda figure, _: _hourly_rate(figure.value),
     "count": lambda figure, noun: count_words(int(figure.value), noun),
     "or": lambda figure, otherwise: str(figure.value) or otherwise,

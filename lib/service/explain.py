@@ -194,7 +194,8 @@ def _predict(
 ) -> tuple[dict[str, Printed], dict[str, int | float | str], list[Caveat]]:
     """The app's figures for one request of the stated length on one device, and the settings with which it would fit."""
     if spec is None or hardware is None:
-        return {}, {}, [Caveat("explain_not_compared", variant="model" if spec is None else "hardware")] if said.recognised else []
+        comparable = said.recognised and said.program not in load_messages().unpredicted
+        return {}, {}, [Caveat("explain_not_compared", variant="model" if spec is None else "hardware")] if comparable else []
     try:
         request = _request(spec, hardware, engine, said)
         figures = _figures(spec, hardware, request, said, catalog)
@@ -243,12 +244,13 @@ def _stated_share(said: Explanation) -> float | None:
     return share if isinstance(share, float) and 0 < share <= 1 else None
 
 
-def _rules(catalog: Catalog) -> dict[str, int]:
+def _rules(catalog: Catalog) -> dict[str, Any]:
     """Numbers of the platform's rules and of the memory laws that causes and next steps name."""
     zerogpu = catalog.rules.zerogpu
-    quotas = {f"quota_{plan}_min": seconds // 60 for plan, seconds in zerogpu.daily_quota_s.items()}
+    quotas: dict[str, Any] = {f"quota_{plan}_min": seconds // 60 for plan, seconds in zerogpu.daily_quota_s.items()}
     graphs = {"graphs_low_bytes": VLLM_GRAPHS.low, "graphs_high_bytes": VLLM_GRAPHS.high}
     quotas |= {"default_duration_s": zerogpu.default_duration_s, "auto_xlarge_bytes": zerogpu.auto_xlarge_bytes}
+    quotas["overquota_usd_per_gpu_hour"] = zerogpu.overquota_usd_per_gpu_hour
     return {**quotas, **graphs, "free_cpu_units": catalog.rules.accounts.free_cpu_units}
 
 

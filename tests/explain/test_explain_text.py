@@ -266,6 +266,17 @@ def test_metrics_of_a_server_say_whether_requests_wait(waiting: int, preemptions
     [
         ("402 Payment Required: You've reached your CPU-basic quota limit", "space_cpu_units"),
         ("My Space is stuck at Building for two hours", "space_keeps_building"),
+        (
+            "You've reached your null quota limit, please upgrade your account, or pause your previous Spaces to restart this one",
+            "space_cpu_units",
+        ),
+        (
+            "RepositoryNotFoundError: 401 Client Error.\n\nRepository Not Found for url: https://huggingface.co/api/spaces/me/app/hardware.",
+            "space_setting_refused",
+        ),
+        ("401 Client Error.\n\nRepository Not Found for url: https://huggingface.co/api/spaces/me/app.", "hub_not_found"),
+        ("You have exceeded your GPU quota (60s requested vs. 0s left). Try again in 0:00:00", "zerogpu_identity_lost"),
+        ("No GPU was available after 60s. Retry later", "zerogpu_queue_timeout"),
     ],
 )
 def test_words_of_the_hub_and_of_people_are_read(text: str, code: str) -> None:
