@@ -13,6 +13,7 @@ from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, REAL_TIME, reque
 from lib.present.charts import MARK, RING, axis, chart_head, lay_out, swatch
 from lib.present.markup import escape
 from lib.present.numbers import rate, usd_per_month
+from lib.present.sentences import say
 from lib.present.tables import FIRST_ROWS
 
 if TYPE_CHECKING:
@@ -79,7 +80,9 @@ def _why_off(pick: Entry | None, ranked: Sequence[Entry]) -> str:
     if other is None:
         return ""
     lacks = [words for words, holds in _drawbacks(pick, other) if holds]
-    return f"{other.name} is as cheap and faster, but {lacks[0]}." if lacks else f"{other.name} is as cheap and faster; see “How we rank”."
+    if lacks:
+        return say("cards", "front", "faster_but", name=other.name, lacks=lacks[0])
+    return say("cards", "front", "faster", name=other.name)
 
 
 def _drawbacks(pick: Entry, other: Entry) -> Iterator[tuple[str, bool]]:
@@ -147,12 +150,10 @@ def front_head(front: Front) -> str:
 def front_foot(front: Front) -> str:
     """How to read the scatter."""
     outside = sum(point.usd > _end(front.points) for point in front.points)
-    dearer = f" Not drawn: {outside} that cost more and are not faster." if outside else ""
+    dearer = f" {say('cards', 'front', 'not_drawn', outside=outside)}" if outside else ""
     off = f'<p class="off-front">{escape(front.why_off)}</p>' if front.why_off else ""
-    return (
-        f'<div class="chart-foot">{off}<p class="quiet">Predicted for {escape(front.shape)}; the bars span the range of the prediction. '
-        f"No other offer is both as cheap and as fast as one on the line.{dearer}</p></div>"
-    )
+    how = escape(say("cards", "front", "how", shape=front.shape))
+    return f'<div class="chart-foot">{off}<p class="quiet">{how}{dearer}</p></div>'
 
 
 def _end(points: Sequence[FrontPoint]) -> float:

@@ -1,12 +1,12 @@
 """The choice between GPU and TPU as markup: verdict, reasons, options, slices, prices, a side-by-side table, retired tiers, recipes.
 
-The side-by-side table has the figures of the cards and chips that are offered today. Words on execution and fit follow
-docs.cloud.google.com/compute/docs/tpus/overview (read 2026-11-22); every figure comes from the catalog.
+The side-by-side table has the figures of the cards and chips that are offered today: every figure comes from the catalog, the words from
+`lib/data/wording/gpu_tpu.yaml`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from operator import itemgetter
 
@@ -21,21 +21,10 @@ from lib.present.cards import PLATFORM_NAMES
 from lib.present.html import STRONG, trusted, with_small
 from lib.present.markup import bullet_list, code_blocks, escape, fold, link_source
 from lib.present.numbers import count_words, deviation, gib, seconds, tokens_per_s, usd, usd_per_hour
+from lib.present.sentences import note, say
 from lib.present.tables import hardware_name, render_table, show_table
-from lib.present.wording import term
+from lib.present.wording import load_wording, term
 
-VERDICTS = {"gpu": "Choose a GPU", "tpu": "Choose a TPU", "either": "Either will do", "both": "Both, by stage"}
-WEIGHTS = {1: "slightly", 2: "clearly", 3: "strongly"}
-SUPPORT = {
-    "passing": "tested, passes",
-    "same_class": "another model of its class passes",
-    "other_generation": "tested on another generation only",
-    "implemented": "untested; its class is implemented",
-    "untested": "untested",
-    "not_enough_hbm": "tested, the tested chips have too little memory",
-    "failing": "reported to fail",
-}
-TORCHTPU_CLAIM = "What if TorchTPU's claim held here (by Google: Fused Eager mode is 1.5 to 2 times as fast as Debug Eager mode)?"
 _NONE = "–"
 _MOST_REGIONS = 20
 
@@ -44,7 +33,7 @@ def verdict_card(answer: GpuTpuAnswer, model: str) -> str:
     """The verdict, the price of each side, the strongest reasons, and what each stage goes to where both were asked for."""
     stages = " · ".join(f"{stage}: {term('sides', side)}" for stage, side in answer.by_stage.items()) if len(answer.by_stage) > 1 else ""
     hard = [reason for reason in answer.reasons if reason.hard]
-    why = f"{count_words(len(hard), 'constraint')} that no TPU meets" if hard else _ahead(answer.score)
+    why = note("gpu_tpu", "constraints", constraints=len(hard)) if hard else _ahead(answer.score)
     about = f"GPU or TPU for {escape(model)}" if model else "GPU or TPU"
     first = [f"<strong>{term('sides', one.favours)}, {_strength(one)}:</strong> {escape(one.message)}" for one in answer.reasons]
     return (
@@ -64,8 +53,8 @@ def verdict_words(answer: GpuTpuAnswer) -> str:
     """The verdict in a few words; where either will do and one side is clearly cheaper, which one."""
     cheaper = [one.favours for one in answer.reasons if one.code in _PRICE_REASONS]
     if answer.verdict == "either" and cheaper:
-        return f"Either works; a {term('sides', cheaper[0])} costs less"
-    return VERDICTS[answer.verdict]
+        return say("gpu_tpu", "verdicts", "either_cheaper", favours=term("sides", cheaper[0]))
+    return say("gpu_tpu", "verdicts", answer.verdict)
 
 
 def price_finding(answer: GpuTpuAnswer) -> str:
@@ -76,30 +65,37 @@ def price_finding(answer: GpuTpuAnswer) -> str:
     if gpu is None or tpu is None:
         return ""
     (low, cheap), (high, dear) = sorted((gpu, tpu), key=itemgetter(0))
-    sides = (
-        f"{term('sides', cheap.kind)} ({cheap.name}) costs {usd(low)}, the cheapest {term('sides', dear.kind)} ({dear.name}) {usd(high)}"
-    )
-    return f"Per million output tokens the cheapest {sides}: {deviation(high, low)}."
+    sides = {"favours": term("sides", cheap.kind), "cheap": cheap.name, "other": term("sides", dear.kind), "dear": dear.name}
+    return note("gpu_tpu", "price", **sides, low=usd(low), high=usd(high), difference=deviation(high, low))
 
 
 def _ahead(score: int) -> str:
     if score == 0:
-        return "The reasons balance"
-    return f"The reasons for a {'TPU' if score > 0 else 'GPU'} lead by {count_words(abs(score), 'point')} (2 needed to decide)"
+        return note("gpu_tpu", "balance")
+    return note("gpu_tpu", "ahead", favours=term("sides", "tpu" if score > 0 else "gpu"), points=abs(score))
+
+
+def _heads(table: str) -> Sequence[str]:
+    heads: Sequence[str] = load_wording("gpu_tpu")["heads"][table]
+    return heads
+
+
+def _title(table: str) -> str:
+    return say("gpu_tpu", "tables", table)
 
 
 def reasons_table(answer: GpuTpuAnswer) -> str:
     """Constraints first, then preferences by weight, each with its source and date, behind a line."""
     if not answer.reasons:
-        return '<p class="hint">No answer so far favours a GPU or a TPU. Answer more of the questions.</p>'
+        return f'<p class="hint">{note("gpu_tpu", "undecided")}</p>'
     rows = [_reason_row(reason) for reason in answer.reasons]
-    return fold("Every reason with its source", render_table("Why", ("Reason", "Favours", "How strongly"), rows, "reasons"))
+    return fold(_title("reasons"), render_table("Why", _heads("reasons"), rows, "reasons"))
 
 
 def _reason_row(reason: WeighedReasonEntry) -> tuple[str, str, str]:
     origin = trusted(link_source(reason.source)) + f", {reason.checked}"
     stage = f"{reason.stages[0]} only" if len(reason.stages) == 1 else ""
-    strength = STRONG.format("constraint") if reason.hard else WEIGHTS[reason.weight]
+    strength = STRONG.format(_strength(reason)) if reason.hard else _strength(reason)
     return with_small(reason.message, origin), with_small(term("sides", reason.favours), stage), strength
 
 
@@ -108,12 +104,11 @@ def options_table(answer: GpuTpuAnswer) -> str:
     if not answer.options:
         return ""
     slices = [option for option in answer.options if option.kind == "tpu"]
-    where = "No slice of TPU is among them"
+    where = note("gpu_tpu", "no_slice")
     if slices:
-        where = f"TPU prices: {slices[0].region}, {term('commitments', slices[0].commitment)}"
-    heads = ("Hardware", "Memory per device (every request at full context)", "First token", "Speed", "Price")
+        where = note("gpu_tpu", "slice_prices", region=slices[0].region, terms=term("commitments", slices[0].commitment))
     by_price = sorted(answer.options, key=lambda one: (one.usd_per_million_output_tokens is None, one.usd_per_million_output_tokens or 0))
-    return show_table(f"Options, predicted, cheapest first. {where}", heads, list(map(_option_row, by_price)), "options")
+    return show_table(note("gpu_tpu", "options", where=where), _heads("options"), list(map(_option_row, by_price)), "options")
 
 
 def _option_row(option: OptionEntry) -> tuple[str, ...]:
@@ -136,7 +131,7 @@ def _devices(option: OptionEntry) -> str:
 def _first_token(option: OptionEntry) -> str:
     if not option.ttft_s:
         return _NONE
-    return with_small(seconds(option.ttft_s), "" if option.within_ttft else "above the limit")
+    return with_small(seconds(option.ttft_s), "" if option.within_ttft else note("gpu_tpu", "above_limit"))
 
 
 def _rates(option: OptionEntry) -> str:
@@ -151,7 +146,7 @@ def _price(option: OptionEntry) -> str:
     """USD per million tokens, per hour, and with the claim where it was asked for."""
     million, hourly, claimed = option.usd_per_million_output_tokens, option.usd_per_hour, option.what_if
     if hourly is None:
-        return with_small(_NONE, "no such price was found")
+        return with_small(_NONE, note("gpu_tpu", "no_price"))
     head = _NONE if million is None else f"{usd(million)} per million tokens"
     what_if = ""
     if claimed is not None:
@@ -172,10 +167,10 @@ def options_notes(answer: GpuTpuAnswer) -> str:
     guidance, optimum = answer.guidance, answer.optimum_tpu
     notes = [] if guidance is None else [escape(guidance.message)]
     if guidance is not None:
-        support = "lists models of this family" if optimum.lists_this_family else "lists no model of this family"
-        notes.append(escape(f"Optimum TPU {optimum.version} {support}; it is in {optimum.state}. Its models: {', '.join(optimum.models)}."))
+        code = "optimum_lists" if optimum.lists_this_family else "optimum_lacks"
+        notes.append(escape(note("gpu_tpu", code, version=optimum.version, state=optimum.state, models=", ".join(optimum.models))))
     claims = [option.what_if.label for option in answer.options if option.what_if is not None]
-    notes += [escape(f"{claims[0]} No other figure here contains it.")] if claims else []
+    notes += [escape(note("gpu_tpu", "claim_only", claim=claims[0]))] if claims else []
     return bullet_list(notes, "notes")
 
 
@@ -187,13 +182,13 @@ def generations_table(answer: GpuTpuAnswer) -> str:
         chips = _NONE if one.chips_needed is None else str(one.chips_needed)
         memory = with_small(gib(one.memory_bytes_per_chip or 0), f"{one.bandwidth_bytes_per_s / 1e9:,.0f} GB/s")
         slices = ", ".join(f"{each.topology} ({each.chips:,})" for each in one.slices)
-        alone = "runs on none of them" if one.chips_needed is None else "several slices would share the requests"
-        runs = with_small(Markup('<span class="wraps">{}</span>').format(slices), f"runs on {fitting[0]} and larger" if fitting else alone)
+        alone = note("gpu_tpu", "runs_on_none" if one.chips_needed is None else "several_slices")
+        holds = note("gpu_tpu", "runs_on", slice=fitting[0]) if fitting else alone
+        runs = with_small(Markup('<span class="wraps">{}</span>').format(slices), holds)
         rows.append((one.name, chips, memory, runs, with_small(one.support_message, f"vLLM: {one.vllm}")))
     if not rows:
         return ""
-    heads = ("Generation", "Chips needed", "Memory per chip", "Topologies (chips)", "This model on vLLM")
-    return show_table("Slices of Cloud TPU", heads, rows, "generations")
+    return show_table(_title("generations"), _heads("generations"), rows, "generations")
 
 
 def region_table(answer: GpuTpuAnswer) -> str:
@@ -206,14 +201,14 @@ def region_table(answer: GpuTpuAnswer) -> str:
     for price in best.prices[:_MOST_REGIONS]:
         terms = (price.usd_per_hour, price.spot_usd_per_hour, price.one_year_usd_per_hour, price.three_years_usd_per_hour)
         rows.append((price.region, *(_NONE if amount is None else usd(amount) for amount in terms)))
-    table = render_table(f"{best.hardware}, USD per hour", ("Region", "On demand", "Spot", "1 year", "3 years"), rows, "regions")
-    return fold(f"Prices of {best.hardware} by region and commitment", table)
+    table = render_table(say("gpu_tpu", "tables", "region", slice=best.hardware), _heads("regions"), rows, "regions")
+    return fold(say("gpu_tpu", "tables", "regions", slice=best.hardware), table)
 
 
 def side_by_side_table(answer: GpuTpuAnswer) -> str:
     """Properties of GPU and TPU, side by side."""
     rows = [(row.property, row.gpu, row.tpu) for row in answer.side_by_side]
-    return show_table("GPU and TPU side by side, with the parts offered today", ("Property", "GPU", "TPU"), rows, "sides")
+    return show_table(_title("sides"), _heads("sides"), rows, "sides")
 
 
 def retired_table(answer: GpuTpuAnswer) -> str:
@@ -228,8 +223,7 @@ def retired_table(answer: GpuTpuAnswer) -> str:
         )
         for one in answer.retired
     ]
-    heads = ("Tier", "Gone since", "Last price per hour", "Instead")
-    return show_table("TPU tiers that Spaces and Inference Endpoints no longer have", heads, rows, "retired")
+    return show_table(_title("retired"), _heads("retired"), rows, "retired")
 
 
 def _last_price(amount: Decimal | None) -> str:
@@ -254,7 +248,9 @@ def verdict_text(answer: GpuTpuAnswer, model: str) -> str:
 
 
 def _strength(reason: WeighedReasonEntry) -> str:
-    return "constraint" if reason.hard else WEIGHTS[reason.weight]
+    strengths = load_wording("gpu_tpu")["strengths"]
+    strength: str = strengths["constraint" if reason.hard else reason.weight]
+    return strength
 
 
 def list_properties(catalog: Catalog) -> list[PropertyEntry]:
@@ -264,41 +260,18 @@ def list_properties(catalog: Catalog) -> list[PropertyEntry]:
     in_bf16 = [[card for card in cards if card.peak("bf16")] for cards in parts]
     most_gpus, most_tpus = (max(offer.accelerator_count for offer in each) for each in offers)
     prices = [[offer.usd_per_hour / offer.accelerator_count for offer in each if offer.usd_per_hour] for each in offers]
-    rows = (
-        (
-            "Execution",
-            "Thousands of threads run kernels that are launched one by one; shapes and branches may change at any time.",
-            "Matrix units run one program that XLA compiled for fixed shapes; another shape is another compilation.",
-        ),
-        (
-            "Best at",
-            "Mixed and irregular work, custom kernels, small batches, low latency, experiments.",
-            "Large dense matrix products in large, regular batches; long training; thousands of chips.",
-        ),
-        ("Memory", *(_range(cards, lambda card: card.memory_usable or 0, lambda size: f"{gib(size)} usable") for cards in parts)),
-        ("Memory bandwidth", *(_range(cards, lambda card: card.bandwidth, lambda rate: f"{rate / 1e9:,.0f} GB/s") for cards in parts)),
-        ("Dense bf16", *(_range(cards, _bf16, lambda peak: f"{peak / 1e12:,.0f} TFLOP/s") for cards in in_bf16)),
-        (
-            "FLOP per byte needed to be compute-bound",
-            *(_range(cards, lambda card: _bf16(card) / card.bandwidth, "{:,.0f}".format) for cards in in_bf16),
-        ),
-        ("Interconnect", *(", ".join(dict.fromkeys(card.interconnect.kind for card in cards if card.interconnect)) for cards in parts)),
-        ("Devices in one offer", f"up to {most_gpus} cards", f"up to {most_tpus:,} chips in one slice"),
-        ("Computes in", *map(_dtypes, parts)),
-        (
-            "Frameworks",
-            "PyTorch, JAX, TensorFlow, and everything written in CUDA",
-            "JAX, PyTorch (torch_tpu, beta), TensorFlow (not on TPU7x)",
-        ),
-        ("Engines", "transformers, vLLM, llama.cpp and many more", "vLLM (vllm-tpu); Optimum TPU in maintenance, JetStream archived"),
-        (
-            "Deployment",
-            "A container or a Space, on any cloud, your own machines, the edge",
-            "TPU VM, queued resource or GKE, on Google Cloud",
-        ),
-        ("Rented from", *(", ".join(dict.fromkeys(PLATFORM_NAMES[offer.platform] for offer in each)) for each in offers)),
-        ("USD per hour and device", *(f"{usd(min(each))} to {usd(max(each))}" for each in prices)),
-    )
+    figures: dict[str, list[str]] = {
+        "memory": [_range(cards, lambda card: card.memory_usable or 0, lambda size: f"{gib(size)} usable") for cards in parts],
+        "bandwidth": [_range(cards, lambda card: card.bandwidth, lambda rate: f"{rate / 1e9:,.0f} GB/s") for cards in parts],
+        "bf16": [_range(cards, _bf16, lambda peak: f"{peak / 1e12:,.0f} TFLOP/s") for cards in in_bf16],
+        "intensity": [_range(cards, lambda card: _bf16(card) / card.bandwidth, "{:,.0f}".format) for cards in in_bf16],
+        "interconnect": [", ".join(dict.fromkeys(card.interconnect.kind for card in cards if card.interconnect)) for cards in parts],
+        "devices": [f"up to {most_gpus} cards", f"up to {most_tpus:,} chips in one slice"],
+        "dtypes": list(map(_dtypes, parts)),
+        "platforms": [", ".join(dict.fromkeys(PLATFORM_NAMES[offer.platform] for offer in each)) for each in offers],
+        "prices": [f"{usd(min(each))} to {usd(max(each))}" for each in prices],
+    }
+    rows = ([*words, *figures.get(row, [])] for row, words in load_wording("gpu_tpu")["sides"].items())
     return [PropertyEntry(property=name, gpu=on_gpu, tpu=on_tpu) for name, on_gpu, on_tpu in rows]
 
 
@@ -328,17 +301,10 @@ def _dtypes(cards: list[Accelerator]) -> str:
     return ", ".join(name if number == len(cards) else f"{name} (some)" for name, number in counts.items() if number)
 
 
-def replicas_sentence(replicas: int) -> str:
-    """The sentence for a slice that holds the model, but not all sequences at once."""
-    return f"It holds the model, but not all requests at the same time: {replicas} such slices would share the requests."
-
-
 def guidance_sentence(parameters: int, advised: int, by_memory: int | None, limit: int) -> str:
     """Hugging Face's older advice on chips by size, beside the chips that this app counts by memory; `None`: no slice holds it."""
-    size = f"{parameters / 1e9:.1f} billion parameters"
-    old = f"For {size} Hugging Face advised {advised} chip{'s' if advised > 1 else ''} of v5e (1 up to {limit / 1e9:.0f} billion, 4 above; "
-    old += "more chips for lower latency)."
+    advice = note("gpu_tpu", "guidance", billions=parameters / 1e9, advised=advised, limit=limit / 1e9)
     if by_memory is None:
-        return f"{old} By this app's memory estimate no slice of v5e holds it in this precision at this load."
-    agree = "the same" if by_memory == advised else "more" if by_memory > advised else "fewer"
-    return f"{old} By this app's memory estimate it takes {by_memory} at this load: {agree}."
+        return note("gpu_tpu", "guidance_none", advice=advice)
+    agree = "same" if by_memory == advised else "more" if by_memory > advised else "fewer"
+    return note("gpu_tpu", f"guidance_{agree}", advice=advice, by_memory=by_memory)

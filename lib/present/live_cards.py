@@ -20,7 +20,7 @@ from lib.present.html import call_macro, render_html, trusted
 from lib.present.live_measurements import compare_figures, figure_words, predicted_below
 from lib.present.markup import code_blocks, download_link, fold
 from lib.present.numbers import count_words, format_flops, format_seconds, usd_per_hour, whole
-from lib.present.sentences import sentence
+from lib.present.sentences import say, sentence
 from lib.present.tables import hardware_name, show_table
 
 if TYPE_CHECKING:
@@ -129,29 +129,34 @@ def explain_published_time(chip: Accelerator) -> str:
     flops, weights = _PUBLISHED.flops, _PUBLISHED.weight_bytes
     roof = datasheet_roof(chip, _PUBLISHED.dtype)
     least = roofline(moved_bytes=weights, flop=flops, bandwidth=roof.bandwidth, peak=roof.peak)
-    return (
-        f"A published run of this product on a {chip.name} took {1e3 * PUBLISHED_S:g} ms. It cannot have: the weights alone are "
-        f"{weights / 1e6:,.0f} MB, which at the chip's {chip.bandwidth / 1e9:,.0f} GB/s take {format_seconds(least.memory_s)}, and its "
-        f"{flops / 1e9:,.1f} GFLOP take {format_seconds(least.compute_s or 0.0)} at the peak of its matrix units. At least "
-        f"{format_seconds(least.seconds)}, {least.seconds / PUBLISHED_S:,.0f} times as long. Taken at its word, the chip would have read "
-        f"{weights / PUBLISHED_S / 1e12:,.0f} TB/s and computed {flops / PUBLISHED_S / 1e15:,.1f} PFLOP/s. What was timed is the dispatch: "
-        "on a TPU (and on a GPU) the call returns when the work has been handed over, and the clock was stopped there. The script below "
-        "waits: it reads each product's sum back before it looks at the clock."
+    return say(
+        "cards",
+        "live",
+        "published",
+        chip=chip.name,
+        published_ms=1e3 * PUBLISHED_S,
+        weights_mb=weights / 1e6,
+        bandwidth_gb=chip.bandwidth / 1e9,
+        memory_s=format_seconds(least.memory_s),
+        gflop=flops / 1e9,
+        compute_s=format_seconds(least.compute_s or 0.0),
+        least_s=format_seconds(least.seconds),
+        times=least.seconds / PUBLISHED_S,
+        read_tb=weights / PUBLISHED_S / 1e12,
+        rate_pflop=flops / PUBLISHED_S / 1e15,
     )
 
 
 def verdict_sentences(answer: HeartbeatAnswer) -> str:
     """A result of /heartbeat in two sentences."""
     median, cold, floor = map(format_seconds, (answer.median_s, answer.cold_first_s, answer.floor_s))
-    took = f"One product takes {median} here (median of {answer.iterations:,}; the first, cold, {cold})"
+    took = say("cards", "live", "took", median_s=median, iterations=answer.iterations, cold_s=cold)
     if not answer.valid:
-        return f"{took}, and that is not possible: at least {floor} are needed. The caveats say why it is not believed."
+        return say("cards", "live", "impossible", took=took, floor_s=floor)
     rate = format_flops(answer.achieved_flops_per_s)
     if answer.efficiency is None:
-        return f"{took}: {rate}."
-    bound = "memory" if answer.bound == "bandwidth" else "arithmetic"
-    least = f"It cannot take less than {floor} by the {bound}"
-    return f"{took}: {rate}. {least}, so it reaches {answer.efficiency:.0%} of the theoretical peak."
+        return say("cards", "live", "rate", took=took, rate=rate)
+    return say("cards", "live", f"efficiency_{answer.bound}", took=took, rate=rate, floor_s=floor, efficiency=answer.efficiency)
 
 
 PHASES = {

@@ -25,6 +25,7 @@ from lib.present.charts import MARK, axis, chart_head, lay_out, swatch
 from lib.present.html import STRONG, render_html, trusted, with_small
 from lib.present.markup import escape, fold
 from lib.present.numbers import count_words, format_seconds, gib, tokens_per_s, whole
+from lib.present.sentences import say
 from lib.present.tables import csv_text, show_table
 from lib.units import GIB
 
@@ -211,9 +212,9 @@ def _time(run: ExpectedAnswer) -> str:
     """How long it is predicted to take, beside how long a run may take; the device's own pace, probed at the start, decides."""
     seconds = expected_s(run)
     if seconds is None:
-        return f"It may take {run.limit_s:,.0f} s; the device's pace is tried first."
-    near = "" if seconds <= run.limit_s else " The device's pace is tried first, and decides: the run will probably be refused."
-    return f"Predicted time {format_seconds(seconds)}; a run may take {run.limit_s:,.0f} s.{near}"
+        return say("cards", "live", "limit", limit=run.limit_s)
+    code = "predicted" if seconds <= run.limit_s else "predicted_refusal"
+    return say("cards", "live", code, expected_s=format_seconds(seconds), limit=run.limit_s)
 
 
 def measure_card(run: MeasureAnswer, reference: str) -> str:
@@ -316,13 +317,10 @@ def scatter_head(rows: Sequence[Measurement], figure: FigureName) -> str:
 def _summary(points: Sequence[Point], figure: FigureName) -> str:
     errors = [point.error for point in points]
     if not errors:
-        return f"No row holds both a measured and a predicted {_NAMES[figure].lower()} yet."
+        return say("cards", "live", "no_rows", figure=_NAMES[figure].lower())
     near = sum(abs(error) <= _BAND for error in errors)
     middle = statistics.median(abs(error) for error in errors)
-    return (
-        f"{count_words(len(errors), 'run')}; {near} of them predicted within 10 % (the shaded band). The median prediction is "
-        f"{100 * middle:.1f} % off. On the dashed line a prediction is exact; above it, too {_MORE_LESS[figure][0]}."
-    )
+    return say("cards", "live", "scatter", runs=len(errors), near=near, middle=100 * middle, direction=_MORE_LESS[figure][0])
 
 
 def draw_scatter(rows: Sequence[Measurement], figure: FigureName) -> Figure | None:
@@ -422,9 +420,7 @@ def storage_line(status: LedgerStatus) -> str:
     """How many rows there are, where they lie, whether they outlive a restart, and any problem with the storage."""
     rows, own = status.rows, status.own_rows
     whose = f"{whole(own)} of them from this machine" if own < rows else "from this machine"
-    rows_words = (
-        f"{count_words(rows, 'row')}, {whose}." if rows else "Nothing has been measured yet: the first run of Measure appears here."
-    )
+    rows_words = f"{count_words(rows, 'row')}, {whose}." if rows else say("cards", "live", "none_measured")
     lasts = ", which outlives a restart" if status.lasting else ""  # where it does not, `kept` says so
     wrong = f" {status.problem}" if status.problem else ""
     return (

@@ -200,8 +200,8 @@ def way_change_sentence(change: WayChange, before: str, after: str, axis: Axis) 
     """Point at which one way becomes cheaper than another, or ends; `before` and `after` are their labels."""
     where = f"{change.at.quantize(Decimal('0.1')).normalize():,f} hours a day" if axis == "hours" else f"{change.at:,.0f} requests a day"
     if change.ends:
-        return f"“{before}” ends at {where}: beyond this, too few visitors for their quotas."
-    return f"From {where} on, “{after}” costs less than “{before}”: {usd(change.usd_per_month)} a month there."
+        return say("cards", "ways", "ends", before=before, where=where)
+    return say("cards", "ways", "cheaper", where=where, after=after, before=before, price=usd(change.usd_per_month))
 
 
 def _capital(words: str) -> str:
@@ -221,9 +221,7 @@ def saving_effect(saving: Saving) -> str:
     ratio = saving.speed_ratio
     shown_ratio = ratio is not None and not (saving.gain == "memory_only" and ratio > 1)
     if shown_ratio and not 0.95 < (ratio or 1.0) < 1.05:  # noqa: PLR2004  a twentieth is within the datasheets' own error
-        how = "By the datasheets it makes at most" if saving.ratio_is_bound else "A request is written at"
-        times = "times the tokens per second" if saving.ratio_is_bound else "times today's tokens per second"
-        effects.append(f"{how} {ratio:.2g} {times}.")
+        effects.append(say("cards", "ways", "bound_ratio" if saving.ratio_is_bound else "ratio", ratio=ratio or 1.0))
     return " ".join(effect for effect in effects if effect)
 
 

@@ -10,8 +10,7 @@ from lib.advisor.result import Entry
 from lib.answers import gpu_tpu
 from lib.catalog import Catalog
 from lib.catalog.gpu_or_tpu import TpuSoftware
-from lib.present.gpu_tpu_cards import SUPPORT, TORCHTPU_CLAIM, replicas_sentence
-from lib.present.sentences import sentence
+from lib.present.sentences import note, say, sentence
 
 
 def list_entries(
@@ -82,7 +81,7 @@ def _what_if(entry: Entry, usd_per_million: Decimal | None, software: TpuSoftwar
     if claimed is None:
         return None
     return gpu_tpu.WhatIfEntry(
-        label=TORCHTPU_CLAIM,
+        label=note("gpu_tpu", "claim"),
         throughput_tokens_per_s_low=claimed.tokens_per_s_low,
         throughput_tokens_per_s_high=claimed.tokens_per_s_high,
         usd_per_million_output_tokens_low=claimed.usd_per_million_low,
@@ -103,7 +102,7 @@ def show_generation(option: tpu_options.GenerationOption, catalog: Catalog, soft
         memory_bytes_per_chip=chip.memory_usable,
         bandwidth_bytes_per_s=chip.bandwidth,
         vllm="" if terms is None else terms.vllm,
-        support_message=SUPPORT[option.support],
+        support_message=say("gpu_tpu", "support", option.support),
         slices=tuple(_slices(option)),
     )
 
@@ -126,4 +125,4 @@ def _slices(option: tpu_options.GenerationOption) -> Iterable[gpu_tpu.SliceEntry
 def _why_not(option: tpu_options.SliceOption) -> str:
     if option.rejection is not None:
         return sentence(option.rejection.reason)
-    return "" if option.entry is None or option.entry.replicas == 1 else replicas_sentence(option.entry.replicas)
+    return "" if option.entry is None or option.entry.replicas == 1 else note("gpu_tpu", "replicas", replicas=option.entry.replicas)
