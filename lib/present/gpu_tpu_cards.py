@@ -106,7 +106,7 @@ def options_table(answer: GpuTpuAnswer) -> str:
     slices = [option for option in answer.options if option.kind == "tpu"]
     where = note("gpu_tpu", "no_slice")
     if slices:
-        where = note("gpu_tpu", "slice_prices", region=slices[0].region, terms=term("commitments", slices[0].commitment))
+        where = note("gpu_tpu", "slice_prices", region=slices[0].region or "", terms=term("commitments", slices[0].commitment))
     by_price = sorted(answer.options, key=lambda one: (one.usd_per_million_output_tokens is None, one.usd_per_million_output_tokens or 0))
     return show_table(note("gpu_tpu", "options", where=where), _heads("options"), list(map(_option_row, by_price)), "options")
 
