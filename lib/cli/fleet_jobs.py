@@ -24,7 +24,7 @@ from lib.service.fleet_jobs import (
     shard_script,
     together_usd,
 )
-from lib.service.jobs import JobPlan
+from lib.service.job_plans import JobPlan
 
 MOST_ROWS = 1_000_000
 """Rows of one command: their questions are in memory while they are sent."""

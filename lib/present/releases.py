@@ -63,11 +63,15 @@ class SuggestedHardware(_Fact):
     values: frozenset[Text]
 
 
+ImagePurpose = Literal["server", "benchmark"]
+
+
 class Image(_Fact):
-    """A container image of a server, as its project names it."""
+    """A container image of a server, or of the engine's own benchmark, as its project names it."""
 
     engine: Engine
     silicon: Literal["gpu", "cpu", "tpu"]
+    purpose: ImagePurpose = "server"
     image: Text
 
     @property
@@ -102,15 +106,16 @@ class Versions(Row):
         package = self[name]
         return package.name if package.follows else package.line()
 
-    def image(self, engine: str, kind: str) -> Image:
-        """The image of a server for a kind of silicon ("gpu", "cpu" or "tpu"); its rows are checked by a test.
+    def image(self, engine: str, kind: str, purpose: ImagePurpose = "server") -> Image:
+        """The image of a server or of a benchmark for a kind of silicon ("gpu", "cpu" or "tpu"); its rows are checked by a test.
 
         Raises:
             BadArgument: there is no image of this engine for this kind.
         """
-        image = next((image for image in self.images if (image.engine, image.silicon) == (engine, kind)), None)
+        images = [image for image in self.images if (image.silicon, image.purpose) == (kind, purpose)]
+        image = next((image for image in images if image.engine == engine), None)
         if image is None:
-            raise BadArgument("engine", engine, f"{', '.join(image.engine for image in self.images if image.silicon == kind)} on a {kind}")
+            raise BadArgument("engine", engine, f"{', '.join(image.engine for image in images)} on a {kind}")
         return image
 
 

@@ -164,7 +164,7 @@ def command_words(engine: str, model: str, start: Start) -> list[str]:
     command = traits_of(engine).command
     if command is None:
         raise ValueError(f"no server of an engine named {engine}")
-    files = _llama_cpp_model(model, start) if traits_of(engine).own_files else []
+    files = own_file_words(model, start) if traits_of(engine).own_files else []
     named = (files if word == "{files}" else [word.format(model=model, port=PORT)] for word in command.program.split())
     return [*chain.from_iterable(named), *_options(engine, command, start)]
 
@@ -222,8 +222,8 @@ def list_options(engine: str, start: Start) -> Iterator[tuple[str, int | float |
             yield word.lstrip("-").replace("-", "_"), True if value.startswith("-") else read
 
 
-def _llama_cpp_model(model: str, start: Start) -> list[str]:
-    """The file that was named, by its quantization or in full; else the one of this precision."""
+def own_file_words(model: str, start: Start) -> list[str]:
+    """How llama.cpp is told which file of a repository to load: the named one, in full or by its quantization, or that of the precision."""
     repository, _, file = model.partition(":")
     if file.lower().endswith(".gguf"):
         return ["-hf", repository, "-hff", file]

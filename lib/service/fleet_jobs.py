@@ -26,7 +26,7 @@ from lib.hub.jobs import FOLDER_VARIABLE, BucketFolder, own_script
 from lib.hub.prices import PriceFeed
 from lib.service.fleet_files import FleetPart, part_name, write_part
 from lib.service.fleet_run import WorkerSetup, cores, run_here
-from lib.service.jobs import JobPlan
+from lib.service.job_plans import JobPlan
 
 ROWS_PER_S = 10
 """Rows of bundled models that a processor answers in a second, for time-outs.

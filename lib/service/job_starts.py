@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from lib.answers.explain import ExplainAnswer, Printed
 from lib.catalog import Catalog
@@ -20,7 +19,8 @@ from lib.present.releases import load_versions
 from lib.present.snippets import Start, command_words
 from lib.service.endpoint import App
 from lib.service.explain import ExplainArguments, explain
-from lib.service.jobs import JobPlan, plan_job
+from lib.service.job_plans import JobPlan, minute_now
+from lib.service.jobs import plan_job
 
 ENGINES: tuple[Engine, ...] = tuple(name for name, traits in TRAITS.items() if traits.command is not None and traits.command.ready)
 """Engines whose servers say when they are ready."""
@@ -98,7 +98,7 @@ def read_start(lines: Sequence[str], plan: StartPlan, app: App) -> tuple[Measure
     spec = app.models(model)
     cards = ", ".join(said.read.cards)
     row = Measurement(
-        when=datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
+        when=minute_now(),
         kind="start",
         device=(cards or offer.accelerator or offer.name)[:200],
         accelerator=offer.accelerator,
@@ -118,7 +118,7 @@ def read_start(lines: Sequence[str], plan: StartPlan, app: App) -> tuple[Measure
         ttft_s=None,
         predicted_decode_tokens_per_s=None,
         decode_tokens_per_s=None,
-        provenance=f"Hugging Face Jobs, {offer.id}, start lines: weights_bytes",
+        provenance=f"{plan.job.provenance}, start lines: weights_bytes",
     )
     return row, said
 

@@ -5,76 +5,67 @@ What runs inside a job: each model measured as the page's Measure does it, and i
 
 from __future__ import annotations
 
-import statistics
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from decimal import Decimal
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from lib.catalog import Catalog, load
-from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
-from lib.errors import AdvisorError, AgainstRules, BadArgument, DoesNotFit, InvalidInput, UnsupportedModel
+from lib.engines import Engine
+from lib.errors import AdvisorError, AgainstRules, BadArgument, InvalidInput, UnsupportedModel
 from lib.hub.jobs import mark_result, own_script, parse_results, vllm_script
 from lib.live.ledger import Ledger, LedgerPlace
 from lib.live.measurements import DatasetPush, Measurement, model_label, read_row
-from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.model import bundled
 from lib.model.spec import ModelSpec
-from lib.present.numbers import gib
+from lib.precision import NAMES
 from lib.service.endpoint import App
+from lib.service.job_bench import bench_command, read_bench
+from lib.service.job_pictures import picture_row, picture_script
+from lib.service.job_plans import JobPlan, JobRequest, ProgramName, check_model, job_words, median_of, minute_now
 from lib.service.measure import MeasureArguments, measure
 from lib.service.models import Models
 from lib.service.runs import MeasurementLedger, run_end
 from lib.speed import SpeedRequest, predict_each
-from lib.workload import MemoryRequest
 
-_MOST_CHARACTERS = 500  # characters of a job's own words that are shown
-PRECISIONS = ("fp32", "fp16", "bf16")
+PRECISIONS = ("bf16", "fp16", "fp32")
+Reader = Callable[[Sequence[str], JobPlan, JobRequest, Models, Mapping[str, Accelerator]], tuple[tuple[Measurement, ...], tuple[str, ...]]]
 
 
-class _Program(NamedTuple):
-    """A program that is measured, and the number of GPUs that a flavor needs for it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program that is measured. A job has a script, or else a command in an image."""
 
-    engine: Literal["transformers", "vllm"]
+    name: ProgramName
+    predicted_as: Engine
+    """The engine's row that predicts its memory and speed."""
     least_gpus: int
+    """GPUs that a flavor needs for it, at least."""
     most_gpus: int
+    """The same, at most."""
+    makes: Literal["text", "pictures"]
+    """Output of the models that it runs."""
+    precisions: tuple[str, ...]
+    """Formats that it is measured in, the default first."""
+    weights: str
+    """Origin of the weights, in words."""
+    several_models: bool
+    """One job measures several models."""
+    read: Reader
+    """Rows and complaints from the lines of a log."""
+    script: Callable[[JobPlan, JobRequest], str] | None = None
+    command: Callable[[JobPlan, JobRequest], tuple[str, tuple[str, ...]]] | None = None
 
 
-_PROGRAMS = (_Program("transformers", 0, 1), _Program("vllm", 1, 64))
-"""In the order in which `auto` takes them."""
+def find_program(name: str) -> Program:
+    """The row of a program."""
+    return next(program for program in PROGRAMS if program.name == name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRequest:
-    """The measurement on each flavor."""
-
-    models: tuple[str, ...]
-    prompt_tokens: int
-    output_tokens: int
-    precision: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobPlan:
-    """One job: where, by which program, for how long at most, and what that costs. Money is exact."""
-
-    offer: Offer
-    engine: Literal["transformers", "vllm"]
-    timeout_s: int
-    usd_per_hour: Decimal
-
-    @property
-    def most_usd(self) -> Decimal:
-        """The whole time-out at the flavor's price: what the job costs if it never ends by itself."""
-        return self.usd_per_hour * self.timeout_s / 3600
-
-
-def plan_job(flavor: str, timeout_s: int, catalog: Catalog, engine: str = "auto") -> JobPlan:
-    """A job on a flavor; `auto` takes vllm on several GPUs, else transformers.
+def plan_job(flavor: str, timeout_s: int, catalog: Catalog, engine: str = "auto", makes: str = "text") -> JobPlan:
+    """A job on a flavor; `auto` takes the first program that makes this there: transformers, vllm on several GPUs, diffusers for pictures.
 
     Raises:
         UnknownHardware: no flavor of Jobs.
@@ -87,101 +78,124 @@ def plan_job(flavor: str, timeout_s: int, catalog: Catalog, engine: str = "auto"
         )
     if offer.usd_per_hour is None:
         raise AgainstRules(f"The price of the flavor {offer.id} is not known, so no job is started on it. Choose another.")
-    able = [one.engine for one in _PROGRAMS if one.least_gpus <= offer.accelerator_count <= one.most_gpus]
-    program = next((name for name in able if engine in {"auto", name}), None)
+    able = [
+        program for program in PROGRAMS if program.makes == makes and program.least_gpus <= offer.accelerator_count <= program.most_gpus
+    ]
+    program = next((program for program in able if engine in {"auto", program.name}), None)
     if program is None:
-        raise AgainstRules(f"{engine} is not measured on {offer.id}: vllm takes flavors with GPUs, transformers one GPU or none.")
-    return JobPlan(offer=offer, engine=program, timeout_s=timeout_s, usd_per_hour=offer.usd_per_hour)
+        others = ", ".join(program.name for program in able)
+        instead = f"There, {makes} is measured with {others}." if others else "Choose a flavor with at most one GPU."
+        raise AgainstRules(f"{engine} is not measured on {offer.id} with models that make {makes}. {instead}")
+    return JobPlan(offer=offer, engine=program.name, timeout_s=timeout_s, usd_per_hour=offer.usd_per_hour)
 
 
-def check_fit(plan: JobPlan, request: JobRequest, model: str, spec: ModelSpec) -> None:
-    """Refuse a job whose run does not fit its hardware; hardware of unknown memory is let through.
+def plan_jobs(
+    models: Mapping[str, ModelSpec | None], flavors: Sequence[str], timeout_s: int, catalog: Catalog, engine: str, request: JobRequest
+) -> list[tuple[JobPlan, JobRequest]]:
+    """Each model on each flavor: one job for the models that its program measures together, else one for each model.
+
+    Args:
+        models: the models by their ids; None where one cannot be looked up, which is taken as the engine's own kind.
+        flavors: ids of flavors of Jobs.
+        timeout_s: of each job.
+        catalog: flavors with prices.
+        engine: a program, or auto.
+        request: the measurement; its models are those of `models`, and its precision may be "" for the program's own.
 
     Raises:
-        DoesNotFit: with the arithmetic.
+        AgainstRules: as `plan_job`.
+        BadArgument: the program is not measured in this precision.
     """
-    capacity = usable_memory(plan.offer)
-    if capacity is None:
-        return
-    needed = MemoryRequest(
-        precision=request.precision,
-        engine=plan.engine,
-        context_tokens=request.prompt_tokens + request.output_tokens,
-        devices=max(1, plan.offer.accelerator_count),
-    )
-    silicon = plan.offer.processor
-    fit = fit_memory(spec, needed, capacity, silicon)
-    if fit.fits:
-        return
-    of = estimate_memory(spec, needed, silicon)
-    parts = (("weights", of.weights), ("cache", of.kv_cache), ("activations", of.activation), ("runtime", of.runtime))
-    together = " + ".join(f"{name} {gib(part.bytes)}" for name, part in parts)
-    each = f" over {needed.devices} devices, {gib(fit.capacity_bytes - fit.free_bytes)} on the fullest" if needed.devices > 1 else ""
-    raise DoesNotFit(
-        f"{model} does not fit {plan.offer.id}: {together} = {gib(of.total_bytes)}{each}; {plan.engine} may fill {gib(fit.capacity_bytes)} "
-        f"there. Choose a larger flavor, a smaller model or fewer tokens."
-    )
+    jobs = []
+    own = next((program.makes for program in PROGRAMS if program.name == engine), "text")
+    kinds = {model: own if spec is None else "pictures" if spec.library == "diffusers" else "text" for model, spec in models.items()}
+    for flavor in flavors:
+        for makes in dict.fromkeys(kinds.values()):
+            plan = plan_job(flavor, timeout_s, catalog, engine, makes)
+            program, group = find_program(plan.engine), tuple(model for model in models if kinds[model] == makes)
+            precision = request.precision or program.precisions[0]
+            if precision not in program.precisions:
+                raise BadArgument("precision", precision, f"{', '.join(program.precisions)} with {program.name}")
+            for names in (group,) if program.several_models else ((model,) for model in group):
+                jobs.append((plan, replace(request, models=names, precision=precision)))
+    return jobs
 
 
 def job_script(plan: JobPlan, request: JobRequest) -> str:
-    """Files that are shipped to the job."""
-    run: dict[str, Any] = {"prompt_tokens": request.prompt_tokens, "output_tokens": request.output_tokens, "precision": request.precision}
-    if plan.engine == "vllm":
-        models = [[model, bundled.find_config(model)] for model in request.models]
-        return vllm_script(run | {"models": models, "devices": plan.offer.accelerator_count})
-    return own_script(run | {"models": list(request.models), "provenance": _provenance(plan)})
+    """The script of a job whose program has one."""
+    make = find_program(plan.engine).script
+    assert make is not None, "asked for by its row"  # noqa: S101 a fact for the type checker
+    return make(plan, request)
 
 
-def _provenance(plan: JobPlan) -> str:
-    return f"Hugging Face Jobs, {plan.offer.id}"
+def _own_script(plan: JobPlan, request: JobRequest) -> str:
+    return own_script(_sizes(request) | {"models": list(request.models), "provenance": plan.provenance})
+
+
+def _vllm_script(plan: JobPlan, request: JobRequest) -> str:
+    models = [[model, bundled.find_config(model)] for model in request.models]
+    return vllm_script(_sizes(request) | {"models": models, "devices": plan.offer.accelerator_count})
+
+
+def _sizes(request: JobRequest) -> dict[str, Any]:
+    return {"prompt_tokens": request.prompt_tokens, "output_tokens": request.output_tokens, "precision": request.precision}
 
 
 def read_log(
     lines: Iterable[str], plan: JobPlan, request: JobRequest, models: Models, accelerators: Mapping[str, Accelerator]
 ) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
     """Rows and complaints from a job's log. A line that is not a valid row is a complaint: the job's owner controls its log."""
-    rows, complaints = [], []
-    for result in parse_results(lines):
-        try:
-            if "error" in result:
-                complaints.append(f"{_words(result.get('model'))}: {_words(result['error'])}")
-            elif plan.engine == "vllm":
-                rows.append(_vllm_row(result, plan, request, models, accelerators))
-            else:
-                row = result.get("row")
-                rows.append(read_row(row if isinstance(row, dict) else {}))
-        except (InvalidInput, UnsupportedModel) as error:
-            complaints.append(f"A result that the job printed cannot be used: {error}")
-    return tuple(rows), tuple(complaints)
+    return find_program(plan.engine).read(list(lines), plan, request, models, accelerators)
 
 
-def _words(text: object) -> str:
-    return "".join(c if c.isprintable() else " " for c in str(text))[:_MOST_CHARACTERS]
+def _marked(read_result: Callable[..., Measurement]) -> Reader:
+    """A reader of the results that a script marks in its log."""
+
+    def read(
+        lines: Sequence[str], plan: JobPlan, request: JobRequest, models: Models, accelerators: Mapping[str, Accelerator]
+    ) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
+        rows, complaints = [], []
+        for result in parse_results(lines):
+            try:
+                if "error" in result:
+                    complaints.append(f"{job_words(result.get('model'))}: {job_words(result['error'])}")
+                else:
+                    rows.append(read_result(result, plan, request, models, accelerators))
+            except (InvalidInput, UnsupportedModel) as error:
+                complaints.append(f"A result that the job printed cannot be used: {error}")
+        return tuple(rows), tuple(complaints)
+
+    return read
 
 
-def _median(result: Mapping[str, Any], name: str) -> float:
-    """The median of some seconds."""
-    times = result.get(name)
-    if not isinstance(times, list) or not times or not all(type(t) in (int, float) and 0 < t < 1e6 for t in times):  # noqa: PLR2004 days
-        raise BadArgument(f"{name} of a result", str(times)[:80], "a list of seconds")
-    return float(statistics.median(times))
+def _read_bench(
+    lines: Sequence[str], plan: JobPlan, request: JobRequest, models: Models, accelerators: Mapping[str, Accelerator]
+) -> tuple[tuple[Measurement, ...], tuple[str, ...]]:
+    try:
+        return (read_bench(lines, plan, request, models, accelerators),), ()
+    except (InvalidInput, UnsupportedModel) as error:
+        return (), (f"{request.models[0][:60]}: {error}",)
+
+
+def _own_row(result: Mapping[str, Any], *_: object) -> Measurement:
+    """A row as the app's own measurement wrote it."""
+    row = result.get("row")
+    return read_row(row if isinstance(row, dict) else {})
 
 
 def _vllm_row(
     result: Mapping[str, Any], plan: JobPlan, request: JobRequest, models: Models, accelerators: Mapping[str, Accelerator]
 ) -> Measurement:
     """A row from two latencies: rate = (tokens − 1) / (whole − first)."""
-    if result.get("model") not in request.models:
-        raise BadArgument("model of a result", str(result.get("model"))[:80], "one that was asked for")
-    spec = models(result["model"])
-    first, whole = _median(result, "first_s"), _median(result, "whole_s")
+    spec = models(check_model(result.get("model"), request))
+    first, whole = (median_of(name, result.get(name)) for name in ("first_s", "whole_s"))
     further = request.output_tokens - 1
     shape = SpeedRequest(
         precision=request.precision, engine="vllm", prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens
     )
     expected = run_end(predict_each([(spec, plan.offer, shape)], accelerators)[0], "value")
     return Measurement(
-        when=datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
+        when=minute_now(),
         kind="job",
         device=f"{plan.offer.accelerator_count} × {result.get('device')}"[:200],
         accelerator=plan.offer.accelerator,
@@ -201,13 +215,30 @@ def _vllm_row(
         ttft_s=first,
         predicted_decode_tokens_per_s=expected.decode_tokens_per_s,
         decode_tokens_per_s=further / (whole - first) if further and whole > first else None,
-        provenance=_provenance(plan),
+        provenance=plan.provenance,
     )
 
 
-def most_usd(plans: Iterable[JobPlan]) -> Decimal:
-    """Upper bound of the cost of all jobs."""
-    return sum((plan.most_usd for plan in plans), Decimal(0))
+PROGRAMS = (
+    Program(
+        name="transformers", predicted_as="transformers", least_gpus=0, most_gpus=1, makes="text", precisions=PRECISIONS,
+        weights="random weights", several_models=True, script=_own_script, read=_marked(_own_row),
+    ),
+    Program(
+        name="vllm", predicted_as="vllm", least_gpus=1, most_gpus=64, makes="text", precisions=PRECISIONS, weights="random weights",
+        several_models=True, script=_vllm_script, read=_marked(_vllm_row),
+    ),
+    Program(
+        name="llama.cpp", predicted_as="llama.cpp", least_gpus=0, most_gpus=64, makes="text", several_models=False,
+        precisions=("gguf:Q4_K_M", *(name for name in NAMES if name.startswith("gguf:") and name != "gguf:Q4_K_M")),
+        weights="weights of the GGUF file", command=bench_command, read=_read_bench,
+    ),
+    Program(
+        name="diffusers", predicted_as="transformers", least_gpus=0, most_gpus=1, makes="pictures", precisions=PRECISIONS,
+        weights="weights of the checkpoint", several_models=False, script=picture_script, read=_marked(picture_row),
+    ),
+)  # fmt: skip
+"""In the order in which `auto` takes them."""
 
 
 def main(request: Mapping[str, Any]) -> None:
