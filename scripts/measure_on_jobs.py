@@ -2,16 +2,17 @@
 
 python scripts/measure_on_jobs.py Qwen/Qwen3-8B --flavor l4x1 --flavor a100-large          shows the plan and its price; starts nothing
 python scripts/measure_on_jobs.py Qwen/Qwen3-8B --flavor l4x1 --go                          asks, then starts
+python scripts/measure_on_jobs.py Qwen/Qwen3-8B-GGUF:Q4_K_M --flavor l4x1 --engine llama.cpp      llama-bench, with the file's own weights
+python scripts/measure_on_jobs.py stabilityai/sdxl-turbo --flavor l4x1 --steps 4 --guidance 0     seconds and memory of a picture
 python scripts/measure_on_jobs.py Qwen/Qwen3-8B --flavor l4x1 --start-only vllm             the memory that a server prints when it starts
 """
 
 from __future__ import annotations
 
 import sys
-import tempfile
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, without PYTHONPATH
 
@@ -20,14 +21,18 @@ import click
 from lib.cli import job_runs
 from lib.cli.job_runs import at_most, confirm, end_jobs, follow_job
 
+ENGINES = ("transformers", "vllm", "llama.cpp", "diffusers")
+"""Programs that are measured: a test holds them equal to the rows, which --help does not import."""
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lib.catalog import Catalog
     from lib.hub.jobs import Jobs, SubmittedJob
     from lib.live.ledger import Ledger
+    from lib.model.spec import ModelSpec
+    from lib.service.job_plans import JobPlan, JobRequest
     from lib.service.job_starts import StartPlan
-    from lib.service.jobs import JobPlan, JobRequest
 
 
 def _prices() -> tuple[Catalog, str]:
@@ -40,63 +45,101 @@ def _prices() -> tuple[Catalog, str]:
     return catalog, f"{'live prices' if state.basis == 'live' else 'bundled prices (the live list could not be had)'}, {state.checked}"
 
 
-def _show(plans: Sequence[JobPlan], request: JobRequest, prices: str) -> None:
-    from lib.service.jobs import most_usd  # noqa: PLC0415
+def _show(jobs: Sequence[tuple[JobPlan, JobRequest]], prices: str) -> None:
+    from lib.service.job_plans import most_usd  # noqa: PLC0415
+    from lib.service.jobs import find_program  # noqa: PLC0415
 
-    click.echo(f"Models: {', '.join(model[:60] for model in request.models)}")
-    click.echo(f"Each: {request.prompt_tokens} prompt tokens, {request.output_tokens} output tokens, {request.precision}, random weights")
-    click.echo(f"{'flavor':<20}{'accelerators':<40}{'engine':<14}{'USD/hour':>9}{'at most USD':>13}")
-    for plan in plans:
+    click.echo(f"{'models':<44}{'flavor':<18}{'accelerators':<36}{'program':<14}{'precision':<13}{'USD/hour':>9}{'at most USD':>13}")
+    for plan, request in jobs:
         cards = f"{plan.offer.accelerator_count} × {plan.offer.accelerator}" if plan.offer.accelerator_count else "CPU"
-        click.echo(f"{plan.offer.id:<20}{cards:<40}{plan.engine:<14}{plan.usd_per_hour:>9.2f}{at_most(plan.most_usd):>13}")
-    together = at_most(most_usd(plans))
-    click.echo(f"Together at most {together} USD: each job's whole time-out of {plans[0].timeout_s} s at its price ({prices}).")
+        where = f"{', '.join(request.models)[:42]:<44}{plan.offer.id:<18}{cards:<36}"
+        click.echo(f"{where}{plan.engine:<14}{request.precision:<13}{plan.usd_per_hour:>9.2f}{at_most(plan.most_usd):>13}")
+    for program in {plan.engine: find_program(plan.engine) for plan, _ in jobs}.values():
+        click.echo(f"{program.name}: {program.describe(jobs[0][1])}, {program.weights}")
+    together, timeout_s = at_most(most_usd(plan for plan, _ in jobs)), jobs[0][0].timeout_s
+    click.echo(f"Together at most {together} USD: each job's whole time-out of {timeout_s} s at its price ({prices}).")
     click.echo("A job is billed by the minute while it starts and runs, and ends by itself when it is done.")
 
 
-def _unfit(plans: Sequence[JobPlan], request: JobRequest) -> list[str]:
-    """Why something does not fit its flavor; a model that cannot be looked up is reported and let through, because the job may reach it."""
-    from lib.errors import AdvisorError, DoesNotFit  # noqa: PLC0415
-    from lib.service.jobs import check_fit  # noqa: PLC0415
+def _read_request(
+    models: tuple[str, ...], prompt_tokens: int, precision: str, *, output_tokens: int, width: int, height: int, steps: int,
+    guidance: float | None,
+) -> JobRequest:  # fmt: skip
+    from lib.request import checks  # noqa: PLC0415
+    from lib.request.types import MAX_STEPS  # noqa: PLC0415
+    from lib.service.job_plans import JobRequest  # noqa: PLC0415
+    from lib.workload import LONGEST_SIDE, PipelineRequest  # noqa: PLC0415
+
+    return JobRequest(
+        models=models,
+        prompt_tokens=prompt_tokens,
+        output_tokens=checks.check_whole("output-tokens", output_tokens, 2, 100_000),
+        precision=precision,
+        pictures=PipelineRequest(
+            width=checks.check_whole("width", width, 0, LONGEST_SIDE),
+            height=checks.check_whole("height", height, 0, LONGEST_SIDE),
+            steps=checks.check_whole("steps", steps, 0, MAX_STEPS),
+            guidance="off" if guidance == 0 else "auto",
+        ),
+        guidance=None if guidance is None else checks.check_number("guidance", guidance, 0, 1_000),
+    )
+
+
+def _look_up(models: Sequence[str]) -> dict[str, ModelSpec | None]:
+    """The models by their ids; one that cannot be looked up is reported and let through, because the job may reach it."""
+    from lib.errors import AdvisorError  # noqa: PLC0415
     from lib.service.models import Models  # noqa: PLC0415
 
-    models, refusals = Models(), []
-    for model in request.models:
+    find, found = Models(), dict[str, "ModelSpec | None"]()
+    for model in models:
         try:
-            spec = models(model)
+            spec = find(model)
+            found[spec.id or model] = spec
         except AdvisorError as unknown:
             click.echo(f"Whether {model[:60]} fits was not checked: {unknown}", err=True)
-            continue
-        for plan in plans:
+            found[model] = None
+    return found
+
+
+def _unfit(jobs: Sequence[tuple[JobPlan, JobRequest]], specs: Mapping[str, ModelSpec | None]) -> list[str]:
+    """Why something does not fit its flavor."""
+    from lib.errors import DoesNotFit  # noqa: PLC0415
+    from lib.service.job_plans import check_fit  # noqa: PLC0415
+    from lib.service.jobs import find_program  # noqa: PLC0415
+
+    refusals = []
+    for plan, request in jobs:
+        for model in request.models:
+            spec = specs[model]
             try:
-                check_fit(plan, request, model, spec)
+                if spec is not None:
+                    check_fit(plan, request, model, spec, find_program(plan.engine).predicted_as)
             except DoesNotFit as refusal:
                 refusals.append(str(refusal))
     return refusals
 
 
-def _run(plans: Sequence[JobPlan], request: JobRequest, jobs: Jobs, ledger: Ledger, catalog: Catalog) -> bool:
+def _run(planned: Sequence[tuple[JobPlan, JobRequest]], jobs: Jobs, ledger: Ledger, catalog: Catalog) -> bool:
     """Start all jobs, follow them and merge their rows; false when one gave fewer than planned. Jobs that still run are stopped."""
     from lib.errors import AdvisorError  # noqa: PLC0415
-    from lib.service.jobs import job_script, read_log  # noqa: PLC0415
+    from lib.service.job_plans import describe_row  # noqa: PLC0415
+    from lib.service.jobs import read_log, start_job  # noqa: PLC0415
     from lib.service.models import Models  # noqa: PLC0415
 
-    running: list[tuple[JobPlan, SubmittedJob]] = []
+    running: list[tuple[JobPlan, JobRequest, SubmittedJob]] = []
     models, good = Models(), True
     try:
-        for plan in plans:
-            with tempfile.TemporaryDirectory() as folder:
-                file = Path(folder) / f"measure_{plan.engine}.py"
-                file.write_text(job_script(plan, request), encoding="utf-8")
-                running.append((plan, jobs.start(file, flavor=plan.offer.id, timeout_s=plan.timeout_s)))
-            click.echo(f"{plan.offer.id}: started, {running[-1][1].url}", err=True)
+        for plan, request in planned:
+            running.append((plan, request, start_job(plan, request, jobs)))
+            click.echo(f"{plan.describe(request)}: started, {running[-1][-1].url}", err=True)
         while running:
-            plan, job = running[0]
-            rows, complaints = read_log(follow_job(job, plan.offer.id, jobs, plan.timeout_s), plan, request, models, catalog.accelerators)
+            plan, request, job = running[0]
+            name = plan.describe(request)
+            rows, complaints = read_log(follow_job(job, name, jobs, plan.timeout_s), plan, request, models, catalog.accelerators)
             running.pop(0)
             for row in rows:
                 new = ledger.keep(row)
-                click.echo(f"{plan.offer.id}: {row.model}: {row.decode_tokens_per_s} tokens/s{'' if new else ' (known already)'}")
+                click.echo(f"{row.model} on {plan.offer.id}: {describe_row(row)}{'' if new else ' (known already)'}")
             for complaint in complaints:
                 click.echo(f"{plan.offer.id}: {complaint}", err=True)
             good = good and len(rows) == len(request.models)
@@ -104,12 +147,12 @@ def _run(plans: Sequence[JobPlan], request: JobRequest, jobs: Jobs, ledger: Ledg
         click.echo(str(refusal), err=True)
         good = False
     finally:
-        end_jobs([(plan.offer.id, job) for plan, job in running], jobs)
+        end_jobs([(plan.describe(request), job) for plan, request, job in running], jobs)
     return good
 
 
 def _show_starts(plans: Sequence[StartPlan], prices: str) -> None:
-    from lib.service.jobs import most_usd  # noqa: PLC0415
+    from lib.service.job_plans import most_usd  # noqa: PLC0415
 
     click.echo(f"{'model':<44}{'flavor':<18}{'USD/hour':>9}{'at most USD':>13}  command")
     for plan in plans:
@@ -131,7 +174,7 @@ def _run_starts(plans: Sequence[StartPlan], jobs: Jobs, ledger: Ledger, catalog:
     for plan in plans:
         running: list[tuple[str, SubmittedJob]] = []
         try:
-            job = jobs.start_server(plan.image, plan.words, flavor=plan.job.offer.id, timeout_s=plan.job.timeout_s)
+            job = jobs.start_command(plan.image, plan.words, flavor=plan.job.offer.id, timeout_s=plan.job.timeout_s)
             running.append((plan.name, job))
             click.echo(f"{plan.name}: started, {job.url}", err=True)
             lines: list[str] = []
@@ -168,13 +211,19 @@ def _is_kept(ledger: Ledger) -> bool:
 )
 @click.option("--prompt-tokens", default=512, show_default=True)
 @click.option("--output-tokens", default=64, show_default=True)
-@click.option("--precision", default="bf16", show_default=True, help="fp32, fp16 or bf16.")
+@click.option("--width", default=0, help="Pixels of a picture; 0 is the model's own, as for the next two.")
+@click.option("--height", default=0, help="Pixels of a picture.")
+@click.option("--steps", default=0, help="Denoising steps of a picture.")
+@click.option("--guidance", type=float, help="Guidance scale of a picture; by default the model's own.")
+@click.option(
+    "--precision", default="", help="bf16, fp16 or fp32, for llama.cpp a format such as gguf:Q8_0; by default bf16 or gguf:Q4_K_M."
+)
 @click.option(
     "--engine",
-    type=click.Choice(["auto", "transformers", "vllm"]),
+    type=click.Choice(["auto", *ENGINES]),
     default="auto",
     show_default=True,
-    help="The program that is measured; auto is vllm on several GPUs, else transformers.",
+    help="The program that is measured; auto is diffusers for pictures, vllm on several GPUs, else transformers.",
 )
 @click.option("--start-only", "server", metavar="ENGINE", help="Start ENGINE's server (vllm, sglang, llama.cpp) and read its start lines.")
 @click.option(
@@ -190,7 +239,6 @@ def main(
     models: tuple[str, ...],
     flavors: tuple[str, ...],
     prompt_tokens: int,
-    output_tokens: int,
     precision: str,
     server: str | None,
     engine: str,
@@ -199,10 +247,13 @@ def main(
     file: Path | None,
     go: bool,
     yes: bool,
+    **sizes: Any,
 ) -> None:
-    """Measure MODELs on flavors of Hugging Face Jobs, with random weights, and merge the results into the ledger.
+    """Measure MODELs on flavors of Hugging Face Jobs and merge the results into the ledger.
 
-    Flavors with one GPU or none run this app's own measurement; those with several, or with --engine vllm, run vLLM's latency benchmark.
+    Flavors with one GPU or none run this app's own measurement; those with several, or with --engine vllm, run vLLM's latency benchmark;
+    both with random weights. Models that make pictures run with diffusers, and GGUF files with --engine llama.cpp run llama-bench; both
+    download their weights.
     With --start-only a server is started on each flavor for each model and ended when it takes requests: its start lines have the memory.
     A MODEL is a Hub id, for llama.cpp a GGUF file such as Qwen/Qwen3-8B-GGUF:Q4_K_M. The token is that of this machine's login
     (`hf auth login`, or HF_TOKEN); it is not given to the job.
@@ -219,8 +270,9 @@ def main(
     from lib.precision import NAMES  # noqa: PLC0415
     from lib.request import checks  # noqa: PLC0415
     from lib.request.types import check_precision  # noqa: PLC0415
+    from lib.service.job_plans import most_usd  # noqa: PLC0415
     from lib.service.job_starts import plan_starts  # noqa: PLC0415
-    from lib.service.jobs import PRECISIONS, JobRequest, most_usd, plan_job  # noqa: PLC0415
+    from lib.service.jobs import plan_jobs  # noqa: PLC0415
 
     catalog, prices = _prices()
     try:
@@ -228,23 +280,17 @@ def main(
         limit = checks.check_whole("timeout", timeout, 60, 86_400)
         tokens = checks.check_whole("prompt-tokens", prompt_tokens, 1, 1_000_000)
         chosen = tuple(dict.fromkeys(flavors))
+        form = check_precision("precision", precision, NAMES) if precision else ""
         if server is not None:
-            form = check_precision("precision", precision, NAMES)
             starts = plan_starts(names, chosen, server, precision=form, context_tokens=tokens, timeout_s=limit, catalog=catalog)
             count, bound = len(starts), most_usd(plan.job for plan in starts)
             _show_starts(starts, prices)
         else:
-            request = JobRequest(
-                models=names,
-                prompt_tokens=tokens,
-                output_tokens=checks.check_whole("output-tokens", output_tokens, 2, 100_000),
-                precision=checks.check_choice("precision", precision, PRECISIONS),
-            )
-            plans = [plan_job(flavor, limit, catalog, engine) for flavor in chosen]
-            count, bound = len(plans), most_usd(plans)
-            _show(plans, request, prices)
-            unfit = _unfit(plans, request)
-            if unfit:
+            request = _read_request(names, tokens, form, **sizes)
+            planned = plan_jobs(specs := _look_up(names), chosen, limit, catalog, engine, request)
+            count, bound = len(planned), most_usd(plan for plan, _ in planned)
+            _show(planned, prices)
+            if unfit := _unfit(planned, specs):
                 click.echo("\n".join([*unfit, "Nothing was started."]), err=True)
                 sys.exit(2)
     except AdvisorError as refusal:
@@ -264,7 +310,7 @@ def main(
     where = ledger_place() if file is None else LedgerPlace(path=file, lasting=True, words="the file of --ledger")
     ledger = Ledger(where)
     jobs = Jobs(token, namespace=namespace)
-    good = _run(plans, request, jobs, ledger, catalog) if server is None else _run_starts(starts, jobs, ledger, catalog)
+    good = _run(planned, jobs, ledger, catalog) if server is None else _run_starts(starts, jobs, ledger, catalog)
     sys.exit(0 if _is_kept(ledger) and good else 1)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lib.hub.jobs import DEPENDENCIES
-from lib.service import fleet_jobs
+from lib.service import fleet_jobs, job_pictures
 
 ROOT = Path(__file__).parents[1]
 LINE = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(\[[\w,]+\])?(?P<bounds>[<>=!~].*)?$")
@@ -87,11 +87,16 @@ ROW = (
 
 
 @pytest.mark.parametrize(
-    ("module", "work", "asked"), [("jobs", "", DEPENDENCIES), ("fleet_jobs", ROW, (*DEPENDENCIES, *fleet_jobs.DEPENDENCIES))]
+    ("module", "work", "asked"),
+    [
+        ("service.jobs", "", DEPENDENCIES),
+        ("live.measure_pictures", "", (*DEPENDENCIES, *job_pictures.DEPENDENCIES)),
+        ("service.fleet_jobs", ROW, (*DEPENDENCIES, *fleet_jobs.DEPENDENCIES)),
+    ],
 )
 def test_a_job_asks_for_the_packages_that_its_script_loads(module: str, work: str, asked: tuple[str, ...]) -> None:
     """The script brings the files of the app along, and no package."""
-    code = f"import sys, lib.service.{module}; {work} print(*{{name.partition('.')[0] for name in sys.modules}})"
+    code = f"import sys, lib.{module}; {work} print(*{{name.partition('.')[0] for name in sys.modules}})"
     loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     needed = {normalize_name(one) for name in loaded for one in PACKAGES.get(name, ())} & ASKED.keys()
     assert needed

@@ -304,7 +304,7 @@ class Jobs:
         except Exception as error:
             raise _refusal(error, doing) from error
 
-    def start_server(self, image: str, words: Sequence[str], *, flavor: str, timeout_s: int) -> SubmittedJob:
+    def start_command(self, image: str, words: Sequence[str], *, flavor: str, timeout_s: int) -> SubmittedJob:
         """Start a command in an image; billed as `start`. No token goes there, so it downloads public models only.
 
         Raises:
@@ -314,7 +314,7 @@ class Jobs:
             submitted = self._api.run_job(image=image, command=list(words), flavor=flavor, timeout=timeout_s, namespace=self._namespace)
             return SubmittedJob(id=_printable(submitted.id), owner=_printable(submitted.owner.name), url=_printable(submitted.url))
         except Exception as error:
-            raise _refusal(error, f"starting a server on {flavor}") from error
+            raise _refusal(error, f"starting a job on {flavor}") from error
 
     def schedule(self, script: Path, *, flavor: str, timeout_s: int, schedule: str, folder: BucketFolder) -> str:
         """Schedule the script with a cron expression and return the id of the schedule. Each start is billed like a job.

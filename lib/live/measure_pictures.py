@@ -40,8 +40,8 @@ def measure_pictures(model: str, request: Mapping[str, Any]) -> dict[str, Any]:
     cuda = device.kind == "cuda"
     gauge = process.CudaGauge() if cuda else process.HostGauge()
     try:
-        pipeline = DiffusionPipeline.from_pretrained(
-            model, torch_dtype=getattr(torch, TORCH_DTYPES[request["precision"]]), use_safetensors=True, trust_remote_code=False
+        pipeline = DiffusionPipeline.from_pretrained(  # type: ignore[no-untyped-call]
+            model, dtype=getattr(torch, TORCH_DTYPES[request["precision"]]), use_safetensors=True, trust_remote_code=False
         ).to(device.torch_name)
         pipeline.set_progress_bar_config(disable=True)
         known = inspect.signature(type(pipeline).__call__).parameters

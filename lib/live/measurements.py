@@ -42,7 +42,7 @@ MeasurementKind = Literal["measure", "chat", "job", "start"]
 WeightsOrigin = Literal["random", "checkpoint"]
 
 _WHEN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}Z)?$"
-_MODEL = r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)?(#[0-9a-f]{8})?$"
+_MODEL = r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)?(:[A-Za-z0-9_./-]+|#[0-9a-f]{8})?$"
 _TOKEN = re.compile(r"hf_\w{8,}|(?i:bearer )")
 _LONGEST = 200
 _LARGEST = 1e18
@@ -81,7 +81,7 @@ class Measurement:
     engine: Text
     """The program and its version."""
     model: Annotated[Text, Field(pattern=_MODEL)]
-    """A public Hub id, or `Class#digest`."""
+    """A public Hub id, with a colon and the file for GGUF, or `Class#digest`."""
     architecture: Text
     """Class of the model."""
     weights: WeightsOrigin

@@ -1,7 +1,8 @@
 """llama.cpp measured on Jobs with its own `llama-bench`: the command of a job, and a row from its log.
 
 `llama-bench` decodes after a prompt of the stated length (`-d`), then reads such a prompt. With `-v` it prints the buffers that it
-allocates; the first ones are those of the whole run, and their sum is the memory. The host's compute buffer next to a GPU is left out.
+allocates, among thousands of other lines, which stay in the job. The sum of the buffers is the memory; the host's compute buffer next to a
+GPU is left out.
 
 Format of its JSONL: github.com/ggml-org/llama.cpp tools/llama-bench/llama-bench.cpp @0104b15 (`get_fields`, `jsonl_printer`) and its README
 @08d0baa, read 2026-11-26: `n_prompt`, `n_gen`, `n_depth`, `samples_ns` and `build_number` have been there since build 5163.
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lib.catalog.silicon import Accelerator
+from lib.engines import Engine
 from lib.errors import AdvisorError, BadArgument, InvalidInput
 from lib.explain import explain_text
 from lib.hub.jobs import LONGEST
@@ -22,26 +24,29 @@ from lib.live.measurements import Measurement, model_label
 from lib.memory import estimate_memory
 from lib.present.releases import load_versions
 from lib.present.snippets import Start, own_file_words
-from lib.service.job_plans import JobPlan, JobRequest, median_of, memory_request, minute_now
+from lib.service.job_plans import ImageCommand, JobPlan, JobRequest, median_of, memory_request, minute_now
 from lib.service.models import Models
 from lib.service.runs import run_end
 from lib.speed import SpeedRequest, predict_each
 
-ENGINE = "llama.cpp"
+ENGINE: Engine = "llama.cpp"
 PROGRAM = "/app/llama-bench"
 REPEATS = 5
 _NANO = 1e9
+_MOST_BUFFERS = 200
 _ON_CPU = "CPU"
-_MOST_TEXT = 150_000
+_BUFFER = "buffer size ="
+_SCRIPT = f"{{decode}} 2> /tmp/verbose || {{{{ tail -n 20 /tmp/verbose; exit 1; }}}}; grep '{_BUFFER}' /tmp/verbose; {{read}}"
+"""In the job: the buffers among what the first program says; where it fails, its last lines."""
 
 
-def bench_command(plan: JobPlan, request: JobRequest) -> tuple[str, tuple[str, ...]]:
+def bench_command(plan: JobPlan, request: JobRequest) -> ImageCommand:
     """The image with all of llama.cpp's programs, and the command: decoding, then the prompt."""
     image = load_versions().image(ENGINE, "gpu" if plan.offer.accelerator_count else "cpu", "benchmark").image
     program = [PROGRAM, *own_file_words(request.models[0], Start(precision=request.precision)), "-r", str(REPEATS), "-o", "jsonl"]
     decode = [*program, "-v", "-p", "0", "-n", str(request.output_tokens), "-d", str(request.prompt_tokens)]
     read = [*program, "-p", str(request.prompt_tokens), "-n", "0"]
-    return image, ("/bin/sh", "-c", f"{shlex.join(decode)} && {shlex.join(read)}")
+    return ImageCommand(image=image, words=("/bin/sh", "-c", _SCRIPT.format(decode=shlex.join(decode), read=shlex.join(read))))
 
 
 def read_tests(lines: Iterable[str]) -> list[dict[str, Any]]:
@@ -75,7 +80,7 @@ def read_bench(
         raise BadArgument("backends of llama-bench", _ON_CPU, f"a backend for the GPU of {plan.offer.id}")
     spec = models(request.models[0])
     shape = SpeedRequest(
-        precision=request.precision, engine=ENGINE, prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens
+        precision=request.counted_as, engine=ENGINE, prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens
     )
     expected = run_end(predict_each([(spec, plan.offer, shape)], accelerators)[0], "value")
     memory = estimate_memory(spec, memory_request(plan, request, ENGINE), plan.offer.processor)
@@ -115,9 +120,8 @@ def _find(tests: Iterable[Mapping[str, Any]], **shape: int) -> Mapping[str, Any]
 
 def printed_buffers(lines: Sequence[str]) -> int | None:
     """Bytes of the buffers that the lines have, each taken from its first line; None where there are none."""
-    text = "\n".join(line for line in lines if not line.startswith("{"))[:_MOST_TEXT]
     try:
-        numbers = explain_text(text).numbers
+        numbers = explain_text("\n".join([line[:300] for line in lines if _BUFFER in line][:_MOST_BUFFERS])).numbers
     except AdvisorError:
         return None
     host_compute = {name for name in numbers if name.startswith("compute_") and name.endswith("_host_bytes")}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lib.catalog.silicon import Accelerator
+from lib.engines import Engine
 from lib.errors import BadArgument, InvalidInput, UnsupportedModel
 from lib.hub.jobs import own_script
 from lib.live.measurements import Measurement, model_label
@@ -15,12 +16,12 @@ from lib.model.picture_defaults import find_card_defaults
 from lib.model.spec import ModelSpec
 from lib.service.job_plans import JobPlan, JobRequest, check_model, median_of, memory_request, minute_now
 from lib.service.models import Models
-from lib.speed import SpeedRequest, predict_each
+from lib.speed import SpeedRequest, predict_speed
 from lib.workload import PipelineRequest
 
-DEPENDENCIES = ("accelerate>=1.10,<2", "sentencepiece>=0.2", "protobuf>=5")
+DEPENDENCIES = ("diffusers>=0.42,<1", "accelerate>=1.10,<2", "sentencepiece>=0.2", "protobuf>=5")
 """Packages that loading a pipeline and its tokenizers needs, in addition to those of a measurement."""
-PREDICTED_AS = "transformers"
+PREDICTED_AS: Engine = "transformers"
 """The engine's row by which memory and speed of a pipeline are predicted."""
 _MOST_STEPS = 1_000
 
@@ -38,6 +39,14 @@ def picture_script(_: JobPlan, request: JobRequest) -> str:
         "guidance": 0.0 if request.guidance is None and unguided else request.guidance,
     }
     return own_script(run, "lib.live.measure_pictures", DEPENDENCIES)
+
+
+def describe_pictures(request: JobRequest) -> str:
+    """The request of pictures, in words."""
+    asked = {"width": request.pictures.width, "height": request.pictures.height, "steps": request.pictures.steps}
+    stated = [f"{name} {value}" for name, value in asked.items() if value]
+    stated += [] if request.guidance is None else [f"guidance {request.guidance:g}"]
+    return f"{', '.join(stated) or 'no setting stated'}; the others are those of the model's card or of its pipeline"
 
 
 def _whole(result: Mapping[str, Any], name: str, most: int) -> int:
@@ -101,6 +110,6 @@ def _predict(
         memory = estimate_memory(spec, needed, plan.offer.processor)
         peak = memory.per_device_bytes - memory.runtime.bytes
         shape = SpeedRequest(precision=request.precision, pictures=drawn)
-        return predict_each([(spec, plan.offer, shape)], accelerators)[0].ttft_s.value, peak
+        return predict_speed(spec, plan.offer, shape, accelerators).ttft_s.value, peak
     except (InvalidInput, UnsupportedModel):
         return None, peak

@@ -10,10 +10,14 @@ from decimal import Decimal
 from typing import Literal
 
 from lib.catalog.offers import Offer
+from lib.engines import Engine
 from lib.errors import BadArgument, DoesNotFit
+from lib.live.measurements import Measurement
 from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.model.spec import ModelSpec
+from lib.precision import NAMES
 from lib.present.numbers import gib
+from lib.request.types import AUTO
 from lib.workload import MemoryRequest, PipelineRequest
 
 _MOST_CHARACTERS = 500  # characters of a job's own words that are shown
@@ -33,6 +37,11 @@ class JobRequest:
     pictures: PipelineRequest = PipelineRequest()  # noqa: RUF009 frozen
     guidance: float | None = None
 
+    @property
+    def counted_as(self) -> str:
+        """The precision of predictions; a file whose mix has no law is counted as it is stored."""
+        return self.precision if self.precision in NAMES else AUTO
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
@@ -48,10 +57,22 @@ class JobPlan:
         """The whole time-out at the flavor's price: what the job costs if it never ends by itself."""
         return self.usd_per_hour * self.timeout_s / 3600
 
+    def describe(self, request: JobRequest) -> str:
+        """The models and the flavor."""
+        return f"{', '.join(request.models)[:60]} on {self.offer.id}"
+
     @property
     def provenance(self) -> str:
         """Origin of its rows."""
         return f"Hugging Face Jobs, {self.offer.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageCommand:
+    """The command of a job that runs in a container image."""
+
+    image: str
+    words: tuple[str, ...]
 
 
 def most_usd(plans: Iterable[JobPlan]) -> Decimal:
@@ -59,10 +80,10 @@ def most_usd(plans: Iterable[JobPlan]) -> Decimal:
     return sum((plan.most_usd for plan in plans), Decimal(0))
 
 
-def memory_request(plan: JobPlan, request: JobRequest, engine: str) -> MemoryRequest:
+def memory_request(plan: JobPlan, request: JobRequest, engine: Engine) -> MemoryRequest:
     """The memory of a run, for the engine's row that predicts it."""
     return MemoryRequest(
-        precision=request.precision,
+        precision=request.counted_as,
         engine=engine,
         context_tokens=request.prompt_tokens + request.output_tokens,
         devices=max(1, plan.offer.accelerator_count),
@@ -70,7 +91,7 @@ def memory_request(plan: JobPlan, request: JobRequest, engine: str) -> MemoryReq
     )
 
 
-def check_fit(plan: JobPlan, request: JobRequest, model: str, spec: ModelSpec, engine: str) -> None:
+def check_fit(plan: JobPlan, request: JobRequest, model: str, spec: ModelSpec, engine: Engine) -> None:
     """Refuse a job whose run does not fit its hardware; hardware of unknown memory is let through.
 
     Raises:
@@ -89,8 +110,20 @@ def check_fit(plan: JobPlan, request: JobRequest, model: str, spec: ModelSpec, e
     each = f" over {needed.devices} devices, {gib(fit.capacity_bytes - fit.free_bytes)} on the fullest" if needed.devices > 1 else ""
     raise DoesNotFit(
         f"{model} does not fit {plan.offer.id}: {together} = {gib(of.total_bytes)}{each}; {plan.engine} may fill {gib(fit.capacity_bytes)} "
-        f"there. Choose a larger flavor, a smaller model or fewer tokens."
+        f"there. Choose a larger flavor, a smaller model, or fewer tokens or pixels."
     )
+
+
+def describe_text(request: JobRequest) -> str:
+    """The request of a model that makes text, in words."""
+    return f"{request.prompt_tokens:,} prompt tokens, {request.output_tokens:,} output tokens"
+
+
+def describe_row(row: Measurement) -> str:
+    """The measured rate of a row, or its seconds a picture, in words."""
+    if row.picture_s is not None:
+        return f"{row.picture_s:.2f} s a picture of {row.width} × {row.height} pixels in {row.steps} steps"
+    return f"{row.decode_tokens_per_s:.1f} tokens/s" if row.decode_tokens_per_s is not None else f"{row.ttft_s} s to the first token"
 
 
 def minute_now() -> str:
@@ -109,9 +142,8 @@ def median_of(name: str, times: object, per_second: float = 1.0) -> float:
     Raises:
         BadArgument: they are not a list of times.
     """
-    good = isinstance(times, list) and bool(times) and all(type(t) in (int, float) and 0 < t / per_second < _LONGEST_S for t in times)
-    if not good:
-        raise BadArgument(f"{name} of a result", str(times)[:80], "a list of seconds")
+    if not isinstance(times, list) or not times or not all(type(t) in (int, float) and 0 < t / per_second < _LONGEST_S for t in times):
+        raise BadArgument(f"{name} of a result", str(times)[:80], "a list of times above 0")
     return float(statistics.median(times)) / per_second
 
 

@@ -56,7 +56,7 @@ class StartPlan:
 def plan_starts(
     models: Sequence[str], flavors: Sequence[str], engine: str, *, precision: str, context_tokens: int, timeout_s: int, catalog: Catalog
 ) -> tuple[StartPlan, ...]:
-    """Each model on each flavor.
+    """Each model on each flavor; an empty precision is the engine's own.
 
     Raises:
         BadArgument: the engine has no server that says when it is ready, or no image for the flavor.
@@ -66,6 +66,8 @@ def plan_starts(
     chosen = next((name for name in ENGINES if name == engine), None)
     if chosen is None:
         raise BadArgument("engine", engine, ", ".join(ENGINES))
+    traits = traits_of(chosen)
+    precision = precision or (traits.int4 if traits.own_files else "bf16")
     plans = []
     for flavor in flavors:
         job = plan_job(flavor, timeout_s, catalog)

@@ -6,37 +6,43 @@ What runs inside a job: each model measured as the page's Measure does it, and i
 from __future__ import annotations
 
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from lib.catalog import Catalog, load
+from lib.catalog.offers import Offer
 from lib.catalog.silicon import Accelerator
 from lib.engines import Engine
 from lib.errors import AdvisorError, AgainstRules, BadArgument, InvalidInput, UnsupportedModel
-from lib.hub.jobs import mark_result, own_script, parse_results, vllm_script
+from lib.hub.jobs import Jobs, SubmittedJob, mark_result, own_script, parse_results, vllm_script
 from lib.live.ledger import Ledger, LedgerPlace
 from lib.live.measurements import DatasetPush, Measurement, model_label, read_row
 from lib.model import bundled
 from lib.model.spec import ModelSpec
-from lib.precision import NAMES
+from lib.service import job_plans
 from lib.service.endpoint import App
 from lib.service.job_bench import bench_command, read_bench
-from lib.service.job_pictures import picture_row, picture_script
-from lib.service.job_plans import JobPlan, JobRequest, ProgramName, check_model, job_words, median_of, minute_now
+from lib.service.job_pictures import describe_pictures, picture_row, picture_script
+from lib.service.job_plans import ImageCommand, JobPlan, JobRequest, ProgramName, describe_text
 from lib.service.measure import MeasureArguments, measure
 from lib.service.models import Models
 from lib.service.runs import MeasurementLedger, run_end
 from lib.speed import SpeedRequest, predict_each
 
+ModelKind = Literal["text models", "GGUF files", "picture models"]
 PRECISIONS = ("bf16", "fp16", "fp32")
+_KINDS: Mapping[str, ModelKind] = {"diffusers": "picture models", "gguf": "GGUF files"}
+"""By the library of a model; all others are text models."""
 Reader = Callable[[Sequence[str], JobPlan, JobRequest, Models, Mapping[str, Accelerator]], tuple[tuple[Measurement, ...], tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A program that is measured. A job has a script, or else a command in an image."""
+    """A program that is measured."""
 
     name: ProgramName
     predicted_as: Engine
@@ -45,18 +51,24 @@ class Program:
     """GPUs that a flavor needs for it, at least."""
     most_gpus: int
     """The same, at most."""
-    makes: Literal["text", "pictures"]
-    """Output of the models that it runs."""
+    runs: ModelKind
+    """The models that it runs."""
     precisions: tuple[str, ...]
-    """Formats that it is measured in, the default first."""
+    """Formats that it is measured in, the default first; none where a model's file decides."""
     weights: str
     """Origin of the weights, in words."""
     several_models: bool
     """One job measures several models."""
     read: Reader
     """Rows and complaints from the lines of a log."""
-    script: Callable[[JobPlan, JobRequest], str] | None = None
-    command: Callable[[JobPlan, JobRequest], tuple[str, tuple[str, ...]]] | None = None
+    prepare: Callable[[JobPlan, JobRequest], str | ImageCommand]
+    """The script of a job, or its command in an image."""
+    describe: Callable[[JobRequest], str]
+    """The request in words."""
+
+    def runs_on(self, offer: Offer) -> bool:
+        """Whether a flavor has as many GPUs as the program needs and can use."""
+        return self.least_gpus <= offer.accelerator_count <= self.most_gpus
 
 
 def find_program(name: str) -> Program:
@@ -64,12 +76,12 @@ def find_program(name: str) -> Program:
     return next(program for program in PROGRAMS if program.name == name)
 
 
-def plan_job(flavor: str, timeout_s: int, catalog: Catalog, engine: str = "auto", makes: str = "text") -> JobPlan:
-    """A job on a flavor; `auto` takes the first program that makes this there: transformers, vllm on several GPUs, diffusers for pictures.
+def plan_job(flavor: str, timeout_s: int, catalog: Catalog, engine: str = "auto", kind: ModelKind = "text models") -> JobPlan:
+    """A job on a flavor; `auto` takes the first program that runs these models there: for text transformers, on several GPUs vllm.
 
     Raises:
         UnknownHardware: no flavor of Jobs.
-        AgainstRules: it is no longer offered, its price is not known, or the engine needs a GPU or one GPU at most.
+        AgainstRules: it is no longer offered, its price is not known, or the program does not run these models there.
     """
     offer = catalog.offer(flavor, platform="jobs")
     if offer.status != "listed":
@@ -78,14 +90,13 @@ def plan_job(flavor: str, timeout_s: int, catalog: Catalog, engine: str = "auto"
         )
     if offer.usd_per_hour is None:
         raise AgainstRules(f"The price of the flavor {offer.id} is not known, so no job is started on it. Choose another.")
-    able = [
-        program for program in PROGRAMS if program.makes == makes and program.least_gpus <= offer.accelerator_count <= program.most_gpus
-    ]
+    able = [program for program in PROGRAMS if program.runs == kind and program.runs_on(offer)]
     program = next((program for program in able if engine in {"auto", program.name}), None)
     if program is None:
-        others = ", ".join(program.name for program in able)
-        instead = f"There, {makes} is measured with {others}." if others else "Choose a flavor with at most one GPU."
-        raise AgainstRules(f"{engine} is not measured on {offer.id} with models that make {makes}. {instead}")
+        asked = kind[0].upper() + kind[1:] if engine == "auto" else f"{engine}, with {kind},"
+        most = max(program.most_gpus for program in PROGRAMS if program.runs == kind)
+        instead = f"--engine {' or '.join(program.name for program in able)}" if able else f"a flavor with at most {most} GPU"
+        raise AgainstRules(f"{asked} is not measured on {offer.id}. For {kind}, choose {instead}.")
     return JobPlan(offer=offer, engine=program.name, timeout_s=timeout_s, usd_per_hour=offer.usd_per_hour)
 
 
@@ -95,7 +106,7 @@ def plan_jobs(
     """Each model on each flavor: one job for the models that its program measures together, else one for each model.
 
     Args:
-        models: the models by their ids; None where one cannot be looked up, which is taken as the engine's own kind.
+        models: the models by their names; None where one cannot be looked up, which is taken as the program's own kind.
         flavors: ids of flavors of Jobs.
         timeout_s: of each job.
         catalog: flavors with prices.
@@ -104,28 +115,42 @@ def plan_jobs(
 
     Raises:
         AgainstRules: as `plan_job`.
-        BadArgument: the program is not measured in this precision.
+        BadArgument: the program is not measured in this precision, or the file of a model has another.
     """
-    jobs = []
-    own = next((program.makes for program in PROGRAMS if program.name == engine), "text")
-    kinds = {model: own if spec is None else "pictures" if spec.library == "diffusers" else "text" for model, spec in models.items()}
+    jobs: list[tuple[JobPlan, JobRequest]] = []
+    own = next((program.runs for program in PROGRAMS if program.name == engine), PROGRAMS[0].runs)
+    kinds = {model: own if spec is None else _KINDS.get(spec.library, PROGRAMS[0].runs) for model, spec in models.items()}
     for flavor in flavors:
-        for makes in dict.fromkeys(kinds.values()):
-            plan = plan_job(flavor, timeout_s, catalog, engine, makes)
-            program, group = find_program(plan.engine), tuple(model for model in models if kinds[model] == makes)
-            precision = request.precision or program.precisions[0]
-            if precision not in program.precisions:
-                raise BadArgument("precision", precision, f"{', '.join(program.precisions)} with {program.name}")
-            for names in (group,) if program.several_models else ((model,) for model in group):
-                jobs.append((plan, replace(request, models=names, precision=precision)))
+        for kind in dict.fromkeys(kinds.values()):
+            plan = plan_job(flavor, timeout_s, catalog, engine, kind)
+            group = tuple(model for model in models if kinds[model] == kind)
+            together = (group,) if find_program(plan.engine).several_models else tuple((model,) for model in group)
+            jobs += [(plan, replace(request, models=names, precision=_precision(plan, request, models[names[0]]))) for names in together]
     return jobs
 
 
-def job_script(plan: JobPlan, request: JobRequest) -> str:
-    """The script of a job whose program has one."""
-    make = find_program(plan.engine).script
-    assert make is not None, "asked for by its row"  # noqa: S101 a fact for the type checker
-    return make(plan, request)
+def _precision(plan: JobPlan, request: JobRequest, spec: ModelSpec | None) -> str:
+    """The precision of a job: the stated one, else that of the model's file, else the program's default."""
+    stored = None if spec is None else spec.stored.quantization
+    accepted = find_program(plan.engine).precisions or (("" if stored is None else stored.format),)
+    if request.precision and request.precision not in accepted:
+        raise BadArgument("precision", request.precision, f"{', '.join(accepted) or 'that of the file'} with {plan.engine}")
+    return request.precision or accepted[0]
+
+
+def start_job(plan: JobPlan, request: JobRequest, jobs: Jobs) -> SubmittedJob:
+    """Start a job with its program's script, or with its command in an image.
+
+    Raises:
+        HubError: it was not started.
+    """
+    work = find_program(plan.engine).prepare(plan, request)
+    if isinstance(work, ImageCommand):
+        return jobs.start_command(work.image, work.words, flavor=plan.offer.id, timeout_s=plan.timeout_s)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"measure_{plan.engine}.py"
+        file.write_text(work, encoding="utf-8")
+        return jobs.start(file, flavor=plan.offer.id, timeout_s=plan.timeout_s)
 
 
 def _own_script(plan: JobPlan, request: JobRequest) -> str:
@@ -158,7 +183,7 @@ def _marked(read_result: Callable[..., Measurement]) -> Reader:
         for result in parse_results(lines):
             try:
                 if "error" in result:
-                    complaints.append(f"{job_words(result.get('model'))}: {job_words(result['error'])}")
+                    complaints.append(f"{job_plans.job_words(result.get('model'))}: {job_plans.job_words(result['error'])}")
                 else:
                     rows.append(read_result(result, plan, request, models, accelerators))
             except (InvalidInput, UnsupportedModel) as error:
@@ -187,15 +212,15 @@ def _vllm_row(
     result: Mapping[str, Any], plan: JobPlan, request: JobRequest, models: Models, accelerators: Mapping[str, Accelerator]
 ) -> Measurement:
     """A row from two latencies: rate = (tokens − 1) / (whole − first)."""
-    spec = models(check_model(result.get("model"), request))
-    first, whole = (median_of(name, result.get(name)) for name in ("first_s", "whole_s"))
+    spec = models(job_plans.check_model(result.get("model"), request))
+    first, whole = (job_plans.median_of(name, result.get(name)) for name in ("first_s", "whole_s"))
     further = request.output_tokens - 1
     shape = SpeedRequest(
         precision=request.precision, engine="vllm", prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens
     )
     expected = run_end(predict_each([(spec, plan.offer, shape)], accelerators)[0], "value")
     return Measurement(
-        when=minute_now(),
+        when=job_plans.minute_now(),
         kind="job",
         device=f"{plan.offer.accelerator_count} × {result.get('device')}"[:200],
         accelerator=plan.offer.accelerator,
@@ -221,21 +246,21 @@ def _vllm_row(
 
 PROGRAMS = (
     Program(
-        name="transformers", predicted_as="transformers", least_gpus=0, most_gpus=1, makes="text", precisions=PRECISIONS,
-        weights="random weights", several_models=True, script=_own_script, read=_marked(_own_row),
+        name="transformers", predicted_as="transformers", least_gpus=0, most_gpus=1, runs="text models", precisions=PRECISIONS,
+        weights="random weights", several_models=True, prepare=_own_script, describe=describe_text, read=_marked(_own_row),
     ),
     Program(
-        name="vllm", predicted_as="vllm", least_gpus=1, most_gpus=64, makes="text", precisions=PRECISIONS, weights="random weights",
-        several_models=True, script=_vllm_script, read=_marked(_vllm_row),
+        name="vllm", predicted_as="vllm", least_gpus=1, most_gpus=64, runs="text models", precisions=PRECISIONS, weights="random weights",
+        several_models=True, prepare=_vllm_script, describe=describe_text, read=_marked(_vllm_row),
     ),
     Program(
-        name="llama.cpp", predicted_as="llama.cpp", least_gpus=0, most_gpus=64, makes="text", several_models=False,
-        precisions=("gguf:Q4_K_M", *(name for name in NAMES if name.startswith("gguf:") and name != "gguf:Q4_K_M")),
-        weights="weights of the GGUF file", command=bench_command, read=_read_bench,
+        name="llama.cpp", predicted_as="llama.cpp", least_gpus=0, most_gpus=64, runs="GGUF files", precisions=(),
+        several_models=False, weights="weights of the file", prepare=bench_command, describe=describe_text, read=_read_bench,
     ),
     Program(
-        name="diffusers", predicted_as="transformers", least_gpus=0, most_gpus=1, makes="pictures", precisions=PRECISIONS,
-        weights="weights of the checkpoint", several_models=False, script=picture_script, read=_marked(picture_row),
+        name="diffusers", predicted_as="transformers", least_gpus=0, most_gpus=1, runs="picture models", precisions=PRECISIONS,
+        weights="weights of the checkpoint", several_models=False, prepare=picture_script, describe=describe_pictures,
+        read=_marked(picture_row),
     ),
 )  # fmt: skip
 """In the order in which `auto` takes them."""

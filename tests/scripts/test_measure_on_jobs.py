@@ -27,7 +27,8 @@ from lib.live.ledger import Ledger, LedgerPlace
 from lib.live.measurements import NAMES, Measurement
 from lib.service import job_starts
 from lib.service.endpoint import App
-from lib.service.jobs import JobRequest, job_script, most_usd, plan_job, read_log
+from lib.service.job_plans import JobRequest, most_usd
+from lib.service.jobs import PROGRAMS, find_program, plan_job, read_log
 from lib.service.models import Models
 from scripts import measure_on_jobs
 
@@ -381,7 +382,8 @@ def test_script_is_the_same_for_the_same_question() -> None:
 
 def test_config_of_a_bundled_model_travels_with_the_vllm_script() -> None:
     """So no licence and no token is needed in the job."""
-    text = job_script(plan_job("a100x4", 60, load()), ASKED)
+    text = find_program("vllm").prepare(plan_job("a100x4", 60, load()), ASKED)
+    assert isinstance(text, str)
     assert "Qwen3ForCausalLM" in text
     compile(text, "script", "exec")
 
@@ -421,7 +423,7 @@ def test_shipped_script_really_measures(hub: JobsStandIn, tmp_path: Path) -> Non
     hub.outcomes["cpu-upgrade"] = Outcome(execute=True)
     jobs, ledger = _jobs(hub), Ledger(LedgerPlace(path=tmp_path / "l.sqlite3", lasting=True, words="a file"))
     asked = JobRequest(models=(TINY_CONFIG,), prompt_tokens=16, output_tokens=4, precision="fp32")
-    good = measure_on_jobs._run([plan_job("cpu-upgrade", 240, load())], asked, jobs, ledger, load())
+    good = measure_on_jobs._run([(plan_job("cpu-upgrade", 240, load()), asked)], jobs, ledger, load())
     (row,) = ledger.own_rows() or (None,)
     assert good, next(iter(hub.jobs.values())).lines
     assert row is not None
@@ -497,6 +499,38 @@ def test_llama_cpp_and_a_start_that_fails(hub: JobsStandIn, tmp_path: Path) -> N
     assert "no figure was printed" in failed.output
     assert _rows(tmp_path) == ()
     assert _command(tmp_path, "--flavor", "l4x1", "--start-only", "tei").exit_code == 2
+
+
+def test_programs_of_the_option_are_those_of_the_rows() -> None:
+    """--help imports no rows, so it has their names once more."""
+    assert tuple(program.name for program in PROGRAMS) == measure_on_jobs.ENGINES
+
+
+def test_plan_of_pictures_and_text_has_its_price_and_starts_each_job(hub: JobsStandIn, tmp_path: Path) -> None:
+    """Two models on two flavors are four jobs: 2 × (0.80 + 2.50) / 2 = 3.30 USD; one has no result, so the status is 1."""
+    models, flavors = ("Qwen/Qwen3-8B", "Tongyi-MAI/Z-Image-Turbo"), ("--flavor", "l4x1", "--flavor", "a100-large")
+    shown = _command(tmp_path, *flavors, "--steps", "8", "--guidance", "0", models=models)
+    assert shown.exit_code == 0, shown.output
+    assert "Together at most 3.30 USD" in shown.output
+    assert "diffusers: steps 8, guidance 0; the others are those of the model's card or of its pipeline" in shown.output
+    assert not hub.jobs
+    picture = {
+        "model": "Tongyi-MAI/Z-Image-Turbo", "seconds": [3.0], "peak_bytes": 20 * 2**30, "width": 1024, "height": 1024, "steps": 8,
+        "guidance": 0.0, "device": "NVIDIA L4", "driver": None, "torch": "2.15.0", "diffusers": "0.42.1",
+    }  # fmt: skip
+    hub.outcomes["l4x1"] = Outcome(lines=(LINE, mark_result(picture)))
+    seen = _command(tmp_path, *flavors, "--steps", "8", "--guidance", "0", "--go", "--yes", models=models)
+    assert seen.exit_code == 1, seen.output
+    assert len(hub.jobs) == 4
+    assert "Z-Image-Turbo on l4x1: 3.00 s a picture of 1024 × 1024 pixels in 8 steps" in seen.output
+    assert any(row.picture_s == 3.0 and row.predicted_picture_s is not None for row in _rows(tmp_path))
+
+
+@pytest.mark.parametrize("wrong", [("--steps", "-1"), ("--width", "9999"), ("--guidance", "nan"), ("--precision", "gguf:Q4_K_M")])
+def test_wrong_sizes_of_pictures(hub: JobsStandIn, tmp_path: Path, wrong: tuple[str, str]) -> None:
+    """Exit status 2 before anything is started."""
+    assert _command(tmp_path, "--flavor", "l4x1", *wrong, "--go", "--yes", models=("Tongyi-MAI/Z-Image-Turbo",)).exit_code == 2
+    assert not hub.jobs
 
 
 def test_vllm_is_measured_on_one_gpu_when_asked() -> None:
