@@ -63,7 +63,7 @@ def require_login(what: str) -> str:
     if token is None:
         raise NotSignedIn(
             f"To {what}, a Hugging Face login is needed, and this machine has none. "
-            "Run `hf auth login` with a token that may write to the Space, or set HF_TOKEN, and try again."
+            "Run `hf auth login` with a token that may do it, or set HF_TOKEN, and try again."
         )
     return token
 

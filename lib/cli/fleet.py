@@ -1,4 +1,4 @@
-"""The command `fleet`: rows of questions from a file, a dataset or an account to Parquet, here, on Ray or on Jobs."""
+"""The command `fleet`: rows of questions from a file, a dataset or an account to Parquet or a dataset, here, on Ray or on Jobs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _EXAMPLES = """\b
 Examples:
   python scripts/manage_space.py fleet questions.csv answers.parquet
   python scripts/manage_space.py fleet --owner my-organization answers.parquet
+  python scripts/manage_space.py fleet datasets/ada/questions datasets/ada/answers
   python scripts/manage_space.py fleet questions.jsonl answers.parquet --ray auto
   python scripts/manage_space.py fleet questions.parquet answers.parquet --jobs 8 --go
   python scripts/manage_space.py fleet questions.csv answers.parquet --jobs 2 --schedule '@weekly' --go"""
@@ -45,20 +46,58 @@ JOBS_FLAVOR = "cpu-upgrade"
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; everything else goes to stderr.")
 @guard_command
 def fleet(*, paths: tuple[str, ...], owner: str | None, as_json: bool, **options: Any) -> None:
-    """Answer the rows of IN (CSV, JSONL, Parquet, or hf://datasets/owner/name) to OUT, a Parquet file.
+    """Answer the rows of IN (CSV, JSONL, Parquet, or datasets/owner/name on the Hub) to OUT, a Parquet file or datasets/owner/name.
 
     A row has the column `model`, and any argument of `recommend` as further columns. `hardware` is the current hardware, `label` a text
     that the answer repeats. OUT has the pick, memory by part, speed, cost, verdict, reasons, and the saving compared with the current
-    hardware. A row that cannot be answered has an error instead. A run that was stopped goes on with the same command.
+    hardware. A dataset that does not exist is created, private. A row that cannot be answered has an error instead. A run that was
+    stopped goes on with the same command.
     """
     if len(paths) != (1 if owner else 2):
-        raise click.UsageError("Name the questions and the Parquet file for the answers: IN OUT, or --owner NAME OUT.")
+        raise click.UsageError("Name the questions and the file or dataset for the answers: IN OUT, or --owner NAME OUT.")
     if options["ray"] and options["jobs"]:
         raise click.UsageError("Choose --ray or --jobs, not both.")
     if (options["go"] or options["schedule"]) and not options["jobs"]:
         raise click.UsageError("--go and --schedule belong to --jobs N.")
-    text = run_fleet(paths[0] if owner is None else "", Path(paths[-1]), owner=owner, **options)
+    from lib.service.fleet_files import find_dataset  # noqa: PLC0415
+
+    source, dataset = paths[0] if owner is None else "", find_dataset(paths[-1])
+    if dataset is None:
+        text = run_fleet(source, Path(paths[-1]), owner=owner, **options)
+    else:
+        text = run_to_dataset(source, dataset, owner=owner, **options)
     print_answer(text, text["message"], as_json=as_json)
+
+
+def run_to_dataset(source: str, name: str, **options: Any) -> dict[str, Any]:
+    """Answer to a Parquet file in the current folder, and move that into a dataset. A file that is complete already is only moved.
+
+    Raises:
+        AgainstRules: the dataset has answers already, or other files.
+        AdvisorError: as `run_fleet`, or the dataset cannot be written; the file stays.
+    """
+    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]  # noqa: PLC0415
+
+    from lib.cli.act import require_login  # noqa: PLC0415
+    from lib.errors import AgainstRules  # noqa: PLC0415
+    from lib.hub.datasets import FILE, DatasetFile  # noqa: PLC0415
+
+    dataset = DatasetFile(name, require_login(f"write to the dataset {name}"))
+    state = dataset.look()
+    if state.answers:
+        raise AgainstRules(f"{dataset.url} has answers already. Remove its {FILE} to ask again, or name another dataset.")
+    if state.others:
+        raise AgainstRules(f"{dataset.url} has other files, such as {state.others[0][:80]}. Name a dataset of its own for the answers.")
+    out = Path(f"{name.replace('/', '--')}.parquet")
+    told = run_fleet(source, out, **options)
+    if not out.exists():
+        return told
+    say(told["message"])
+    disable_progress_bars()
+    dataset.put(out, state)
+    out.unlink()
+    kind = "private" if state.private else "public"
+    return told | {"path": dataset.url, "message": f"The answers are in the {kind} dataset {dataset.url}."}
 
 
 def run_fleet(source: str, out: Path, *, owner: str | None = None, **options: Any) -> dict[str, Any]:
@@ -76,11 +115,11 @@ def run_fleet(source: str, out: Path, *, owner: str | None = None, **options: An
     output = Output(out)
     if output.complete:
         return {"path": str(out), "rows": 0, "found": 0, "message": f"{out} is complete already. Remove it to ask again."}
-    if owner is None:
-        total = sum(1 for _ in read_rows(source))  # a file that cannot be read is refused before anything is written
+    total = 0 if owner else sum(1 for _ in read_rows(source))  # what cannot be read is refused before anything is written
     with output:
-        source = source if owner is None else _list_owner(owner, output)
-        total = sum(1 for _ in read_rows(source))
+        if owner is not None:
+            source = _list_owner(owner, output)
+            total = sum(1 for _ in read_rows(source))
         catalog = PriceFeed(load()).refresh()
         say(f"{total:,} rows.")
         with tqdm(total=total, unit=" rows", disable=None) as bar:  # type: ignore[no-untyped-call]

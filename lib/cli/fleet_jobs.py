@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 from lib.cli.act import require_login
 from lib.cli.job_runs import at_most, confirm, end_jobs, follow_job
 from lib.cli.outcome import NotConfirmed, say
-from lib.errors import AgainstRules, HubGarbage, LiveError
+from lib.errors import AgainstRules, BadArgument, HubGarbage, LiveError
 from lib.hub.jobs import BucketFolder, Jobs, SubmittedJob
 from lib.service.fleet_files import FleetPart, Output, part_name
 from lib.service.fleet_jobs import (
@@ -31,6 +32,8 @@ MOST_ROWS = 1_000_000
 ROUNDS = 2
 """Times that a part is given to a job."""
 _STARTED = "jobs.json"
+_TIMES = re.compile(r"@(?:hourly|daily|weekly|monthly|yearly|annually)|[0-9*/,A-Za-z-]+(?: [0-9*/,A-Za-z-]+){4}")
+"""The expressions that the Hub's scheduled Jobs accept (huggingface_hub 2.4, `create_scheduled_job`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,7 @@ def run_on_jobs(
 
     Raises:
         AgainstRules: the jobs would be ended before they are done, or there are too many rows.
+        BadArgument: the schedule is not a cron expression.
         NotConfirmed: the person said no.
         HubError: the Hub refuses, such as without credits; jobs that had started are ended.
         LiveError: parts are still missing after the second round.
@@ -61,6 +65,8 @@ def run_on_jobs(
     rows = sum(len(part.cells) for part in parts)
     if rows > MOST_ROWS or options.count > MOST_JOBS:
         raise AgainstRules(f"Accepted: {MOST_ROWS:,} rows and {MOST_JOBS} jobs of one command. Split the file of questions.")
+    if options.schedule and not _TIMES.fullmatch(options.schedule):
+        raise BadArgument("schedule", options.schedule, "@hourly, @daily, @weekly, @monthly, @yearly, or five fields such as '0 6 * * 1'")
     shards, plan = deal_shards(parts, options.count), options.plan
     check_timeout(shards, plan)
     bound = at_most(together_usd(shards, plan))

@@ -33,6 +33,7 @@ from urllib.parse import quote
 
 import lib
 from lib.errors import Conflict, HubError, HubGarbage, HubUnreachable, NotPermitted, PaymentNeeded, RateLimited, RepoNotFound, TooLong
+from lib.hub.refusals import client_refusal
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -253,22 +254,10 @@ _BY_STATUS: dict[int, tuple[type[HubError], str]] = {
     409: (Conflict, "Something else is being done to it at the same time ({doing}). Try again."),
     429: (RateLimited, "The Hub asks for fewer requests ({doing}). Try again in some minutes."),
 }
-_SERVER_ERRORS = 500
 
 
 def _refusal(error: Exception, doing: str) -> HubError:
-    """Our error for one of the client's, without what the server said: that may hold anything."""
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if status in _BY_STATUS:
-        kind, words = _BY_STATUS[status]
-        return kind(words.format(doing=doing))
-    if isinstance(status, int) and status < _SERVER_ERRORS:
-        return HubGarbage(f"The Hub refused {doing} (status {status}). Check the flavor and the time-out.")
-    if isinstance(status, int):
-        return HubUnreachable(f"The Hub has a problem (status {status}) with {doing}. Try again later.")
-    if isinstance(error, (LookupError, TypeError, ValueError, AttributeError)):
-        return HubGarbage(f"The Hub's answer to {doing} cannot be read ({type(error).__name__}). Look at the job on its page.")
-    return HubUnreachable(f"The Hub could not be reached for {doing} ({type(error).__name__}). Try again later.")
+    return client_refusal(error, doing, _BY_STATUS)
 
 
 class Jobs:

@@ -12,6 +12,7 @@ Source: huggingface_hub 2.4.0, utils/_http.py (`hf_raise_for_status`), errors.py
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from lib.errors import (
@@ -81,6 +82,27 @@ def refusal(error: Exception, *, what: str, page: str, token_sent: bool) -> HubE
             fault = type(error).__name__
             advisor_error = HubUnreachable(f"The Hub could not be reached for {quote_value(what)} ({fault}). Try again later. {_INSTEAD}")
     return advisor_error
+
+
+_SERVER_ERRORS = 500
+
+
+def client_refusal(error: Exception, doing: str, by_status: Mapping[int, tuple[type[HubError], str]]) -> HubError:
+    """Our error for one of the client's while it acts for the user of a command, without what the server said: that may hold anything.
+
+    `by_status` has the kinds and sentences of this use; `doing` fills them.
+    """
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status in by_status:
+        kind, words = by_status[status]
+        return kind(words.format(doing=doing))
+    if isinstance(status, int) and status < _SERVER_ERRORS:
+        return HubGarbage(f"The Hub refused {doing} (status {status}). Check the options of the command.")
+    if isinstance(status, int):
+        return HubUnreachable(f"The Hub has a problem (status {status}) with {doing}. Try again later.")
+    if isinstance(error, (LookupError, TypeError, ValueError, AttributeError)):
+        return HubGarbage(f"The Hub's answer to {doing} cannot be read ({type(error).__name__}). Look at its page on the Hub.")
+    return HubUnreachable(f"The Hub could not be reached for {doing} ({type(error).__name__}). Try again later.")
 
 
 def _gated_error(what: str, page: str, *, token_sent: bool) -> RepoGated:

@@ -17,6 +17,7 @@ import fcntl
 import hashlib
 import itertools
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,8 +45,8 @@ BYTE_ORDER_MARK = "\ufeff"
 """The first character of a file that Excel saves as "CSV UTF-8"."""
 SEPARATORS = ",;\t"
 """Between cells of CSV. Excel writes semicolons where the comma is the decimal sign."""
-DATASET = "hf://datasets/"
-_FORMATS = ".csv, .jsonl, .parquet, or hf://datasets/owner/name"
+_DATASET = re.compile(r"(?:hf://)?datasets/([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)", re.ASCII)
+_FORMATS = ".csv, .jsonl, .parquet, or a dataset of the Hub: datasets/owner/name"
 _DIGEST = b"questions"
 
 
@@ -84,15 +85,25 @@ def read_rows(source: str) -> Iterator[Cells]:
     Raises:
         InvalidInput: it cannot be read, has another format, or lacks the column `model`. For broken JSON the message has the line.
     """
-    if source.startswith(DATASET):
-        return _checked(_read_dataset(source.removeprefix(DATASET)))
-    path = Path(source)
+    path, dataset = Path(source), find_dataset(source)
+    if dataset is not None:
+        return _checked(_read_dataset(dataset))
     if path.suffix not in _READERS:
         raise InvalidInput(f"{path.name} is not a file of rows. Accepted: {_FORMATS}.")
     try:
         return _checked(_READERS[path.suffix](path))
     except OSError as error:
         raise InvalidInput(f"{path.name} cannot be read ({error.strerror}). Name a file of rows: {_FORMATS}.") from error
+
+
+def find_dataset(text: str) -> str | None:
+    """The owner/name of a dataset in `datasets/owner/name` or `hf://datasets/owner/name`; None for a file, as its ending shows.
+
+    >>> find_dataset("datasets/ada/rows"), find_dataset("hf://datasets/ada/rows"), find_dataset("datasets/ada/rows.csv")
+    ('ada/rows', 'ada/rows', None)
+    """
+    named = _DATASET.fullmatch(text.rstrip("/"))
+    return None if named is None or (Path(text).suffix in _READERS and "://" not in text) else named[1]
 
 
 def _checked(rows: Iterator[Cells]) -> Iterator[Cells]:
@@ -263,7 +274,10 @@ class Output:
             InvalidInput: the name is not that of a Parquet file.
         """
         if path.suffix != ".parquet":
-            raise InvalidInput(f"{path.name} is not the name of a Parquet file. Name the answers such as {path.stem or 'answers'}.parquet.")
+            raise InvalidInput(
+                f"{path.name} is not the name of a Parquet file. Name the answers such as {path.stem or 'answers'}.parquet or "
+                "datasets/owner/name."
+            )
         self.path, self.parts = path, path.with_name(f"{path.name}.parts")
         self._lock: IO[bytes] | None = None
 

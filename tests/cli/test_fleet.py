@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import huggingface_hub.constants
 import pytest
 from click.testing import CliRunner, Result
 from hub_stand_in import Fault, Repo
-from jobs_stand_in import JobsStandIn, Outcome
+from jobs_stand_in import FakeDataset, JobsStandIn, Outcome
 from prices_stand_in import as_listed
 from pyarrow import parquet
 from space_stand_in import FakeSpace, SpaceStandIn
@@ -18,6 +20,7 @@ from space_stand_in import FakeSpace, SpaceStandIn
 from lib.catalog import load
 from lib.cli import fleet as command
 from lib.cli.app import main
+from lib.hub.datasets import FILE, DatasetFile
 from lib.hub.jobs import Jobs
 from lib.service.fleet import answer_row
 from lib.service.fleet_files import split_parts
@@ -105,6 +108,64 @@ def test_no_credit_and_lost_jobs_are_sentences(hub: JobsStandIn, fleet: Fleet, m
     assert not started.exists()
     started.write_text(json.dumps([{"id": "job0", "owner": "ada", "url": "u"}]), encoding="utf-8")
     assert "started by an earlier command" in fleet("--jobs", "1", "--go", "--yes").output
+
+
+def test_answers_go_into_a_private_dataset(hub: JobsStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new one is private and has the rows of the file here; a second run asks nothing; a lost race writes nothing and is made up for."""
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_text("model\n7B\n", encoding="utf-8")
+
+    def fleet(out: str) -> Result:
+        return CliRunner().invoke(main, ["fleet", "in.csv", out, "--workers", "1"])
+
+    seen = fleet("datasets/ada/answers")
+    assert seen.exit_code == 0, seen.output
+    dataset = hub.datasets["ada/answers"]
+    assert (dataset.private, dataset.commits) == (True, 1)
+    assert parquet.read_table(BytesIO(dataset.files[FILE]))["model"].to_pylist() == ["7B"]
+    assert not Path("ada--answers.parquet").exists()
+    assert "hf_ada" not in seen.output
+    again = fleet("hf://datasets/ada/answers")
+    assert again.exit_code == 1
+    assert "has answers already" in again.output
+
+    Path("ada--raced.parquet").write_bytes(dataset.files[FILE])  # an earlier run could not write it to the Hub
+    hub.datasets["ada/raced"] = FakeDataset(private=False)
+    look = DatasetFile.look
+    monkeypatch.setattr(DatasetFile, "look", lambda self: replace(look(self), revision="f" * 40))
+    raced = fleet("datasets/ada/raced")
+    assert raced.exit_code == 6
+    assert "Another run wrote to the dataset" in raced.output
+    monkeypatch.setattr(DatasetFile, "look", look)
+    assert "in the public dataset" in fleet("datasets/ada/raced").output
+    assert hub.datasets["ada/raced"].files[FILE] == dataset.files[FILE]
+
+
+def test_dataset_that_cannot_take_answers_is_refused_first(hub: JobsStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with other files, a Hub that fails, and no login: nothing is answered."""
+    monkeypatch.chdir(tmp_path)
+    hub.datasets["ada/photos"] = FakeDataset(private=True, files={"a.jpg": b""})
+    (tmp_path / "in.csv").write_text("model\n7B\n", encoding="utf-8")
+
+    def fleet(out: str) -> Result:
+        return CliRunner().invoke(main, ["fleet", "in.csv", out])
+
+    assert "has other files, such as a.jpg" in fleet("datasets/ada/photos").output
+    hub.faults["/api/datasets/ada/photos"] = Fault(status=403)
+    assert "The token may not do this (reading the dataset ada/photos)" in fleet("datasets/ada/photos").output
+    monkeypatch.delenv("HF_TOKEN")
+    assert "a Hugging Face login is needed" in fleet("datasets/ada/new").output
+    assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["in.csv"]
+
+
+def test_schedule_is_a_cron_expression(hub: JobsStandIn, fleet: Fleet) -> None:
+    """Five fields or a word; anything else is refused before the price."""
+    assert "each time (0 6 * * 1)" in fleet("--jobs", "1", "--schedule", "0 6 * * 1").output
+    for wrong in ("weekly", "* * * *", "@never", "0 6 * * 1; rm"):
+        refused = fleet("--jobs", "1", "--schedule", wrong, "--go", "--yes")
+        assert refused.exit_code != 0
+        assert "five fields such as" in refused.output
+    assert not hub.scheduled
 
 
 def test_a_schedule_starts_nothing_now(hub: JobsStandIn, fleet: Fleet) -> None:

@@ -10,6 +10,7 @@ records).
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -84,6 +85,20 @@ class FakeJob:
         }
 
 
+@dataclass(slots=True, kw_only=True)
+class FakeDataset:
+    """A dataset: its files, and a commit for each time that some were written."""
+
+    private: bool
+    files: dict[str, bytes] = field(default_factory=lambda: {".gitattributes": b""})
+    commits: int = 0
+
+    @property
+    def sha(self) -> str:
+        """The newest commit."""
+        return f"{self.commits:040x}"
+
+
 def run(script: str, files: dict[str, bytes] | None = None, mounted: str = "") -> tuple[str, ...]:
     """Execute a shipped script as a job would, without the Hub, this repository or a login in its reach.
 
@@ -139,6 +154,7 @@ class JobsStandIn(StandIn):
         self.jobs: dict[str, FakeJob] = {}
         self.scripts: dict[str, str] = {}
         self.bucket: dict[str, bytes] = {}
+        self.datasets: dict[str, FakeDataset] = {}
         self.scheduled: list[dict[str, Any]] = []
         self.prices: list[dict[str, Any]] = []
         self._xorbs: dict[str, list[bytes]] = {}
@@ -167,7 +183,32 @@ class JobsStandIn(StandIn):
                 return self._schedule(json.loads(seen.body), owner)
             case ["jobs", *parts]:
                 return self._job(parts, seen)
+            case ["repos" | "datasets", *parts]:
+                return self._dataset(parts, owner, seen)
         return refuse(404, "RepoNotFound", "Not found")
+
+    def _dataset(self, parts: list[str], owner: str, seen: Seen) -> Answer:
+        """A new one; its state; that a file is sent with the commit; and a commit on top of the state that the client saw."""
+        if parts == ["create"]:
+            asked = json.loads(seen.body)
+            self.datasets[f"{owner}/{asked['name']}"] = FakeDataset(private=asked["visibility"] == "private")
+            return _json({"url": f"{self.url}/datasets/{owner}/{asked['name']}"})
+        name, dataset = "/".join(parts[:2]), self.datasets.get("/".join(parts[:2]))
+        if dataset is None:
+            return refuse(404, "RepoNotFound", "Not found")
+        match parts[2:3]:
+            case ["preupload"]:
+                files = [{"path": one["path"], "uploadMode": "regular", "shouldIgnore": False} for one in json.loads(seen.body)["files"]]
+                return _json({"files": files})
+            case ["commit"]:
+                head, *lines = map(json.loads, seen.body.splitlines())
+                if head["value"].get("parentCommit") not in {None, dataset.sha}:
+                    return refuse(412, "", "A commit has happened since. Please refresh and try again.")
+                dataset.files |= {line["value"]["path"]: base64.b64decode(line["value"]["content"]) for line in lines}
+                dataset.commits += 1
+                return _json({"commitUrl": f"{self.url}/datasets/{name}/commit/{dataset.sha}", "commitOid": dataset.sha})
+        listed = [{"rfilename": file} for file in dataset.files]
+        return _json({"id": name, "sha": dataset.sha, "private": dataset.private, "siblings": listed, "tags": []})
 
     def _bucket(self, path: str, seen: Seen) -> Answer:
         if path.endswith("/xet-write-token"):
