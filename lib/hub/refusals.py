@@ -92,8 +92,8 @@ def client_refusal(error: Exception, doing: str, by_status: Mapping[int, tuple[t
 
     `by_status` has the kinds and sentences of this use; `doing` fills them.
     """
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if status in by_status:
+    status: object = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(status, int) and status in by_status:
         kind, words = by_status[status]
         return kind(words.format(doing=doing))
     if isinstance(status, int) and status < _SERVER_ERRORS:
