@@ -1,199 +1,29 @@
-"""Ways to take less memory and to pay less: each is what runs today with one thing changed, judged again by the same estimates.
+"""Ways to pay less (`find_savings`, for `/ways_to_save`): each is what runs today with one thing changed.
 
-    bytes       on the same hardware, what would be saved on the fullest device (`find_memory_savings`, for `/solve`)
-    dollars     on the cheapest tier with an accelerator of the same platform that holds the changed request with comfortable headroom
-                (`find_savings`, for `/ways_to_save`)
-
-Both try smaller formats, an 8-bit cache, a shorter context and fewer requests (`smaller_requests`), and other hardware. Two ways in bytes
-are not settings of the laws:
-
-    kernel     the attention scores that a fused kernel would not hold (`lib.memory.attention_scores`); it is not slower
-    offload    some of the weights stay in the host's memory and cross its link at every step: TPOT' = TPOT + bytes / link, TTFT' alike
-
-Offloaded are the bytes that are missing, or a quarter of the weights where nothing is missing. All of them are counted at each step, so the
-price is an upper bound for mixtures of experts and for links that are read while the card computes.
-Source: vLLM `cpu_offload_gb` (docs.vllm.ai, model_executor/offloader, UVA), transformers `device_map="auto"` (accelerate).
+It is priced on the cheapest tier with an accelerator of the same platform that holds the changed request with comfortable headroom.
+Smaller formats, an 8-bit cache, a shorter context and fewer requests are those of `lib.advisor.memory_savings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from lib import memory
 from lib import precision as formats
-from lib.advisor.limits import SLO, try_precisions
-from lib.advisor.setup import CurrentSetup, FittingTier, Gain, ServingConfig, can_compute, on_zerogpu, resolve_setup
-from lib.catalog import Catalog
-from lib.catalog.offers import Hardware, Offer, own_hardware
+from lib.advisor.memory_savings import smaller_requests
+from lib.advisor.setup import CurrentSetup, FittingTier, Gain, can_compute
+from lib.catalog.offers import Offer
 from lib.cost import bill_offer, bill_tokens
 from lib.cost.usage import ADVISED_SLEEP_S, LOADS, estimate_zerogpu_use, find_best_load
 from lib.engines import Engine, traits_of
-from lib.errors import BadArgument
-from lib.laws.parallelism import ceil_divide, layers_on_gpu
 from lib.memory.spread import spread
 from lib.platforms import PER_CALL
 from lib.provenance import Value
-from lib.request.serving import DEFAULTS, drop_settings, keep_experts_in_host
-from lib.result import Result
-from lib.speed import SpeedEstimate
-from lib.speed.hardware import find_host_link_rate
+from lib.request.serving import DEFAULTS
 from lib.workload import MemoryRequest
-
-Shrink = Literal["precision", "cache_precision", "shorter_context", "fewer_requests"]
-
-
-class SmallerRequest(NamedTuple):
-    """One setting changed to one that takes less memory: the way, the setting's name in the API, and its new value."""
-
-    way: Shrink
-    setting: str
-    value: Value
-
-
-def smaller_requests(
-    engine: Engine, precisions: Iterable[str], context_tokens: int, concurrency: int, needed_tokens: int | None = None
-) -> Iterator[SmallerRequest]:
-    """Each of the formats, the engine's 8-bit cache, the context that the traffic needs (else half of today's), and requests by halves."""
-    yield from (SmallerRequest("precision", "precision", name) for name in precisions)
-    yield SmallerRequest("cache_precision", "kv_precision", traits_of(engine).small_cache)
-    shorter = needed_tokens if needed_tokens is not None and needed_tokens < context_tokens else context_tokens // 2
-    yield SmallerRequest("shorter_context", "context_tokens", max(1, shorter))
-    while concurrency > 1:
-        concurrency //= 2
-        yield SmallerRequest("fewer_requests", "concurrency", concurrency)
-
-
-# In bytes
-
-MemorySavingCode = Literal[Shrink, "kernel", "offload", "layers_on_host", "experts_on_host", "more_devices"]
-_QUARTER = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySaving(Result):
-    """A way to take less memory."""
-
-    code: MemorySavingCode
-    """A stable code."""
-
-    saved_bytes: int
-    """Bytes that the fullest device saves; negative where the way takes more."""
-
-    per_device_bytes: int
-    """Bytes on the fullest device after the change."""
-
-    fits: bool
-    """Whether it fits after the change."""
-
-    tpot_ratio: float | None = None
-    """Time per output token after the change, divided by that before; null if not predicted."""
-
-    ttft_ratio: float | None = None
-    """Time to first token after the change, divided by that before; null if not predicted."""
-
-    needs: Mapping[str, Value] = field(default_factory=dict)
-    """Settings that change, by the names of the arguments."""
-
-
-def find_memory_savings(config: ServingConfig, catalog: Catalog) -> tuple[MemorySaving, ...]:
-    """Every way that saves something, the most bytes first."""
-    before, speed = config.estimate(), config.predict()
-
-    def compare(code: MemorySavingCode, after: ServingConfig, **needs: Value) -> MemorySaving:
-        size, then = after.estimate().per_device_bytes, after.predict()
-        return MemorySaving(
-            code=code,
-            saved_bytes=before.per_device_bytes - size,
-            per_device_bytes=size,
-            fits=after.fit().fits,
-            tpot_ratio=then.tpot_s.value / speed.tpot_s.value if speed and then and speed.tpot_s and then.tpot_s else None,
-            ttft_ratio=then.ttft_s.value / speed.ttft_s.value if speed and then else None,
-            needs=needs,
-        )
-
-    ways = [*_leave_on_host(config, before, speed, compare)]
-    precisions = [tried.precision for tried in try_precisions(config, SLO())[1:]]
-    for way, changes in groupby(smaller_requests(config.engine, precisions, config.context_tokens, config.requests), lambda c: c.way):
-        for change in changes if way == "precision" else [next(changes)]:
-            name = "requests" if change.setting == "concurrency" else change.setting
-            ways.append(compare(way, replace(config, **{name: change.value}), **{change.setting: change.value}))  # type: ignore[arg-type]
-    scores = memory.attention_scores(config.spec, config.memory_request, config.silicon)
-    # They are beside the estimate, in its high end: a torch that has no fused kernel for this card holds them.
-    ways.append(MemorySaving(code="kernel", saved_bytes=scores, per_device_bytes=before.per_device_bytes, fits=config.fit().fits))
-    larger = (compare("more_devices", after, hardware=after.hardware.id) for after in _with_more_devices(config, catalog))
-    ways += [saving for saving in larger if saving.saved_bytes > 0][:1]
-    return tuple(sorted((way for way in ways if way.saved_bytes > 0), key=lambda way: -way.saved_bytes))
-
-
-def _leave_on_host(
-    config: ServingConfig, before: memory.MemoryEstimate, speed: SpeedEstimate | None, compare: Callable[..., MemorySaving]
-) -> Iterator[MemorySaving]:
-    """Weights in the host's memory: layers that the processor computes (llama.cpp), or bytes that the card reads at each step."""
-    if config.silicon.kind != "gpu" or on_zerogpu(config.hardware):
-        return
-    fit = config.fit()
-    if traits_of(config.engine).own_files and config.gpu_layers is None:
-        layers = config.spec.dimensions.layers
-        on_card = layers * (_QUARTER - 1) // _QUARTER
-        if not fit.fits:
-            split = (config.spec, config.memory_request, config.silicon, fit.capacity_bytes)
-            least = None if config.serving.cpu_moe_layers else memory.fewest_experts_on_host(*split)
-            if least is not None:
-                after = replace(config, serving=keep_experts_in_host(config.serving, least))
-                moved = after.estimate().host_bytes
-                yield compare("experts_on_host", after, cpu_moe_layers=least, layers=layers, host_bytes=moved)
-            on_card = min(memory.most_layers_on_card(*split), layers - 1)
-        on_host = layers - layers_on_gpu(layers=layers, gpu_layers=on_card)
-        after = replace(config, gpu_layers=on_card)
-        saving = compare("layers_on_host", after, gpu_layers=on_card, host_layers=on_host, host_bytes=after.estimate().host_bytes)
-        if on_host and saving.fits:
-            yield saving
-    if not traits_of(config.engine).streams_weights:
-        return
-    weights, room = before.weights.bytes // config.devices, memory.host_memory(config.hardware)
-    moved = -fit.free_bytes if fit.free_bytes < 0 else ceil_divide(weights, _QUARTER)
-    if moved > weights or (room is not None and moved > room):
-        return
-    seconds = moved / find_host_link_rate(config.silicon)
-    times = (None, None) if speed is None else (speed.tpot_s, speed.ttft_s)
-    tpot_ratio, ttft_ratio = (None if time is None else (time.value + seconds) / time.value for time in times)
-    yield MemorySaving(
-        code="offload",
-        saved_bytes=moved,
-        per_device_bytes=before.per_device_bytes - moved,
-        fits=True,
-        tpot_ratio=tpot_ratio,
-        ttft_ratio=ttft_ratio,
-        needs={"offload_bytes": moved},
-    )
-
-
-def _with_more_devices(config: ServingConfig, catalog: Catalog) -> Iterator[ServingConfig]:
-    """Larger counts of the same silicon: offers of the same platform, else plain cards."""
-    if config.silicon.kind in {"cpu", "apple"}:
-        return
-    now = max(1, config.hardware.accelerator_count)
-    larger: list[Hardware] = [own_hardware(config.silicon, 2 * now)]
-    if not config.hardware.traits.owned:
-        own = catalog.on((config.hardware.platform,))
-        larger = [offer for offer in own if offer.accelerator == config.hardware.accelerator and offer.accelerator_count > now]
-    for hardware in sorted(larger, key=lambda each: each.accelerator_count):
-        try:
-            yield resolve_setup(
-                config.spec, hardware, config.accelerators, engine=config.engine, precision=config.precision,
-                kv_precision=config.kv_precision, context_tokens=config.context_tokens, output_tokens=config.output_tokens,
-                requests=config.requests,
-                serving=drop_settings(config.serving, "tensor_parallel", "pipeline_parallel", "data_parallel"),
-            )  # fmt: skip
-        except BadArgument:
-            continue
-
-
-# In dollars
 
 Code = Literal[
     "provider", "zerogpu", "more_at_once", "cheaper_tier", "l4_over_a10g", "fp8", "int8", "int4", "shorter_context", "smaller_batch",

@@ -9,7 +9,7 @@ Its speed puts it into one of three bands (`lib.advisor.speed_verdict`): comfort
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import groupby
 from typing import Any, TypeVar
@@ -233,7 +233,9 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]]) -> None:
     for (trial, _), plan in zip(placed, plans, strict=True):
         context = trial.context
         speed_verdict = judge_speed(trial.offer, context, trial.model, plan.speed)
-        reasons, obstacles = [*plan.reasons, *speed_verdict.reasons], [*plan.obstacles, *speed_verdict.obstacles]
+        runs_as = {"engine": plan.placement.candidate.engine, "precision": plan.placement.headroom.memory.precision}
+        slow = (replace(obstacle, values={**obstacle.values, **runs_as}) for obstacle in speed_verdict.obstacles)
+        reasons, obstacles = [*plan.reasons, *speed_verdict.reasons], [*plan.obstacles, *slow]
         if "daily_quota" in trial.offer.rules:
             quota, refused = _judge_quota(trial.offer, context, plan.placement, plan.speed)
             (obstacles if refused else reasons).extend(quota)

@@ -86,8 +86,10 @@ def _by_speed(rejected: Sequence[Rejection]) -> Reason | None:
     )
     if nearest is None:
         return None
-    values: dict[str, Value] = {"name": nearest.name, "tokens_per_s": nearest.reason.values["tokens_per_s"]}
-    seconds = nearest.reason.values.get("seconds")
+    reason, price = nearest.reason.values, nearest.offer.usd_per_hour
+    values: dict[str, Value] = {"name": nearest.name, "usd_per_hour": price or Decimal(0)}
+    values |= {name: reason[name] for name in ("tokens_per_s", "engine", "precision")}
+    seconds = reason.get("seconds")
     return (
         Reason("near_miss", values, variant="rate")
         if seconds is None

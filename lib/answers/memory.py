@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lib.advisor.alternatives import MemorySaving
+from lib.advisor.memory_savings import MemorySaving
 from lib.memory import MemoryFit
 from lib.memory.result import MemoryPart
 from lib.provenance import Answer
@@ -137,7 +137,7 @@ class PrecisionTryEntry(Result):
     """Whether it fits."""
 
     meets_limits: bool
-    """Whether it keeps the limits."""
+    """Whether it fits and keeps the limits."""
 
     weights_bytes: int
     """Bytes of the weights."""
@@ -146,10 +146,10 @@ class PrecisionTryEntry(Result):
     """Bytes on the fullest device."""
 
     ttft_s: float | None
-    """Time to first token in seconds; null if not predicted."""
+    """Time to first token in seconds; null if it does not fit or is not predicted."""
 
     tokens_per_s: float | None
-    """Tokens per second of one request; null if not predicted."""
+    """Tokens per second of one request; null if it does not fit or is not predicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +192,7 @@ class MemorySavingEntry(MemorySaving):
     """The change, as a sentence."""
 
     effect: str
-    """Effect on speed, in words."""
+    """Speed after the change and how much it changes, in words, or that it does not fit."""
 
     needs: Mapping[str, str | int]
     """Settings that change, by the names of the arguments."""
@@ -257,7 +257,7 @@ class SolveAnswer(Answer):
     """Whether the stated requests fit."""
 
     meets_limits: bool
-    """Whether the stated requests keep the limits."""
+    """Whether the stated requests fit and keep the limits."""
 
     per_device_bytes: int
     """Bytes on the fullest device."""
@@ -269,10 +269,10 @@ class SolveAnswer(Answer):
     """Bytes left on the fullest device; negative where the model does not fit."""
 
     ttft_s: float | None
-    """Time to first token in seconds; null if not predicted."""
+    """Time to first token in seconds; null if the requests do not fit or it is not predicted."""
 
     tokens_per_s: float | None
-    """Tokens per second of one request; null if not predicted."""
+    """Tokens per second of one request; null if the requests do not fit or it is not predicted."""
 
     longest_context: MaximumEntry
     """Longest context."""
@@ -293,7 +293,8 @@ class SolveAnswer(Answer):
     """Cheapest tier within the limits; null if none."""
 
     memory_savings: tuple[MemorySavingEntry, ...]
-    """Ways to take less memory, the largest first."""
+    """Ways to take less memory, on the same hardware first. If the requests fit, the largest saving comes first; if not, the ways that fit,
+    by their tokens per second."""
 
     server: ServerStartEntry
     """The least share of the cards, and the flags of a server that holds the requests."""

@@ -184,13 +184,17 @@ SOONER, LATER = 0.95, 1.05
 """Ratios of seconds that are called a change: a twentieth is within what predictions can tell."""
 
 
-def describe_speed_change(tpot_ratio: float | None, ttft_ratio: float | None) -> str:
-    """Cost of a saving in speed, in words."""
-    if tpot_ratio is None and ttft_ratio is None:
+def describe_speed(decode_rate: float | None, ttft_s: float | None, tpot_ratio: float | None, ttft_ratio: float | None) -> str:
+    """The speed after a change in words, and how much it changes where that is known."""
+    parts = [] if decode_rate is None else [tokens_per_s(decode_rate)]
+    parts += [] if ttft_s is None else [f"{seconds(ttft_s)} to the first token"]
+    if not parts:
         return "speed is not predicted"
+    if tpot_ratio is None and ttft_ratio is None:
+        return ", ".join(parts)
     ratios = (("between tokens", tpot_ratio), ("to the first token", ttft_ratio))
     changed = [words for name, ratio in ratios if ratio is not None and (words := _change(name, ratio))]
-    return "; ".join(changed) if changed else "about as fast"
+    return f"{', '.join(parts)}: {'; '.join(changed) if changed else 'about as fast'}"
 
 
 def _change(name: str, ratio: float) -> str:

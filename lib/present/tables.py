@@ -273,17 +273,18 @@ def fits_csv(fits: Sequence[FitEntry]) -> str:
 
 
 def memory_savings_table(answer: SolveAnswer) -> str:
-    """Ways to save memory, the largest saving first, and the assumptions behind the figures."""
+    """Ways to save memory, and the assumptions behind the figures."""
     if not answer.memory_savings:
         return caveat_list(answer.caveats)
-    heads = ("Change", "Saved per device", "Memory after", "Effect on speed")
+    heads = ("Change", "Saved per device", "Memory after", "Speed after")
     rows = [_saving_row(way) for way in answer.memory_savings]
-    return show_table("Ways to save memory, each on its own", heads, rows, "memory-savings") + caveat_list(answer.caveats)
+    title = "Ways to save memory, each on its own" if answer.fits else "Ways to make it fit, each on its own: the fastest first"
+    return show_table(title, heads, rows, "memory-savings") + caveat_list(answer.caveats)
 
 
 def _saving_row(way: MemorySavingEntry) -> tuple[str, ...]:
     fits = "fits" if way.fits else "does not fit"
-    return way.message, gib(way.saved_bytes), with_small(gib(way.per_device_bytes), fits), way.effect
+    return way.message, gib(way.saved_bytes), with_small(gib(way.per_device_bytes), fits), way.effect if way.fits else "–"
 
 
 def answer_files(name: str, table: str, answer: object) -> tuple[tuple[str, str, str, str], ...]:

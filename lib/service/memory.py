@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from lib import advisor, memory
 from lib.advisor import limits
-from lib.advisor.alternatives import MemorySaving, find_memory_savings
 from lib.advisor.limits import SLO, Limit, PrecisionTry
+from lib.advisor.memory_savings import MemorySaving, find_memory_savings
 from lib.advisor.result import Entry
 from lib.advisor.server_start import choose_start, find_least_share
 from lib.advisor.setup import ServingConfig, on_zerogpu, resolve_setup
@@ -40,7 +40,7 @@ from lib.memory.spread import split_caveats, spread
 from lib.model.spec import ModelSpec
 from lib.platforms import RENTED, SPACE_PLATFORMS
 from lib.precision import weight_format
-from lib.present.numbers import describe_speed_change
+from lib.present.numbers import describe_speed
 from lib.present.sentences import sentence
 from lib.present.snippets import Start, flag_words
 from lib.provenance import Caveat, Reason, Value
@@ -241,12 +241,13 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         context_tokens=longest, output_tokens=arguments.output_tokens, requests=arguments.concurrency,
         gpu_layers=arguments.gpu_layers, serving=arguments.serving,
     )  # fmt: skip
-    estimate, fit, speed = config.estimate(), config.fit(), config.predict()
+    estimate, fit = config.estimate(), config.fit()
+    speed = config.predict() if fit.fits else None
     tries, ways = limits.try_precisions(config, slo), find_memory_savings(config, catalog)
     best = limits.best_precision(tries)
     open_points = (
         (True, Caveat("full_length")),
-        (speed is None and slo.any_set, Caveat("limits_not_checked")),
+        (fit.fits and speed is None and slo.any_set, Caveat("limits_not_checked")),
         (on_zerogpu(hardware) and arguments.concurrency > 1, Caveat("calls_not_shared", {"concurrency": arguments.concurrency})),
         (any(way.code == "offload" for way in ways), Caveat("offload_price")),
         *((True, caveat) for caveat in (*waiting_caveats(config.requests, config.serving), *_loading_caveats(config))),
@@ -266,7 +267,7 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         per_device_bytes=estimate.per_device_bytes,
         capacity_bytes=fit.capacity_bytes,
         free_bytes=fit.free_bytes,
-        meets_limits=slo.missed_limit(speed) is None,
+        meets_limits=fit.fits and slo.missed_limit(speed) is None,
         ttft_s=None if speed is None else speed.ttft_s.value,
         tokens_per_s=_rate(speed),
         longest_context=_maximum(limits.find_longest_context(config, slo), config, slo, best),
@@ -346,14 +347,15 @@ def _maximum(most: Limit, config: ServingConfig, slo: SLO, smaller: str | None) 
 
 
 def _precision(tried: PrecisionTry) -> PrecisionTryEntry:
+    speed = tried.speed if tried.fits else None
     return PrecisionTryEntry(
         precision=tried.precision,
         fits=tried.fits,
         weights_bytes=tried.weights_bytes,
         per_device_bytes=tried.per_device_bytes,
-        meets_limits=tried.missed_limit is None,
-        ttft_s=None if tried.speed is None else tried.speed.ttft_s.value,
-        tokens_per_s=_rate(tried.speed),
+        meets_limits=tried.fits and tried.missed_limit is None,
+        ttft_s=None if speed is None else speed.ttft_s.value,
+        tokens_per_s=_rate(speed),
     )
 
 
@@ -362,7 +364,7 @@ def _way(way: MemorySaving) -> MemorySavingEntry:
     return MemorySavingEntry(
         **{**fields_of(way), "needs": needs},
         message=sentence(Reason("memory_saving", dict(way.needs), variant=way.code)),
-        effect=describe_speed_change(way.tpot_ratio, way.ttft_ratio),
+        effect=describe_speed(way.tokens_per_s, way.ttft_s, way.tpot_ratio, way.ttft_ratio) if way.fits else "does not fit",
     )
 
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.advisor.alternatives import find_memory_savings
 from lib.advisor.limits import (
     SLO,
     best_precision,
@@ -17,6 +16,7 @@ from lib.advisor.limits import (
     find_most_requests,
     try_precisions,
 )
+from lib.advisor.memory_savings import find_memory_savings
 from lib.advisor.setup import ServingConfig, resolve_setup
 from lib.catalog import load
 from lib.engines import Engine, traits_of
@@ -143,10 +143,10 @@ def test_zerogpu_serves_one_request_on_each_card() -> None:
 
 @pytest.mark.parametrize(("hardware", "engine"), [("l4x1", "vllm"), ("t4-small", "transformers"), ("RTX-4090", "llama.cpp")])
 def test_ways_save_what_the_estimate_says(hardware: str, engine: Engine) -> None:
-    """Each way asked again with its own setting takes as many bytes less; the most bytes come first."""
+    """Each way asked again with its own setting takes as many bytes less; the most bytes come first, and other hardware last."""
     of = hosting(SMALL, hardware, engine, context_tokens=8192, requests=4)
     ways = find_memory_savings(of, CATALOG)
-    saved = [way.saved_bytes for way in ways]
+    saved = [way.saved_bytes for way in ways if way.code != "more_devices"]
     assert saved == sorted(saved, reverse=True)
     names = {"context_tokens": "context_tokens", "concurrency": "requests", "precision": "precision", "kv_precision": "kv_precision"}
     checked = set()
@@ -210,14 +210,16 @@ def test_llama_cpp_leaves_as_few_experts_to_the_host_as_it_must() -> None:
     """gpt-oss-20b on a card of 12 GB lacks half a GiB (ollama#11688): experts of one layer less in RAM would not do."""
     of = hosting("openai/gpt-oss-20b", "RTX-4070", "llama.cpp")
     assert not of.fit().fits
-    ways = {way.code: way for way in find_memory_savings(of, CATALOG)}
+    found = find_memory_savings(of, CATALOG)
+    ways = {way.code: way for way in found}
     experts, layers = ways["experts_on_host"], ways["layers_on_host"]
     least = experts.needs["cpu_moe_layers"]
     assert isinstance(least, int)
     assert experts.fits
     assert not replace(of, serving=Serving(cpu_moe_layers=least - 1)).fit().fits
-    assert experts.tpot_ratio is not None
-    assert 1 < experts.tpot_ratio < (layers.tpot_ratio or 9e9)
+    assert experts.tpot_ratio is None  # today's setup does not fit and has no speed
+    assert (experts.tokens_per_s or 0) > (layers.tokens_per_s or 0) > 0
+    assert [found[0].code, found[-1].code] == ["experts_on_host", "more_devices"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lib.present.numbers import (
     count,
-    describe_speed_change,
+    describe_speed,
     deviation,
     format_seconds,
     gib,
@@ -115,13 +115,13 @@ def test_a_time_in_words_is_the_time(seconds: float) -> None:
 @pytest.mark.parametrize(
     ("tpot", "ttft", "words"),
     [
-        (None, None, "speed is not predicted"),
-        (1.0, 1.04, "about as fast"),
-        (0.5, 1.0, "50 % shorter between tokens"),
-        (3.0, 1.2, "3.0 times as long between tokens; 20 % longer to the first token"),
-        (None, 0.9, "10 % shorter to the first token"),
+        (None, None, ""),
+        (1.0, 1.04, ": about as fast"),
+        (0.5, 1.0, ": 50 % shorter between tokens"),
+        (3.0, 1.2, ": 3.0 times as long between tokens; 20 % longer to the first token"),
+        (None, 0.9, ": 10 % shorter to the first token"),
     ],
 )
 def test_a_price_in_speed_is_worded(tpot: float | None, ttft: float | None, words: str) -> None:
     """A twentieth is no change."""
-    assert describe_speed_change(tpot, ttft) == words
+    assert describe_speed(30.0, 0.5, tpot, ttft) == f"30 tokens/s, 500 ms to the first token{words}"
