@@ -11,7 +11,7 @@ time: two answers at once would share its time and be counted in each other's me
 
 The prompt is made by the model's own chat template, with the words of people kept words. A template writes control tokens around each
 message ("<|im_start|>user"). A message that contains such a token as text must not become one, or a visitor could end their own turn and
-speak as the system. So the template is rendered with stand-ins for the messages; what the template wrote is tokenized with its control
+speak as the system. So the template is rendered with placeholders for the messages; what the template wrote is tokenized with its control
 tokens, and each message by itself, cut inside every text that would be one.
 
     rendered = a‹0›b‹1›c          tokens = T(a) + W(message 0) + T(b) + W(message 1) + T(c)
@@ -150,7 +150,7 @@ _WARM_TOKENS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPiece:
-    """The answer so far; `note` says what is going on while there is none, `figures` come with the last piece."""
+    """The answer so far; `note` says which step runs while there is none, `figures` come with the last piece."""
 
     stage: ChatStage
     text: str = ""
@@ -197,7 +197,7 @@ _warm: dict[int, int] = {}
 
 
 def warm_up(of: LoadedModel) -> None:
-    """Run the model once in this process, so that what is only done the first time is not taken for its speed."""
+    """Run the model once in this process, so that work of the first time alone is not taken for its speed."""
     if _warm.get(id(of.model)) == os.getpid():
         return
     import torch  # noqa: PLC0415
@@ -208,7 +208,7 @@ def warm_up(of: LoadedModel) -> None:
 
 
 def _generate(of: LoadedModel, run: _Run, streamer: Any, ids: list[int], limit: int, temperature: float) -> None:
-    """The thread: whatever happens, the stream is ended."""
+    """The thread. It ends the stream after every failure too."""
     import torch  # noqa: PLC0415
 
     run.thread = threading.get_ident()
@@ -244,7 +244,7 @@ def stream_answer(of: LoadedModel, ids: list[int], limit: int, temperature: floa
     """At most `limit` tokens after the prompt `ids`, within `seconds`.
 
     Raises:
-        Exception: whatever the model raised.
+        Exception: any error of the model.
     """
     with IMPORT_LOCK:
         from transformers import TextIteratorStreamer  # noqa: PLC0415

@@ -35,7 +35,7 @@ from lib.units import GIB
 
 Note = str | Callable[[], str]
 NoteListener = Callable[[Note], None]
-"""Hears what is going on: a sentence, or what makes it anew each time it is shown."""
+"""Receives each step: a sentence, or a function that makes the sentence each time it is shown."""
 
 MEANWHILE_SENTENCE = "Measure and Heartbeat need no weights and work meanwhile."
 _SETTINGS = re.compile(r"[\w.-]+\.(json|jinja|txt|model)")
@@ -55,7 +55,7 @@ def weights_bytes_in(folder: Path) -> int:
 
 
 def choose_files(sizes: Mapping[str, int]) -> dict[str, int]:
-    """The files to fetch with their bytes: one copy of the weights, and the small files beside them; none without safetensors."""
+    """The files to fetch with their bytes: one copy of the weights, and the small files of its folder; none without safetensors."""
     weights = [_SINGLE] if _SINGLE in sizes else [name for name in sizes if _SHARD.fullmatch(name)] if _INDEX in sizes else []
     small = [name for name in sizes if _SETTINGS.fullmatch(name)]
     return {name: sizes[name] for name in (*weights, *small)} if weights else {}
@@ -266,7 +266,7 @@ class DemoModel:
             self._refusal = type(error)(f"{error} It is looked for while the app starts: the owner restarts the Space to try again.")
 
     def load(self, device: Device, tell: NoteListener) -> LoadedModel:
-        """The model, loaded now if it is not yet; `tell` hears what is going on."""
+        """The model, loaded now if it is not yet; `tell` receives each step."""
         if self._model is not None:
             return self._model
         if on_zero_gpu():
@@ -280,7 +280,7 @@ class DemoModel:
 
 
 def load(reference: str, device: Device, tell: NoteListener) -> LoadedModel:
-    """Fetch what is missing, read it, put it on the device."""
+    """Fetch the missing files, read them, put the model on the device."""
     name = display_name(reference)
     folder = fetch_model(reference, name, tell)
     precision = precision_for(device)

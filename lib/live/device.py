@@ -225,7 +225,7 @@ def _card() -> Card | None:
 def current_device(catalog: Catalog, size: Size = "large") -> Device:
     """The device as it is now; on ZeroGPU, the one that a call of this size will get, as the catalog knows it.
 
-    The first call imports torch. On CUDA, asking what is free creates the process's context on the card.
+    The first call imports torch. On CUDA, asking for the free memory creates the process's context on the card.
     """
     machine = read_host()
     base = Device(

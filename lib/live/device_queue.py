@@ -6,7 +6,7 @@ both let a call wait without a thread. Whichever way it came, a call then takes 
     queue          what takes a turn              at a time                      refused after
     "chat"         a call of the chat             1; on ZeroGPU 8                120 s
     "device"       a measurement, a heartbeat     1; on ZeroGPU 8                120 s
-    the hardware   whatever runs on the device    1; on ZeroGPU without limit    30 s, the chat 120 s
+    the hardware   every run on the device        1; on ZeroGPU without limit    30 s, the chat 120 s
 
 Two runs at a time would take each other's time and be counted in each other's memory, so a chat and a measurement share the hardware.
 Their calls have separate queues, so that neither fills the waiting places of the other. On ZeroGPU nothing is shared: each call gets a GPU
@@ -59,7 +59,7 @@ class DeviceQueue:
     """A queue in which at most `width` calls have their turn at a time; None sets no limit."""
 
     def __init__(self, width: int | None = 1) -> None:
-        """Nobody has a turn yet."""
+        """No caller has a turn yet."""
         self._free = None if width is None else threading.Semaphore(width)
 
     def acquire(self, wait_s: float) -> bool:

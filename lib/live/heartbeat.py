@@ -106,7 +106,7 @@ class MatmulTimes:
 def datasheet_roof(silicon: Accelerator, dtype: Dtype, *, tf32: bool = False) -> DeviceRoof:
     """The roof of a card or chip by its datasheet.
 
-    Where the type has no unit of its own the fastest floating-point unit stands in: nothing on the chip is faster, so the floor stays
+    Where the type has no unit of its own the fastest floating-point unit is counted: nothing on the chip is faster, so the floor stays
     a floor. `tf32` says that float32 is multiplied in TF32, which torch leaves off unless told otherwise.
     """
     name = "tf32" if tf32 and dtype == "float32" else SHORT[dtype]
@@ -187,7 +187,7 @@ def time_on_cuda(work: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, float]
 
 
 def synchronizer(device: torch.device) -> Callable[[], object]:
-    """What returns when the device has done all that it was given."""
+    """Waits until the device has done all its work."""
     import torch  # noqa: PLC0415 loaded when first needed
 
     return torch.cuda.synchronize if device.type == "cuda" else lambda: None

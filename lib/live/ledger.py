@@ -4,7 +4,7 @@
     ledger.keep(row)      a file that cannot be written never loses the measurement
     ledger.rows()         own rows and those shipped with the app, newest first
 
-The file lies at LEDGER_PATH, else on a volume mounted at /data, else in this user's data folder. Where it cannot be written, or belongs
+The file is at LEDGER_PATH, else on a volume mounted at /data, else in this user's data folder. Where it cannot be written, or belongs
 to another program or a newer version, rows are held in memory and `status()` says so. While another program keeps it locked (a copy being
 made, a shell left open), new rows wait in memory and are written when the lock is gone.
 """
@@ -52,7 +52,7 @@ class LedgerPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerStatus:
-    """Storage of the rows, in words; whether that outlives a restart; how many; what is wrong; what is copied to a dataset."""
+    """Storage of the rows, in words; whether that outlives a restart; how many; its problem, if any; the copy in a dataset."""
 
     place: str
     lasting: bool
@@ -89,7 +89,7 @@ class Ledger:
         self._problem: str | None = None
 
     def keep(self, row: Measurement) -> bool:
-        """Write a row; false when it stood there already. Where the file is locked, the row is written later."""
+        """Write a row; false when the file has it already. Where the file is locked, the row is written later."""
         with self._lock:
             if row in self._late:
                 return False

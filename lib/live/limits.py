@@ -204,7 +204,7 @@ def memory_limit_bytes(need: MemoryNeed, device: Device) -> int:
 
 
 def check_memory(need: MemoryNeed, device: Device, advice: str) -> None:
-    """Refuse what is predicted not to fit.
+    """Refuse a run that is predicted not to fit.
 
     Args:
         need: the prediction.

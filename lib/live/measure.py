@@ -43,7 +43,7 @@ ACTIVITY = "measuring this model"
 class MeasureRequest:
     """The measurement to run: a parsed configuration, a precision, lengths; and what it is estimated to cost.
 
-    `device` is torch's name, `size` what is asked of ZeroGPU, `placed_bytes` what it moves to the device before.
+    `device` is torch's name, `size` the size asked of ZeroGPU, `placed_bytes` what it moves to the device before.
     `memory_limit_bytes` bounds a process of its own on a CPU (0: no bound).
     """
 
@@ -72,7 +72,7 @@ class MeasuredRun(MeasuredFigures):
 
 
 def measure_run(ask: MeasureRequest) -> Iterator[RunStage | MeasuredRun]:
-    """The measurement as it goes: what is being done, and as the last item the figures."""
+    """The measurement as it runs: each step, and as the last item the figures."""
     try:
         yield from _stages(ask)
     except AdvisorError:
@@ -138,7 +138,7 @@ RESOLUTION = 16 * MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRate:
-    """A prediction with its range, and what was measured; None where either is missing."""
+    """A prediction with its range, and the measured figure; None where either is missing."""
 
     predicted: float | None
     low: float | None
@@ -147,7 +147,7 @@ class ComparedRate:
 
     @property
     def inside(self) -> bool | None:
-        """Whether the measurement lies in the range; None where one is missing."""
+        """Whether the measurement is in the range; None where one is missing."""
         if self.measured is None or self.low is None or self.high is None:
             return None
         return self.low <= self.measured <= self.high
@@ -206,7 +206,7 @@ def judge_prediction(
 
 
 FACTOR = 1.95
-"""What is written as "2.0 times too slow" begins here."""
+"""From this ratio on, an error is written as "2.0 times too slow"."""
 
 
 COMMAND = (sys.executable, "-m", "lib.live.measure")
@@ -295,7 +295,7 @@ def _exit_error(worker: subprocess.Popen[bytes]) -> LiveError:
 
 
 START_OF_TRANSFORMERS_S = 5.0
-"""Seconds of a GPU's process until the architecture stands. An allowance, not a measurement."""
+"""Seconds of a GPU's process until the architecture is built. An allowance, not a measurement."""
 
 
 def gpu_seconds(ask: MeasureRequest) -> float:
@@ -315,7 +315,7 @@ if on_zero_gpu():
 def import_ahead() -> None:
     """On ZeroGPU, import here what a run needs: the GPU's process is a fork of this one, and its seconds are the visitor's.
 
-    Elsewhere a run imports in a process of its own, and this does nothing. Nobody waits for it.
+    Elsewhere a run imports in a process of its own, and this does nothing. No caller waits for it.
     """
     if on_zero_gpu():
         from lib.model.build import SMALLEST, build  # noqa: PLC0415 it loads torch

@@ -1,13 +1,13 @@
 """Measurements: their rows, those that come with the app, and the same rows as CSV and Parquet.
 
-A row states what was measured, on what device, beside the prediction. It says nothing about who measured: a model is a public Hub id or
+A row states the measured figures, the device, and the prediction. It says nothing about who measured: a model is a public Hub id or
 the class of its architecture with a digest of its shapes. There is no field for a prompt, a token, an address or a person, and a text
 that looks like a token is refused.
 
 New rows are copied to a dataset of the owner's, when the owner asks for it: LEDGER_DATASET=owner/name. That acts for the Space's owner with
 the Space's own token (HF_TOKEN, or the login of this machine), never for a visitor. Off without the variable.
 `huggingface_hub.CommitScheduler` commits a folder every few minutes; each process appends to a file of its own name there, so that restarts
-and replicas overwrite nothing. Whatever fails is logged and told in the status; a measurement never waits for it.
+and replicas overwrite nothing. A failure is logged and shown in the status; a measurement never waits for it.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def bundled_rows() -> tuple[Measurement, ...]:
 
 
 def parquet_bytes(rows: Iterable[Measurement]) -> bytes:
-    """A Parquet file with typed columns: text, whole numbers, floats; what is None is null."""
+    """A Parquet file with typed columns: text, whole numbers, floats; None becomes null."""
     import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 only when someone asks for the file
     from pyarrow import parquet  # noqa: PLC0415
 
@@ -256,7 +256,7 @@ class DatasetPush:
                 self._thread.start()
 
     def status(self) -> str:
-        """In words: off, on, or what is wrong."""
+        """In words: off, on, or the problem."""
         if self._dataset is None:
             return "Rows are not copied anywhere (the owner can set LEDGER_DATASET to a dataset of theirs)."
         problem = self._problem or _failure_of(self._scheduler)

@@ -15,7 +15,7 @@ it does not let it be reset (some sandboxes), a thread looks every few milliseco
 
 A line of the log is one JSON object of at most 2 kB. Who reads the log of a Space may not be who uses it: no line holds an address, a text
 that a visitor typed or a token. Code that logs leaves out what a caller sent; what libraries write about it is looked through here. A line
-is cut, for a stranger may choose how long a message is.
+is cut, because a visitor may choose how long a message is.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _base() -> Path | None:
 
 
 def _take(descriptor: int) -> bool:
-    """Lock an open file, if nobody has; whether it was done."""
+    """Lock an open file if no other process has; whether it was done."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -155,7 +155,7 @@ def start_child(command: Sequence[str], variables: Mapping[str, str]) -> subproc
 
 
 def end_child(child: subprocess.Popen[bytes]) -> None:
-    """End the child and whatever it started; its memory is back when this returns."""
+    """End the child and every process that it started; its memory is back when this returns."""
     if child.poll() is None:
         with suppress(ProcessLookupError):  # it ended between the two calls
             os.killpg(child.pid, signal.SIGKILL)
@@ -166,14 +166,14 @@ def end_child(child: subprocess.Popen[bytes]) -> None:
 
 
 def answer_descriptor() -> int:
-    """In the child: a descriptor for answers. Whatever libraries print, some of them past Python, goes to stderr from now on."""
+    """In the child: a descriptor for answers. From now on, all output of libraries, also that written past Python, goes to stderr."""
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers
 
 
 def end_with_parent() -> None:
-    """In the child: end when the other side of stdin is gone, whatever else is being done."""
+    """In the child: end when the other side of stdin is gone, in the middle of any work."""
     threading.Thread(target=_wait_for_parent, name="parent", daemon=True).start()
 
 
@@ -226,7 +226,7 @@ class HostGauge:
     """The resident set of this process."""
 
     def __init__(self, *, kernel: bool = True) -> None:
-        """Start from what is held now; without `kernel`, a thread looks."""
+        """Start from the bytes held now; without `kernel`, a thread looks."""
         self.before = resident_bytes()
         self._kernel = kernel and self._reset()
         self._highest = 0
@@ -329,7 +329,7 @@ def _shorten(text: str, most: int) -> str:
 def write_lines(level: int | None = None) -> None:
     """Have every logger of this process write such lines to stderr: ours from `level` on, those of libraries their errors.
 
-    Warnings of libraries quote what was sent. None takes the level of the environment (`LOG_LEVEL`), by default `info`: a line for every
+    Warnings of libraries quote the input. None takes the level of the environment (`LOG_LEVEL`), by default `info`: a line for every
     question.
     """
     if level is None:

@@ -166,7 +166,7 @@ def build_on_meta(config: Mapping[str, Any], precision: str) -> BuiltModel:
 
 
 def _without_quantization(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the file says of the model, those of its parts included, and nothing of how it is called."""
+    """The file's statements about the model and its parts, without its names."""
     described = {key: value for key, value in config.items() if key not in _RUNS_OWN}
     return {key: _without_quantization(value) if isinstance(value, dict) else value for key, value in described.items()}
 

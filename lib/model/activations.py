@@ -396,7 +396,7 @@ def _fits_of(stage: PartialModel, plan: TraceLengths, key: Key, probe: TraceResu
 
 
 def _sample(stage: PartialModel, key: Key, tokens: int) -> list[ActivationFit]:
-    """A straight line through the peaks of three plain runs; and what is fuller at a few tokens, where only weights make temporaries."""
+    """A straight line through the peaks of three plain runs; and the larger peak at a few tokens, where only weights make temporaries."""
     peaks = {}
     for point in ((1, tokens), (2, tokens), (1, 2 * tokens), (1, _FEW), (1, 2 * _FEW)):
         trace = trace_forward(stage, meta_device.Lengths(*point, _SHORT_ENCODER), budget=4 * _PROBE_BUDGET, symbolic=False, decode=False)

@@ -1,6 +1,6 @@
 """Allocations of a GPU: the tensors of CUDA's kernels, and each storage followed from the operation that makes it to its release.
 
-A run is made once, with a prime for each of batch, tokens and encoder positions. What an extent of a tensor stands for is then found by
+A run is made once, with a prime for each of batch, tokens and encoder positions. The meaning of an extent of a tensor is then found by
 division: 3 · 258 304 is three per token, 128 is a width. The size of a storage is the product of its extents, so one run gives a
 polynomial in the three lengths and not one value; `lib.model.activations` makes a second run with other lengths and compares before
 it relies on it. Storages that existed before the run (weights) are not recorded; those of the cache are taken out by the caller.
@@ -8,7 +8,7 @@ it relies on it. Storages that existed before the run (weights) are not recorded
 A storage is released when the last reference to it goes. What a cycle of references keeps would stay until Python's garbage collector
 runs, so code of ours that looks at tensors must not make such cycles: a trace has to be the same every time.
 
-Two modes stand in for a CUDA device. `GpuKernels` (the meta device) replaces attention, the mixed softmax and the products of experts by
+Two modes replace a CUDA device. `GpuKernels` (the meta device) replaces attention, the mixed softmax and the products of experts by
 allocations of the same size; `CudaOperators` (fake tensors) calls the operators of CUDA, with their shapes, autograd formulas and FLOP.
 
 * On the meta device `scaled_dot_product_attention` would fall back to plain matrix products and hold T² scores that no GPU kernel holds:
@@ -97,7 +97,7 @@ def shift_by_token(moment: Polynomial) -> Polynomial:
 
 
 def _powers(size: int, prime: int) -> tuple[int, int]:
-    """How often the prime divides `size`, and what is left of it."""
+    """How often the prime divides `size`, and the remaining factor."""
     power = 0
     while prime > 1 and size and size % prime == 0:
         size //= prime

@@ -11,7 +11,7 @@ it. A `model_type` that only remote code knows is built as the class that it nam
 
 Gemma 3n takes its vision tower from `timm`, which needs a `torchvision` built for the very same torch; an app that must run with any
 torch cannot ask for that. The modules of such towers are data here (`lib/data/vision_towers.json`, written by
-`scripts/build_vision_towers.py` from `timm` itself): a stand-in has the same parameters under the same names, and no forward pass, which
+`scripts/build_vision_towers.py` from `timm` itself): a substitute has the same parameters under the same names, and no forward pass, which
 a text-only run does not need. Where `timm` is installed it is used.
 
 This module imports `transformers`, and is itself imported only when something is built.
@@ -83,7 +83,7 @@ def convert_to_named_class(config: Mapping[str, Any]) -> tuple[dict[str, Any], s
 
 
 def _classes_beside(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
-    """Model classes defined beside the config class; none where `transformers` runs this type by the classes of another one."""
+    """Model classes defined in the module of the config class; none where `transformers` runs this type by the classes of another one."""
     place = type(config).__module__.replace(".configuration_", ".modeling_")
     try:
         module = import_module(place)
@@ -284,7 +284,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _as_refusal(error: Exception, what: str) -> AdvisorError:
-    """The sentence for whatever `transformers` raised on a configuration it cannot use."""
+    """The sentence for an error of `transformers` on a configuration that it cannot use."""
     if isinstance(error, AdvisorError):
         return error
     if isinstance(error, ImportError):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ONE, SHORT, MIDDLE = 1, 11, 1021
 LONG = (16_777_259, 131_071, 8_191, 2_039, 509)
-"""Lengths that are run: primes beside 1, so that no block length divides them. The first of the long ones exceeds every published
+"""Lengths that are run: 1 and primes, so that no block length divides them. The first of the long ones exceeds every published
 window; the next is taken where the model does not run at such a length."""
 BATCH = 3
 ENCODED, ENCODED_LONGER = 13, 29

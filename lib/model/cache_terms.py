@@ -9,8 +9,8 @@ layers). A kind is a way of remembering, not a family of models:
 
     attention          2 · H_kv · D per token                     H_kv key/value heads, D their width
     latent attention   r + d_rope per token                       r latent width, d_rope width of the rope key
-    recurrent states   heads · width · state, a constant          beside the last inputs of a convolution
-    compressed         an entry for each block of m tokens        beside the tokens that do not fill one yet
+    recurrent states   heads · width · state, a constant          and the last inputs of a convolution
+    compressed         an entry for each block of m tokens        and the tokens that do not fill one yet
 
 Where families spell a size differently, every spelling is a row of `_MAMBA2`, `_MAMBA1` or `_DELTA`. A kind that is not known here, or
 whose sizes are stated under none of these names, makes the whole answer None: no number is made up. The result is instant, and it is
@@ -36,7 +36,7 @@ from lib.model.spec import CacheTerm, Growth
 _DEPTH = 8
 _INDEX = re.compile(r"\[(\d+)\]")
 _OUTPUT_FIELDS = ("past_key_values", "cache_params", "state", "mems", "past_buckets_states", "memory")
-"""Where `transformers` models return what they want back at the next step."""
+"""Fields in which `transformers` models return the state that they need at the next step."""
 
 
 def cache_of(output: Any) -> object | None:
@@ -414,7 +414,7 @@ def _curve(terms: Iterable[CacheTerm]) -> Counter[tuple[str, int, str]]:
 
 
 def terms_agree(executed: Iterable[CacheTerm], formed: Iterable[CacheTerm] | None) -> bool:
-    """Whether the closed form holds exactly what was executed, at every length, batch and dtype."""
+    """Whether the closed form holds exactly the executed bytes, at every length, batch and dtype."""
     return formed is not None and _curve(executed) == _curve(formed)
 
 

@@ -1,7 +1,7 @@
-"""How a checkpoint is stored: the format of its weights, the modules left unquantized, and what its files hold beside the parameters.
+"""How a checkpoint is stored: the format of its weights, the modules left unquantized, and its tensors other than parameters.
 
 Two files can say the format: `quantization_config` inside config.json (fp8, mxfp4, gptq, awq, bitsandbytes, compressed-tensors, torchao …),
-and NVIDIA's `hf_quant_config.json` beside it. A method or a variant that is not known here gets an empty format and a caveat,
+and NVIDIA's `hf_quant_config.json`. A method or a variant that is not known here gets an empty format and a caveat,
 so that bytes are taken from the files' headers or not at all.
 
 Each method matches the names of modules to skip its own way, and the names are those of the published files, which `transformers` may
@@ -10,7 +10,7 @@ Expressions in a list come from outside: one that takes too long ends with the p
 
 Stored elements differ from parameters for a few reasons only (`reconcile`), each recognised by the tensors' names, dtypes and places:
 layers for multi-token prediction that `transformers` does not load, a tied head stored twice, scales of quantized weights, weights packed
-several to an element. A caveat tells what is left as unexplained.
+several to an element. A caveat names the unexplained rest.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def read_quantization(config: Mapping[str, Any], beside: Mapping[str, Any] | Non
 
     Args:
         config: the parsed config.json.
-        beside: the parsed hf_quant_config.json, if the repository has one.
+        beside: the parsed hf_quant_config.json of the same repository, if it has one.
 
     Returns:
         None for an unquantized checkpoint; and a caveat when the method is not known here.
@@ -184,7 +184,7 @@ def read_layer_formats(config: Mapping[str, Any], beside: Mapping[str, Any] | No
     """The format of each module of a checkpoint that mixes several, by the module's published path; empty for every other checkpoint.
 
     The arguments are those of `read_quantization`. Modules that ModelOpt does not list are not quantized. DeepSeek-V4 states the format
-    of its routed experts beside the quantization of all other matrices (`expert_dtype`).
+    of its routed experts and the quantization of all other matrices (`expert_dtype`).
     """
     statement = _first_statement(config, beside)
     if statement is None:

@@ -3,7 +3,7 @@
 A configuration decides how many modules are built, so a file of forty bytes could ask for a billion layers. Everything that
 would cost memory or time is refused here, before any library sees it, with a sentence that names the key.
 
-Several published decoders (InternLM2, EXAONE 3.x …) bring their own code for what is, tensor for tensor, a Llama: the same
+Several published decoders (InternLM2, EXAONE 3.x …) bring their own code for a model that is a Llama, tensor for tensor: the same
 matrices, at most fused or renamed. Such a file is recognised by what it says, not by its name (`convert_to_llama`):
 
   * it brings remote code (`auto_map`) for a causal decoder, under a `model_type` that `transformers` does not know;
@@ -106,7 +106,7 @@ def parse_config(text: str) -> dict[str, Any]:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these keys and values; refuses a key that stands twice with different values."""
+    """The object of these keys and values; refuses a key that occurs twice with different values."""
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result and result[key] != value:
@@ -149,7 +149,7 @@ def _range(key: str) -> _Range:
 
 
 def _values(config: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
-    """Every value with the key it stands under (list items under the list's key) and its depth, without recursion."""
+    """Every value with its key (list items under the list's key) and its depth, without recursion."""
     stack: list[tuple[str, Any, int]] = [("", config, 0)]
     while stack:
         key, value, depth = stack.pop()

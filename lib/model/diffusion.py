@@ -4,7 +4,7 @@ The pipeline's folders are its components. A component with `_class_name` is a m
 text encoder of `transformers`; both are constructed on the meta device. Schedulers, tokenizers and safety checkers hold nothing that is
 loaded for generation.
 
-Memory and work are functions of what is asked of the pipeline. The bytes alive at one moment of a run are a sum of tensors whose sizes are
+Memory and work are functions of the request to the pipeline. The bytes alive at one moment of a run are a sum of tensors whose sizes are
 proportional to pictures, pixels and frames. Runs at a few sizes make the same operations in the same order, so that each moment's
 coefficients follow from as many runs as there are terms, and the few moments that can be the fullest are kept (`StageFit`). Where the
 number of operations follows the size (a VAE that decodes frames in portions, tiles), the peaks themselves are fitted.
@@ -140,7 +140,7 @@ _RUNS_S = 10.0
 
 
 def _run(parts: Mapping[str, Component], tensors: tuple[TensorGroup, ...], limit_s: float | None) -> Pipeline | None:
-    """What the laws need of the pipeline; one with the tensors of a bundled pipeline is known, any other is run."""
+    """The pipeline's figures that the laws need; one with the tensors of a bundled pipeline is known, any other is run."""
     from torch.nn import Module  # noqa: PLC0415 loaded when first needed
 
     if limit_s is not None:
@@ -357,7 +357,7 @@ def _product_bytes_per_flop(run: StageRun) -> float:
 
 
 def _units(module: Module) -> tuple[int, int, int]:
-    """Parameters of the largest module without children, of the largest block of a list of modules, and of what stands outside lists."""
+    """Parameters of the largest module without children, of the largest block of a list of modules, and of the modules outside lists."""
     from torch.nn import ModuleList  # noqa: PLC0415 loaded when first needed
 
     def count(module: Module) -> int:

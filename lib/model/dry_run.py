@@ -2,7 +2,7 @@
 
 Every storage is followed from the operation that makes it to its release (`lib.model.allocations.MemoryTracker`), every product
 is counted by torch's own formulas (`torch.utils.flop_counter.flop_registry`). The lengths are those that were asked for, so nothing is
-fitted: this is the executed truth that stands beside the closed forms of `lib.laws` and beside the polynomials of
+fitted: this is the executed truth to compare with the closed forms of `lib.laws` and with the polynomials of
 `lib.model.activations`. Few layers of each kind compute for all (`lib.model.layer_extrapolation`), with the operators of CUDA
 unless the run is to be compared with one on a CPU (`kernels="cpu"`).
 
@@ -12,7 +12,7 @@ transformers takes fake tensors for a compiler that traces and builds a mask tha
 
 LoRA and 4-bit weights are as peft and bitsandbytes hold them, as far as memory and arithmetic go; neither library is needed to count them:
 
-    peft    y = base(x) + B(A(x')) · s      x' is x in the adapter's dtype (float32 beside 16-bit weights); y returns to that of base(x)
+    peft    y = base(x) + B(A(x')) · s      x' is x in the adapter's dtype (float32 with 16-bit weights); y returns to that of base(x)
     bnb     y = x · dequantize(W)           W is unpacked to the compute dtype for each product, forward and backward; only packed W is kept
 
 Source: peft `src/peft/tuners/lora/layer.py` (Linear.forward), bitsandbytes `bitsandbytes/autograd/_functions.py` (MatMul4Bit).
@@ -320,7 +320,7 @@ _SCALES = 256  # scales in 8 bits with one of their own in float32
 
 
 class LoraLinear(nn.Module):
-    """A linear module with a low-rank update beside it."""
+    """A linear module with a low-rank update."""
 
     def __init__(self, base: nn.Module, inputs: int, outputs: int, rank: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -335,7 +335,7 @@ class LoraLinear(nn.Module):
 
     @property
     def bias(self) -> Tensor | None:
-        """The base's, which Mamba's scan reads beside the module."""
+        """The base's weight, which Mamba's scan reads without calling the module."""
         return self.base.bias  # type: ignore[return-value]  # as above
 
     def forward(self, x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """One part of a run: the most bytes alive in it beside weights and buffers, its FLOP and its operations, at the model's full depth."""
+    """One part of a run: the most bytes alive in it without weights and buffers, its FLOP and its operations, at the model's full depth."""
 
     peak_bytes: int
     flop: int

@@ -1,4 +1,4 @@
-"""Equal layers run once: which layers of a model are equal, and how the others stand aside while the model runs for its cache.
+"""Equal layers run once: which layers of a model are equal, and how the others are skipped while the model runs for its cache.
 
 Nothing here knows an architecture. Two layers are equal if they are of one class with equal sub-modules, equal parameter shapes
 and equal settings, their own number aside, and every per-layer list of the configuration has the same entry for both.
@@ -87,7 +87,7 @@ def _plain(value: Any) -> Any:
 
 
 def likeness(layer: Module) -> tuple[Any, ...]:
-    """What the layer computes, as far as its modules say, without its own number: equal for equal layers."""
+    """The layer's computation by its modules, without its own number: equal for equal layers."""
     parts: list[Any] = []
     for name, module in layer.named_modules():
         settings = tuple(
@@ -181,7 +181,7 @@ class DedupRun:
     ends: bool = True
     """Whether the last of equal layers runs too, and not only the first."""
     empty: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    """What kind of empty place the cache had for each layer before the first one ran."""
+    """The kind of empty entry that the cache had for each layer before the first one ran."""
     outputs: dict[Any, Any] = field(default_factory=dict)
     """Outputs of modules without a cache, by what they are and what they were given."""
 
@@ -298,7 +298,7 @@ def _block_forward(block: Module, run: Callable[..., Any], outputs: dict[Any, An
 
 @contextmanager
 def dedup_layers(model: Module, config: Any) -> Iterator[DedupRun]:
-    """Wrap the layers of `model` and the modules beside its cache for the time of the runs, and put every `forward` back."""
+    """Wrap the layers of `model` and the modules that use its cache for the time of the runs, and put every `forward` back."""
     dedup = DedupRun(layers=_match_layers(model, config))
     with _restore_after(model), wrap_forwards() as wrap:
         for layer in dedup.layers:

@@ -5,7 +5,7 @@ equal as `lib.model.layer_dedup` tells; the others hand their input on (`run_onl
 model that keeps those of all layers (DeBERTa) holds them while the last one computes.
 
 In a dry run the last layer computes too, and the one before that, some of whose tensors are alive while the last one computes. A layer
-that stands aside holds as many bytes as the second of its kind came to hold: cache, what it saved for the backward pass and, after that,
+that is skipped holds as many bytes as the second of its kind came to hold: cache, what it saved for the backward pass and, after that,
 its gradients. So peaks are those of the full depth; FLOP and operations are added for each.
 """
 
@@ -166,13 +166,13 @@ _OWN: dict[Any, Callable[..., int]] = {
 
 
 class RunCounter(MemoryTracker):  # type: ignore[no-untyped-call]
-    """Counts FLOP beside bytes and operations."""
+    """Counts FLOP, bytes and operations."""
 
     def __init__(self, existing: Sequence[Tensor], budget: int) -> None:
         super().__init__(existing, budget)
         self.flop = 0
         self.further_operations = 0
-        """Of layers that stand aside."""
+        """Of skipped layers."""
 
     def _result(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = super()._result(func, args, kwargs)
@@ -188,7 +188,7 @@ class RunCounter(MemoryTracker):  # type: ignore[no-untyped-call]
         )
 
     def begin(self) -> CounterSnapshot:
-        """Start another phase: its peak is counted from what is alive now."""
+        """Start another phase: its peak is counted from the bytes alive now."""
         self.peak_bytes = self.live_bytes
         return self.read()
 
@@ -197,7 +197,7 @@ class RunCounter(MemoryTracker):  # type: ignore[no-untyped-call]
         return CounterSnapshot(self.live_bytes, self.flop, self.operations + self.further_operations)
 
     def phase(self, since: CounterSnapshot) -> Phase:
-        """What there was since a reading that `begin` gave."""
+        """The counts since a reading that `begin` gave."""
         now = self.read()
         return Phase(peak_bytes=self.peak_bytes, flop=now.flop - since.flop, operations=now.operations - since.operations)
 
@@ -213,7 +213,7 @@ class CounterSnapshot:
 
 @dataclass(slots=True)
 class PerLayerCost:
-    """What the layers of one kind come to hold and do in one pass, as the second of them showed."""
+    """Bytes and work of the layers of one kind in one pass, as the second of them showed."""
 
     held_bytes: int = 0
     flop: int = 0
@@ -239,7 +239,7 @@ class LayerSkipper:
     entered: tuple[PerLayerCost, int] | None = None
 
     def _enter(self) -> CounterSnapshot:
-        """The counts as a layer begins; the one before it came to hold what is alive now and was not when it began."""
+        """The counts as a layer begins; the one before it holds the bytes that are alive now and were not when it began."""
         now = self.counter.read()
         if self.entered is not None:
             kind, before = self.entered
@@ -296,14 +296,14 @@ class LayerSkipper:
         return hidden
 
     def _hold(self, layer: Layer, more_bytes: int) -> None:
-        """So many bytes more, or fewer, for a layer that stands aside."""
+        """So many bytes more, or fewer, for a skipped layer."""
         before = self.stand_ins.pop(id(layer), None)
         size = max(0, more_bytes + (0 if before is None else before[1].nbytes))
         del before
         self.stand_ins[id(layer)] = layer, torch.empty(size, dtype=torch.uint8)
 
     def _backward(self, layer: Layer, kind: PerLayerCost) -> None:
-        """The gradient passes a layer that stands aside: what it saved goes, gradients of its own appear."""
+        """The gradient passes a skipped layer: what it saved goes, gradients of its own appear."""
         self.stand_ins.pop(id(layer), None)
         self.passed_back.append(kind)
         before = self.counter.operations

@@ -1,6 +1,6 @@
 """How a model takes pictures, read from its configuration: the rule by which one becomes tokens, and the tower's sizes; and one pass, run.
 
-Tiles, patches and merging stand in config.json, the classes of `transformers` fill in the rest. How large a picture may be stands in the
+Tiles, patches and merging are in config.json, the classes of `transformers` fill in the rest. The largest picture is in the
 processor's own file, which is not read: those limits are here by model type, as the makers publish them.
 
 An encoder that reads a picture (or a spectrogram) in place of tokens is run once on the meta device, at its configured size, with a text of
@@ -48,7 +48,7 @@ _IDEFICS2_PICTURES = 5  # with do_image_splitting: four quarters and the whole
 
 
 def describe_vision(config: Any) -> VisionInput | None:
-    """What a picture is to the model of a `transformers` configuration; None where it takes none or its rule is not known.
+    """Tokens and sizes of a picture for the model of a `transformers` configuration; None where it takes none or its rule is not known.
 
     Raises:
         AttributeError, TypeError, ValueError: the configuration leaves out or mistypes what its rule needs.
@@ -120,7 +120,7 @@ def _fixed_rules(kind: str, config: Any, vision: Any) -> ImageRules | None:
 
 
 def _class_position(vision: Any) -> int:
-    """Positions of CLIP's tower beside the patches; SigLIP has none."""
+    """Further positions of CLIP's tower, besides the patches; SigLIP has none."""
     return int(getattr(vision, "model_type", "") == "clip_vision_model")
 
 
@@ -142,7 +142,7 @@ def _tower(vision: Any) -> tuple[Dimensions, int, int]:
 
 
 def _cross(config: Any) -> CacheTerm | None:
-    """What layers that attend to the picture alone cache of each of its positions."""
+    """Bytes that layers which attend to the picture alone cache for each of its positions."""
     text = config.get_text_config()
     crossing = getattr(text, "cross_attention_layers", None)
     if not crossing:

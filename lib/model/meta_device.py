@@ -248,7 +248,7 @@ def position_limit(module: Module) -> int | None:
 
 
 def describe_sound(config: Any) -> SoundRules | None:
-    """What a sound is to the encoder of a `transformers` configuration; None where it takes none or its rule is not known."""
+    """Frames of a sound for the encoder of a `transformers` configuration; None where it takes none or its rule is not known."""
     if config.model_type == "whisper":
         return SoundRules("windows", positions=config.max_source_positions, mel_bins=config.num_mel_bins)
     if config.model_type in _BY_SAMPLES:
@@ -307,7 +307,7 @@ def prefill_inputs(module: Module, lengths: Lengths) -> dict[str, Any]:
 
 
 class _EncoderOutput(BaseModelOutput):
-    """An encoder's output in which everything beside the hidden states is absent."""
+    """An encoder's output that has hidden states only."""
 
     def __getattr__(self, name: str) -> None:
         """Absent, unless Python itself asks."""

@@ -1,8 +1,8 @@
-"""What a built model is made of: its parameters in groups of equal role and shape, and its task, sizes, limits and layer kinds.
+"""The parts of a built model: its parameters in groups of equal role and shape, and its task, sizes, limits and layer kinds.
 
 Every parameter is counted once, a tied weight under its first name; buffers are not counted among them. The groups carry what the memory
 laws ask about: kind, component, experts, and which dtype a load in half precision gives them. Sizes are read from `transformers`'
-normalised configuration, which answers to the customary names whatever the file calls them.
+normalised configuration, which answers to the customary names, also where the file has others.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _WIDEST_FLOAT = 4
 
 
 def count_buffer_bytes(built: BuiltModel) -> int:
-    """Bytes of tensors beside the parameters that are large: masks over all positions, tables of positions, of routes.
+    """Bytes of large tensors that are not parameters: masks over all positions, tables of positions, of routes.
 
-    Floats are taken at four bytes each, for such tables are often kept in float32 whatever the weights are in. A buffer of less than 1 MiB
+    Floats are taken at four bytes each, for such tables are often kept in float32 at every weight format. A buffer of less than 1 MiB
     (the frequencies of rotary embeddings have some hundred bytes) is left out.
     """
     sizes = (buffer.numel() * (_WIDEST_FLOAT if buffer.is_floating_point() else buffer.element_size()) for buffer in built.model.buffers())
@@ -80,7 +80,7 @@ def iterate_parameters(model: nn.Module) -> Iterator[ParameterPlace]:
 
 
 def _count_experts(place: ParameterPlace) -> int:
-    """How many routed experts the tensor holds or stands beside; 0 when it belongs to none.
+    """The number of routed experts that the tensor holds or belongs to; 0 when it belongs to none.
 
     `transformers` keeps them in a module called `experts`: as one tensor with the experts along its first axis, or as a
     list of modules, or as a dict of `expert_0` … .
@@ -97,7 +97,7 @@ def _count_experts(place: ParameterPlace) -> int:
 
 
 def _experts_per_token(place: ParameterPlace, experts: int, config: Any) -> int:
-    """How many of them one token reaches, from the router beside them or from the configuration; 0 when neither says."""
+    """How many of them one token reaches, from their router or from the configuration; 0 when neither says."""
     at = place.path.split(".").index("experts")
     chain = (*place.parents, place.module)
     owner = chain[at]
@@ -142,7 +142,7 @@ def _component(place: ParameterPlace, table: object, head: object, default: str)
 
 
 def _default_component(built: BuiltModel) -> str:
-    """Where layers belong that no name assigns: a generating model's to its language model, an encoder's to the encoder."""
+    """The part of layers that no name assigns: a generating model's to its language model, an encoder's to the encoder."""
     text = text_config(built.config)
     if built.config.is_encoder_decoder:
         return "decoder"
@@ -312,9 +312,9 @@ def read_dimensions(built: BuiltModel) -> Dimensions:
 
 
 def default_size_caveats(built: BuiltModel) -> tuple[Caveat, ...]:
-    """A caveat where the file leaves out a main size, so that the default of the configuration class stands in its place.
+    """A caveat where the file leaves out a main size, so that the default of the configuration class is used.
 
-    A size that is not that default and stands in the file was stated, under whatever name ("n_embed" of older BLOOM files); a file
+    A size of the file that is not that default was stated, under any name ("n_embed" of older BLOOM files); a file
     read as a Llama states every one.
     """
     if any(caveat.code == "remote_code_as_llama" for caveat in built.caveats):
@@ -342,7 +342,7 @@ def _keys(raw: Any) -> set[str]:
 
 
 def _numbers(raw: Any) -> set[int]:
-    """Every whole number that stands under a key of a nested configuration."""
+    """Every whole number that a key of a nested configuration has."""
     if not isinstance(raw, Mapping):
         return {raw} if type(raw) is int else set()
     return set[int]().union(*(_numbers(value) for value in raw.values()))

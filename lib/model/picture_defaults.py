@@ -1,4 +1,4 @@
-"""What a distilled pipeline is used with: steps, guidance and size as its model card states them (`lib/data/picture_defaults.json`).
+"""The usual settings of a distilled pipeline: steps, guidance and size as its model card states them (`lib/data/picture_defaults.json`).
 
 A pipeline's class in diffusers has one default for all its checkpoints. A checkpoint that was distilled to a few steps without guidance is
 another load: Z-Image-Turbo 9 evaluations where its class makes 100. A model without a row is taken as its class takes it.
@@ -42,5 +42,5 @@ def _read_rows() -> dict[str, CardDefaults]:
 
 
 def find_card_defaults(model_id: str) -> CardDefaults | None:
-    """What the card of a model states; None where it does not differ from its pipeline's class, or is not known."""
+    """Settings that the card of a model states; None where it does not differ from its pipeline's class, or is not known."""
     return _read_rows().get(model_id.casefold())

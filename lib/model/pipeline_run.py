@@ -2,7 +2,7 @@
 
 The pipeline is the real one: the class of diffusers that a denoiser belongs to, made of the real denoiser and VAE, is called as a visitor
 calls it, for one step. What it does around its modules is then not retold here: how guidance is batched, how latents are packed, that a
-VAE is put into float32, that frames are decoded a few at a time. Two things are stand-ins. The scheduler hands latents on (its arithmetic
+VAE is put into float32, that frames are decoded a few at a time. Two things are substitutes. The scheduler hands latents on (its arithmetic
 is that of one addition, and the real ones ask for values, which the meta device has not). The text encoders are run by themselves, and the
 pipeline is given embeddings of the shape that they would make.
 
@@ -67,7 +67,7 @@ _CLIP_TOKENS = 77
 
 
 class _Settings(dict[str, Any]):
-    """Settings of a scheduler: what is not stated is absent."""
+    """Settings of a scheduler: unstated ones are absent."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -87,7 +87,7 @@ class _OneStep:
     config = _Settings(num_train_timesteps=1000, prediction_type="epsilon", steps_offset=1, clip_sample=False)
 
     def set_timesteps(self, *_: Any, timesteps: Any = None, sigmas: Any = None, **__: Any) -> None:  # noqa: ARG002 the names are asked for
-        """A timestep, whatever was asked for; pipelines look whether both names are there."""
+        """A timestep, the same for every request; pipelines look whether both names are there."""
         self.timesteps = empty(1, device="meta")
         self.sigmas = empty(2, device="meta")
 
@@ -214,7 +214,7 @@ class StageRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineRun:
-    """What a call did: one step with everything before it, the decoding, what came out (as batch, height, width, frames)."""
+    """Work of a call: one step with everything before it, the decoding, and the size of its output (as batch, height, width, frames)."""
 
     denoise: StageRun
     decode: StageRun
@@ -255,7 +255,7 @@ class MetaPipeline:
         return latents.transpose(1, 2).reshape(latents.shape[0], -1, height, width)
 
     def _compression(self) -> tuple[int, int]:
-        """Pixels of a side, and frames, that one latent stands for."""
+        """Pixels of a side, and frames, of one latent."""
         pipeline = self._pipeline
         spatial = ("vae_scale_factor_spatial", "vae_spatial_compression_ratio", "vae_spatial_scale_factor", "vae_scale_factor")
         temporal = ("vae_scale_factor_temporal", "vae_temporal_compression_ratio", "vae_temporal_scale_factor")
@@ -279,11 +279,11 @@ class MetaPipeline:
 
     @property
     def denoiser_folder(self) -> str:
-        """The folder that the denoiser lies in."""
+        """The folder of the denoiser."""
         return next(name for name in DENOISERS if name in self._parts)
 
     def default_shape(self) -> Shape:
-        """What a call makes that says nothing of size and frames, as a run of it shows."""
+        """Size and frames of a call that states neither, as a run of it shows."""
         return self.call(Shape(), torch.bfloat16).output
 
     @property
@@ -427,7 +427,7 @@ def _pipeline_class(denoiser: Any) -> Any:
 
 @contextmanager
 def _loose_registration() -> Iterator[None]:
-    """A pipeline takes any object as a component while this lasts; else only classes of its list, which a stand-in is not."""
+    """A pipeline takes any object as a component while this lasts; else only classes of its list, and a substitute is none of them."""
     base: Any = diffusers.DiffusionPipeline
     before = base.register_modules
 

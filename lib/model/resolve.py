@@ -134,7 +134,7 @@ def resolve_config(config: Mapping[str, Any], origin: Origin = UNKNOWN_ORIGIN, b
     Args:
         config: the parsed file; its ranges are checked here.
         origin: where it came from.
-        beside: the parsed hf_quant_config.json, where there is one.
+        beside: the parsed hf_quant_config.json of the same repository, where it has one.
     """
     check_config(config)
     spec = _describe(config, beside)

@@ -161,7 +161,7 @@ class StoredWeights:
     """The weights as they lie on the Hub: bytes by safetensors dtype, as far as headers were read.
 
     `dtype` is the dtype the config names for loading ("bfloat16"); `bytes_by_dtype` is empty when no header was read.
-    `bytes_by_component` holds what is downloaded for each part that has a folder of its own (a pipeline's denoiser, text encoders, VAE).
+    `bytes_by_component` holds the bytes to download for each part that has a folder of its own (a pipeline's denoiser, text encoders, VAE).
     """
 
     dtype: str
@@ -226,7 +226,7 @@ class KeptFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """What a pipeline that makes pictures or clips is asked for when nothing is stated, and its memory and work as functions of that.
+    """The default request of a pipeline that makes pictures or clips, and its memory and work as functions of a request.
 
     `granularity` divides height and width, `frame_step` the frames after the first (0: it makes pictures). `guidance`: a guided step runs
     the denoiser on twice the batch ("batched"), twice ("sequential"), or once ("embedded": guidance is an input, or there is none).
@@ -304,7 +304,7 @@ class ModelSpec:
     `cache_terms` is None when the model keeps no cache (an encoder) and () is never used. `unknown_cache` says that a cache
     exists whose growth could not be told (then no number is given and a caveat says so).
     `layer_kinds` counts layers by kind for people. `context_limit` is in tokens, None when the config states none. `buffer_bytes` is what
-    large tensors beside the parameters take in memory (`lib.model.parameters.count_buffer_bytes`). `gguf_files` are the GGUF files of the
+    large tensors that are not parameters take in memory (`lib.model.parameters.count_buffer_bytes`). `gguf_files` are the GGUF files of the
     repository, by the names that mean them, with their bytes (0: not told).
     `vision` is None where the model takes no pictures, or where what one becomes is not known here; so is `sound`, what its encoder makes
     of sound. `picture_pass` is that of an encoder that reads a picture, or a spectrogram, in place of tokens. `read_with_token`: a
@@ -352,7 +352,7 @@ class ModelSpec:
 
     @property
     def work(self) -> Work:
-        """What it does: by its library, its cache and its task; a bare parameter count is a decoder."""
+        """The kind of work: by its library, its cache and its task; a bare parameter count is a decoder."""
         if self.library == "diffusers":
             return "pipeline"
         if self.picture_pass is not None:
