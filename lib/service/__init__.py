@@ -1,1 +1,1 @@
-"""What the page, the API, MCP and the command line ask for: one function per question, checked arguments in, plain JSON out."""
+"""The questions of the page, the API, MCP and the command line: one function each, checked arguments in, plain JSON out."""

@@ -82,7 +82,7 @@ def account_overview(
     """List the Spaces, Inference Endpoints and Jobs of your account: hardware, state, what idles, and what each costs a month.
 
     Returns:
-        One row for each, dearest first, with the sums of what is billed now.
+        One row for each, dearest first, with the sums that are billed now.
     """
     spaces, catalog = app.spaces(token), app.catalog()
     account = spaces.account()
@@ -129,7 +129,7 @@ def account_overview(
 
 
 def _space(catalog: Catalog, space: Space) -> Resource:
-    """A static Space is files without hardware: free, whatever its stage."""
+    """A static Space is files without hardware: free at every stage."""
     hardware = space.hardware or space.requested_hardware
     offer = space_rules.find_offer(catalog, hardware)
     static = space.sdk == STATIC
@@ -200,7 +200,7 @@ _NAMED = "owner/name, as /account_overview names it"
 
 
 def check_resource_name(name: object) -> str:
-    """The name of what is to be stopped, owner/name."""
+    """The name of the Space, endpoint or Job to stop, owner/name."""
     return check_space_id(name, "name", _NAMED)
 
 

@@ -1,4 +1,4 @@
-"""What the app can answer, as functions with named parameters: the page, `gr.api`, MCP and the command line call these."""
+"""The questions that the app answers, as functions with named parameters: the page, `gr.api`, MCP and the command line call these."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _FILES = (
 
 
 def _bind_refusal(function: Callable[..., Answer], app: App) -> Callable[..., Answer]:
-    """An action as callers see it, which refuses whatever it is asked."""
+    """An action as callers see it, which refuses every request."""
     act = bind_arguments(function, app)
 
     def refuse(*_: object, **__: object) -> Answer:

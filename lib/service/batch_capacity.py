@@ -88,7 +88,7 @@ def _serve_text(offer: Offer, one: Placement, context: JudgeContext, model: Host
 
     Raises:
         UnsupportedModel: a model that generates no tokens from tokens.
-        InvalidInput: one request does not fit beside what the engine reserves.
+        InvalidInput: one request does not fit into the memory that the engine leaves.
     """
     spec, workload, candidate = model.spec, context.workload, one.candidate
     serving = workload.serving

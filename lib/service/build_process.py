@@ -1,11 +1,11 @@
-"""Unseen architectures are built in a child process: what a stranger's configuration takes there, the app never holds.
+"""Unseen architectures are built in a child process: the app itself never holds the memory that a visitor's configuration takes there.
 
 One configuration of 91 bytes can ask for gigabytes, in Python objects that no limit on torch calls sees. So builds, traces and cache runs
 happen in a child (this module, run as a program) with a bound on its memory and a deadline for each question. It stays warm for the next
 question, and is replaced after some hundreds, when it has grown or was ended. Its successor is started early: imports take some 4 s.
 
 A question is a function of ours with its arguments and crosses as a pickle. The answer is what it returns or the refusal that it raises,
-and crosses as JSON: the child has read a stranger's file, so each field is checked by the type that the function says to return, no other
+and crosses as JSON: the child has read a visitor's file, so each field is checked by the type that the function says to return, no other
 field is taken over, and no bytes of the child choose a class of this process.
 """
 
@@ -120,7 +120,7 @@ class _ChildGoneError(Exception):
 
 
 class _Child:
-    """One worker with its pipes. Whoever holds it ends it."""
+    """One worker with its pipes. Its holder ends it."""
 
     def __init__(self, memory_bytes: int, nice: int) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="build-", dir=scratch_folder(), ignore_cleanup_errors=True)
@@ -245,12 +245,12 @@ class BuildProcess:
         self._successor: _Child | None = None
 
     def __call__(self, function: Callable[..., Result], *arguments: object, given_up: threading.Event | None = None) -> Result:
-        """What `function(*arguments)` returns in the child. The imports take none of the time that a question has.
+        """The result of `function(*arguments)` in the child. The imports take none of the time that a question has.
 
         The child is ended within a second of `given_up`.
 
         Raises:
-            AdvisorError: whatever the function refuses with, of the same class and in the same words.
+            AdvisorError: the function's refusal, of the same class and in the same words.
             TooSlow: it took too long.
             BadConfig: it took too much memory, the child died of it, or it was given up.
             LiveError: no child could be started.
@@ -282,7 +282,7 @@ class BuildProcess:
         raise LiveError(_NOT_STARTED)
 
     def warm_up(self) -> None:
-        """Start the child if there is none; nobody waits for its imports."""
+        """Start the child if there is none; no caller waits for its imports."""
         with self._turn:
             if self._child is None:
                 self._child = self._start_child()
@@ -355,7 +355,7 @@ def slow_process() -> BuildProcess:
 
 @cache
 def run_process() -> BuildProcess:
-    """The one that executes dry runs: each may take `RUN_S`, and nobody's unseen model waits for that. Started by the first dry run."""
+    """The one that executes dry runs: each may take `RUN_S`, and no unseen model waits for that. Started by the first dry run."""
     process = BuildProcess(limit_s=RUN_S, spare=False)
     atexit.register(process.close)
     return process

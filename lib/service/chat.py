@@ -1,7 +1,7 @@
-"""`/chat`: a conversation with the demo model, streamed; at its end what the answer took beside what was predicted of exactly this run.
+"""`/chat`: a conversation with the demo model, streamed; at its end the measured figures and the prediction for exactly this run.
 
 A history is a list of messages in Gradio's form, {"role": "user", "content": "…"} (the content also as a list of parts of text), or of
-pairs [what the user said, what the model said]. Roles are `user` and `assistant`: nobody speaks as the system here. Texts are checked:
+pairs [what the user said, what the model said]. Roles are `user` and `assistant`: no message speaks as the system here. Texts are checked:
 plain, of a bounded length.
 """
 
@@ -101,7 +101,7 @@ class ChatArguments(Arguments):
     """Arguments of `/chat`."""
 
     message: Annotated[str, Checked(_text, str)]
-    """What to say, at most 16,000 characters."""
+    """The message, at most 16,000 characters."""
     history: Annotated[Sequence[Message], Checked(_history, list[dict[str, str]], write=list)] = ()
     """Earlier turns, oldest first, as objects with role (user or assistant) and content."""
     max_new_tokens: Annotated[int, whole_number(1, MOST_TOKENS)] = 256
@@ -112,7 +112,7 @@ class ChatArguments(Arguments):
 
 @endpoint(queue=CHAT, repeatable=False)
 def chat(app: App, arguments: ChatArguments) -> Iterator[ChatPiece]:
-    """Talk to a small model on the hardware of this Space; the answer streams, and ends with what it took beside the prediction.
+    """Talk to a small model on the hardware of this Space; the answer streams, and ends with its measured figures and their prediction.
 
     Returns:
         The answer so far; the last item carries the metrics.
@@ -191,7 +191,7 @@ class AnswerRun:
         return min(ANSWER_S, max(LEAST_S, slow * SLACK))
 
     def last_piece(self, piece: AnswerPiece, figures: AnswerFigures, caveats: Sequence[Caveat]) -> ChatPiece:
-        """The whole answer with its metrics, beside the prediction for the answer as it was."""
+        """The whole answer with its metrics, and the prediction for an answer of its lengths."""
         prediction = self.predict(figures.output_tokens)
         all_caveats = [
             *caveats,

@@ -1,4 +1,4 @@
-"""`/compare_gpu_tpu`: GPU or TPU for a piece of work, a model on every slice of TPU beside the best GPU offers, and their recipes."""
+"""`/compare_gpu_tpu`: GPU or TPU for a piece of work, a model on every slice of TPU and on the best GPU offers, and their recipes."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class GpuTpuArguments(Arguments):
     batch: Annotated[gpu_tpu.Batch, one_of(gpu_tpu.BATCHES), Form("Batches", "batches", group="tpu")] = "not_stated"
     """not_stated, large_regular or small_irregular."""
     team: Annotated[gpu_tpu.Team, one_of(gpu_tpu.TEAMS), Form("The team knows", group="tpu")] = "not_stated"
-    """What the team knows: not_stated, cuda or jax."""
+    """The team's experience: not_stated, cuda or jax."""
     experiments: Flag = False
     """The program changes often."""
     budget: Annotated[gpu_tpu.Budget, one_of(gpu_tpu.BUDGETS), Form("Budget", "spend", group="tpu")] = "not_stated"
@@ -141,7 +141,7 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     """GPU or TPU: a verdict with weighted reasons, constraints apart from preferences; for a model the TPU slices and their prices.
 
     Returns:
-        The verdict, its reasons, the model on slices of TPU beside the best GPU offers, and recipes.
+        The verdict, its reasons, the model on slices of TPU and on the best GPU offers, and recipes.
     """
     _check_consistent(arguments)
     catalog, software, rules = app.catalog(), load_tpu_software(), load_decision_rules()
@@ -299,7 +299,7 @@ def _sources(decision: Decision, options: tpu_options.TpuOptions | None, softwar
 
 
 EXAMPLE_SLICE = "v6e-1"
-"""Stands in the recipes where no model is named, or none that runs on a slice."""
+"""The model of the recipes where none is named, or none that runs on a slice."""
 
 
 def _recipes(

@@ -82,7 +82,7 @@ class CostArguments(Arguments):
 
 @endpoint()
 def estimate_cost(app: App, arguments: CostArguments) -> cost_answers.CostAnswer:
-    """What hardware costs per hour, month, request and million tokens, and at which traffic another way is cheaper.
+    """Price hardware per hour, month, request and million tokens, and find the traffic at which another way is cheaper.
 
     Returns:
         The bill in parts, prices per request and token, and the break-even points.
@@ -281,7 +281,7 @@ class SavingArguments(CostArguments):
 
 @endpoint()
 def ways_to_save(app: App, arguments: SavingArguments) -> cost_answers.WaysToSave:
-    """What would make a deployment cheaper: smaller formats, other tiers, sleep, ZeroGPU, a provider, more requests at a time.
+    """Find cheaper ways to run a deployment: smaller formats, other tiers, sleep, ZeroGPU, a provider, more requests at a time.
 
     Returns:
         Ways that save, the most first, with what each gives up, and those that save nothing, with the reason.
@@ -310,7 +310,7 @@ def ways_to_save(app: App, arguments: SavingArguments) -> cost_answers.WaysToSav
 def deploy(
     app: App, catalog: Catalog, spec: ModelSpec, offer: Offer, request: MemoryRequest, usage: Usage, price: TokenPrice | None
 ) -> CurrentSetup:
-    """What runs today, with each speed predicted once: ways to save try the same configurations over and over."""
+    """Today's configuration, with each speed predicted once: ways to save try the same configurations over and over."""
     estimates: dict[tuple[object, ...], SpeedEstimate | None] = {}
 
     def predict(spec: ModelSpec, offer: Offer, request: MemoryRequest, used: Usage) -> SpeedEstimate | None:

@@ -152,7 +152,7 @@ class App:
     """The Hub's Spaces as the owner of a token sees them."""
 
     caller: Callable[[], Hashable] = anonymous_caller
-    """Who asks on the current thread; callers share the turns at work that takes a processor."""
+    """The caller on the current thread; callers share the turns at work that takes a processor."""
 
     time: Time = field(default_factory=Time)
     """The clock that paces the watching of a Space."""
@@ -204,7 +204,7 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
 
     A keyword-only parameter of the function (the caller's own `token`) stays what it is; one with a check of its own may be left out by
     the caller and is checked before the arguments. A question about a model takes a `token` too, which reads a gated or private one and
-    reaches nothing else; a generator reads as whoever runs it does.
+    reaches nothing else; a generator reads with the rights of its caller.
     """
     types, annotated = get_type_hints(function), get_type_hints(function, include_extras=True)
     arguments: type[Arguments] = types["arguments"]

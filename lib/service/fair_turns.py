@@ -82,7 +82,7 @@ class RoundRobin(Generic[Item]):
     """
 
     def __init__(self, used: SecondsUsed | None = None) -> None:
-        """Nothing waits. Without `used`, callers take turns whatever their work takes."""
+        """Nothing waits. Without `used`, callers take turns however long their work takes."""
         self._lines: OrderedDict[Hashable, deque[Item]] = OrderedDict()
         self._used = used or SecondsUsed()
 
@@ -137,7 +137,7 @@ Signal = TypeVar("Signal", threading.Event, "anyio.Event")
 
 
 class Turns(Generic[Signal]):
-    """Who has a turn and who waits for one. Not thread-safe; callers must hold a lock, or be on one event loop."""
+    """Callers that have a turn and callers that wait for one. Not thread-safe; callers must hold a lock, or be on one event loop."""
 
     def __init__(self, width: int, own_width: int, *, most: int | None = None, spare: int = 1, used: SecondsUsed | None = None) -> None:
         """Give `width` turns at a time, `own_width` of them to one caller, and up to `most` to callers that have fewer than `spare`."""

@@ -141,6 +141,6 @@ def _bytes(figures: Mapping[str, Printed], name: str) -> int | None:
 
 
 def describe_start(said: ExplainAnswer) -> str:
-    """The figures of the lines beside the predicted ones, in one line."""
+    """The figures of the lines and the predicted ones, in one line."""
     pairs = [f"{name} {value} (predicted {said.predicted.get(name, 'not')})" for name, value in said.logged.items()]
     return "; ".join(pairs) or f"no figure was printed; {said.cause or 'no known message'}"

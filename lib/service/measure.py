@@ -1,8 +1,8 @@
-"""`/measure`: any architecture with random weights on the device at hand, beside the prediction for exactly this run.
+"""`/measure`: any architecture with random weights on the device at hand, and the prediction for exactly this run.
 
-Before it, on the page: the prediction, and the memory that the run needs beside what is free.
+Before it, on the page: the prediction, the memory that the run needs, and the free memory.
 
-`/heartbeat`: how fast the device at hand multiplies, beside the time that it cannot beat.
+`/heartbeat`: how fast the device at hand multiplies, and the least time that is physically possible.
 """
 
 from __future__ import annotations
@@ -155,17 +155,17 @@ class MeasureArguments(Arguments):
 
 @endpoint(queue=DEVICE, writes=True, repeatable=False)
 def measure(app: App, arguments: MeasureArguments) -> MeasureAnswer:
-    """Run any architecture with random weights on this device: peak memory, first token, tokens per second, beside the prediction.
+    """Run any architecture with random weights on this device: peak memory, first token, tokens per second, each with its prediction.
 
     Returns:
-        What was measured, what was predicted for exactly this run, and how far apart they are.
+        The measured figures, the prediction for exactly this run, and the ratio of both.
     """
     *_, answer = stream_measurement(app, arguments)
     return cast("MeasureAnswer", answer)  # the last item
 
 
 def stream_measurement(app: App, arguments: MeasureArguments) -> Iterator[MeasureStage | MeasureAnswer]:
-    """`measure` as it goes: what is being done, and as the last item the answer. Closing it ends the run."""
+    """`measure` as it runs: each step, and as the last item the answer. Closing it ends the run."""
     case = measurement_case(app, arguments)
     for item in app.run_measurement(case.ask, case.run.device):
         if not isinstance(item, MeasuredRun):
@@ -341,7 +341,7 @@ class HeartbeatArguments(Arguments):
 
 @endpoint(queue=DEVICE, repeatable=False)
 def heartbeat(app: App, arguments: HeartbeatArguments) -> HeartbeatAnswer:
-    """One matrix product, timed over and over on the device at hand, beside the time that it cannot beat.
+    """One matrix product, timed over and over on the device at hand, and compared with the least time that is possible.
 
     Returns:
         The times, the floor, and whether they can be believed.

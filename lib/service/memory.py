@@ -85,7 +85,7 @@ class MemoryArguments(Arguments):
 
 @endpoint()
 def estimate_memory(app: App, arguments: MemoryArguments) -> MemoryAnswer:
-    """What a model takes in memory, part by part, and which hardware holds it.
+    """Count a model's memory, part by part, and find the hardware that holds it.
 
     Returns:
         The estimate, its parts with their laws, and the hardware it fits.

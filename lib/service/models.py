@@ -1,11 +1,11 @@
 """From what a caller named to a `ModelSpec`: counts and bundled models at once, configurations and the Hub by way of `SingleFlight`.
 
-What kind of repository it is decides which part of the core reads it. What is asked again is remembered: configurations by their content,
-repositories by their id for as long as the Hub's own answer is kept. What was not asked before is built in a child process
+The kind of repository decides which part of the core reads it. Answers are remembered: configurations by their content,
+repositories by their id for as long as the Hub's own answer is kept. A new configuration is built in a child process
 (`lib.service.build_process`), which `warm_up` starts ahead of use: this process imports neither torch nor transformers to resolve a model.
 
-A repository is read as a stranger reads it. Where the Hub refuses that and the visitor gave a token (`lib.service.endpoint.reading_as`),
-it is read again with that token, and what is remembered of it is remembered for that token alone, under a keyed digest of it.
+A repository is read without a token first. Where the Hub refuses that and the visitor gave a token (`lib.service.endpoint.reading_as`),
+it is read again with that token, and its data are remembered for that token alone, under a keyed digest of it.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ class Models:
         return remembered or self._from_hub(reference.text, reference.file)
 
     def find_public(self, name: str, file: str) -> ModelSpec | None:
-        """A model of the Hub that was resolved in the last ten minutes and that any stranger may read."""
+        """A model of the Hub that was resolved in the last ten minutes and that is public."""
         return self._public.find((name, file))
 
     def config(self, model: object) -> Mapping[str, Any]:
@@ -316,7 +316,7 @@ class Models:
     def watch_execution(
         self, model: object, batch: int, prompt_tokens: int, output_tokens: int, training: TrainingRequest | None
     ) -> Generator[DryRun | None]:
-        """The same dry run, and None about twice a second until it is there; closed early, it ends the run that nobody else waits for."""
+        """The same dry run, and None about twice a second until it is there; closed early, it ends a run for which no other waits."""
         key, question = self._execution(model, batch, prompt_tokens, output_tokens, training)
         given_up = threading.Event()
         with self._executed.ask(key, lambda: self._run(*question, given_up=given_up), given_up.set) as answer:
@@ -330,7 +330,7 @@ class Models:
             raise self._executed.late_refusal(key)
 
     def _execution(self, model: object, *asked: object) -> tuple[Hashable, tuple[Any, ...]]:
-        """What tells one dry run from another, and what the child is asked."""
+        """The key of a dry run, and the question to the child."""
         config = self.config(model)
         if is_pipeline(config):
             raise UnsupportedModel("A pipeline has several architectures; a dry run executes one. Paste the config.json of one of them.")
@@ -358,7 +358,7 @@ class Models:
     def _work_out(self, key: Hashable, work: Callable[[_Ask], ModelSpec]) -> ModelSpec:
         """The result of `work(process)`, in the process for quick questions and, if it takes too long there, in that for slow ones.
 
-        A caller who is gone leaves the line. A slow question that nobody waits for is stopped; a quick one ends soon, and to stop it
+        A caller who is gone leaves the line. A slow question without a waiting caller is stopped; a quick one ends soon, and to stop it
         would cost the next question the imports of another process.
         """
         if not self._slow.find(key):
@@ -376,7 +376,7 @@ class Models:
         return None if token is None else hashlib.blake2b(token.encode(errors="surrogatepass"), key=self._secret).digest()
 
     def _read_hub(self, name: str, file: str = "") -> tuple[HubModel, bytes | None]:
-        """The repository, and whose token it was read with; None where any stranger may read it."""
+        """The repository, and whose token it was read with; None where it is public."""
         token, reader = VISITOR_TOKEN.get(), self._reader()
         own = None if reader is None else self._own.find((reader, name, file))
         if own is not None:

@@ -1,4 +1,4 @@
-"""What the tab *Cost* asks: one bill, the other ways beside it along traffic or hours, and ways to save, named in words."""
+"""The questions of the tab *Cost*: one bill, the other ways along traffic or hours, and ways to save, named in words."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class _ConfiguredOffer:
 
 
 def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
-    """What hardware (by default the one that `/recommend` picks) costs, and what the best of each other platform would.
+    """The cost of hardware (by default the one that `/recommend` picks) and of the best of each other platform.
 
     Configurations, machines and speeds are those of `/recommend`, so that the same offer costs the same in both answers.
     """

@@ -103,7 +103,7 @@ KEPT = 64
 """Answers; one over all hardware takes 0.5 MB."""
 _TURN = threading.Lock()
 """An answer is arithmetic and nothing else: threads that work answers out side by side take the interpreter from each other, and from the
-thread that serves everybody."""
+thread that serves all callers."""
 
 
 @cached(

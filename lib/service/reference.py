@@ -77,7 +77,7 @@ def read_reference(model: object) -> Reference:
 
 
 def may_be_sold(model: object, spec: ModelSpec) -> bool:
-    """Whether providers may sell what was asked about: a model of the Hub, named by its id and not as a GGUF file."""
+    """Whether providers may sell this model: a model of the Hub, named by its id and not as a GGUF file."""
     return bool(spec.id) and spec.library != "gguf" and read_reference(model).kind == "id"
 
 
@@ -112,7 +112,7 @@ VISITOR_TOKEN: ContextVar[str | None] = ContextVar("VISITOR_TOKEN", default=None
 
 @contextmanager
 def reading_as(token: str | None) -> Iterator[None]:
-    """While the block runs, models that strangers may not read are read with this token; None leaves the token that is set."""
+    """While the block runs, models that are not public are read with this token; None leaves the token that is set."""
     if token is None:
         yield
         return
@@ -129,7 +129,7 @@ _LONGEST_PAGE = 1_000
 
 
 def check_space_id(space_id: object, argument: str = "space_id", accepted: str = ACCEPTED_SPACE) -> str:
-    """The id of the Space, owner/name, or of what else is named so; refusals call it `argument` and say what is `accepted`."""
+    """The id of the Space, or of another thing named owner/name; refusals call it `argument` and say what is `accepted`."""
     if not isinstance(space_id, str) or len(space_id) > _LONGEST_PAGE:
         raise BadArgument(argument, describe_value(space_id), accepted)
     text = space_id.strip()

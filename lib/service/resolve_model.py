@@ -1,6 +1,6 @@
 """`/resolve_model`, `/tensors` and `/dry_run`: what a model is, the bytes of each tensor, and the architecture run without values.
 
-A dry run shows each figure beside the closed form's.
+A dry run shows each figure and the closed form's.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ModelArguments(Arguments):
 
 @endpoint()
 def resolve_model(app: App, arguments: ModelArguments) -> ModelAnswer:
-    """What a model is: parameters, weights as stored, layer kinds, what each kind caches, limits.
+    """Describe a model: parameters, weights as stored, layer kinds, the cache of each kind, limits.
 
     Returns:
         The resolved model.
@@ -114,7 +114,7 @@ class TensorsArguments(Arguments):
 
 @endpoint()
 def tensors(app: App, arguments: TensorsArguments) -> TensorsAnswer:
-    """Where the bytes of a model's weights are: its tensors by component, block and name, in the asked precision, on one device.
+    """List the bytes of a model's weights: its tensors by component, block and name, in the asked precision, on one device.
 
     Returns:
         The tensors, the largest first; their bytes add up to the weights of `/estimate_memory`.
@@ -178,7 +178,7 @@ class DryRunArguments(Arguments):
 
 @endpoint()
 def dry_run(app: App, arguments: DryRunArguments) -> DryRunAnswer:
-    """Execute the real architecture without values and count: bytes, FLOP, operations, each beside the closed form.
+    """Execute the real architecture without values and count bytes, FLOP and operations, each with its closed form.
 
     Bfloat16 throughout, text only, operators of a GPU; AdamW in a training step. One or two layers of each kind run for all of them.
 
@@ -202,7 +202,7 @@ def _question(arguments: DryRunArguments) -> tuple[object, int, int, int, Traini
 
 
 def _answer(app: App, arguments: DryRunArguments, run: DryRun) -> DryRunAnswer:
-    """Each figure beside the closed form's."""
+    """Each figure and the closed form's."""
     spec = app.models(arguments.model)
     if run.inference is not None:
         figures = inference_figures(run, run.inference, spec, arguments)

@@ -50,7 +50,7 @@ class RightSizeArguments(SpaceArguments):
 
 @endpoint()
 def right_size(app: App, arguments: RightSizeArguments, *, token: str | None = None) -> RightSizeAnswer:
-    """The recommendation beside a Space's current tier: what moving saves, or the reason to move up; public Spaces need no token.
+    """Compare a Space's current tier with the recommendation: what a move saves, or the reason to move up; public Spaces need no token.
 
     Returns:
         The decision, the current tier, the pick, the saving, and everything that was judged.
@@ -142,7 +142,7 @@ def allow_current(catalog: Catalog, current: Offer | None, workload: Workload) -
 
 
 def compare_current(current: Offer | None, recommendation: Recommendation, spec: ModelSpec | None, catalog: Catalog) -> RightSizing:
-    """The current hardware beside the pick of a recommendation that was made with the same catalog."""
+    """The current hardware and the pick of a recommendation that was made with the same catalog."""
     return judge_tier(current, _judge_current(current, recommendation, spec, catalog), recommendation, catalog.rules)
 
 

@@ -58,7 +58,7 @@ class Run:
 class RunPrediction:
     """Expectation of a run: the cache at its end, the activations of its prompt; `speed` is None where nothing is known of the device.
 
-    `weights_bytes` are all that is made before the run: parameters, and large tensors beside them.
+    `weights_bytes` are all bytes made before the run: parameters and other large tensors.
 
     `hardware` names what the speed is predicted for: a row of the catalog, or this very machine.
     """
@@ -180,7 +180,7 @@ class PreparedRun:
 
 
 def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Callable[..., Device], placed_bytes: int = 0) -> PreparedRun:
-    """The case of a run; on ZeroGPU on the smallest size that holds it (`device(size)`), beside the `placed_bytes` that move in with it."""
+    """The case of a run; on ZeroGPU on the smallest size that holds it (`device(size)`), with the `placed_bytes` that move in."""
     limit, read = run.spec.context_limit, run.prompt_tokens
     if run.spec.cache_terms and not run.spec.has_encoder:
         read += run.output_tokens - 1  # the last token is written and never read
@@ -327,7 +327,7 @@ class MeasurementLedger:
             self._copies.add(row)
 
     def record(self, spec: ModelSpec, device: Device, run: MeasureAnswer | ChatMetrics, **row: Any) -> None:
-        """`keep(row_of(…))` of a run that just ended; a figure that fits no row is logged, and the run's answer stands.
+        """`keep(row_of(…))` of a run that just ended; a figure that fits no row is logged, and the run's answer is kept.
 
         Of a model that only its readers may see nothing is written.
         """

@@ -207,7 +207,7 @@ Step = TypeVar("Step")
 
 
 def _in_turns(app: App, steps: Iterator[Step]) -> Iterator[Step]:
-    """The same steps, each worked out at its turn: who reads slowly, or asks for many, keeps nobody waiting."""
+    """The same steps, each worked out at its turn: a caller who reads slowly, or asks for many, keeps no other caller waiting."""
     end, caller = object(), app.caller()
     while True:
         with _TURNS.turn(caller, _WAIT_S, ManySimulations):
@@ -219,7 +219,7 @@ def _in_turns(app: App, steps: Iterator[Step]) -> Iterator[Step]:
 
 @endpoint(heavy=True)
 def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
-    """What requests that arrive together get: throughput, queue, percentiles of TTFT, TPOT and latency, cost of a million tokens.
+    """Simulate requests that arrive together: throughput, queue, percentiles of TTFT, TPOT and latency, cost of a million tokens.
 
     Returns:
         The figures of one simulation, and with `capacity` the replicas and tiers that keep the targets.
@@ -256,7 +256,7 @@ def summarise_answered(simulation: Simulation, server: Server, question: Traffic
     """The figures of a simulation that has ended.
 
     Raises:
-        BadArgument: nobody arrived, or nobody could be answered.
+        BadArgument: no request arrived, or none could be answered.
     """
     result = summarise_run(simulation, server, question)
     if result is not None:
@@ -269,7 +269,7 @@ def summarise_answered(simulation: Simulation, server: Server, question: Traffic
 
 
 def _prediction(app: App, spec: ModelSpec, server: Server, arguments: ServedArguments) -> tuple[tuple[Caveat, ...], tuple[Source, ...]]:
-    """What the prediction of a lone request leaves open, and where the times come from."""
+    """Caveats of the prediction of a lone request, and the origin of the times."""
     request = SpeedRequest(
         precision=arguments.precision,
         engine=arguments.engine,
@@ -378,7 +378,7 @@ def _load_entry(point: SweepPoint) -> LoadEntry:
 
 
 def stream_needs(app: App, arguments: BatchingArguments) -> Iterator[CapacityNeedEntry]:
-    """What the traffic needs within the targets, tier by tier; each answer holds one tier more, the stated hardware first.
+    """The machines that the traffic needs within the targets, tier by tier; each answer holds one tier more, the stated hardware first.
 
     Raises:
         AdvisorError: an argument that is wrong, no target, or hardware that does not hold the model.

@@ -78,7 +78,7 @@ class SingleFlight(Generic[Result]):
         Raises:
             Busy: too many wait already, the caller is gone, or it waited too long (work that has begun goes on, and a later call finds its
                 result).
-            AdvisorError: whatever `work` refuses with.
+            AdvisorError: the refusal of `work`.
         """
         with self.ask(key, work, stop) as answer:
             if not wait_for(lambda seconds: bool(wait([answer], seconds).done), self._patience):
@@ -89,7 +89,7 @@ class SingleFlight(Generic[Result]):
     def ask(self, key: Hashable, work: Callable[[], Result], stop: Callable[[], object] | None = None) -> Iterator[Future[Result]]:
         """A place in line while the block runs, for one who looks at the result from time to time.
 
-        When nobody waits any longer for work that has begun, `stop()` of the first who asked is called.
+        When no caller waits any longer for work that has begun, `stop()` of the first one is called.
 
         Raises:
             Busy: too many wait already.
@@ -135,7 +135,7 @@ class SingleFlight(Generic[Result]):
         newest.set_exception(Busy.for_full_line(len(waiters), most))
 
     def _leave(self, flight: _Flight[Result], caller: Hashable, answer: Future[Result]) -> None:
-        """One waits no longer; a question that nobody waits for is not begun, or stopped where it can be. The lock is held."""
+        """One caller waits no longer; a question without a waiting caller is not begun, or stopped where it can be. The lock is held."""
         flight.waiters.remove((caller, answer))
         if not flight.waiters and not flight.started:
             del self._flights[flight.key]
@@ -145,7 +145,7 @@ class SingleFlight(Generic[Result]):
             flight.stop()
 
     def _next(self) -> _Flight[Result] | None:
-        """The oldest question of the caller whose turn it is; None when all that stood in line was given up."""
+        """The oldest question of the caller whose turn it is; None when all waiting questions were given up."""
         with self._lock:
             first = self._line.take()
             if first is None:
@@ -168,7 +168,7 @@ class SingleFlight(Generic[Result]):
         self._land(flight, done)
 
     def _land(self, flight: _Flight[Result], done: Future[Result]) -> None:
-        """Remember the result, if there is one, and tell everybody who waits."""
+        """Remember the result, if there is one, and tell all waiting callers."""
         refused = done.exception()
         with self._lock:
             if self._flights.get(flight.key) is flight:

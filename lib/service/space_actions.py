@@ -1,7 +1,7 @@
 """The actions on a Space: switch its hardware, let it sleep, pause it, restart it; and what each would do, the first of two steps.
 
 Everything that changes something needs the caller's own token, which lives as long as the call: it is handed to `lib.hub.spaces` and
-stands in no result, message or log. What the platform's rules forbid is refused before the Hub is asked to do it; what the Hub then
+is in no result, message or log. What the platform's rules forbid is refused before the Hub is asked to do it; what the Hub then
 says is passed on, and no action is tried twice.
 """
 
@@ -149,7 +149,7 @@ class PreviewArguments(space_status.SpaceArguments):
 
 
 def preview(app: App, arguments: PreviewArguments, *, token: str | None = None) -> ActionPreview:
-    """What an action (switch, sleep, pause, restart) would do, and the price to confirm; refused as the action would be.
+    """Show the effect of an action (switch, sleep, pause, restart) and the price to confirm; refused as the action would be.
 
     Public Spaces need no token here; without one the limits of the owner's plan are not checked.
     """

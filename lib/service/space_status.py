@@ -32,7 +32,7 @@ from lib.service.reference import SpaceId
 
 
 class SpaceArguments(Arguments):
-    """Arguments of `/space_status`, and the first of whatever else is about a Space."""
+    """Arguments of `/space_status`, and the first ones of every question about a Space."""
 
     space_id: SpaceId
 

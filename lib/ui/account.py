@@ -1,8 +1,8 @@
 """The token's account, and everything that runs in it.
 
-The browser's sign-in with Hugging Face, or a token pasted for the next request. The button stands on the page only where it can work.
+The browser's sign-in with Hugging Face, or a token pasted for the next request. The page has the button only where it can work.
 On a Space that is where `hf_oauth` has filled the environment; elsewhere Gradio mocks the sign-in with a token that opens nothing, for
-trying the page against a stand-in of the Hub, and only if MOCK_LOGIN=1 asks for it (the mock asks the Hub who the machine is, three
+trying the page against an emulated Hub, and only if MOCK_LOGIN=1 asks for it (the mock asks the Hub who the machine is, three
 times, and the page cannot be built when the Hub does not answer). A token never gets into a State, a link or a message: it is an
 argument of the one call that needs it, or a header where it reads models.
 
@@ -53,7 +53,7 @@ def can_sign_in() -> bool:
 
 
 def _machine_is_known() -> bool:
-    """What the mock needs to be built: a login of this machine that the Hub knows."""
+    """The login of this machine that the mock needs to be built."""
     from huggingface_hub import get_token, whoami  # noqa: PLC0415  only for the mock
     from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415
 
@@ -163,7 +163,7 @@ def overview_updates(services: Services, owner: str | None, token: str | None) -
 
 
 def stop_choices(answer: AccountOverview) -> list[tuple[str, str]]:
-    """What can be stopped: words, and kind and name in one value."""
+    """Things that can be stopped: words, and kind and name in one value."""
     return [(stop_label(row), f"{row.kind} {row.name}") for row in answer.resources if row.can_stop]
 
 

@@ -1,6 +1,6 @@
 """How events are wired: which changes are a visitor's, which part of the page answers them, and the options that events share.
 
-`Page` is the Blocks that they belong to: whatever goes wrong in one of its events leaves it as a sentence.
+`Page` is the Blocks that they belong to: every failure of one of its events becomes a sentence.
 
 A change asks the server nothing by itself: it runs a function of `assets/page.js`, which waits until the fields have been still for a
 moment, checks the numbers, puts the question into the address, and raises the hidden number (`trigger`) of each part that has to answer
@@ -44,7 +44,7 @@ QUEUE: dict[str, Any] = {"max_size": MOST_EVENTS, "default_concurrency_limit": N
 
 
 class Page(gr.Blocks):
-    """Blocks whose events refuse in sentences: Gradio's own refusals quote what was sent, or say nothing."""
+    """Blocks whose events refuse in sentences: Gradio's own refusals quote the values, or say nothing."""
 
     def queue(self, **options: Any) -> gr.Blocks:
         """Set the queue up as `QUEUE` says. Gradio's own also builds a web app (90 ms), which is built again later."""
@@ -86,7 +86,7 @@ class Page(gr.Blocks):
         self._config = None
 
     async def preprocess_data(self, *args: Any, **keywords: Any) -> Any:
-        """What the function of an event gets of the values that were sent.
+        """The arguments of an event's function, from the values that were sent.
 
         Raises:
             gr.Error: they are not those of its fields.

@@ -204,19 +204,19 @@ WORKLOAD = (
     Field(argument="cards", name="cards", default=1, low=1, high=MOST_DEVICES, label="Card count"),
     Field(argument="host_memory", name="ram", default="", choices=("",), check=read_host_memory, label="Memory of your machine"),
 )
-"""What every tab asks about, beside the model: one state above the tabs. Some are asked of some models only (`FIELDS_BY_MEDIUM`).
+"""The question of every tab, without the model: one state above the tabs. Some are asked of some models only (`FIELDS_BY_MEDIUM`).
 
 The card count and the memory count for hardware of the visitor's own only."""
 FIELDS_BY_MEDIUM: dict[str, tuple[str, ...]] = {
     "pictures": ("width", "height", "denoising", "guidance"), "clips": ("frames",), "images": ("images",), "sound": ("sound",),
     "context": (), "prompt": ("prompt",), "answer": ("answer",),
 }  # fmt: skip
-"""What a model may make, or take beside text or in its place, which lengths its requests have (`lib.advisor.candidates.lengths_of`), and
+"""Media that a model may make, or take with text or alone, which lengths its requests have (`lib.advisor.candidates.lengths_of`), and
 the questions about that, by name: each medium has a row. The context keeps its value."""
 RECOMMEND = fields_of(
     RecommendArguments, "recommend", task={"choices": _values(TASKS)}, platforms={"default": ["spaces"], "choices": _values(PLATFORM_WORDS)}
 )
-"""What else decides which hardware is recommended."""
+"""Further fields that decide which hardware is recommended."""
 QUESTION = (*WORKLOAD, *RECOMMEND)
 """The whole question, as `/recommend` takes it, and the hardware that other tabs look at. Every tab asks it, then its own fields."""
 
@@ -393,14 +393,14 @@ WHAT_RUNS = (
     ),
     Field(argument="task", name="kind", default="text-generation", choices=_values(KIND_WORDS), label="Kind of model"),
 )
-"""What *What runs here* asks beside the workload; of rented hardware the card count has no effect."""
+"""Fields of *What runs here* besides the workload; of rented hardware the card count has no effect."""
 
 
 TAB_FIELDS: dict[str, tuple[Field, ...]] = {
     "recommend": (), "what-runs": WHAT_RUNS, "memory": MEMORY, "train": TRAIN, "cost": COST, "tpu": GPU_TPU, "traffic": TRAFFIC,
     "live": (), "space": (),
 }  # fmt: skip
-"""The fields of each tab beside `QUESTION`."""
+"""The fields of each tab that are not in `QUESTION`."""
 ALL_FIELDS = (*QUESTION, COMPARED, *(field for own in TAB_FIELDS.values() for field in own))
 """Every field of the page in one order, each with a name of its own: what a link carries."""
 FIELDS_BY_NAME = {field.name: field for field in ALL_FIELDS}

@@ -1,6 +1,6 @@
-"""What the tab *Live demo* shows beside the chat: a measurement, the heartbeat, and what has been measured.
+"""The boxes of *Live demo* below the chat: a measurement, the heartbeat, and the rows measured so far.
 
-Measure runs the model of the page with random weights on the device at hand, beside the prediction for exactly that run. The heartbeat
+Measure runs the model of the page with random weights on the device at hand, with the prediction for exactly that run. The heartbeat
 times one product there and says why a published time cannot be one, with the script for a TPU. The ledger holds every prediction against
 its measurement, the newest rows, and the whole as a file.
 """
@@ -85,7 +85,7 @@ def build_measure() -> RunView:
 
 
 def first_line(services: Services, device: Device, model: str) -> str:
-    """What a visitor can do on this device: the default run of `model` or of a smaller one, and its seconds."""
+    """The run that this device offers: the default one of `model` or of a smaller model, and its seconds."""
     try:
         run = services[measure.default_measurement](model, *(field.default for field in MEASURE), DEFAULT_PRECISION)
     except AdvisorError:  # such as a chat's model that no measurement takes: the line then names none
@@ -147,7 +147,7 @@ def _tiers_of_run(services: Services, model: str, run: ExpectedAnswer) -> str:
 def measure_scenes(
     services: Services, model: str, prompt: Any, answer: Any, precision: Any, smaller: bool = False
 ) -> Iterator[events.Updates]:
-    """Run it, show its stages, and the result; a refusal or failure stands in place of the result."""
+    """Run it, show its stages, and the result; a refusal or failure takes the place of the result."""
     if not model:
         yield {"status": no_model_note("measure")}
         return
@@ -185,7 +185,7 @@ def wire_run(
     stopped: str,
     turns: Mapping[str, Any] = _OF_DEVICE,
 ) -> Dependency:
-    """Running takes its turn with whatever else needs the device; Stop ends it and says `stopped`. Returns the run, for what follows it.
+    """Running takes its turn with all other work on the device; Stop ends it and says `stopped`. Returns the run, for what follows it.
 
     `turns` are the options of the event's queue.
     """
@@ -252,7 +252,7 @@ def build_heartbeat(services: Services) -> RunView:
 
 
 def heartbeat_scenes(services: Services, dtype: Any, *sizes: Any) -> Iterator[events.Updates]:
-    """Run it and show how far it is; a refusal or failure stands in place of the result."""
+    """Run it and show its progress; a refusal or failure takes the place of the result."""
     run_sizes = arguments(HEARTBEAT, sizes)
 
     def run() -> Iterator[events.Updates]:

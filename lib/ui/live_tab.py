@@ -1,8 +1,8 @@
-"""The tab *Live demo*: where this runs, a chat, a measurement of the page's model, the heartbeat, and what has been measured.
+"""The tab *Live demo*: where this runs, a chat, a measurement of the page's model, the heartbeat, and the rows measured so far.
 
 Nothing here runs when the page opens: the device is looked at (which loads torch) when the tab is, once for each visit of it.
 
-In the chat messages stream in, Stop stops the model, and each answer's figures stand beside their prediction. The conversation is kept
+In the chat messages stream in, Stop stops the model, and each answer's figures are shown with their prediction. The conversation is kept
 in the session's memory and nowhere else. What the model and the visitor write is shown as Markdown without any HTML and without
 pictures: Gradio's own cleaning lets both through, and a picture would be fetched from wherever the text says.
 """
@@ -116,7 +116,7 @@ def build_chat() -> ChatView:
 
 
 def chat_scenes(services: Services, message: str | None, history: History, longest: Any, temperature: Any) -> Iterator[events.Updates]:
-    """Ask the model and show its answer as it grows; what was refused stands under the conversation, and the message in its field."""
+    """Ask the model and show its answer as it grows; a refusal is shown under the conversation, and the message in its field."""
     prompt = (message or "").strip()
     if not prompt:
         yield _conversation(history, status=hint_note(page_note("no_message")))
@@ -148,7 +148,7 @@ def _whole(value: Any) -> Any:
 
 
 def recent_history(history: Sequence[Message]) -> History:
-    """The newest part of the conversation that is sent along: questions with their answers. What was never answered is left out."""
+    """The newest part of the conversation that is sent along: questions with their answers. Unanswered questions are left out."""
     messages: History = []
     room = _KEPT_CHARACTERS
     for question, answer in reversed(list(itertools.pairwise(history[-_KEPT:]))):
@@ -188,7 +188,7 @@ def _piece_scene(talk: History, piece: ChatPiece) -> events.Updates:
 
 
 def stopped_scene(history: History) -> events.Updates:
-    """After Stop: what was written stands."""
+    """After Stop: the text so far is kept."""
     return _conversation(history, status=stopped_line(page_note("stopped:chat")))
 
 

@@ -177,7 +177,7 @@ def build_dry_run() -> DryRunView:
 
 
 def dry_run_markup(services: Services, model: str, values: Sequence[Value]) -> Iterator[str]:
-    """What is under way, then the table; a refusal becomes a sentence. The context holds the prompt and a short answer.
+    """Progress, then the table; a refusal becomes a sentence. The context holds the prompt and a short answer.
 
     Closed early it ends the run.
     """

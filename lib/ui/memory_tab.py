@@ -90,7 +90,7 @@ def makes_pictures(services: Services, model: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryQuestion:
-    """What is asked about memory, as arguments of the service, and whose configuration it is ("" for none)."""
+    """The question about memory, as arguments of the service, and whose configuration it is ("" for none)."""
 
     arguments: dict[str, Any]
     configured: str = ""
@@ -181,7 +181,7 @@ def curve_updates(services: Services, model: str, values: Sequence[Any]) -> Upda
 
 
 def choose_lengths(context: float, limit: int) -> list[int]:
-    """Context lengths for the curve: powers of two and what lies half-way, up to the model's limit; the one asked for is among them."""
+    """Context lengths for the curve: powers of two and the lengths half-way, up to the model's limit; the one asked for is among them."""
     own_length = int(context)
     end = max(own_length, limit)
     start = min(own_length, max(1, end // _SPAN))
@@ -190,7 +190,7 @@ def choose_lengths(context: float, limit: int) -> list[int]:
 
 
 def list_capacities(fits: Sequence[FitEntry]) -> list[tuple[str, int]]:
-    """What one device of each accelerator holds, under its name."""
+    """Memory of one device of each accelerator, under its name."""
     return list(dict.fromkeys((_card(fit), fit.capacity_bytes) for fit in fits if fit.accelerator))
 
 

@@ -1,6 +1,6 @@
-"""Which model: one field above all tabs, suggestions while typing, a place for a config.json, and a line on what was understood.
+"""Which model: one field above all tabs, suggestions while typing, a place for a config.json, and a line that names the model.
 
-The field is a text box with the browser's own list of suggestions (`assets/page.js` ties them together): Enter takes what was typed.
+The field is a text box with the browser's own list of suggestions (`assets/page.js` ties them together): Enter takes the typed text.
 Gradio's Dropdown would take its first suggestion instead, so that "7B" became a model that happens to hold those letters.
 """
 
@@ -58,7 +58,7 @@ class ModelView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedModel:
-    """What the model field holds: markup, the reference to ask with ("" when refused), the longest context, and its media.
+    """Values of the model field: markup, the reference to ask with ("" when refused), the longest context, and its media.
 
     "tokens" among them says that it is not a pipeline: layers and a context can be asked about.
     """
@@ -174,7 +174,7 @@ def suggestions(services: Services, typed: str) -> list[str]:
 
 
 def context_slider(limit: int, value: object) -> dict[str, Any]:
-    """The context slider for a model: up to its limit, the value kept where it still lies inside, fine steps for short ones.
+    """The context slider for a model: up to its limit, the value kept where it is still inside, fine steps for short ones.
 
     A kept value below the first step lowers the start of the slider: Gradio refuses every later event over a value outside its range.
     """
@@ -185,7 +185,7 @@ def context_slider(limit: int, value: object) -> dict[str, Any]:
 
 
 def context_note(limit: int) -> str:
-    """The note when the context asked for lies beyond the model's own limit."""
+    """The note when the context asked for is beyond the model's own limit."""
     return hint_note(page_note("context_cut").format(tokens=whole(limit)))
 
 

@@ -61,13 +61,13 @@ class PageView:
         return [*self.question(), self.views["recommend"].compare.columns, *(one for view in own for one in view.inputs.values())]
 
     def outputs(self) -> dict[str, Any]:
-        """What opening the page fills in: the fields by their names, and the outputs of `model_outputs`, of Recommend and of the tabs."""
+        """Values of an opened page: the fields by their names, and the outputs of `model_outputs`, of Recommend and of the tabs."""
         fields = dict(zip(ask.FIELDS_BY_NAME, self.every(), strict=True))
         others = {"tabs": self.tabs, "model": self.model.model, "space": self.views["space"].space}
         return {**fields, **self.model_outputs(), **self.views["recommend"].outputs, **others}
 
     def model_outputs(self) -> dict[str, Any]:
-        """What another model fills in: its line, the fields of `OF_MEDIA`, and what is shown for its media alone."""
+        """Values that another model fills in: its line, the fields of `OF_MEDIA`, and the parts shown for its media alone."""
         memory = self.views["memory"]
         shown = {name: memory.inputs[name] for name in ("offload", "kv", "ngl")} | {"solve": memory.solve.box}
         shown |= dict(zip(ask.FIELDS_BY_MEDIUM, self.media, strict=True))

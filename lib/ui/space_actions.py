@@ -1,6 +1,6 @@
 """*My Space*: a Space's card, the form of an action, its review with the price, the confirmation of exactly that price, the way there.
 
-Two steps: `review_request` asks what an action would do and changes nothing; `action_scenes` does it at the price that stood on the
+Two steps: `review_request` asks what an action would do and changes nothing; `action_scenes` does it at the price that was on the
 card. If the price is another one by then, the service refuses, and the review is shown anew.
 """
 
@@ -54,7 +54,7 @@ _ACTIONS = get_args(space_cards.Action)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceRequest:
-    """An action with the fields that it takes; the others stand at their neutral value, so that two equal actions are equal."""
+    """An action with the fields that it takes; the others have their neutral value, so that two equal actions are equal."""
 
     space: str
     action: space_cards.Action
@@ -64,7 +64,7 @@ class SpaceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """An action whose review was shown, with the price per hour that stood on it (`None`: the action has no price to confirm)."""
+    """An action whose review was shown, with the price per hour that it showed (`None`: the action has no price to confirm)."""
 
     request: SpaceRequest
     usd_per_hour: Decimal | None
@@ -84,7 +84,7 @@ class ViewState:
     """One picture of an action under way. `review`, where it is given, takes the place of the old one; `status` likewise.
 
     `watching`: the Space is being watched, which can be stopped. `again`: the same confirmation may be pressed once more. `arrived`: it
-    runs on what was asked for.
+    runs on the requested hardware.
     """
 
     progress: str
@@ -105,7 +105,7 @@ def form_request(space: str, action: object, hardware: object, sleep_time_s: obj
 
 
 def review_request(services: Services, request: SpaceRequest, token: str | None) -> Review:
-    """What the action would do, priced; a refusal becomes a sentence, and then there is nothing to confirm."""
+    """The effect of the action, priced; a refusal becomes a sentence, and then there is nothing to confirm."""
     if request.action == "switch" and not request.hardware:
         return Review(card=refusal_note(page_note("no_tier")))
     try:
@@ -130,7 +130,7 @@ def review_request(services: Services, request: SpaceRequest, token: str | None)
 
 
 def action_scenes(services: Services, confirmation: Confirmation | None, request: SpaceRequest, token: str | None) -> Iterator[ViewState]:
-    """Do what was reviewed and follow it: a switch or a restart until the Space runs, has failed, or time is over."""
+    """Do the reviewed action and follow it: a switch or a restart until the Space runs, has failed, or time is over."""
     if confirmation is None or confirmation.request != request:
         yield ViewState(progress=refusal_note(page_note("form_changed")), review=Review(card=""))
         return
@@ -223,7 +223,7 @@ class FormView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TabParts:
-    """What the form needs of the tab: the Space that was found, the pasted token, the cards of the Space and of its right size."""
+    """Values of the tab that the form needs: the Space that was found, the pasted token, the cards of the Space and of its right size."""
 
     space: gr.State
     token: gr.Textbox
@@ -337,7 +337,7 @@ async def each_scene(scenes: Iterator[ViewState]) -> AsyncIterator[ViewState]:
 
 
 def _tab_updates(tab: TabParts, scene: ViewState, *, stale: bool) -> dict[Any, Any]:
-    """The tab beside a scene: the token is emptied, and a right size that was found for another tier goes."""
+    """The rest of the tab in a scene: the token is emptied, and a right size that was found for another tier goes."""
     if scene.status is None:
         return {tab.token: "", tab.status: gr.skip(), tab.sized: gr.skip(), tab.use: gr.skip()}
     note = hint_note(page_note("tier_changed" if scene.arrived else "tier_changes"))
@@ -377,7 +377,7 @@ def status_markup(status: SpaceStatus) -> str:
 
 
 def tpu_link(status: SpaceStatus) -> str:
-    """Where to read what the Space's first model would take on a TPU; nothing for a private Space, whose models may be private too."""
+    """The link to the needs of the Space's first model on a TPU; nothing for a private Space, whose models may be private too."""
     if status.private or not status.models:
         return ""
     query = "?" + urlencode({"tab": "tpu", "model": status.models[0]})

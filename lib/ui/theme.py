@@ -101,7 +101,7 @@ def page_script() -> str:
 
 
 def home_address() -> str:
-    """Where visitors of a Space are: its page on the Hub, which passes a link's parameters on. Empty anywhere else."""
+    """The address that visitors of a Space see: its page on the Hub, which passes a link's parameters on. Empty anywhere else."""
     space = os.environ.get("SPACE_ID", "")
     return f"https://huggingface.co/spaces/{space}" if space else ""
 

@@ -81,7 +81,7 @@ class LatencyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficView:
-    """Inputs and outputs of the tab, the measure to draw, and the box. The output `loads` holds what is drawn (`DrawnLoads`)."""
+    """Inputs and outputs of the tab, the measure to draw, and the box. The output `loads` holds the drawn loads (`DrawnLoads`)."""
 
     inputs: workload.Inputs
     measure: gr.Radio

@@ -30,7 +30,7 @@ from lib.ui.fields import FIELDS_BY_NAME, MODEL_LENGTH, QUESTION, Field, Value, 
 def number(asked: str | ask.Field, info: str | None = None, *, step: float = 1) -> gr.Number:
     """The field of a number: one of a tab by its name, or one of a box.
 
-    Its range is checked by the page's script, beside the field, and by the service: Gradio's own check would refuse every later event of
+    Its range is checked by the page's script, next to the field, and by the service: Gradio's own check would refuse every later event of
     the page, in no words.
     """
     field = FIELDS_BY_NAME[asked] if isinstance(asked, str) else asked
@@ -160,7 +160,7 @@ def name_cards(card: Accelerator, count: int) -> str:
 
 
 def tab_arguments(values: Sequence[Value], of: Sequence[ask.Field]) -> dict[str, Any]:
-    """The tab's own values, which stand behind the question, as arguments."""
+    """The tab's own values, which follow the question's, as arguments."""
     return arguments(of, values[len(QUESTION) :])
 
 

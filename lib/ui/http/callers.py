@@ -1,4 +1,4 @@
-"""Who asks, a login or else a network address, whose turn it is to wait for the device, and how long a session is kept.
+"""Callers, by login or else by network address: whose turn it is to wait for the device, and how long a session is kept.
 
 Places in every line are shared out by it (`lib.service.single_flight`, `lib.live.device_queue`, `lib.hub.spaces`), and nothing else is
 done with it: it is in no log and no answer.
@@ -84,14 +84,14 @@ def become_caller(caller: str | None) -> None:
 
 
 def current_caller() -> str:
-    """Who asks on this thread; "" where it is not a request (a script, a test)."""
+    """The caller on this thread; "" where it is not a request (a script, a test)."""
     request: Any = LocalContext.request.get(None)  # a call out of Gradio's queue runs on a task of the queue, with the request at hand
     scope = getattr(getattr(request, "request", None), "scope", {})
     return scope.get(KEY) or _caller.get() or ""
 
 
 VISITOR_HEADER = "x-hf-token"
-"""Where a visitor's own token comes from the page and over MCP."""
+"""The header of a visitor's own token, from the page and over MCP."""
 
 
 def visitor_token(request: Any) -> str | None:

@@ -1,6 +1,6 @@
 """Failures leave the server as sentences with the status of their cause.
 
-Gradio answers every failure of an event with status 500, a refusal as well; FastAPI repeats what was sent, a token too; an exception on the
+Gradio answers every failure of an event with status 500, a refusal as well; FastAPI repeats the values, a token too; an exception on the
 way would be a bare 500. `Failures` wraps all of it, corrects the answer, and removes headers that crash Gradio;
 `HANDLERS` replaces FastAPI's answers.
 """

@@ -137,7 +137,7 @@ class McpEndpoint:
         return b"".join(part.get("body", b"") for part in sent).split(json.dumps(_ID).encode(), 1)
 
     async def schema(self, _request: Request) -> Response:
-        """What the tools are, for listings that do not speak the protocol."""
+        """The tools, for listings that do not speak the protocol."""
         return Response(await anyio.to_thread.run_sync(lambda: self._schema), media_type="application/json")
 
     @functools.cached_property
@@ -327,7 +327,7 @@ def agent_routes(endpoints: Mapping[str, Endpoint]) -> list[Route]:
 
 
 def list_endpoints(endpoints: Mapping[str, Endpoint]) -> list[EndpointText]:
-    """What the text says of each endpoint, as MCP says it."""
+    """The text about each endpoint, as MCP describes it."""
     return [
         EndpointText(
             name=name,

@@ -272,7 +272,7 @@ class ApiMiddleware:
         return LARGE_BYTES if is_long else SMALL_BYTES
 
     async def _checked_by_name(self, how: str, name: str, body: bytes) -> tuple[Mapping[str, Any], bytes]:
-        """What a call by name sends, and the body to pass on, defaults filled in."""
+        """The body of a call by name, and the body to pass on, defaults filled in."""
         endpoint = self._endpoints.get(name)
         if endpoint is None:
             names = set(self._public().values())
@@ -311,7 +311,7 @@ def _is_numbered(path: str) -> bool:
 
 
 def _checked_call(payload: dict[str, Any]) -> dict[str, Any]:
-    """What a call of a function sends, when Gradio may have it."""
+    """The body of a call of a function, when Gradio may have it."""
     for name, types in _AROUND.items():
         value = payload.get(name)
         if value is not None and type(value) not in types:
