@@ -88,7 +88,7 @@ SETTINGS |= {"at_once": "concurrency", "batch_size": "concurrency"}
 SLEEP_S = (Decimal(ADVISED_SLEEP_S), Decimal(300))
 """Sleep times that are tried: a quarter of an hour, and five minutes where it is set to less than that already."""
 BATCHING_ENGINE: Engine = "vllm"
-"""The engine that is tried beside today's where one replica does not serve the traffic."""
+"""The engine that is tried besides today's where one replica does not serve the traffic."""
 FORMATS: tuple[Code, ...] = ("fp8", "int8", "int4")
 
 SavingResult = Saving | NoSaving

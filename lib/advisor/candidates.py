@@ -119,7 +119,7 @@ _BITS = MappingProxyType({EIGHT_BITS: 8, FOUR_BITS: 4})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One configuration; `step` counts how far the weights are compressed below what was asked.
+    """One configuration; `step` counts how far the weights are compressed below the requested format.
 
     `note` says what the checkpoint needs for it: "unpacked" (its format has no unit here), "sibling" (nothing quantizes it again, so that
     another checkpoint has to be taken), "converted" (into files of the engine's own) or "halved" (float32 is loaded in 16 bits).

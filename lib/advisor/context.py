@@ -54,7 +54,7 @@ def _list_cpus(catalog: ById[Catalog]) -> tuple[Accelerator, ...]:
 
 
 def _context(spec: ModelSpec | None, workload: Workload) -> int:
-    """The context to hold: what is asked, at least the stated request, but no more than the model can use (`limit_context`).
+    """The context to hold: the requested one, at least the stated request, but no more than the model can use (`limit_context`).
 
     A server with a stated `max_model_len` holds one request of that length.
     """

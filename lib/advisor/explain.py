@@ -41,7 +41,7 @@ NEEDS: Mapping[Rule, str] = {
 
 MINUTE_S = 60
 LesserSteps = Literal["too_large", "refused", "untried"]
-"""Why no less compressed weights stand in an entry: they do not fit, miss what was asked for, or are not tried on this hardware."""
+"""The reason that an entry has no less compressed weights: they do not fit, miss a limit, or are not tried on this hardware."""
 
 
 def explain_configuration(
@@ -256,7 +256,7 @@ def price_offer(
 ) -> Cost:
     """Price per hour and month of all replicas by `lib.cost`, per request and token where the speed is predicted.
 
-    The port of a Job that answers requests is in it; storage is not. The price with sleep stands beside the one without. ZeroGPU and free
+    The port of a Job that answers requests is in it; storage is not. The price with sleep follows the one without. ZeroGPU and free
     hardware cost nothing; a reason states the quota too. A start fetches and loads `file_bytes`; 0 where no model is placed.
 
     Raises:

@@ -1,6 +1,6 @@
 """Whether a configuration fits an offer, in memory and on disk, how much memory it leaves free, and what would make it fit.
 
-What has to be held depends on how the engine keeps the cache. Engines with a static batch hold every request at the longest length. Servers
+The bytes to hold depend on how the engine keeps the cache. Engines with a static batch hold every request at the longest length. Servers
 hold the tokens that are there: one request of the longest length, or all that come at a time at their mean length. ZeroGPU lends every
 call a slice of its own, so that it holds one request. A disk that is too small is a reason only where the memory would do.
 """
@@ -41,7 +41,7 @@ from lib.workload import Family, MediaRequest, MemoryRequest, PipelineRequest, W
 
 NEARLY_FULL = 0.05
 """Share of the engine's own part of a device that stays free in a comfortable fit, for longer prompts and what a release adds at start: a
-judgement. With less, the reason states what is left."""
+judgement. With less, the reason states the rest."""
 COMFORT = 0.10
 """Share of a device that stays free in a comfortable fit: fragmentation of the allocator, longer prompts, other libraries."""
 
@@ -175,7 +175,7 @@ class DoesNotFitReason:
 def place_candidate(
     offer: Hardware, candidate: Candidate, context: JudgeContext, model: HostedModel, device_bytes: int, concurrency: int
 ) -> Placement | DoesNotFitReason:
-    """The placement of one configuration, or what is short."""
+    """The placement of one configuration, or the shortage."""
     silicon = offer.processor
     of = _hold(
         ById(model.spec),
@@ -210,7 +210,7 @@ def place_candidate(
 
 
 def _find_host_shortage(offer: Hardware, memory: MemoryEstimate, workload: Workload) -> DoesNotFitReason | None:
-    """What the host lacks for the layers, experts or parts of a pipeline that it has to hold; None where it holds them."""
+    """Bytes that the host lacks for its layers, experts or parts of a pipeline; None where it holds them."""
     experts, on_host = workload.serving.cpu_moe_layers or 0, memory.host_bytes
     host = host_memory(offer, experts=experts > 0)
     if host is None or on_host <= host:
@@ -270,7 +270,7 @@ def max_concurrency(offer: Hardware, candidate: Candidate, context: JudgeContext
 
 
 def _shapes(candidate: Candidate, context: JudgeContext, concurrency: int) -> tuple[tuple[int, int], ...]:
-    """Tokens and batch of what has to be held: the longest request for each, or by a server one of them and all at `held_tokens`."""
+    """Tokens and batch to hold: the longest request for each, or by a server one of them and all at `held_tokens`."""
     longest, serving = context.context_tokens, context.workload.serving
     if serving is not DEFAULTS:
         each = ceil_divide(concurrency, serving.data_parallel or 1)

@@ -3,8 +3,8 @@
     decide(Work(framework="jax", chips=256), load_decision_rules()).verdict  # "tpu"
 
 The score of a stage is the sum of the weights that favour a TPU less those that favour a GPU. A side that is ahead by `decisive_score`
-wins the stage, less than that is "either". A constraint (`hard`: no TPU stands there, no TPU computes that, no engine runs it) gives the
-stage to the GPU whatever the score. Where training and inference are both asked for and go to different sides, the verdict is "both": a
+wins the stage, less than that is "either". A constraint (`hard`: no TPU is there, no TPU computes that, no engine runs it) gives the
+stage to the GPU at every score. Where training and inference are both asked for and go to different sides, the verdict is "both": a
 side for each stage. A question that is not answered says nothing.
 """
 
@@ -41,7 +41,7 @@ PLACES: tuple[Place, ...] = get_args(Place)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What the questions ask; a default is "not stated", except for framework and phase, which every program has."""
+    """Answers to the questions; a default is "not stated", except for framework and phase, which every program has."""
 
     framework: Framework = "pytorch"
     phase: Phase = "inference"
@@ -76,7 +76,7 @@ SupportFinding = Literal["", "passing", "passing_elsewhere", "same_class", "unte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What the catalog and the laws say about a model (`lib.advisor.tpu_options`); `None` or "" was not asked."""
+    """Statements of the catalog and the laws about a model (`lib.advisor.tpu_options`); `None` or "" was not asked."""
 
     engine: Literal["", "some", "none_on_tpu"] = ""
     support: SupportFinding = ""

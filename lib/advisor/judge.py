@@ -177,7 +177,7 @@ def find_larger(cards: Hardware, context: JudgeContext) -> result.ConfiguredHard
 def _decide(
     cards: Hardware, trial: OfferSearch | Reason, context: JudgeContext, model: HostedModel
 ) -> result.ConfiguredHardware | tuple[Reason, ...]:
-    """The best configuration on cards of the visitor's own, or what stands in its way."""
+    """The best configuration on the visitor's own cards, or its obstacles."""
     if isinstance(trial, Reason):
         return (trial,)
     best = _choose(cards, trial, context)
@@ -208,7 +208,7 @@ def _start(offer: Hardware, context: JudgeContext, model: HostedModel) -> OfferS
 def _waves(offer: Hardware, tried: Sequence[Candidate], context: JudgeContext) -> list[tuple[Candidate, ...]]:
     """The configurations in the order in which they are tried; those of one wave compete.
 
-    Rented hardware takes the first that does what is asked: less compressed weights first, and one engine after another unless speed has
+    Rented hardware takes the first that meets the request: less compressed weights first, and one engine after another unless speed has
     priority. On cards of the visitor's own there is no price, so everything competes.
     """
     if offer.traits.owned:
@@ -218,7 +218,7 @@ def _waves(offer: Hardware, tried: Sequence[Candidate], context: JudgeContext) -
 
 
 def _time(placed: Sequence[tuple[OfferSearch, Placement]]) -> None:
-    """Predict the speed of placements, plan what the traffic needs, and sort them into what passes and what is too slow."""
+    """Predict the speed of placements, plan the machines for the traffic, and sort the placements into passing and too slow ones."""
     timed = []
     estimates = predict_placements([(trial.offer, placement, trial.context) for trial, placement in placed])
     for (trial, placement), estimate in zip(placed, estimates, strict=True):

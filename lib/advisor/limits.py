@@ -97,7 +97,7 @@ def _find_blocker(config: ServingConfig) -> LimitedBy:
 
 
 def find_largest_batch(config: ServingConfig) -> Limit:
-    """The most sequences of this length that all copies hold, whatever their speed."""
+    """The most sequences of this length that all copies hold, at any speed."""
     stated = config.serving.limit_sequences(config.context_tokens)
     if stated is not None and (most := stated[1] * config.copies) and replace(config, requests=most).fit().fits:
         return Limit(value=most, limited_by=stated[0])

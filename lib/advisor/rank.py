@@ -68,7 +68,7 @@ def weigh(step: int, precision: str, family: Family) -> Decimal:
 def weigh_speed(reasons: Sequence[Reason]) -> Decimal:
     """The factor of a price for measures of speed that are not comfortable.
 
-    What is not usable counts twice, and a late first token once more for each doubling of its limit: 500 s are worse than 80 s.
+    A speed that is not usable counts twice, and a late first token once more for each doubling of its limit: 500 s are worse than 80 s.
     """
     return MISSED_WEIGHT ** sum((_count_misses(reason) for reason in reasons), Decimal(0))
 
@@ -161,7 +161,7 @@ def rank_entries(entries: Sequence[Entry], priority: Priority, family: Family) -
 
 
 def _group_speeds(entries: Sequence[Entry]) -> dict[float, int]:
-    """The group of each speed: a group is led by its fastest, and holds what is less than a tenth slower."""
+    """The group of each speed: a group is led by its fastest, and holds those less than a tenth slower."""
     groups: dict[float, int] = {}
     number, leader = -1, math.inf
     for rate in sorted({rate_speed(entry) for entry in entries if _level(entry) == TESTED}, reverse=True):

@@ -1,9 +1,9 @@
-"""From a model and a workload to hardware: every listed offer judged, the rest ranked; and the answer beside the tier that a Space has.
+"""From a model and a workload to hardware: every listed offer judged, the rest ranked; and the answer compared with a Space's own tier.
 
     recommend(spec, Workload(context_tokens=8192), catalog.load()).pick.offer.id
 
 Nothing here reads the network, the clock or the environment: prices come with the catalog, and whether a provider serves the model
-is an argument, because only the Hub knows it. Beside the hardware stands what paying a provider per token means.
+is an argument, because only the Hub knows it. The answer also has the cost of paying a provider per token.
 Work that providers sell per token: chat with and without images, vectors, pictures, clips, transcription
 (huggingface.co/docs/inference-providers, table of partners, 2026-08-21).
 """
@@ -57,7 +57,7 @@ def recommend(
         catalog: offers with their prices, and the platforms' rules.
         live_providers: who serves the model per token today, as the Hub says; `None` when it was not asked.
         published: quantized checkpoints of the model that the Hub lists, repository by format; `None` when it was not asked.
-        own: cards that the visitor owns, judged by the same rules; they have no price and stand in no order.
+        own: cards that the visitor owns, judged by the same rules; they have no price and no order.
 
     Raises:
         BadArgument: an unknown task or platform, or neither a model nor a task that needs none.

@@ -182,7 +182,7 @@ class Cost(Result):
     usd_per_request: Usd | None = None
     """The month divided by its requests; without traffic the share of an hour that one takes. Null where the speed is not predicted."""
     usd_per_month_unpaused: Usd | None = None
-    """The month if nobody pauses it outside its hours; null where that makes no difference."""
+    """The month if it is not paused outside its hours; null where that makes no difference."""
     usd_per_month_asleep: Usd | None = None
     """The month if it falls asleep between requests; null where that does not halve the bill."""
     sleep_after_s: int | None = None
@@ -199,7 +199,7 @@ class Cost(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """A configuration that does the work on an offer, with its speed, the machines that the traffic takes, and what is to be said of it."""
+    """A configuration that does the work on an offer, with its speed, the machines that the traffic takes, reasons and caveats."""
 
     candidate: Candidate
     headroom: Headroom
@@ -254,13 +254,13 @@ class ConfiguredHardware(JudgedHardware):
     replicas: int
     """Machines that the day's requests take."""
     step: Hidden[int]
-    """Compression of the weights below what was asked: 0 none, 1 to eight bits, 2 to four."""
+    """Compression of the weights below the requested format: 0 none, 1 to eight bits, 2 to four."""
     memory: EntryMemory | None
     """Memory of the configuration; null where the model runs elsewhere."""
     speed: Speed
     """Speed of the configuration."""
     verdict: Verdict
-    """`comfortable`, `usable` (a measure of speed lies between its limits), `tight` (less than a tenth of a device is free) or `slow`."""
+    """`comfortable`, `usable` (a measure of speed is between its limits), `tight` (less than a tenth of a device is free) or `slow`."""
     reasons: Reasons
     """Memory, precision and devices, speed, price, requirements of the platform."""
     loading: Loading = "as stored"

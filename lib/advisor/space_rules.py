@@ -3,7 +3,7 @@
 Pure: the state of the Space and the catalog come in; the tier, what to send to the Hub and what to tell come out, or a refusal. Names of
 tiers are ids of Spaces and ZeroGPU and their aliases; the sizes of ZeroGPU are one tier, `zero-a10g`.
 
-Billed is what is Starting or Running, used or not; builds, sleep and pause are not. While a running Space builds its next version the
+Billed are Starting and Running, used or not; builds, sleep and pause are not. While a running Space builds its next version the
 old one goes on, and is billed. A stage that is not in the table is passed on as text, and whether it is billed is not known.
 Sources: huggingface_hub 2.4.0 `SpaceStage`, the JavaScript client (SLEEPING); billing: hub-docs spaces-gpus.md of 2026-07-21.
 """

@@ -74,7 +74,7 @@ def predict_placements(placed: Sequence[tuple[Hardware, Placement, JudgeContext]
     """The prediction for each placement; `None` where nothing is known of the processor or the pipeline. Remembered between answers.
 
     Models may differ; all contexts have one and share the catalog. The question is about the cards that the configuration uses, not all
-    that are rented. One pass of an encoder is the prompt alone, whatever the model could decode.
+    that are rented. One pass of an encoder is the prompt alone, also for a model that could decode.
     """
     keys: list[Key | None] = []
     questions: dict[Key, SpeedQuestion] = {}
@@ -125,7 +125,7 @@ def predict_placements(placed: Sequence[tuple[Hardware, Placement, JudgeContext]
 
 
 def attach_bounds(estimate: SpeedEstimate) -> Speed:
-    """A prediction with the bounds of the datasheet beside it; rates that were measured on the machine have none (their floor is 0)."""
+    """A prediction with the bounds of the datasheet; rates that were measured on the machine have none (their floor is 0)."""
     ttft_s, tpot_s = (None, None) if estimate.floor is None else (estimate.floor.ttft_s, estimate.floor.tpot_s)
     return Speed(
         decode_tokens_per_s_upper_bound=1.0 / tpot_s if tpot_s else None,

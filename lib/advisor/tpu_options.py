@@ -1,8 +1,8 @@
-"""A model on every slice of Cloud TPU, beside the GPU offers that serve the same requests.
+"""A model on every slice of Cloud TPU, and on the GPU offers that serve the same requests.
 
 The advisor judges the slices as it judges any offer (`lib.advisor.recommend`): bytes by the laws of memory for `vllm-tpu`, speed as
 `lib.speed` predicts it, USD per million output tokens. Here they are sorted by generation: the smallest slice that holds the model, the
-cheapest one per token within a limit on the time to first token, prices by region, spot and commitment, and what is known of the engine.
+cheapest one per token within a limit on the time to first token, prices by region, spot and commitment, and the engine's support.
 Slices cost what they do in the stated region on the stated terms, GPU offers their list price: nothing else is published for them.
 """
 
@@ -104,7 +104,7 @@ class GenerationOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidanceCheck:
-    """The old advice on sizes beside what the laws say; `by_laws` is `None` where no slice holds the model."""
+    """The old advice on sizes and the laws' result; `by_laws` is `None` where no slice holds the model."""
 
     generation: str
     advised: int

@@ -44,7 +44,7 @@ class Rule(Row):
     weight: Annotated[int, Field(ge=1, le=3)]
     """1 slightly, 2 clearly, 3 strongly. The weights are this project's judgement; the facts are the source's."""
     hard: bool
-    """A constraint: it decides whatever else is answered."""
+    """A constraint: it decides against all other answers."""
     stages: tuple[Stage, ...]
     """The stages of work that it is about."""
     source: Text
@@ -84,7 +84,7 @@ class Commitment(Row):
 
 
 class TpuTerms(Row):
-    """How a generation is rented and run, beside its list price."""
+    """How a generation is rented and run, besides its list price."""
 
     id: Text
     """Id of the generation."""

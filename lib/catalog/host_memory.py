@@ -134,7 +134,7 @@ HostMemoryText = Annotated[
         write=lambda host: "" if host is None else host.name,
     ),
 ]
-"""The argument `host_memory`, beside own cards."""
+"""The argument `host_memory`, for own cards."""
 
 
 def _host(argument: str, text: str, found: dict[str, tuple[str, ...]]) -> HostMemory:

@@ -278,7 +278,7 @@ def _merge_list(catalog: Catalog, live: LiveList) -> Catalog:
 
 
 def apply_live_prices(catalog: Catalog, *lists: LiveList) -> Catalog:
-    """The bundled catalog with these lists worked in; what was bundled and not listed keeps its bundled price and date."""
+    """The bundled catalog with these lists worked in; an offer that is not listed keeps its bundled price and date."""
     for live in lists:
         catalog = _merge_list(catalog, live)
     return catalog

@@ -46,7 +46,7 @@ class Names:
     """By id in lower case, without hyphens and blanks."""
 
     def advice(self, text: str, platform: str | None = None) -> str:
-        """A sentence that names what was probably meant, or where the list is; begins with a space."""
+        """A sentence that names the name that was probably meant, or the list; begins with a space."""
         names = [name for name, rows in self.by_name.items() if any(row.listed and platform in {None, row.platform} for row in rows)]
         names += [] if platform else list(self.silicon_folded)
         near = get_close_matches(text.casefold()[:LONGEST], names, n=3, cutoff=0.6)

@@ -159,7 +159,7 @@ class Hardware(Row):
 
     @property
     def listed(self) -> bool:
-        """Whether anyone can ask for it today; what is deprecated or retired is never recommended."""
+        """Whether anyone can ask for it today; deprecated and retired offers are never recommended."""
         return self.status == "listed"
 
     @property

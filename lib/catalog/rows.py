@@ -2,7 +2,7 @@
 
 A row is a pydantic model: strict (a number written as text is not a number), frozen, and without room for keys that it does not name.
 Quantities are text with a unit ("24 GiB"), exact numbers are text ("0.80"), days are YYYY-MM-DD. A source or a card is named by its
-id and becomes the thing itself while the row is read; `References` holds what has been read before. `ById` makes such a value the key of a
+id and becomes the thing itself while the row is read; `References` holds the things read before. `ById` makes such a value the key of a
 cache.
 """
 
@@ -131,7 +131,7 @@ def _exact(value: object, info: ValidationInfo) -> object:
 
 
 def reference(table: str, file: str) -> PlainValidator:
-    """The id of something that was read before; `table` is its place in `References`, `file` where it stands."""
+    """The id of something that was read before; `table` is its place in `References`, `file` its file."""
 
     def look_up(value: Any, info: ValidationInfo) -> Any:
         if info.mode != "json":

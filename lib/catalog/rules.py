@@ -51,7 +51,7 @@ class ZeroGpuSize(Row):
 
 
 class ZeroGpuSilicon(Row):
-    """Which card stood under the flavor's name, and until when."""
+    """The card that the flavor's name meant, and until when."""
 
     accelerator: Text
     """Id of the card."""
@@ -124,7 +124,7 @@ class ZeroGpuRules(Rules):
 
 
 class SleepRules(Rules):
-    """When a Space sleeps and what is billed."""
+    """The sleep and the bill of a Space."""
 
     cpu_basic_after_s: Count
     """Idle seconds before `cpu-basic` sleeps."""

@@ -150,7 +150,7 @@ def _engine_cache(terms: ById[tuple[CacheTerm, ...]], engine: str, question: Cac
 
 
 class CacheBytes:
-    """Bytes of the cache over all devices, and on the fullest one when it is cut; tokens are those of text, beside those of pictures."""
+    """Bytes of the cache over all devices, and on the fullest one when it is cut; tokens are those of text; those of pictures are apart."""
 
     def __init__(self, terms: tuple[CacheTerm, ...] | None, request: ResolvedRequest, head_dim: int = 0, shares: Shares = WHOLE) -> None:
         self._terms = terms or ()

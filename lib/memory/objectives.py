@@ -26,7 +26,7 @@ def check_objective(spec: ModelSpec, request: TrainingRequest) -> None:
     """Refuse what TRL does not train.
 
     Raises:
-        BadArgument: with what is accepted.
+        BadArgument: with the accepted values.
     """
     if request.objective == "sft":
         return

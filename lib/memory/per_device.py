@@ -97,7 +97,7 @@ class PerDevice:
         return tensor_parallel_bytes(sharded=self.weights.cut, replicated=self.weights.total - self.weights.cut, devices=self.shards)
 
     def _offloaded_weights(self, on_gpu: int) -> int:
-        """Bytes on the fullest GPU beside a host, which keeps the table and the other layers; a tied table lies on both."""
+        """Bytes on the fullest GPU with a host that keeps the table and the other layers; a tied table is on both."""
         parts = self.weights.by_component
         table, head = parts.get("embeddings", 0), parts.get("head", 0)
         output = (head or table) if self.request.gpu_layers else 0
@@ -202,7 +202,7 @@ class PerDevice:
         return self.device_weights if by_component is None else sum(by_component.values())
 
     def claim(self, tokens: int, batch: int) -> MemoryReservation:
-        """Bytes on the fullest device without the cache; training claims no share ahead, whatever the engine."""
+        """Bytes on the fullest device without the cache; training claims no share ahead with any engine."""
         active = sum(self.activations(tokens, batch).values())
         engine = "transformers" if self.trains else self.request.engine
         graphs = self.runtime[GRAPHS].typical if GRAPHS in self.runtime else 0

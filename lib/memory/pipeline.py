@@ -6,7 +6,7 @@ Temporary tensors are the fits of the pipeline's runs on the meta device (`lib.m
 
     none         all components
     model        the component that runs (`enable_model_cpu_offload`)
-    group        of that, the largest block and what stands outside blocks (`enable_group_offload`, one block at a time, no stream)
+    group        of that, the largest block and the modules outside blocks (`enable_group_offload`, one block at a time, no stream)
     sequential   of that, the largest module without children (`enable_sequential_cpu_offload`)
 
     sliced VAE   one picture is decoded at a time and every picture is kept: decode(1) + (B - 1) · o
@@ -192,7 +192,7 @@ class PipelineMemory:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes in the host's memory: every component waits there, whichever is on the card, beside the process; 0 without offload."""
+        """Bytes in the host's memory: every component, also the one on the card, and the process; 0 without offload."""
         return 0 if self._pictures.offload == "none" else sum(self.components.values()) + HOST_PROCESS_BYTES
 
     def fullest(self, batch: int) -> StageBytes:

@@ -3,7 +3,7 @@
 The result is the key under which work is shared. The sizes of a layer that the laws of plain decoders need are read off the spec here too.
 
 Pictures and sound of a request are counted as the model takes them: tokens in its prompt, passes of towers, what cross-attention caches.
-Beside it stands what a question asks beyond its model, as caveats: a length that it does not read, an encoder that it does not have.
+With it come the parts of a question beyond its model, as caveats: a length that it does not read, an encoder that it does not have.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ResolvedRequest:
 
     `silicon` is its kind, that of the engine where no silicon `is_named`. `profiled_tokens` are those of the run by which an engine sets
     activations aside; without a card those of the largest, so that the estimate does not come out too small. `gpu_layers` is None where
-    everything lies on the device (a processor has no other). `experts_in_host` counts the layers whose routed experts the host holds.
+    everything is on the device (a processor has no other). `experts_in_host` counts the layers whose routed experts the host holds.
     `serving` holds the settings that no other field says.
     """
 

@@ -2,7 +2,7 @@
 
     total = weights + kv_cache + activation + runtime, summed over the devices
 
-The parts are worded for people elsewhere (`lib.present`); here are the numbers, the codes and the sentences of what is left open.
+The parts are worded for people elsewhere (`lib.present`); here are the numbers, the codes and the sentences of the open points.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class MemoryEstimate:
     `total_bytes` = weights + kv_cache + activation + runtime, summed over the devices. `per_device_bytes` is the peak of the
     fullest device. `low_bytes`/`high_bytes` bound the total where the truth is a range. `stages` are those of a pipeline, on one device.
     `claim` is what of a device the engine may fill,
-    `host_bytes` what of the total lies in the memory of the host, where llama.cpp leaves layers to it (else 0).
+    `host_bytes` the part of the total in the memory of the host, where llama.cpp leaves layers to it (else 0).
     The advisor weighs thousands of configurations by their bytes and shows a few, so laws, inputs, caveats and sources are put together
     when they are asked for.
     """
@@ -237,7 +237,7 @@ def _part(name: str, size: int, law: Law, inputs: dict[str, str], details: dict[
 
 
 def _with_copies(parts: dict[str, int], total: int) -> dict[str, int]:
-    """The parts, and what other devices hold beside them."""
+    """The parts, and those that other devices hold."""
     missing = total - sum(parts.values())
     return {**parts, "copies on other devices": missing} if missing else parts
 

@@ -67,7 +67,7 @@ Columns = dict[str, float]
 
 
 class EngineConfig(NamedTuple):
-    """A model as an engine runs it on hardware: what is stored and multiplied in which format, on which devices, for how many requests.
+    """A model as an engine runs it on hardware: the formats in which it is stored and multiplied, on which devices, for how many requests.
 
     `compute` is the dtype of activations, `arithmetic` the units that multiply the weights, `ceilings` their datasheet rates by card
     class, `running_requests` how many of the requests in flight run at the same time.
@@ -263,7 +263,7 @@ def native_format(precision: str, compute: str, card: Accelerator) -> str:
 
 
 def _running_requests(spec: ModelSpec, work: ForwardCost, devices: Devices, layout: Layout, request: SpeedRequest) -> float:
-    """Requests that run at once, of those in flight: what fits beside the weights, and what the engine takes (max_num_seqs)."""
+    """Requests that run at once, of those in flight: as many as fit after the weights, and as the engine takes (max_num_seqs)."""
     if work.decoder is None or not devices.memory:
         return float(request.concurrency)
     each, limit = ceil_divide(request.concurrency, layout.replicas), request.serving.sequences

@@ -119,10 +119,10 @@ QUANTITIES = ("ttft", "tpot", "throughput")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The constants with what stands behind them.
+    """The constants with their evidence.
 
     `spread` holds, by quantity and engine, the half-width of a range in ln: 85 % of the measurements that were left out of the fit differ
-    by no more. `measured` holds the pairs of engine and card class of which there were measurements. `pictures` is what is known of
+    by no more. `measured` holds the pairs of engine and card class of which there were measurements. `pictures` are the facts about
     diffusion pipelines (`lib.speed.diffusion`). `errors` are the tables of the fit.
     """
 

@@ -92,7 +92,7 @@ def predict_each(questions: Sequence[SpeedQuestion], accelerators: Mapping[str, 
 
 
 def _explain(table: SpeedTable, estimate: SpeedEstimate) -> ExplainedSpeed:
-    """The only row of a table with what stands behind it."""
+    """The only row of a table, with its evidence."""
     calibration = load_calibration()
     of, request = table.engine_configs[0], estimate.request
     decodes = estimate.tpot_s is not None
@@ -157,7 +157,7 @@ def _shortage(config: EngineConfig) -> tuple[Caveat, ...]:
 
 
 class _PassLoad(NamedTuple):
-    """What a pass is over, for the inputs of its parts: tokens, sequences, and tokens of cache of each (0 for a prompt)."""
+    """Size of a pass, for the inputs of its parts: tokens, sequences, and tokens of cache of each (0 for a prompt)."""
 
     tokens: float
     sequences: float
@@ -280,7 +280,7 @@ def _pass_parts(table: SpeedTable, of_pass: ForwardPass, work: _PassLoad) -> Ite
 
 
 def _overlap(alone_s: float, longer: str) -> dict[str, str]:
-    """What the law gives for the shorter of two parts that overlap; it counts with what it adds to the longer."""
+    """The law's time of the shorter of two parts that overlap; it counts with its addition to the longer."""
     return {"alone": f"{alone_s * 1e3:.3g} ms", "counted": f"what it adds to '{longer}'; together {forward_pass.OVERLAP.equation}"}
 
 

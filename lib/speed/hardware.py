@@ -3,7 +3,7 @@
 The fit knows which share of its datasheet a class of cards reaches, not a single card. A card is held to at least what every weaker card
 of its kind reaches: so its ceilings are one row with an entry per class, the highest bandwidth and peak of that class among the cards
 that it equals or exceeds in both. The last entry is for rates that programs reach, of which nothing is taken off: those measured on the
-machine itself, those of processors (their rows state what is reached, not a datasheet), and those of arithmetic that a card emulates.
+machine itself, those of processors (their rows state the reached rate, not a datasheet), and those of arithmetic that a card emulates.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def find_peak(card: Accelerator, arithmetic: str) -> float:
 class Ceilings(NamedTuple):
     """Bytes/s and FLOP/s of one device: one entry per card class, and a last one for rates that programs reach.
 
-    `attention` are the FLOP/s of the type that attention is computed in, whatever the weights are multiplied in. `of_datasheet` is the
-    share of the datasheet's figures that the highest entries are; 0 where no datasheet bounds what was measured.
+    `attention` are the FLOP/s of the type that attention is computed in; weights may be multiplied in another. `of_datasheet` is the
+    share of the datasheet's figures that the highest entries are; 0 where no datasheet bounds the measurement.
     """
 
     bandwidth: tuple[float, ...]
@@ -131,7 +131,7 @@ def _reached_alone(rate: float) -> tuple[float, ...]:
 
 
 def _of_processor(card: Accelerator, arithmetic: str, share: float) -> tuple[float, ...]:
-    """FLOP/s of a processor: its float32 rate is what is reached; tile units (AMX) state a peak, of which the fit knows the share."""
+    """FLOP/s of a processor: its float32 rate is the reached one; tile units (AMX) state a peak, of which the fit knows the share."""
     rate = find_peak(card, arithmetic) * share
     if card.reached or rate == (card.peak("fp32") or 0.0) * share:
         return _reached_alone(rate)

@@ -177,7 +177,7 @@ def _tower(spec: ModelSpec, share: dict[str, float], stack: DecoderStack) -> Dec
 
 
 class _Passed(NamedTuple):
-    """What text passes: whether it `decodes`, with an encoder `apart`; components and single tables that it is not multiplied with."""
+    """The text's way: whether it `decodes`, with an encoder `apart`; components and single tables that it is not multiplied with."""
 
     decodes: bool
     apart: bool

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class GpuHostSplit(NamedTuple):
     """Which hardware does which part: the GPUs `share` of the bytes that a step reads, the host the rest, in which `host_bytes` lie.
 
-    The GPUs are described without their limit of memory, for what is left to the host does not count against it. `link` is bytes per second
+    The GPUs are described without their limit of memory, for bytes left to the host do not count against it. `link` is bytes per second
     from the host's memory to a GPU.
     """
 
@@ -45,7 +45,7 @@ class GpuHostSplit(NamedTuple):
 
 
 def split_model(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> GpuHostSplit | None:
-    """How the request's layers lie on this hardware; None where everything lies in one memory: nothing is split, or there is no GPU.
+    """Placement of the request's layers on this hardware; None where all are in one memory: nothing is split, or there is no GPU.
 
     Raises:
         BadArgument: another engine than llama.cpp, which alone splits so.
@@ -160,7 +160,7 @@ def batch_throughput(request: SpeedRequest, ttft: Interval[Seconds], tpot: Inter
 
 
 def _parts(where: str, share: float, parts: tuple[SpeedPart, ...], *, copied: float = 1.0) -> tuple[SpeedPart, ...]:
-    """The parts of one side's time, in its share; `copied` is what is left of it where the weights are copied to the GPU instead."""
+    """The parts of one side's time, in its share; `copied` is its rest where the weights are copied to the GPU instead."""
     law = f"{share * copied:.2f} · ({{}})"
     return tuple(
         replace(part, name=f"{where}: {part.name}", seconds=part.seconds * share * copied, law=law.format(part.law)) for part in parts

@@ -155,7 +155,7 @@ class SpeedPart(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedSpeed(SpeedEstimate):
-    """A speed estimate with what stands behind it.
+    """A speed estimate with its evidence.
 
     `precision` and `engine` are the resolved ones, `running_requests` is how many requests the engine runs at once. `items_per_s` counts
     `unit`: sequences of an encoder, windows of half a minute of sound, pictures.

@@ -3,8 +3,8 @@
     step(n, m, T) = forward pass over n + m tokens, the n sequences with T tokens of cache each       attention(a, b) = A(b) - A(a)
 
 A simulation asks for hundreds of thousands of steps, and the laws of `lib.speed.timing` take a quarter of a millisecond for one question
-or ten for thousands. So they are asked once, for a grid of n, m and T, and what lies between is interpolated linearly. The laws are linear
-in T but for eager engines, and the grids of n and m are so narrow that half of what lies between is off by less than 0.2 %, all of it by
+or ten for thousands. So they are asked once, for a grid of n, m and T, and values between are interpolated linearly. The laws are linear
+in T but for eager engines, and the grids of n and m are so narrow that half of the values between are off by less than 0.2 %, all of it by
 less than 3 % (tests/speed/test_steps.py).
 A(T) is the attention over a prompt of T tokens, which chunks of a prompt share by their places in it.
 """
@@ -80,7 +80,7 @@ class StepTable:
 
 
 def _place(grid: Sequence[float], value: float) -> tuple[int, float]:
-    """Which interval a value lies in, and which share of it is below; beyond the last interval its line goes on."""
+    """The interval of a value, and the share of it below the value; beyond the last interval its line goes on."""
     at = min(max(bisect_right(grid, value) - 1, 0), len(grid) - 2)
     return at, (value - grid[at]) / (grid[at + 1] - grid[at])
 

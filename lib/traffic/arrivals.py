@@ -145,7 +145,7 @@ def _list_columns() -> str:
 
 
 def _places(head: list[str]) -> dict[str, int]:
-    """Where each column stands, by its name; nothing where the first line names none."""
+    """The place of each column, by its name; nothing where the first line names none."""
     names = [cell.strip().casefold() for cell in head]
     columns = {what: next((at for at, name in enumerate(names) if name in aliases), None) for what, aliases in _COLUMNS.items()}
     return {what: at for what, at in columns.items() if at is not None}

@@ -1,4 +1,4 @@
-"""Where the time of a request goes: measured parts beside what the laws expect, the largest of them, and what to do next.
+"""The parts of a request's time: measured and expected by the laws, the largest of them, and the next step.
 
     total = preprocess + transfer + queue + prefill + decode + postprocess
     prefill = TTFT - queue        decode = TPOT · (output tokens - 1)
@@ -154,7 +154,7 @@ def diagnose_latency(
 
 
 def _check_memory(config: EngineConfig, hardware: Hardware) -> int | None:
-    """Requests that the cache of all copies holds beside the weights; None where nothing bounds them or the memory is not known."""
+    """Requests that the cache of all copies holds after the weights; None where nothing bounds them or the memory is not known."""
     memory, layout, request = usable_memory(hardware), config.layout, config.request
     if memory is None:
         return None
@@ -213,7 +213,7 @@ def _formats(
     config: EngineConfig,
     accelerators: Mapping[str, Accelerator],
 ) -> tuple[FormatEffect, ...]:
-    """What 8 and 4 bits would do to a step, to the first token and to the weights, by the same laws."""
+    """The effect of 8 and 4 bits on a step, the first token and the weights, by the same laws."""
     row = traits_of(request.engine)
     names = [name for name in dict.fromkeys((row.fp8, row.int8, row.int4)) if name and name != config.precision]
     questions = [(spec, hardware, replace(request, precision=name)) for name in names]

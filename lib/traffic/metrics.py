@@ -1,4 +1,4 @@
-"""What a server says of its own times: a Prometheus text of vLLM or TGI, or the JSON of a benchmark.
+"""Times that a server states of itself: a Prometheus text of vLLM or TGI, or the JSON of a benchmark.
 
 It comes from outside, so it is bounded. Means are sums over counts since the server started, all models together; `vllm bench serve
 --save-result` and its kin write means in ms. Names: vllm v1/metrics/loggers.py; text-generation-inference

@@ -5,7 +5,7 @@ then, and takes its cold start to wake. A padded batch (static, dynamic) is read
 continuous batching goes step by step.
 Source: Kwon et al. 2023, arXiv:2309.06180 (paged cache).
 
-Continuous batching is chunked prefill beside decoding, a cache that grows by blocks, and preemption. Every step takes one token of each
+Continuous batching is chunked prefill with decoding, a cache that grows by blocks, and preemption. Every step takes one token of each
 running sequence and fills the rest of its token budget with prompts. A request joins as soon as a slot and its share of the cache are free,
 and leaves when it is answered. Where the next token of a running sequence has no room, the one that joined last gives its cache back, waits
 in front, and is read again with what it had answered (preemption by recomputation).
@@ -43,7 +43,7 @@ class CacheMemory(Protocol):
 
     @property
     def capacity_bytes(self) -> int:
-        """Bytes beside weights, activations and runtime."""
+        """Bytes left after weights, activations and runtime."""
 
     def sequence_bytes(self, tokens: int) -> int:
         """Bytes of a sequence of so many tokens."""
@@ -112,7 +112,7 @@ class PagedCache:
         self.capacity = room.capacity_bytes - self.shared_bytes
 
     def bytes_of(self, tokens: int) -> int:
-        """Bytes of a sequence of so many tokens, beside the shared prefix."""
+        """Bytes of a sequence of so many tokens, without the shared prefix."""
         blocks = -(-tokens // BLOCK_TOKENS)
         size = self._bytes.get(blocks)
         if size is None:
@@ -216,7 +216,7 @@ class Replica(ABC):
             self.prefix_read = True
 
     def _first_token(self, job: ServedRequest) -> None:
-        """It leaves the engine now, and the server after the steps that the law adds while others decode, less what was simulated."""
+        """It leaves the engine now, and the server after the steps that the law adds while others decode, less the simulated ones."""
         job.first_s = self.env.now
         step_s = self.steps.step_s(len(self.decoding), 0, self._mean_cached())
         steps = self.steps.steps_waited if len(self.decoding) > 1 else 0.0

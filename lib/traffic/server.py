@@ -315,7 +315,7 @@ class CapacityNeed:
 
 @dataclass(slots=True, kw_only=True)
 class WorkBudget:
-    """What is left of the work of a whole search, and the hardware that was left out when nothing was left."""
+    """The rest of the work of a whole search, and the hardware that was left out when nothing was left."""
 
     left: float = MOST_WORK
     left_out: list[str] = field(default_factory=list)

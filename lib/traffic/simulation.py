@@ -1,6 +1,6 @@
 """Requests through replicas of an engine, step by step: a discrete-event simulation (SimPy), and the figures of one that has ended.
 
-    static       a batch starts when it is full (or nobody else can come); it is read and answered together, padded to its longest request,
+    static       a batch starts when it is full (or none can come); it is read and answered together, padded to its longest request,
                  and answers are complete when the whole batch is
     dynamic      the same, but a batch also starts when its oldest request has waited for the time-out
     continuous   requests join and leave at every step (`lib.traffic.replica`)
@@ -8,7 +8,7 @@
 Requests go first come first served to the replica with the fewest, and wait together while none has room.
 Sources: Yu et al. 2022 "Orca" (batches by request and by iteration); SimPy (simpy.readthedocs.io).
 
-What came out (`summarise`): throughput, utilisation, queue, percentiles, goodput, and the price of what was answered.
+The result (`summarise`): throughput, utilisation, queue, percentiles, goodput, and the price of the answers.
 
     throughput = tokens that leave the replicas in the steady window / its length
     mean queue = seconds that requests wait within the window / its length          Little's law, doi:10.1287/opre.9.3.383
