@@ -155,7 +155,10 @@
       document.getElementById("first")?.remove();
     }));
   };
-  const answersHere = () => !MAP.panels.some((part) => part.tab === tab && !part.box && !part.once)
+  // The page without a link has the example's answer from the start; a link's page waits for the fields and the answer of the link.
+  const linked = Boolean(document.querySelector("#first.linked"));
+  const revealAnswer = () => { if (covered && (open || !linked) && answersHere()) reveal(); };
+  const answersHere = () => !MAP.panels.some((part) => part.tab === (tab ?? "recommend") && !part.box && !part.once)
     || [...document.querySelectorAll("#facts .refusal, .answers :is(.card, .refusal)")].some((one) => one.checkVisibility());
   setTimeout(reveal, 4_000); // where this script fails, first.html does the same by its style
   // A tab that has no model to ask about gives the reason why the named one cannot be used, with what to do.
@@ -179,9 +182,12 @@
       tab = new URLSearchParams(location.search).get("tab") ?? "recommend";
       if (!Object.values(MAP.tabs).includes(tab)) tab = "recommend";
       readCompared(values.slice(2));
-      if (tab === "recommend") answered.recommend = questionOf("recommend", values[0], values.slice(2));
+      // The answer is the link's or the example's: fields that a visitor has changed meanwhile are asked anew.
+      const [reference, , ...asked] = values, defaults = MAP.fields.map((field) => field.default);
+      const question = linked ? [reference, asked] : [MAP.example, [...defaults, ...asked.slice(defaults.length)]];
+      if (tab === "recommend") answered.recommend = questionOf("recommend", ...question);
       const raised = raise(...values);
-      if (answersHere()) reveal();
+      revealAnswer();
       return raised;
     },
     go: () => wanted.hardware,
@@ -452,8 +458,9 @@ __PARTS__
       if (!typed && known) setTimeout(() => document.querySelector("#check").click(), 50);
     });
   };
-  new MutationObserver(() => { tie(); watch(); wordTools(); repeatRefusal(); if (open && covered && answersHere()) reveal(); }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["name"] });
+  new MutationObserver(() => { tie(); watch(); wordTools(); repeatRefusal(); revealAnswer(); }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["name"] });
   tie();
+  revealAnswer();
 
   // Between two looks at a Space the time since goes on, worded as `space_steps.elapsed` words it.
   setInterval(() => {

@@ -69,6 +69,8 @@ class Page(gr.Blocks):
                 function = inspect.unwrap(vars(component)["__init__"])
                 vars(function)["__signature__"] = inspect.signature(function)  # where `inspect` looks first
         super().__init__(**options)
+        self.first_answer: Callable[[], Mapping[int, Mapping[str, Any]]] = dict
+        """Properties of the components that hold the answer to the page's defaults, by their ids."""
 
     def get_config_file(self) -> Any:
         """Nothing: Gradio asks four times on the way to the first page, and each look at 800 components takes 40 ms. See `config`."""
@@ -225,6 +227,12 @@ def by_component(outputs: Outputs, updates: Updates) -> dict[Any, Any]:
         component = outputs[name]
         filled[component] = {**gr.update(value=filled[component]), **value} if component in filled else value
     return filled
+
+
+def as_properties(update: Any) -> dict[str, Any]:
+    """The properties that a handler's answer sets in its component."""
+    changed = update if isinstance(update, dict) and "__type__" in update else gr.update(value=update)
+    return {name: value for name, value in changed.items() if name != "__type__"}
 
 
 def fill_outputs(outputs: Outputs, updates: Updates) -> dict[Any, Any]:

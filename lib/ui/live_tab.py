@@ -94,6 +94,7 @@ def build_chat() -> ChatView:
                 allow_tags=False,
                 allow_file_downloads=False,
                 placeholder="Ask something. The answer is written on this device.",
+                visible=False,  # shown when the tab is opened: until then no browser loads its scripts, a tenth of all
                 elem_id="talk",
             )
             status = gr.HTML(elem_id="chat-status")
@@ -269,7 +270,7 @@ def wire(view: LiveView, page: events.Wiring) -> None:
     running = live_boxes.wire_measure(view.measure, services, page.model)
 
     def arrive() -> list[Any]:
-        return [True, opening_markup(services)]
+        return [True, opening_markup(services), gr.update(visible=True)]
 
     def foresee(_: Services, ref: str, values: Sequence[Any]) -> events.Updates:
         return {"expected": live_boxes.expected_html(services, ref, *values)}
@@ -278,7 +279,8 @@ def wire(view: LiveView, page: events.Wiring) -> None:
         return events.by_component(view.ledger.outputs, live_boxes.ledger_updates(services, figure)) if was_opened else gr.skip()
 
     ledger, outputs = [view.was_opened, view.ledger.figure], list(view.ledger.outputs.values())
-    coming = page.tab.select(arrive, None, [view.was_opened, view.device], api_name="live_opened", **events.AT_ONCE)
+    filled = [view.was_opened, view.device, view.chat.outputs["talk"]]
+    coming = page.tab.select(arrive, None, filled, api_name="live_opened", **events.AT_ONCE)
     coming.then(refresh, ledger, outputs, api_name="ledger_opened", **events.AT_ONCE)
     running.then(refresh, ledger, outputs, api_name="ledger_followed", **events.AT_ONCE)
     expected = {"expected": view.measure.outputs["expected"]}

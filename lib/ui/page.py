@@ -14,7 +14,18 @@ from lib.present.markup import PASTED, hint_note, refusal_note
 from lib.present.wording import page_note
 from lib.ui import account, explain_box, model_field, recommend_tab, workload
 from lib.ui import fields as ask
-from lib.ui.events import AT_ONCE, Page, RefreshTriggers, Updates, Wiring, build_refresh_triggers, by_component, changes, explain_markups
+from lib.ui.events import (
+    AT_ONCE,
+    Page,
+    RefreshTriggers,
+    Updates,
+    Wiring,
+    as_properties,
+    build_refresh_triggers,
+    by_component,
+    changes,
+    explain_markups,
+)
 from lib.ui.http import api
 from lib.ui.model_field import ModelView
 from lib.ui.tabs import TABS
@@ -80,12 +91,12 @@ class PageView:
         }
 
 
-def build_page(services: Services) -> gr.Blocks:
+def build_page(services: Services) -> Page:
     """The whole page with the API behind it, not launched.
 
     Every event here is private and carries its own name: private events too take names, and the public ones are a contract.
     """
-    page: gr.Blocks
+    page: Page
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         gr.HTML((ASSETS / "header.html").read_text(encoding="utf-8"), elem_id="masthead")
         view = build_view(services)
@@ -127,7 +138,7 @@ def build_view(services: Services) -> PageView:
     )
 
 
-def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
+def _wire(page: Page, view: PageView, services: Services) -> None:
     reference, question = view.model.reference, view.question()
     for tab in TABS:
         wiring = Wiring(
@@ -139,7 +150,14 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     opened, changed = view.outputs(), view.model_outputs()
 
     def open_page(request: gr.Request) -> dict[Any, Any]:
-        return by_component(opened, answer_link(services, request.query_params))
+        return by_component(opened, drop_defaults(answer_link(services, request.query_params)))
+
+    def first_answer() -> dict[int, dict[str, Any]]:
+        updates = drop_defaults(answer_link(services, {}))
+        del updates["context_limit"]  # the server keeps it
+        return {component._id: as_properties(update) for component, update in by_component(opened, updates).items()}  # noqa: SLF001
+
+    page.first_answer = first_answer
 
     def change_model(model: str | None, config: str | None, context: float | None, before: int) -> dict[Any, Any]:
         return by_component(changed, model_changed(services, model, config, context, before))
@@ -179,6 +197,13 @@ def _wire(page: gr.Blocks, view: PageView, services: Services) -> None:
     for name, event in (("named", by_name), ("changed", changing), ("compared", taking)):
         event.then(None, every, hidden, js="(...values) => advisor.now(...values)", api_name=f"settled_{name}", **settling)
     opening.then(None, every, hidden, js="(...values) => advisor.opened(...values)", api_name="settled_opened", **settling)
+
+
+def drop_defaults(updates: Updates) -> Updates:
+    """The updates without the values that the fields have from the start: a visitor may have changed one of them meanwhile."""
+    start: dict[str, Any] = {name: field.default for name, field in ask.FIELDS_BY_NAME.items()}
+    start |= {"context": model_field.context_slider(LONGEST_CONTEXT, start["context"]), "model": ask.EXAMPLE, "space": ""}
+    return {name: value for name, value in updates.items() if name not in start or value != start[name]}
 
 
 def model_changed(

@@ -242,6 +242,11 @@ def current_link(params: Mapping[str, str]) -> Mapping[str, str]:
     return {**params, "tab": "train", "method": params["mode"]} if trained and params.get("tab") == "memory" else params
 
 
+def asks_something(params: Mapping[str, str]) -> bool:
+    """Whether the address has parameters beside the theme: then its page opens without the example's answer."""
+    return any(name != "__theme" for name in params)
+
+
 def read_link(fields: Sequence[Field], params: Mapping[str, str]) -> tuple[list[Value], list[str]]:
     """Values for the fields from a link's parameters, and the names of those that could not be used."""
     values: list[Value] = []

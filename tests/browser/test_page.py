@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from llama import llama_config
 from page_checks import BEYOND, CONTRAST, NAMELESS, STILL, UNFOLD, Open, open_box
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 pytestmark = pytest.mark.browser
 
@@ -138,6 +138,22 @@ def test_a_link_keeps_its_question_while_fields_settle(open_page: Open) -> None:
       return waiting;
     }""")
     assert "model=Qwen/Qwen3-8B" in page.url
+
+
+def test_a_change_while_the_page_opens_is_asked(browser: Browser, app_url: str) -> None:
+    """The page can be used before its first event is answered, and that answer takes no change back."""
+    page = browser.new_page()
+    held: list[Route] = []
+    page.route("**/gradio_api/run/predict", lambda route: held.append(route) if not held else route.continue_())
+    page.goto(app_url)
+    page.locator("html.answered").wait_for(state="attached")
+    expect(page.locator("#pick")).to_contain_text("1 × 4,096 tokens")
+    at_once = page.locator("#q-concurrency input")
+    at_once.fill("16")
+    held[0].continue_()
+    expect(page.locator("#pick")).to_contain_text("16 × 4,096 tokens")
+    expect(at_once).to_have_value("16")
+    page.close()
 
 
 def test_an_answer_can_be_saved(open_page: Open) -> None:

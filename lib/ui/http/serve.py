@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import gradio as gr
 
     from lib.service.app import Services
+    from lib.ui.events import Page
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def launch_arguments(page: gr.Blocks, services: Services) -> dict[str, Any]:
+def launch_arguments(page: Page, services: Services) -> dict[str, Any]:
     """Arguments for `page.launch`; host and port stay with the environment (GRADIO_SERVER_NAME, GRADIO_SERVER_PORT)."""
     public_endpoints = services.endpoints()
     threads = Threads()
@@ -172,6 +173,7 @@ def _visit(url: str, warm_up: Callable[[], None]) -> None:
     with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
         try:
             client.get("/")
+            client.get("/", params={"tab": "memory"})  # the page of links
             number = next(one["id"] for one in client.get("/config").json()["dependencies"] if one["api_name"] == "list_hardware")
             client.post("/gradio_api/queue/join", json={"data": [], "fn_index": number, "session_hash": "first"})
             client.get("/gradio_api/queue/data", params={"session_hash": "first"})

@@ -8,8 +8,10 @@ placeholder address. Each visitor gets it with the real address. When the config
 rendered again. A browser that already has the page gets status 304.
 
 The first view. Gradio's page is empty until its scripts have run, which takes seconds on a slow device. So the HTML has a layer with the
-title and the pick for the example. The layer covers the page, which stays invisible until its own answer is there (`advisor.opened` in
-`assets/page.js`), so nothing moves while the visitor reads. A link asks another question: its layer keeps the place of the answer empty.
+title and the pick for the example. The layer covers the page, which stays invisible until its own answer is there (`reveal` in
+`assets/page.js`), so nothing moves while the visitor reads. The components hold the example's answer from the start, so the page needs no
+request for it. A link asks another question: its page has no answer, and its layer keeps the place of the answer empty. Gradio's
+configuration, nine tenths of the HTML, comes last: the layer is shown while it arrives.
 
 The questions. For `POST /gradio_api/run/NAME` and `POST /gradio_api/call/NAME` Gradio makes a session, copies the settings of components,
 and passes every value through them. That takes 7 to 10 ms on the thread that serves all visitors; the question itself takes 1 to 2 ms on
@@ -39,7 +41,7 @@ import anyio
 import orjson
 from cachetools import LRUCache, TTLCache
 from gradio.route_utils import get_root_url
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -56,7 +58,7 @@ from lib.ui.http.fair_queue import Threads
 from lib.ui.http.link_preview import LinkPreview, Preview, place_tags, write_tags
 from lib.ui.recommend_tab import recommend_updates
 from lib.ui.theme import ASSETS, style_sheet
-from lib.ui.workload import read_link
+from lib.ui.workload import asks_something, read_link
 from lib.units import MIB
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from lib.service.app import Services
+    from lib.ui.events import Page
 
 
 PATHS = frozenset({"/", "/config", "/config/", "/gradio_api/info", "/gradio_api/info/", "/gradio_api/openapi.json"})
@@ -72,6 +75,8 @@ _ADDRESSES, _GZIP_LEVEL = 4, 4
 """Number of addresses whose compressed bodies are cached (a Space has two), and the gzip level. Compressing one takes 10 ms."""
 _PAGE_EVENT, _LEAST_BYTES = "/gradio_api/run/predict", 2_000
 _NOBODYS = "http://rendered.invalid"
+LINKED = "/?"
+"""The page of a link, which is rendered without the example's answer."""
 _OWN_HEADERS = {b"content-length", b"set-cookie", b"cache-control", b"etag"}
 _TAGS = b"<!-- link preview -->"
 
@@ -107,7 +112,7 @@ class PageCache:
         self._app, self._page, self._first_view, self._preview = app, page, first_view, preview
         self._rendered: dict[str, _Rendered] = {}
         self._rendering = asyncio.Lock()
-        self._compressed: LRUCache[tuple[str, str], tuple[_Rendered, bytes]] = LRUCache(_ADDRESSES * len(PATHS))
+        self._compressed: LRUCache[tuple[str, str], tuple[_Rendered, bytes]] = LRUCache(_ADDRESSES * (len(PATHS) + 1))
         self._lock = threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,7 +121,7 @@ class PageCache:
         if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD") or path not in PATHS:
             await self._app(scope, receive, send)
             return
-        response = await self._find(path, scope, receive)
+        response = await self._find(scope, receive)
         if response is None:  # it failed: Gradio answers
             await self._app(scope, receive, send)
             return
@@ -131,7 +136,7 @@ class PageCache:
             await send({"type": "http.response.body", "body": b""})
             return
         if accepts_gzip(asked) and of_link is None:  # the body of one link is not kept
-            body = await anyio.to_thread.run_sync(self._compress, path, response, root, tags)
+            body = await anyio.to_thread.run_sync(self._compress, page_name(scope), response, root, tags)
             headers.append((b"content-encoding", b"gzip"))
         else:
             body = response.body(root, tags)
@@ -139,22 +144,23 @@ class PageCache:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
-    def _compress(self, path: str, cached: _Rendered, root: str, tags: bytes) -> bytes:
+    def _compress(self, page: str, cached: _Rendered, root: str, tags: bytes) -> bytes:
         """The body compressed: a tenth of 0.8 MB."""
         with self._lock:
-            entry = self._compressed.get((path, root))
+            entry = self._compressed.get((page, root))
             if entry is None or entry[0] is not cached:
-                entry = self._compressed[path, root] = (cached, gzip.compress(cached.body(root, tags), _GZIP_LEVEL, mtime=0))
+                entry = self._compressed[page, root] = (cached, gzip.compress(cached.body(root, tags), _GZIP_LEVEL, mtime=0))
         return entry[1]
 
-    async def _find(self, path: str, scope: Scope, receive: Receive) -> _Rendered | None:
+    async def _find(self, scope: Scope, receive: Receive) -> _Rendered | None:
         """The response for all visitors; None if it failed."""
+        page = page_name(scope)
         async with self._rendering:
-            response = self._rendered.get(path)
+            response = self._rendered.get(page)
             if response is None or any(before is not now for before, now in zip(response.state, self._state(), strict=True)):
                 response = await self._render(scope, receive)
                 if response is not None:
-                    self._rendered[path] = response
+                    self._rendered[page] = response
         return response
 
     def _state(self) -> tuple[object, ...]:
@@ -177,10 +183,16 @@ class PageCache:
         headers = [(name, value) for name, value in start["headers"] if name.lower() not in _OWN_HEADERS]
         body = b"".join(message.get("body", b"") for message in rest)
         if self._first_view is not None and scope["path"] == "/":
-            body = await anyio.to_thread.run_sync(self._first_view.insert, body)
+            body = await anyio.to_thread.run_sync(self._first_view.insert, body, page_name(scope) == LINKED)
         if self._preview is not None and scope["path"] == "/":
             body = place_tags(body, _TAGS)
         return _Rendered(state=state, headers=headers, pieces=body.split(_NOBODYS.encode()))
+
+
+def page_name(scope: Scope) -> str:
+    """The name of the rendered response: the path, or `LINKED`."""
+    path = str(scope["path"])
+    return LINKED if path == "/" and asks_something(QueryParams(scope["query_string"])) else path
 
 
 class CompressEvents:
@@ -219,6 +231,8 @@ def _escape_script(text: bytes) -> bytes:
 _BEFORE = b"<gradio-app"
 _CONFIG = re.compile(rb"(?<=<script>window\.gradio_config = )\{.*?\}(?=;</script>)", re.DOTALL)
 _INFO = re.compile(rb"(?<=<script>window\.gradio_api_info = )\{.*?\}(?=;</script>)", re.DOTALL)
+_SETTINGS = re.compile(rb"<script>window\.gradio_(?:config|api_info) = .*?</script>", re.DOTALL)
+_END = b"</body>"
 _SHARED = re.compile(r"^\.(card|masthead|eyebrow|quiet|figure|legend|swatch|bar|weights|cache|activations|runtime|why)")
 _VARIABLES = re.compile(r"^(\.dark )?\.gradio-container[^{]*\{\s*--")
 """The rules of the page's sheet that the layer needs, by how they begin."""
@@ -227,7 +241,7 @@ _VARIABLES = re.compile(r"^(\.dark )?\.gradio-container[^{]*\{\s*--")
 class Skeleton:
     """The layer of the first view, with the prices of the current catalog."""
 
-    def __init__(self, page: gr.Blocks, services: Services) -> None:
+    def __init__(self, page: Page, services: Services) -> None:
         """The layer covers `page` and shows answers of `services`."""
         self._page, self._services = page, services
 
@@ -235,14 +249,16 @@ class Skeleton:
         """Inputs of the layer; it is unchanged while they are the same objects."""
         return self._page.config, self._services.catalog()
 
-    def insert(self, body: bytes) -> bytes:
-        """The page's HTML with the layer before it, and without the parts that only API callers need."""
-        return drop_api_components(body).replace(_BEFORE, self.markup().encode() + _BEFORE, 1)
+    def insert(self, body: bytes, linked: bool) -> bytes:
+        """The page's HTML with the layer before it and the example's answer in it, without the parts that only API callers need."""
+        light = put_config_last(lighten_page(body, {} if linked else self._page.first_answer()))
+        return light.replace(_BEFORE, self.markup(linked).encode() + _BEFORE, 1)
 
-    def markup(self) -> str:
+    def markup(self, linked: bool) -> str:
         """The layer with its own style."""
         values, _ = read_link(ask.QUESTION, {})
-        pick = bind_units(recommend_updates(self._services, ask.EXAMPLE, values)["pick"].partition('<div class="actions"')[0])
+        answer = "" if linked else recommend_updates(self._services, ask.EXAMPLE, values)["pick"]
+        pick = bind_units(answer.partition('<div class="actions"')[0])
         layer = (ASSETS / "first.html").read_text(encoding="utf-8")
         title = (ASSETS / "header.html").read_text(encoding="utf-8")
         sheet = f"theme.css?v={self._page.theme_hash}"
@@ -259,8 +275,16 @@ def shared_rules() -> str:
     return "\n".join([*variables, *(rule for rule in blocks if _SHARED.match(rule)), narrow])
 
 
-def drop_api_components(html: bytes) -> bytes:
+def put_config_last(html: bytes) -> bytes:
+    """The page with Gradio's configuration at its end. The scripts that read it are modules, which run after that."""
+    moved = b"".join(found[0] for found in _SETTINGS.finditer(html))
+    return _SETTINGS.sub(b"", html).replace(_END, moved + _END, 1)
+
+
+def lighten_page(html: bytes, answered: Mapping[int, Mapping[str, Any]] | None = None) -> bytes:
     """The page's HTML without the parts that only API callers need; these callers read `/config` and `/gradio_api/info`, which keep it.
+
+    `answered` are properties that the components have from the start, by their ids.
 
     - The components of arguments and answers of `gr.api`, which show nothing. The browser would build all of them before it shows the page:
       for this page they are 300 of 760, and about a sixth of the time.
@@ -271,6 +295,8 @@ def drop_api_components(html: bytes) -> bytes:
         config = orjson.loads(match[0])
         unseen = {one["id"] for one in config["components"] if one["type"] == "api"}
         config["components"] = [one for one in config["components"] if one["id"] not in unseen]
+        for component in config["components"]:
+            component["props"] |= (answered or {}).get(component["id"], {})
         for layout in (config["layout"], *(page["layout"] for page in config["page"].values())):
             layout["children"] = [one for one in layout["children"] if one["id"] not in unseen]
         return _escape_script(orjson.dumps(config))

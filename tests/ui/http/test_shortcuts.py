@@ -13,7 +13,7 @@ from gradio.routes import App
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
-from lib.ui.http.shortcuts import PATHS, CompressEvents, PageCache, drop_api_components
+from lib.ui.http.shortcuts import LINKED, PATHS, CompressEvents, PageCache, lighten_page, page_name, put_config_last
 
 HOSTS: list[dict[str, str]] = [
     {"host": "localhost:7860"},
@@ -86,20 +86,21 @@ def test_it_is_what_gradio_serves(clients: tuple[TestClient, TestClient, list[st
 
 
 def test_gradio_is_asked_once_for_each_path(clients: tuple[TestClient, TestClient, list[str]], page: gr.Blocks) -> None:
-    """Visitors, addresses, logins and links do not matter; another configuration of the page does."""
+    """Visitors, addresses and logins do not matter; whether there is a link, and another configuration of the page, do."""
     _, rendered, asked = clients
     page.config = {**page.config}
     asked.clear()
     for headers in HOSTS:
         for path in sorted(PATHS):
             rendered.get(path, headers=headers | {"cookie": "session=signed"})
-        rendered.get("/?deep_link=anything", headers=headers)
+        for link in ("deep_link=anything", "model=7B"):
+            rendered.get(f"/?{link}", headers=headers)
         rendered.head("/", headers=headers)
-    assert sorted(asked) == sorted(PATHS)
+    assert sorted(asked) == sorted([*PATHS, "/"])
     assert {"/", "/config", "/gradio_api/info", "/gradio_api/openapi.json"} <= PATHS
     page.config = {**page.config}
     rendered.get("/")
-    assert asked.count("/") == 2
+    assert asked.count("/") == 3
 
 
 def test_it_is_compressed_for_those_who_take_it(clients: tuple[TestClient, TestClient, list[str]]) -> None:
@@ -133,7 +134,7 @@ def test_a_browser_gets_no_components_of_the_api(clients: tuple[TestClient, Test
     """Those of `gr.api` show nothing: the HTML goes without them, everything else in it stays, and `/config` has them all."""
     plain, _, _ = clients
     before, whole = plain.get("/").content, plain.get("/config").json()
-    after = drop_api_components(before)
+    after = lighten_page(before)
     configs = [json.loads(re.search(rb"window\.gradio_config = (\{.*?\});</script>", html, re.DOTALL)[1]) for html in (before, after)]  # type: ignore[index]
     seen = [[one["type"] for one in config["components"]] for config in (*configs, whole)]
     assert seen == [["textbox", "api", "api", "form"], ["textbox", "form"], ["textbox", "api", "api", "form"]]
@@ -169,3 +170,20 @@ def test_events_of_the_page_are_compressed(page: gr.Blocks) -> None:
         short = client.post("/gradio_api/run/predict", json={"data": ["7B"], "fn_index": 1})
     assert answer.json()["data"] == ["x" * 5_000]
     assert [one.headers.get("content-encoding") for one in (answer, refused, short)] == ["gzip", None, None]
+
+
+def test_the_first_view_comes_before_the_configuration(page: gr.Blocks) -> None:
+    """Only the page without a link holds the example's answer, which its components have from the start."""
+    field = next(iter(page.blocks))
+    with TestClient(App.create_app(page)) as plain:
+        before = plain.get("/").content
+    after = put_config_last(lighten_page(before, {field: {"value": "the answer"}}))
+    assert (b"the answer" in after, b"the answer" in put_config_last(lighten_page(before))) == (True, False)
+    assert after.index(b"<gradio-app") < after.index(b"window.gradio_config =") < after.index(b"</body>")
+    assert len(re.findall(rb"<script", after)) == len(re.findall(rb"<script", before))
+
+
+@pytest.mark.parametrize(("query", "rendered"), [("", "/"), ("__theme=dark", "/"), ("model=7B", LINKED), ("__theme=dark&tab=cost", LINKED)])
+def test_a_link_has_a_page_of_its_own(query: str, rendered: str) -> None:
+    """Its address has parameters beside the theme."""
+    assert page_name({"path": "/", "query_string": query.encode()}) == rendered
