@@ -23,7 +23,8 @@ from lib.laws.kv_cache_by_engine import LONG_CONTEXT, CacheQuestion, EngineCache
 from lib.laws.media_tokens import TOWERS
 from lib.laws.parallelism import ceil_divide, head_share
 from lib.laws.weights import BY_COUNT, ENDS, GGUF_LAW, LAW, GgufShape, bytes_by_group, bytes_by_group_gguf
-from lib.memory.resolve import layer_sizes, tower_bytes
+from lib.memory.media import tower_bytes
+from lib.memory.resolve import layer_sizes
 from lib.precision import weight_format
 from lib.workload import prompt_and_output_tokens
 

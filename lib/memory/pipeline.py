@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from lib.errors import BadArgument
 from lib.laws.pipeline import HOST_PROCESS_BYTES, byte_terms, latent_frames, sum_terms, work_terms
 from lib.memory.components import group_bytes, sum_by_component
-from lib.memory.resolve import resolve_media
+from lib.memory.media import resolve_media
 from lib.model.picture_defaults import CardDefaults, find_card_defaults
 from lib.model.spec import Pipeline
 from lib.workload import LONGEST_SIDE, MOST_FRAMES

@@ -20,7 +20,7 @@ from lib.engines import traits_of
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws.price import HOUR_S
 from lib.memory import usable_memory
-from lib.memory.resolve import resolve_media
+from lib.memory.media import resolve_media
 from lib.provenance import Reason
 from lib.request.types import AUTO
 from lib.speed import SpeedEstimate

@@ -20,8 +20,8 @@ from lib.errors import BadArgument
 from lib.laws.price import HOUR_S
 from lib.laws.shards import shards_needed, split_work
 from lib.laws.start_up import COLD_START, cold_start
+from lib.memory.media import resolve_media
 from lib.memory.pipeline import check_media
-from lib.memory.resolve import resolve_media
 from lib.memory.result import download_bytes, stored_bytes
 from lib.model.spec import ModelSpec
 from lib.platforms import PLATFORMS, TRAITS

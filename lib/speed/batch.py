@@ -24,7 +24,8 @@ from lib.laws.forward_pass import Array
 from lib.laws.parallelism import ceil_divide
 from lib.laws.serving import MEAN_FILL
 from lib.memory import count_sequences
-from lib.memory.resolve import PromptMedia, choose_engine, limit_length, resolve_cache_format, resolve_media, settle_formats
+from lib.memory.media import PromptMedia, resolve_media
+from lib.memory.resolve import choose_engine, limit_length, resolve_cache_format, settle_formats
 from lib.model.spec import ModelSpec
 from lib.precision import weight_format
 from lib.provenance import Caveat

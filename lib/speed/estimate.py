@@ -17,7 +17,8 @@ from lib.catalog.offers import Hardware
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws import forward_pass, serving
 from lib.laws.forward_pass import overlapped_time
-from lib.memory.resolve import choose_engine, resolve_media, settle_formats
+from lib.memory.media import resolve_media
+from lib.memory.resolve import choose_engine, settle_formats
 from lib.precision import weight_format
 from lib.provenance import Caveat, Source
 from lib.request.serving import check_settings, drop_settings

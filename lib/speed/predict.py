@@ -18,7 +18,7 @@ from lib.catalog.silicon import Accelerator
 from lib.engines import TRAITS
 from lib.laws.forward_pass import Array, Quantity, linear_flop, roofline_seconds
 from lib.laws.serving import MEAN_FILL, queue_time
-from lib.memory.resolve import resolve_media
+from lib.memory.media import resolve_media
 from lib.provenance import Caveat, Source
 from lib.result import Result
 from lib.speed.batch import (

@@ -10,7 +10,7 @@ from torch import Tensor, bfloat16, device, int64, no_grad, zeros
 
 from lib.errors import BadArgument
 from lib.memory import MemoryEstimate, estimate_memory, fit_memory
-from lib.memory.resolve import resolve_media, tower_bytes
+from lib.memory.media import resolve_media, tower_bytes
 from lib.model.allocations import GpuKernels, StorageRecorder
 from lib.model.build import build
 from lib.model.bundled import find_config, find_spec

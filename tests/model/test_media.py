@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lib.errors import InvalidInput
 from lib.memory import estimate_memory
-from lib.memory.resolve import resolve_media
+from lib.memory.media import resolve_media
 from lib.model import bundled
 from lib.model.allocations import GpuKernels, StorageRecorder
 from lib.model.build import build
