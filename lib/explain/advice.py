@@ -12,6 +12,7 @@ from lib.memory import PerDevice, count_per_device, count_sequences, fewest_expe
 from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
 from lib.precision import loads, weight_format
+from lib.request.types import AUTO
 from lib.workload import MemoryRequest
 
 _COUNTS = (1, 2, 4, 8, 16)
@@ -35,6 +36,8 @@ def advise(
     found: dict[str, int | float | str] = {"half_profiled_tokens": of.request.profiled_tokens // 2}
     if spec.stored.quantization is not None:
         found["stored_format"] = spec.stored.quantization.method
+    elif (unpacked := count_per_device(spec, replace(request, precision=AUTO), silicon).device_weights) > of.device_weights:
+        found["loading_bytes"] = unpacked
     most = count_sequences(spec, request, device_bytes, silicon)
     if most:
         found["most_requests"] = most
@@ -65,10 +68,12 @@ def _fits(spec: ModelSpec, request: MemoryRequest, device_bytes: int, silicon: A
 
 
 def _share(of: PerDevice, request: MemoryRequest, device_bytes: int, share: float | None) -> dict[str, int | float | str]:
-    """The least share of a device with which the server holds one request, if that is more than it has and not too much."""
+    """The least share of a device that holds one request: the share it lacks, more than it should take, or enough of what it has."""
     least = math.ceil(_CENT * of.peak(request.context_tokens, request.batch_size) / device_bytes) / _CENT
     claimed = share or of.claim(request.context_tokens, request.batch_size).capacity_bytes(device_bytes) / device_bytes
-    return {"share_needed" if least <= LARGEST_SHARE else "share_hopeless": least} if claimed < least else {}
+    if claimed >= least:
+        return {"share_enough": least, "enough_tokens": request.context_tokens}
+    return {"share_needed" if least <= LARGEST_SHARE else "share_hopeless": least}
 
 
 def _smaller(spec: ModelSpec, request: MemoryRequest, device_bytes: int, silicon: Accelerator, now: PerDevice) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lib.explain.match import Finding, Value, find_messages
 from lib.explain.names import Named, find_names
@@ -49,6 +49,10 @@ class Explanation:
     """The numbers of the message, of the lines of a start around it, and those that follow from them."""
     steps: tuple[str, ...] = ()
     """Codes of next steps, the best first."""
+    programs: tuple[str, ...] = ()
+    """The programs whose surroundings the text shows."""
+    stated: Mapping[str, str] = field(default_factory=dict)
+    """Settings that follow from the messages of the text (`Message.sets`)."""
     also: tuple[OtherCause, ...] = ()
     """Other failures, in the order of the text."""
     named: Named
@@ -104,6 +108,8 @@ def explain_text(text: str) -> Explanation:
         certain=meaning.certain,
         numbers=_complete(first, everything),
         steps=meaning.steps,
+        programs=tuple(dict.fromkeys(context.program for context in contexts)),
+        stated={name: value for finding in reversed(findings) for name, value in finding.message.sets.items()},
         also=_distinct(other, meaning.code),
         named=named,
     )

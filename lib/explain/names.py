@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 _MOST = 6
 _OWNER = r"[A-Za-z0-9][\w.-]{1,38}"
@@ -38,16 +39,22 @@ _NOT_MODELS = frozenset(
 _CARDS = re.compile(
     r"(?:RTX PRO \d000(?: Blackwell)?(?: (?:Server|Workstation)(?: Edition)?)?|RTX A?\d{4}(?: ?Ti)?(?: ?SUPER)?(?: Ada(?: Generation)?)?"
     r"|GTX \d{4}(?: ?Ti)?|(?:NVIDIA|Tesla) (?:T4|L40S?|L4|L20|A100|A10G?|A40|H100|H200|H20|B200|B300|P100|V100|P40)"
-    r"(?:[- ](?:SXM\d?|PCIE|PCIe|NVL))?(?:[- ]\d{2,3} ?GB)?|MI(?:250X?|300X|325X|355X)|TPU v(?:5e|5p|6e|2|3|4)|v(?:5e|5p|6e)-\d{1,3})\b"
+    r"(?:[- ](?:SXM\d?|PCIE|PCIe|NVL))?(?:[- ]\d{2,3} ?GB)?|MI(?:250X?|300X|325X|355X)"
+    r"|TPU v(?:5e|5p|6e|2|3|4)|v(?:5e|5p|6e|5litepod)-\d{1,3})\b"
 )
+_COUNT_BEFORE, _COUNT_AFTER = re.compile(r"(?<![\w.])(\d{1,2}) ?[x×*] ?\Z"), re.compile(r"(?: \d{2,3} ?GB)? ?[x×*] ?(\d{1,2})(?![\w.])")
+_PAIR = re.compile(rf"(?<![\w./:@-])({_OWNER}/{_NAME})(?![\w/])")
+_MOST_PAIRS = 400
 _FLAG_NAMES = (
     "gpu_memory_utilization max_model_len max_num_seqs max_num_batched_tokens tensor_parallel_size tp_size pipeline_parallel_size "
     "data_parallel_size kv_cache_dtype quantization dtype mem_fraction_static num_shard max_batch_prefill_tokens max_batch_total_tokens "
     "max_input_tokens max_input_length max_total_tokens ctx_size n_gpu_layers load_in_4bit load_in_8bit torch_dtype enforce_eager "
-    "max_running_requests chunked_prefill_size cuda_memory_fraction kv_cache_free_gpu_memory_fraction"
+    "max_running_requests chunked_prefill_size cuda_memory_fraction kv_cache_free_gpu_memory_fraction kv_cache_memory_bytes "
+    "per_device_train_batch_size train_batch_size max_seq_length max_seq_len cutoff_len max_length max_len num_generations cpu_offload_gb"
 )
 _FLAG_VALUES = (
     r"\d[\d.]{0,11}", "auto", "half", r"b?float\d{1,2}", r"u?int\d", r"fp\d\w{0,8}", r"awq\w{0,10}", r"gptq\w{0,10}", "bitsandbytes",
+    "tpu_int8",    "experts_int8", "compressed-tensors", r"modelopt\w{0,4}", "torchao", r"w\da\d{1,2}",
     "True", "False",
 )  # fmt: skip
 _FLAGS = re.compile(
@@ -61,8 +68,12 @@ class Named:
 
     models: tuple[str, ...] = ()
     """Ids of models, in the order of the text."""
+    mentioned: tuple[str, ...] = ()
+    """Pairs of words that may be ids of models, the first ones; paths are among them."""
     cards: tuple[str, ...] = ()
     """Cards as they are printed."""
+    card_count: int = 0
+    """The number of cards that is written next to a card ("8x NVIDIA H100"), the largest one; 0 where none is."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """Settings of a server, the last value of each, with underscores in their names."""
 
@@ -76,12 +87,16 @@ def find_names(text: str) -> Named:
             if name.split("/")[0] not in _NOT_MODELS and len(models) < _MOST:
                 models[name] = None
     cards: dict[str, str] = {}
+    card_count = 0
     for match in _CARDS.finditer(text):
         name = " ".join(match[0].split())
-        if text[match.start() - 1 : match.start()].isalnum():
+        counts = _COUNT_BEFORE.search(text[max(0, match.start() - 6) : match.start()]), _COUNT_AFTER.match(text, match.end())
+        if counts[0] is None and text[match.start() - 1 : match.start()].isalnum():
             continue
+        card_count = max(card_count, *(int(count[1]) for count in counts if count), 0)
         folded = name.casefold().removeprefix("nvidia ").removeprefix("tesla ").removeprefix("geforce ").replace("-", "").replace(" ", "")
         if len(cards) < _MOST:
             cards.setdefault(folded, name)
     flags = {match[1].replace("-", "_"): match[2] for match in _FLAGS.finditer(text)}
-    return Named(models=tuple(models), cards=tuple(cards.values()), flags=flags)
+    mentioned = dict.fromkeys(match[1].rstrip(".-_") for match in islice(_PAIR.finditer(text), _MOST_PAIRS))
+    return Named(models=tuple(models), mentioned=tuple(mentioned), cards=tuple(cards.values()), card_count=card_count, flags=flags)

@@ -128,6 +128,8 @@ class Message(Row):
     """As of `Case`."""
     wraps: tuple[Text, ...] = ()
     """Codes of messages that this one repeats in its own words."""
+    sets: Mapping[Text, Text] = Field(default_factory=dict)
+    """Settings that the program has where it prints this, and that no flag says: `profile: length`, or fields of a training request."""
     spaced: bool = False
     """Its patterns need the blanks between words."""
     lines: int = Field(default=1, ge=1, le=12)

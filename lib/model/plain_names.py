@@ -16,11 +16,14 @@ from collections import Counter
 from functools import cache
 
 from lib.model.bundled import list_ids
-from lib.request.words import find_meaning
+from lib.precision import NAMES
+from lib.request.words import find_choice, find_meaning
 
 _PARTS = re.compile(r"[0-9]+(?:\.[0-9]+)?[bmk](?![a-z0-9])|[0-9]+(?:\.[0-9]+){0,8}|[a-z]+")
 _TUNED = frozenset({"instruct", "it", "chat"})
 LONGEST = 100
+_LONGEST_ENDING = 3
+"""Parts of the end of a repository's name that can say a format, such as unsloth-bnb-4bit."""
 
 
 def _cut(text: str) -> tuple[str, ...]:
@@ -51,6 +54,21 @@ def find_id(text: str) -> str | None:
     best = min((rank for rank, _ in ranked), default=None)
     owners = Counter(model.partition("/")[0] for model in list_ids())
     return max((model for rank, model in ranked if rank == best), key=lambda model: (owners[model.partition("/")[0]], model), default=None)
+
+
+def find_quantized(repository: str) -> tuple[str, str] | None:
+    """The bundled model of which a repository is a quantized copy, and the format, both by its name; None where the name says neither.
+
+    >>> find_quantized("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit")
+    ('meta-llama/Llama-3.1-8B-Instruct', 'bnb-nf4')
+    """
+    parts = repository[:LONGEST].rpartition("/")[2].split("-")
+    for length in range(min(_LONGEST_ENDING, len(parts) - 1), 0, -1):
+        stored_as = find_choice("precision", "-".join(parts[-length:]), NAMES)
+        base = None if stored_as is None else find_id("-".join(parts[:-length]))
+        if stored_as is not None and base is not None:
+            return base, stored_as
+    return None
 
 
 def list_near(name: str) -> tuple[str, ...]:

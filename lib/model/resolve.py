@@ -84,7 +84,8 @@ def resolve_count(text: str) -> ModelSpec:
     cache = CacheTerm(
         kind="full attention", holds="keys and values", layers=sizes.layers, elements=2 * sizes.kv_heads * HEAD_DIM, growth="tokens"
     )
-    values = {"layers": sizes.layers, "hidden_size": sizes.hidden_size, "kv_heads": sizes.kv_heads}
+    values: dict[str, int | float] = {"layers": sizes.layers, "hidden_size": sizes.hidden_size, "kv_heads": sizes.kv_heads}
+    values["ungrouped_times"] = round(sizes.attention_heads / sizes.kv_heads, 1)
     return ModelSpec(
         id="",
         architecture="",

@@ -7,44 +7,33 @@ on the Hub only if the caller names it as an argument; of models named in the te
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
 from lib.answers.explain import AlsoEntry, ExplainAnswer, ExplainStep, Printed, ReadEntry
 from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.offers import Offer
-from lib.engines import ENGINES, Setting, traits_of
-from lib.errors import AdvisorError, BadArgument, UnknownHardware
+from lib.engines import traits_of
+from lib.errors import BadArgument
 from lib.explain import MAX_BYTES, PROGRAMS, Explanation, explain_text
-from lib.explain.advice import LARGEST_SHARE, SHARES, advise
+from lib.explain.advice import LARGEST_SHARE, SHARES
 from lib.explain.rows import load_messages
 from lib.laws.runtime import VLLM_GRAPHS
-from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
-from lib.memory.resolve import choose_engine, limit_context, settle_formats
-from lib.memory.spread import spread
-from lib.model.spec import ModelSpec
+from lib.memory import usable_memory
 from lib.platforms import PLATFORMS, TRAITS
-from lib.precision import NAMES, loads
 from lib.present.explain_words import arithmetic_lines, cause_sentence, step_words
 from lib.present.wording import load_wording
 from lib.provenance import Caveat, Source
 from lib.request.checks import describe_value
 from lib.request.fields import Arguments, Checked
-from lib.request.serving import drop_settings, read_flags
-from lib.request.types import AUTO, MAX_CONCURRENCY, Account, AnyEngine, Hardware, check_precision, look_up_later
+from lib.request.types import AUTO, Account, AnyEngine, Hardware, look_up_later
 from lib.service.endpoint import App, endpoint
-from lib.speed import SpeedRequest, predict_speed
-from lib.workload import MemoryRequest
+from lib.service.explain_prediction import find_set_up, predict, stated_share
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
-    from lib.model.spec import ModelSpec
 
-_ENGINE_OF = {"ollama": "llama.cpp"}
-"""Programs that are an engine under another name."""
 _LOGGED = ("weights_bytes", "needed_bytes", "kv_cache_tokens", "capacity_bytes", "tokens_per_s")
 _SAME = {"total_bytes": "capacity_bytes"}
 _SAME_OF_SERVERS = {"available_kv_bytes": "available_bytes", "kv_cache_bytes": "available_bytes", "available_bytes": "available_bytes"}
@@ -53,14 +42,8 @@ _CLEARLY = 1.25
 """Two counts of the same bytes differ clearly from this factor on: start logs are predicted within about 15 % (docs/accuracy.md)."""
 _PLANS = {"Pro": "pro", "free": "free"}
 """Plans as ZeroGPU's messages call them; they name none of a visitor who is not signed in."""
-_LENGTHS = ("max_model_len", "n_ctx")
-_OF_LENGTH_AND_CARDS: tuple[Setting, ...] = (
-    "max_model_len", "ctx_size", "parallel", "cpu_moe_layers", "tensor_parallel", "pipeline_parallel", "data_parallel",
-)  # fmt: skip
-"""Settings that the length and the devices of the predicted request say already, and experts in host memory, which no step names."""
 _ROOM = 1.05
 """The next card has to exceed the number by this."""
-_SHARE = re.compile(r"[01]?\.\d{1,4}|1")
 _RAM_STEP = 0.08
 """A limit of host memory is that of a tier, within this: container and catalog round differently (14Gi is the tier of 15 GiB)."""
 
@@ -108,9 +91,10 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
         The cause with its numbers and arithmetic, the app's own prediction for the same set-up, next steps, and how sure the cause is.
     """
     catalog, said = app.catalog(), explain_text(arguments.text)
-    spec, hardware = _find_model(app, arguments, said), _find_hardware(catalog, arguments, said)
-    engine = _engine(arguments.engine, said, spec)
-    predicted, advice, caveats = _predict(spec, hardware, engine, said, catalog)
+    set_up = find_set_up(app, catalog, said, arguments.model, arguments.hardware, arguments.engine)
+    spec, hardware, engine = set_up.spec, set_up.hardware, set_up.engine
+    prediction = predict(set_up, said, catalog)
+    predicted, advice = prediction.figures, prediction.advice
     numbers = _with_rules(said, catalog, arguments.account)
     shares = _shares(said, numbers, predicted, engine)
     if shares.keys() & SHARES:  # the text's own bytes are more exact than a prediction
@@ -141,7 +125,7 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
             cards=said.named.cards,
             flags=said.named.flags,
         ),
-        caveats=(*caveats, *_differences(logged, predicted)),
+        caveats=(*prediction.caveats, *_differences(logged, predicted)),
         sources=(
             Source(
                 what="Wording of the messages",
@@ -151,97 +135,6 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
             *(() if spec is None else spec.sources),
         ),
     )
-
-
-def _find_model(app: App, arguments: ExplainArguments, said: Explanation) -> ModelSpec | None:
-    """The model that the caller names, else the only one of the text if the catalog has it."""
-    if arguments.model != "":
-        return app.models(arguments.model)
-    models = said.named.models
-    return app.models(models[0]) if len(models) == 1 and models[0] in app.models.bundled else None
-
-
-def _find_hardware(catalog: Catalog, arguments: ExplainArguments, said: Explanation) -> AnyHardware | None:
-    """The hardware that the caller names, else the only card of the text, as often as the server splits the model."""
-    if arguments.hardware != "":
-        return catalog.resolve_hardware(arguments.hardware)
-    if len(said.named.cards) != 1:
-        return None
-    try:
-        found = catalog.resolve_hardware(said.named.cards[0].removeprefix("Tesla ").removesuffix(" Edition"))
-    except UnknownHardware:
-        return None
-    count = _tensor_parallel(said)
-    return found.with_count(count) if found.traits.owned and count > 1 else found
-
-
-def _tensor_parallel(said: Explanation) -> int:
-    stated = next((said.named.flags[name] for name in ("tensor_parallel_size", "tp_size", "num_shard") if name in said.named.flags), "1")
-    return min(64, int(stated)) if stated.isdecimal() and int(stated) else 1
-
-
-def _engine(asked: str, said: Explanation, spec: ModelSpec | None) -> Any:
-    if asked != AUTO:
-        return asked
-    program = _ENGINE_OF.get(said.program, said.program)
-    if program in ENGINES:
-        return program
-    return "llama.cpp" if spec is not None and spec.library == "gguf" else "transformers"
-
-
-def _predict(
-    spec: ModelSpec | None, hardware: AnyHardware | None, engine: Any, said: Explanation, catalog: Catalog
-) -> tuple[dict[str, Printed], dict[str, int | float | str], list[Caveat]]:
-    """The app's figures for one request of the stated length on one device, and the settings with which it would fit."""
-    if spec is None or hardware is None:
-        comparable = said.recognised and said.program not in load_messages().unpredicted
-        return {}, {}, [Caveat("explain_not_compared", variant="model" if spec is None else "hardware")] if comparable else []
-    try:
-        request = _request(spec, hardware, engine, said)
-        figures = _figures(spec, hardware, request, said, catalog)
-        memory = usable_memory(hardware)
-        advice = {} if memory is None else advise(spec, request, memory, hardware.processor, _stated_share(said))
-    except AdvisorError as refused:
-        return {}, {}, [Caveat("explain_not_predicted", {"reason": str(refused)})]
-    return figures, advice, [*spec.caveats]
-
-
-def _precision(flags: Mapping[str, str], spec: ModelSpec, engine: Any) -> str:
-    """The format that the settings of the text load the weights in; auto for a checkpoint that is quantized, and where none is named."""
-    switched_on = [name for name in ("load_in_4bit", "load_in_8bit") if flags.get(name) == "True"]
-    named = [*switched_on, *(flags[name] for name in ("quantization", "dtype", "torch_dtype") if name in flags)]
-    if not named or named[0] == AUTO or spec.stored.quantization is not None:
-        return AUTO
-    precision = check_precision("precision", named[0], NAMES)
-    return precision if loads(engine, precision) else AUTO
-
-
-def _request(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanation) -> MemoryRequest:
-    """One request with the settings of the text."""
-    flags, chosen = said.named.flags, choose_engine(spec, engine)
-    serving = read_flags(chosen, flags)
-    stated = next((length for name in _LENGTHS if isinstance(length := said.numbers.get(name), int) and length > 0), 0)
-    length = stated or serving.longest_tokens(1) or spec.context_limit or 4096
-    stated_devices = _tensor_parallel(said)
-    devices = min(stated_devices, max(1, hardware.accelerator_count)) if stated_devices > 1 else spread(spec, chosen, hardware).devices
-    share = _stated_share(said)
-    if share is not None and "gpu_memory_utilization" in traits_of(chosen).settings:
-        serving = replace(serving, gpu_memory_utilization=share)
-    request = MemoryRequest(
-        precision=_precision(flags, spec, chosen),
-        engine=chosen,
-        context_tokens=limit_context(spec, length)[0],
-        devices=devices,
-        serving=drop_settings(serving, *_OF_LENGTH_AND_CARDS),
-    )
-    return settle_formats(request)
-
-
-def _stated_share(said: Explanation) -> float | None:
-    """The share of a device that a message or a setting of the text gives the server."""
-    flagged = said.named.flags.get("gpu_memory_utilization", "")
-    share = said.numbers.get("utilization", float(flagged) if _SHARE.fullmatch(flagged) else None)
-    return share if isinstance(share, float) and 0 < share <= 1 else None
 
 
 def _rules(catalog: Catalog) -> dict[str, Any]:
@@ -271,43 +164,10 @@ def _shares(said: Explanation, numbers: Mapping[str, Any], predicted: Mapping[st
         least = math.ceil(100 * (base + missing / capacity)) / 100
         found["share_needed" if least <= LARGEST_SHARE else "share_hopeless"] = least
     if traits_of(engine).captured_graphs:
-        found["graphs_share"] = int(100 * ((_stated_share(said) or traits_of(engine).memory_share) - VLLM_GRAPHS.high / capacity)) / 100
+        found["graphs_share"] = int(100 * ((stated_share(said) or traits_of(engine).memory_share) - VLLM_GRAPHS.high / capacity)) / 100
     if isinstance(others, int) and 0 < others < capacity:
         found["share_floor"] = int(100 * (capacity - others) / capacity) / 100
     return found
-
-
-def _figures(spec: ModelSpec, hardware: AnyHardware, request: MemoryRequest, said: Explanation, catalog: Catalog) -> dict[str, Printed]:
-    memory = usable_memory(hardware)
-    if memory is None:
-        return {}
-    of = count_per_device(spec, request, hardware.processor)
-    fit = fit_memory(spec, request, memory, hardware.processor, host_bytes=host_memory(hardware))
-    found: dict[str, Printed] = {
-        "weights_bytes": of.device_weights,
-        "needed_bytes": of.worst_cache(request.context_tokens, 1),
-        "per_device_bytes": of.peak(request.context_tokens, 1),
-        "capacity_bytes": memory,
-        "engine_bytes": fit.capacity_bytes,
-        "devices": request.devices,
-        "context_tokens": request.context_tokens,
-        "fits": fit.fits,
-    }
-    if fit.kv_cache_tokens is not None:
-        found["kv_cache_tokens"] = fit.kv_cache_tokens
-        found["available_bytes"] = fit.capacity_bytes - of.beside_cache(request.context_tokens, 1)
-    if fit.max_context_tokens is not None:
-        found["longest_context_tokens"] = fit.max_context_tokens
-    if "tokens_per_s" in said.numbers and (speed := _speed(spec, hardware, request.engine, said, catalog)) is not None:
-        found["tokens_per_s"] = speed
-    return found
-
-
-def _speed(spec: ModelSpec, hardware: AnyHardware, engine: Any, said: Explanation, catalog: Catalog) -> float | None:
-    running = said.numbers.get("running", 1)
-    request = SpeedRequest(engine=engine, concurrency=running if isinstance(running, int) and 0 < running <= MAX_CONCURRENCY else 1)
-    rate = predict_speed(spec, hardware, request, catalog.accelerators).output_tokens_per_s
-    return None if rate is None else rate.value
 
 
 def _with_rules(said: Explanation, catalog: Catalog, account: str) -> dict[str, Any]:
@@ -426,7 +286,8 @@ def _is_larger(tier: Offer, needed: int, predicted: Mapping[str, Printed]) -> bo
 
 def _holds(memory: int, predicted: Mapping[str, Printed]) -> bool:
     """Whether a device's memory holds the prediction within the engine's share, which is that of the card it was made for."""
-    whole, device, share = (predicted.get(name) for name in ("per_device_bytes", "capacity_bytes", "engine_bytes"))
+    whole, device = predicted.get("per_device_bytes"), predicted.get("capacity_bytes")
+    share = predicted.get("engine_bytes", device)
     if not isinstance(whole, int) or not isinstance(device, int) or not isinstance(share, int):
         return True
     return whole * device <= memory * share

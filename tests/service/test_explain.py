@@ -11,8 +11,9 @@ from written import ask
 
 from lib.catalog import load
 from lib.cli.act import explanation_text
-from lib.errors import BadArgument
+from lib.errors import BadArgument, HubUnreachable
 from lib.explain.rows import load_messages
+from lib.model.spec import ModelSpec
 from lib.present.explain_words import cause_sentence, step_words
 from lib.present.sentences import to_json
 from lib.present.wording import load_wording
@@ -52,15 +53,62 @@ def test_a_larger_card_holds_the_need_within_the_engines_share() -> None:
     assert _holds(0, {})
 
 
-def test_a_log_that_differs_is_said_to_and_the_larger_hardware_has_as_many_cards() -> None:
-    """vllm#6746: 79,392 tokens on eight H100, in a release that sets memory aside for a whole prompt. The checkpoint is in FP8 already."""
+def test_an_old_release_is_predicted_with_its_long_profile_and_the_larger_hardware_has_as_many_cards() -> None:
+    """vllm#6746: 79,392 tokens on eight H100, in a release that profiles a whole request. The checkpoint is in FP8 already."""
     text = "The model's max seq len (131072) is larger than the maximum number of tokens that can be stored in KV cache (79392)."
     answer = QUESTION(text, model="meta-llama/Llama-3.1-405B-Instruct-FP8", hardware="H100-SXMx8")
-    differs = next(caveat["message"] for caveat in answer["caveats"] if caveat["code"] == "explain_differs")
-    assert "79,392" in differs
+    assert answer["predicted"]["fits"] is False
+    assert 79_392 / 1.25 < answer["predicted"]["kv_cache_tokens"] < 79_392 * 1.25
     assert "quantized_checkpoint" not in {step["code"] for step in answer["next_steps"]}
     larger = next(step["hardware"] for step in answer["next_steps"] if step["code"] == "larger_card")
     assert (answer["predicted"]["devices"], load().resolve_hardware(larger).accelerator_count) == (8, 8)
+    chunked = QUESTION(f"{text} max_num_batched_tokens=512", model="meta-llama/Llama-3.1-405B-Instruct-FP8", hardware="H100-SXMx8")
+    differs = next(caveat["message"] for caveat in chunked["caveats"] if caveat["code"] == "explain_differs")
+    assert "79,392" in differs
+
+
+def test_a_quantized_copy_is_read_as_its_model_in_that_format() -> None:
+    """The catalog has the base model alone; the answer says how the name was read, and which share is enough."""
+    start = "vllm serve Qwen/Qwen2.5-3B-Instruct-AWQ  # RTX 4090\nModel loading took 1.9500 GiB and 2.1 seconds\n"
+    answer = QUESTION(start + "GPU KV cache size: 364,080 tokens")
+    assert (answer["read"]["model"], answer["predicted"]["precision"]) == ("Qwen/Qwen2.5-3B-Instruct", "awq-4")
+    assert "taken_for" in {caveat["code"] for caveat in answer["caveats"]}
+    assert abs(answer["predicted"]["weights_bytes"] / answer["numbers"]["weights_bytes"] - 1) < 0.05
+    assert answer["next_steps"][0]["change"].startswith("--gpu-memory-utilization 0.")
+
+
+def test_weights_that_are_quantized_after_loading_have_to_fit_in_16_bits() -> None:
+    """vllm#9331: a 70B with tpu_int8 on eight chips of v5e. The engine is vLLM's variant for TPUs."""
+    text = "vllm serve meta-llama/Llama-3.1-70B-Instruct --quantization tpu_int8 -tp 8 # v5litepod-8\nRESOURCE_EXHAUSTED: Ran "
+    answer = QUESTION(text + "out of memory in memory space hbm. Used 17.50G of 15.75G hbm. Exceeded hbm capacity by 1.75G.")
+    assert (answer["read"]["engine"], answer["predicted"]["precision"]) == ("vllm-tpu", "int8-channel")
+    assert answer["predicted"]["loading_bytes"] > answer["predicted"]["capacity_bytes"] > answer["predicted"]["weights_bytes"]
+    assert (answer["code"], answer["predicted"]["fits"]) == ("tpu_quantized_on_load", False)
+
+
+def test_a_training_run_is_compared_with_a_step_of_its_sharding() -> None:
+    """OpenRLHF#424: Qwen2-7B in full on four RTX 4090 with ZeRO-3; the optimizer in host memory cures it. Sharding is no advice twice."""
+    text = "train_sft.py zero_stage 3 --max_len 128 --model Qwen/Qwen2-7B  # 4 x RTX 4090\ntorch.OutOfMemoryError: CUDA out of "
+    answer = QUESTION(text + "memory. Tried to allocate 1.02 GiB. GPU 2 has a total capacity of 23.64 GiB of which 512.00 MiB is free.")
+    asked = {name: answer["predicted"][name] for name in ("method", "sharding", "devices", "sequence_tokens", "fits")}
+    assert asked == {"method": "full", "sharding": "zero3", "devices": 4, "sequence_tokens": 128, "fits": False}
+    assert answer["next_steps"][0]["code"] == "offload_states"
+    assert "GiB" in answer["next_steps"][0]["message"]
+    assert "shard_states" not in {step["code"] for step in answer["next_steps"]}
+
+
+class _NoHub(Models):
+    """Models without a network."""
+
+    def __call__(self, model: object) -> ModelSpec:
+        raise HubUnreachable(f"The Hub could not be reached for {model!r}.")
+
+
+def test_without_the_hub_a_text_is_explained_all_the_same() -> None:
+    """The answer says that it has no figures of its own."""
+    answer = ask(explain, App(catalog=load, models=_NoHub()))(VLLM, model="owner/name")
+    assert answer["code"] == "vllm_cache_too_small"
+    assert [caveat["code"] for caveat in answer["caveats"]] == ["explain_not_predicted"]
 
 
 def test_shown_zerogpu_seconds_are_divided_back() -> None:
