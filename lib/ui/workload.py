@@ -243,7 +243,7 @@ def current_link(params: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def asks_something(params: Mapping[str, str]) -> bool:
-    """Whether the address has parameters beside the theme: then its page opens without the example's answer."""
+    """Whether the address has other parameters than the theme: then its page opens without the example's answer."""
     return any(name != "__theme" for name in params)
 
 
