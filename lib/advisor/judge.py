@@ -22,7 +22,7 @@ from lib.advisor.fit import DoesNotFitReason, HostedModel, JudgeContext, Placeme
 from lib.advisor.rank import NEARLY_AS_FAST, VERDICTS, drop_uncertain_gains, order_configurations, settles, total_rate, weigh
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
 from lib.advisor.speed_verdict import judge_speed
-from lib.catalog.offers import Hardware, Offer, own_hardware
+from lib.catalog.offers import OWN_COUNTS, Hardware, Offer, own_hardware
 from lib.cost.usage import LOADS
 from lib.engines import TRAITS
 from lib.memory import usable_memory
@@ -33,8 +33,6 @@ from lib.workload import Family
 
 _Configured = TypeVar("_Configured", bound=result.ConfiguredHardware)
 
-OWN_COUNTS = (2, 4, 8)
-"""Numbers of cards that are tried where those of the visitor are too few."""
 HOPELESS = 0.5
 """If one server lacks more than this share of a device's memory, no other server is tried with the same weights: they differ by less."""
 

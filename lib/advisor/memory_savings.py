@@ -19,11 +19,10 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from lib import memory
-from lib.advisor.judge import OWN_COUNTS
 from lib.advisor.limits import SLO, try_precisions
 from lib.advisor.setup import ServingConfig, on_zerogpu, resolve_setup
 from lib.catalog import Catalog
-from lib.catalog.offers import Hardware
+from lib.catalog.offers import OWN_COUNTS, Hardware
 from lib.engines import Engine, traits_of
 from lib.errors import BadArgument
 from lib.laws.parallelism import ceil_divide, layers_on_gpu

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from lib.memory.training import TrainingMemory
 from lib.provenance import Answer
-from lib.result import Result
+from lib.result import ABSENT, Result
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
-from lib.speed.training_hardware import TrainingOption
+from lib.speed.training_hardware import OwnTraining, TrainingOption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +130,9 @@ class TrainingAnswer(Answer):
 
     options: tuple[TrainingOption, ...]
     """Hardware that trains it: first what fits, then by the price of the whole training."""
+
+    own: Annotated[OwnTraining | None, ABSENT] = None
+    """The cards of `own_hardware`, if it names any."""
 
     phases: tuple[TrainingPhase, ...]
     """Phases of a step: bytes of each and its share of the time."""

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lib.catalog.names import Names, find_cards, find_hardware, find_offer, index_names
-from lib.catalog.offers import Hardware, Offer, OffersFile, PriceBasis, TpuGenerationsFile
+from lib.catalog.offers import Hardware, Offer, OffersFile, PriceBasis, TpuGenerationsFile, plug_in
 from lib.catalog.rows import DATA, References, read_rows
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import AcceleratorsFile, SourcesFile
@@ -29,6 +29,7 @@ from lib.result import Hidden, Result
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from lib.catalog.host_memory import HostMemory
     from lib.catalog.silicon import Accelerator
     from lib.platforms import Platform
     from lib.provenance import Source
@@ -108,6 +109,19 @@ class Catalog:
     def resolve_cards(self, text: object) -> Hardware:
         """The visitor's own graphics cards or Mac that a text means (`RTX-4090x2`, `M4-Max-64GB`)."""
         return find_cards(self.names, text)
+
+    def plug_cards(self, own_hardware: object, host_memory: HostMemory | None) -> Hardware | None:
+        """The visitor's own cards in a machine with this memory; None where the text names none.
+
+        Raises:
+            UnknownHardware: the text means nothing that people own.
+            BadArgument: a memory without cards, or of a Mac.
+        """
+        if own_hardware != "":
+            return plug_in(self.resolve_cards(own_hardware), host_memory)
+        if host_memory is not None:
+            raise BadArgument("host_memory", host_memory.name, "an empty text where own_hardware names no cards")
+        return None
 
 
 def price_states(offers: Iterable[Offer]) -> Mapping[Platform, PriceState]:

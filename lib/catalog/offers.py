@@ -181,6 +181,10 @@ class Hardware(Row):
         return self.model_copy(update={"accelerator_count": count})
 
 
+OWN_COUNTS = (2, 4, 8)
+"""Numbers of cards that are tried where those of the visitor are too few."""
+
+
 def own_hardware(silicon: Accelerator, count: int = 1, host: HostMemory | None = None) -> Hardware:
     """Plain silicon times a count, for people who own it, in a machine with the memory of `host` (None: not stated).
 

@@ -227,9 +227,13 @@ def own_card(own: OwnHardware, links: str = "") -> str:
     """The visitor's own cards in a line, with the reasons folded; `links` is markup."""
     runs = own.runs_as
     why = "" if runs is None else f"<details><summary>Why</summary>{reason_lists(runs.reasons)}</details>"
-    more = f'<p class="quiet">{NOT_COUNTED}</p>' if runs is not None else ""
-    line = f"<p><strong>{escape(own_text(own))}</strong></p>"
-    return f'<section class="card own" aria-label="Your own hardware">{line}{more}{links}{why}</section>'
+    return own_section(own_text(own), f"{links}{why}", runs=runs is not None)
+
+
+def own_section(text: str, more: str = "", *, runs: bool) -> str:
+    """A sentence about the visitor's own cards, as a card of its own; `more` is markup. Some costs of cards that run it are not counted."""
+    line = f"<p><strong>{escape(text)}</strong></p>" + (f'<p class="quiet">{NOT_COUNTED}</p>' if runs else "")
+    return f'<section class="card own" aria-label="Your own hardware">{line}{more}</section>'
 
 
 def reason_lists(reasons: Sequence[Reason], assumptions: Sequence[str] = (), first: Sequence[str] = ()) -> str:

@@ -9,11 +9,12 @@ from markupsafe import Markup
 
 from lib.answers.training import ShardingEntry, TrainingAnswer
 from lib.laws.price import HOUR_S
-from lib.present.cards import PLATFORM_NAMES
+from lib.present.cards import PLATFORM_NAMES, own_section
 from lib.present.charts import swatch
 from lib.present.html import render_html, trusted, with_small
 from lib.present.markup import code_blocks, fold, hint_note
 from lib.present.numbers import duration, gib, gib_figure, seconds, share, tokens_per_s, usd, usd_per_hour
+from lib.present.sentences import sentence
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, show_table
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
@@ -101,6 +102,10 @@ def sharding_sentence(method: str, option: ShardingOption) -> str:
         return f"{way} does not fit on one GPU: the largest, {gpu}, would need {high} {room} (upper estimate)."
     if devices is None:
         return f"{way} does not fit on any number of GPUs: each {gpu} would need {high} {room} (upper estimate)."
+    ram = option.host_memory_bytes
+    if option.hardware is None and ram is not None and option.host_bytes > ram:
+        most = f"hardware listed here with such GPUs has at most {gib(ram)}"
+        return f"{way} fits {devices} × {gpu}, but needs {gib(option.host_bytes)} of RAM, and {most}."
     needs = f"each needs {gib(option.device_bytes)} {room}, at most {high}"
     needs += f", and the host {gib(option.host_bytes)}" if option.host_bytes else ""
     if option.hardware is None:
@@ -186,13 +191,40 @@ def nearest_sentence(answer: TrainingAnswer) -> str:
     """The bytes that the nearest hardware lacks, where none fits; and how many GPUs would do, where some number does."""
     if not answer.options:
         return "No hardware on these platforms can train this. With sharding, only hardware with several GPUs is listed."
-    nearest = min(answer.options, key=lambda option: option.needed_bytes / option.capacity_bytes)
-    where = f"each of the {nearest.devices} GPUs of {nearest.hardware}" if nearest.devices > 1 else nearest.hardware
-    room, need = gib(nearest.capacity_bytes), gib(nearest.needed_bytes)
-    lacks = f"The nearest is {nearest.name}: {where} has {room} and would need {need}."
+    nearest = min(answer.options, key=_overflow)
+    lacks = f"The nearest is {nearest.name} ({nearest.hardware}). {' '.join(map(sentence, nearest.reasons))}"
     enough = sorted((one for one in answer.shardings if one.devices), key=lambda one: (one.host_bytes > 0, one.devices or 0))
     more = enough[0] if enough else None
     return f"{lacks} {more.message}" if more is not None else lacks
+
+
+def _overflow(option: TrainingOption) -> float:
+    """Bytes that are needed over those that are there, of the memory that lacks most."""
+    return max((float(why.values["needed_bytes"]) / float(why.values["capacity_bytes"]) for why in option.reasons), default=0.0)
+
+
+def own_training_text(answer: TrainingAnswer) -> str:
+    """Whether the visitor's own cards hold the training, in a sentence, and how long it takes; else why not, and how many would."""
+    if answer.own is None:
+        return ""
+    cards, larger = answer.own.cards, answer.own.larger
+    if cards.verdict == "no":
+        more = "" if larger is None else f" {larger.name} would hold it: {_placed_text(larger)}."
+        return f"On your {cards.name}: does not fit. {' '.join(map(sentence, cards.reasons))}{more}"
+    return f"On your {cards.name}: {VERDICTS[cards.verdict].lower()}, {_placed_text(cards)}."
+
+
+def _placed_text(option: TrainingOption) -> str:
+    words = [] if option.hours is None else [duration(option.hours)]
+    words += [f"{gib(option.needed_bytes)} of {gib(option.capacity_bytes)} per GPU"]
+    words += [f"{option.devices} GPUs{_SHARED[option.sharding]}" if option.devices > 1 else "1 GPU trains"]
+    words += [f"{gib(option.host_bytes)} of RAM"] if option.host_bytes else []
+    return ", ".join(words)
+
+
+def own_training_card(answer: TrainingAnswer) -> str:
+    """The training on the visitor's own cards, before hardware for rent; nothing without them."""
+    return "" if answer.own is None else own_section(own_training_text(answer), runs=answer.own.cards.verdict != "no")
 
 
 def _hours_range(option: TrainingOption, total_tokens: int) -> str:
@@ -249,7 +281,7 @@ def options_table(options: Sequence[TrainingOption]) -> str:
     rows = merge_twins(options)
     fits, risky = ([row for row in drop_idle(rows) if row.option.verdict == verdict] for verdict in ("fits", "risky"))
     if not fits and not risky:
-        nearest = sorted(rows, key=lambda row: row.option.needed_bytes / row.option.capacity_bytes)[:_NEAREST]
+        nearest = sorted(rows, key=lambda row: _overflow(row.option))[:_NEAREST]
         return _options("Nothing fits: the nearest hardware, and what it lacks", nearest) if nearest else ""
     order = "cheapest run" if any(row.option.usd is not None for row in fits) else "lowest price per hour"
     lines = [_options(f"Hardware that fits, {order} first", fits[:FIRST_ROWS])] if fits else []
@@ -271,10 +303,12 @@ def _options(caption: str, rows: Sequence[OptionRow]) -> str:
 
 def _row(row: OptionRow) -> tuple[str, ...]:
     option = row.option
-    speed, hours, short = option.tokens_per_s, option.hours, option.needed_bytes - option.capacity_bytes
+    speed, hours = option.tokens_per_s, option.hours
     cards = f"{option.devices} GPUs, {SHARDING_WORDS[option.sharding]}" if option.devices > 1 else ""
     name = with_small(option.name, Markup("<code>{}</code> {}").format(option.hardware, row.places))
-    room = f"of {gib(option.capacity_bytes)}" + (f", {gib(short)} short" if option.verdict == "no" else "")
+    lacks = (int(why.values["needed_bytes"]) - int(why.values["capacity_bytes"]) for why in option.reasons)
+    kinds = ("RAM " if why.code == "training_host_memory" else "" for why in option.reasons)
+    room = "".join((f"of {gib(option.capacity_bytes)}", *(f", {kind}{gib(short)} short" for kind, short in zip(kinds, lacks, strict=True))))
     return (
         with_small(name, cards),
         "–" if hours is None else with_small(duration(hours), "" if speed is None else tokens_per_s(speed)),
@@ -355,9 +389,11 @@ def training_text(answer: TrainingAnswer, model: str) -> str:
         figures = [] if first.hours is None else [duration(first.hours)]
         figures += [] if first.usd is None else [usd(first.usd)]
         best = f"{first.name} ({first.hardware}): {', '.join(figures) or VERDICTS[first.verdict].lower()}."
-    return f"{model}, {_way(answer)}: {best}\nA step takes {gib(answer.device_bytes)} ({parts})."
+    own = f"{own_training_text(answer)}\n" if answer.own is not None else ""
+    return f"{own}{model}, {_way(answer)}: {best}\nA step takes {gib(answer.device_bytes)} ({parts})."
 
 
-def options_csv(options: Sequence[TrainingOption]) -> str:
-    """Every piece of hardware as CSV in base units."""
-    return csv_text(_CSV, options)
+def options_csv(answer: TrainingAnswer) -> str:
+    """Every piece of hardware as CSV in base units, the visitor's own cards first."""
+    own = () if answer.own is None else (answer.own.cards,)
+    return csv_text(_CSV, (*own, *answer.options))

@@ -10,6 +10,7 @@ from pydantic import model_validator
 
 from lib.answers.training import ShardingEntry, TrainingAnswer, TrainingChangeEntry, describe_step
 from lib.catalog import Catalog
+from lib.catalog.host_memory import HostMemoryText
 from lib.errors import BadArgument
 from lib.laws import training as law
 from lib.memory.allocator import count_longest_row
@@ -25,7 +26,7 @@ from lib.provenance import Caveat, Source
 from lib.request.checks import check_choices
 from lib.request.fields import Arguments, Checked, Form, number, whole_number
 from lib.request.objectives import OBJECTIVE_TRAITS, OBJECTIVES
-from lib.request.types import ALL, Model
+from lib.request.types import ALL, Hardware, Model
 from lib.request.words import note_reading
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
@@ -34,7 +35,15 @@ from lib.speed.phases import split_step
 from lib.speed.rollouts import mean_lengths, with_mean_lengths
 from lib.speed.shardings import find_shardings
 from lib.speed.training import train_on
-from lib.speed.training_hardware import TrainingOption, find_changes, rank_hardware, rented_for_vllm
+from lib.speed.training_hardware import (
+    TrainingOption,
+    find_changes,
+    judge_own,
+    own_caveats,
+    rank_hardware,
+    rented_for_vllm,
+    trains_on,
+)
 from lib.workload import TrainingRequest
 
 MOST_ROWS = 10**12
@@ -66,11 +75,17 @@ class TrainingArguments(Arguments):
     """Passes over the dataset."""
     behind = (
         "platforms objective generations completion_tokens mean_completion_tokens rollouts rollout_share rollout_sleep",
-        "rollout_sleep rollout_devices beta",
+        "rollout_sleep rollout_devices beta machines own_hardware host_memory",
     )
     platforms: Annotated[
         tuple[str, ...], Checked(_places, str, f"Comma list of {', '.join(PLACES)}, all."), Form("", "where", group="train")
     ] = ("spaces", "jobs")
+
+    own_hardware: Hardware = ""
+    """Your graphics cards, answered in addition to hardware for rent: RTX-4090, RTX-3090x2; empty is none. All cards train where `sharding`
+    is stated, or where one is not enough."""
+    host_memory: HostMemoryText = None
+    """Memory of the machine of your cards, such as 64 GB DDR5-6000, for states that are offloaded; empty: taken as enough."""
 
     @model_validator(mode="before")
     @classmethod
@@ -111,15 +126,21 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         The estimate, the hardware, changes that save memory, and the script and command that start it on Jobs.
     """
     spec, request = app.models(arguments.model), arguments.request()
+    catalog = app.catalog()
+    cards = catalog.plug_cards(arguments.own_hardware, arguments.host_memory)
     if trains_pictures(spec):
-        return answer_picture_training(spec, request, app.catalog(), arguments.platforms, rows=round(arguments.rows * arguments.epochs))
+        rows = round(arguments.rows * arguments.epochs)
+        return answer_picture_training(spec, request, catalog, arguments.platforms, rows=rows, cards=cards)
     refuse_picture_arguments(request)
     check_training(spec, request)
     step = estimate_step(spec, request)
     if step.device.high > MOST_BYTES:
         product = f"{request.micro_batch:,} × {request.sequence_tokens:,}"
         raise BadArgument("micro_batch × sequence_tokens", product, "a step that takes less than an exabyte (10^18 bytes)")
-    catalog, total = app.catalog(), arguments.total_tokens()
+    total = arguments.total_tokens()
+    own = None
+    if cards is not None and trains_on(cards):
+        own = judge_own(spec, request, cards, catalog.accelerators, total_tokens=total)
     options = rank_hardware(spec, request, catalog, arguments.platforms, total_tokens=total)
     check_rollout_devices(request, options, arguments.platforms)
     changes = find_changes(spec, request, catalog.accelerator(REFERENCE), catalog.accelerators)
@@ -139,6 +160,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         steps=math.ceil(total / with_mean_lengths(request).step_tokens),
         **describe_step(step),
         options=tuple(options),
+        own=own,
         phases=split_step(spec, request, catalog.accelerator(REFERENCE), catalog.accelerators),
         shardings=tuple(
             ShardingEntry(**fields_of(option), message=sharding_sentence(request.method, option))
@@ -157,7 +179,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         server_command=_server_command(spec, request),
         command=command,
         script=script,
-        caveats=(*spec.caveats, *_stack_caveat(arguments.step), *_caveats(spec, request)),
+        caveats=(*spec.caveats, *own_caveats(cards, own), *_stack_caveat(arguments.step), *_caveats(spec, request)),
         sources=(*spec.sources, *_SOURCES),
     )
 

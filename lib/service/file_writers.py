@@ -39,8 +39,7 @@ from lib.provenance import Source, Value
 from lib.request.types import AUTO
 from lib.service.files_question import Question, Written, find_configuration
 from lib.speed.training import train_on
-from lib.speed.training_hardware import rank_hardware, rented_for_vllm
-from lib.units import GIB
+from lib.speed.training_hardware import judge_hardware, rented_for_vllm, trains_on
 
 TRAINING_HOURS = 8
 """Hours that a training on Jobs gets (half as many again): how long it takes depends on the dataset, which is not asked."""
@@ -269,13 +268,13 @@ def _write_training(question: Question) -> Written:
     options = [
         option
         for tried in (step, asked)
-        for option in rank_hardware(spec, tried, question.catalog, (hardware.platform,), total_tokens=1)
-        if option.hardware in {hardware.id, hardware.processor.id} and option.devices <= max(1, hardware.accelerator_count)
+        for option in judge_hardware(spec, tried, [hardware] if trains_on(hardware) else [], question.catalog.accelerators, total_tokens=1)
+        if option.devices <= cards
     ]
     option = next((option for option in options if option.verdict != "no"), None)
     if option is None:
-        least = min((option.needed_bytes for option in options), default=None)
-        why = f"it takes {least / GIB:,.1f} GiB on each GPU here" if least is not None else "no training is computed for this one"
+        nearest = min(options, key=lambda option: option.needed_bytes, default=None)
+        why = "no training is computed for this one" if nearest is None else " ".join(map(sentence, nearest.reasons)).rstrip(".")
         raise BadArgument("hardware", hardware.id, f"hardware that trains this model so, which /estimate_training lists: {why}")
     request = replace(train_on(hardware.processor, step), devices=option.devices, sharding=option.sharding)
     half = "fp16" if request.fp16 else "bf16"

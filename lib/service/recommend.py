@@ -16,9 +16,7 @@ from lib.answers.hardware import HardwareAnswer, list_offer
 from lib.catalog import Catalog
 from lib.catalog.host_memory import HostMemoryText
 from lib.catalog.offers import Hardware as AnyHardware
-from lib.catalog.offers import plug_in
 from lib.catalog.rows import ById
-from lib.errors import BadArgument
 from lib.memory.pipeline import check_media
 from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence
@@ -76,11 +74,7 @@ def find_hardware(
     spec = None if calls_provider else models(arguments.model)
     if spec is not None:
         check_media(spec, arguments.workload.pictures, arguments.workload.media)
-    own = None
-    if arguments.own_hardware != "":
-        own = plug_in(catalog.resolve_cards(arguments.own_hardware), arguments.host_memory)
-    elif arguments.host_memory is not None:
-        raise BadArgument("host_memory", arguments.host_memory.name, "an empty text where own_hardware names no cards")
+    own = catalog.plug_cards(arguments.own_hardware, arguments.host_memory)
     asked = (spec, arguments.workload, catalog, arguments.limit, own)
     today = datetime.now(UTC).date()
     answer = _answer_once(*asked, today)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from lib.errors import AdvisorError
+from lib.catalog.offers import OWN_COUNTS, own_hardware
+from lib.errors import AdvisorError, BadArgument
 from lib.laws.price import HOUR_S
-from lib.memory import usable_memory
+from lib.memory import host_memory, usable_memory
 from lib.memory.objectives import divides_answers
 from lib.memory.rollouts import estimate_step, largest_micro_batch, longest_sequence, rollout_share, server_bytes
 from lib.memory.stacks import STACK_TRAITS, fuses_loss
 from lib.memory.training import TrainingMemory, check_training
-from lib.platforms import OWN, RENTED, TRAITS
+from lib.platforms import RENTED, TRAITS
+from lib.provenance import Caveat, Reason, Reasons
 from lib.request.sharding import SHARDING_TRAITS, Sharding
 from lib.result import Result, Usd
 from lib.speed.training import predict_step, train_on
@@ -23,7 +25,7 @@ from lib.workload import WHOLE_WEIGHTS
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
-    from lib.catalog.offers import Offer
+    from lib.catalog.offers import Hardware
     from lib.catalog.silicon import Accelerator
     from lib.model.spec import ModelSpec
     from lib.workload import TrainingRequest
@@ -71,7 +73,7 @@ class TrainingOption(Result):
     """Bytes that the training keeps in the host's memory, of all machines together."""
 
     host_memory_bytes: int | None
-    """RAM of one machine; null where it is not stated."""
+    """RAM of one machine without the system's share; null where it is not stated, and then it counts as enough."""
 
     longest_sequence_tokens: int
     """Longest sequence that fits with all else unchanged; of a picture model the positions of the picture, if it fits."""
@@ -118,6 +120,20 @@ class TrainingOption(Result):
     rollout_share: float | None = None
     """GRPO with vllm-colocate: share of each card that vLLM takes."""
 
+    reasons: Reasons = ()
+    """Why it does not fit: the memory of a card, of a card of vLLM, or of the machine. Empty for other verdicts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTraining(Result):
+    """The training on cards of the visitor's own, which have no price."""
+
+    cards: TrainingOption
+    """The cards."""
+
+    larger: TrainingOption | None = None
+    """The fewest more of the same cards that hold it, where these do not; null where up to eight do not either."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingChange:
@@ -142,9 +158,44 @@ def rented_for_vllm(request: TrainingRequest) -> int:
     return request.rollout.rollout_devices if request.samples and request.rollout.traits.own_devices else 0
 
 
-def fits_host(memory: TrainingMemory, offer: Offer | None, machines: int = 1) -> bool:
-    """Whether the RAM of so many rented machines holds the offloaded bytes; RAM that is not stated is not judged."""
-    return offer is None or offer.ram_bytes is None or memory.host_bytes <= offer.ram_bytes * machines
+def find_shortages(memory: TrainingMemory, hardware: Hardware, machines: int = 1, serving_bytes: int = 0) -> Reasons:
+    """The memories that so many machines lack; RAM that is not stated counts as enough.
+
+    `serving_bytes` are those that each card of a vLLM on cards of its own needs.
+    """
+    capacity, ram = usable_memory(hardware) or 0, host_memory(hardware)
+    lacks: list[Reason] = []
+    if memory.device.typical > capacity:
+        lacks.append(Reason("training_card_memory", {"needed_bytes": memory.device.typical, "capacity_bytes": capacity}))
+    if serving_bytes > capacity:
+        lacks.append(Reason("training_vllm_memory", {"needed_bytes": serving_bytes, "capacity_bytes": capacity}))
+    if ram is not None and memory.host_bytes > ram * machines:
+        lacks.append(Reason("training_host_memory", {"needed_bytes": memory.host_bytes, "capacity_bytes": ram * machines}))
+    return tuple(lacks)
+
+
+def describe_place(
+    hardware: Hardware, request: TrainingRequest, memory: TrainingMemory, capacity_bytes: int, serving_bytes: int = 0
+) -> dict[str, Any]:
+    """The fields of `TrainingOption` about hardware and memory."""
+    lacks, price = find_shortages(memory, hardware, request.machines, serving_bytes), hardware.usd_per_hour
+    verdict: Verdict = "no" if lacks else judge_fit(memory, capacity_bytes)
+    return {
+        "hardware": hardware.id,
+        "platform": hardware.platform,
+        "name": hardware.name,
+        "accelerator": hardware.processor.id,
+        "devices": request.devices,
+        "sharding": request.sharding,
+        "compute_dtype": "fp32" if request.precision == "fp32" else "fp16" if request.fp16 else "bf16",
+        "verdict": verdict,
+        "reasons": lacks,
+        "capacity_bytes": capacity_bytes,
+        "needed_bytes": max(memory.device.typical, serving_bytes),
+        "host_bytes": memory.host_bytes,
+        "host_memory_bytes": host_memory(hardware),
+        "usd_per_hour": None if price is None else price * request.machines,
+    }
 
 
 def rank_hardware(
@@ -156,13 +207,24 @@ def rank_hardware(
     stack shards. With sharding all cards train, of `machines` machines; offers of one card are left out, except with ZeRO's CPU optimizer.
     Hardware with less RAM than the offloaded bytes does not fit.
     """
-    options = list(_options(spec, request, catalog, platforms, total_tokens))
+    each = (request.devices if request.sharding != "none" else 1) + rented_for_vllm(request)
+    places = (
+        hardware.with_count(max(1, each // request.machines)) if hardware.traits.owned else hardware
+        for hardware in list_hardware(catalog, platforms)
+    )
+    options = judge_hardware(spec, request, places, catalog.accelerators, total_tokens=total_tokens)
     return sorted(options, key=lambda o: (_ORDER[o.verdict], o.usd is None, o.usd or 0, o.hours or 0, o.needed_bytes - o.capacity_bytes))
 
 
-def _options(
-    spec: ModelSpec, request: TrainingRequest, catalog: Catalog, platforms: Sequence[str], total_tokens: int
+def judge_hardware(
+    spec: ModelSpec,
+    request: TrainingRequest,
+    places: Iterable[Hardware],
+    accelerators: Mapping[str, Accelerator],
+    *,
+    total_tokens: int,
 ) -> Iterator[TrainingOption]:
+    """The training on each piece of hardware that has GPUs, as `rank_hardware` says; hardware with too few of them is left out."""
     sizes: dict[tuple[TrainingRequest, int], tuple[TrainingMemory, int, int]] = {}
 
     def size_on(asked: TrainingRequest, capacity: int) -> tuple[TrainingMemory, int, int]:
@@ -172,42 +234,28 @@ def _options(
             sizes[key] = (memory, longest_sequence(spec, asked, capacity), largest_micro_batch(spec, asked, capacity))
         return sizes[key]
 
-    for silicon, count, capacity, offer in list_hardware(catalog, platforms):
-        # Cards that train: those of an offer, of all machines, without those of vLLM.
-        training = count * request.machines - rented_for_vllm(request) if offer is not None else count
-        alone = request.sharding == "none"
-        if training < 1 or (not alone and offer is not None and training == 1 and not SHARDING_TRAITS[request.sharding].trains_alone):
+    alone = request.sharding == "none"
+    shards = STACK_TRAITS[request.stack].shards and request.method not in WHOLE_WEIGHTS
+    for hardware in places:
+        silicon, capacity, training = hardware.processor, usable_memory(hardware), count_training(hardware, request)
+        if capacity is None or training < least_devices(request):
             continue
-        devices = 1 if alone else training if offer is not None else request.devices
-        asked = replace(train_on(silicon, request, capacity), devices=devices)
+        asked = replace(train_on(silicon, request, capacity), devices=1 if alone else training)
         if not divides_answers(asked):
             continue
         memory, longest, largest = size_on(asked, capacity)
-        shards = STACK_TRAITS[request.stack].shards and request.method not in WHOLE_WEIGHTS
         if alone and training > 1 and spec.tensors and judge_fit(memory, capacity) != "fits" and shards:
             shared = replace(asked, devices=training, sharding="fsdp")
             if divides_answers(shared):
                 asked = shared
                 memory, longest, largest = size_on(asked, capacity)
-        speed = predict_step(spec, asked, silicon, catalog.accelerators)
-        serves = server_bytes(spec, asked)
-        holds = serves <= capacity and fits_host(memory, offer, asked.machines)
+        speed = predict_step(spec, asked, silicon, accelerators)
         phases = speed.phases if speed is not None else None
         hours = total_tokens / speed.tokens_per_s / HOUR_S if speed is not None else None
-        price = offer.usd_per_hour * asked.machines if offer is not None and offer.usd_per_hour is not None else None
+        place = describe_place(hardware, asked, memory, capacity, server_bytes(spec, asked))
+        price = place["usd_per_hour"]
         yield TrainingOption(
-            hardware=offer.id if offer is not None else silicon.id,
-            platform=offer.platform if offer is not None else OWN,
-            name=offer.name if offer is not None else silicon.name,
-            accelerator=silicon.id,
-            devices=asked.devices,
-            sharding=asked.sharding,
-            compute_dtype="fp32" if asked.precision == "fp32" else "fp16" if asked.fp16 else "bf16",
-            verdict=judge_fit(memory, capacity) if holds else "no",
-            capacity_bytes=capacity,
-            needed_bytes=max(memory.device.typical, serves),
-            host_bytes=memory.host_bytes,
-            host_memory_bytes=offer.ram_bytes if offer is not None else None,
+            **place,
             longest_sequence_tokens=longest,
             largest_micro_batch=largest,
             tokens_per_s_low=None if speed is None else speed.tokens_per_s_low,
@@ -215,7 +263,6 @@ def _options(
             tokens_per_s_high=None if speed is None else speed.tokens_per_s_high,
             mfu=speed.mfu if speed is not None else None,
             hours=hours,
-            usd_per_hour=price,
             usd=None if price is None or hours is None else price * Decimal(hours),
             step_s=None if speed is None else speed.step_s,
             rollout_s=None if phases is None else phases.rollout,
@@ -226,15 +273,62 @@ def _options(
         )
 
 
-def list_hardware(catalog: Catalog, platforms: Sequence[str]) -> Iterator[tuple[Accelerator, int, int, Offer | None]]:
-    """Silicon, cards, usable bytes of one, and the offer (None for a card of one's own); no ZeroGPU, which ends calls after minutes."""
-    for offer in catalog.on([name for name in platforms if name in RENTED]):
-        capacity = usable_memory(offer)
-        if offer.silicon is not None and offer.silicon.kind == "gpu" and capacity is not None and "implausible_price" not in offer.rules:
-            yield offer.silicon, offer.accelerator_count, capacity, offer
-    for card in catalog.accelerators.values() if any(TRAITS[name].owned for name in platforms) else ():
-        if card.kind == "gpu" and card.memory_usable is not None:
-            yield card, 1, card.memory_usable, None
+def count_training(hardware: Hardware, request: TrainingRequest) -> int:
+    """Cards that can train: those of all machines, without those of vLLM."""
+    return hardware.accelerator_count * request.machines - rented_for_vllm(request)
+
+
+def least_devices(request: TrainingRequest) -> int:
+    """The fewest cards that train with the request's sharding."""
+    return 1 if request.sharding == "none" or SHARDING_TRAITS[request.sharding].trains_alone else 2
+
+
+def list_hardware(catalog: Catalog, platforms: Sequence[str]) -> Iterator[Hardware]:
+    """Hardware with GPUs: offers, and single cards of one's own; no ZeroGPU, which ends calls after minutes."""
+    rented = (offer for offer in catalog.on([name for name in platforms if name in RENTED]) if "implausible_price" not in offer.rules)
+    owned = map(own_hardware, catalog.accelerators.values()) if any(TRAITS[name].owned for name in platforms) else ()
+    for hardware in (*rented, *owned):
+        if trains_on(hardware):
+            yield hardware
+
+
+def trains_on(hardware: Hardware) -> bool:
+    """Whether a training on it is predicted: on graphics cards whose memory is known, of a platform without a limit on a call."""
+    return hardware.traits.trains and hardware.processor.kind == "gpu" and usable_memory(hardware) is not None
+
+
+def judge_own(
+    spec: ModelSpec, request: TrainingRequest, cards: Hardware, accelerators: Mapping[str, Accelerator], *, total_tokens: int
+) -> OwnTraining:
+    """The training on cards of the visitor's own; where they do not hold it, the fewest more of them that do.
+
+    Raises:
+        BadArgument: too few cards for the sharding or for vLLM, or a number that does not fit the answers of a step.
+    """
+    found = next(judge_hardware(spec, request, [cards], accelerators, total_tokens=total_tokens), None)
+    if found is None:
+        rented, least = rented_for_vllm(request), least_devices(request)
+        accepted = f"{rented + least} or more of these cards: {least} train with sharding={request.sharding}"
+        accepted += f", and vLLM takes {rented}" if rented else ""
+        if count_training(cards, request) >= least:
+            accepted = f"a number of cards with which micro_batch × accumulation × GPUs is a multiple of {request.rollout.generations}"
+        raise BadArgument("own_hardware", cards.id, accepted)
+    larger: TrainingOption | None = None
+    if found.verdict == "no":
+        more = (cards.with_count(count) for count in OWN_COUNTS if count > cards.accelerator_count)
+        judged = judge_hardware(spec, request, more, accelerators, total_tokens=total_tokens)
+        larger = next((option for option in judged if option.verdict != "no"), None)
+    return OwnTraining(cards=found, larger=larger)
+
+
+def own_caveats(cards: Hardware | None, own: OwnTraining | None) -> tuple[Caveat, ...]:
+    """That own hardware is not judged because it is a Mac, or that its RAM is taken as enough for the offloaded bytes."""
+    if cards is None:
+        return ()
+    if own is None:
+        return (Caveat("training_not_on", {"name": cards.name}),)
+    unstated = own.cards.host_bytes > 0 and own.cards.host_memory_bytes is None
+    return (Caveat("training_host_unstated", {"name": cards.name, "host_bytes": own.cards.host_bytes}),) if unstated else ()
 
 
 def find_changes(

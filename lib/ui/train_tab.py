@@ -16,6 +16,7 @@ from lib.present.training_cards import (
     changes_table,
     options_csv,
     options_table,
+    own_training_card,
     phases_table,
     recipe,
     shardings_table,
@@ -29,6 +30,7 @@ from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
+from lib.ui.memory_tab import makes_pictures
 from lib.ui.workload import link_query
 
 if TYPE_CHECKING:
@@ -124,26 +126,30 @@ def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
 
 
 def train_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
-    """Ask, and word the answer; a refusal becomes a sentence."""
-    arguments = asked_arguments(values)
+    """Ask, with the own cards and the picture size of the workload, and word the answer; a refusal becomes a sentence."""
+    question, form = values[: len(ask.QUESTION)], values[len(ask.QUESTION) :]
+    arguments = asked_arguments(form) | workload.own_hardware(services, values)
     boxes = show_rollouts(arguments)
     if not model:
         return {"need": no_model_note("train")} | boxes
     try:
+        if makes_pictures(services, model):
+            asked = ask.arguments(ask.QUESTION, question)
+            arguments |= {name: asked[name] for name in ("width", "height", "frames")}
         answer = services[estimate_training](model, **arguments)
     except AdvisorError as refused:
         return {"need": ask.format_error(refused, "No training estimate.")} | boxes
     name = model_name(answer.model, model)
     acts = answer_actions(
         text=training_text(answer, name),
-        query=link_query("train", model, ask.TRAIN, values),
+        query=link_query("train", model, (*ask.QUESTION, *ask.TRAIN), values),
         files=(
             ("Download JSON", "fine-tuning.json", "application/json", answer_json(answer)),
-            ("Download CSV", "fine-tuning.csv", "text/csv", options_csv(answer.options)),
+            ("Download CSV", "fine-tuning.csv", "text/csv", options_csv(answer)),
         ),
     )
     return {
-        "need": training_card(answer, name) + acts,
+        "need": own_training_card(answer) + training_card(answer, name) + acts,
         "options": options_table(answer.options) + shardings_table(answer) + changes_table(answer) + phases_table(answer.phases),
         "recipe": recipe(answer),
         "sources": caveat_list(answer.caveats) + source_list(answer.sources),
@@ -152,7 +158,7 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
 
 def wire(view: TrainView, page: Wiring) -> None:
     """It answers while its tab is shown."""
-    page.follow("train", train_updates, view.inputs.values(), view.outputs, "train_changed")
+    page.follow("train", train_updates, [*page.question, *view.inputs.values()], view.outputs, "train_changed")
 
 
 TAB = Tab(name="train", word="Fine-tune", panels=(Panel("train"),), build=build, wire=wire)

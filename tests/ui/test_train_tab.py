@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qs
 
+import page_values
 import pytest
 
 from lib.present.training_cards import COLOURS, LABELS, PARTS
@@ -14,12 +15,17 @@ from lib.ui import page, workload
 from lib.ui.train_tab import asked_arguments, train_updates
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
-DEFAULTS: list[Any] = [field.default for field in ask.TRAIN]
+DEFAULTS: list[Any] = page_values.fill_form("train")
 
 
 def fill_form(**named: Any) -> list[Any]:
     """The defaults with some questions answered, by the name in a link."""
-    return [named.get(field.name, field.default) for field in ask.TRAIN]
+    return page_values.fill_form("train", **named)
+
+
+def arguments_of(**named: Any) -> dict[str, Any]:
+    """The tab's own fields as arguments."""
+    return asked_arguments(fill_form(**named)[len(ask.QUESTION) :])
 
 
 @pytest.mark.parametrize("model", [LLAMA, "", "7B", "openai/whisper-large-v3", "{not a config"])
@@ -52,9 +58,9 @@ def test_refusals_are_sentences(real_app: Services) -> None:
 
 def test_the_form_becomes_arguments() -> None:
     """Emptied fields are their defaults; sharding means two GPUs at least, none means one."""
-    assert asked_arguments(fill_form(sharding="zero3"))["devices"] == 2
-    assert asked_arguments(fill_form(devices=4))["devices"] == 1
-    sent = asked_arguments(fill_form(rank=None, where=[], packing="no"))
+    assert arguments_of(sharding="zero3")["devices"] == 2
+    assert arguments_of(gpus=4)["devices"] == 1
+    sent = arguments_of(rank=None, where=[], packing="no")
     assert (sent["rank"], sent["platforms"], sent["packing"]) == (16, "spaces,jobs", False)
 
 
@@ -64,18 +70,19 @@ def test_every_choice_is_one_that_the_api_takes(real_app: Services, field: ask.F
     for choice in field.choices:
         value = [choice] if isinstance(field.default, list) else choice
         stack = "axolotl" if choice == "muon" else "trl"
-        real_app.estimate_training(LLAMA, **asked_arguments(fill_form(**{"stack": stack, field.name: value})))
+        real_app.estimate_training(LLAMA, **arguments_of(**{"stack": stack, field.name: value}))
 
 
 def test_a_link_repeats_the_question(real_app: Services) -> None:
     """The page that a link opens has its values in the form, and the tab answers."""
-    values = fill_form(method="qlora", sequence=4096, rank=64, modules="q_proj,v_proj")
-    query = workload.link_query("train", LLAMA, ask.TRAIN, values)
+    fields = page_values.fields_of("train")
+    values = fill_form(method="qlora", sequence=4096, rank=64, modules="q_proj,v_proj", hardware="RTX-4090", cards=2, ram="64 GB")
+    query = workload.link_query("train", LLAMA, fields, values)
     assert query is not None
     params = {name: found[0] for name, found in parse_qs(query[1:]).items()}
     opened = page.answer_link(real_app, params)
-    every = opened
-    assert [every[field.name] for field in ask.TRAIN] == values
+    named = {field.name: value for field, value in zip(fields, values, strict=True) if field in ask.TRAIN or field.default != value}
+    assert {name: opened[name] for name in named} == named
 
 
 def test_every_part_has_a_colour_and_a_label() -> None:
@@ -98,3 +105,24 @@ def test_a_link_to_training_on_memory_opens_this_tab(real_app: Services) -> None
     opened = page.answer_link(real_app, {"tab": "memory", "mode": "full", "model": LLAMA})
     assert opened["tabs"]["selected"] == "train"
     assert opened["method"] == "full"
+
+
+@pytest.mark.parametrize("model", [LLAMA, "black-forest-labs/FLUX.1-dev"])
+def test_own_cards_come_first_and_have_no_price(real_app: Services, model: str) -> None:
+    """The cards that the shared fields name, for text and for pictures; on rented hardware or a Mac there is no such card."""
+    shown = train_updates(real_app, model, fill_form(hardware="A100-SXM4-40GB"))["need"]
+    line = shown[: shown.index("training-card")]
+    assert "On your NVIDIA A100 SXM4 40GB: fits" in line
+    assert "$" not in line
+    for other in ("spaces:l4x1", "M4-16GB"):
+        assert "On your" not in train_updates(real_app, model, fill_form(hardware=other))["need"]
+
+
+def test_own_cards_that_lack_ram_say_so(real_app: Services) -> None:
+    """A CPU optimizer on one card: the RAM of the stated machine decides, and no larger card is named as the mend."""
+    asked = {"hardware": "A100-SXM4-80GB", "method": "full", "sharding": "zero2_offload", "where": ["jobs"]}
+    line = train_updates(real_app, LLAMA, fill_form(**asked, ram="64 GB"))["need"].partition("</section>")[0]
+    assert "does not fit. Offloading needs" in line
+    assert "of RAM" in line
+    assert "would hold it" not in line
+    assert "fits" in train_updates(real_app, LLAMA, fill_form(**asked, ram="256 GB"))["need"].partition("</section>")[0]

@@ -1,0 +1,93 @@
+"""`/estimate_training` on graphics cards of the caller's own: text and pictures, several cards, the RAM of their machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from written import ask
+
+from lib.catalog import load
+from lib.errors import BadArgument, UnknownHardware
+from lib.service.endpoint import App
+from lib.service.estimate_training import estimate_training
+from lib.service.models import Models
+
+ASK = ask(estimate_training, App(catalog=load, models=Models()))
+LLAMA = "meta-llama/Llama-3.1-8B"
+FLUX = "black-forest-labs/FLUX.1-dev"
+OFFLOADED = {"method": "full", "sharding": "zero2_offload", "platforms": "jobs"}
+
+
+@pytest.mark.parametrize("model", [LLAMA, FLUX])
+def test_own_cards_are_judged_as_rented_ones(model: str) -> None:
+    """The same bytes and the same verdict as on the offer with this card, and no price."""
+    answer = ASK(model, own_hardware="L4", platforms="spaces")
+    own, rented = answer["own"]["cards"], next(option for option in answer["options"] if option["hardware"] == "l4x1")
+    assert (own["hardware"], own["platform"], own["usd"], own["usd_per_hour"]) == ("L4", "own", None, None)
+    for name in ("needed_bytes", "capacity_bytes", "verdict", "largest_micro_batch", "hours", "reasons"):
+        assert own[name] == rented[name]
+    assert "own" not in ASK(model, platforms="spaces")
+
+
+def test_all_own_cards_train_where_one_is_not_enough() -> None:
+    """As on an offer: one card where it is enough, else all with FSDP; where these do not do, the fewest more of them."""
+    alone = ASK(LLAMA, own_hardware="RTX-4090x4")["own"]["cards"]
+    assert (alone["devices"], alone["sharding"]) == (1, "none")
+    shared = ASK(LLAMA, own_hardware="RTX-4090x4", method="full", optimizer="adamw_8bit", precision="bf16")["own"]
+    assert (shared["cards"]["devices"], shared["cards"]["sharding"], shared["larger"]) == (4, "fsdp", None)
+    few = ASK(LLAMA, own_hardware="A100-SXM4-80GB", method="full")["own"]
+    assert few["cards"]["verdict"] == "no"
+    assert [why["code"] for why in few["cards"]["reasons"]] == ["training_card_memory"]
+    assert (few["larger"]["hardware"], few["larger"]["devices"]) == ("A100-SXM4-80GBx2", 2)
+
+
+def test_the_ram_of_their_machine_counts() -> None:
+    """With a CPU optimizer too little RAM is a no with its reason; RAM that is not stated is a caveat."""
+    little, enough, unstated = (ASK(LLAMA, own_hardware="A100-SXM4-80GB", host_memory=ram, **OFFLOADED) for ram in ("64 GB", "128 GB", ""))
+    cards = little["own"]["cards"]
+    assert (cards["verdict"], [why["code"] for why in cards["reasons"]]) == ("no", ["training_host_memory"])
+    assert little["own"]["larger"] is None
+    assert [enough["own"]["cards"]["verdict"], unstated["own"]["cards"]["verdict"]] == ["fits", "fits"]
+    assert "training_host_unstated" in {caveat["code"] for caveat in unstated["caveats"]}
+    assert "training_host_unstated" not in {caveat["code"] for caveat in enough["caveats"]}
+
+
+def test_a_machine_without_enough_ram_is_no_want_of_gpus() -> None:
+    """An offload that RAM refuses is told by its RAM, not by larger cards or more machines."""
+    answer = ASK("meta-llama/Meta-Llama-3.1-405B", **OFFLOADED)
+    row = next(row for row in answer["shardings"] if row["sharding"] == "zero3_offload")
+    assert row["hardware"] is None
+    assert row["host_bytes"] > row["host_memory_bytes"]
+    assert "of RAM" in row["message"]
+    assert "several machines" not in row["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"own_hardware": "RTX-4090", "sharding": "fsdp", "devices": 2}, BadArgument, r"own_hardware was 'RTX-4090'. Accepted: 2 or more"),
+        (
+            {"own_hardware": "RTX-4090x2", "objective": "grpo", "rollouts": "vllm-server", "rollout_devices": 2, "generations": 2},
+            BadArgument,
+            "vLLM takes 2",
+        ),
+        ({"own_hardware": "RTX-4090x3", "objective": "grpo", "sharding": "ddp", "devices": 4}, BadArgument, "a multiple of 8"),
+        ({"own_hardware": "TPU-v6e"}, UnknownHardware, "not a graphics card or a Mac"),
+        ({"own_hardware": "moon"}, UnknownHardware, "own_hardware was 'moon'"),
+        ({"host_memory": "64 GB"}, BadArgument, "an empty text where own_hardware names no cards"),
+        ({"own_hardware": "M4-16GB", "host_memory": "64 GB"}, BadArgument, "only graphics cards of your own"),
+    ],
+)
+def test_refusals_say_what_is_accepted(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    """Too few cards for a sharding or for vLLM, hardware that people do not own, RAM without cards."""
+    with pytest.raises(error, match=message):
+        ASK(LLAMA, **{"accumulation": 1, "micro_batch": 2, **arguments})
+
+
+def test_a_mac_is_not_judged() -> None:
+    """A caveat says so; hardware for rent is listed as ever."""
+    answer = ASK(LLAMA, own_hardware="M4-Max-64GB")
+    assert "own" not in answer
+    assert answer["options"]
+    assert any(caveat["code"] == "training_not_on" and "M4 Max" in caveat["message"] for caveat in answer["caveats"])
