@@ -24,6 +24,7 @@ UsdPerHour = NewType("UsdPerHour", Decimal)
 KIB = 2**10
 MIB = 2**20
 GIB = 2**30
+MB = 10**6
 GB = 10**9
 
 _DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}

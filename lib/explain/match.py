@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from lib.explain.rows import Message, load_messages
 from lib.explain.text import PastedText, View
-from lib.units import GB, GIB, KIB, MIB
+from lib.units import GB, GIB, KIB, MB, MIB
 
 LONGEST = 1_000
 """Characters of a message that are read."""
 MOST_DEVICES = 64
 """Places at which one message is read that a log prints for every device."""
 _UNITS = {"K": KIB, "M": MIB, "G": GIB, "T": 2**40}
-_SCALES = {"_gib": GIB, "_mib": MIB, "_gb": GB}
+_SCALES = {"_gib": GIB, "_mib": MIB, "_gb": GB, "_mb": MB}
 _SIZE = re.compile(r"(-?[\d.]+)(?: )?([KMGT]?)")
 _CLOCK = re.compile(r"(?:(-?\d+)days?,)?(\d+):(\d+):(\d+)")
 Value = int | float | str | list[int | float | str]

@@ -44,6 +44,7 @@ _CARDS = re.compile(
 )
 _COUNT_BEFORE, _COUNT_AFTER = re.compile(r"(?<![\w.])(\d{1,2}) ?[x×*] ?\Z"), re.compile(r"(?: \d{2,3} ?GB)? ?[x×*] ?(\d{1,2})(?![\w.])")
 _PAIR = re.compile(rf"(?<![\w./:@-])({_OWNER}/{_NAME})(?![\w/])")
+_TAG = re.compile(r"(?<![\w/.:-])([a-z][a-z0-9.-]{1,40}:\d{1,3}(?:\.\d{1,2})?b)(?!\w)")
 _MOST_PAIRS = 400
 _FLAG_NAMES = (
     "gpu_memory_utilization max_model_len max_num_seqs max_num_batched_tokens tensor_parallel_size tp_size pipeline_parallel_size "
@@ -70,6 +71,8 @@ class Named:
     """Ids of models, in the order of the text."""
     mentioned: tuple[str, ...] = ()
     """Pairs of words that may be ids of models, the first ones; paths are among them."""
+    tags: tuple[str, ...] = ()
+    """Models with a size, as Ollama names them ("gpt-oss:20b")."""
     cards: tuple[str, ...] = ()
     """Cards as they are printed."""
     card_count: int = 0
@@ -99,4 +102,12 @@ def find_names(text: str) -> Named:
             cards.setdefault(folded, name)
     flags = {match[1].replace("-", "_"): match[2] for match in _FLAGS.finditer(text)}
     mentioned = dict.fromkeys(match[1].rstrip(".-_") for match in islice(_PAIR.finditer(text), _MOST_PAIRS))
-    return Named(models=tuple(models), mentioned=tuple(mentioned), cards=tuple(cards.values()), card_count=card_count, flags=flags)
+    tags = dict.fromkeys(match[1] for match in islice(_TAG.finditer(text), _MOST))
+    return Named(
+        models=tuple(models),
+        mentioned=tuple(mentioned),
+        tags=tuple(tags),
+        cards=tuple(cards.values()),
+        card_count=card_count,
+        flags=flags,
+    )

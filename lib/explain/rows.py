@@ -4,7 +4,8 @@ A row is found by plain text (`find`), and bounded regular expressions read its 
 after the number; the end of a group's name is the unit in which the program printed it:
 
     _bytes   a size with its unit, such as "648.00 MiB"; a program that writes GB or G here divides by 1024
-    _gib     a number of GiB (`_mib`: of MiB, `_gb`: of 10^9 bytes), whose unit is printed elsewhere; the number is called `_bytes`
+    _gib     a number of GiB (`_mib`: of MiB, `_gb` and `_mb`: of 10^9 and 10^6 bytes), whose unit is printed elsewhere; the number is
+             called `_bytes`
     _clock   a duration such as "0:32:45" or "1 day, 2:03:04"; the number is called `_s`
     _text    words instead of a number
     _list    every occurrence, as a list

@@ -33,9 +33,9 @@ _SECRETS = (
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _INVISIBLE = (
     *range(0x20), *range(0x7F, 0xA0), 0xAD, 0x34F, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070),
-    *range(0xFE00, 0xFE10), 0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0200),
+    *range(0xD800, 0xE000), *range(0xFE00, 0xFE10), 0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0200),
 )  # fmt: skip
-"""Characters without a width, which would split a secret unseen: controls, directions, joiners, variants and tags."""
+"""Characters without a width, which would split a secret unseen: controls, directions, joiners, variants and tags; lone surrogates."""
 _FRAME = str.maketrans(
     dict.fromkeys((ord("`"), *_INVISIBLE), None)
     | dict.fromkeys(map(ord, "│┃❱╭╮╰╯─━┏┓┗┛\u00a0\u2009\u202f\t\v\f"), " ")

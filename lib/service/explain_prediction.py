@@ -25,7 +25,7 @@ from lib.memory.resolve import choose_engine, limit_context, settle_formats
 from lib.memory.rollouts import estimate_step
 from lib.memory.spread import spread
 from lib.memory.training import TrainingMemory, check_training
-from lib.model.plain_names import find_quantized
+from lib.model.plain_names import find_id, find_quantized
 from lib.precision import NAMES, loads
 from lib.provenance import Caveat
 from lib.request.serving import drop_settings, read_flags
@@ -94,17 +94,18 @@ def _find_model(app: App, asked: object, said: Explanation) -> tuple[ModelSpec |
             return app.models(asked), AUTO, ()
         except HubError as refused:  # the text can be explained without it
             return None, AUTO, (Caveat("explain_not_predicted", {"reason": str(refused)}),)
-    listed = app.models.bundled
-    names = said.named.models or tuple(name for name in said.named.mentioned if name in listed)
+    listed, named = app.models.bundled, said.named
+    names = named.models or tuple(name for name in named.mentioned if name in listed) or named.tags
     if len(names) != 1:
         return None, AUTO, ()
-    if names[0] in listed:
-        return app.models(names[0]), AUTO, ()
-    if (copy := find_quantized(names[0])) is None:
-        return None, AUTO, ()
-    base, precision = copy
-    note_reading("model", names[0], f"{base} in {precision}")
-    return app.models(base), precision, ()
+    name, precision = names[0], str(AUTO)
+    if name not in listed:
+        meant, precision = (find_quantized(name) or (None, precision)) if "/" in name else (find_id(name), precision)
+        if meant is None:
+            return None, AUTO, ()
+        note_reading("model", name, meant if precision == AUTO else f"{meant} in {precision}")
+        name = meant
+    return app.models(name), precision, ()
 
 
 def _find_hardware(catalog: Catalog, asked: Any, said: Explanation) -> Hardware | None:
