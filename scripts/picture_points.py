@@ -1,8 +1,14 @@
 """Published runs of training pictures and clips as questions to the law: memory and seconds from the folder of facts.
 
 SimpleTuner's sweep states the size of its validation picture; the size that trains is that of the example's data set. `EXAMPLES` has it, as
-read in simpletuner/examples at bc8e6ab77 (2026-08-22): data_backend_config, train_batch_size, lora_rank. Left out are rows that move
-attention's activations to the host, rows of other adapters than LoRA, and families whose denoiser does not run here.
+read in simpletuner/examples at bc8e6ab77 (2026-08-22): data_backend_config, train_batch_size, lora_rank. Clips of 480 pixels are those of
+a data set of 720 x 480, cut by SimpleTuner's rule (helpers/multiaspect/image.py) to sides that 32 (Wan) or 64 divide. Which blocks an
+interval means is read in each family's transformer.
+
+Left out are rows that move attention's activations to the host, rows of other adapters than LoRA (PixArt, Sana, SDXL, Cosmos 2, OmniGen and
+Kandinsky 5 Image were trained with LoKr), families whose denoiser does not run here (HiDream, LTX-2), and ERNIE, of which it is not stated
+which weights wait in the host's memory. Left out, too, are checkpointed rows whose peak is that of the row without checkpoints: regional
+compilation kept all activations there (Krea 2, SanaVideo).
 """
 
 from __future__ import annotations
@@ -23,6 +29,8 @@ from lib.units import GIB
 from lib.workload import Optimizer, TrainingRequest
 
 ATTENTION = ("to_q", "to_k", "to_v", "to_out.0")
+_JOINT = (*ATTENTION, "add_q_proj", "add_k_proj", "add_v_proj", "to_add_out")
+_KANDINSKY = ("to_query", "to_key", "to_value")
 _SDXL, _FLUX, _COGVIDEO = "stabilityai/stable-diffusion-xl-base-1.0", "black-forest-labs/FLUX.1-dev", "THUDM/CogVideoX-2b"
 _SD3 = "stabilityai/stable-diffusion-3-medium-diffusers"
 
@@ -39,19 +47,27 @@ class Example(NamedTuple):
     segments: Literal["segments", "every", "ignored"] = "segments"
     """Meaning of an interval: blocks that are recomputed together; one block in so many; or nothing."""
     offload: bool = False
+    targets: tuple[str, ...] = ATTENTION
+    quantized: bool = True
+    """Whether a format of few bits reaches the blocks: SimpleTuner skips quantization where RamTorch holds the weights."""
 
 
 EXAMPLES: dict[str, Example] = {
     "AuraFlow": Example("fal/AuraFlow-v0.3", 512, 512, rank=8, segments="every"),
     "Chroma": Example("lodestones/Chroma1-Base", 512, 512, segments="every"),
+    "HunyuanVideo": Example("tencent/HunyuanVideo-1.5", 640, 448, 49, batch=2, targets=_JOINT),
+    "Kandinsky 5 Video": Example("kandinskylab/Kandinsky-5.0-T2V-Lite", 640, 448, 49, batch=2, targets=_KANDINSKY, segments="every"),
+    "Krea 2": Example("krea/Krea-2-Raw", 512, 512, rank=64),
     "Kolors": Example("Kwai-Kolors/Kolors-diffusers", 512, 512, segments="ignored"),
+    "LongCat Image": Example("meituan-longcat/LongCat-Image", 512, 512, segments="every"),
     "LTXVideo 0.9.5": Example("Lightricks/LTX-Video-0.9.5", 704, 480, 41),
     "Lumina2": Example("Alpha-VLLM/Lumina-Image-2.0", 512, 512, batch=2),
     "Qwen Image": Example("Qwen/Qwen-Image", 1024, 1024, rank=8, segments="ignored"),
+    "SanaVideo": Example("Efficient-Large-Model/SANA-Video_2B_480p_diffusers", 640, 448, 49),
     "SD 1.x": Example("stable-diffusion-v1-5/stable-diffusion-v1-5", 512, 512, segments="ignored"),
     "SD3": Example("stabilityai/stable-diffusion-3.5-medium", 1024, 1024, batch=3, rank=128),
-    "Wan 2.1 T2V 1.3B": Example("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", 720, 480, 81, offload=True),
-    "Wan 2.1 T2V 14B": Example("Wan-AI/Wan2.1-T2V-14B-Diffusers", 720, 480, 81, offload=True),
+    "Wan 2.1 T2V 1.3B": Example("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", 576, 384, 81, offload=True, quantized=False),
+    "Wan 2.1 T2V 14B": Example("Wan-AI/Wan2.1-T2V-14B-Diffusers", 576, 384, 81, offload=True, quantized=False),
     "Z-Image Turbo": Example("Tongyi-MAI/Z-Image-Turbo", 512, 512, rank=64),
 }
 
@@ -69,7 +85,16 @@ def _configs() -> dict[str, dict[str, dict[str, Any]]]:
 
     cogvideo = dict((bundled.find_config(_COGVIDEO) or {})["transformer"])
     sd3 = dict((bundled.find_config(_SD3) or {})["transformer"])
+    kandinsky = of(
+        "Kandinsky5Transformer3DModel", {"_class_name": "AutoencoderKLHunyuanVideo"},
+        in_visual_dim=16, out_visual_dim=16, model_dim=1792, ff_dim=7168, visual_cond=True,
+    )  # fmt: skip
     return {
+        "kandinskylab/Kandinsky-5.0-T2V-Lite": kandinsky,
+        "krea/Krea-2-Raw": of("Krea2Transformer2DModel", _vae("Qwen/Qwen-Image")),
+        "meituan-longcat/LongCat-Image": of("LongCatImageTransformer2DModel", _vae(_FLUX), num_layers=10, num_single_layers=20),
+        "tencent/HunyuanVideo-1.5": of("HunyuanVideo15Transformer3DModel", {"_class_name": "AutoencoderKLHunyuanVideo15"}),
+        "Efficient-Large-Model/SANA-Video_2B_480p_diffusers": of("SanaVideoTransformer3DModel", _vae("Wan-AI/Wan2.1-T2V-1.3B-Diffusers")),
         "stabilityai/stable-diffusion-3.5-medium": {
             "transformer": sd3 | {"dual_attention_layers": list(range(13)), "qk_norm": "rms_norm", "pos_embed_max_size": 384},
             "vae": _vae(_SD3),
@@ -117,7 +142,7 @@ _SCHEMES = {"none": (0, 0), "layer": (1, 0), "interval2": (2, 0), "seg2-stride4"
 
 
 def _sweep_request(example: Example, precision: str, mode: str) -> TrainingRequest | None:
-    base = _BASES.get(precision)
+    base = _BASES.get(precision) if example.quantized else "bf16"
     if base is None or mode not in _SCHEMES:
         return None
     blocks, every = _SCHEMES[mode]
@@ -126,7 +151,7 @@ def _sweep_request(example: Example, precision: str, mode: str) -> TrainingReque
     if blocks > 1 and example.segments == "ignored":
         blocks, every = 1, 0
     return TrainingRequest(
-        rank=example.rank, target_modules=ATTENTION, micro_batch=example.batch,
+        rank=example.rank, target_modules=example.targets, micro_batch=example.batch,
         checkpointing="layers" if blocks else "none",
         pictures=PictureTrainingRequest(
             width=example.width, height=example.height, frames=example.frames, base_precision=base, checkpoint_blocks=max(1, blocks),
@@ -161,7 +186,10 @@ def sweep_runs(facts: Path, page: Path | None) -> Iterator[PictureRun]:
     ]
     if page is not None:
         cells = list(read_sweep(page.read_text(encoding="utf-8")))
+    whole = {(family, precision, card): gib for family, precision, mode, card, gib, _ in cells if mode == "none"}
     for family, precision, mode, card, gib, seconds in cells:
+        if mode != "none" and whole.get((family, precision, card)) == gib:
+            continue
         example = EXAMPLES.get(family)
         request = _sweep_request(example, precision, mode) if example else None
         spec = find_model(example.model) if example and request else None

@@ -16,6 +16,9 @@ A frozen base in few bits keeps more for the backward pass, because its products
     fp8            weights alone (torchao): the product keeps the weight in 16 bits
     fp8-dynamic    the product quantizes its input too: the weight in 16 bits, and the input scaled in float32 and in 8 bits
 
+Outside of blocks, frozen weights and inputs that gradients reach count likewise. A base that waits in the host's memory keeps each
+product's input in 16 bits (RamTorch's product is a function of its own, which saves it).
+
 Latents and embeddings that are not computed before training put VAE and text encoders on the device, and each step begins with them.
 
 Source: torch 2.13 and diffusers 0.42.1 as executed; formats: chosen so that published runs of SimpleTuner agree (documentation/
@@ -228,7 +231,8 @@ def count_trained(spec: ModelSpec, request: TrainingRequest) -> law.TrainedParam
 MEASURED = frozenset(
     {
         "AuraFlowTransformer2DModel", "ChromaTransformer2DModel", "CogVideoXTransformer3DModel", "Flux2Transformer2DModel",
-        "LTXVideoTransformer3DModel", "Lumina2Transformer2DModel", "QwenImageTransformer2DModel", "SD3Transformer2DModel",
+        "HunyuanVideo15Transformer3DModel", "Kandinsky5Transformer3DModel", "Krea2Transformer2DModel", "LTXVideoTransformer3DModel",
+        "LongCatImageTransformer2DModel", "Lumina2Transformer2DModel", "QwenImageTransformer2DModel", "SD3Transformer2DModel",
         "UNet2DConditionModel", "WanTransformer3DModel", "ZImageTransformer2DModel",
     }
 )  # fmt: skip
@@ -244,6 +248,8 @@ class KeptActivations(NamedTuple):
     largest: float
     per_rank: float
     product_inputs: float
+    outside_inputs: float
+    outside_weights: float
 
 
 def kept_activations(of: Pipeline, size: OutputSize, batch: int, trained: Trained, *, autocast: bool, widths: int = 1) -> KeptActivations:
@@ -299,20 +305,39 @@ def _with_base(of: Pipeline, size: OutputSize, request: TrainingRequest, trained
     kept = kept_activations(of, size, request.micro_batch, trained, autocast=autocast, widths=widths)
     if trained == "full":
         return kept
-    more = request.rank * kept.per_rank + FORMATS[base_format(request)].kept_input_bytes * kept.product_inputs / widths
-    return kept._replace(blocks=kept.blocks + more, largest=kept.largest + more * kept.largest / max(1.0, kept.blocks))
+    form = FORMATS[base_format(request)]
+    inputs = max(form.kept_input_bytes, HALF if request.pictures.base_offload else 0)
+    more = request.rank * kept.per_rank + inputs * kept.product_inputs / widths
+    return kept._replace(
+        outside=kept.outside + form.kept_input_bytes * kept.outside_inputs / widths,
+        blocks=kept.blocks + more,
+        largest=kept.largest + more * kept.largest / max(1.0, kept.blocks),
+    )
 
 
-def _saved(kept: KeptActivations, blocks: int, request: TrainingRequest) -> tuple[float, float, float, int]:
-    """Bytes kept of the forward pass, bytes that are recomputed at once, the share of blocks that keep theirs, and blocks at once."""
+class _Recomputed(NamedTuple):
+    """What gradient checkpointing keeps of the forward pass, and recomputes.
+
+    `saved` are bytes; `keeping` is the share of blocks that keep theirs. `together` blocks are recomputed at once. The backward pass has
+    gone through the blocks after the last recomputed ones before it recomputes those: `freed` is their share.
+    """
+
+    saved: float
+    keeping: float
+    together: int
+    freed: float
+
+
+def _recompute(kept: KeptActivations, blocks: int, request: TrainingRequest) -> _Recomputed:
     if request.checkpointing == "none" or not blocks:
-        return kept.outside + kept.checkpoints + kept.blocks, 0.0, 1.0, 0
-    together = min(request.pictures.checkpoint_blocks, blocks)
-    share = together / request.pictures.checkpoint_every if request.pictures.checkpoint_every else 1.0
+        return _Recomputed(kept.outside + kept.checkpoints + kept.blocks, keeping=1.0, together=0, freed=0.0)
+    together, every = min(request.pictures.checkpoint_blocks, blocks), request.pictures.checkpoint_every
+    share = together / every if every else 1.0
     inputs = kept.checkpoints * ((1 - share) + share / together)
     if request.checkpointing == "offloaded":
         inputs = kept.checkpoints * (1 - share)
-    return kept.outside + inputs + (1 - share) * kept.blocks, together * kept.largest, 1 - share, together
+    after = max(0, (blocks - 1) % every + 1 - together) if every else 0
+    return _Recomputed(kept.outside + inputs + (1 - share) * kept.blocks, keeping=1 - share, together=together, freed=after / blocks)
 
 
 def picture_peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[dict[str, dict[str, int]], law.OptimizerStates, _Denoiser]:
@@ -324,7 +349,8 @@ def picture_peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[dict[str, 
     trained = _trained(spec, request)
     kept = _with_base(of, size, request, trained)
     blocks, in_blocks, largest_block = of.blocks
-    saved, recomputed, keeping, together = _saved(kept, blocks, request)
+    part = _recompute(kept, blocks, request)
+    recomputed = max(0.0, part.together * kept.largest - part.freed * kept.blocks)
     form = FORMATS[base_format(request)] if request.method != "full" else FORMATS["bf16"]
     states = law.optimizer_states(
         "adamw" if request.optimizer == "adamw_foreach" else request.optimizer, model.trained, foreach=request.optimizer == "adamw_foreach"
@@ -336,7 +362,8 @@ def picture_peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[dict[str, 
     weights = model.weights
     if request.pictures.base_offload:  # two blocks lie on the card: one that runs, one that comes
         weights = round(weights * (1 - model.block_share + 2 * model.largest_share))
-    unpacked = form.kept_weight_bytes * (keeping * in_blocks + (together * largest_block if request.checkpointing != "none" else 0))
+    unpacked = form.kept_weight_bytes * (part.keeping * in_blocks + kept.outside_weights)
+    unpacked += form.kept_weight_bytes * max(0.0, part.together * largest_block - part.freed * in_blocks)
     unpacked += HALF * model.largest_matrix if form.unpacks else 0
     holds = {
         StepPart.TEXT_ENCODERS: request.pictures.cached in {"latents", "none"},
@@ -356,7 +383,7 @@ def picture_peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[dict[str, 
         copies_in_backward=copies_in_backward,
         gradients=gradients,
         first_gradients=0,
-        saved_activations=round(saved),
+        saved_activations=round(part.saved),
         layer=round(recomputed),
         activation_gradients=round(4 * kept.checkpoints / max(1, blocks)),
         kept_inputs=0,

@@ -28,10 +28,12 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import torch
 from torch import Tensor, allclose, device, dtype, empty, equal, get_default_dtype, is_nonzero, long, no_grad, ones, rand, randn, zeros
 from torch import bool as boolean
 from torch import dtype as Dtype  # noqa: N812 a type, named like one
 from torch.distributions import Distribution
+from torch.fx.experimental import _config as experimental_settings
 from torch.nn import Embedding, Module
 from torch.overrides import TorchFunctionMode
 from transformers.modeling_outputs import BaseModelOutput
@@ -155,6 +157,26 @@ class MetaRun(_MetaDevice):
         for extent in reversed(tensor.shape if func is Tensor.tolist else ()):
             value = [value] * extent
         return value
+
+
+@contextmanager
+def without_values() -> Iterator[None]:
+    """Let code run on the meta device that asks what no meta tensor has: which elements of a mask are set (all), and autocast's dtype.
+
+    Callers hold `lib.model.build.LOCK`, because both are settings of the process.
+    """
+    plain, settings = torch.autocast, experimental_settings
+
+    def autocast(device_type: str, *args: Any, **kwargs: Any) -> Any:
+        return plain("cpu" if device_type == "meta" else device_type, *args, **kwargs)
+
+    before, settings.meta_nonzero_assume_all_nonzero = settings.meta_nonzero_assume_all_nonzero, True
+    torch.autocast = autocast  # type: ignore[assignment,misc]
+    try:
+        yield
+    finally:
+        torch.autocast = plain  # type: ignore[misc]
+        settings.meta_nonzero_assume_all_nonzero = before
 
 
 _CONNECTIONS = frozenset(

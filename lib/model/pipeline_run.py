@@ -19,18 +19,19 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import diffusers
 import numpy as np
 import torch
-from torch import Tensor, device, empty, no_grad, ones, zeros
+from torch import Tensor, device, empty, no_grad, zeros
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
 from lib.errors import UnsupportedModel
 from lib.model.allocations import GpuKernels, Polynomial, StorageRecorder
 from lib.model.build import LOCK
-from lib.model.meta_device import Lengths, MetaRun, has_argument, position_limit
+from lib.model.meta_device import Lengths, MetaRun, has_argument, position_limit, without_values
+from lib.model.pipeline_prompts import CLIP_TOKENS, find_class, find_pipeline, make_embeddings
 from lib.model.spec import DENOISERS
 
 if TYPE_CHECKING:
@@ -41,29 +42,9 @@ if TYPE_CHECKING:
 BUDGET = 150_000
 """Torch calls that one step and the decoding after it may make. Wan with 81 frames needs some 25 thousand."""
 
-_PIPELINES = {
-    "AuraFlowTransformer2DModel": "AuraFlowPipeline",
-    "ChromaTransformer2DModel": "ChromaPipeline",
-    "CogVideoXTransformer3DModel": "CogVideoXPipeline",
-    "Flux2Transformer2DModel": "Flux2Pipeline",
-    "FluxTransformer2DModel": "FluxPipeline",
-    "HunyuanVideoTransformer3DModel": "HunyuanVideoPipeline",
-    "LTXVideoTransformer3DModel": "LTXPipeline",
-    "LatteTransformer3DModel": "LattePipeline",
-    "Lumina2Transformer2DModel": "Lumina2Pipeline",
-    "MochiTransformer3DModel": "MochiPipeline",
-    "PixArtTransformer2DModel": "PixArtSigmaPipeline",
-    "QwenImageTransformer2DModel": "QwenImagePipeline",
-    "SD3Transformer2DModel": "StableDiffusion3Pipeline",
-    "SanaTransformer2DModel": "SanaPipeline",
-    "WanTransformer3DModel": "WanPipeline",
-    "ZImageTransformer2DModel": "ZImagePipeline",
-}
-"""The pipeline that makes pictures or clips from text with a denoiser, by the denoiser's class."""
-_EMBEDDED = (
-    "encoder_hid_dim", "joint_attention_dim", "caption_channels", "cross_attention_dim", "text_embed_dim", "text_dim", "cap_feat_dim",
-)  # fmt: skip
-_CLIP_TOKENS = 77
+
+_FRAMES = frozenset({"num_frames", "video_length", "frames"})
+"""Names of the argument that says how many frames a call makes."""
 
 
 class _Settings(dict[str, Any]):
@@ -77,6 +58,13 @@ class _Settings(dict[str, Any]):
 
 class _Captured(Exception):
     """The denoiser was called: nothing after that is wanted."""
+
+
+class _Step(NamedTuple):
+    """A step's result, which some pipelines index and others ask by name."""
+
+    prev_sample: Any
+    pred_original_sample: Any
 
 
 class _OneStep:
@@ -98,11 +86,11 @@ class _OneStep:
         """The latents as they are."""
         return sample
 
-    def step(self, prediction: Any, _time: Any, sample: Any, *_: Any, **__: Any) -> tuple[Any, Any]:
+    def step(self, prediction: Any, _time: Any, sample: Any, *_: Any, **__: Any) -> _Step:
         """The latents after the step; a prediction of the picture itself for those that ask for one."""
         if isinstance(prediction, Tensor) and prediction.shape == sample.shape:
             sample = sample + prediction.to(sample.dtype)
-        return sample, sample
+        return _Step(sample, sample)
 
 
 class _Kernels(GpuKernels):
@@ -233,20 +221,28 @@ class MetaPipeline:
         self.denoiser: Any = denoiser
         self._parts = parts
         self._size = 0, 0
-        self._class = _pipeline_class(denoiser)
+        self._row = find_pipeline(denoiser)
+        self._class = find_class(self._row)
         self._arguments = inspect.signature(self._class.__call__).parameters
         self._pipeline = self._construct()
         self.spatial, self.temporal = self._compression()
 
     def _construct(self) -> Any:
         values: dict[str, Any] = {"requires_safety_checker": False, "add_watermarker": False, "scheduler": _OneStep()} | dict(self._parts)
+        values["guider"] = diffusers.ClassifierFreeGuidance()
         accepted = inspect.signature(self._class.__init__).parameters
         required = [n for n, p in accepted.items() if n != "self" and p.default is p.empty]
         with _loose_registration():
             pipeline = self._class(**(dict.fromkeys(required) | {n: v for n, v in values.items() if n in accepted}))
         pipeline.set_progress_bar_config(disable=True)
+        pipeline.check_inputs = lambda *_, **__: None  # some refuse a scale that guides nothing, or texts next to embeddings
+        for module in self.vae.modules():
+            if hasattr(module, "prepare_causal_attention_mask"):  # fills the mask row by row, with a call for each position
+                module.prepare_causal_attention_mask = _empty_mask
         if hasattr(pipeline, "_unpack_latents_with_ids"):  # reads height and width from the values of a tensor
             pipeline._unpack_latents_with_ids = self._unpack  # noqa: SLF001 there is no other way in
+        if hasattr(pipeline, "_pad_text"):  # reads the longest length from the values of a tensor; here all have one length
+            pipeline._pad_text = _stack_prompts  # noqa: SLF001 as above
         return pipeline
 
     def _unpack(self, latents: Tensor, *_: Any) -> Tensor:
@@ -275,7 +271,7 @@ class MetaPipeline:
     @property
     def makes_clips(self) -> bool:
         """Whether a call says how many frames."""
-        return bool({"num_frames", "video_length"} & self._arguments.keys())
+        return bool(_FRAMES & self._arguments.keys())
 
     @property
     def denoiser_folder(self) -> str:
@@ -295,7 +291,7 @@ class MetaPipeline:
     def prompt_tokens(self) -> int:
         """Tokens that a prompt is padded to; CLIP's where the pipeline does not say."""
         stated = self._arguments.get("max_sequence_length")
-        return int(stated.default) if stated is not None else _CLIP_TOKENS
+        return self._row.tokens or (int(stated.default) if stated is not None and stated.default else CLIP_TOKENS)
 
     def call(self, shape: Shape, dtype: torch.dtype) -> PipelineRun:
         """Run one step and decode, with everything in this dtype."""
@@ -374,32 +370,15 @@ class MetaPipeline:
 
     def _inputs(self, shape: Shape, dtype: torch.dtype) -> dict[str, Any]:
         """Arguments of a call: embeddings in place of prompts, and the sizes that are stated."""
-        inputs = self._embeddings(shape.batch, dtype)
-        sizes = {"height": shape.height, "width": shape.width, "num_frames": shape.frames, "video_length": shape.frames}
+        inputs = make_embeddings(self._row, self.denoiser.config, shape.batch, self.prompt_tokens, dtype)
+        sizes = {"height": shape.height, "width": shape.width} | dict.fromkeys(_FRAMES, shape.frames)
         inputs |= {name: value for name, value in sizes.items() if value and name in self._arguments}
+        if (guider := getattr(self._pipeline, "guider", None)) is not None:
+            (guider.enable if shape.guided else guider.disable)()
         if not shape.guided:
             inputs |= {name: 0.0 for name in ("guidance_scale", "true_cfg_scale") if name in self._arguments}  # some guide above 0
-        fixed = {"use_resolution_binning": False, "clean_caption": False}
+        fixed = {"use_resolution_binning": False, "clean_caption": False, "enable_prompt_rewrite": False}
         return {name: value for name, value in (inputs | fixed).items() if name in self._arguments}
-
-    def _embeddings(self, batch: int, dtype: torch.dtype) -> dict[str, Any]:
-        config, length = self.denoiser.config, self.prompt_tokens
-        width = next(int(value) for name in _EMBEDDED if (value := getattr(config, name, None)))
-        if self._class is diffusers.StableDiffusion3Pipeline:
-            length += _CLIP_TOKENS  # CLIP's tokens stand before those of T5
-        added = getattr(config, "projection_class_embeddings_input_dim", None) or 0
-        pooled = getattr(config, "pooled_projection_dim", None) or added - 6 * (getattr(config, "addition_time_embed_dim", None) or 0)
-        embedded: Any = empty(batch, length, width, dtype=dtype, device="meta")
-        if self._class is diffusers.ZImagePipeline:
-            embedded = list(embedded)
-        inputs: dict[str, Any] = {"prompt_embeds": embedded, "negative_prompt_embeds": embedded}
-        if pooled > 0:
-            inputs |= dict.fromkeys(
-                ("pooled_prompt_embeds", "negative_pooled_prompt_embeds"), empty(batch, pooled, dtype=dtype, device="meta")
-            )
-        mask = ones(batch, length, dtype=torch.long, device="meta")
-        masks = ("prompt_attention_mask", "negative_prompt_attention_mask", "prompt_embeds_mask", "negative_prompt_embeds_mask")
-        return inputs | dict.fromkeys(masks, mask)
 
 
 def run_encoder(built: BuiltModel, prompts: int, tokens: int) -> StageRun:
@@ -413,16 +392,15 @@ def run_encoder(built: BuiltModel, prompts: int, tokens: int) -> StageRun:
     return StageRun(recorder.bytes_alive(), recorder.flop + kernels.flop)
 
 
-def _pipeline_class(denoiser: Any) -> Any:
-    name = type(denoiser).__name__
-    if name == "UNet2DConditionModel":
-        large = getattr(denoiser.config, "addition_embed_type", None) == "text_time"
-        return diffusers.StableDiffusionXLPipeline if large else diffusers.StableDiffusionPipeline
-    if name == "Flux2Transformer2DModel" and not denoiser.config.guidance_embeds:
-        return diffusers.Flux2KleinPipeline
-    if name not in _PIPELINES:
-        raise UnsupportedModel(f"It is not known here which pipeline of diffusers {name} belongs to.")
-    return getattr(diffusers, _PIPELINES[name])
+def _empty_mask(n_frame: int, n_hw: int, dtype: torch.dtype, device: Any, batch_size: int | None = None) -> Tensor:  # noqa: ARG001 as called
+    """A mask of attention over all positions of a clip, without its values."""
+    mask = empty(n_frame * n_hw, n_frame * n_hw, dtype=dtype)
+    return mask if batch_size is None else mask.unsqueeze(0).expand(batch_size, -1, -1)
+
+
+def _stack_prompts(text_hiddens: list[Tensor], **_: Any) -> tuple[Tensor, Tensor]:
+    """Embedded prompts of one length as one tensor, and their lengths."""
+    return torch.stack(text_hiddens), empty(len(text_hiddens), dtype=torch.long)
 
 
 @contextmanager
@@ -446,6 +424,6 @@ def _loose_registration() -> Iterator[None]:
 @contextmanager
 def _meta_run(recorder: _Recorder, kernels: _Kernels) -> Iterator[None]:
     """A run without gradients on the meta device."""
-    with LOCK, warnings.catch_warnings(), no_grad(), MetaRun(0, BUDGET), kernels, device("meta"), recorder:
+    with LOCK, warnings.catch_warnings(), no_grad(), without_values(), MetaRun(0, BUDGET), kernels, device("meta"), recorder:
         warnings.simplefilter("ignore")
         yield

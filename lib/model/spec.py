@@ -193,6 +193,7 @@ Trained = Literal["attention", "all-linear", "full"]
 TRAINED: tuple[Trained, ...] = get_args(Trained)
 _PROJECTIONS = (
     "to_q", "to_k", "to_v", "to_out.0", "to_out.*", "to_out", "to_qkv", "add_q_proj", "add_k_proj", "add_v_proj", "to_add_out",
+    "to_query", "to_key", "to_value", "self_attention.out_layer", "cross_attention.out_layer",
 )  # fmt: skip
 
 
@@ -205,7 +206,7 @@ def is_attention(module: str) -> bool:
     return any(module == name or module.endswith(f".{name}") for name in _PROJECTIONS)
 
 
-KeptGroup = Literal["outside", "checkpoints", "blocks", "largest", "per_rank", "product_inputs"]
+KeptGroup = Literal["outside", "checkpoints", "blocks", "largest", "per_rank", "product_inputs", "outside_inputs", "outside_weights"]
 KEPT_GROUPS: tuple[KeptGroup, ...] = get_args(KeptGroup)
 
 
@@ -214,8 +215,9 @@ class KeptFit:
     """Bytes that a denoiser keeps for its backward pass, in 16 bits: coefficients of the terms of `StageFit`.
 
     `group`: kept outside of blocks, as inputs of blocks (checkpoints), inside of all blocks, inside the largest one, or inside of all
-    blocks for each rank of adapters. product_inputs are elements: the inputs of all linear layers in blocks. `autocast`: norms are computed
-    and kept in float32, as in mixed precision.
+    blocks for each rank of adapters. Three are elements: product_inputs and outside_inputs are the inputs of all linear layers in blocks
+    and outside of them, as far as gradients reach them; outside_weights are the frozen weights outside of blocks that gradients pass.
+    `autocast`: norms are computed and kept in float32, as in mixed precision.
     """
 
     trained: Trained

@@ -32,7 +32,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.model.build import LOCK
-from lib.model.meta_device import MetaRun
+from lib.model.meta_device import MetaRun, without_values
 from lib.model.pipeline_run import BUDGET, MetaPipeline, Shape
 from lib.model.spec import Trained, is_attention
 
@@ -43,8 +43,10 @@ RANK = 13
 class KeptBytes(NamedTuple):
     """Bytes that one forward pass keeps, by where; `per_rank` for each rank of the adapters, in all blocks.
 
-    `product_inputs` are elements and not bytes: the inputs of all linear layers in blocks, each counted for its own layer. Plain weights do
-    not keep them; products of quantized weights keep them in formats of their own.
+    `product_inputs` and `outside_inputs` are elements and not bytes: the inputs of all linear layers in blocks and outside of them, each
+    counted for its own layer, as far as gradients reach them. Plain weights do not keep them; products of quantized weights keep them in
+    formats of their own. `outside_weights` are the elements of frozen weights outside of blocks that gradients pass: a weight that is
+    unpacked for its product is kept so.
     """
 
     outside: int
@@ -53,6 +55,8 @@ class KeptBytes(NamedTuple):
     largest: int
     per_rank: int
     product_inputs: int
+    outside_inputs: int
+    outside_weights: int
 
 
 class BlockSizes(NamedTuple):
@@ -166,11 +170,15 @@ class _Recording:
         self._seen: dict[Any, tuple[_Block, Any]] = {}
         self._inputs: dict[int, int] = {}
         self._outside: dict[int, int] = {}
+        self._outside_weights: dict[int, int] = {}
+        self._outside_inputs = 0
         self.blocks: list[_Block] = []
 
     def save(self, tensor: Tensor) -> Tensor:
         """Note a tensor that autograd saves."""
         identity = _storage(tensor)
+        if identity in self._weights and self._running is None:
+            self._outside_weights[identity] = tensor.numel()
         if identity in self._weights or identity in self._counted:
             return tensor
         self._counted.add(identity)
@@ -186,7 +194,11 @@ class _Recording:
 
     def multiply(self, _: Module, arguments: tuple[Any, ...]) -> None:
         """Note the input of a linear layer, as a hook before it."""
-        if self._running is not None and arguments:
+        if not arguments or not arguments[0].requires_grad:
+            return
+        if self._running is None:
+            self._outside_inputs += arguments[0].numel()
+        else:
             self._running.product_inputs += arguments[0].numel()
 
     def checkpoint(self, block: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -223,6 +235,8 @@ class _Recording:
             largest=max(saved, default=0),
             per_rank=sum(block.per_rank for block in self.blocks),
             product_inputs=sum(block.product_inputs for block in self.blocks),
+            outside_inputs=self._outside_inputs,
+            outside_weights=sum(self._outside_weights.values()),
         )
         return kept, BlockSizes(len(self.blocks), sum(parameters), max(parameters, default=0))
 
@@ -280,8 +294,9 @@ def run_training(pipeline: MetaPipeline, shape: Shape, trained: Trained, *, auto
         model.enable_gradient_checkpointing(gradient_checkpointing_func=recording.checkpoint)
     try:
         with (
-            LOCK, warnings.catch_warnings(), torch.enable_grad(), MetaRun(0, BUDGET), _TrainingKernels(autocast=autocast), device("meta"),
-            _NoValues(), _training(model, trained, recording), saved_tensors_hooks(recording.save, lambda tensor: tensor),
+            LOCK, warnings.catch_warnings(), torch.enable_grad(), without_values(), MetaRun(0, BUDGET),
+            _TrainingKernels(autocast=autocast), device("meta"), _NoValues(), _training(model, trained, recording),
+            saved_tensors_hooks(recording.save, lambda tensor: tensor),
         ):  # fmt: skip
             warnings.simplefilter("ignore")
             model(*args, **kwargs)
