@@ -59,6 +59,10 @@ VERDICTS = {"fits": "Fits", "risky": "Risky", "no": "Does not fit"}
 CHANGES: dict[str, str] = {
     "method_lora": "Train LoRA adapters of rank {rank} instead of all weights.",
     "method_qlora": "Store the base weights in 4 bits (QLoRA).",
+    "cached_all": "Compute latents and text embeddings before the training.",
+    "picture_size": "Train on {pictures[width]} × {pictures[height]} pixels.",
+    "picture_frames": "Train on {pictures[frames]} frames.",
+    "base_offload": "Keep the frozen blocks in the host's memory.",
     "method_8bit": "Store the base weights in 8 bits (LLM.int8 of bitsandbytes).",
     "rank": "Halve the adapter rank to {rank}.",
     "checkpointing_layers": "Use gradient checkpointing on every layer: activations are recomputed in the backward pass.",

@@ -129,8 +129,9 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     catalog = app.catalog()
     cards = catalog.plug_cards(arguments.own_hardware, arguments.host_memory)
     if trains_pictures(spec):
-        rows = round(arguments.rows * arguments.epochs)
-        return answer_picture_training(spec, request, catalog, arguments.platforms, rows=rows, cards=cards)
+        return answer_picture_training(
+            spec, request, catalog, arguments.platforms, rows=arguments.rows, epochs=arguments.epochs, cards=cards
+        )
     refuse_picture_arguments(request)
     check_training(spec, request)
     step = estimate_step(spec, request)

@@ -14,6 +14,7 @@ from lib.catalog.offers import Offer
 from lib.engines import TRAITS as ENGINES
 from lib.engines import traits_of
 from lib.errors import BadArgument
+from lib.memory.picture_training import trains_pictures
 from lib.memory.rollouts import server_tensor_parallel
 from lib.memory.stacks import fuses_loss, quantized_base
 from lib.memory.training import check_training
@@ -38,6 +39,7 @@ from lib.present.training_files import SCRIPT as TRAINING_SCRIPT
 from lib.provenance import Source, Value
 from lib.request.types import AUTO
 from lib.service.files_question import Question, Written, find_configuration
+from lib.service.picture_writer import write_picture_training
 from lib.speed.training import train_on
 from lib.speed.training_hardware import judge_hardware, rented_for_vllm, trains_on
 
@@ -253,7 +255,9 @@ def find_group(question: Question, machine: AnyHardware) -> MachineGroup:
 
 
 def _write_training(question: Question) -> Written:
-    """A script of TRL, and for several GPUs the configuration of accelerate."""
+    """A script of TRL, and for several GPUs the configuration of accelerate; for pictures one of diffusers."""
+    if trains_pictures(question.spec):
+        return write_picture_training(question, TRAINING_HOURS)
     spec, hardware, step = question.spec, question.hardware, question.arguments.step
     recipe = load_recipes().get(step.objective)
     if recipe is None:

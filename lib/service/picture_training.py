@@ -4,30 +4,62 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from lib.answers.training import TrainingAnswer, describe_step
+from lib.answers.training import TrainingAnswer, TrainingChangeEntry, describe_step
 from lib.laws import training as law
-from lib.memory.picture_training import MEASURED, check_picture_training, count_positions, estimate_picture_training, resolve_picture
+from lib.laws.picture_training import LAW as TIME
+from lib.memory.picture_training import (
+    MEASURED,
+    base_format,
+    check_picture_training,
+    count_positions,
+    estimate_picture_training,
+    resolve_picture,
+)
+from lib.platforms import TRAITS
+from lib.present.picture_files import find_obstacle, picture_script
+from lib.present.training_cards import change_sentence
+from lib.present.training_files import job_command
 from lib.provenance import Caveat, Source
-from lib.speed.picture_training import judge_pictures, rank_picture_hardware
+from lib.speed.picture_training import find_picture_changes, judge_pictures, rank_picture_hardware
+from lib.speed.training import train_on
 from lib.speed.training_hardware import OwnTraining, own_caveats, trains_on
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
     from lib.catalog.offers import Hardware
+    from lib.memory.pipeline import OutputSize
     from lib.model.spec import ModelSpec
+    from lib.speed.training_hardware import TrainingOption
     from lib.workload import TrainingRequest
 
 CHECKED = "2026-11-26"
+REFERENCE = "A100-SXM4-80GB"
+"""The card on which a change's effect on speed is predicted, as for text."""
 
 
 def answer_picture_training(
-    spec: ModelSpec, request: TrainingRequest, catalog: Catalog, platforms: Sequence[str], *, rows: int, cards: Hardware | None = None
+    spec: ModelSpec,
+    request: TrainingRequest,
+    catalog: Catalog,
+    platforms: Sequence[str],
+    *,
+    rows: int,
+    epochs: float,
+    cards: Hardware | None = None,
 ) -> TrainingAnswer:
-    """Memory of a step that trains a denoiser, and the hardware that holds it, for so many pictures over all epochs.
+    """Memory of a step that trains a denoiser, hardware with hours and dollars, changes, script and command.
 
-    `cards` are those of the visitor's own, of which one trains.
+    Args:
+        spec: a pipeline.
+        request: what is asked.
+        catalog: offers and cards.
+        platforms: where hardware is looked for.
+        rows: pictures or clips of the dataset.
+        epochs: passes over them.
+        cards: those of the visitor's own, of which one trains.
 
     Raises:
         UnsupportedModel: a pipeline that was not run with gradients here.
@@ -36,8 +68,9 @@ def answer_picture_training(
     check_picture_training(spec, request)
     step, size = estimate_picture_training(spec, request), resolve_picture(spec, request)
     positions = count_positions(spec, size)
-    own = OwnTraining(cards=next(judge_pictures(spec, request, [cards]))) if cards is not None and trains_on(cards) else None
-    total = max(1, rows * positions)
+    total = max(1, round(rows * epochs * positions))
+    judged = judge_pictures(spec, request, [cards], total_tokens=total) if cards is not None and trains_on(cards) else None
+    own = OwnTraining(cards=next(judged)) if judged is not None else None
     caveats = [Caveat("picture_training", {"width": size.width, "height": size.height, "positions": positions})]
     if spec.architecture not in MEASURED:
         caveats.append(Caveat("picture_training_unmeasured", {"architecture": spec.architecture}))
@@ -45,6 +78,11 @@ def answer_picture_training(
         caveats.append(Caveat("picture_training_encodes"))
     if request.accumulation > 1:
         caveats.append(Caveat("training_accumulates", {"accumulation": request.accumulation}))
+    if base_format(request) == "nf4" or request.pictures.base_offload:
+        caveats.append(Caveat("picture_training_time_unmeasured"))
+    options = rank_picture_hardware(spec, request, catalog, platforms, total_tokens=total)
+    command, script = _recipe(spec, request, options, size, catalog, epochs)
+    changes = find_picture_changes(spec, request, catalog.accelerator(REFERENCE))
     return TrainingAnswer(
         model=spec.id,
         method=request.method,
@@ -59,18 +97,41 @@ def answer_picture_training(
         total_tokens=total,
         steps=math.ceil(total / step.tokens_per_step),
         **describe_step(step),
-        options=tuple(rank_picture_hardware(spec, request, catalog, platforms)),
+        options=tuple(options),
         own=own,
         phases=(),
         shardings=(),
-        changes=(),
+        changes=tuple(
+            TrainingChangeEntry(
+                code=change.code,
+                message=change_sentence(change.code, asdict(replace(request, **change.fields))),
+                saved_bytes=change.saved_bytes,
+                device_bytes=change.device_bytes,
+                speed_ratio=change.speed_ratio,
+            )
+            for change in changes
+        ),
         server_command=None,
-        command=None,
-        script=None,
+        command=command,
+        script=script,
         caveats=(*spec.caveats, *own_caveats(cards, own), *caveats),
         sources=(
             *spec.sources,
             Source(what="memory of a step", source=law.LAW.source, checked=CHECKED),
+            Source(what="seconds of a step", source=TIME.source, checked=CHECKED),
             Source(what="bytes kept for the backward pass", source="diffusers 0.42.1 and torch 2.13, executed", checked=CHECKED),
         ),
     )
+
+
+def _recipe(
+    spec: ModelSpec, request: TrainingRequest, options: Sequence[TrainingOption], size: OutputSize, catalog: Catalog, epochs: float
+) -> tuple[str | None, str | None]:
+    """The command for the cheapest flavor of Jobs that holds it, and its script; none where no script is written for it."""
+    flavor = next((o for o in options if TRAITS[o.platform].runs_jobs and o.verdict != "no"), None)
+    if flavor is None or "/" not in spec.id or find_obstacle(request, clips=bool(size.frames)) is not None:
+        return None, None
+    asked = train_on(catalog.accelerator(flavor.accelerator), request)
+    half = "fp16" if asked.fp16 else "bf16"
+    script = picture_script(spec.id, asked, width=size.width, height=size.height, epochs=epochs, half=half)
+    return job_command(flavor.hardware, flavor.hours or 1), script

@@ -104,15 +104,31 @@ def test_models_without_a_loss_over_tokens(model: str) -> None:
 
 
 def test_a_picture_model_is_answered_by_the_positions_of_its_latents() -> None:
-    """1,024 × 1,024 pixels of FLUX.1 are 64 × 64 positions; time is not predicted, and the caveats say so."""
+    """1,024 × 1,024 pixels of FLUX.1 are 64 × 64 positions; a base in 4 bits was not timed, and the caveats say so."""
     answer = ASK("black-forest-labs/FLUX.1-dev", width=1024, height=1024, base_precision="nf4", rows=100, accumulation=1)
     assert answer["tokens_per_step"] == 64 * 64
     assert answer["steps"] == 100
     assert answer["stack"] == "diffusers"
     assert sum(part["bytes"] for part in answer["parts"]) == answer["device_bytes"]
     assert answer["options"][0]["verdict"] == "fits"
-    assert answer["options"][0]["hours"] is None
-    assert {"picture_training", "picture_training_unmeasured"} <= {caveat["code"] for caveat in answer["caveats"]}
+    first = answer["options"][0]
+    assert first["hours"] == pytest.approx(100 * first["step_s"] / 3600)
+    assert first["usd"] == pytest.approx(first["hours"] * first["usd_per_hour"], rel=1e-6)
+    assert answer["command"].startswith("hf jobs uv run --flavor")
+    assert "load_in_4bit=True" in answer["script"]
+    codes = {"picture_training", "picture_training_unmeasured", "picture_training_time_unmeasured"}
+    assert codes <= {caveat["code"] for caveat in answer["caveats"]}
+
+
+def test_changes_of_a_picture_model_save_memory() -> None:
+    """Smaller pictures, fewer bits, cached inputs; each with its sentence, its bytes and its speed."""
+    answer = ASK("black-forest-labs/FLUX.1-dev", width=1024, height=1024, cached="none", checkpointing="none", micro_batch=2)
+    changes = {change["code"]: change for change in answer["changes"]}
+    assert {"method_qlora", "rank", "checkpointing_layers", "cached_all", "picture_size", "micro_batch"} <= set(changes)
+    assert changes["picture_size"]["message"] == "Train on 768 × 768 pixels."
+    assert changes["checkpointing_layers"]["speed_ratio"] < 1 < changes["cached_all"]["speed_ratio"]
+    assert all(change["saved_bytes"] + change["device_bytes"] == answer["device_bytes"] for change in answer["changes"])
+    assert answer["script"] is None  # it computes latents before the training
 
 
 @pytest.mark.parametrize(

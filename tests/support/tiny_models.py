@@ -139,6 +139,39 @@ def save_painter(folder: Path) -> Path:
     return folder
 
 
+def save_flux(folder: Path) -> Path:
+    """A FLUX pipeline: a transformer of two blocks, a VAE of two, a CLIP and a T5 of a few layers."""
+    from diffusers import (  # noqa: PLC0415  slow
+        AutoencoderKL,
+        FlowMatchEulerDiscreteScheduler,
+        FluxPipeline,
+        FluxTransformer2DModel,
+    )
+    from transformers import CLIPTextConfig, CLIPTextModel, T5Config, T5EncoderModel, T5Tokenizer  # noqa: PLC0415
+
+    torch.manual_seed(0)
+    transformer = FluxTransformer2DModel(
+        patch_size=1, in_channels=16, num_layers=1, num_single_layers=1, attention_head_dim=16, num_attention_heads=2,
+        joint_attention_dim=32, pooled_projection_dim=32, guidance_embeds=True, axes_dims_rope=(4, 6, 6),
+    )  # fmt: skip
+    up, down = ("UpDecoderBlock2D",) * 2, ("DownEncoderBlock2D",) * 2
+    vae = AutoencoderKL(
+        block_out_channels=(32, 32), down_block_types=down, up_block_types=up, latent_channels=4, norm_num_groups=8, shift_factor=0.1,
+        scaling_factor=0.4, use_quant_conv=False, use_post_quant_conv=False,
+    )  # fmt: skip
+    clip = CLIPTextConfig(
+        vocab_size=WORDS, projection_dim=32, max_position_embeddings=77, bos_token_id=WORDS - 2, eos_token_id=WORDS - 1, **SIZES
+    )
+    letters = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("\u2581", -1.0), *((chr(code), -2.0) for code in range(33, 127))]
+    pipeline = FluxPipeline(
+        scheduler=FlowMatchEulerDiscreteScheduler(), vae=vae, text_encoder=CLIPTextModel(clip), tokenizer=_clip_tokenizer(),
+        text_encoder_2=T5EncoderModel(T5Config(vocab_size=200, d_model=32, d_kv=8, d_ff=32, num_layers=1, num_heads=2)),
+        tokenizer_2=T5Tokenizer(vocab=letters, extra_ids=0), transformer=transformer,
+    )  # fmt: skip
+    pipeline.save_pretrained(folder)
+    return folder
+
+
 def _clip_tokenizer() -> Any:
     from transformers import CLIPTokenizer  # noqa: PLC0415  slow
 

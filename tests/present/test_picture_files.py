@@ -1,0 +1,108 @@
+"""The script that trains adapters of a pipeline takes two steps as it is written, offline, on tiny pipelines, and goes on from there."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tiny_models
+from commands import NASTY
+from PIL import Image
+
+from lib.errors import BadArgument
+from lib.present.picture_files import TESTED_WITH, find_obstacle, picture_script
+from lib.workload import PictureTrainingRequest, TrainingRequest
+
+MODEL = "ada/painter"
+CPU = TrainingRequest(precision="fp32", rank=4, micro_batch=2)
+ENTRIES = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "PYTEST"))}
+
+
+def train(folder: Path, steps: int) -> str:
+    """The script's output."""
+    done = subprocess.run(
+        [sys.executable, "train.py", "--dataset", "rows", "--steps", f"{steps}", "--keep"],
+        cwd=folder,
+        env=ENTRIES | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("save", [tiny_models.save_painter, tiny_models.save_flux])
+def test_a_script_trains_two_steps_and_goes_on(tmp_path: Path, save: Callable[[Path], Path]) -> None:
+    """A UNet that predicts noise, and a transformer that predicts a flow of packed latents; adapters and a checkpoint are on disk."""
+    save(tmp_path / MODEL)
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    for number in range(4):
+        Image.new("RGB", (20, 24), (60 * number, 10, 200)).save(rows / f"{number}.png")
+    lines = [json.dumps({"file_name": f"{number}.png", "text": "A cat" if number % 2 else "A dog"}) for number in range(4)]
+    (rows / "metadata.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "train.py").write_text(picture_script(MODEL, CPU, width=16, height=16), encoding="utf-8")
+    assert "step 2 of 2" in train(tmp_path, 2)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"checkpoint.pt", "pytorch_lora_weights.safetensors"}
+    later = train(tmp_path, 3)
+    assert "going on after step 2" in later
+    assert "step 3 of 3" in later
+    assert "step 1 of" not in later
+    assert TESTED_WITH.startswith("executed: a Stable Diffusion and a FLUX")
+
+
+def test_latents_are_packed_as_flux_packs_them() -> None:
+    """The script's own function, next to the pipeline's."""
+    import torch  # noqa: PLC0415  slow
+    from diffusers import FluxPipeline  # noqa: PLC0415
+
+    tree = ast.parse(picture_script(MODEL, CPU, width=16, height=16))
+    pack = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "pack")
+    scope = {"torch": torch, "MODEL": MODEL}
+    exec(compile(ast.Module([pack], []), "train.py", "exec"), scope)  # noqa: S102 the script that the test has made
+    latents = torch.randn(1, 4, 6, 8)
+    assert torch.equal(scope["pack"](latents, (1, 12, 16)), FluxPipeline._pack_latents(latents, 1, 4, 6, 8))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+def test_a_script_of_any_name_is_python(method: str) -> None:
+    """Names are literals, and a quantized base has its own lines."""
+    for name in NASTY:
+        assert f"MODEL = {name!r}" in picture_script(name, TrainingRequest(), width=64, height=64)
+    script = picture_script(MODEL, TrainingRequest(method=method, optimizer="adamw_8bit"), width=1024, height=512, epochs=2.5)  # type: ignore[arg-type]
+    tree = ast.parse(script)
+    named = {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+    assert ast.literal_eval(named["EPOCHS"]) == 2.5
+    assert ("load_in_4bit=True" in script) == (method == "qlora")
+    assert "AdamW8bit(" in script
+
+
+@pytest.mark.parametrize(
+    ("request_", "clips", "name"),
+    [
+        (TrainingRequest(), True, "model"),
+        (TrainingRequest(method="full"), False, "method"),
+        (TrainingRequest(pictures=PictureTrainingRequest(base_precision="int8")), False, "base_precision"),
+        (TrainingRequest(pictures=PictureTrainingRequest(cached="none")), False, "cached"),
+        (TrainingRequest(checkpointing="offloaded"), False, "checkpointing"),
+    ],
+)
+def test_what_is_not_written_is_named(request_: TrainingRequest, clips: bool, name: str) -> None:
+    """With what is."""
+    obstacle = find_obstacle(request_, clips=clips)
+    assert isinstance(obstacle, BadArgument)
+    assert obstacle.name == name
+    assert "Accepted" in str(obstacle)
+
+
+def test_a_plain_training_has_no_obstacle() -> None:
+    """Adapters with inputs that are computed before."""
+    assert find_obstacle(TrainingRequest(), clips=False) is None
