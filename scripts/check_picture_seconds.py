@@ -68,7 +68,7 @@ def time_runs(runs: Sequence[PictureRun], catalog: Catalog) -> list[Timed]:
 
 def _fit(start: Sequence[float], predict: Callable[[Sequence[float], Timed], float], runs: Sequence[Timed]) -> list[float]:
     def misses(logs: Sequence[float]) -> list[float]:
-        return [float(np.log(predict(np.exp(logs), run) / run.step_s)) for run in runs]
+        return [float(np.log(predict([float(np.exp(log)) for log in logs], run) / run.step_s)) for run in runs]
 
     return [float(f"{value:.4g}") for value in np.exp(least_squares(misses, np.log(start), loss="soft_l1", f_scale=0.2).x)]
 

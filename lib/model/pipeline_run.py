@@ -229,7 +229,7 @@ class MetaPipeline:
 
     def _construct(self) -> Any:
         values: dict[str, Any] = {"requires_safety_checker": False, "add_watermarker": False, "scheduler": _OneStep()} | dict(self._parts)
-        values["guider"] = diffusers.ClassifierFreeGuidance()
+        values["guider"] = diffusers.ClassifierFreeGuidance()  # type: ignore[no-untyped-call]  # diffusers
         accepted = inspect.signature(self._class.__init__).parameters
         required = [n for n, p in accepted.items() if n != "self" and p.default is p.empty]
         with _loose_registration():
