@@ -316,7 +316,7 @@ def _with_base(of: Pipeline, size: OutputSize, request: TrainingRequest, trained
 
 
 class _Recomputed(NamedTuple):
-    """What gradient checkpointing keeps of the forward pass, and recomputes.
+    """Bytes that gradient checkpointing keeps of the forward pass, and blocks that it recomputes.
 
     `saved` are bytes; `keeping` is the share of blocks that keep theirs. `together` blocks are recomputed at once. The backward pass has
     gone through the blocks after the last recomputed ones before it recomputes those: `freed` is their share.

@@ -52,7 +52,7 @@ _WRITTEN = {
     "checkpoint_blocks": (1,),
     "base_offload": (False,),
 }
-"""What the script can do, by argument."""
+"""Values for which a script is written, by argument."""
 
 
 def is_quantized(request: TrainingRequest) -> bool:

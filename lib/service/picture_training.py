@@ -54,7 +54,7 @@ def answer_picture_training(
 
     Args:
         spec: a pipeline.
-        request: what is asked.
+        request: the question about a step.
         catalog: offers and cards.
         platforms: where hardware is looked for.
         rows: pictures or clips of the dataset.

@@ -82,7 +82,7 @@ def recomputed_share(spec: ModelSpec, request: TrainingRequest) -> float:
 
 
 def computing_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> tuple[float, float, float]:
-    """Seconds in which the card computes the passes of a micro-batch and what is encoded in it, and the FLOP without recomputing."""
+    """Seconds in which the card computes the passes of a micro-batch, those of its encoders, and the FLOP without recomputing."""
     size = resolve_picture(spec, request)
     work = picture_work(spec, size, PipelineRequest())
     full, share, batch = request.method == "full", recomputed_share(spec, request), float(request.micro_batch)
