@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from lib.errors import HubError, RateLimited, quote_value
+from lib.errors import HubError, RateLimited, UnsupportedModel, quote_value
 from lib.hub import refusals, repository, weight_files
 from lib.hub.client import Cache, Content, check_id, gather_results, open_hub, parse_aside, run_bounded, task_group
 from lib.hub.repository import HubModel, Kind, Listing, StoredPart, Weights, WeightsChoice, parse_object
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 SECONDS = 25.0
 _MAX_COMPONENTS = 40
+_MOST_NAMED = 4
 _Key = tuple[str, str, str | None, str]
 _cache: Cache[_Key, HubModel] = Cache(most=400_000, seconds=600, weight=lambda model: model.weight)
 _refused: Cache[_Key, HubModel] = Cache(most=100_000, seconds=30, weight=lambda model: model.weight)
@@ -87,6 +88,13 @@ async def _read(client: AsyncClient, hub: Hub, repo_id: str, revision: str | Non
     described = await hub.fetch(client, hub.model_url(repo_id, revision), what=repo_id, limit=repository.MAX_LISTING_BYTES)
     listing = await parse_aside(len(described.body), repository.read_listing, described.body, repo_id)
     source, kind = RepositoryReader(client, hub, listing, newest=revision is None), "gguf" if file else repository.kind_of(listing.files)
+    nested = repository.nested_pipelines(listing.files)
+    if kind in {"none", "weights"} and len(nested) > 1:
+        named = ", ".join(quote_value(folder) for folder in nested[:_MOST_NAMED]) + (" and others" if len(nested) > _MOST_NAMED else "")
+        raise UnsupportedModel(
+            f"{quote_value(listing.id)} holds {len(nested)} pipelines, in the folders {named}. Accepted: a repository with one "
+            "pipeline, whose model_index.json is not in a folder. Copy the folder that you mean into a repository of its own."
+        )
     names = [name for name in repository.DOCUMENTS if name in listing.files]
     if kind in ("diffusers", "sentence-transformers"):
         documents = await _documents(source, names)

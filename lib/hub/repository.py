@@ -187,6 +187,15 @@ def kind_of(files: Mapping[str, int | None]) -> Kind:
     return "none" if root.format == "none" else "weights"
 
 
+def nested_pipelines(files: Mapping[str, int | None]) -> tuple[str, ...]:
+    """Folders that each hold a whole pipeline, in order.
+
+    >>> nested_pipelines({"base/model_index.json": 1, "refiner/model_index.json": 1, "config.json": 1})
+    ('base', 'refiner')
+    """
+    return tuple(sorted(name.removesuffix("/model_index.json") for name in files if name.endswith("/model_index.json")))
+
+
 def choose_weights(files: Mapping[str, int | None], folder: str, kind: Kind, file: str = "") -> WeightsChoice:
     """The copy of the weights in one folder that the library of this kind loads; `file` names one of several GGUF files."""
     if kind == "gguf":

@@ -19,7 +19,7 @@ from huggingface_hub import constants
 from llama import LLAMA_8B_CONFIG
 from safetensors.numpy import save
 
-from lib.errors import RepoNotFound
+from lib.errors import RepoNotFound, UnsupportedModel
 from lib.hub import client, model_files, search
 from lib.hub.model_files import read_model
 from lib.hub.search import find_quantized, suggest_models
@@ -223,6 +223,14 @@ def test_a_pipeline_is_read_by_component(hub: StandIn) -> None:
     assert set(model.tensors) == {"unet/a.weight", "unet/b.weight", "text_encoder/a"}
     assert model.components[0].config_text == '{"_class_name": "U"}'
     assert [caveat.code for caveat in model.caveats] == ["weights_variant"]
+
+
+def test_two_pipelines_in_one_repository_are_refused(hub: StandIn) -> None:
+    """The sentence names their folders, and another way."""
+    index = as_json({"_class_name": "P", "unet": ["diffusers", "U"]})
+    hub.add(make_repo(base___model_index__json=index, refiner___model_index__json=index))
+    with pytest.raises(UnsupportedModel, match="holds 2 pipelines, in the folders 'base', 'refiner'. Accepted: a repository with one"):
+        read_model("org/tiny")
 
 
 def test_a_sentence_transformer_is_read_by_module(hub: StandIn) -> None:
