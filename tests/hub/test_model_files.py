@@ -229,7 +229,7 @@ def test_two_pipelines_in_one_repository_are_refused(hub: StandIn) -> None:
     """The sentence names their folders, and another way."""
     index = as_json({"_class_name": "P", "unet": ["diffusers", "U"]})
     hub.add(make_repo(base___model_index__json=index, refiner___model_index__json=index))
-    with pytest.raises(UnsupportedModel, match="holds 2 pipelines, in the folders 'base', 'refiner'. Accepted: a repository with one"):
+    with pytest.raises(UnsupportedModel, match=r"holds 2 pipelines, in the folders 'base', 'refiner'\. Accepted: a repository with one"):
         read_model("org/tiny")
 
 
