@@ -241,7 +241,7 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]]) -> None:
             step, rate = plan.placement.candidate.step, plan.speed.tokens_per_s or 0.0
             trial.too_slow.append(RejectedPlacement(step=step, tokens_per_s=rate, obstacles=tuple(obstacles)))
             continue
-        comfortable = plan.placement.headroom.comfortable
+        comfortable = plan.placement.headroom.comfortable and not any(reason.code == "zerogpu_near_limit" for reason in reasons)
         trial.passing.append(
             result.Configuration(
                 candidate=plan.placement.candidate,
@@ -260,9 +260,10 @@ def _judge_quota(offer: Hardware, context: JudgeContext, placement: Placement, s
     quota, enough = traffic.judge_quota(offer, rules, context.workload, seconds)
     if not enough:
         return [quota], True
+    near = traffic.warn_near_limit(quota, context.workload)
     weight_bytes = placement.headroom.memory.weights_bytes
     conditions = traffic.explain_hosting(rules, context.workload)
-    return [quota, *traffic.warn_declarations(offer, rules, seconds, weight_bytes), *conditions], False
+    return [*near, quota, *traffic.warn_declarations(offer, rules, seconds, weight_bytes), *conditions], False
 
 
 # Verdicts
@@ -347,7 +348,11 @@ def _conclude(offer: Offer, trial: OfferSearch | Reason, context: JudgeContext, 
         return result.Rejection(offer=offer, reason=obstacles[0], also=tuple(obstacles[1:]))
     files = download_bytes(best.headroom.memory, model.stored_bytes)
     cost = price_offer(offer, context.workload, context.rules, best.speed.predicted, best.replicas, files)
-    reasons = explain_offer(offer, context.workload, context.rules, cost)
+    reserve = traffic.describe_reserve(offer, best.speed, best.replicas, context)
+    if reserve is not None:
+        more = price_offer(offer, context.workload, context.rules, best.speed.predicted, best.replicas + 1, files)
+        reserve = replace(reserve, values={**reserve.values, "usd_per_month": more.total_usd_per_month})
+    reasons = (*(() if reserve is None else (reserve,)), *explain_offer(offer, context.workload, context.rules, cost))
     return _configure(result.Entry, offer, trial, best, model, reasons, cost=cost)
 
 

@@ -1,4 +1,4 @@
-"""Closest options when nothing qualifies, and free hardware that only the stated format or engine rules out."""
+"""Closest options when nothing qualifies, and what only the stated format, engine or offload rules out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from decimal import ROUND_DOWN, Decimal
 from lib.advisor.fit import JudgeContext
 from lib.advisor.judge import judge_offers
 from lib.advisor.result import Entry, Rejection
+from lib.advisor.speed import shape_request
 from lib.catalog.offers import Offer
 from lib.provenance import Reason, Value
 from lib.request.types import AUTO
@@ -22,11 +23,12 @@ def find_near_misses(
 ) -> tuple[Reason, ...]:
     """The changes that admit an offer, one of each kind: a larger budget, a shorter context, fewer requests, patience, another format.
 
-    Where something qualifies for money, only free hardware is named that another format or engine admits.
+    Where something qualifies for money, only free hardware is named that another format or engine admits, and hardware that is faster and
+    costs no more without the stated offload.
     """
     changes = [] if pick is not None else [_by_budget(rejected, context.workload.hours_per_day), _by_size(rejected), _by_speed(rejected)]
     free = () if pick is not None and pick.cost.usd_per_hour == 0 else _by_format(offers, context)
-    return (*free, *(change for change in changes if change is not None))
+    return (*free, *_by_offload(pick, offers, context), *(change for change in changes if change is not None))
 
 
 def _reasons(rejection: Rejection) -> tuple[Reason, ...]:
@@ -109,3 +111,39 @@ def _by_format(offers: Sequence[Offer], context: JudgeContext) -> Iterator[Reaso
             values: dict[str, Value] = {"name": verdict.name, "precision": verdict.precision, "engine": verdict.engine}
             yield Reason("near_miss", values, variant="format")
             return
+
+
+def _by_offload(pick: Entry | None, offers: Sequence[Offer], context: JudgeContext) -> Iterator[Reason]:
+    """What a pipeline does without the stated offload: on hardware that is faster and no dearer than the pick, or free within a quota."""
+    workload = context.workload
+    if context.model is None or workload.pictures.offload == "none":
+        return
+    opened = replace(workload, pictures=replace(workload.pictures, offload="none"))
+    request = shape_request(context.family, context.context_tokens, opened)
+    verdicts = judge_offers([offer for offer in offers if offer.listed], replace(context, workload=opened, speed_request=request))
+    stated: dict[str, Value] = {"offload": workload.pictures.offload}
+    whole = [verdict for verdict in verdicts if isinstance(verdict, Entry) and _is_gain(verdict, pick)]
+    best = min(whole, key=lambda entry: (entry.verdict == "slow", entry.cost.usd_per_hour > 0, _seconds(entry)), default=None)
+    if best is not None:
+        price = best.cost.total_usd_per_month
+        values = stated | {"name": best.name, "seconds": _seconds(best), "precision": best.precision, "usd_per_month": price}
+        slower: dict[str, Value] = {} if pick is None else {"offloaded_s": _seconds(pick)}
+        variant = "offload_alone" if pick is None else "offload" if price else "offload_free"
+        yield Reason("near_miss", values | slower, variant=variant)
+    if best is None or best.cost.usd_per_hour:
+        refused = (verdict for verdict in verdicts if isinstance(verdict, Rejection) and verdict.offer.traits.per_call and not verdict.also)
+        rare = [one for one in refused if (one.reason.code, one.reason.variant) == ("quota_too_small", "few")]
+        few = max(rare, key=lambda one: _number(one.reason.values["requests_per_visitor"]), default=None)
+        if few is not None:
+            yield Reason("near_miss", stated | {**few.reason.values, "name": few.name}, variant="offload_quota")
+
+
+def _is_gain(entry: Entry, pick: Entry | None) -> bool:
+    """Whether it is faster than the pick and costs no more."""
+    if pick is None:
+        return True
+    return entry.cost.total_usd_per_month <= pick.cost.total_usd_per_month and 0 < _seconds(entry) < _seconds(pick)
+
+
+def _seconds(entry: Entry) -> float:
+    return entry.speed.likely_request_s or 0.0

@@ -161,6 +161,32 @@ def _plan(offer: Hardware, load: tuple[Placement, Speed], context: JudgeContext)
     return Plan(placement=placement, speed=speed, replicas=replicas, reasons=tuple(reasons))
 
 
+FELT_PERCENT = 40
+"""Utilisation from which the answer says what happens while a replica is away: half of that planned for."""
+
+
+def describe_reserve(offer: Hardware, speed: Speed, replicas: int, context: JudgeContext) -> Reason | None:
+    """How busy the replicas are, and what becomes of the requests while one of them is away; None where that is not known or not felt."""
+    served = count_served(context, speed, speed.concurrency or 1)
+    if not served or not offer.usd_per_hour or offer.traits.per_call or offer.traits.owned:
+        return None
+    full = served / float(FULL_UTILISATION)
+    busy = context.workload.requests_per_day / full
+    values: dict[str, Value] = {
+        "busy_percent": round(100 * busy / replicas),
+        "planned_percent": int(100 * FULL_UTILISATION),
+        "replicas": replicas,
+        "spare_replicas": replicas + 1,
+    }
+    if 100 * busy < FELT_PERCENT * replicas:
+        return None
+    if replicas == 1:
+        return Reason("replica_reserve", values, variant="one")
+    left = busy / (replicas - 1)
+    values |= {"left_percent": round(100 * left), "served_percent": min(100, int(100 / left))}
+    return Reason("replica_reserve", values, variant="holds" if left <= 1 else "")
+
+
 def forbid_hosting(offer: Hardware, rules: ZeroGpuRules, workload: Workload) -> list[Reason]:
     """Everything that forbids hosting on ZeroGPU."""
     obstacles = []
@@ -210,6 +236,7 @@ def judge_quota(offer: Hardware, rules: ZeroGpuRules, workload: Workload, second
     if seconds is None:
         return Reason("zerogpu_quota_unknown", values), True
     gpu_s, visitors = to_decimal(seconds), workload.visitors_per_day
+    shared_s = gpu_s * size.quota_multiplier
     each, runs = quota_seconds(seconds=gpu_s, **factors), rules.runs_per_day_reported.get(plan)
     by_quota = calls_per_day(daily_quota_s=daily, call_quota_s=each) if each > 0 else workload.requests_per_day
     calls = by_quota if runs is None else min(by_quota, runs)
@@ -218,7 +245,7 @@ def judge_quota(offer: Hardware, rules: ZeroGpuRules, workload: Workload, second
         "requests_per_visitor": calls,
         "visitors": visitors_needed(calls=workload.requests_per_day, calls_per_visitor=calls),
         "visitors_per_day": visitors,
-        "gpu_s": float(gpu_s * workload.requests_per_day),
+        "gpu_s": float(shared_s * workload.requests_per_day),
         "most_gpu_s": MOST_GPU_S_PER_DAY,
     }
     variant = "stated" if visitors else "runs" if calls < by_quota else ""
@@ -226,11 +253,28 @@ def judge_quota(offer: Hardware, rules: ZeroGpuRules, workload: Workload, second
         return Reason("quota_too_small", values, variant=variant), False
     if not visitors and calls < LEAST_CALLS_PER_VISITOR and workload.requests_per_day > calls * LIGHT_TRAFFIC_VISITORS:
         return Reason("quota_too_small", values | {"least": LEAST_CALLS_PER_VISITOR}, variant="few"), False
-    if each > 0 and workload.requests_per_day > most_requests(calls, gpu_s, visitors):
+    most = most_requests(calls, shared_s, visitors)
+    if each > 0 and workload.requests_per_day > most:
         return Reason("zerogpu_busy", values), False
     if workload.concurrency > LIGHT_TRAFFIC_VISITORS:
         return Reason("zerogpu_crowd", {"concurrency": workload.concurrency, "most_visitors": LIGHT_TRAFFIC_VISITORS}), False
+    values["used_percent"] = math.ceil(100 * workload.requests_per_day / most) if most else 0
     return Reason("zerogpu_quota", values, variant=variant), True
+
+
+def warn_near_limit(quota: Reason, workload: Workload) -> tuple[Reason, ...]:
+    """A warning where the day's requests leave less free than other machines keep.
+
+    Of the advised GPU time, if several requests arrive together; of the quota of stated visitors, who do not share them evenly.
+    """
+    used, gpu_s = quota.values.get("used_percent", 0), quota.values.get("gpu_s", 0.0)
+    if not isinstance(used, int) or not isinstance(gpu_s, float) or used <= 100 * FULL_UTILISATION:
+        return ()
+    by_time = gpu_s > float(FULL_UTILISATION) * MOST_GPU_S_PER_DAY
+    if by_time and workload.concurrency == 1:
+        return ()
+    values = {**quota.values, "planned_percent": int(100 * FULL_UTILISATION)}
+    return (Reason("zerogpu_near_limit", values, variant="" if by_time else "visitors"),)
 
 
 def warn_declarations(offer: Hardware, rules: ZeroGpuRules, seconds: float | None, weight_bytes: int) -> tuple[Reason, ...]:

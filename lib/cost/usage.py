@@ -39,8 +39,8 @@ LIGHT_TRAFFIC_VISITORS = 10
 """Visitors who count as light traffic on ZeroGPU: so many may wait for a GPU at the same time, or spend their whole quota. A judgement."""
 
 MOST_GPU_S_PER_DAY = 6 * 3600
-"""GPU time a day up to which a ZeroGPU Space is advised: a quarter of one GPU. Calls of one Space that come at random then wait for a third
-of a call on average (M/M/1: 0.25 / 0.75). How many GPUs serve one Space at a time is not published. A judgement."""
+"""GPU time a day up to which a ZeroGPU Space is advised: a quarter of one GPU of the default size. Calls of one Space that come at random
+then wait for a third of a call on average (M/M/1: 0.25 / 0.75). How many GPUs serve one Space at a time is not published. A judgement."""
 
 LEAST_CALLS_PER_VISITOR = 8
 """Calls a day that a visitor's quota has to allow for more than light traffic, where the visitors are not stated: the runs a day that users
@@ -52,7 +52,7 @@ def most_requests(calls_per_visitor: int, seconds: Decimal, visitors_per_day: in
 
     Args:
         calls_per_visitor: calls a day of one visitor, within the quota and the reported runs.
-        seconds: GPU time of a request.
+        seconds: GPU time of a request on cards of the default size; the whole card counts as often as its quota does.
         visitors_per_day: visitors who share the requests; 0 if not stated: as many as it takes, where each one's calls are enough.
 
     >>> most_requests(8, Decimal(16), 50), most_requests(8, Decimal(16), 0), most_requests(0, Decimal(16), 0)
@@ -272,7 +272,7 @@ def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed:
         daily_quota_s=daily,
         requests_in_quota=carried,
         visitors=visitors_needed(calls=usage.requests_per_day, calls_per_visitor=carried),
-        most_requests=most_requests(carried, seconds, usage.visitors_per_day),
+        most_requests=most_requests(carried, seconds * size.quota_multiplier, usage.visitors_per_day),
         usd_per_request_beyond=beyond_quota(quota_s=each, usd_per_gpu_hour=price) if pays else None,
         usd_per_month_alone=alone if pays else None,
     )

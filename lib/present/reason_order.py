@@ -11,11 +11,11 @@ MOST_REASONS = 5
 """Reasons that are shown at once."""
 _LIMITS = frozenset({
     "context_clamped", "fits_tightly", "below_usable", "below_comfortable", "engine_untested", "tpu_untested",
-    "layers_on_host", "start_limit", "multi_host",
+    "layers_on_host", "start_limit", "multi_host", "zerogpu_near_limit",
 })  # fmt: skip
 _TRAFFIC = frozenset({
-    "zerogpu_quota", "zerogpu_quota_unknown", "zerogpu_crowd", "replicas_needed", "quantized", "full_length_on", "app_batches",
-    "cards_unused",
+    "zerogpu_quota", "zerogpu_quota_unknown", "zerogpu_crowd", "replicas_needed", "replica_reserve", "quantized", "full_length_on",
+    "app_batches", "cards_unused",
 })  # fmt: skip
 _CONDITIONS = frozenset({
     "why_not_free", "needs_subscription", "needs_cloud_account", "needs_allowlist", "zerogpu_hosting", "checkpoint", "price_asleep",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Annotated
@@ -11,7 +11,7 @@ from typing import Annotated
 from cachetools import LRUCache, cached
 
 from lib import advisor
-from lib.advisor.result import Recommendation
+from lib.advisor.result import Entry, Recommendation
 from lib.answers.hardware import HardwareAnswer, list_offer
 from lib.catalog import Catalog
 from lib.catalog.host_memory import HostMemoryText
@@ -139,11 +139,23 @@ def explain_paid_pick(answer: Recommendation, today: date) -> Recommendation:
     days = (today - date.fromisoformat(pick.offer.checked)).days
     if days > PRICE_DAYS and not pick.offer.price_secondhand:  # which is stated with its day
         reasons.append(Reason("price_old", {"checked": pick.offer.checked, "days": days}))
-    if free:
+    if (behind := _free_behind(answer.ranked)) is not None:
+        reasons.append(Reason("why_not_free", {"name": behind[0].name, "why": sentence(behind[1])}))
+    elif free:
         nearest = min(free, key=lambda rejection: rejection.offer.silicon is None)
         reasons.append(Reason("why_not_free", {"name": nearest.name, "why": sentence(nearest.reason)}))
     pick = replace(pick, reasons=(*pick.reasons, *reasons))
     return replace(answer, pick=pick, ranked=(pick, *answer.ranked[1:]))
+
+
+_LIMITS = frozenset({"zerogpu_near_limit", "fits_tightly", "below_usable"})
+
+
+def _free_behind(ranked: Sequence[Entry]) -> tuple[Entry, Reason] | None:
+    """Free hardware that runs the model and is tight or slow, with the reason for that."""
+    free = (entry for entry in ranked if entry.cost.usd_per_hour == 0 and entry.verdict in {"tight", "slow"})
+    found = ((entry, reason) for entry in free for reason in entry.reasons if reason.code in _LIMITS)
+    return next(found, None)
 
 
 class HardwareArguments(Arguments):

@@ -10,7 +10,7 @@ import pytest
 from lib.advisor import Recommendation, recommend
 from lib.catalog import load
 from lib.model.bundled import find_spec
-from lib.workload import MediaRequest, Workload
+from lib.workload import MediaRequest, PipelineRequest, Workload
 
 CATALOG = load()
 L8, L70, QWEN32 = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct", "Qwen/Qwen3-32B"
@@ -125,3 +125,39 @@ def test_a_paid_cpu_before_free_hardware_gives_its_reason() -> None:
     assert answer.pick is not None
     assert answer.pick.cost.total_usd_per_month == Decimal("21.60")
     assert ("picked_balanced", "cpu") in {(note.code, note.variant) for note in answer.notes}
+
+
+def test_free_hardware_near_its_limit_is_tight() -> None:
+    """2,500 requests take 18,800 s of the 21,600 s that ZeroGPU is advised for: it was picked without a word, before an L4 for $504."""
+    busy = ask(L8, concurrency=5, requests_per_day=2500, account="team", platforms=ANYWHERE)
+    zero = next(entry for entry in busy.ranked if entry.offer.id == "zero-a10g")
+    assert busy.pick is not None
+    assert (busy.pick.offer.id, zero.verdict) == ("gcp-nvidia-l4-x1", "tight")
+    near = next(reason for reason in zero.reasons if reason.code == "zerogpu_near_limit")
+    assert 80 < near.values["used_percent"] <= 100  # type: ignore[operator]
+    calm = ask(L8, requests_per_day=2000, account="team", platforms=("zerogpu",))
+    assert not any(reason.code == "zerogpu_near_limit" for entry in calm.ranked for reason in entry.reasons)
+
+
+def test_the_answer_says_what_a_failed_replica_leaves() -> None:
+    """One busy replica, and several: the load, the load of the others, and the price of one more."""
+    rerank = {"requests_per_day": 43_200_000, "concurrency": 32, "prompt_tokens": 300, "context_tokens": 512}
+    entries = {entry.offer.id: entry for entry in ask("BAAI/bge-reranker-large", **rerank).ranked}
+    for name, replicas, variant in (("rtx-pro-6000", 1, "one"), ("l4x1", 3, ""), ("l40sx1", 2, "holds")):
+        values = {reason.variant: reason.values for reason in entries[name].reasons if reason.code == "replica_reserve"}[variant]
+        assert entries[name].replicas == replicas == values["replicas"]
+        assert values["busy_percent"] <= values["planned_percent"] == 80  # type: ignore[operator]
+        assert values["usd_per_month"] == entries[name].cost.total_usd_per_month / replicas * (replicas + 1)
+    assert not any(reason.code == "replica_reserve" for entry in ask(L8).ranked for reason in entry.reasons if entry.cost.usd_per_hour == 0)
+
+
+def test_a_stated_offload_is_compared_with_none() -> None:
+    """552 s a picture with sequential offload; without it the same card takes a sixth of that, and ZeroGPU is free for two a day."""
+    notes = {
+        note.variant: note.values
+        for note in ask("Qwen/Qwen-Image", pictures=PipelineRequest(offload="sequential")).notes
+        if note.code == "near_miss"
+    }
+    assert notes["offload"]["seconds"] < notes["offload"]["offloaded_s"] / 4  # type: ignore[operator]
+    assert notes["offload_quota"]["requests_per_visitor"] == 2
+    assert not any(note.code == "near_miss" for note in ask("Qwen/Qwen-Image").notes)

@@ -238,7 +238,8 @@ def test_reported_runs_bound_the_visitors() -> None:
     assert (quota.variant, quota.values["requests_per_visitor"], quota.values["visitors"]) == ("runs", 8, 13)
     refused = why_not(answer(SMALL, requests_per_day=161, visitors_per_day=20), "zero-a10g")
     assert (refused.code, refused.variant, refused.values["visitors"]) == ("quota_too_small", "stated", 21)
-    assert entry(answer(SMALL, requests_per_day=161, visitors_per_day=21), "zero-a10g").verdict == "comfortable"
+    verdicts = [entry(answer(SMALL, requests_per_day=161, visitors_per_day=number), "zero-a10g").verdict for number in (21, 26)]
+    assert verdicts == ["tight", "comfortable"]  # 21 visitors would have to make 7 or 8 requests each
     assert "zerogpu_visitors_own_plan" in codes(entry(answer(SMALL, account="pro"), "zero-a10g"))
 
 
