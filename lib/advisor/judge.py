@@ -230,10 +230,9 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]]) -> None:
     plans = traffic.plan_traffic(timed)
     for (trial, _), plan in zip(placed, plans, strict=True):
         context = trial.context
-        speed_verdict = judge_speed(trial.offer, context, trial.model, plan.speed)
-        runs_as = {"engine": plan.placement.candidate.engine, "precision": plan.placement.headroom.memory.precision}
-        slow = (replace(obstacle, values={**obstacle.values, **runs_as}) for obstacle in speed_verdict.obstacles)
-        reasons, obstacles = [*plan.reasons, *speed_verdict.reasons], [*plan.obstacles, *slow]
+        engine, precision = plan.placement.candidate.engine, plan.placement.headroom.memory.precision
+        speed_verdict = judge_speed(trial.offer, context, trial.model, plan.speed, engine=engine, precision=precision)
+        reasons, obstacles = [*plan.reasons, *speed_verdict.reasons], [*plan.obstacles, *speed_verdict.obstacles]
         if "daily_quota" in trial.offer.rules:
             quota, refused = _judge_quota(trial.offer, context, plan.placement, plan.speed)
             (obstacles if refused else reasons).extend(quota)

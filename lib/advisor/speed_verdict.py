@@ -11,7 +11,7 @@ A slow CPU is rejected, and its limits are stricter. The limits are judgements:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lib.advisor import result
 from lib.advisor.bands import limit_request_s, measure_bands
@@ -34,21 +34,24 @@ class SpeedVerdict:
     band: result.Verdict = "comfortable"
 
 
-def judge_speed(offer: Hardware, context: JudgeContext, model: HostedModel, speed: result.Speed) -> SpeedVerdict:
-    """The speed against the limits that were asked for and the bands of its kind of work."""
+def judge_speed(
+    offer: Hardware, context: JudgeContext, model: HostedModel, speed: result.Speed, *, engine: str, precision: str
+) -> SpeedVerdict:
+    """The speed of an engine in a precision against the limits that were asked for and the bands of its kind of work."""
     workload, family = context.workload, context.family
+    runs_as: dict[str, Value] = {"engine": engine, "precision": precision}
     obstacles = []
     rate, least = speed.tokens_per_s, workload.min_tokens_per_s
     if rate is not None and rate < least:
-        obstacles.append(Reason("too_slow", {"tokens_per_s": rate, "wanted_tokens_per_s": least}))
+        obstacles.append(Reason("too_slow", runs_as | {"tokens_per_s": rate, "wanted_tokens_per_s": least}))
     first_s, limit_s = speed.ttft_s, workload.max_ttft_s
     if limit_s and first_s is not None and first_s > limit_s:
-        obstacles.append(Reason("first_token_late", {"ttft_s": first_s, "wanted_s": limit_s}))
+        obstacles.append(Reason("first_token_late", runs_as | {"ttft_s": first_s, "wanted_s": limit_s}))
     enough_reasons: tuple[Reason, ...] = ()
     if offer.silicon is None:
         reason, enough = judge_cpu(family, speed, context_tokens=context.context_tokens, vcpu=offer.vcpu)
         if not enough:
-            return SpeedVerdict(obstacles=(*obstacles, reason))
+            return SpeedVerdict(obstacles=(*obstacles, replace(reason, values={**reason.values, **runs_as})))
         enough_reasons = (reason,)
     missed = [band for band in measure_bands(model.spec, family, speed, workload) if not band.is_comfortable]
     # A long prompt takes its time on every card, and no table of limits forbids it: a late first token never makes hardware slow.
