@@ -1,4 +1,4 @@
-"""Closest options when nothing qualifies, and what only the stated format, engine or offload rules out."""
+"""Closest options when nothing qualifies, and options that only the stated format, engine or offload rules out."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _by_format(offers: Sequence[Offer], context: JudgeContext) -> Iterator[Reaso
 
 
 def _by_offload(pick: Entry | None, offers: Sequence[Offer], context: JudgeContext) -> Iterator[Reason]:
-    """What a pipeline does without the stated offload: on hardware that is faster and no dearer than the pick, or free within a quota."""
+    """Gains without the stated offload: hardware that is faster and no dearer than the pick, and free hardware within its quota."""
     workload = context.workload
     if context.model is None or workload.pictures.offload == "none":
         return
