@@ -72,7 +72,8 @@ def _share(of: PerDevice, request: MemoryRequest, device_bytes: int, share: floa
     least = math.ceil(_CENT * of.peak(request.context_tokens, request.batch_size) / device_bytes) / _CENT
     claimed = share or of.claim(request.context_tokens, request.batch_size).capacity_bytes(device_bytes) / device_bytes
     if claimed >= least:
-        return {"share_enough": least, "enough_tokens": request.context_tokens}
+        one = of.worst_cache(request.context_tokens, request.batch_size)
+        return {"share_enough": least, "enough_tokens": request.context_tokens, "one_cache_bytes": one}
     return {"share_needed" if least <= LARGEST_SHARE else "share_hopeless": least}
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib.answers.explain import Printed
 from lib.catalog.offers import Hardware
+from lib.catalog.silicon import Accelerator
 from lib.engines import ENGINES, Setting, traits_of, usual_engine
 from lib.errors import AdvisorError, BadArgument, HubError, UnknownHardware
 from lib.explain import Explanation
@@ -28,12 +29,13 @@ from lib.memory.training import TrainingMemory, check_training
 from lib.model.plain_names import find_id, find_quantized
 from lib.precision import NAMES, loads
 from lib.provenance import Caveat
+from lib.request.objectives import MOST_GENERATIONS, RolloutRequest
 from lib.request.serving import drop_settings, read_flags
 from lib.request.sharding import SHARDING_TRAITS
 from lib.request.types import AUTO, MAX_BATCH, MAX_CONCURRENCY, MAX_TOKENS, check_precision
 from lib.request.words import note_reading
 from lib.speed import SpeedRequest, predict_speed
-from lib.workload import MemoryRequest, TrainingRequest
+from lib.workload import PROMPT_TOKENS, MemoryRequest, TrainingRequest
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -49,13 +51,16 @@ _OF_LENGTH_AND_CARDS: tuple[Setting, ...] = (
 """Settings that the length and the devices of the predicted request say already, and experts in host memory, which no step names."""
 _SHARE = re.compile(r"[01]?\.\d{1,4}|1")
 _MOST_CARDS = 64
+_SAME_SIZE = 0.1
+"""Two sizes of a card's memory within this are the same card: driver and display take some of it."""
 _STEP_COUNTS = {
     "per_device_train_batch_size": ("micro_batch", MAX_BATCH), "train_batch_size": ("micro_batch", MAX_BATCH),
     "batch": ("micro_batch", MAX_BATCH), "max_seq_length": ("sequence_tokens", MAX_TOKENS), "max_seq_len": ("sequence_tokens", MAX_TOKENS),
     "cutoff_len": ("sequence_tokens", MAX_TOKENS), "max_length": ("sequence_tokens", MAX_TOKENS),
-    "max_len": ("sequence_tokens", MAX_TOKENS),
+    "max_len": ("sequence_tokens", MAX_TOKENS), "num_generations": ("generations", MOST_GENERATIONS),
+    "max_completion_length": ("completion_tokens", MAX_TOKENS),
 }  # fmt: skip
-"""Settings and printed numbers of training programs that are a field of a training request, with its limit."""
+"""Settings and printed numbers of training programs that are a field of a training request or of its rollouts, with its limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +124,24 @@ def _find_hardware(catalog: Catalog, asked: Any, said: Explanation) -> Hardware 
     except UnknownHardware:
         return None
     count = max(_tensor_parallel(said), said.named.card_count)
+    card = _card_of_size(catalog, found, said)
+    if not found.traits.owned and (card != found.processor or count > found.accelerator_count > 0):
+        found = catalog.resolve_hardware(card.id)  # an offer has another card, or fewer of them, than the text
     return found.with_count(count) if found.traits.owned and count > 1 else found
+
+
+def _card_of_size(catalog: Catalog, found: Hardware, said: Explanation) -> Accelerator:
+    """The card, in the variant whose memory the text prints: an A100 of 39.6 GiB is the one of 40 GB."""
+    printed = next((size for name in ("capacity_bytes", "total_bytes") if isinstance(size := said.numbers.get(name), int)), 0)
+    card, chip = found.processor, found.processor.id.partition("-")[0]
+    if not printed or found.silicon is None or _same_size(card, printed):
+        return card
+    variants = (other for other in catalog.accelerators.values() if other.id.partition("-")[0] == chip and _same_size(other, printed))
+    return next(variants, card)
+
+
+def _same_size(card: Accelerator, printed: int) -> bool:
+    return card.memory_usable is not None and abs(card.memory_usable - printed) <= _SAME_SIZE * printed
 
 
 def _tensor_parallel(said: Explanation) -> int:
@@ -305,4 +327,7 @@ def _training_request(hardware: Hardware, said: Explanation) -> TrainingRequest:
     else:
         fields.pop("sharding", None)  # one card shares nothing
     packing = fields.get("objective", "sft") == "sft"
-    return TrainingRequest(**fields, devices=devices, packing=packing)
+    if "completion_tokens" in fields:
+        fields.setdefault("sequence_tokens", PROMPT_TOKENS + fields["completion_tokens"])
+    rollout = RolloutRequest(**{name: fields.pop(name) for name in ("generations", "completion_tokens") if name in fields})
+    return TrainingRequest(**fields, devices=devices, packing=packing, rollout=rollout)

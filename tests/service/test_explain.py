@@ -97,6 +97,16 @@ def test_a_training_run_is_compared_with_a_step_of_its_sharding() -> None:
     assert "shard_states" not in {step["code"] for step in answer["next_steps"]}
 
 
+def test_the_card_is_the_variant_whose_memory_the_text_prints() -> None:
+    """An A100 of 39.59 GiB is the one of 40 GB; two of them are two cards. The number and length of GRPO's answers are read too."""
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 288.00 MiB (GPU 0; {} GiB total capacity; 90.19 MiB free)"
+    small, large = (QUESTION("2x NVIDIA A100 " + text.format(size), model="20B")["read"]["hardware"] for size in ("39.59", "79.15"))
+    assert (small, large) == ("A100-SXM4-40GBx2", "A100-SXM4-80GBx2")
+    grpo = "GRPOTrainer per_device_train_batch_size=4 num_generations=4 max_completion_length={} Qwen/Qwen2.5-7B-Instruct NVIDIA H200 "
+    short, long = (QUESTION(grpo.format(tokens) + text.format("139.80"))["predicted"]["per_device_bytes"] for tokens in (256, 8192))
+    assert long > short
+
+
 class _NoHub(Models):
     """Models without a network."""
 
