@@ -6,7 +6,16 @@
     offload     master weights, states and gradients in host memory; the GPU keeps the bucket, with FSDP one layer's gradients
 
 DeepSpeed keeps gradients in 16 bits and puts its part of them into float32 while it updates; with `bf16_master_weights_and_grads` the
-master weights are a copy in 16 bits. Sources: deepspeed/runtime/zero/config.py and stage_1_and_2.py at edaa72212 (sizes of buckets);
+master weights are a copy in 16 bits. In host memory it keeps gradients in the format of the master weights, and 16-bit buffers: one for
+the new weights (ZeRO 1, 2) and one for gradients that add up (ZeRO 3 always, ZeRO 1 and 2 with several micro-batches).
+
+Over the link to the host, of each GPU's part:
+
+    DeepSpeed   gradients in 16 bits out after each micro-batch and in again before the next, if there are several; once out in the
+                format of the master weights; new weights in, in 16 bits
+    FSDP        weights in for the forward and the backward pass, gradients out, after each micro-batch
+
+Sources: deepspeed/runtime/zero/config.py, stage_1_and_2.py and stage3.py at edaa72212; torch 2.13, distributed/fsdp/_fully_shard;
 accelerate 1.15.0, utils/fsdp_utils.py. Limits: default bucket sizes; each machine has the same number of GPUs.
 """
 
@@ -42,6 +51,8 @@ class WholeStates(NamedTuple):
     """Whether trained weights are kept in float32 in addition to their 16 bits."""
     layer_weights: int
     """Bytes of two layers in 16 bits, or of the head if that is larger."""
+    micro_batches: int
+    """Micro-batches of a step."""
 
 
 class SharedStates(NamedTuple):
@@ -62,6 +73,10 @@ class SharedStates(NamedTuple):
     """Buffers for the exchange."""
     host: int
     """Bytes in the host's memory, of all GPUs together."""
+    link: int
+    """Bytes that each GPU moves to and from the host's memory in a step."""
+    host_update: int
+    """Bytes that the optimizer on the CPU reads and writes in a step, of all GPUs together."""
 
 
 def share_states(whole: WholeStates, traits: ShardingTraits, devices: int) -> SharedStates:
@@ -87,9 +102,7 @@ def share_states(whole: WholeStates, traits: ShardingTraits, devices: int) -> Sh
         buckets = HALF * min(whole.parameters, REDUCE_BUCKET)
     elif traits.launcher == "MULTI_GPU":
         buckets = gradients
-    states = masters + whole.optimizer
-    on_host = (states + gradients) if traits.offloads_states else 0
-    on_host += (whole.weights + whole.upcast + whole.reference) if traits.offloads_weights else 0
+    host = _offload(whole, traits, devices, masters, gradients)
     kept, kept_weights = not traits.offloads_states, not traits.offloads_weights
     return SharedStates(
         weights=kept_weights * ceil_divide(whole.weights, part_weights),
@@ -103,5 +116,34 @@ def share_states(whole: WholeStates, traits: ShardingTraits, devices: int) -> Sh
         optimizer_temporary=kept * ceil_divide(temporary, part_states),
         gathered=gathered,
         buckets=buckets,
-        host=on_host,
+        host=host.held,
+        link=host.link,
+        host_update=host.update,
     )
+
+
+class _HostBytes(NamedTuple):
+    held: int = 0
+    link: int = 0
+    update: int = 0
+
+
+def _offload(whole: WholeStates, traits: ShardingTraits, devices: int, masters: int, gradients: int) -> _HostBytes:
+    """The last three fields of `SharedStates`, from the bytes of master weights and gradients."""
+    if not traits.offloads_states:
+        return _HostBytes()
+    deepspeed, micro_batches = traits.stage > 0, whole.micro_batches
+    width = FLOAT32 if whole.masters else whole.trained_width  # of a master weight
+    held = masters + whole.optimizer + (whole.parameters * width if deepspeed else gradients)
+    # The optimizer reads gradients, weights and states, and writes weights and states; DeepSpeed then copies the weights to 16 bits.
+    update = 2 * whole.optimizer + whole.parameters * (3 * width + (width + HALF if deepspeed else 0))
+    link = 0
+    if deepspeed:
+        held += HALF * whole.parameters * (1 if traits.weights or micro_batches == 1 else 2)
+        between = 2 * micro_batches - 1 if micro_batches > 1 else 0
+        link = ceil_divide(whole.parameters, devices) * (HALF * between + width + HALF)
+    if traits.offloads_weights:
+        weights = whole.weights + whole.upcast
+        held += weights + whole.reference
+        link += micro_batches * (2 * ceil_divide(weights + masters, devices) + ceil_divide(gradients, devices))
+    return _HostBytes(held, link, update)

@@ -280,9 +280,7 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
     # Autocast leaves the stream between layers in float32; FSDP and DeepSpeed cast the parameters, so it is in 16 bits there.
     in_float32 = (mixed and not (traits.weights or traits.states)) or _upcasts(request)
     stream = FLOAT32 if in_float32 else of.width
-    states = law.optimizer_states(
-        "adamw" if request.optimizer == "adamw_foreach" else request.optimizer, of.trained, foreach=request.optimizer == "adamw_foreach"
-    )
+    states = _optimizer_states(request, of)
     saved = of.saved
     whole = tokens * (saved.layers + request.sequence_tokens * saved.layers_by_length)
     one = tokens * (saved.one_layer + request.sequence_tokens * saved.one_layer_by_length) + of.largest_dequantized + of.dora_step
@@ -352,8 +350,14 @@ def _share(
         trained_width=of.trained.width,
         masters=mixed,
         layer_weights=_layer_weights(of),
+        micro_batches=request.accumulation,
     )
     return share_states(whole, SHARDING_TRAITS[request.sharding], request.sharing_devices)
+
+
+def _optimizer_states(request: TrainingRequest, of: _TrainedModel) -> law.OptimizerStates:
+    foreach = request.optimizer == "adamw_foreach"
+    return law.optimizer_states("adamw" if foreach else request.optimizer, of.trained, foreach=foreach)
 
 
 def _upcasts(request: TrainingRequest) -> bool:
@@ -362,11 +366,17 @@ def _upcasts(request: TrainingRequest) -> bool:
 
 
 class StepTraffic(NamedTuple):
-    """Bytes that the layers keep of a micro-batch where nothing is recomputed, scores apart, and those of what is trained."""
+    """Bytes that the layers keep of a micro-batch where nothing is recomputed, scores apart, and those of what is trained.
+
+    With states in host memory also those that each GPU moves over its link to the host in a step, and those that the optimizer on the CPU
+    reads and writes.
+    """
 
     kept_bytes: float
     score_bytes: float
     trained_bytes: int
+    link_bytes: int
+    host_update_bytes: int
 
 
 def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
@@ -374,7 +384,9 @@ def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
     of = _describe(ById(spec), _at_once(request))
     tokens = request.micro_batch_tokens
     scores = tokens * request.sequence_tokens * of.saved.layers_by_length
-    return StepTraffic(tokens * of.saved.layers, scores, of.trained.parameters * of.trained.width)
+    shared = _share(request, of, _optimizer_states(request, of), 0, with_reference=request.has_reference)
+    trained = of.trained.parameters * of.trained.width
+    return StepTraffic(tokens * of.saved.layers, scores, trained, shared.link, shared.host_update)
 
 
 def _at_once(request: TrainingRequest) -> TrainingRequest:

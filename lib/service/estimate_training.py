@@ -26,6 +26,7 @@ from lib.provenance import Caveat, Source
 from lib.request.checks import check_choices
 from lib.request.fields import Arguments, Checked, Form, number, whole_number
 from lib.request.objectives import OBJECTIVE_TRAITS, OBJECTIVES
+from lib.request.sharding import SHARDING_TRAITS
 from lib.request.types import ALL, Hardware, Model
 from lib.request.words import note_reading
 from lib.result import fields_of
@@ -37,6 +38,7 @@ from lib.speed.shardings import find_shardings
 from lib.speed.training import train_on
 from lib.speed.training_hardware import (
     TrainingOption,
+    count_training,
     find_changes,
     judge_own,
     own_caveats,
@@ -128,6 +130,8 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     spec, request = app.models(arguments.model), arguments.request()
     catalog = app.catalog()
     cards = catalog.plug_cards(arguments.own_hardware, arguments.host_memory)
+    if cards is not None and request.sharding != "none" and request.devices == 1:
+        request = replace(request, devices=max(1, count_training(cards, request)))
     if trains_pictures(spec):
         return answer_picture_training(
             spec, request, catalog, arguments.platforms, rows=arguments.rows, epochs=arguments.epochs, cards=cards
@@ -222,7 +226,10 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
     varying = () if request.packing else (Caveat("training_lengths_vary", lengths),)
     accumulated = (Caveat("training_accumulates", {"accumulation": request.accumulation}),) if request.accumulation > 1 else ()
     preference = () if request.objective == "sft" else (Caveat("training_objective", variant=request.objective),)
-    return (*preference, *_rollout_caveats(request), *accumulated, *varying, *(Caveat(code) for code, true in holds.items() if true))
+    traits = SHARDING_TRAITS[request.sharding]
+    offloaded = (Caveat("training_offload", variant="deepspeed" if traits.stage else ""),) if traits.offloads_states else ()
+    special = (*preference, *offloaded, *_rollout_caveats(request), *accumulated, *varying)
+    return (*special, *(Caveat(code) for code, true in holds.items() if true))
 
 
 def _stack_caveat(asked: TrainingRequest) -> tuple[Caveat, ...]:

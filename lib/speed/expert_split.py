@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lib.catalog.host_memory import assume_host
 from lib.catalog.rows import DATA
 from lib.engines import MICRO_BATCH
 from lib.errors import BadArgument
@@ -26,8 +25,8 @@ from lib.memory.spread import spread
 from lib.provenance import Caveat, Source, Value
 from lib.request.serving import drop_settings
 from lib.speed.batch import SpeedRequest, resolve_engine_config
-from lib.speed.hardware import card_class, find_host_link_rate, is_measured, resolve_devices
-from lib.speed.offload import batch_throughput, find_host
+from lib.speed.hardware import card_class, find_host_link_rate, is_measured
+from lib.speed.offload import batch_throughput, find_host_rate
 from lib.speed.predict import UNMEASURED_WIDENING, ExplainedSpeed, Interval, SpeedFloor, SpeedPart
 from lib.units import GIB, Seconds
 from lib.workload import MemoryRequest
@@ -159,7 +158,7 @@ def split_experts(
     assert stack is not None  # noqa: S101 a mixture of experts decodes
     share = of.host_expert_bytes / of.expert_bytes
     dense = max(0.0, stack.dense_bytes + stack.expert_bytes - of.expert_bytes)
-    bandwidth, reached, assumed = _host_rate(hardware, accelerators)
+    bandwidth, reached, assumed = find_host_rate(hardware, accelerators)
     load = ExpertLoad(
         host_bytes=float(of.host_expert_bytes),
         in_host=of.request.experts_in_host,
@@ -199,17 +198,6 @@ def _memory_request(spec: ModelSpec, hardware: Hardware, request: SpeedRequest) 
         media=request.media,
         serving=request.serving,
     )
-
-
-def _host_rate(hardware: Hardware, accelerators: Mapping[str, Accelerator]) -> tuple[float, bool, tuple[Caveat, ...]]:
-    """Bandwidth of the host's memory in bytes/s, whether programs reach it, and assumptions. Rented hardware has its CPU's reached rate."""
-    if hardware.traits.owned:
-        host = hardware.host or assume_host()
-        values: dict[str, Value] = {"host": host.name, "size_gib": host.size / GIB, "bandwidth_gb_s": host.bandwidth / 1e9}
-        assumed = (Caveat("host_memory_assumed", values),) if host.bandwidth_assumed or host.size_assumed else ()
-        return float(host.bandwidth), False, assumed
-    devices = resolve_devices(find_host(hardware, accelerators)[0], accelerators)
-    return float(devices.silicon.bandwidth), True, devices.caveats
 
 
 def _shortage(spec: ModelSpec, hardware: Hardware, asked: MemoryRequest) -> tuple[Caveat, ...]:

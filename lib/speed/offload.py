@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from lib.catalog.host_memory import assume_host
 from lib.catalog.offers import Hardware, own_hardware
 from lib.engines import MICRO_BATCH
 from lib.laws import parallelism
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.resolve import UNLIMITED
 from lib.memory.spread import spread
-from lib.provenance import Caveat
+from lib.provenance import Caveat, Value
 from lib.speed.batch import SpeedRequest
-from lib.speed.hardware import TYPICAL_CPUS, find_host_link_rate
+from lib.speed.hardware import TYPICAL_CPUS, find_host_link_rate, resolve_devices
 from lib.speed.predict import ExplainedSpeed, Interval, SpeedEstimate, SpeedFloor, SpeedPart, combine_bands
 from lib.units import GIB, Seconds, TokensPerSecond
 from lib.workload import MemoryRequest
@@ -89,6 +90,17 @@ def find_host(hardware: Hardware, accelerators: Mapping[str, Accelerator]) -> tu
         return hardware.model_copy(update=without), ()
     typical = accelerators[TYPICAL_CPUS[1]]
     return own_hardware(typical), (Caveat("offload_typical_host", {"silicon": typical.name}),)
+
+
+def find_host_rate(hardware: Hardware, accelerators: Mapping[str, Accelerator]) -> tuple[float, bool, tuple[Caveat, ...]]:
+    """Bandwidth of the host's memory in bytes/s, whether programs reach it, and assumptions. Rented hardware has its CPU's reached rate."""
+    if hardware.traits.owned:
+        host = hardware.host or assume_host()
+        values: dict[str, Value] = {"host": host.name, "size_gib": host.size / GIB, "bandwidth_gb_s": host.bandwidth / 1e9}
+        assumed = (Caveat("host_memory_assumed", values),) if host.bandwidth_assumed or host.size_assumed else ()
+        return float(host.bandwidth), False, assumed
+    devices = resolve_devices(find_host(hardware, accelerators)[0], accelerators)
+    return float(devices.silicon.bandwidth), True, devices.caveats
 
 
 def combine_split(of: GpuHostSplit, gpu: ExplainedSpeed, host: ExplainedSpeed) -> ExplainedSpeed:

@@ -9,9 +9,12 @@ Time of one step: FLOPs, traffic of activations, the host, the update, unpacking
             + c_u · bytes of what is trained / bandwidth                                           each step
 
 The constants c were fitted on published runs (`scripts/check_training.py`, `lib/data/training_constants.json`); c_f by the kind of a
-card's memory, none by model or card. Of several devices each takes its own micro-batches; what passes their link comes on top, half of it
-behind the computation. Limits: dense peaks as published; no pipeline or tensor parallelism; devices of one machine. Source of the FLOPs:
-Kaplan et al. 2020, arXiv:2001.08361 (6·N in full); Korthikanti et al. 2022, arXiv:2205.05198 (recomputation).
+card's memory, none by model or card. States in host memory add the bytes that pass each GPU's link to the host, and those that the
+optimizer on the CPU reads and writes, at the full rate of link and memory: the least possible. With DeepSpeed the range reaches to
+`OFFLOAD_SLOWEST` times as much. Activations in host memory add nothing, because they move behind the computation. Of several devices each
+takes its own micro-batches; what passes their link comes on top, half of it behind the computation. Limits: dense peaks as published; no
+pipeline or tensor parallelism; devices of one machine. Source of the FLOPs: Kaplan et al. 2020, arXiv:2001.08361 (6·N in full); Korthikanti
+et al. 2022, arXiv:2205.05198 (recomputation).
 """
 
 from __future__ import annotations
@@ -24,10 +27,12 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from lib.catalog.host_memory import assume_host
 from lib.memory.resolve import layer_sizes
 from lib.memory.training import step_traffic
 from lib.request.objectives import AS_TRL
-from lib.speed.hardware import HALVES, card_class, find_link_rate
+from lib.request.sharding import SHARDING_TRAITS
+from lib.speed.hardware import HALVES, card_class, find_host_link_rate, find_link_rate
 from lib.speed.model_work import count_multiplied
 from lib.speed.rollouts import GrpoSeconds, time_rollouts, with_mean_lengths
 
@@ -37,6 +42,11 @@ if TYPE_CHECKING:
     from lib.workload import TrainingRequest
 
 _HIDDEN_SHARE = 0.5
+OFFLOAD_SLOWEST = 13.0
+"""DeepSpeed's time for states in host memory over the least possible: of Llama 7B in full on 8 A800 with DeepSpeed 0.14.2, ZeRO 2 and
+ZeRO 3 with optimizer offload against those without (gist chenyaofo/d4cd6a20ab4b95cb3a49491747e2139a, read 2026-11-26: 1.81 against 4.69
+and 2.05 against 4.45 samples/s; ratios 13.2 and 13.7 with the memory of a rented host of 96 vCPUs). torchtune's FSDP loses less: its README
+has 20.9 s a step for Llama 3.1 70B on 8 A100, and this law gives 24.5 s, of them 4.7 s for offloading."""
 
 
 class SpeedConstants(NamedTuple):
@@ -65,7 +75,7 @@ class StepWork(NamedTuple):
 class StepSpeed(NamedTuple):
     """Seconds of a step and tokens a second over all devices, as a range; `mfu` is the model's own FLOPs over the peak.
 
-    `phases` are those of GRPO.
+    `phases` are those of GRPO; `host_s` are the seconds of a step for states in host memory.
     """
 
     step_s: float
@@ -74,6 +84,7 @@ class StepSpeed(NamedTuple):
     tokens_per_s_high: float
     mfu: float
     phases: GrpoSeconds | None = None
+    host_s: float = 0.0
 
 
 @cache
@@ -141,12 +152,23 @@ def _link_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerator) 
     return _HIDDEN_SHARE * (gradients + weights) * (request.devices - 1) / request.devices / rate
 
 
+def _host_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerator, host_rate: float) -> float:
+    """Least seconds of a step for states in host memory: over each GPU's link, then those of the optimizer on each machine's CPU."""
+    traffic = step_traffic(spec, request)
+    return traffic.link_bytes / find_host_link_rate(card) + traffic.host_update_bytes / request.machines / host_rate
+
+
 def predict_step(
-    spec: ModelSpec, request: TrainingRequest, card: Accelerator, accelerators: Mapping[str, Accelerator] = MappingProxyType({})
+    spec: ModelSpec,
+    request: TrainingRequest,
+    card: Accelerator,
+    accelerators: Mapping[str, Accelerator] = MappingProxyType({}),
+    host_rate: float | None = None,
 ) -> StepSpeed | None:
     """How long a step takes on cards of this kind; None where the card has no arithmetic in 16 bits of which a rate is published.
 
-    Rollouts of GRPO are timed with the catalog's `accelerators`; None too where no speed of their engine follows.
+    Rollouts of GRPO are timed with the catalog's `accelerators`; None too where no speed of their engine follows. `host_rate` is the
+    bandwidth of a machine's memory in bytes/s, else that of an assumed machine.
     """
     rates = card_rates(card)
     if rates is None:
@@ -155,7 +177,8 @@ def predict_step(
     request = with_mean_lengths(request)
     work = step_work(spec, request)
     alone = time_step(work, constants, rates, request.accumulation)
-    step, phases = alone + _link_seconds(spec, request, card), None
+    host_s = _host_seconds(spec, request, card, host_rate or assume_host().bandwidth)
+    step, phases = alone + _link_seconds(spec, request, card) + host_s, None
     if request.samples:
         rollout = time_rollouts(spec, request, card, accelerators)
         if rollout is None:
@@ -165,7 +188,9 @@ def predict_step(
         step += rollout
     tokens = request.step_tokens
     own = work.flops * request.accumulation * (count_passes(request) - (request.checkpointing != "none")) / count_passes(request)
-    return StepSpeed(step, tokens / step / high, tokens / step, tokens / step / low, own / (step * rates.peak), phases)
+    slower = OFFLOAD_SLOWEST if SHARDING_TRAITS[request.sharding].stage else 1.0
+    slowest = step * high + (slower - 1) * host_s
+    return StepSpeed(step, tokens / slowest, tokens / step, tokens / step / low, own / (step * rates.peak), phases, host_s)
 
 
 def train_on(card: Accelerator, request: TrainingRequest, capacity_bytes: int = 0) -> TrainingRequest:

@@ -20,6 +20,7 @@ from lib.platforms import RENTED, TRAITS
 from lib.provenance import Caveat, Reason, Reasons
 from lib.request.sharding import SHARDING_TRAITS, Sharding
 from lib.result import Result, Usd
+from lib.speed.offload import find_host_rate
 from lib.speed.training import predict_step, train_on
 from lib.workload import WHOLE_WEIGHTS
 
@@ -119,6 +120,10 @@ class TrainingOption(Result):
 
     rollout_share: float | None = None
     """GRPO with vllm-colocate: share of each card that vLLM takes."""
+
+    host_s: float | None = None
+    """Seconds of a step for states in host memory, at the full rates of the link and of that memory (89.6 GB/s where the machine is
+    not known); null without such states."""
 
     reasons: Reasons = ()
     """Why it does not fit: the memory of a card, of a card of vLLM, or of the machine. Empty for other verdicts."""
@@ -249,7 +254,7 @@ def judge_hardware(
             if divides_answers(shared):
                 asked = shared
                 memory, longest, largest = size_on(asked, capacity)
-        speed = predict_step(spec, asked, silicon, accelerators)
+        speed = predict_step(spec, asked, silicon, accelerators, _host_rate(hardware, accelerators))
         phases = speed.phases if speed is not None else None
         hours = total_tokens / speed.tokens_per_s / HOUR_S if speed is not None else None
         place = describe_place(hardware, asked, memory, capacity, server_bytes(spec, asked))
@@ -265,12 +270,19 @@ def judge_hardware(
             hours=hours,
             usd=None if price is None or hours is None else price * Decimal(hours),
             step_s=None if speed is None else speed.step_s,
+            host_s=None if speed is None else speed.host_s or None,
             rollout_s=None if phases is None else phases.rollout,
             scoring_s=None if phases is None else phases.scoring,
             update_s=None if phases is None else phases.update,
             rollout_devices=rented_for_vllm(asked) or None,
             rollout_share=rollout_share(spec, asked),
         )
+
+
+def _host_rate(hardware: Hardware, accelerators: Mapping[str, Accelerator]) -> float | None:
+    """Bandwidth of a machine's memory; None where nothing is published about its processor."""
+    known = hardware.traits.owned or hardware.vcpu is not None or hardware.host_cpu is not None
+    return find_host_rate(hardware, accelerators)[0] if known else None
 
 
 def count_training(hardware: Hardware, request: TrainingRequest) -> int:

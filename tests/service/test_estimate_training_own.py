@@ -44,7 +44,7 @@ def test_all_own_cards_train_where_one_is_not_enough() -> None:
 
 def test_the_ram_of_their_machine_counts() -> None:
     """With a CPU optimizer too little RAM is a no with its reason; RAM that is not stated is a caveat."""
-    little, enough, unstated = (ASK(LLAMA, own_hardware="A100-SXM4-80GB", host_memory=ram, **OFFLOADED) for ram in ("64 GB", "128 GB", ""))
+    little, enough, unstated = (ASK(LLAMA, own_hardware="A100-SXM4-80GB", host_memory=ram, **OFFLOADED) for ram in ("64 GB", "192 GB", ""))
     cards = little["own"]["cards"]
     assert (cards["verdict"], [why["code"] for why in cards["reasons"]]) == ("no", ["training_host_memory"])
     assert little["own"]["larger"] is None
@@ -91,3 +91,19 @@ def test_a_mac_is_not_judged() -> None:
     assert "own" not in answer
     assert answer["options"]
     assert any(caveat["code"] == "training_not_on" and "M4 Max" in caveat["message"] for caveat in answer["caveats"])
+
+
+def test_states_in_host_memory_take_time() -> None:
+    """The step is longer by `host_s`, more so with slower memory; DeepSpeed's range reaches lower; a caveat says how it is counted."""
+    plain, slow, fast = (
+        ASK(LLAMA, method="full", own_hardware="H100-SXMx8", sharding=sharding, host_memory=ram, platforms="jobs")
+        for sharding, ram in (("zero2", ""), ("zero2_offload", "1 TB DDR4-3200"), ("zero2_offload", "1 TB DDR5-4800 8 channels"))
+    )
+    cards = {name: answer["own"]["cards"] for name, answer in (("plain", plain), ("slow", slow), ("fast", fast))}
+    assert cards["plain"]["host_s"] is None
+    for name in ("slow", "fast"):
+        assert cards[name]["step_s"] - cards["plain"]["step_s"] == pytest.approx(cards[name]["host_s"])
+        lowest, lowest_plain = (cards[one]["tokens_per_s_low"] / cards[one]["tokens_per_s"] for one in (name, "plain"))
+        assert lowest < lowest_plain
+    assert cards["slow"]["host_s"] > cards["fast"]["host_s"] > 0
+    assert any(caveat["code"] == "training_offload" and "DeepSpeed took" in caveat["message"] for caveat in fast["caveats"])
