@@ -101,7 +101,8 @@ class ExplainAnswer(Answer):
     """Figures of the text that the app predicts too."""
 
     predicted: Mapping[str, Printed]
-    """The app's own figures for the same model, hardware and settings, per device; empty unless model and hardware are known."""
+    """The app's own figures for the same model, hardware and settings, per device: of one request, or of a step where the text is of a
+    training run. Empty unless model and hardware are known."""
 
     next_steps: tuple[ExplainStep, ...]
     """Next steps, the best first."""

@@ -86,6 +86,7 @@ def resolve_count(text: str) -> ModelSpec:
     )
     values: dict[str, int | float] = {"layers": sizes.layers, "hidden_size": sizes.hidden_size, "kv_heads": sizes.kv_heads}
     values["ungrouped_times"] = round(sizes.attention_heads / sizes.kv_heads, 1)
+    variant = "large" if parameters >= MOSTLY_MIXTURES else "grouped" if sizes.attention_heads > sizes.kv_heads else ""
     return ModelSpec(
         id="",
         architecture="",
@@ -103,7 +104,7 @@ def resolve_count(text: str) -> ModelSpec:
         activations=(),
         context_limit=None,
         stored=StoredWeights(dtype=""),
-        caveats=(Caveat("typical_model", values, variant="large" if parameters >= MOSTLY_MIXTURES else ""),),
+        caveats=(Caveat("typical_model", values, variant=variant),),
         sources=(Source(what="proportions of a decoder", source="Kaplan et al. 2020, arXiv:2001.08361", checked="2026-11-21"),),
     )
 
