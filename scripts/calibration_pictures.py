@@ -20,7 +20,7 @@ from lib.laws.forward_pass import Array
 from lib.memory.pipeline import picture_work, resolve_size
 from lib.model.bundled import find_spec
 from lib.speed.diffusion import PictureLoad, picture_class, predict_seconds
-from lib.speed.hardware import find_peak
+from lib.speed.hardware import card_class, find_peak
 from lib.workload import PipelineRequest
 from scripts.calibration_fit import minimise
 from scripts.calibration_points import CARDS
@@ -100,7 +100,8 @@ def _row(work: Work, p: Mapping[str, Any], *, way: str, units: str, evaluations:
     half = "bf16" if card.supports("bf16") else "fp16"
     multiplied = half if units == "bf16" else units
     return work._asdict() | {
-        "way": way, "units": units, "group": picture_class(card), "evaluations": evaluations, "batch": batch, "seconds": seconds,
+        "way": way, "units": units, "group": picture_class(card), "memory": card_class(card),
+        "evaluations": evaluations, "batch": batch, "seconds": seconds,
         "peak": find_peak(card, multiplied), "attention_peak": find_peak(card, half if units in {"fp8", "int8", "fp4"} else multiplied),
         "bandwidth": card.bandwidth, "card": card.id,
     }  # fmt: skip
@@ -239,7 +240,7 @@ def errors(fit: Mapping[str, Any], points: Iterable[Mapping[str, Any]]) -> Array
 
 
 def _keys(points: list[dict[str, Any]]) -> Keys:
-    names = {"way": "way", "units": "units", "class": "group", "class_traffic": "group"}
+    names = {"way": "way", "units": "units", "class": "group", "class_traffic": "memory"}
     keys = [(family, name) for family, column in names.items() for name in sorted({p[column] for p in points})]
     return [*(("traffic", name) for name in TRAFFIC), *(key for key in keys if key not in {("way", "eager"), ("units", "bf16")})]
 

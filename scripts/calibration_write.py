@@ -167,7 +167,7 @@ def replace_pictures(pictures: dict[str, Any]) -> None:
 
 PICTURE_TESTS = Path("tests/data/picture_points.json")
 _CASE = (
-    "way", "units", "group", "flop", "attention_flop", "product_bytes_per_flop", "decoder_flop", "evaluations", "batch", "peak",
+    "way", "units", "group", "memory", "flop", "attention_flop", "product_bytes_per_flop", "decoder_flop", "evaluations", "batch", "peak",
     "attention_peak", "bandwidth", "seconds", "model", "card", "source",
 )  # fmt: skip
 

@@ -48,13 +48,14 @@ class PictureLoad:
     """Pictures to make and the cards that make them: n rows, arrays of shape (n,).
 
     `way` is how a pipeline runs: eager, unfused (eager before PyTorch 2), compiled, chip, or host (CPU); `units` multiply the weights;
-    `group` is the card's class. FLOP are those of one evaluation for one picture, `peak` and `attention_peak` in FLOP/s, `bandwidth` in
-    bytes/s.
+    `group` is the card's class, `memory` that of its memory (`card_class`): a halved tensor rate does not slow its memory.
+    FLOP are those of one evaluation for one picture, `peak` and `attention_peak` in FLOP/s, `bandwidth` in bytes/s.
     """
 
     way: tuple[str, ...]
     units: tuple[str, ...]
     group: tuple[str, ...]
+    memory: tuple[str, ...]
     flop: Array
     attention_flop: Array
     product_bytes_per_flop: Array
@@ -68,7 +69,7 @@ class PictureLoad:
     @classmethod
     def of_rows(cls, rows: list[dict[str, Any]]) -> PictureLoad:
         """Rows with a value for each field."""
-        names = {"way", "units", "group"}
+        names = {"way", "units", "group", "memory"}
         columns = {f.name: [row[f.name] for row in rows] for f in fields(cls)}
         values: dict[str, Any] = {n: tuple(c) if n in names else np.array(c, dtype=float) for n, c in columns.items()}
         return cls(**values)
@@ -81,7 +82,7 @@ def predict_seconds(load: PictureLoad, fit: Mapping[str, Any]) -> Array:
         return np.array([fit[family].get(name, 0.0) for name in names])
 
     share = fraction(fit["base"] + pick("way", load.way) + pick("units", load.units) + pick("class", load.group))
-    moved = np.exp(pick("traffic", load.way) + pick("class_traffic", load.group)) * load.product_bytes_per_flop
+    moved = np.exp(pick("traffic", load.way) + pick("class_traffic", load.memory)) * load.product_bytes_per_flop
     moved = np.where(np.array([way == "host" for way in load.way]), 0.0, moved)
     eager = np.array([way in EAGER for way in load.way])
     return np.asarray(
@@ -138,7 +139,8 @@ def predict_pictures(spec: ModelSpec, hardware: Hardware, request: SpeedRequest,
     rate = find_peak(card, units) * devices.share
     evaluations = work["steps"] * work["evaluations_per_step"]
     row = {name: work[name] for name in ("flop", "attention_flop", "product_bytes_per_flop", "decoder_flop")} | {
-        "way": WAYS[card.kind], "units": units, "group": picture_class(card), "evaluations": evaluations, "batch": batch,
+        "way": WAYS[card.kind], "units": units, "group": picture_class(card), "memory": card_class(card),
+        "evaluations": evaluations, "batch": batch,
         "peak": rate, "attention_peak": find_peak(card, compute) * devices.share, "bandwidth": card.bandwidth * devices.share,
     }  # fmt: skip
     took = float(predict_seconds(PictureLoad.of_rows([row]), fit)[0])
