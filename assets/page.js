@@ -157,7 +157,11 @@
   };
   // The page without a link has the example's answer from the start; a link's page waits for the fields and the answer of the link.
   const linked = Boolean(document.querySelector("#first.linked"));
-  const revealAnswer = () => { if (covered && (open || !linked) && answersHere()) reveal(); };
+  const revealAnswer = () => {
+    if (!covered || !(open || !linked) || !answersHere()) return;
+    if (!open) wordWorkload(MAP.fields.map((field) => field.default));
+    reveal();
+  };
   const answersHere = () => !MAP.panels.some((part) => part.tab === (tab ?? "recommend") && !part.box && !part.once)
     || [...document.querySelectorAll("#facts .refusal, .answers :is(.card, .refusal)")].some((one) => one.checkVisibility());
   setTimeout(reveal, 4_000); // where this script fails, first.html does the same by its style
@@ -411,18 +415,22 @@ __PARTS__
     next.focus();
   });
 
-  // Gradio's choice list drops the focus when Enter takes a choice. It comes back to the field, without opening the list again.
-  let returning = false;
+  // Gradio's choice list drops the focus when a choice is taken. It comes back to the field, without opening the list again.
+  let returning = false, choosing = null;
+  const giveBack = (field) => setTimeout(() => {
+    if (document.activeElement !== document.body || !field?.isConnected) return;
+    returning = true;
+    field.focus({ preventScroll: true });
+    returning = false;
+  });
   document.addEventListener("focus", (event) => { if (returning) event.stopImmediatePropagation(); }, true);
   document.addEventListener("keydown", (event) => {
     const field = event.target;
-    if (event.key !== "Enter" || !(field instanceof Element) || !field.matches('input[role="combobox"]') || field.closest("#model")) return;
-    setTimeout(() => {
-      if (document.activeElement !== document.body || !field.isConnected) return;
-      returning = true;
-      field.focus({ preventScroll: true });
-      returning = false;
-    });
+    if (event.key === "Enter" && field instanceof Element && field.matches('input[role="combobox"]') && !field.closest("#model")) giveBack(field);
+  }, true);
+  // On a touch screen the focus would bring the keyboard back.
+  document.addEventListener("pointerdown", (event) => {
+    if (event.pointerType === "mouse" && event.target instanceof Element && event.target.closest('[role="option"]')) giveBack(choosing);
   }, true);
 
   // The model field suggests names as the browser does; Enter takes what was typed, a chosen name is answered at once.
@@ -537,6 +545,7 @@ __PARTS__
   document.addEventListener("focusin", (event) => {
     const field = event.target;
     if (!(field instanceof HTMLInputElement && field.matches('input[role="combobox"]')) || field.closest("#model")) return;
+    choosing = field;
     setTimeout(() => { if (field === document.activeElement) field.select(); }); // selecting in a field that was left takes the focus back
   });
   // A chart as a picture: its finding above it, on white, with the legend that the page has beside it.

@@ -38,7 +38,8 @@ def describe_pick_lengths(order: Sequence[Entry], context: JudgeContext) -> tupl
     if pick.full_length is not None and not pick.full_length.fits:
         roomier = next((entry for entry in order[1:] if entry.verdict in FAST_ENOUGH and _holds_full_length(entry, context)), None)
         if roomier is not None:
-            values: dict[str, Value] = {"name": roomier.name, "usd_per_month": roomier.cost.total_usd_per_month}
+            cost = roomier.cost.total_usd_per_month
+            values: dict[str, Value] = {"name": roomier.name, "usd_per_month": cost, "precision": roomier.precision}
             place = next(at for at, reason in enumerate(pick.reasons) if reason.code == "cache_counted") + 1
             reasons = (*pick.reasons[:place], Reason("full_length_on", values), *pick.reasons[place:])
             pick = replace(pick, reasons=reasons)

@@ -14,6 +14,8 @@ TERMS: dict[str, str] = load_wording("page")["glossary"]
 
 _SILENT = frozenset({"a", "button", "summary", "code", "pre", "abbr", "label", "option", "script", "style", "svg", "h1", "h2", "h3"})
 """Elements whose text stays as it is: what can be pressed, code, and headings."""
+_SILENT_CLASSES = ('class="sr"', 'class="key"')
+"""Words for screen readers only, and a chart's legend, which repeats the words of the card above it."""
 _TAG = re.compile(r"(<[^<>]*>)")
 _WORD = re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, TERMS), key=len, reverse=True))})\b", re.IGNORECASE)
 _BY_FOLDED = {term.lower(): term for term in TERMS}
@@ -60,12 +62,13 @@ def explain_terms(markup: str, mentions: set[str] | None = None) -> str:
 def _follow_tag(tag: str, silent: list[str]) -> None:
     """Keep the stack of open elements whose text stays."""
     name = tag.strip("</>").partition(" ")[0].lower()
-    if name not in _SILENT and 'class="sr"' not in tag and not silent:
+    silences = name in _SILENT or any(mark in tag for mark in _SILENT_CLASSES)
+    if not silences and not silent:
         return
     if tag.startswith("</"):
         if silent and silent[-1] == name:
             silent.pop()
-    elif not tag.endswith("/>") and (name in _SILENT or 'class="sr"' in tag):
+    elif not tag.endswith("/>") and silences:
         silent.append(name)
 
 

@@ -201,8 +201,8 @@ def region_table(answer: GpuTpuAnswer) -> str:
     for price in best.prices[:_MOST_REGIONS]:
         terms = (price.usd_per_hour, price.spot_usd_per_hour, price.one_year_usd_per_hour, price.three_years_usd_per_hour)
         rows.append((price.region, *(_NONE if amount is None else usd(amount) for amount in terms)))
-    table = render_table(say("gpu_tpu", "tables", "region", slice=best.hardware), _heads("regions"), rows, "regions")
-    return fold(say("gpu_tpu", "tables", "regions", slice=best.hardware), table)
+    table = render_table(say("gpu_tpu", "tables", "region", slice=best.name), _heads("regions"), rows, "regions")
+    return fold(say("gpu_tpu", "tables", "regions", slice=best.name), table)
 
 
 def side_by_side_table(answer: GpuTpuAnswer) -> str:

@@ -294,7 +294,7 @@ def batching_text(answer: BatchingAnswer, model: str) -> str:
 
 def loads_table(answer: LoadsAnswer) -> str:
     """Every point of the plot, folded behind a line."""
-    heads = ("Policy", "Arriving", "Answered", "TTFT p50", "TTFT p99", "TPOT p99", "Latency p99", "Tokens per second", "USD per million")
+    heads = ("Policy", "Arriving", "Answered", "TTFT p50", "TTFT p99", "TPOT p99", "Latency p99", "Tokens per second", "USD per 1M tokens")
     table = show_table("Three policies along the load", heads, list(map(_load_row, answer.points)), "loads")
     unsteady = caveat_list([one for one in answer.caveats if one.code == "loads_not_steady"])
     return unsteady + fold("Show as table", table)
@@ -329,7 +329,7 @@ def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     """Replicas and tiers that keep the targets at the 99th percentile, the cheapest first."""
     targets = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", need.max_ttft_s), ("TPOT", need.max_tpot_s)) if limit > 0]
     caption = f"What {requests_at(rate)} need at p99 within {' and '.join(targets)}, cheapest first"
-    heads = ("Hardware", "Replicas", "Total per hour", "TTFT p99", "TPOT p99", "USD per million")
+    heads = ("Hardware", "Replicas", "Total per hour", "TTFT p99", "TPOT p99", "USD per 1M tokens")
     unsteady = sum(tier.replicas is not None and not tier.steady for tier in need.tiers)
     note = sentence(Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(need.tiers)})) if unsteady else ""
     if need.left_out:

@@ -290,7 +290,7 @@ def options_table(options: Sequence[TrainingOption]) -> str:
     order = "cheapest run" if any(row.option.usd is not None for row in fits) else "lowest price per hour"
     lines = [_options(f"Hardware that fits, {order} first", fits[:FIRST_ROWS])] if fits else []
     if rest := fits[FIRST_ROWS:]:
-        lines.append(fold(f"{len(rest)} more that fit", _options("More that fits", rest)))
+        lines.append(fold(f"{len(rest)} more that {'fits' if len(rest) == 1 else 'fit'}", _options("More that fits", rest)))
     if risky:
         table = _options("Risky: the typical estimate fits, the upper estimate does not", risky)
         lines.append(fold(f"{len(risky)} more that may run out of memory", table) if fits else table)

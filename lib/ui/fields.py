@@ -311,7 +311,7 @@ ARRIVAL_WORDS: tuple[tuple[str, str], ...] = (
 )
 LENGTH_WORDS: tuple[tuple[str, str], ...] = (("Fixed", "fixed"), ("Uniform", "uniform"), ("Lognormal", "lognormal"))
 MEASURE_WORDS: tuple[tuple[str, str], ...] = (
-    ("TTFT p99", "ttft"), ("Latency p99", "latency"), ("Tokens/s", "throughput"), ("USD per million", "price"),
+    ("TTFT p99", "ttft"), ("Latency p99", "latency"), ("Tokens/s", "throughput"), ("USD per 1M tokens", "price"),
 )  # fmt: skip
 PEAK_FACTOR = 3.0
 """Busiest hour over the mean of the hours in use, where a visitor states nothing: our judgement, not a published figure."""

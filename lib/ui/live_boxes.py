@@ -29,9 +29,9 @@ from lib.present.wording import page_note
 from lib.service import measure
 from lib.service.recommend import recommend
 from lib.ui import events
-from lib.ui.fields import Field, arguments, format_error
-from lib.ui.model_field import ModelReference
+from lib.ui.fields import FIELDS_BY_NAME, QUESTION, Field, arguments, format_error
 from lib.ui.workload import fold_button, number
+from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, prompt_and_output_tokens
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
@@ -44,11 +44,14 @@ if TYPE_CHECKING:
     from lib.service.runs import Format
 
 
+_AS_ASKED = "0: as in the workload."
 MEASURE = (
-    Field(argument="prompt_tokens", name="measure-prompt", default=512, low=1, high=measure.MAX_PROMPT, label="Prompt tokens"),
-    Field(argument="output_tokens", name="measure-answer", default=64, low=1, high=measure.MAX_OUTPUT, label="Output tokens"),
+    Field(argument="prompt_tokens", name="measure-prompt", default=0, high=measure.MAX_PROMPT, label="Prompt tokens", info=_AS_ASKED),
+    Field(argument="output_tokens", name="measure-answer", default=0, high=measure.MAX_OUTPUT, label="Output tokens", info=_AS_ASKED),
 )
 """The numbers of Measure."""
+SHARED_LENGTHS = ("context", "prompt", "answer")
+"""Fields of the workload that give Measure its lengths where its own are 0."""
 DEFAULT_PRECISION = "bf16"
 PRECISIONS = [("16-bit (bf16)", "bf16"), ("16-bit (fp16)", "fp16"), ("32-bit (fp32)", "fp32")]
 
@@ -87,7 +90,7 @@ def build_measure() -> RunView:
 def first_line(services: Services, device: Device, model: str) -> str:
     """The run that this device offers: the default one of `model` or of a smaller model, and its seconds."""
     try:
-        run = services[measure.default_measurement](model, *(field.default for field in MEASURE), DEFAULT_PRECISION)
+        run = services[measure.default_measurement](model, PROMPT_TOKENS, OUTPUT_TOKENS, DEFAULT_PRECISION)
     except AdvisorError:  # such as a chat's model that no measurement takes: the line then names none
         run = None
     return live_cards.possible_line(device, _words_of(run) if run else "")
@@ -205,10 +208,26 @@ def wire_run(
     return running
 
 
-def wire_measure(view: RunView, services: Services, model: ModelReference) -> Dependency:
+def run_arguments(prompt: Any, answer: Any, precision: Any, smaller: Any, *shared: Any) -> list[Any]:
+    """The arguments of a run. A length of 0 is the workload's (`shared`, in the order of `SHARED_LENGTHS`), or its context's usual one."""
+    context, shared_prompt, shared_answer = shared
+    usual = prompt_and_output_tokens(int(context or FIELDS_BY_NAME["context"].default))  # type: ignore[arg-type]
+    return [prompt or shared_prompt or usual[0], answer or min(shared_answer or usual[1], measure.MAX_OUTPUT), precision, smaller]
+
+
+def measure_inputs(view: RunView, page: events.Wiring) -> list[Any]:
+    """The inputs of `run_arguments`."""
+    question = {field.name: component for field, component in zip(QUESTION, page.question, strict=True)}
+    return [*view.inputs, *(question[name] for name in SHARED_LENGTHS)]
+
+
+def wire_measure(view: RunView, page: events.Wiring) -> Dependency:
     """Run the model of the page."""
-    run = partial(measure_scenes, services)
-    return wire_run(view, "measure", run, [model.text, *view.inputs], page_note("stopped:measure"))
+
+    def run(model: str, *values: Any) -> Iterator[events.Updates]:
+        yield from measure_scenes(page.services, model, *run_arguments(*values))
+
+    return wire_run(view, "measure", run, [page.model.text, *measure_inputs(view, page)], page_note("stopped:measure"))
 
 
 TPU_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "heartbeat_tpu.py"

@@ -267,13 +267,13 @@ def wire(view: LiveView, page: events.Wiring) -> None:
     wire_chat(view.chat, services)
     live_boxes.wire_heartbeat(view.heartbeat, services)
     live_boxes.wire_ledger(view.ledger, services)
-    running = live_boxes.wire_measure(view.measure, services, page.model)
+    running = live_boxes.wire_measure(view.measure, page)
 
     def arrive() -> list[Any]:
         return [True, opening_markup(services), gr.update(visible=True)]
 
     def foresee(_: Services, ref: str, values: Sequence[Any]) -> events.Updates:
-        return {"expected": live_boxes.expected_html(services, ref, *values)}
+        return {"expected": live_boxes.expected_html(services, ref, *live_boxes.run_arguments(*values))}
 
     def refresh(was_opened: bool, figure: str) -> Any:
         return events.by_component(view.ledger.outputs, live_boxes.ledger_updates(services, figure)) if was_opened else gr.skip()
@@ -284,7 +284,7 @@ def wire(view: LiveView, page: events.Wiring) -> None:
     coming.then(refresh, ledger, outputs, api_name="ledger_opened", **events.AT_ONCE)
     running.then(refresh, ledger, outputs, api_name="ledger_followed", **events.AT_ONCE)
     expected = {"expected": view.measure.outputs["expected"]}
-    page.follow("expected", foresee, view.measure.inputs, expected, "measure_expected")
+    page.follow("expected", foresee, live_boxes.measure_inputs(view.measure, page), expected, "measure_expected")
 
 
 TAB = events.Tab(

@@ -48,7 +48,7 @@ def build(services: Services) -> MemoryView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
-            workload.fold_button("Use, cache precision, GPUs", ".controls")
+            workload.fold_button("Cache precision, GPUs", ".controls")
             inputs = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             need = gr.HTML(elem_id="need")

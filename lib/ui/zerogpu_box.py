@@ -12,11 +12,10 @@ from lib.present.glossary import explain_terms
 from lib.present.markup import hint_note, refusal_note
 from lib.present.wording import page_note
 from lib.present.zerogpu_cards import quota_card
-from lib.request.types import ACCOUNTS
 from lib.service.zerogpu_quota import LARGEST_GB, LONGEST_CALL_S, zerogpu_quota
 from lib.ui import workload
 from lib.ui.account import token_of
-from lib.ui.fields import Field
+from lib.ui.fields import ACCOUNT_WORDS, Field
 
 if TYPE_CHECKING:
     from lib.service.app import Services
@@ -26,6 +25,7 @@ FIELDS = (
     Field(argument="weights_gb", name="call-weights", default=0.0, high=LARGEST_GB, label="Weights, GB"),
 )
 """The numbers of the box."""
+SIZES = [("By the weights", "auto"), ("large, half a card", "large"), ("xlarge, a whole card", "xlarge")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,9 @@ def build() -> ZeroGpuView:
         gr.HTML("<h2>ZeroGPU quota of a call</h2>")
         with gr.Row(elem_classes="change-fields"):
             seconds = workload.number(FIELDS[0], "As measured; 0: not known.")
-            size = gr.Dropdown(["auto", "large", "xlarge"], value="auto", label="Size", info="auto: by the weights.", min_width=130)
+            size = gr.Dropdown(SIZES, value="auto", label="Size", min_width=130)
             weights = workload.number(FIELDS[1], "Put on the GPU at start.")
-            plan = gr.Dropdown(list(ACCOUNTS), value="free", label="Visitor's plan", info="Used without a token.", min_width=150)
+            plan = gr.Dropdown(list(ACCOUNT_WORDS), value="free", label="Visitor's plan", info="Used without a token.", min_width=150)
             ask = gr.Button("Check the call", elem_id="zerogpu-check", min_width=150)
         answer = gr.HTML(hint_note(page_note("zerogpu")), elem_id="zerogpu-answer")
     return ZeroGpuView(seconds=seconds, size=size, weights=weights, plan=plan, ask=ask, answer=answer)

@@ -88,6 +88,7 @@ def test_hardware_that_holds_everything_at_full_length_is_named() -> None:
     assert not found.pick.full_length.fits
     said = next(reason for reason in found.pick.reasons if reason.code == "full_length_on")
     named = next(entry for entry in found.ranked if entry.name == said.values["name"])
+    assert named.precision == said.values["precision"]
     assert named.cost.total_usd_per_month == said.values["usd_per_month"] > found.pick.cost.total_usd_per_month
     assert spec is not None
     request = MemoryRequest(precision=named.precision, engine="vllm", context_tokens=8192, batch_size=24, devices=named.devices)

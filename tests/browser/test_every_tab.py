@@ -78,7 +78,8 @@ def _open_boxes(page: Page) -> None:
 @pytest.mark.parametrize("tab", TABS)
 def test_axe_finds_nothing(open_page: Open, tab: str) -> None:
     """WCAG 2.2 AA and best practices, heading order included: in light, in dark, on a phone in both, with every box open."""
-    page = open_page(f"?tab={tab}", wait=FIRST_SHOWN.get(tab, ".answers .card"))
+    small = "&model=HuggingFaceTB/SmolLM2-135M-Instruct" if tab == "live" else ""  # runs on any device, whatever memory is free now
+    page = open_page(f"?tab={tab}{small}", wait=FIRST_SHOWN.get(tab, ".answers .card"))
     _open_boxes(page)
     if tab == "live":  # the run on every tier, which comes after the device's answer
         page.locator(".run-tiers").wait_for(state="attached")

@@ -233,11 +233,25 @@ def test_the_first_line_says_what_one_can_do_here() -> None:
     services.catalog = load  # type: ignore[attr-defined]
     markup = live_tab.opening_markup(services, lambda _: device)  # type: ignore[arg-type]
     first = markup.split("</p>", maxsplit=1)[0].replace("\u00a0", " ")
-    assert "<strong>Measure on this device</strong>: a run of 512 prompt and 64 output tokens with HuggingFaceTB/SmolLM2" in first
+    assert "<strong>Measure on this device</strong>: a run of 512 prompt and 256 output tokens with HuggingFaceTB/SmolLM2" in first
     assert "takes about 4" in first
     services.live.default_measurement = lambda *_: None
     none = live_tab.opening_markup(services, lambda _: device)  # type: ignore[arg-type]
     assert "no bundled model fits here for a measurement now" in none
+
+
+@pytest.mark.parametrize(
+    ("own", "shared", "lengths"),
+    [
+        ((0, 0), (4096, 0, 0), (512, 256)),
+        ((None, 0), (4096, 2000, 9000), (2000, 4096)),
+        ((16, 4), (4096, 2000, 300), (16, 4)),
+        ((0, 0), (None, 0, 0), (512, 256)),
+    ],
+)
+def test_measure_takes_the_lengths_of_the_workload(own: tuple[Any, Any], shared: tuple[Any, ...], lengths: tuple[int, int]) -> None:
+    """Where its own are 0: those that are stated, else the usual ones of the context; an output up to what a run may have."""
+    assert live_boxes.run_arguments(*own, "bf16", True, *shared) == [*lengths, "bf16", True]
 
 
 def test_stopping_a_measurement_ends_it() -> None:
