@@ -27,6 +27,7 @@ from lib.model.spec import ModelSpec
 from lib.precision import Loading
 from lib.provenance import Reason, Value
 from lib.speed import SpeedEstimate
+from lib.speed.hardware import find_link_rate
 from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, Workload, visitors_plan
 
 NEEDS: Mapping[Rule, str] = {
@@ -40,6 +41,11 @@ NEEDS: Mapping[Rule, str] = {
 
 
 MINUTE_S = 60
+WITHOUT_PEERS = (7, 23)
+"""Percent of the tokens per second that vLLM loses on two cards over PCIe if they have no direct access to each other (P2P).
+
+7 to 11 % on two RTX 3090, 23 % on two RTX 5090 with a small mixture (github.com/noonghunna/club-3090, pull request 928 and issue 873, read
+2026-11-26). The fit does not know of each row whether the cards had it."""
 LesserSteps = Literal["too_large", "refused", "untried"]
 """The reason that an entry has no less compressed weights: they do not fit, miss a limit, or are not tried on this hardware."""
 
@@ -146,7 +152,10 @@ def _explain_devices(offer: Hardware, candidate: Candidate, memory: MemoryEstima
     reasons, host_bytes = list[Reason](), memory.host_bytes
     if candidate.devices > 1:
         code = "tensor_parallel" if candidate.engine in TENSOR_PARALLEL_ENGINES else "layer_split"
-        reasons.append(Reason(code, {"devices": candidate.devices, "engine": candidate.engine}))
+        exchanges = code == "tensor_parallel" and offer.traits.owned and offer.silicon is not None and find_link_rate(offer.silicon)[1]
+        values: dict[str, Value] = {"devices": candidate.devices, "engine": candidate.engine}
+        less: dict[str, Value] = {"least_percent": WITHOUT_PEERS[0], "most_percent": WITHOUT_PEERS[1]} if exchanges else {}
+        reasons.append(Reason(code, values | less, variant="pcie" if exchanges else ""))
     if candidate.gpu_layers is not None:
         reasons.append(Reason("layers_on_host", {"gpu_layers": candidate.gpu_layers, "host_bytes": host_bytes}))
     if candidate.cpu_moe_layers:

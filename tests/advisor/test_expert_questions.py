@@ -94,6 +94,8 @@ def test_own_cards_run_the_fast_engine(model: str, cards: str, least_tokens_per_
     assert own.runs_as is not None
     assert (own.runs_as.speed.tokens_per_s or 0) >= least_tokens_per_s
     assert own.runs_as.verdict == verdict
+    exchange = [reason for reason in own.runs_as.reasons if reason.code == "tensor_parallel"]
+    assert [reason.variant for reason in exchange] == (["pcie"] if cards.endswith("x2") else [])
     assert own.runs_as.engine == "vllm"  # TensorRT-LLM takes more work, and is faster by less than the range of the prediction
 
 
