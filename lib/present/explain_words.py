@@ -19,7 +19,7 @@ class StepWords(NamedTuple):
     message: str
     change: str
     tier: str
-    """ram, vram, disk, capability, gpu or cpu; "" where the step needs no other hardware."""
+    """ram, vram, disk, capability, gpu, tpu or cpu; "" where the step needs no other hardware."""
     than: str
     """The number that the hardware has to exceed."""
 

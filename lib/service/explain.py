@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from lib.answers.explain import AlsoEntry, ExplainAnswer, ExplainStep, Printed, ReadEntry
 from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.offers import Offer
-from lib.engines import traits_of
+from lib.engines import traits_of, usual_engine
 from lib.errors import BadArgument
 from lib.explain import MAX_BYTES, PROGRAMS, Explanation, explain_text
 from lib.explain.advice import LARGEST_SHARE, SHARES
@@ -250,6 +250,8 @@ def _find_tier(kind: str, than: object, hardware: AnyHardware | None, predicted:
     cards = [tier for tier in tiers if tier.accelerator is not None]
     number = than if isinstance(than, int) else 0
     match kind:
+        case "tpu":
+            able = list(_larger_slices(catalog, predicted))
         case "cpu":
             able = [tier for tier in tiers if tier.accelerator is None]
         case "gpu":
@@ -275,6 +277,18 @@ def _find_tier(kind: str, than: object, hardware: AnyHardware | None, predicted:
         case _:
             able = list(_with_more_ram(tiers, number, hardware))
     return min(able, key=lambda tier: tier.usd_per_hour or 0, default=None)
+
+
+def _larger_slices(catalog: Catalog, predicted: Mapping[str, Printed]) -> Iterator[Offer]:
+    """Slices of TPU whose chips hold the prediction together, with the weights as they are loaded, within the share that a server takes."""
+    needed = max((size for name in ("loading_bytes", "per_device_bytes") if isinstance(size := predicted.get(name), int)), default=0)
+    devices, share = predicted.get("devices"), traits_of(usual_engine("tpu")).memory_share
+    if not needed or not isinstance(devices, int):
+        return
+    for tier in catalog.on(PLATFORMS):
+        whole = (usable_memory(tier) or 0) * tier.accelerator_count
+        if tier.tpu is not None and tier.listed and tier.usd_per_hour is not None and whole * share >= needed * devices:
+            yield tier
 
 
 def _is_larger(tier: Offer, needed: int, predicted: Mapping[str, Printed]) -> bool:

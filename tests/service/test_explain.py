@@ -84,6 +84,10 @@ def test_weights_that_are_quantized_after_loading_have_to_fit_in_16_bits() -> No
     assert (answer["read"]["engine"], answer["predicted"]["precision"]) == ("vllm-tpu", "int8-channel")
     assert answer["predicted"]["loading_bytes"] > answer["predicted"]["capacity_bytes"] > answer["predicted"]["weights_bytes"]
     assert (answer["code"], answer["predicted"]["fits"]) == ("tpu_quantized_on_load", False)
+    larger = next(step for step in answer["next_steps"] if step["code"] == "tpu_larger_slice")
+    slice_ = load().resolve_hardware(larger["hardware"])
+    assert larger["usd_per_hour"] > 0
+    assert (slice_.vram_bytes_per_accelerator or 0) * slice_.accelerator_count > 8 * answer["predicted"]["loading_bytes"]
 
 
 def test_a_training_run_is_compared_with_a_step_of_its_sharding() -> None:
