@@ -14,8 +14,9 @@ from lib.present.charts import swatch
 from lib.present.html import render_html, trusted, with_small
 from lib.present.markup import code_blocks, fold, hint_note
 from lib.present.numbers import duration, gib, gib_figure, seconds, share, tokens_per_s, usd, usd_per_hour
-from lib.present.sentences import sentence
+from lib.present.sentences import note, say, sentence
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, show_table
+from lib.present.wording import load_wording
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
 from lib.speed.training_hardware import TrainingOption
@@ -56,28 +57,6 @@ PHASE_WORDS = {
 }  # fmt: skip
 METHODS = {"full": "Full fine-tuning", "lora": "LoRA", "dora": "DoRA", "qlora": "QLoRA", "lora-8bit": "LoRA in 8 bits"}
 VERDICTS = {"fits": "Fits", "risky": "Risky", "no": "Does not fit"}
-CHANGES: dict[str, str] = {
-    "method_lora": "Train LoRA adapters of rank {rank} instead of all weights.",
-    "method_qlora": "Store the base weights in 4 bits (QLoRA).",
-    "cached_all": "Compute latents and text embeddings before the training.",
-    "picture_size": "Train on {pictures[width]} × {pictures[height]} pixels.",
-    "picture_frames": "Train on {pictures[frames]} frames.",
-    "base_offload": "Keep the frozen blocks in the host's memory.",
-    "method_8bit": "Store the base weights in 8 bits (LLM.int8 of bitsandbytes).",
-    "rank": "Halve the adapter rank to {rank}.",
-    "checkpointing_layers": "Use gradient checkpointing on every layer: activations are recomputed in the backward pass.",
-    "checkpointing_offloaded": "Offload the checkpointed activations to host memory.",
-    "fused_loss": "Use a fused loss (Liger, cut cross entropy): the logits are never all in memory together.",
-    "optimizer_adamw_8bit": "Use 8-bit AdamW (bitsandbytes).",
-    "optimizer_paged_adamw_8bit": "Use paged 8-bit AdamW: its states move to host memory when the GPU is full.",
-    "precision_bf16": "Train in pure bf16 without master weights; small updates get rounded away.",
-    "micro_batch": "Use a micro-batch of {micro_batch} with {accumulation} accumulation steps.",
-    "sequence": "Shorten sequences to {sequence_tokens:,} tokens.",
-    "rollout_sleep": "Let vLLM sleep during scoring and update (vllm_enable_sleep_mode).",
-    "attention": "Use a fused attention kernel (sdpa) instead of eager.",
-    "shard_2": "Shard weights, gradients and optimizer states over 2 GPUs (FSDP).",
-    "shard_8": "Shard weights, gradients and optimizer states over 8 GPUs (FSDP).",
-}
 
 
 def change_sentence(code: str, request: Mapping[str, Any]) -> str:
@@ -87,35 +66,25 @@ def change_sentence(code: str, request: Mapping[str, Any]) -> str:
         code: of the change.
         request: the request after the change, by field.
     """
-    return CHANGES[code].format_map(request)
-
-
-_SHARED = {
-    "none": "", "ddp": " with DDP", "zero1": " with ZeRO 1", "zero2": " with ZeRO 2", "zero3": " with ZeRO 3", "fsdp": " with FSDP",
-    "fsdp_offload": " with FSDP and offload to host memory", "fsdp1": " with FSDP version 1", "fsdp_grad_op": " with FSDP (SHARD_GRAD_OP)",
-    "fsdp_hybrid": " with FSDP (HYBRID_SHARD)", "zero2_offload": " with ZeRO 2 and the optimizer in host memory",
-    "zero3_offload": " with ZeRO 3 and the optimizer in host memory",
-}  # fmt: skip
+    change: str = load_wording("training")["changes"][code]
+    return change.format_map(request)
 
 
 def sharding_sentence(method: str, option: ShardingOption) -> str:
     """Whether a training fits with a sharding: how many GPUs of which kind, and the bytes of each."""
-    way, gpu, devices = METHODS[method] + _SHARED[option.sharding], option.accelerator, option.devices
-    room, high = f"of {gib(option.capacity_bytes)}", gib(option.device_high_bytes)
-    if devices is None and option.sharding == "none":
-        return f"{way} does not fit on one GPU: the largest, {gpu}, would need {high} {room} (upper estimate)."
+    way = say("training", "shared", option.sharding, method=METHODS[method])
+    gpu, devices, high = option.accelerator, option.devices, gib(option.device_high_bytes)
+    each = {"capacity": gib(option.capacity_bytes), "high": high}
     if devices is None:
-        return f"{way} does not fit on any number of GPUs: each {gpu} would need {high} {room} (upper estimate)."
-    ram = option.host_memory_bytes
+        return note("training", "one_gpu" if option.sharding == "none" else "no_number", way=way, gpu=gpu, **each)
+    host, ram = gib(option.host_bytes), option.host_memory_bytes
     if option.hardware is None and ram is not None and option.host_bytes > ram:
-        most = f"hardware listed here with such GPUs has at most {gib(ram)}"
-        return f"{way} fits {devices} × {gpu}, but needs {gib(option.host_bytes)} of RAM, and {most}."
-    needs = f"each needs {gib(option.device_bytes)} {room}, at most {high}"
-    needs += f", and the host {gib(option.host_bytes)}" if option.host_bytes else ""
+        return note("training", "ram_lacks", way=way, devices=devices, gpu=gpu, host=host, ram=gib(ram))
+    needs = note("training", "needs_host" if option.host_bytes else "needs", each=gib(option.device_bytes), host=host, **each)
     if option.hardware is None:
-        return f"{way} needs {devices} × {gpu}, more than any hardware listed here has, so several machines: {needs}."
+        return note("training", "several_machines", way=way, devices=devices, gpu=gpu, needs=needs)
     price = f", {usd_per_hour(option.usd_per_hour)} per hour" if option.usd_per_hour is not None else ""
-    return f"{way} fits on {devices} × {gpu} ({option.hardware}{price}): {needs}."
+    return note("training", "fits", way=way, devices=devices, gpu=gpu, where=f"{option.hardware}{price}", needs=needs)
 
 
 COLOURS: dict[str, str] = {
@@ -194,9 +163,10 @@ def _hourly(option: TrainingOption) -> str:
 def nearest_sentence(answer: TrainingAnswer) -> str:
     """The bytes that the nearest hardware lacks, where none fits; and how many GPUs would do, where some number does."""
     if not answer.options:
-        return "No hardware on these platforms can train this. With sharding, only hardware with several GPUs is listed."
+        return note("training", "nothing")
     nearest = min(answer.options, key=_overflow)
-    lacks = f"The nearest is {nearest.name} ({nearest.hardware}). {' '.join(map(sentence, nearest.reasons))}"
+    reasons = " ".join(map(sentence, nearest.reasons))
+    lacks = note("training", "nearest", name=nearest.name, hardware=nearest.hardware, reasons=reasons)
     enough = sorted((one for one in answer.shardings if one.devices), key=lambda one: (one.host_bytes > 0, one.devices or 0))
     more = enough[0] if enough else None
     return f"{lacks} {more.message}" if more is not None else lacks
@@ -213,15 +183,17 @@ def own_training_text(answer: TrainingAnswer) -> str:
         return ""
     cards, larger = answer.own.cards, answer.own.larger
     if cards.verdict == "no":
-        more = "" if larger is None else f" {larger.name} would hold it: {_placed_text(larger)}."
-        return f"On your {cards.name}: does not fit. {' '.join(map(sentence, cards.reasons))}{more}"
-    return f"On your {cards.name}: {VERDICTS[cards.verdict].lower()}, {_placed_text(cards)}."
+        reasons = " ".join(map(sentence, cards.reasons))
+        if larger is None:
+            return note("training", "own_no", name=cards.name, reasons=reasons)
+        return note("training", "own_larger", name=cards.name, reasons=reasons, larger=larger.name, placed=_placed_text(larger))
+    return note("training", "own", name=cards.name, verdict=VERDICTS[cards.verdict].lower(), placed=_placed_text(cards))
 
 
 def _placed_text(option: TrainingOption) -> str:
     words = [] if option.hours is None else [duration(option.hours)]
     words += [f"{gib(option.needed_bytes)} of {gib(option.capacity_bytes)} per GPU"]
-    words += [f"{option.devices} GPUs{_SHARED[option.sharding]}" if option.devices > 1 else "1 GPU trains"]
+    words += [say("training", "shared", option.sharding, method=f"{option.devices} GPUs") if option.devices > 1 else "1 GPU trains"]
     words += [f"{gib(option.host_bytes)} of RAM"] if option.host_bytes else []
     return ", ".join(words)
 
@@ -286,14 +258,14 @@ def options_table(options: Sequence[TrainingOption]) -> str:
     fits, risky = ([row for row in drop_idle(rows) if row.option.verdict == verdict] for verdict in ("fits", "risky"))
     if not fits and not risky:
         nearest = sorted(rows, key=lambda row: _overflow(row.option))[:_NEAREST]
-        return _options("Nothing fits: the nearest hardware, and what it lacks", nearest) if nearest else ""
-    order = "cheapest run" if any(row.option.usd is not None for row in fits) else "lowest price per hour"
-    lines = [_options(f"Hardware that fits, {order} first", fits[:FIRST_ROWS])] if fits else []
+        return _options(note("training", "table_nearest"), nearest) if nearest else ""
+    title = note("training", "table_fits" if any(row.option.usd is not None for row in fits) else "table_fits_hourly")
+    lines = [_options(title, fits[:FIRST_ROWS])] if fits else []
     if rest := fits[FIRST_ROWS:]:
-        lines.append(fold(f"{len(rest)} more that {'fits' if len(rest) == 1 else 'fit'}", _options("More that fits", rest)))
+        lines.append(fold(note("training", "more_fit" if len(rest) > 1 else "one_more_fits", rows=len(rest)), _options("More that fits", rest)))
     if risky:
-        table = _options("Risky: the typical estimate fits, the upper estimate does not", risky)
-        lines.append(fold(f"{len(risky)} more that may run out of memory", table) if fits else table)
+        table = _options(note("training", "table_risky"), risky)
+        lines.append(fold(note("training", "more_risky", rows=len(risky)), table) if fits else table)
     return "".join(lines)
 
 
@@ -364,8 +336,8 @@ def changes_table(answer: TrainingAnswer) -> str:
         return ""
     rows = [(one.message, gib(one.saved_bytes), gib(one.device_bytes), _ratio(one.speed_ratio)) for one in worth]
     heads = ("Change", "Saves", "Memory after", "Speed")
-    table = show_table("Ways to save memory (savings do not add up)", heads, rows, "training-changes")
-    return _folded_if_fits(answer, "Ways to save memory", table)
+    table = show_table(note("training", "table_changes"), heads, rows, "training-changes")
+    return _folded_if_fits(answer, note("training", "changes"), table)
 
 
 def _ratio(ratio: float | None) -> str:
@@ -379,9 +351,9 @@ def _ratio(ratio: float | None) -> str:
 def recipe(answer: TrainingAnswer) -> str:
     """The script and the line that starts it on Jobs."""
     if answer.command is None or answer.script is None:
-        return hint_note("A script is only written for a Hub model that one GPU of Jobs trains, and not for KTO.")
-    server = [] if answer.server_command is None else [("Start vLLM by hand (train.py starts it by itself)", answer.server_command)]
-    return code_blocks([("Start it on Jobs", answer.command), *server, ("train.py", answer.script)])
+        return hint_note(note("training", "no_script"))
+    server = [] if answer.server_command is None else [(note("training", "start_server"), answer.server_command)]
+    return code_blocks([(note("training", "start_job"), answer.command), *server, ("train.py", answer.script)])
 
 
 def training_text(answer: TrainingAnswer, model: str) -> str:

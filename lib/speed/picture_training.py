@@ -27,7 +27,7 @@ from lib.memory.pipeline import picture_work
 from lib.memory.resolve import find_largest
 from lib.speed.calibration import load_calibration
 from lib.speed.diffusion import PictureLoad, picture_class, predict_seconds
-from lib.speed.hardware import find_host_link_rate, find_peak
+from lib.speed.hardware import card_class, find_host_link_rate, find_peak
 from lib.speed.training import load_speed, train_on
 from lib.speed.training_hardware import TrainingChange, TrainingOption, describe_place, list_hardware
 from lib.workload import PipelineRequest
@@ -96,7 +96,8 @@ def computing_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerat
     units = "fp32" if request.precision == "fp32" else "fp16" if request.fp16 else "bf16"
     rate = find_peak(card, units)
     row = {
-        "way": "eager", "units": units, "group": picture_class(card), "product_bytes_per_flop": work.product_bytes_per_flop, "batch": batch,
+        "way": "eager", "units": units, "group": picture_class(card), "memory": card_class(card),
+        "product_bytes_per_flop": work.product_bytes_per_flop, "batch": batch,
         "peak": rate, "attention_peak": rate, "bandwidth": float(card.bandwidth), "evaluations": 1.0,
     }  # fmt: skip
     passes = row | {"flop": flop, "attention_flop": attention, "decoder_flop": 0.0}

@@ -21,7 +21,8 @@ from lib.memory.stacks import STACK_TRAITS
 from lib.memory.training import estimate_training, step_peaks
 from lib.model import bundled
 from lib.model.spec import ModelSpec
-from lib.present.training_cards import CHANGES, METHODS, PARTS, VERDICTS
+from lib.present.training_cards import METHODS, PARTS, VERDICTS
+from lib.present.wording import load_wording
 from lib.request.sharding import SHARDINGS
 from lib.service.endpoint import App
 from lib.service.estimate_training import estimate_training as question
@@ -212,7 +213,7 @@ def test_every_change_saves_what_it_says_and_is_worded() -> None:
             assert change["device_bytes"] == answer["device_bytes"] - change["saved_bytes"]
             assert change["saved_bytes"] > 0
             assert "{" not in change["message"]
-    assert codes <= CHANGES.keys()
+    assert codes <= load_wording("training")["changes"].keys()
     assert len(codes) >= 10
     quantized = ASK(LLAMA, method="qlora")["device_bytes"]
     assert next(c["device_bytes"] for c in ASK(LLAMA)["changes"] if c["code"] == "method_qlora") == quantized
