@@ -262,7 +262,8 @@ def options_table(options: Sequence[TrainingOption]) -> str:
     title = note("training", "table_fits" if any(row.option.usd is not None for row in fits) else "table_fits_hourly")
     lines = [_options(title, fits[:FIRST_ROWS])] if fits else []
     if rest := fits[FIRST_ROWS:]:
-        lines.append(fold(note("training", "more_fit" if len(rest) > 1 else "one_more_fits", rows=len(rest)), _options("More that fits", rest)))
+        line = note("training", "more_fit" if len(rest) > 1 else "one_more_fits", rows=len(rest))
+        lines.append(fold(line, _options("More that fits", rest)))
     if risky:
         table = _options(note("training", "table_risky"), risky)
         lines.append(fold(note("training", "more_risky", rows=len(risky)), table) if fits else table)
