@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +178,7 @@ def _answer(
     from lib.service.fleet_run import WorkerSetup, cores, run_here  # noqa: PLC0415
 
     if jobs is not None:
-        return _answer_on_jobs(list(parts), output, catalog, advance, jobs, **options)
+        return _answer_on_jobs(parts, output, catalog, advance, jobs, **options)
     if ray is not None:
         from lib.service.fleet_ray import run_on_ray  # noqa: PLC0415
 
@@ -191,14 +192,16 @@ def _answer(
 
 
 def _answer_on_jobs(
-    parts: list[FleetPart], output: Output, catalog: Catalog, advance: Callable[[int], object], count: int, **options: Any
+    missing: Iterator[FleetPart], output: Output, catalog: Catalog, advance: Callable[[int], object], count: int, **options: Any
 ) -> bool:
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]  # noqa: PLC0415
 
-    from lib.cli.fleet_jobs import JobOptions, run_on_jobs  # noqa: PLC0415
+    from lib.cli.fleet_jobs import MOST_ROWS, JobOptions, run_on_jobs  # noqa: PLC0415
     from lib.hub.jobs import Jobs  # noqa: PLC0415
+    from lib.service.fleet_files import PART_ROWS  # noqa: PLC0415
     from lib.service.jobs import plan_job  # noqa: PLC0415
 
+    parts = list(islice(missing, MOST_ROWS // PART_ROWS + 1))  # one more is refused
     if not parts:
         return True
     prices = catalog.prices["jobs"]

@@ -113,7 +113,7 @@ def visitors(url: str) -> list[Visitor]:
     """Those who ask for something cheap: an endpoint, the page, an event of the page, a tool."""
     listed = httpx.get(f"{url}/config").json()["dependencies"]
     page = Visitor(url, "page", lambda client: client.get("/"))
-    if [one["api_name"] for one in listed] == ["double"]:  # the empty app
+    if "double" in [one["api_name"] for one in listed]:  # the empty app
         return [Visitor(url, "endpoint", lambda client: client.post("/gradio_api/run/double", json={"data": [1]})), page]
     event = next((one["id"] for one in listed if one["api_name"] == CHEAP_EVENT), None)
     if event is None:
@@ -408,6 +408,27 @@ def open_calls(url: str, path: str, bodies: Iterator[object], times: int, addres
         return Counter(pool.map(post, range(times), bodies))
 
 
+def queued_events(url: str, name: str, data: list[object]) -> Counter[str]:
+    """An event of the page 400 times by one address, 50 at once: each is queued, and its answer read from the page's stream to its end."""
+    listed = httpx.get(f"{url}/config").json()["dependencies"]
+    event = next(one["id"] for one in listed if one["api_name"] == name)
+
+    def ask(number: int) -> str:
+        session = f"queued{number}x{time.monotonic_ns()}"
+        with client_from(url, STRANGER, 60) as client:
+            try:
+                joined = client.post("/gradio_api/queue/join", json={"data": data, "fn_index": event, "session_hash": session})
+                if joined.status_code == httpx.codes.OK:
+                    with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as lines:
+                        list(lines.iter_lines())
+                return str(joined.status_code)
+            except httpx.HTTPError as error:
+                return type(error).__name__
+
+    with ThreadPoolExecutor(50) as pool:
+        return Counter(pool.map(ask, range(400)))
+
+
 def idle_connections(url: str, count: int, seconds: int) -> Counter[str]:
     """Connections that say nothing, more than the soft limit of open files that the app was started with."""
     at = urlsplit(url)
@@ -424,6 +445,10 @@ def attacks_beside(url: str, *, empty: bool) -> dict[str, Callable[[], Counter[s
     doubled = (run + "double", lambda number: {"data": [number]})
     simulate = doubled if empty else (run + "simulate_batching", lambda number: {"data": ["7B", "l4x1", "continuous", 1 + number % 7]})
     recommend = doubled if empty else (run + "recommend", lambda number: {"data": ["7B", "auto", 1024 + number]})
+    queued: tuple[str, list[object], list[object]] = ("queued", [1], [1])
+    if not empty:
+        queued = ("fleet_run", ["model,own_hardware\n7B," + "x" * 195_000], ["model,hardware\n" + "7B,l4x1\n" * 2])
+    what_runs = doubled if empty else (run + "what_runs", lambda number: {"data": ["l4x1", "text-generation", 1024 + number]})
     tools = ("/gradio_api/info", b"") if empty else ("/gradio_api/mcp/", b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}')
 
     def one_address(_: int) -> str:
@@ -441,6 +466,9 @@ def attacks_beside(url: str, *, empty: bool) -> dict[str, Callable[[], Counter[s
         "openapi": lambda: get_many(url, "/gradio_api/openapi.json", 200, 20),
         "tools": lambda: get_many(url, tools[0], 200, 20) if empty else posts_of_tools(url, *tools),
         "recommend": lambda: open_calls(url, recommend[0], map(recommend[1], count(1)), 400, one_address),
+        "what_runs": lambda: open_calls(url, what_runs[0], map(what_runs[1], count(1)), 40, one_address),
+        "queued_wide": lambda: queued_events(url, queued[0], queued[1]),
+        "queued_rows": lambda: queued_events(url, queued[0], queued[2]),
         "handles": lambda: idle_connections(url, 1_500, 15),
     }
 

@@ -13,6 +13,7 @@ def double(number: float) -> float:
 with gr.Blocks(analytics_enabled=False) as demo:
     gr.Textbox(label="Field")
     gr.api(double, api_name="double", queue=False)
+    gr.api(double, api_name="queued")
 
 if __name__ == "__main__":
     demo.queue(default_concurrency_limit=40).launch(ssr_mode=False, enable_monitoring=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from pyarrow import parquet
 
 from lib.answers.fleet import FleetRow
 from lib.errors import Busy, InvalidInput
+from lib.hub.datasets import FILE
 from lib.provenance import Reason
-from lib.service.fleet_files import Cells, FleetPart, Output, read_rows, require, split_parts
+from lib.service.fleet_files import Cells, FleetPart, Output, find_dataset, read_rows, require, split_parts
 
 QUESTIONS: list[Cells] = [{"model": f"{size}B", "concurrency": size} for size in range(1, 8)]
 
@@ -135,3 +137,26 @@ def test_ten_million_rows_are_not_held() -> None:
     next(parts)
     next(parts)
     assert read == 500
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("datasets/ada/rows", "ada/rows"), ("hf://datasets/ada/rows", "ada/rows"), ("hf://datasets/ada/rows.csv", "ada/rows.csv"),
+        ("datasets/ada/rows.parquet", None), ("datasets/ada", None), ("hf://ada/rows", None), ("datasets/../rows", None),
+        ("datasets/ada/rows/data", None),
+    ],
+)  # fmt: skip
+def test_a_dataset_is_named_as_the_hub_names_it(text: str, name: str | None) -> None:
+    """Two ways to write it; what ends as a file is a file."""
+    assert find_dataset(text) == name
+
+
+@pytest.mark.skipif(importlib.util.find_spec("datasets") is None, reason="datasets is not installed (requirements-fleet.txt)")
+def test_a_dataset_is_read_as_its_answers_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library finds the rows of the split train in the file that answers are written to; a folder takes the place of the Hub."""
+    file = tmp_path / "ada" / "rows" / FILE
+    file.parent.mkdir(parents=True)
+    parquet.write_table(pa.table({"model": ["7B", "8B"], "concurrency": [4, None]}), file)
+    monkeypatch.chdir(tmp_path)
+    assert list(read_rows("datasets/ada/rows")) == [{"model": "7B", "concurrency": 4}, {"model": "8B", "concurrency": None}]
