@@ -7,19 +7,26 @@ gated and private models are error rows there.
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import pickle
-from collections.abc import Callable, Generator, Iterable
+import signal
+from collections.abc import Callable, Generator, Iterable, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import lib
-from lib.errors import InvalidInput, LiveError
+from lib.answers.fleet import FleetRow
+from lib.errors import AdvisorError, InvalidInput, LiveError
 from lib.service.fleet_files import FleetPart, require
 from lib.service.fleet_run import BATCH_ROWS, Answered, Worker, WorkerSetup
 
 WAVE_PARTS = 80
 """Parts that Ray Data gets at a time; the next ones are read after all of these are answered."""
 AUTO = "auto"
+_GONE = "The Ray cluster went away or failed ({how}). Finished parts are kept: run the same command again."
+_GRACE_S = 30
+"""For a cluster of this machine to end with its driver."""
 
 
 class RayWorker:
@@ -67,42 +74,81 @@ def run_on_ray(
 ) -> Generator[Answered]:
     """The parts with their answers, as they are complete; by default one worker for each processor of the cluster.
 
+    Ray runs in a process of its own, because it ends the process that lost its cluster.
+
     Raises:
         InvalidInput: Ray is not installed, or there is no cluster.
         LiveError: the cluster went away.
     """
-    ray = connect(address)
+    spawn = multiprocessing.get_context("spawn")
+    pipe, far_end = spawn.Pipe()
+    process = spawn.Process(target=drive, args=(far_end, WorkerSetup(catalog=setup.catalog), address, count), name="ray")
+    process.start()
+    far_end.close()
     try:
-        workers = count or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        ray.data.DataContext.get_current().enable_progress_bars = False
         iterator = iter(parts)
+        _receive(pipe)
         while wave := list(itertools.islice(iterator, WAVE_PARTS)):
-            yield from _answer_wave(ray, {part.number: part for part in wave}, WorkerSetup(catalog=setup.catalog), workers, advance)
-    except (ray.exceptions.RayError, ConnectionError) as error:
-        raise LiveError(
-            f"The Ray cluster went away or failed ({type(error).__name__}). Finished parts are kept: run the same command again."
-        ) from error
+            pipe.send(wave)
+            found: dict[int, list[FleetRow]] = {part.number: [] for part in wave}
+            while (batch := _receive(pipe)) is not None:
+                number, rows = batch
+                found[number] += rows
+                advance(len(rows))
+                part = next(one for one in wave if one.number == number)
+                if len(found[number]) == len(part.cells):
+                    yield part, sorted(found.pop(number), key=lambda row: row.row)
+        pipe.send([])
     finally:
-        ray.shutdown()
+        pipe.close()
+        process.join(_GRACE_S)
+        process.terminate()
 
 
-def _answer_wave(
-    ray: Any, wave: dict[int, FleetPart], setup: WorkerSetup, workers: int, advance: Callable[[int], object]
-) -> Generator[Answered]:
+def _receive(pipe: Connection) -> Any:
+    """The next message of the process that runs Ray."""
+    try:
+        message = pipe.recv()
+    except (EOFError, OSError):
+        raise LiveError(_GONE.format(how="its driver ended")) from None
+    if isinstance(message, AdvisorError):
+        raise message
+    return message
+
+
+def drive(pipe: Connection, setup: WorkerSetup, address: str, count: int | None) -> None:
+    """In the process that runs Ray: answer waves of parts until an empty one comes. It sends None when it is ready and after each wave."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends this one
+    try:
+        ray = connect(address)
+        try:
+            workers = count or max(1, int(ray.cluster_resources().get("CPU", 1)))
+            ray.data.DataContext.get_current().enable_progress_bars = False
+            pipe.send(None)
+            while wave := pipe.recv():
+                for batch in _answer_wave(ray, wave, setup, workers):
+                    pipe.send(batch)
+                pipe.send(None)
+        except (ray.exceptions.RayError, ConnectionError) as error:
+            pipe.send(LiveError(_GONE.format(how=type(error).__name__)))
+        finally:
+            ray.shutdown()
+    except AdvisorError as refusal:
+        pipe.send(refusal)
+    except (EOFError, OSError):  # the main process has what it wants
+        return
+
+
+def _answer_wave(ray: Any, wave: Sequence[FleetPart], setup: WorkerSetup, workers: int) -> Generator[tuple[int, list[FleetRow]]]:
+    """The answers to batches, each with the number of its part."""
     batches = [
         {"part": part.number, "rows": pickle.dumps(rows[start : start + BATCH_ROWS])}
-        for part in wave.values()
+        for part in wave
         for rows in [part.rows()]
         for start in range(0, len(rows), BATCH_ROWS)
     ]
     questions = ray.data.from_items(batches, override_num_blocks=len(batches))
     pool = ray.data.ActorPoolStrategy(size=min(workers, len(batches)))
     answered = questions.map_batches(RayWorker, batch_size=1, fn_constructor_args=(setup,), compute=pool)
-    found: dict[int, list[Any]] = {number: [] for number in wave}
     for batch in answered.iter_rows():
-        number = int(batch["part"])
-        rows = pickle.loads(batch["answers"])  # noqa: S301 pickled by our own workers
-        found[number] += rows
-        advance(len(rows))
-        if len(found[number]) == len(wave[number].cells):
-            yield wave[number], sorted(found.pop(number), key=lambda row: row.row)
+        yield int(batch["part"]), pickle.loads(batch["answers"])  # noqa: S301 pickled by our own workers

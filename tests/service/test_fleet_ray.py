@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 import types
 from contextlib import closing
 from itertools import chain
@@ -33,24 +35,27 @@ def test_ray_answers_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows == [answer_row(Models(), load(), at, cells) for at, cells in enumerate(QUESTIONS)]
 
 
-def test_without_ray_or_a_cluster_the_refusal_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is installed")
+def test_without_ray_the_refusal_says_what_to_do() -> None:
     """Before any part is read."""
-
-    def absent(module: str) -> object:
-        raise ImportError(module)
-
-    monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(InvalidInput, match=r"ray is needed .*`pip install -r requirements-fleet\.txt"):
         next(fleet_ray.run_on_ray(iter(()), WorkerSetup(catalog=load()), "10.0.0.1:6379"))
 
 
 def test_a_cluster_that_goes_away_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is answered stays, and the same command goes on."""
+    """Ray tells it, or ends the process that it runs in; what is answered stays, and the same command goes on."""
+    told: list[object] = []
     gone = types.SimpleNamespace(
         exceptions=types.SimpleNamespace(RayError=ZeroDivisionError),
         cluster_resources=lambda: 1 / 0,
-        shutdown=lambda: None,
+        shutdown=lambda: told.append("shut down"),
     )
     monkeypatch.setattr(fleet_ray, "connect", lambda _: gone)
-    with pytest.raises(LiveError, match="run the same command again"):
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    fleet_ray.drive(types.SimpleNamespace(send=told.append), WorkerSetup(catalog=load()), "auto", None)  # type: ignore[arg-type]
+    sentence, end = told
+    assert "run the same command again" in str(sentence)
+    assert end == "shut down"
+    monkeypatch.setattr(fleet_ray, "drive", os.abort)  # a process that ends without a word
+    with pytest.raises(LiveError, match=r"went away or failed \(its driver ended"):
         next(fleet_ray.run_on_ray(split_parts(QUESTIONS), WorkerSetup(catalog=load()), "auto"))
