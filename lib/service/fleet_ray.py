@@ -25,6 +25,9 @@ WAVE_PARTS = 80
 """Parts that Ray Data gets at a time; the next ones are read after all of these are answered."""
 AUTO = "auto"
 _GONE = "The Ray cluster went away or failed ({how}). Finished parts are kept: run the same command again."
+_NO_CLUSTER = "There is no Ray cluster at {address} ({how}). Name the address of its head node, or auto; `ray stop` forgets one that died."
+CONNECT_S = 180
+"""Ray looks for a cluster that died for many minutes; a cluster of this machine starts within one."""
 _GRACE_S = 30
 """For a cluster of this machine to end with its driver."""
 
@@ -59,9 +62,7 @@ def connect(address: str) -> Any:
                 raise
             ray.init(include_dashboard=False, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InvalidInput(
-            f"There is no Ray cluster at {address[:100]} ({type(error).__name__}). Name the address of its head node, or auto."
-        ) from error
+        raise InvalidInput(_NO_CLUSTER.format(address=address[:100], how=type(error).__name__)) from error
     return ray
 
 
@@ -87,6 +88,8 @@ def run_on_ray(
     far_end.close()
     try:
         iterator = iter(parts)
+        if not pipe.poll(CONNECT_S):
+            raise InvalidInput(_NO_CLUSTER.format(address=address[:100], how=f"no answer within {CONNECT_S} s"))
         _receive(pipe)
         while wave := list(itertools.islice(iterator, WAVE_PARTS)):
             pipe.send(wave)

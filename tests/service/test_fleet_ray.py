@@ -42,6 +42,14 @@ def test_without_ray_the_refusal_says_what_to_do() -> None:
         next(fleet_ray.run_on_ray(iter(()), WorkerSetup(catalog=load()), "10.0.0.1:6379"))
 
 
+def test_a_cluster_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray itself waits for minutes where a cluster died; its process is ended."""
+    monkeypatch.setattr(fleet_ray, "CONNECT_S", 0)
+    monkeypatch.setattr(fleet_ray, "_GRACE_S", 0)
+    with pytest.raises(InvalidInput, match="no answer within 0 s"):
+        next(fleet_ray.run_on_ray(split_parts(QUESTIONS), WorkerSetup(catalog=load()), "auto"))
+
+
 def test_a_cluster_that_goes_away_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray tells it, or ends the process that it runs in; what is answered stays, and the same command goes on."""
     told: list[object] = []
