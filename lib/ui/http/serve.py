@@ -154,7 +154,7 @@ def spare_survivors(clock: Callable[[], float] = time.monotonic) -> Callable[[st
     The caches hold up to 400,000 objects, which a full collection takes 0.4 s to look through, and nothing is answered meanwhile. Questions
     that make many objects (`/what_runs`) start one every second. A cache frees what it drops without the collector.
 
-    Measured 2026-11-26 with 40 open calls of /what_runs (`bench_attacks.py --beside`, two busy cores): a collection took 10 to 25 ms, not
+    Measured 2026-11-26 with 40 open calls of /what_runs (`bench_attacks.py`, two busy cores): a collection took 10 to 25 ms, not
     300 to 470, and another visitor's p95 was 198 ms, not 420. The look at everything takes 0.9 s each time.
     """
     looked = clock()
