@@ -349,10 +349,17 @@ def _numbers(raw: Any) -> set[int]:
 
 
 def context_limit(built: BuiltModel) -> int | None:
-    """Longest sequence in tokens that the configuration states, None when it states none (recurrent models, relative positions)."""
+    """Longest sequence in tokens that the configuration states, None when it states none (recurrent models, relative positions).
+
+    RoBERTa's table of positions has rows for padding before the first token: it is longer than any text.
+    """
     config = text_config(built.config)
     limit = _size(config, *_LIMITS)
-    return limit if limit and _size(config, "vocab_size") else None
+    if not limit or not _size(config, "vocab_size"):
+        return None
+    tables = (module for name, module in built.model.named_modules() if name.rpartition(".")[2] == "position_embeddings")
+    padding = next((table.padding_idx for table in tables if isinstance(table, nn.Embedding)), None)
+    return limit if padding is None else limit - int(padding) - 1
 
 
 def stored_dtype(raw: Mapping[str, Any]) -> str:

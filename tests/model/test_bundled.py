@@ -15,6 +15,8 @@ from lib.memory import estimate_memory
 from lib.memory.components import count_weight_bytes
 from lib.model import bundled
 from lib.model.checkpoint import read_layer_formats
+from lib.model.resolve import resolve_config
+from lib.model.spec import Origin
 from lib.units import GIB
 from lib.workload import MemoryRequest
 
@@ -175,6 +177,16 @@ def test_a_model_with_the_sizes_of_another_has_its_own_context() -> None:
         spec = bundled.find_spec(name)
         assert spec is not None
         assert (spec.context_limit, (bundled.find_config(name) or {})["max_position_embeddings"]) == (limit, limit)
+
+
+def test_rows_of_positions_before_the_first_token_are_not_context() -> None:
+    """RoBERTa's table has two more rows than tokens: padding and the row before it."""
+    config_file = bundled.find_config("FacebookAI/roberta-base")
+    assert config_file is not None
+    read = resolve_config(config_file, Origin(id="FacebookAI/roberta-base", source="catalog", checked="2026-11-26"))
+    assert (config_file["max_position_embeddings"], read.context_limit) == (514, 512)
+    stored = [bundled.find_spec(name) for name in ("BAAI/bge-m3", "BAAI/bge-reranker-v2-m3", "FacebookAI/roberta-base")]
+    assert [spec.context_limit for spec in stored if spec] == [8192, 8192, 512]
 
 
 def test_bundled_rows_that_are_cut_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
