@@ -19,7 +19,7 @@ from lib.request import types as asked
 from lib.request.checks import MAX_NAME, check_choice, describe_value
 from lib.request.fields import Asked, Checked, Form, Request, number, one_of, whole_number
 from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS, OBJECTIVES, Objective, RolloutRequest
-from lib.request.pictures import DEFAULT_PICTURES, PictureTrainingRequest
+from lib.request.pictures import DEFAULT_PICTURES, LONGEST_SIDE, MOST_FRAMES, PictureTrainingRequest
 from lib.request.serving import DEFAULTS, ServingSettings
 from lib.request.sharding import SHARDING_TRAITS, SHARDINGS, Sharding
 from lib.request.types import AccountName, VisitorAccountName
@@ -111,8 +111,6 @@ GUIDANCES: tuple[Guidance, ...] = get_args(Guidance)
 QUANTIZED: tuple[Quantized, ...] = get_args(Quantized)
 
 
-LONGEST_SIDE = 8_192
-MOST_FRAMES = 2_049
 LONGEST_CONTEXT = 1_048_576
 """The longest context that the page offers."""
 MOST_AT_ONCE = 256

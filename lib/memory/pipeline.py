@@ -28,7 +28,7 @@ from lib.memory.components import group_bytes, sum_by_component
 from lib.memory.media import resolve_media
 from lib.model.picture_defaults import CardDefaults, find_card_defaults
 from lib.model.spec import Pipeline
-from lib.workload import LONGEST_SIDE, MOST_FRAMES
+from lib.request.pictures import LONGEST_SIDE, MOST_FRAMES
 
 if TYPE_CHECKING:
     from lib.memory.resolve import ResolvedRequest

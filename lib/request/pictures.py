@@ -6,29 +6,33 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
 from lib.request import types as asked
-from lib.request.fields import Request, one_of, whole_number
+from lib.request.fields import Form, Request, one_of, whole_number
 
 BasePrecision = Literal["bf16", "fp8", "fp8-dynamic", "int8", "nf4"]
 Cached = Literal["all", "latents", "text", "none"]
 BASE_PRECISIONS: tuple[BasePrecision, ...] = get_args(BasePrecision)
 CACHED: tuple[Cached, ...] = get_args(Cached)
 MOST_CHECKPOINTED = 256
+LONGEST_SIDE = 8_192
+"""Most pixels of a side that the page offers."""
+MOST_FRAMES = 2_049
+"""Most frames that the page offers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureTrainingRequest(Request):
     """The pictures or clips that a denoiser is trained on, and how it is held."""
 
-    width: asked.Pixels = 0
+    width: Annotated[asked.Pixels, Form("Width, pixels", "trainwidth", group="train", high=LONGEST_SIDE, info="0: automatic")] = 0
     """Picture models only: pixels of a training picture; 0 is the pipeline's own, as for height and frames."""
-    height: asked.Pixels = 0
+    height: Annotated[asked.Pixels, Form("Height, pixels", "trainheight", group="train", high=LONGEST_SIDE, info="0: automatic")] = 0
     """Picture models only: pixels, as width."""
-    frames: asked.Pixels = 0
+    frames: Annotated[asked.Pixels, Form("Frames", "trainframes", group="train", high=MOST_FRAMES, info="0: automatic")] = 0
     """Picture models only: frames of a training clip."""
-    cached: Annotated[Cached, one_of(CACHED, Cached)] = "all"
+    cached: Annotated[Cached, one_of(CACHED, Cached), Form("Computed before training", group="train")] = "all"
     """Picture models only: inputs that are computed before training. all: latents and text embeddings, so that VAE and text encoders are
     not on the card; latents: these alone; text: embeddings alone; none: each step computes both."""
-    base_precision: Annotated[BasePrecision, one_of(BASE_PRECISIONS, BasePrecision)] = "bf16"
+    base_precision: Annotated[BasePrecision, one_of(BASE_PRECISIONS, BasePrecision), Form("Frozen weights", "base", group="train")] = "bf16"
     """Picture models only: number format of the frozen weights under adapters. fp8 (weights alone) and fp8-dynamic are
     those of torchao, int8 that of SDNQ, nf4 that of bitsandbytes; method=qlora means nf4."""
     checkpoint_blocks: Annotated[int, whole_number(1, MOST_CHECKPOINTED)] = 1

@@ -241,6 +241,14 @@ def split_columns(_: str, text: object) -> list[str]:
 COMPARED = Field(argument="compare", name="compare", default="", choices=("",), check=split_columns)
 """The columns that the tab *Recommend* compares: offers (`spaces:l4x1`), the visitor's own cards (`RTX-4090x2`), and models."""
 GUIDANCE_WORDS: tuple[tuple[str, str], ...] = (("Automatic", "auto"), ("Off (distilled models)", "off"))
+CACHED_WORDS: tuple[tuple[str, str], ...] = (
+    ("Latents and text embeddings", "all"), ("Latents", "latents"), ("Text embeddings", "text"), ("Nothing", "none"),
+)  # fmt: skip
+BASE_WORDS: tuple[tuple[str, str], ...] = (
+    ("16 bits", "bf16"), ("8 bits (fp8, torchao)", "fp8"), ("8 bits, inputs too (fp8, torchao)", "fp8-dynamic"),
+    ("8 bits (int8, SDNQ)", "int8"),
+    ("4 bits (NF4)", "nf4"),
+)  # fmt: skip
 OFFLOAD_WORDS: tuple[tuple[str, str], ...] = (
     ("Nothing", "none"),
     ("Idle components", "model"),

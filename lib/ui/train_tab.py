@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import gradio as gr
 
@@ -26,6 +26,7 @@ from lib.present.training_cards import (
 from lib.request.objectives import OBJECTIVE_TRAITS, ROLLOUT_TRAITS
 from lib.request.sharding import SHARDING_TRAITS
 from lib.service.estimate_training import estimate_training
+from lib.service.resolve_model import resolve_model
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
@@ -67,10 +68,12 @@ def _inputs() -> tuple[workload.Inputs, Outputs]:
     """The fields, and the boxes of those that GRPO alone has."""
     q: workload.Inputs = {"method": gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments")}
     q["objective"] = gr.Dropdown(list(ask.OBJECTIVE_WORDS), value="sft", label="Objective")
-    for first, second in (("sequence", "microbatch"), ("rows", "row"), ("epochs", "accumulation")):
+    for first, second in (("microbatch", "accumulation"), ("rows", "epochs")):
         with gr.Row(elem_classes="pair"):
-            q[first], q[second] = workload.number(first, step=0.1 if first == "epochs" else 1), workload.number(second)
-    boxes = _rollout_inputs(q)
+            q[first], q[second] = workload.number(first), workload.number(second, step=0.1 if second == "epochs" else 1)
+    with gr.Row(elem_classes="pair") as lengths:
+        q["sequence"], q["row"] = workload.number("sequence"), workload.number("row")
+    boxes = {"lengths": lengths} | _picture_inputs(q) | _rollout_inputs(q)
     q["where"] = gr.CheckboxGroup(list(ask.TRAINING_PLACES), value=["spaces", "jobs"], label="Where", elem_classes="plain-choices")
     with gr.Accordion("Adapters, optimizer, precision", open=False, elem_classes="quiet-accordion"):
         q["rank"] = workload.number("rank")
@@ -90,6 +93,18 @@ def _inputs() -> tuple[workload.Inputs, Outputs]:
     return workload.in_order(ask.TRAIN, q), boxes
 
 
+def _picture_inputs(q: workload.Inputs) -> Outputs:
+    """Fields of a model that makes pictures or clips, in boxes that are shown with one."""
+    with gr.Column(visible=False) as pictures:
+        with gr.Row(elem_classes="pair"):
+            q["trainwidth"], q["trainheight"] = workload.number("trainwidth"), workload.number("trainheight")
+        with gr.Column(visible=False) as clips:
+            q["trainframes"] = workload.number("trainframes")
+        q["cached"] = gr.Dropdown(list(ask.CACHED_WORDS), value="all", label="Computed before training")
+        q["base"] = gr.Dropdown(list(ask.BASE_WORDS), value="bf16", label="Frozen weights")
+    return {"pictures": pictures, "clips": clips}
+
+
 def _rollout_inputs(q: workload.Inputs) -> Outputs:
     """Fields of GRPO; those of a colocated vLLM and of one on other GPUs in boxes of their own."""
     with gr.Column(visible=False) as grpo:
@@ -105,11 +120,28 @@ def _rollout_inputs(q: workload.Inputs) -> Outputs:
     return {"grpo": grpo, "colocated": colocated, "server": server}
 
 
-def show_rollouts(arguments: dict[str, Any]) -> Updates:
-    """Which boxes of GRPO's fields are shown."""
+_PICTURES = ("width", "height", "frames", "cached", "base_precision")
+
+
+def show_boxes(arguments: dict[str, Any], medium: Literal["text", "pictures", "clips"] = "text") -> Updates:
+    """Boxes of fields that are shown: lengths for text, sizes for pictures, frames for clips, those of GRPO."""
     samples, traits = OBJECTIVE_TRAITS[arguments["objective"]].samples, ROLLOUT_TRAITS[arguments["rollouts"]]
-    shown = {"grpo": samples, "colocated": samples and traits.holds_share, "server": samples and traits.own_devices}
+    shown = {
+        "lengths": medium == "text", "pictures": medium != "text", "clips": medium == "clips",
+        "grpo": samples, "colocated": samples and traits.holds_share, "server": samples and traits.own_devices,
+    }  # fmt: skip
     return {name: gr.update(visible=holds) for name, holds in shown.items()}
+
+
+def find_medium(services: Services, model: str) -> Literal["text", "pictures", "clips"]:
+    """The medium that a model is trained on; text where it cannot be resolved."""
+    try:
+        found = services[resolve_model](model)
+    except AdvisorError:
+        return "text"
+    if found.library != "diffusers":
+        return "text"
+    return "clips" if found.task == "text-to-video" else "pictures"
 
 
 def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
@@ -129,9 +161,12 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     """Ask, with the own cards and the picture size of the workload, and word the answer; a refusal becomes a sentence."""
     question, form = values[: len(ask.QUESTION)], values[len(ask.QUESTION) :]
     arguments = asked_arguments(form) | workload.own_hardware(services, values)
-    boxes = show_rollouts(arguments)
     if not model:
-        return {"need": no_model_note("train")} | boxes
+        return {"need": no_model_note("train")} | show_boxes(arguments)
+    medium = find_medium(services, model)
+    boxes = show_boxes(arguments, medium)
+    hidden = {"text": _PICTURES, "pictures": ("frames",), "clips": ()}[medium]
+    arguments = {name: value for name, value in arguments.items() if name not in hidden}
     try:
         if makes_pictures(services, model):
             asked = ask.arguments(ask.QUESTION, question)

@@ -48,6 +48,23 @@ def test_the_card_names_what_holds_the_memory(real_app: Services) -> None:
     assert "hf jobs uv run" in lora["recipe"]
 
 
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        (LLAMA, {"lengths"}),
+        ("black-forest-labs/FLUX.1-dev", {"pictures"}),
+        ("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", {"pictures", "clips"}),
+    ],
+)
+def test_a_model_is_asked_for_its_own_sizes(real_app: Services, model: str, shown: set[str]) -> None:
+    """A length for text, pixels for pictures, frames for clips; sizes that a form kept are not sent for text."""
+    updates = train_updates(real_app, model, fill_form(trainwidth=512, trainheight=512))
+    visible = {name for name in ("lengths", "pictures", "clips") if updates[name]["visible"]}
+    assert visible == shown
+    assert "No training estimate" not in updates["need"]
+    assert "hf jobs uv run" in updates["recipe"] or "clips" in shown
+
+
 def test_refusals_are_sentences(real_app: Services) -> None:
     """Modules that the model lacks, an optimizer that the stack lacks, a model without a loss; markup stays text."""
     assert "q_proj" in train_updates(real_app, LLAMA, fill_form(modules="<b>c_attn</b>"))["need"]
@@ -66,11 +83,12 @@ def test_the_form_becomes_arguments() -> None:
 
 @pytest.mark.parametrize("field", [field for field in ask.TRAIN if field.choices], ids=lambda field: field.name)
 def test_every_choice_is_one_that_the_api_takes(real_app: Services, field: ask.Field) -> None:
-    """No word of the form is refused, with a stack that has it."""
+    """No word of the form is refused, with a stack and a model that have it."""
+    model = "black-forest-labs/FLUX.1-dev" if field.name in {"cached", "base"} else LLAMA
     for choice in field.choices:
         value = [choice] if isinstance(field.default, list) else choice
         stack = "axolotl" if choice == "muon" else "trl"
-        real_app.estimate_training(LLAMA, **arguments_of(**{"stack": stack, field.name: value}))
+        real_app.estimate_training(model, **arguments_of(**{"stack": stack, field.name: value}))
 
 
 def test_a_link_repeats_the_question(real_app: Services) -> None:
