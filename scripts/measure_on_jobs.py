@@ -66,9 +66,10 @@ def _read_request(
     guidance: float | None,
 ) -> JobRequest:  # fmt: skip
     from lib.request import checks  # noqa: PLC0415
+    from lib.request.pictures import LONGEST_SIDE  # noqa: PLC0415
     from lib.request.types import MAX_STEPS  # noqa: PLC0415
     from lib.service.job_plans import JobRequest  # noqa: PLC0415
-    from lib.workload import LONGEST_SIDE, PipelineRequest  # noqa: PLC0415
+    from lib.workload import PipelineRequest  # noqa: PLC0415
 
     return JobRequest(
         models=models,

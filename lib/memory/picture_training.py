@@ -228,15 +228,16 @@ def count_trained(spec: ModelSpec, request: TrainingRequest) -> law.TrainedParam
     return law.TrainedParameters(count, count, sums, max((request.rank * max(r, c) for r, c, _ in sides), default=0), width)
 
 
-MEASURED = frozenset(
+MEASURED: Mapping[str, int] = MappingProxyType(
     {
-        "AuraFlowTransformer2DModel", "ChromaTransformer2DModel", "CogVideoXTransformer3DModel", "Flux2Transformer2DModel",
-        "HunyuanVideo15Transformer3DModel", "Kandinsky5Transformer3DModel", "Krea2Transformer2DModel", "LTXVideoTransformer3DModel",
-        "LongCatImageTransformer2DModel", "Lumina2Transformer2DModel", "QwenImageTransformer2DModel", "SD3Transformer2DModel",
-        "UNet2DConditionModel", "WanTransformer3DModel", "ZImageTransformer2DModel",
+        "AuraFlowTransformer2DModel": 12, "ChromaTransformer2DModel": 23, "CogVideoXTransformer3DModel": 12, "Flux2Transformer2DModel": 6,
+        "HunyuanVideo15Transformer3DModel": 8, "Kandinsky5Transformer3DModel": 11, "Krea2Transformer2DModel": 5,
+        "LTXVideoTransformer3DModel": 32, "LongCatImageTransformer2DModel": 24, "Lumina2Transformer2DModel": 32,
+        "QwenImageTransformer2DModel": 19, "SD3Transformer2DModel": 29, "SanaVideoTransformer3DModel": 2, "UNet2DConditionModel": 36,
+        "WanTransformer3DModel": 25, "ZImageTransformer2DModel": 24,
     }
 )  # fmt: skip
-"""Denoisers of which published peaks of training were compared with the law (`scripts/check_picture_training.py`, 2026-11-26)."""
+"""Published peaks of training that were compared with the law, by denoiser (`scripts/check_picture_training.py`, 2026-11-26)."""
 
 
 class KeptActivations(NamedTuple):

@@ -152,7 +152,8 @@ def _place_figures(answer: TrainingAnswer, option: TrainingOption) -> list[tuple
         figures.append(("Price", _hourly(option)))
     figures.append(("Memory per GPU", f"{gib_figure(option.needed_bytes)} of {gib(option.capacity_bytes)}"))
     if option.tokens_per_s is not None:
-        figures.append(("Speed", tokens_per_s(option.tokens_per_s)))
+        rate = tokens_per_s(option.tokens_per_s)
+        figures.append(("Speed", rate if option.step_s is None else with_small(rate, f"{seconds(option.step_s)} a step")))
     return figures
 
 

@@ -72,8 +72,8 @@ def answer_picture_training(
     judged = judge_pictures(spec, request, [cards], total_tokens=total) if cards is not None and trains_on(cards) else None
     own = OwnTraining(cards=next(judged)) if judged is not None else None
     caveats = [Caveat("picture_training", {"width": size.width, "height": size.height, "positions": positions})]
-    if spec.architecture not in MEASURED:
-        caveats.append(Caveat("picture_training_unmeasured", {"architecture": spec.architecture}))
+    peaks, name = MEASURED.get(spec.architecture, 0), {"architecture": spec.architecture}
+    caveats.append(Caveat("picture_training_measured", name | {"rows": peaks}) if peaks else Caveat("picture_training_unmeasured", name))
     if request.pictures.cached in {"none", "text"}:
         caveats.append(Caveat("picture_training_encodes"))
     if request.accumulation > 1:

@@ -73,7 +73,7 @@ def _inputs() -> tuple[workload.Inputs, Outputs]:
             q[first], q[second] = workload.number(first), workload.number(second, step=0.1 if second == "epochs" else 1)
     with gr.Row(elem_classes="pair") as lengths:
         q["sequence"], q["row"] = workload.number("sequence"), workload.number("row")
-    boxes = {"lengths": lengths} | _picture_inputs(q) | _rollout_inputs(q)
+    boxes = {"lengths": lengths, **_picture_inputs(q), **_rollout_inputs(q)}
     q["where"] = gr.CheckboxGroup(list(ask.TRAINING_PLACES), value=["spaces", "jobs"], label="Where", elem_classes="plain-choices")
     with gr.Accordion("Adapters, optimizer, precision", open=False, elem_classes="quiet-accordion"):
         q["rank"] = workload.number("rank")
