@@ -59,9 +59,10 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
     if spec.library == "gguf":
         raise UnsupportedModel(f"{spec.id} is a GGUF file, which is run and not trained. Name the model that it was made from instead.")
     if spec.library == "diffusers" or spec.work not in {"decoder", "embedding decoder", "encoder-decoder", "text encoder"}:
+        executed = " Of a model that hears, /dry_run executes a training step (mode lora or full) and counts its bytes."
         raise UnsupportedModel(
             f"{spec.id or spec.architecture} has no loss over tokens that is known here (task {spec.task or 'unknown'}). "
-            "Accepted: models that write, read or embed text."
+            f"Accepted: models that write, read or embed text.{executed if spec.work == 'speech' else ''}"
         )
     traits = STACK_TRAITS[request.stack]
     check_objective(spec, request)

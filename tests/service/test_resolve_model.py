@@ -221,6 +221,23 @@ def test_a_training_step() -> None:
         assert ratios[name] == pytest.approx(1, abs=0.05)
 
 
+def test_a_training_step_of_a_model_that_hears() -> None:
+    """Whisper keeps its encoder's 30 seconds in every step, whatever the length of the answer; the states have closed forms."""
+    tiny = {
+        "architectures": ["WhisperForConditionalGeneration"], "model_type": "whisper", "d_model": 64, "encoder_layers": 4,
+        "decoder_layers": 4, "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128,
+        "vocab_size": 1000, "num_mel_bins": 80, "max_source_positions": 1500, "max_target_positions": 448, "pad_token_id": 0,
+    }  # fmt: skip
+    short, long = (
+        {figure["name"]: figure for figure in QUESTION(json.dumps(tiny), prompt_tokens=tokens, mode="full", checkpointing=False)["figures"]}
+        for tokens in (16, 160)
+    )
+    for name in ("trained parameters", "weights and buffers", "gradients", "optimizer states"):
+        assert long[name]["ratio"] == pytest.approx(1, abs=0.05)
+    saved = [figures["saved activations"]["executed"] for figures in (short, long)]
+    assert saved[0] < saved[1] < 1.3 * saved[0]
+
+
 def test_a_closed_form_that_differs_says_so() -> None:
     """Without checkpoints gelu_new is written out in several operations; a plain Llama has nothing to say."""
     gpt2 = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 128, "n_layer": 6, "n_head": 4, "vocab_size": 1000}
