@@ -270,7 +270,7 @@ def wire(view: LiveView, page: events.Wiring) -> None:
     running = live_boxes.wire_measure(view.measure, page)
 
     def arrive() -> list[Any]:
-        return [True, opening_markup(services), gr.update(visible=True)]
+        return [True, opening_markup(services)]
 
     def foresee(_: Services, ref: str, values: Sequence[Any]) -> events.Updates:
         return {"expected": live_boxes.expected_html(services, ref, *live_boxes.run_arguments(*values))}
@@ -279,8 +279,9 @@ def wire(view: LiveView, page: events.Wiring) -> None:
         return events.by_component(view.ledger.outputs, live_boxes.ledger_updates(services, figure)) if was_opened else gr.skip()
 
     ledger, outputs = [view.was_opened, view.ledger.figure], list(view.ledger.outputs.values())
-    filled = [view.was_opened, view.device, view.chat.outputs["talk"]]
-    coming = page.tab.select(arrive, None, filled, api_name="live_opened", **events.AT_ONCE)
+    # The first look at the device loads torch; the chat does not wait for it.
+    page.tab.select(lambda: gr.update(visible=True), None, view.chat.outputs["talk"], api_name="live_chat_shown", **events.AT_ONCE)
+    coming = page.tab.select(arrive, None, [view.was_opened, view.device], api_name="live_opened", **events.AT_ONCE)
     coming.then(refresh, ledger, outputs, api_name="ledger_opened", **events.AT_ONCE)
     running.then(refresh, ledger, outputs, api_name="ledger_followed", **events.AT_ONCE)
     expected = {"expected": view.measure.outputs["expected"]}

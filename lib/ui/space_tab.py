@@ -124,7 +124,7 @@ def build(services: Services) -> SpaceView:
                 label="Model it runs", info="Empty: the models that the Space's card names.", max_lines=1, elem_id="size-model"
             )
             resize = gr.Button("Right-size", elem_id="resize")
-            paste = gr.Button("It ran out of memory: paste its log", elem_id="space-paste")
+            paste = gr.Button("It ran out of memory", elem_id="space-paste")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             with gr.Row(elem_classes="beside"):
                 status = gr.HTML(hint_note(page_note("name_space")), elem_id="space-status")

@@ -25,7 +25,7 @@ FIELDS = (
     Field(argument="weights_gb", name="call-weights", default=0.0, high=LARGEST_GB, label="Weights, GB"),
 )
 """The numbers of the box."""
-SIZES = [("By the weights", "auto"), ("large, half a card", "large"), ("xlarge, a whole card", "xlarge")]
+SIZES = [("Automatic", "auto"), ("large", "large"), ("xlarge", "xlarge")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def build() -> ZeroGpuView:
         gr.HTML("<h2>ZeroGPU quota of a call</h2>")
         with gr.Row(elem_classes="change-fields"):
             seconds = workload.number(FIELDS[0], "As measured; 0: not known.")
-            size = gr.Dropdown(SIZES, value="auto", label="Size", min_width=130)
+            size = gr.Dropdown(SIZES, value="auto", label="Size", info="Automatic: by the weights.", min_width=130)
             weights = workload.number(FIELDS[1], "Put on the GPU at start.")
             plan = gr.Dropdown(list(ACCOUNT_WORDS), value="free", label="Visitor's plan", info="Used without a token.", min_width=150)
             ask = gr.Button("Check the call", elem_id="zerogpu-check", min_width=150)
