@@ -5,8 +5,8 @@ Log-probabilities of a pair from all logits, as TRL's ORPO computes them, for ea
     forward    4 logits of both sequences, then the chosen half of them once more and its log-softmax: 2 + 2
     backward   4 logits, 2 log-softmax, 2 its gradient, 4 the gradient of the log-probabilities
 
-Limits: one pair or answer is not longer than the cap; rewards and the start of a server take no time; seconds are not compared with
-measured runs of TRL.
+Limits: one pair or answer is not longer than the cap; rewards and the start of a server take no time. Seconds of GRPO are compared with
+published steps by `scripts/check_rl.py`; no public run of KTO or of a reward model reports its seconds or its memory.
 
 accelerate returns logits in float32 whenever it trains in 16 bits. One pair is contiguous already, so its chosen half is not copied.
 

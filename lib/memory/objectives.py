@@ -61,7 +61,7 @@ def _check_rollouts(request: TrainingRequest) -> None:
     if rollout.mean_completion_tokens > rollout.completion_tokens:
         accepted = f"0, or at most completion_tokens ({rollout.completion_tokens:,})"
         raise BadArgument("mean_completion_tokens", rollout.mean_completion_tokens, accepted)
-    if not divides_answers(request):
+    if answers % rollout.generations:
         fitting = [str(n) for n in range(_LEAST_GENERATIONS, min(answers, MOST_GENERATIONS) + 1) if answers % n == 0][:_SHOWN_DIVISORS]
         divisor = f"a divisor of the {answers:,} answers of a step ({', '.join(fitting)})" if fitting else "2 or more answers in a step"
         product = f"micro_batch × accumulation × GPUs = {request.micro_batch:,} × {request.accumulation:,} × {request.devices:,}"
@@ -73,8 +73,10 @@ def _count_answers(request: TrainingRequest) -> int:
 
 
 def divides_answers(request: TrainingRequest) -> bool:
-    """Whether the answers of a step make whole groups, as TRL's GRPOTrainer wants."""
-    return not request.samples or _count_answers(request) % request.rollout.generations == 0
+    """Whether the answers of a step make whole groups and the GPUs whole vLLMs, as TRL's GRPOTrainer wants."""
+    rollout = request.rollout
+    whole = not rollout.traits.holds_share or request.devices % rollout.rollout_tensor_parallel == 0
+    return not request.samples or (whole and _count_answers(request) % rollout.generations == 0)
 
 
 def train_model(spec: ModelSpec, objective: Objective) -> ModelSpec:

@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lib.engines import traits_of
+from lib.errors import BadArgument
 from lib.laws.activation import FLOAT32, HALF
 from lib.laws.rl import LAW as RL_LAW
 from lib.laws.rl import adapted_pass_bytes
@@ -73,12 +74,24 @@ def trainer_precision(request: TrainingRequest) -> str:
 
 def serving_settings(request: TrainingRequest, share: float | None = None) -> Serving:
     """Settings of a colocated vLLM, as TRL starts it."""
-    return Serving(gpu_memory_utilization=share, max_num_seqs=device_answers(request), max_num_batched_tokens=TRL_BATCHED_TOKENS)
+    return Serving(gpu_memory_utilization=share, max_num_seqs=engine_answers(request), max_num_batched_tokens=TRL_BATCHED_TOKENS)
+
+
+def engine_answers(request: TrainingRequest) -> int:
+    """Answers that one vLLM writes in a step: those of the GPUs that share it, or of all GPUs that train."""
+    rollout = request.rollout
+    return device_answers(request) * (request.devices if rollout.traits.own_devices else colocated_devices(request))
+
+
+def colocated_devices(request: TrainingRequest) -> int:
+    """Training GPUs that share a vLLM."""
+    return request.rollout.rollout_tensor_parallel if request.rollout.traits.holds_share else 1
 
 
 def _vllm(spec: ModelSpec, request: TrainingRequest) -> PerDevice:
     engine, serving = request.rollout.traits.engine, serving_settings(request)
-    return count_per_device(spec, MemoryRequest(engine=engine, precision=rollout_precision(request), serving=serving))
+    asked = MemoryRequest(engine=engine, precision=rollout_precision(request), serving=serving, devices=colocated_devices(request))
+    return count_per_device(spec, asked)
 
 
 def least_engine_bytes(spec: ModelSpec, request: TrainingRequest) -> int:
@@ -92,6 +105,25 @@ def rollout_share(spec: ModelSpec, request: TrainingRequest) -> float | None:
     if not (request.samples and rollout.traits.holds_share and rollout.card_bytes):
         return None
     return max(rollout.rollout_share, least_engine_bytes(spec, request) / rollout.card_bytes)
+
+
+def check_rollout_split(spec: ModelSpec, request: TrainingRequest) -> None:
+    """Refuse GPUs of a colocated vLLM over which the model or the training does not divide.
+
+    Raises:
+        BadArgument: with the numbers that divide both.
+    """
+    rollout, degree = request.rollout, request.rollout.rollout_tensor_parallel
+    if not request.samples or degree == 1:
+        return
+    if not rollout.traits.holds_share:
+        raise BadArgument(
+            "rollout_tensor_parallel", degree, f"1 with rollouts {rollout.rollouts}: only a colocated vLLM shares training GPUs"
+        )
+    able = [n for n in range(1, request.devices + 1) if request.devices % n == 0 and tensor_parallel_degree(spec, n) == n]
+    if degree not in able:
+        which = f"{', '.join(map(str, able))}: it divides devices ({request.devices:,} GPUs train) and the model's heads and widths"
+        raise BadArgument("rollout_tensor_parallel", degree, which)
 
 
 def server_tensor_parallel(spec: ModelSpec, request: TrainingRequest) -> int:
@@ -117,7 +149,7 @@ def _engine_bytes(spec: ModelSpec, request: TrainingRequest) -> tuple[int, int]:
         return 0, 0
     of, share = _vllm(spec, request), rollout_share(spec, request)
     if share is None:
-        awake = of.peak(request.sequence_tokens, device_answers(request)) - CUDA_CONTEXT.typical
+        awake = of.peak(request.sequence_tokens, engine_answers(request)) - CUDA_CONTEXT.typical
     else:
         awake = round(share * request.rollout.card_bytes)
     return awake, of.device_runtime - CUDA_CONTEXT.typical if request.rollout.rollout_sleep else awake

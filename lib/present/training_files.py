@@ -129,6 +129,7 @@ def _rollout_settings(request: TrainingRequest, share: float | None) -> dict[str
             "vllm_gpu_memory_utilization": round(share or rollout.rollout_share, 2), "vllm_enable_sleep_mode": rollout.rollout_sleep,
             "vllm_max_model_length": request.sequence_tokens,
         }  # fmt: skip
+        settings |= {"vllm_tensor_parallel_size": rollout.rollout_tensor_parallel} if rollout.rollout_tensor_parallel > 1 else {}
     return settings | ({"vllm_server_timeout": SERVER_TIMEOUT_S} if traits.own_devices else {})
 
 

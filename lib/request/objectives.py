@@ -99,6 +99,9 @@ class RolloutRequest(Request):
     """GRPO with vllm-colocate: share of each GPU's memory that vLLM takes, raised where weights and one answer need more."""
     rollout_sleep: Annotated[asked.Flag, Form("vLLM sleeps during the update", "vllmsleep", group="train")] = False
     """GRPO with vllm-colocate: whether vLLM frees its weights and cache while the policy is scored and updated."""
+    rollout_tensor_parallel: Annotated[int, whole_number(1, MOST_ROLLOUT_DEVICES)] = 1
+    """GRPO with vllm-colocate: training GPUs over which a vLLM splits each layer (TRL: vllm_tensor_parallel_size). It must divide the
+    GPUs, and hardware with several is then needed. 1: each GPU has a whole vLLM."""
     rollout_devices: Annotated[int, whole_number(1, MOST_ROLLOUT_DEVICES), Form("GPUs of vLLM", "vllmgpus", group="train")] = 1
     """GRPO with vllm-server: GPUs of vLLM, in addition to those that train."""
     beta: Annotated[float, number(0, 10), Form("KL weight (beta)", group="train")] = 0.0

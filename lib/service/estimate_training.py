@@ -15,7 +15,7 @@ from lib.errors import BadArgument
 from lib.laws import training as law
 from lib.memory.allocator import count_longest_row
 from lib.memory.picture_training import refuse_picture_arguments, trains_pictures
-from lib.memory.rollouts import estimate_step, prompt_tokens, server_tensor_parallel
+from lib.memory.rollouts import check_rollout_split, estimate_step, prompt_tokens, server_tensor_parallel
 from lib.memory.stacks import STACK_TRAITS, fuses_loss, is_modelled
 from lib.memory.training import check_training
 from lib.model.spec import ModelSpec
@@ -77,7 +77,7 @@ class TrainingArguments(Arguments):
     """Passes over the dataset."""
     behind = (
         "platforms objective generations completion_tokens mean_completion_tokens rollouts rollout_share rollout_sleep",
-        "rollout_sleep rollout_devices beta machines own_hardware host_memory",
+        "rollout_sleep rollout_devices beta machines own_hardware host_memory rollout_tensor_parallel",
     )
     platforms: Annotated[
         tuple[str, ...], Checked(_places, str, f"Comma list of {', '.join(PLACES)}, all."), Form("", "where", group="train")
@@ -138,6 +138,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         )
     refuse_picture_arguments(request)
     check_training(spec, request)
+    check_rollout_split(spec, request)
     step = estimate_step(spec, request)
     if step.device.high > MOST_BYTES:
         product = f"{request.micro_batch:,} × {request.sequence_tokens:,}"

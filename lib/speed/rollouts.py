@@ -5,8 +5,8 @@
     update     forward, backward and optimizer of all micro-batches
 
 Lengths are means: of prompts as stated, of answers as stated or else their limit. One phase follows the other, as TRL runs them. Reward
-functions are not timed. Limits: a colocated vLLM writes on each GPU for itself; one on other GPUs serves all of them, split as the engine
-splits by itself.
+functions are not timed. Limits: a colocated vLLM writes for the GPUs that share it; one on other GPUs serves all of them, split as the
+engine splits by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from lib.catalog.offers import own_hardware
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws.rl import rollout_seconds
-from lib.memory.rollouts import device_answers, prompt_tokens, rollout_precision, rollout_share, serving_settings, trainer_precision
+from lib.memory.rollouts import (
+    colocated_devices,
+    engine_answers,
+    prompt_tokens,
+    rollout_precision,
+    rollout_share,
+    serving_settings,
+    trainer_precision,
+)
 from lib.precision import weight_format
 from lib.request.serving import DEFAULTS
 from lib.speed.batch import SpeedRequest
@@ -58,8 +66,8 @@ def time_rollouts(spec: ModelSpec, request: TrainingRequest, card: Accelerator, 
     traits = rollout.traits
     prompt, mean = mean_lengths(request)
     longest = rollout.completion_tokens
-    answers = device_answers(request) * (request.devices if traits.own_devices else 1)
-    cards = rollout.rollout_devices if traits.own_devices else 1
+    answers = engine_answers(request)
+    cards = rollout.rollout_devices if traits.own_devices else colocated_devices(request)
     asked = SpeedRequest(
         precision=trainer_precision(request) if traits.starts_together else rollout_precision(request),
         engine=traits.engine,

@@ -14,6 +14,7 @@ from lib.service.estimate_training import estimate_training as question
 from lib.service.models import Models
 from lib.service.write_files import write_files
 from lib.units import GIB
+from scripts.accuracy import read_figures
 
 APP = App(catalog=load, models=Models())
 ASK, FILES = ask(question, APP), ask(write_files, APP)
@@ -104,6 +105,28 @@ def test_refusals_say_what_is_accepted(arguments: dict[str, Any], message: str) 
     """As TRL's GRPOTrainer would, before a GPU is rented."""
     with pytest.raises(BadArgument, match=message):
         ASK(QWEN, **{"method": "grpo", **arguments})
+
+
+def test_a_vllm_over_several_gpus_takes_less_of_each() -> None:
+    """TRL's vllm_tensor_parallel_size: a quarter of the weights on each GPU, and answers of all four; other numbers are refused."""
+    asked = {"method": "full", "objective": "grpo", "rollouts": "vllm-colocate", "sharding": "zero3", "devices": 8, "platforms": "jobs"}
+    whole, split = (ASK("Qwen/Qwen2.5-32B-Instruct", **asked, rollout_tensor_parallel=n) for n in (1, 4))
+    assert parts(whole)["vLLM"] - parts(split)["vLLM"] > 0.7 * 65e9
+    assert whole["options"][0]["rollout_s"] > split["options"][0]["rollout_s"]
+    for degree, change, accepted in (
+        (3, {}, r"1, 2, 4, 8: it divides devices \(8 GPUs train\)"),
+        (2, {"rollouts": "transformers"}, "1 with rollouts transformers"),
+    ):
+        with pytest.raises(BadArgument, match=accepted):
+            ASK("Qwen/Qwen2.5-32B-Instruct", **{**asked, **change}, rollout_tensor_parallel=degree)
+
+
+def test_the_caveat_states_the_recorded_error() -> None:
+    """The median error and the number of steps are those of docs/accuracy.json."""
+    (row,) = (row for row in read_figures()["rl"]["rows"] if row["phase"] == "step, dense models")
+    (caveat,) = (c["message"] for c in ASK(QWEN, method="grpo")["caveats"] if c["code"] == "training_objective")
+    assert f"{row['median_error']:.0%}".replace("%", " %") in caveat
+    assert f"dense models (n = {row['n']})" in caveat
 
 
 def test_pictures_have_no_preferences() -> None:
