@@ -28,18 +28,6 @@ _FMS: dict[str, Any] = {
     "precision": "bf16", "optimizer": "adamw_foreach", "attention": "flash", "sequence_tokens": 4096, "stack": "transformers",
 }  # fmt: skip
 THREADS: dict[str, tuple[str, dict[str, Any], str, bool]] = {
-    "LlamaFactory#4559, 4 × A10G": (
-        "meta-llama/Llama-3.3-70B-Instruct", {"method": "qlora", "sequence_tokens": 1024, "sharding": "ddp", "devices": 4}, "A10G", False,
-    ),
-    "LlamaFactory#4559, 48 GB on one card": (
-        "meta-llama/Llama-3.3-70B-Instruct", {"method": "qlora", "sequence_tokens": 1024}, "L40S", True,
-    ),
-    "OpenRLHF#424, 4 × 4090, ZeRO 3": (
-        "meta-llama/Llama-2-7b-hf", {"method": "full", "sharding": "zero3", "devices": 4, "stack": "transformers"}, "RTX-4090", False,
-    ),
-    "OpenRLHF#424, with offload": (
-        "meta-llama/Llama-2-7b-hf", {"method": "full", "sharding": "fsdp_offload", "devices": 4, "stack": "transformers"}, "RTX-4090", True,
-    ),
     "litgpt @4839345a, 13B LoRA": (
         "meta-llama/Llama-2-13b-hf", {**_LITGPT, "method": "lora", "sequence_tokens": 1304, "micro_batch": 4}, "A100-SXM4-40GB", False,
     ),
@@ -63,7 +51,7 @@ THREADS: dict[str, tuple[str, dict[str, Any], str, bool]] = {
         {**_FMS, "method": "qlora", "micro_batch": 32, "sharding": "fsdp", "devices": 2}, "A100-SXM4-80GB", False,
     ),
 }  # fmt: skip
-"""Model, request, card, and whether it ran; threads and tables of GitHub, read 2026-11. Lengths of #4559 and #424 are assumed."""
+"""Model, request, card, and whether it ran; threads and tables of GitHub, read 2026-11."""
 
 
 @pytest.mark.parametrize(("name", "asked", "card", "ran"), THREADS.values(), ids=THREADS)
