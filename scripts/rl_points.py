@@ -263,5 +263,5 @@ _FAILED: dict[str, dict[str, Any]] = {
     },
     "ISEEKYAN/verl_megatron_practice grpo_qwen2.5_7b.csv": _BENCH,
 }  # fmt: skip
-"""What the thread or table of a row states beyond the row. trl#2719 is PPO with four models: asked as GRPO, which has two, as the least.
+"""Settings that the thread or table of a row states beyond the row. trl#2719 is PPO with four models: asked as GRPO, which has two.
 Left out: rows without lengths, without a card, or of TRL's losses before tiles (trl#3168)."""

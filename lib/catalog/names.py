@@ -227,6 +227,23 @@ def find_offer(names: Names, text: object, platform: Platform | None) -> Offer:
     return row
 
 
+_BETWEEN_KINDS = re.compile(r"\s*(?:[+,;&/]|\band\b|\bplus\b)\s*", re.IGNORECASE)
+
+
+def _refuse_mixed(names: Names, argument: str, text: str) -> None:
+    """Refuse cards of several kinds by their names, if each part of the text names a card."""
+    plain = [_read_plain(part) for part in _BETWEEN_KINDS.split(text) if part]
+    cards = [_plain_card(names, part) if part.name else None for part in plain]
+    kinds = [card for card in cards if card is not None]
+    if len(kinds) == len(cards) and len({card.id for card in kinds}) > 1:
+        named = " and ".join(dict.fromkeys(card.name for card in kinds))
+        raise UnknownHardware(
+            f"{argument} was {quote_value(text)}, cards of mixed kinds ({named}). Accepted: one kind with a count, "
+            f"such as '{kinds[0].id}x2'. For a mixed machine ask once for each kind: engines that split every layer run at the pace of "
+            "the slowest card."
+        )
+
+
 def find_cards(names: Names, text: object) -> Hardware:
     """The cards or the Mac of the visitor's own that this text means: `RTX-4090x2`, `M4-Max-64GB`."""
     accepted = "Accepted: graphics cards or a Mac of your own, such as 'RTX-4090x2' or 'M4-Max-64GB'."
@@ -234,6 +251,7 @@ def find_cards(names: Names, text: object) -> Hardware:
         raise UnknownHardware(f"own_hardware was {quote_value(text)}. {accepted}")
     own = _silicon(names, text.strip()) or _from_words(names, text.strip(), None, "own_hardware")
     if own is None:
+        _refuse_mixed(names, "own_hardware", text.strip())
         owned = {name: card.id for name, card in names.silicon_folded.items() if card.kind in OWNED_KINDS}
         near = ", ".join(f"'{owned[name]}'" for name in get_close_matches(_fold_name(text), owned, n=3, cutoff=0.6))
         meant = f" Near matches: {near}." if near else ""
@@ -261,4 +279,6 @@ def find_hardware(names: Names, text: object, platform: Platform | None) -> Hard
         cards = _from_words(names, name, None, "hardware")
     if cards is not None:
         return cards
+    if row is None:
+        _refuse_mixed(names, "hardware", name)
     raise UnknownHardware(_withdrawn_sentence(row) if row is not None else names.unknown(name, None))

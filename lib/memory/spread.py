@@ -64,12 +64,24 @@ def _spread_as_stated(spec: ModelSpec, engine: Engine | str, hardware: Hardware,
     if serving.devices > count:
         named = " × ".join(name for name in ("tensor_parallel", "pipeline_parallel", "data_parallel") if getattr(serving, name) is not None)
         raise BadArgument(f"serving: {named}", serving.devices, f"at most {count}, the devices of {hardware.name}")
+    check_stages(spec, stages)
     most = count // (stages * copies)
     degree = serving.tensor_parallel or tensor_parallel_degree(spec, most)
     if tensor_parallel_degree(spec, degree) != degree:
         able = ", ".join(str(n) for n in range(1, most + 1) if tensor_parallel_degree(spec, n) == n)
         raise BadArgument("serving.tensor_parallel", degree, f"{able} for {spec.id or 'this model'}, by its heads and widths")
     return Spread(degree * stages, copies, traits_of(engine).split, stages)
+
+
+def check_stages(spec: ModelSpec, stages: int) -> None:
+    """Refuse more groups of devices that hold layers in turn than the model has layers.
+
+    Raises:
+        BadArgument: with the number of layers.
+    """
+    layers = layer_sizes(spec).layers
+    if 0 < layers < stages:
+        raise BadArgument("serving.pipeline_parallel", stages, f"at most {layers}, the layers of {spec.id or 'this model'}")
 
 
 class Held(NamedTuple):

@@ -53,9 +53,14 @@ def find_choice(subject: str, text: str, choices: Sequence[Choice]) -> Choice | 
 
 def note_reading(argument: str, written: str, meant: str) -> None:
     """Remember that a word was taken for a name, for the answer that is being made."""
+    note_caveat(Caveat("taken_for", {"argument": argument, "written": written[:80], "meant": meant}))
+
+
+def note_caveat(caveat: Caveat) -> None:
+    """Remember a caveat on how an argument was read, for the answer that is being made."""
     readings = _READINGS.get()
     if readings is not None:
-        readings.append(Caveat("taken_for", {"argument": argument, "written": written[:80], "meant": meant}))
+        readings.append(caveat)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from lib.request.fields import Arguments, Checked, Form, number, whole_number
 from lib.request.objectives import OBJECTIVE_TRAITS, OBJECTIVES
 from lib.request.sharding import SHARDING_TRAITS
 from lib.request.types import ALL, Hardware, Model
-from lib.request.words import note_reading
+from lib.request.words import find_choice, find_meaning, note_caveat, note_reading
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
 from lib.service.picture_training import answer_picture_training
@@ -46,7 +46,7 @@ from lib.speed.training_hardware import (
     rented_for_vllm,
     trains_on,
 )
-from lib.workload import TrainingRequest
+from lib.workload import METHODS, TrainingRequest
 
 MOST_ROWS = 10**12
 MOST_BATCH = 65_536
@@ -92,11 +92,19 @@ class TrainingArguments(Arguments):
     @model_validator(mode="before")
     @classmethod
     def _name_objective(cls, sent: dict[str, Any]) -> dict[str, Any]:
-        """A `method` that names an objective stands for it with LoRA."""
+        """A `method` that names an objective means it with LoRA; a caveat names an objective that is shown as GRPO."""
         method = sent.get("method")
-        if isinstance(method, str) and method in OBJECTIVES[1:] and "objective" not in sent:
-            return {**sent, "method": "lora", "objective": method}
-        return sent
+        written = sent.get("objective", method)
+        if isinstance(written, str) and (shown := find_meaning("unmodelled_objective", written)) is not None:
+            note_caveat(Caveat("training_shown_as_grpo", {"asked": shown}))
+        if "objective" in sent or not isinstance(method, str) or find_choice("method", method, METHODS) is not None:
+            return sent
+        objective = find_choice("objective", method, OBJECTIVES[1:])
+        if objective is None:
+            return sent
+        if method.strip().casefold() != objective:
+            note_reading("method", method, f"lora with objective={objective}")
+        return {**sent, "method": "lora", "objective": objective}
 
     def request(self) -> TrainingRequest:
         """The question about one step; preferences and rewards are not packed. Several devices without a sharding train with ddp."""

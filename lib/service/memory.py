@@ -36,7 +36,7 @@ from lib.errors import BadArgument
 from lib.memory import fit_memory, host_memory, usable_memory
 from lib.memory.pipeline import resolve_size
 from lib.memory.resolve import check_server, choose_engine, encoder_caveats, limit_context, picture_caveats, settle_serving
-from lib.memory.spread import split_caveats, spread
+from lib.memory.spread import check_stages, split_caveats, spread
 from lib.model.spec import ModelSpec
 from lib.platforms import RENTED, SPACE_PLATFORMS
 from lib.precision import weight_format
@@ -101,6 +101,7 @@ def memory_request(spec: ModelSpec, arguments: MemoryArguments) -> MemoryRequest
     request, serving = arguments.request, arguments.request.serving
     resolve_size(spec, request.pictures)
     check_server(spec, choose_engine(spec, request.engine), serving, limit_context(spec, request.context_tokens)[0], request.batch_size)
+    check_stages(spec, serving.pipeline_parallel or 1)
     if serving.sets_devices and serving.tensor_parallel:
         cards = serving.tensor_parallel * (serving.pipeline_parallel or 1)
         merge_setting("devices", request.devices, 1, "tensor_parallel", cards)

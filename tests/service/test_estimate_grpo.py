@@ -95,7 +95,7 @@ def test_a_reference_is_a_second_model_in_full_training_alone() -> None:
         ({"generations": 2, "accumulation": 1}, "2 or more answers in a step"),
         ({"completion_tokens": 2048}, "at most 2,047: sequence_tokens"),
         ({"mean_completion_tokens": 600}, r"0, or at most completion_tokens \(512\)"),
-        ({"rollouts": "vllm"}, "transformers, vllm-colocate, vllm-server"),
+        ({"rollouts": "ollama"}, "transformers, vllm-colocate, vllm-server"),
         ({"rollouts": "vllm-server", "rollout_devices": 64}, "no hardware on spaces, jobs has 65 GPUs"),
         ({"checkpointing": "offloaded"}, "none or layers with objective grpo"),
         ({"method": "lora-8bit", "objective": "grpo", "rollouts": "vllm-colocate"}, "transformers with method=lora-8bit"),
@@ -127,6 +127,36 @@ def test_the_caveat_states_the_recorded_error() -> None:
     (caveat,) = (c["message"] for c in ASK(QWEN, method="grpo")["caveats"] if c["code"] == "training_objective")
     assert f"{row['median_error']:.0%}".replace("%", " %") in caveat
     assert f"dense models (n = {row['n']})" in caveat
+
+
+@pytest.mark.parametrize(
+    ("asked", "method", "objective", "rollouts"),
+    [
+        ({"method": "grpo", "rollouts": "vllm"}, "lora", "grpo", "vllm-colocate"),
+        ({"method": "grpo", "rollouts": "colocated"}, "lora", "grpo", "vllm-colocate"),
+        ({"method": "grpo", "rollouts": "HF"}, "lora", "grpo", "transformers"),
+        ({"method": "DPO training"}, "lora", "dpo", None),
+        ({"objective": "reward model"}, "lora", "reward", None),
+        ({"method": "qlora", "objective": "rl"}, "qlora", "grpo", None),
+    ],
+)
+def test_plain_words_are_understood(asked: dict[str, Any], method: str, objective: str, rollouts: str | None) -> None:
+    """The answer says what each was taken for."""
+    answer = ASK(QWEN, **asked)
+    assert (answer["method"], answer["objective"]) == (method, objective)
+    (reading,) = (caveat["message"] for caveat in answer["caveats"] if caveat["code"] == "taken_for")
+    assert f"was read as {rollouts or ''}" in reading
+    if rollouts is not None:
+        written = {name: value for name, value in asked.items() if name != "rollouts"}
+        assert answer["device_bytes"] == ASK(QWEN, **written, rollouts=rollouts)["device_bytes"]
+
+
+@pytest.mark.parametrize("asked", [{"method": "ppo"}, {"objective": "PPO"}, {"objective": "rlhf", "stack": "verl"}])
+def test_ppo_is_shown_as_grpo_and_says_so(asked: dict[str, Any]) -> None:
+    """PPO trains a value model as well: the figures of GRPO are shown with a caveat."""
+    answer = ASK(QWEN, **asked)
+    assert answer["objective"] == "grpo"
+    assert any(c["code"] == "training_shown_as_grpo" and "PPO is not modelled" in c["message"] for c in answer["caveats"])
 
 
 def test_pictures_have_no_preferences() -> None:

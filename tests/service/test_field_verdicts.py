@@ -142,5 +142,5 @@ VERDICTS = [
 
 @pytest.mark.parametrize(("endpoint", "subject", "asked", "expected"), VERDICTS)
 def test_verdicts_of_threads(endpoint: Callable[..., str], subject: tuple[str, str], asked: dict[str, Any], expected: set[str]) -> None:
-    """What ran is not called too large, what ended for want of memory does not "fit"."""
+    """A run that worked is not called too large; a run that ended for want of memory does not "fit"."""
     assert endpoint(*subject, **asked) in expected
