@@ -27,7 +27,8 @@ MICRO_BATCH = 512
 
 Setting = Literal[
     "gpu_memory_utilization", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "kv_cache_dtype", "prefix_share", "cuda_graphs",
-    "tensor_parallel", "pipeline_parallel", "data_parallel", "gpu_layers", "cpu_moe_layers", "ctx_size", "parallel",
+    "kv_cache_memory_bytes", "tensor_parallel", "pipeline_parallel", "data_parallel", "gpu_layers", "cpu_moe_layers", "ctx_size",
+    "parallel",
 ]  # fmt: skip
 """Settings of a server (`lib.request.serving`)."""
 
@@ -268,7 +269,7 @@ _VLLM = ServerCommand(
         "max_num_batched_tokens": "--max-num-batched-tokens {0}", "tensor_parallel": "--tensor-parallel-size {0}",
         "pipeline_parallel": "--pipeline-parallel-size {0}", "data_parallel": "--data-parallel-size {0}",
         "gpu_memory_utilization": "--gpu-memory-utilization {0}", "kv_cache_dtype": "--kv-cache-dtype {0}",
-        "cuda_graphs": "--enforce-eager",
+        "cuda_graphs": "--enforce-eager", "kv_cache_memory_bytes": "--kv-cache-memory-bytes {0}",
     },
     other_names={"-tp": "tensor_parallel", "-pp": "pipeline_parallel", "-dp": "data_parallel"},
     cache_words={"auto": "auto", "fp8": "fp8", "fp16": "float16", "bf16": "bfloat16"}, cache_flag="--kv-cache-memory-bytes {bytes}",

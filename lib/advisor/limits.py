@@ -27,7 +27,7 @@ LimitedBy = Literal["memory", "model", "engine", "ttft", "speed", "zerogpu", "no
 """The limit that one more would exceed: one of these, or a setting that the caller stated."""
 LONGEST_CONTEXT = 10_000_000
 _PARTS = 10**9  # a share of a limit, as a whole number
-_HELD_AT_START: tuple[Setting, ...] = ("max_model_len", "ctx_size", "parallel")
+_HELD_AT_START: tuple[Setting, ...] = ("max_model_len", "ctx_size", "parallel", "kv_cache_memory_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,11 +17,12 @@ def with_share(config: ServingConfig, share: float) -> ServingConfig:
 
 
 def find_least_share(config: ServingConfig) -> float | None:
-    """The least gpu_memory_utilization in hundredths; None where the engine has no such setting or no share holds the requests.
+    """The least gpu_memory_utilization in hundredths; None where the engine has no such setting or ignores it, or no share holds them.
 
     A larger share never holds less, so it is found by halving.
     """
-    if "gpu_memory_utilization" not in traits_of(config.engine).settings or config.silicon.kind not in CLAIMING:
+    has_share = "gpu_memory_utilization" in traits_of(config.engine).settings and config.serving.kv_cache_memory_bytes is None
+    if not has_share or config.silicon.kind not in CLAIMING:
         return None
     low, high = 0, _HUNDRED
     if not with_share(config, 1.0).fit().fits:

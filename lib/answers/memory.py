@@ -218,6 +218,9 @@ class ServerStartEntry(Result):
     """Flag that fixes the KV cache to the size of the requests, which vLLM takes instead of gpu_memory_utilization; empty if they do not
     fit or the engine has none."""
 
+    cache_flag_tokens: int | None
+    """Tokens of the KV cache that the server allocates with `cache_flag`; null without it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveAnswer(Answer):

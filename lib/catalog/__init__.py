@@ -22,6 +22,7 @@ from lib.catalog.offers import Hardware, Offer, OffersFile, PriceBasis, TpuGener
 from lib.catalog.rows import DATA, References, read_rows
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import AcceleratorsFile, SourcesFile
+from lib.catalog.unpriced import UnpricedFile, UnpricedHardware
 from lib.errors import BadArgument, BadCatalog, UnknownHardware, quote_value
 from lib.platforms import PLATFORMS
 from lib.result import Hidden, Result
@@ -60,10 +61,12 @@ class Catalog:
     rules: PlatformRules
     sources: Mapping[str, Source]
     prices: Mapping[Platform, PriceState]
+    unpriced: tuple[UnpricedHardware, ...] = ()
+    """Hardware that was announced without a price."""
     names: Names = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", index_names(self.offers, self.aliases, self.accelerators))
+        object.__setattr__(self, "names", index_names(self.offers, self.aliases, self.accelerators, self.unpriced))
 
     def accelerator(self, key: str) -> Accelerator:
         """The silicon of this id."""
@@ -155,6 +158,7 @@ def load_from(folder: Path) -> Catalog:
         rules=read_rows(PlatformRules, folder / "platform.json", references),
         sources=sources.sources,
         prices=price_states(offers.offers),
+        unpriced=read_rows(UnpricedFile, folder / "unpriced_hardware.json", references).rows,
     )
 
 

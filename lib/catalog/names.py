@@ -14,6 +14,7 @@ from difflib import get_close_matches
 
 from lib.catalog.offers import Hardware, Offer, own_hardware
 from lib.catalog.silicon import OWNED_KINDS, Accelerator
+from lib.catalog.unpriced import UnpricedHardware
 from lib.errors import UnknownHardware, quote_value
 from lib.platforms import PLATFORMS, Platform
 from lib.request.words import find_meaning, note_reading
@@ -44,6 +45,8 @@ class Names:
     """By id."""
     silicon_folded: Mapping[str, Accelerator]
     """By id in lower case, without hyphens and blanks."""
+    unpriced: tuple[UnpricedHardware, ...] = ()
+    """Announced without a price."""
 
     def advice(self, text: str, platform: str | None = None) -> str:
         """A sentence that names the name that was probably meant, or the list; begins with a space."""
@@ -64,14 +67,39 @@ class Names:
         return f"There is no hardware called {quote_value(text)}{where}.{elsewhere}{advice}"
 
     def _elsewhere(self, text: str, platform: str) -> str:
-        """A sentence with the offers of this name on other platforms; begins with a space, and is empty where there are none."""
+        """Where this hardware is instead: announced here without a price, on other platforms, and the cheapest here with its memory.
+
+        Begins with a space; empty where nothing is known.
+        """
         names = {text.casefold(), "-".join(text.casefold().split())}
         rows = [row for name in sorted(names) for row in self.by_name.get(name, ()) if row.listed and row.platform != platform]
-        listed = ", ".join(dict.fromkeys(f"'{row.platform}:{row.id}'" for row in rows))
-        return f" Other platforms have it: {listed}." if listed else ""
+        listed = ", ".join(dict.fromkeys(f"'{row.platform}:{row.id}'{_price_words(row)}" for row in rows))
+        said = [f"Other platforms have it: {listed}."] if listed else []
+        plain = _read_plain(text)
+        card = next((row.silicon for row in rows if row.silicon is not None), None) or _plain_card(self, plain)
+        if card is not None:
+            count = rows[0].accelerator_count if rows else plain.count or 1
+            said[:0] = [row.sentence for row in self.unpriced if row.platform == platform and card.id in row.accelerators]
+            alike = (row for row in self.by_id.values() if row.platform == platform and row.listed and row.processor.kind == card.kind)
+            each = ((row, row.vram_bytes_per_accelerator or 0) for row in alike)
+            memory = card.memory_usable or 0
+            able = [row for row, size in each if size >= memory and size * row.accelerator_count >= memory * count]
+            nearest = min(able, key=lambda row: (row.usd_per_hour or 0, row.accelerator_count), default=None)
+            said += [f"Cheapest on {platform} with its memory: '{nearest.id}'{_price_words(nearest)}."] if nearest else []
+        return "".join(f" {sentence}" for sentence in said)
 
 
-def index_names(offers: Iterable[Offer], aliases: Mapping[str, Mapping[str, str]], accelerators: Mapping[str, Accelerator]) -> Names:
+def _price_words(row: Offer) -> str:
+    """The price of an offer in brackets, after a space."""
+    return "" if row.usd_per_hour is None else f" ({row.usd_per_hour} USD per hour)"
+
+
+def index_names(
+    offers: Iterable[Offer],
+    aliases: Mapping[str, Mapping[str, str]],
+    accelerators: Mapping[str, Accelerator],
+    unpriced: tuple[UnpricedHardware, ...] = (),
+) -> Names:
     """Everything that can be looked up. Ids win over aliases; platforms rank in the order of `PLATFORMS`."""
     by_id: dict[tuple[str, str], Offer] = {(row.platform, row.id): row for row in offers}
     by_name: dict[str, list[Offer]] = {}
@@ -91,6 +119,7 @@ def index_names(offers: Iterable[Offer], aliases: Mapping[str, Mapping[str, str]
         by_name={name: tuple(rows) for name, rows in by_name.items()},
         silicon=accelerators,
         silicon_folded={_fold_name(key): card for key, card in accelerators.items()},
+        unpriced=unpriced,
     )
 
 

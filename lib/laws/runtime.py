@@ -44,7 +44,8 @@ more sequences than K holds; so K decides whether a request fits, the longest co
     SGLang        the rule of `_handle_gpu_memory_settings` in `python/sglang/srt/server_args.py`, with its table of chunks and captured
                   sequences by memory; docs/advanced_features/hyperparameter_tuning.md (21ff1af); github.com/sgl-project/sglang/pull/10975
 
-A stated share takes the place of u and of f; TGI's u is 0.9 times its --cuda-memory-fraction. Without CUDA graphs G is 0.
+A stated share takes the place of u and of f; TGI's u is 0.9 times its --cuda-memory-fraction. Without CUDA graphs G is 0. Stated bytes of
+the cache (vLLM's --kv-cache-memory-bytes) are K, whatever the share; if they are more than M - W - A - R, the server does not start.
 
 Limits: another process on the device takes from M. On a CPU nothing is claimed ahead. SGLang keeps more for DP attention
 and for speculative decoding.
@@ -165,7 +166,10 @@ def vllm_share(version: tuple[int, int]) -> ShareRule:
 
 
 class MemoryReservation(NamedTuple):
-    """Bytes on one device apart from the cache, by owner; `graphs` are a part of `runtime`. `share` is None for the default."""
+    """Bytes on one device apart from the cache, by owner; `graphs` are a part of `runtime`. `share` is None for the default.
+
+    `cache` are the stated bytes of the cache; None where the engine computes them.
+    """
 
     engine: str
     silicon: str
@@ -175,6 +179,7 @@ class MemoryReservation(NamedTuple):
     graphs: int = 0
     devices: int = 1
     share: float | None = None
+    cache: int | None = None
 
     @property
     def beside(self) -> int:
@@ -194,6 +199,8 @@ class MemoryReservation(NamedTuple):
         traits = traits_of(self.engine)
         share, libraries = traits.memory_share if self.share is None else self.share * traits.share_factor, self.runtime - self.graphs
         claims = traits.claims if self.silicon in CLAIMING else "what it needs"
+        if self.cache is not None and claims != "what it needs":
+            return self.cache if self.cache <= left else left - self.cache
         if claims == "a share":
             return min(left, int(share * memory) - self.beside)
         if claims == "a share, graphs beside it":

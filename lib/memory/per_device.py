@@ -26,6 +26,7 @@ from lib.memory.pipeline import OutputSize, PipelineMemory, StageBytes
 from lib.memory.resolve import ENDLESS, UNLIMITED, count_expert_layers, find_largest, resolve_request, settle_serving
 from lib.memory.training import TrainingMemory, estimate_training
 from lib.precision import QLORA
+from lib.request.serving import DEFAULTS
 from lib.result import Result
 from lib.workload import TrainingRequest
 
@@ -206,9 +207,17 @@ class PerDevice:
         active = sum(self.activations(tokens, batch).values())
         engine = "transformers" if self.trains else self.request.engine
         graphs = self.runtime[GRAPHS].typical if GRAPHS in self.runtime else 0
-        share = None if self.trains else self.request.serving.gpu_memory_utilization
+        serving = DEFAULTS if self.trains else self.request.serving
         return MemoryReservation(
-            engine, self.request.silicon, self._weights_on_device(batch), active, self.device_runtime, graphs, self.request.devices, share
+            engine,
+            self.request.silicon,
+            self._weights_on_device(batch),
+            active,
+            self.device_runtime,
+            graphs,
+            self.request.devices,
+            serving.gpu_memory_utilization,
+            serving.kv_cache_memory_bytes,
         )
 
     def peak(self, tokens: int, batch: int) -> int:

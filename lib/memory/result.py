@@ -194,8 +194,11 @@ class MemoryEstimate:
             stated = request.serving.gpu_memory_utilization
             variant = {"a share of the rest": "rest", "weights and cache": "computed" if stated is None else ""}.get(traits.claims, "")
             claimed = traits.memory_share if stated is None else stated * traits.share_factor
-            open_points.append(Caveat("preallocates", {"engine": request.engine, "share": claimed}, variant=variant))
-        if traits.share_by_release and inference and request.serving.gpu_memory_utilization is None:
+            cache = request.serving.kv_cache_memory_bytes
+            values: dict[str, Value] = {"engine": request.engine, "share": claimed, "cache_bytes": cache or 0}
+            open_points.append(Caveat("preallocates", values, variant=variant if cache is None else "bytes"))
+        chosen = request.serving.stated.keys() & {"gpu_memory_utilization", "kv_cache_memory_bytes"}
+        if traits.share_by_release and inference and not chosen:
             old, new = runtime.VLLM_SHARES[-2:]
             changed = ".".join(map(str, new.since))
             shares: dict[str, Value] = {"old_share": old.share, "new_share": new.share, "changed": changed, "share": traits.memory_share}
@@ -203,7 +206,7 @@ class MemoryEstimate:
         tokens_of_step, least = request.profiled_tokens, min(each for _, each in traits.batched_tokens)
         by_default = request.serving.max_num_batched_tokens is None
         if inference and by_default and traits.start_up == "profile run" and tokens_of_step > least:
-            values: dict[str, Value] = {"tokens": tokens_of_step, "least_tokens": least, "engine": request.engine}
+            values = {"tokens": tokens_of_step, "least_tokens": least, "engine": request.engine}
             open_points.append(Caveat("step_tokens", values))
         size = of.output_size
         if size is not None and size.frames > 1 and (tiled := of.tiled_decoding(self.batch)) is not None:

@@ -414,7 +414,9 @@ def _server_flags(answer: SolveAnswer) -> str:
         return ""
     least = server.least_gpu_memory_utilization
     share = "" if least is None else f"; least share of the card {least:.2f}"
-    by_size = [("Or set the size of the KV cache", server.cache_flag)] if server.cache_flag else []
+    by_size = (
+        [(f"Or set the size of the KV cache: {whole(server.cache_flag_tokens)} tokens", server.cache_flag)] if server.cache_flag else []
+    )
     return code_blocks([(f"Server flags for {requests}{share}", server.flags), *by_size])
 
 

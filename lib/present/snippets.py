@@ -196,13 +196,14 @@ def _options(engine: str, command: ServerCommand, start: Start, *, with_devices:
 def _settings(engine: str, command: ServerCommand, start: Start, *, with_devices: bool) -> dict[Setting, int | float | str | None]:
     """The settings that the command states: the stated ones, else what the recommendation was computed with."""
     stated, parallel, stages = start.serving, start.serving.parallel or start.sequences, start.serving.pipeline_parallel or 1
+    sized = stated.kv_cache_memory_bytes is not None  # then the engine ignores its share
     layers = start.gpu_layers if stated.gpu_layers is None else stated.gpu_layers
     return {
         **stated.stated,
         "max_model_len": stated.max_model_len or start.context_tokens or None,
         "max_num_seqs": stated.max_num_seqs or (start.sequences if start.sequences > 1 and not command.refuses_more else None),
         "tensor_parallel": start.devices // stages if with_devices else None,
-        "gpu_memory_utilization": stated.gpu_memory_utilization or traits_of(engine).stated_share,
+        "gpu_memory_utilization": stated.gpu_memory_utilization or (None if sized else traits_of(engine).stated_share),
         "kv_cache_dtype": None if stated.kv_cache_dtype is None else command.cache_words.get(stated.kv_cache_dtype),
         "cuda_graphs": None if stated.cuda_graphs is not False else "",
         "parallel": parallel,

@@ -25,6 +25,7 @@ from lib.request.fields import Argument, Checked, Request, list_arguments, numbe
 MOST_SEQUENCES = 65_536
 MOST_BATCHED_TOKENS = 1_048_576
 MAX_PARALLEL = 1_024
+MOST_CACHE_BYTES = 10**12
 MAX_LENGTH = 2_000
 """Characters of the settings as text."""
 SETTINGS: tuple[Setting, ...] = get_args(Setting)
@@ -74,6 +75,9 @@ class Serving(Request):
     """llama.cpp -c: tokens of the cache, which all parallel requests share."""
     parallel: Annotated[int | None, whole_number(1, MOST_SEQUENCES)] = None
     """llama.cpp -np: requests at once, each with an equal part of ctx_size."""
+
+    kv_cache_memory_bytes: Annotated[int | None, whole_number(1, MOST_CACHE_BYTES)] = None
+    """vLLM --kv-cache-memory-bytes: bytes of the KV cache on each card. With it the server ignores gpu_memory_utilization."""
 
     @property
     def stated(self) -> dict[Setting, Any]:
@@ -264,8 +268,8 @@ def check_settings(engine: Engine, serving: Serving) -> None:
     for setting, value in serving.stated.items():
         if setting not in row.settings:
             instead = f": {row.instead[setting]}" if setting in row.instead else ""
-            able = ", ".join(name for name, other in TRAITS.items() if setting in other.settings)
-            others = "" if instead or not able else f"; {able} have it"
+            able = [name for name, other in TRAITS.items() if setting in other.settings]
+            others = "" if instead or not able else f"; {', '.join(able)} {'has' if len(able) == 1 else 'have'} it"
             raise BadArgument(f"serving.{setting}", describe_value(value), f"nothing, because {engine} has no {setting}{instead}{others}")
     formats = _cache_formats(engine)
     if serving.kv_cache_dtype not in {None, *formats}:

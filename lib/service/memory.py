@@ -307,8 +307,16 @@ def _start_server(config: ServingConfig) -> ServerStartEntry:
     least = find_least_share(config)
     started = choose_start(config, least)
     if started is None or traits.command is None:
-        return ServerStartEntry(least_gpu_memory_utilization=least, kv_cache_bytes=held, kv_cache_tokens=None, flags="", cache_flag="")
+        return ServerStartEntry(
+            least_gpu_memory_utilization=least,
+            kv_cache_bytes=held,
+            kv_cache_tokens=None,
+            flags="",
+            cache_flag="",
+            cache_flag_tokens=None,
+        )
     a_block_more = of.worst_cache(tokens + traits.block_tokens, batch)  # vLLM keeps one block of the cache empty
+    sized = bool(held) and bool(traits.command.cache_flag)
     cache = None if config.kv_precision == AUTO else config.kv_precision
     start = Start(
         precision=started.estimate().precision,
@@ -324,8 +332,16 @@ def _start_server(config: ServingConfig) -> ServerStartEntry:
         kv_cache_bytes=held,
         kv_cache_tokens=started.fit().kv_cache_tokens,
         flags=shlex.join(flag_words(config.engine, start)),
-        cache_flag=traits.command.cache_flag.format(bytes=a_block_more, tokens=tokens * batch) if held else "",
+        cache_flag=traits.command.cache_flag.format(bytes=a_block_more, tokens=tokens * batch) if sized else "",
+        cache_flag_tokens=_count_flag_tokens(started, a_block_more) if sized else None,
     )
+
+
+def _count_flag_tokens(config: ServingConfig, cache_bytes: int) -> int | None:
+    """Tokens of the KV cache of so many bytes on each device; of an engine whose flag states tokens, these."""
+    if "kv_cache_memory_bytes" not in traits_of(config.engine).settings:
+        return config.context_tokens * config.memory_request.batch_size
+    return replace(config, serving=replace(config.serving, kv_cache_memory_bytes=cache_bytes)).fit().kv_cache_tokens
 
 
 def _rate(speed: SpeedEstimate | None) -> float | None:

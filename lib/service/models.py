@@ -41,6 +41,7 @@ from lib.hub.model_files import MAX_DOCUMENT_NODES, forget_soon, read_model
 from lib.hub.repository import HubModel
 from lib.hub.weight_files import list_gguf
 from lib.model import bundled
+from lib.model.catalog_sizes import describe_size
 from lib.model.checkpoint import reconcile
 from lib.model.config import parse_config
 from lib.model.diffusion import is_pipeline, resolve_pipeline
@@ -281,7 +282,7 @@ class Models:
         """
         reference = read_reference(model)
         if reference.kind == "count":
-            return resolve_count(reference.text)
+            return _with_alike(resolve_count(reference.text))
         if reference.kind == "config":
             return self._from_config(reference.text)
         remembered = None if reference.file else bundled.find_spec(reference.text)
@@ -416,6 +417,11 @@ class Models:
             forget_soon(repository)
             self._own.drop(repository)
             raise
+
+
+def _with_alike(spec: ModelSpec) -> ModelSpec:
+    """A bare count with the bundled models of its size as a caveat."""
+    return replace(spec, caveats=(*spec.caveats, *describe_size(spec.parameters_total, spec.cache_terms or ())))
 
 
 def _with_near(refusal: HubError, name: str) -> HubError:

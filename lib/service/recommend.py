@@ -20,7 +20,7 @@ from lib.catalog.rows import ById
 from lib.memory.pipeline import check_media
 from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence
-from lib.provenance import Reason
+from lib.provenance import Caveat, Reason
 from lib.request.fields import Arguments, whole_number
 from lib.request.types import (
     Flag,
@@ -173,5 +173,12 @@ def list_hardware(app: App, arguments: HardwareArguments) -> HardwareAnswer:
     Returns:
         The rows of the catalog.
     """
-    offers = tuple(app.catalog().on(arguments.platform, include_retired=arguments.include_retired))
-    return HardwareAnswer(hardware=tuple(map(list_offer, offers)), sources=tuple(source for offer in offers for source in offer.sources))
+    catalog = app.catalog()
+    offers = tuple(catalog.on(arguments.platform, include_retired=arguments.include_retired))
+    named = {offer.platform for offer in offers}
+    caveats = (Caveat("hardware_unpriced", {"said": row.sentence}) for row in catalog.unpriced if row.platform in named)
+    return HardwareAnswer(
+        hardware=tuple(map(list_offer, offers)),
+        caveats=tuple(caveats),
+        sources=tuple(source for offer in offers for source in offer.sources),
+    )

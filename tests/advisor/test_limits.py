@@ -228,6 +228,8 @@ def test_llama_cpp_leaves_as_few_experts_to_the_host_as_it_must() -> None:
         ("vllm", {"max_model_len": 4096, "max_num_seqs": 2}, (4096, "max_model_len"), (2, "max_num_seqs")),
         ("vllm", {"max_num_seqs": 999}, (None, "memory"), (None, "memory")),  # memory holds fewer
         ("vllm", {"max_model_len": 120_000}, (0, "max_model_len"), (0, "max_model_len")),  # vLLM does not start
+        ("vllm", {"kv_cache_memory_bytes": 20_000_000_000}, (0, "kv_cache_memory_bytes"), (0, "kv_cache_memory_bytes")),  # nor here
+        ("vllm", {"kv_cache_memory_bytes": 1_073_741_824}, (8192, "memory"), (2, "memory")),  # 8 heads of 2 · 128 in 32 layers, 2 bytes
         ("llama.cpp", {"ctx_size": 8192}, (8192, "ctx_size"), (2, "ctx_size")),
         ("llama.cpp", {"ctx_size": 8192, "parallel": 2}, (4096, "ctx_size"), (2, "parallel")),
         ("llama.cpp", {"ctx_size": 120_000}, (0, "ctx_size"), (0, "ctx_size")),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-FILES = ("sources.json", "accelerators.json", "tpu_generations.json", "offers.json", "platform.json")
+FILES = ("sources.json", "accelerators.json", "tpu_generations.json", "offers.json", "platform.json", "unpriced_hardware.json")
 
 
 @pytest.fixture

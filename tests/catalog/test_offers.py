@@ -144,6 +144,15 @@ def test_what_is_not_known_says_so(text: object, says: str) -> None:
     assert len(str(refused.value)) < 400
 
 
+def test_hardware_without_a_price_is_named_with_what_is_nearest() -> None:
+    """RTX PRO 6000 is announced for Endpoints: its price elsewhere, and the cheapest card there that holds as much."""
+    with pytest.raises(UnknownHardware) as refused:
+        CATALOG.resolve_hardware("endpoints:RTX PRO 6000")
+    for said in ("announced for endpoints on 2026-06-23", "'spaces:rtx-pro-6000' (2.75 USD", "'aws-nvidia-h200-x1' (5.00 USD"):
+        assert said in str(refused.value)
+    assert all(key in CATALOG.accelerators for row in CATALOG.unpriced for key in row.accelerators)
+
+
 def test_plain_silicon_has_no_price() -> None:
     """Where a price is needed, a card that is no offer is refused; its name in lower case may still be an alias."""
     with pytest.raises(UnknownHardware, match="without a price"):
