@@ -16,13 +16,14 @@ from lib.cost import compare as cost_compare
 from lib.cost.usage import Usage, to_decimal
 from lib.errors import BadArgument, InvalidInput, quote_value
 from lib.laws.price import HOUR_S
-from lib.memory import fit_memory, usable_memory
-from lib.memory.resolve import choose_engine
+from lib.memory import fit_memory, host_memory, usable_memory
+from lib.memory.resolve import check_server, choose_engine, settle_formats
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.present.numbers import gib
 from lib.request.checks import check_decimal, check_whole, describe_value
 from lib.request.fields import Arguments, Asked, Checked
+from lib.request.serving import DEFAULTS, ServingSettings
 from lib.request.types import (
     MAX_CONCURRENCY,
     MAX_TOKENS,
@@ -62,6 +63,7 @@ class SideArguments(Arguments):
     precision: Precision = "auto"
     engine: Engine = "transformers"
     concurrency: Concurrency = 1
+    serving: ServingSettings = DEFAULTS
     tokens_per_s: Annotated[Decimal, _measurement(RATE, MAX_TOKENS_PER_S)] = Decimal(0)
     latency_p50_s: Annotated[Decimal, _measurement(P50, MAX_SECONDS)] = Decimal(0)
     latency_p99_s: Annotated[Decimal, _measurement(P99, MAX_SECONDS)] = Decimal(0)
@@ -102,8 +104,8 @@ class CompareArguments(Arguments):
     model: Model
     """A Hub id, the text of a config.json, or a parameter count; empty where both rates were measured."""
     before: Annotated[SideArguments, Checked(_side, dict[str, Any])]
-    """An object with hardware, and optionally model (in place of the shared one), precision, engine, concurrency, and measurements:
-    tokens_per_s, latency_p50_s, latency_p99_s."""
+    """An object with hardware, and optionally model (in place of the shared one), precision, engine, concurrency, serving, and
+    measurements: tokens_per_s, latency_p50_s, latency_p99_s."""
     after: Annotated[SideArguments, Checked(_side, dict[str, Any])]
     """The same for the other configuration."""
     usage: Annotated[Usage, Asked("prompt_tokens output_tokens requests_per_day hours_per_day days_per_month")] = Usage(
@@ -172,12 +174,13 @@ def _configure_side(app: App, catalog: Catalog, model: object, side: SideArgumen
         prompt_tokens=usage.prompt_tokens,
         output_tokens=check_whole("output_tokens", usage.output_tokens, 1, MAX_TOKENS),
         concurrency=side.concurrency,
+        serving=side.serving,
     )
     latencies = (side.latency_p50_s or None, side.latency_p99_s or None)
     measured = cost_compare.PricedConfiguration(
         name=offer.name,
         hardware=f"{offer.platform}:{offer.id}",
-        runs_as=f"{side.precision} with {side.engine}, concurrency {side.concurrency:,}",
+        runs_as=f"{side.precision} with {side.engine}, concurrency {side.concurrency:,}{_settings_words(side)}",
         measured_latency=any(latencies),
         device="chip" if offer.traits.rents_tpus else "GPU",
         devices=offer.accelerator_count,
@@ -189,7 +192,8 @@ def _configure_side(app: App, catalog: Catalog, model: object, side: SideArgumen
     if side.tokens_per_s:
         return _ConfiguredSide(offer=offer, configuration=measured)
     spec = app.models(side.model or model)
-    request = replace(request, engine=choose_engine(spec, request.engine))
+    request = settle_formats(replace(request, engine=choose_engine(spec, request.engine)))
+    check_server(spec, request.engine, side.serving, request.prompt_tokens + request.output_tokens, request.concurrency)
     _check_memory(spec, offer, request, replace(usage, concurrency=side.concurrency))
     speed = predict_speed(spec, offer, request, catalog.accelerators)
     rate = speed.output_tokens_per_s
@@ -198,7 +202,7 @@ def _configure_side(app: App, catalog: Catalog, model: object, side: SideArgumen
     expected = replace(
         measured,
         model=spec.id,
-        runs_as=f"{speed.precision} with {request.engine}, concurrency {request.concurrency:,}",
+        runs_as=f"{speed.precision} with {request.engine}, concurrency {request.concurrency:,}{_settings_words(side)}",
         measured=False,
         tokens_per_s=to_decimal(rate.value),
         low=rate.low,
@@ -212,6 +216,11 @@ def _configure_side(app: App, catalog: Catalog, model: object, side: SideArgumen
         p50, p99 = cost_compare.predict_latencies(speed, request.output_tokens, slots, float(load.requests_per_s))
         expected = replace(expected, latency_p50_s=p50, latency_p99_s=p99)
     return _ConfiguredSide(offer=offer, configuration=expected, speed=speed)
+
+
+def _settings_words(side: SideArguments) -> str:
+    """The stated settings of the server, after a comma."""
+    return "".join(f", {name} {value}" for name, value in side.serving.stated.items())
 
 
 def _load(arguments: CompareArguments) -> _Load:
@@ -236,8 +245,11 @@ def _check_memory(spec: ModelSpec, offer: Offer, request: SpeedRequest, usage: U
     capacity = usable_memory(offer)
     if capacity is None:
         return
-    needed = memory_request(usage, request.precision, request.engine, spread(spec, request.engine, offer).devices)
-    fit = fit_memory(spec, needed, capacity, offer.processor)
+    devices = spread(spec, request.engine, offer, request.serving).devices
+    needed = memory_request(usage, request.precision, request.engine, devices, serving=request.serving)
+    needed = replace(needed, kv_precision=request.kv_precision, gpu_layers=request.gpu_layers)
+    host_bytes = host_memory(offer, experts=bool(request.serving.cpu_moe_layers))
+    fit = fit_memory(spec, needed, capacity, offer.processor, host_bytes=host_bytes)
     if not fit.fits:
         raise InvalidInput(
             f"{offer.name} lacks {gib(-fit.free_bytes)} of memory for {request.precision} with {request.engine} and "

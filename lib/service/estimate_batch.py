@@ -276,17 +276,16 @@ def _write_command(pile: Pile, offer: Offer, capacity: MachineCapacity, timeout_
     """The line that runs the script on Jobs, once for each part, else the line that starts the engine's server; "" without either."""
     candidate = capacity.candidate
     traits, on_gpu = traits_of(candidate.engine), offer.accelerator is not None
+    image = None if traits.own_modules else load_versions().image(candidate.engine, "gpu" if on_gpu else "cpu").image
     if _has_script(pile, candidate.engine):
-        image = None if traits.own_modules else load_versions().image(candidate.engine, "gpu" if on_gpu else "cpu").image
         return batch_job(offer.id, image, hours=timeout_h, shards=shards)
-    if traits.command is None:
+    if traits.command is None or image is None:
         return ""
     start = Start(
         precision=capacity.placement.headroom.memory.precision, devices=candidate.devices, sequences=capacity.batch_size, on_gpu=on_gpu,
         serving=pile.arguments.serving,
     )  # fmt: skip
     words = command_words(candidate.engine, pile.spec.id or SOME_MODEL, start)
-    image = load_versions().image(candidate.engine, "gpu" if on_gpu else "cpu").image
     return repeat_command(job_command(image, words, offer.id, hours=timeout_h, detach=shards > 1), shards)
 
 

@@ -106,11 +106,8 @@ def _column(services: Services, model: str, place: str, asked: Sequence[Value]) 
         AdvisorError: the question is refused.
     """
     arguments = workload.recommend_arguments(asked)
-    if ":" in place:
-        arguments |= {"platforms": "all"}
-    elif place:
-        looked_at = workload.own_hardware(services, asked)
-        arguments |= looked_at if looked_at.get("own_hardware") == place else {"own_hardware": place}
+    if place:
+        arguments |= workload.place_arguments(services, asked, place)
     answer = services[recommend](model, **arguments)
     listed = [one for one in (*answer.ranked, *answer.rejected) if f"{one.platform}:{one.hardware}" == place]
     runs: ConfiguredHardware | None

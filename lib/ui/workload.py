@@ -150,8 +150,7 @@ def own_hardware(services: Services, values: Sequence[Value]) -> dict[str, str]:
     card = services.catalog().accelerators.get(str(asked["hardware"]))
     if card is None:
         return {}
-    named = {"own_hardware": name_cards(card, int(asked["cards"]))}
-    return named | {"host_memory": str(asked["host_memory"])} if card.kind == "gpu" else named
+    return _own_arguments(name_cards(card, int(asked["cards"])), card, values)
 
 
 def name_cards(card: Accelerator, count: int) -> str:
@@ -197,12 +196,29 @@ def configure_named(services: Services, model: str, values: Sequence[Value], har
     Raises:
         AdvisorError: the question is refused, or no hardware has this name.
     """
-    asked, named = recommend_arguments(values), services.catalog().resolve_hardware(hardware)
+    looked_at = place_arguments(services, values, hardware)
+    answer = services[recommend](model, **{**recommend_arguments(values), **looked_at})
+    if "own_hardware" not in looked_at:
+        return find_entry(answer, hardware)
+    return None if answer.own is None else answer.own.runs_as
+
+
+def place_arguments(services: Services, values: Sequence[Value], hardware: str) -> dict[str, str]:
+    """The arguments with which `/recommend` looks at hardware of this name: own cards in the stated machine, or every platform.
+
+    Raises:
+        UnknownHardware: no hardware has this name.
+    """
+    named = services.catalog().resolve_hardware(hardware)
     if not named.traits.owned or named.silicon is None or named.silicon.kind not in OWNED_KINDS:
-        return find_entry(services[recommend](model, **{**asked, "platforms": "all"}), hardware)
-    host = {"host_memory": str(arguments(QUESTION, values[: len(QUESTION)])["host_memory"])} if named.silicon.kind == "gpu" else {}
-    own = services[recommend](model, **asked, own_hardware=hardware, **host).own
-    return None if own is None else own.runs_as
+        return {"platforms": "all"}
+    return _own_arguments(hardware, named.silicon, values)
+
+
+def _own_arguments(hardware: str, card: Accelerator, values: Sequence[Value]) -> dict[str, str]:
+    """Own cards and the stated memory of their machine; a Mac states its own."""
+    stated = arguments(QUESTION, values[: len(QUESTION)])
+    return {"own_hardware": hardware} | ({"host_memory": str(stated["host_memory"])} if card.kind == "gpu" else {})
 
 
 def run_settings(entry: ConfiguredHardware, serving: str) -> dict[str, Any]:

@@ -53,6 +53,16 @@ def test_engines_side_by_side() -> None:
     assert answer["sources"]
 
 
+def test_settings_of_a_server_count_on_their_side() -> None:
+    """--max-num-seqs 2 makes six of eight wait; a share without room for one request is refused with its side."""
+    side = {"hardware": "l40sx1", "engine": "vllm", "concurrency": 8}
+    answer = QUESTION(LLAMA, side, {**side, "serving": "--max-num-seqs 2"}, requests_per_day=500)
+    assert answer["speed_ratio"] < 0.5
+    assert answer["after"]["runs_as"].endswith("concurrency 8, max_num_seqs 2")
+    with pytest.raises(InvalidInput, match=r"^After: .* lacks"):
+        QUESTION(LLAMA, side, {**side, "serving": {"gpu_memory_utilization": 0.2}})
+
+
 @pytest.mark.parametrize(
     ("requests", "after", "effort", "verdict"),
     [
