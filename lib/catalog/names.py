@@ -67,7 +67,7 @@ class Names:
         return f"There is no hardware called {quote_value(text)}{where}.{elsewhere}{advice}"
 
     def _elsewhere(self, text: str, platform: str) -> str:
-        """Where this hardware is instead: announced here without a price, on other platforms, and the cheapest here with its memory.
+        """The announcement of this hardware without a price, its offers on other platforms, and the cheapest here with its memory.
 
         Begins with a space; empty where nothing is known.
         """

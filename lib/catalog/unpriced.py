@@ -20,7 +20,7 @@ class UnpricedHardware(Row):
     announced: Day
     """The day of the announcement."""
     source: Text
-    """Where it was announced."""
+    """The page that announced it."""
     checked: Day
     """The day of the price list that does not have it."""
 

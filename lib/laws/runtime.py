@@ -45,7 +45,7 @@ more sequences than K holds; so K decides whether a request fits, the longest co
                   sequences by memory; docs/advanced_features/hyperparameter_tuning.md (21ff1af); github.com/sgl-project/sglang/pull/10975
 
 A stated share takes the place of u and of f; TGI's u is 0.9 times its --cuda-memory-fraction. Without CUDA graphs G is 0. Stated bytes of
-the cache (vLLM's --kv-cache-memory-bytes) are K, whatever the share; if they are more than M - W - A - R, the server does not start.
+the cache (vLLM's --kv-cache-memory-bytes) are K, and the share is ignored; if they are more than M - W - A - R, the server does not start.
 
 Limits: another process on the device takes from M. On a CPU nothing is claimed ahead. SGLang keeps more for DP attention
 and for speculative decoding.

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from lib import precision as formats
+from lib.catalog.rows import ById
 from lib.engines import MICRO_BATCH, Engine, Work, list_engines, traits_of
 from lib.errors import BadArgument
 from lib.laws.activation import FLOAT32, HALF
@@ -308,8 +310,10 @@ class LayerSizes(NamedTuple):
 _FUSED = 3  # a fused tensor has the experts as its first extent
 
 
-def _expert_width(spec: ModelSpec) -> int:
+@lru_cache(maxsize=1024)
+def _expert_width(key: ById[ModelSpec]) -> int:
     """Width of the experts that one token reaches in a layer: k · parameters of one expert / 3h."""
+    spec = key.value
     fused = [g for g in spec.tensors if g.kind == "expert" and g.experts]
     hidden = spec.dimensions.hidden_size
     if not fused or not hidden:
@@ -326,7 +330,7 @@ def layer_sizes(spec: ModelSpec) -> LayerSizes:
     heads = d.attention_heads
     width = d.head_dim or (d.hidden_size // heads if heads else 0)
     kv_heads = d.kv_heads or heads
-    mlp = max(d.intermediate_size, _expert_width(spec))
+    mlp = max(d.intermediate_size, _expert_width(ById(spec)))
     return LayerSizes(d.hidden_size, heads * width, kv_heads * width, mlp, heads, kv_heads, d.vocab_size, d.layers, is_known=is_known)
 
 

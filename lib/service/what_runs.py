@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Hashable, Iterator
 from typing import Annotated
 
 from cachetools import LRUCache, cached
@@ -24,13 +25,14 @@ from lib.catalog.host_memory import HostMemoryText
 from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.offers import Offer, plug_in
 from lib.catalog.rows import ById
-from lib.errors import BadArgument
+from lib.errors import BadArgument, Busy
 from lib.model.bundled import find_spec, list_ids
 from lib.provenance import Caveat, Source
 from lib.request.checks import MAX_NAME, describe_value
 from lib.request.fields import Arguments, Asked, Checked, whole_number
 from lib.request.types import Hardware
 from lib.service.endpoint import App, endpoint
+from lib.service.fair_turns import CALLER_GONE, FairTurns
 from lib.service.recommend import MAX_ENTRIES
 from lib.workload import FAMILIES, Workload
 
@@ -77,8 +79,21 @@ def what_runs(app: App, arguments: WhatRunsArguments) -> WhatRunsAnswer:
     if FAMILIES.get(workload.task) == "provider":
         raise BadArgument("task", workload.task, "a task that hardware does, such as text-generation, or auto for every model")
     text = arguments.query.casefold()
-    judged = [one for one in _judge_once(hardware, workload, catalog) if text in one.spec.id.casefold()]
+    caller = app.caller()
+    judged = [one for one in _judge_once(caller, hardware, workload, catalog) if text in one.spec.id.casefold()]
     running = order_models(judged)
+    with _TURNS.turn(caller, _WAIT_S, ManyCatalogs):
+        return _answer(arguments, judged, running, hardware, catalog)
+
+
+def _answer(
+    arguments: WhatRunsArguments,
+    judged: list[JudgedModel],
+    running: list[tuple[JudgedModel, ConfiguredHardware]],
+    hardware: AnyHardware,
+    catalog: Catalog,
+) -> WhatRunsAnswer:
+    workload = arguments.workload
     return WhatRunsAnswer(
         hardware=hardware.id,
         name=hardware.name,
@@ -107,18 +122,66 @@ def find_hardware(catalog: Catalog, text: object) -> AnyHardware:
 
 KEPT = 16
 """Verdicts on the whole catalog; a search in the names and another limit use them again."""
-_TURN = threading.Lock()
+GROUP = 64
+"""Models that are judged in one turn, in about a quarter of a second."""
+_WAIT_S, _WAITING, _OWN_WAITING = 60.0, 32, 8
+_TURNS = FairTurns(1, queue_slots=_WAITING, own_queue_slots=_OWN_WAITING)
+"""Judging is arithmetic: one thread at a time does it, so other threads get the interpreter. Callers alternate after each group, and a
+caller whose connection is closed is not served further."""
+
+
+class ManyCatalogs(Busy):
+    """Too many callers list models, or no turn came in time."""
+
+    def __init__(self) -> None:
+        """The sentence for callers."""
+        super().__init__(f"Too many lists of models are asked for: no turn came within {_WAIT_S:g} s. Try again in a minute.")
 
 
 @cached(
     LRUCache(KEPT),
-    key=lambda hardware, workload, catalog: (hardware.platform, hardware.id, hardware.host, workload, ById(catalog)),
+    key=lambda _, hardware, workload, catalog: (hardware.platform, hardware.id, hardware.host, workload, ById(catalog)),
     condition=threading.Condition(),
 )
-def _judge_once(hardware: AnyHardware, workload: Workload, catalog: Catalog) -> list[JudgedModel]:
-    specs = [spec for model in list_ids() if (spec := find_spec(model)) is not None and does_task(spec, workload.task)]
-    with _TURN:
-        return judge_catalog(specs, hardware, workload, catalog)
+def _judge_once(caller: Hashable, hardware: AnyHardware, workload: Workload, catalog: Catalog) -> list[JudgedModel]:
+    """The verdicts; callers with the same question share them."""
+    return [one for group in _judge_groups(caller, hardware, workload, catalog) for one in group]
+
+
+def _judge_groups(caller: Hashable, hardware: AnyHardware, workload: Workload, catalog: Catalog) -> Iterator[list[JudgedModel]]:
+    """The verdicts on the models of one group after another, each at the caller's turn.
+
+    Raises:
+        Busy: the connection of the caller was closed, or no turn came.
+    """
+    models, gone = list_ids(), CALLER_GONE.get()
+    for start in range(0, len(models), GROUP):
+        if gone is not None and gone():
+            raise Busy("The connection was closed, so this list is not finished. Ask again.")
+        with _TURNS.turn(caller, _WAIT_S, ManyCatalogs):
+            specs = (find_spec(model) for model in models[start : start + GROUP])
+            asked = [spec for spec in specs if spec is not None and does_task(spec, workload.task)]
+            group = judge_catalog(asked, hardware, workload, catalog)
+        yield group
+
+
+def stream_judging(app: App, arguments: WhatRunsArguments) -> Iterator[tuple[int, int]]:
+    """The number of models that are judged and of all, after each group; nothing if the verdicts are known.
+
+    Afterwards `/what_runs` answers the same arguments at once. Closed early, it judges no further.
+    """
+    catalog, caller = app.catalog(), app.caller()
+    hardware = plug_in(find_hardware(catalog, arguments.hardware), arguments.host_memory)
+    question = (caller, hardware, arguments.workload, catalog)
+    key, total = _judge_once.cache_key(*question), len(list_ids())
+    if FAMILIES.get(arguments.workload.task) == "provider" or key in _judge_once.cache:
+        return
+    judged: list[JudgedModel] = []
+    for number, group in enumerate(_judge_groups(*question), 1):
+        judged += group
+        yield min(number * GROUP, total), total
+    with _judge_once.cache_lock:
+        _judge_once.cache[key] = judged
 
 
 def _running(one: JudgedModel, runs_as: ConfiguredHardware) -> RunningModel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +10,15 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.cards import caveat_list, source_list
+from lib.present.live_cards import progress_line, stopped_line
 from lib.present.markup import answer_actions, hint_note
 from lib.present.what_runs_cards import finding, finding_card, misses_table, models_csv, models_table
 from lib.present.wording import page_note
 from lib.service.recommend import MAX_ENTRIES
-from lib.service.what_runs import what_runs
+from lib.service.what_runs import stream_judging, what_runs
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
+from lib.ui.events import AT_ONCE, Outputs, Panel, Tab, Updates, Wiring, by_component, close_on_exit, explain_markups
 from lib.ui.fields import Value
 from lib.ui.workload import link_query
 
@@ -47,11 +48,17 @@ def build(services: Services) -> WhatRunsView:
                 q["count"], q["least"] = workload.number("count"), workload.number("least")
             q["kind"] = workload.choice("kind", ask.KIND_WORDS)
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
+            stop = gr.Button("Stop", visible=False, min_width=120, elem_id="what-runs-stop")
             found = gr.HTML(hint_note(page_note("what_runs")), elem_id="what-runs")
             models = gr.HTML(elem_id="what-runs-models")
             with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()
-    return WhatRunsView(inputs=workload.in_order(ask.WHAT_RUNS, q), outputs={"found": found, "models": models, "sources": sources})
+    return WhatRunsView(
+        inputs=workload.in_order(ask.WHAT_RUNS, q), outputs={"stop": stop, "found": found, "models": models, "sources": sources}
+    )
+
+
+_EMPTY: Updates = {"stop": gr.update(visible=False), "models": "", "sources": ""}
 
 
 def asked_arguments(services: Services, values: Sequence[Value]) -> dict[str, Any]:
@@ -84,9 +91,34 @@ def what_runs_updates(services: Services, model: str, values: Sequence[Value]) -
     }
 
 
+def what_runs_scenes(services: Services, model: str, values: Sequence[Value]) -> Iterator[Updates]:
+    """The progress while models are judged, with the Stop button, then the answer. Closed early, it judges no further."""
+    try:
+        with close_on_exit(services[stream_judging](**asked_arguments(services, values))) as progress:
+            for judged, total in progress:
+                yield {"stop": gr.update(visible=True), "found": progress_line(page_note("judging"), judged, total)}
+    except AdvisorError as refused:
+        yield _EMPTY | {"found": ask.format_error(refused, "No list of models.")}
+    else:
+        yield _EMPTY | what_runs_updates(services, model, values)
+
+
 def wire(view: WhatRunsView, page: Wiring) -> None:
-    """It answers while its tab is shown."""
-    page.follow("what-runs", what_runs_updates, [*page.question, *view.inputs.values()], view.outputs, "what_runs_changed")
+    """It answers while its tab is shown; Stop ends the judging."""
+    outputs = view.outputs
+
+    def run(model: str, *values: Value) -> Iterator[dict[Any, Any]]:
+        for scene in what_runs_scenes(page.services, model, values):
+            yield by_component(outputs, explain_markups(scene))
+
+    def stopped() -> dict[Any, Any]:
+        return by_component(outputs, {"stop": gr.update(visible=False), "found": stopped_line(page_note("stopped:what_runs"))})
+
+    inputs, filled = [page.model.text, *page.question, *view.inputs.values()], list(outputs.values())
+    options: dict[str, Any] = {**AT_ONCE, "queue": True, "concurrency_limit": None, "trigger_mode": "always_last"}
+    running = page.triggers["what-runs"].change(run, inputs, filled, api_name="what_runs_changed", **options)
+    stopping = outputs["stop"].click(None, cancels=[running], api_name="what_runs_cancelled", **AT_ONCE)
+    stopping.then(stopped, None, filled, api_name="what_runs_stopped", **AT_ONCE)
 
 
 TAB = Tab(name="what-runs", word="What runs here", panels=(Panel("what-runs"),), build=build, wire=wire)

@@ -8,10 +8,12 @@ from typing import Any
 from page_values import fields_of
 
 from lib.catalog import load
+from lib.model.bundled import list_ids
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
-from lib.ui.what_runs_tab import asked_arguments, what_runs_updates
+from lib.service.what_runs import GROUP
+from lib.ui.what_runs_tab import asked_arguments, what_runs_scenes, what_runs_updates
 
 SERVICES = Services(App(catalog=load, models=Models()))
 
@@ -41,6 +43,20 @@ def test_a_mac_and_a_tier_have_no_count() -> None:
     assert asked_arguments(SERVICES, filled(have="M4-Max-64GB", count=3))["hardware"] == "M4-Max-64GB"
     asked = asked_arguments(SERVICES, filled(have="spaces:l4x1", count=3, least=15.0, concurrency=4))
     assert (asked["hardware"], asked["min_tokens_per_s"], asked["concurrency"]) == ("spaces:l4x1", 15.0, 4)
+
+
+def test_progress_is_shown_until_the_verdicts_are_known() -> None:
+    """Each group of models moves the bar and Stop is there; known verdicts have one scene; a stopped run keeps nothing."""
+    form = filled(have="RTX-3070", kind="text-to-image", least=1.0)
+    scenes = what_runs_scenes(SERVICES, "", form)
+    assert next(scenes)["stop"]["visible"]
+    scenes.close()
+    *progress, last = what_runs_scenes(SERVICES, "", form)
+    assert len(progress) == -(-len(list_ids()) // GROUP)
+    assert all(scene["found"] != last["found"] for scene in progress)
+    assert not last["stop"]["visible"]
+    assert len(list(what_runs_scenes(SERVICES, "", form))) == 1
+    assert "No list of models." in next(what_runs_scenes(SERVICES, "", filled(have="<b>card</b>")))["found"]
 
 
 def test_a_refusal_is_a_sentence() -> None:
