@@ -138,11 +138,17 @@ class ManyCatalogs(Busy):
         super().__init__(f"Too many lists of models are asked for: no turn came within {_WAIT_S:g} s. Try again in a minute.")
 
 
-@cached(
-    LRUCache(KEPT),
-    key=lambda _, hardware, workload, catalog: (hardware.platform, hardware.id, hardware.host, workload, ById(catalog)),
-    condition=threading.Condition(),
-)
+_VERDICTS: LRUCache[Hashable, list[JudgedModel]] = LRUCache(KEPT)
+_CHANGED = threading.Condition()
+"""Held while `_VERDICTS` is read or written."""
+
+
+def _question(_: Hashable, hardware: AnyHardware, workload: Workload, catalog: Catalog) -> Hashable:
+    """The key of the verdicts, which are the same for every caller."""
+    return hardware.platform, hardware.id, hardware.host, workload, ById(catalog)
+
+
+@cached(_VERDICTS, key=_question, condition=_CHANGED)
 def _judge_once(caller: Hashable, hardware: AnyHardware, workload: Workload, catalog: Catalog) -> list[JudgedModel]:
     """The verdicts; callers with the same question share them."""
     return [one for group in _judge_groups(caller, hardware, workload, catalog) for one in group]
@@ -173,15 +179,17 @@ def stream_judging(app: App, arguments: WhatRunsArguments) -> Iterator[tuple[int
     catalog, caller = app.catalog(), app.caller()
     hardware = plug_in(find_hardware(catalog, arguments.hardware), arguments.host_memory)
     question = (caller, hardware, arguments.workload, catalog)
-    key, total = _judge_once.cache_key(*question), len(list_ids())
-    if FAMILIES.get(arguments.workload.task) == "provider" or key in _judge_once.cache:
+    key, total = _question(*question), len(list_ids())
+    with _CHANGED:
+        is_known = key in _VERDICTS
+    if is_known or FAMILIES.get(arguments.workload.task) == "provider":
         return
     judged: list[JudgedModel] = []
     for number, group in enumerate(_judge_groups(*question), 1):
         judged += group
         yield min(number * GROUP, total), total
-    with _judge_once.cache_lock:
-        _judge_once.cache[key] = judged
+    with _CHANGED:
+        _VERDICTS[key] = judged
 
 
 def _running(one: JudgedModel, runs_as: ConfiguredHardware) -> RunningModel:
