@@ -18,7 +18,7 @@ from lib.precision import NAMES
 from lib.request import types as asked
 from lib.request.checks import MAX_NAME, check_choice, describe_value
 from lib.request.fields import Asked, Checked, Form, Request, number, one_of, whole_number
-from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS, OBJECTIVES, Objective, RolloutRequest
+from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS, OBJECTIVES, ONE_PAIR, Objective, PairsRequest, RolloutRequest
 from lib.request.pictures import DEFAULT_PICTURES, LONGEST_SIDE, MOST_FRAMES, PictureTrainingRequest
 from lib.request.serving import DEFAULTS, ServingSettings
 from lib.request.sharding import SHARDING_TRAITS, SHARDINGS, Sharding
@@ -289,10 +289,12 @@ class TrainingRequest(Request):
     machines: Annotated[int, whole_number(1, 128)] = 1
     """Machines that hold these devices, the same number each; fsdp_hybrid needs two or more."""
     objective: Annotated[Objective, one_of(OBJECTIVES), Form("Objective", group="train")] = "sft"
-    """sft (supervised), dpo, kto, reward (a reward model), orpo or grpo. All but sft are those of TRL; dpo, reward and orpo take pairs of
-    a chosen and a rejected sequence, each of `sequence_tokens` at most, prompt included. grpo writes answers to prompts and trains on
-    them; a row is a prompt, and `micro_batch` counts answers."""
+    """sft (supervised), dpo, kto, reward (a reward model), orpo or grpo, as TRL trains them: dpo, reward and orpo take pairs of a chosen
+    and a rejected sequence, each of `sequence_tokens` at most, prompt included. grpo writes answers to prompts and trains on them; a row
+    is a prompt, and `micro_batch` counts answers. contrastive (pairs of texts, with the rest of the micro-batch as negatives),
+    contrastive-cached (the same in parts, GradCache) and rerank train as sentence-transformers does; classify gives texts a label."""
     rollout: RolloutRequest = AS_TRL
+    pairs: PairsRequest = ONE_PAIR
     pictures: Annotated[
         PictureTrainingRequest, Asked("width height frames cached base_precision checkpoint_blocks checkpoint_every base_offload")
     ] = DEFAULT_PICTURES
@@ -303,8 +305,22 @@ class TrainingRequest(Request):
 
     @property
     def micro_batch_tokens(self) -> int:
-        """Tokens of one micro-batch on one device, of both sequences of a pair."""
-        return self.sequence_tokens * self.micro_batch * OBJECTIVE_TRAITS[self.objective].sequences
+        """Tokens of one micro-batch on one device, of all sequences of an example."""
+        return self.sequence_tokens * self.micro_batch * self.example_sequences
+
+    @property
+    def example_sequences(self) -> int:
+        """Sequences of an example: both of a pair, and hard negatives."""
+        traits = OBJECTIVE_TRAITS[self.objective]
+        return traits.sequences + (self.pairs.negatives if traits.negatives else 0)
+
+    @property
+    def pass_tokens(self) -> int:
+        """Tokens of one forward pass on one device: a micro-batch, one text of each of its pairs, or a part of these."""
+        traits = OBJECTIVE_TRAITS[self.objective]
+        if traits.loss != "similarities":
+            return self.micro_batch_tokens
+        return self.sequence_tokens * (min(self.micro_batch, self.pairs.cached_batch) if traits.in_parts else self.micro_batch)
 
     @property
     def samples(self) -> bool:

@@ -148,6 +148,19 @@ def logprob_bytes(*, tokens: int, vocabulary: int, hidden: int, element_bytes: i
     return LossBytes(Bytes(forward), Bytes(2 * copy + tokens * hidden * FLOAT32 + tile + head))
 
 
+def similarity_bytes(*, rows: int, candidates: int, sequences: int, hidden: int) -> LossBytes:
+    """Similarities of `rows` embeddings to all candidates at a time, and the loss of softmax over them, in float32.
+
+    Forward: embeddings of all sequences, their normed copies, scores. Backward: scores, their log-softmax, its gradient, and the gradients
+    of both. Source: sentence_transformers/losses/multiple_negatives_ranking.py of 6.2.0.
+
+    >>> similarity_bytes(rows=2, candidates=4, sequences=6, hidden=8)
+    LossBytes(forward=416, backward=864)
+    """
+    embeddings, scores = FLOAT32 * sequences * hidden, FLOAT32 * rows * candidates
+    return LossBytes(Bytes(2 * embeddings + scores), Bytes(4 * embeddings + 3 * scores))
+
+
 class StepPart(StrEnum):
     """Tensors that hold bytes in a step."""
 

@@ -5,21 +5,29 @@ A reward model has a score in place of the output projection. Preferences and re
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.catalog.rows import ById
 from lib.errors import BadArgument
 from lib.laws.rl import pair_logit_bytes
-from lib.laws.training import LossBytes, logprob_bytes
-from lib.request.objectives import MOST_GENERATIONS, OBJECTIVE_TRAITS, Objective
+from lib.laws.training import LossBytes, logprob_bytes, similarity_bytes
+from lib.request.objectives import MOST_GENERATIONS, OBJECTIVE_TRAITS, Library, Objective
 from lib.units import Bytes
-from lib.workload import WHOLE_WEIGHTS
+from lib.workload import WHOLE_WEIGHTS, Stack
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
     from lib.workload import TrainingRequest
+
+
+OBJECTIVE_STACKS: Mapping[Library, Stack] = MappingProxyType(
+    {"trl": "trl", "sentence-transformers": "transformers", "transformers": "transformers"}
+)
+"""The stack whose step a library takes: the trainer of sentence-transformers is that of transformers with another loss."""
 
 
 def check_objective(spec: ModelSpec, request: TrainingRequest) -> None:
@@ -30,13 +38,16 @@ def check_objective(spec: ModelSpec, request: TrainingRequest) -> None:
     """
     if request.objective == "sft":
         return
-    if request.stack != "trl":
-        raise BadArgument("stack", request.stack, f"trl with objective {request.objective}: other stacks are not modelled")
-    if spec.work != "decoder":
-        raise BadArgument("objective", request.objective, "sft: TRL trains preferences and rewards of models that write text")
     traits = OBJECTIVE_TRAITS[request.objective]
+    if request.stack != OBJECTIVE_STACKS[traits.trainer]:
+        accepted = f"{OBJECTIVE_STACKS[traits.trainer]} with objective {request.objective}: other stacks are not modelled"
+        raise BadArgument("stack", request.stack, accepted)
+    if spec.work not in traits.works:
+        able = [name for name, row in OBJECTIVE_TRAITS.items() if spec.work in row.works and name != "sft"]
+        why = "TRL trains preferences and rewards of models that write text" if traits.trainer == "trl" else f"this model is a {spec.work}"
+        raise BadArgument("objective", request.objective, f"{', '.join(['sft', *able])}: {why}")
     if request.checkpointing == "offloaded" and not traits.offloads:
-        raise BadArgument("checkpointing", "offloaded", f"none or layers with objective {request.objective}: TRL does not offload there")
+        raise BadArgument("checkpointing", "offloaded", f"none or layers with objective {request.objective}: its trainer does not offload")
     least = traits.least_micro_batch
     if request.micro_batch < least:
         raise BadArgument("micro_batch", request.micro_batch, f"{least} or more with objective {request.objective}")
@@ -80,8 +91,8 @@ def divides_answers(request: TrainingRequest) -> bool:
 
 
 def train_model(spec: ModelSpec, objective: Objective) -> ModelSpec:
-    """The model as this objective trains it: a reward model has a score in place of the head."""
-    return _without_head(ById(spec)) if OBJECTIVE_TRAITS[objective].loss == "score" else spec
+    """The model as this objective trains it: with a score in place of the head, or without either."""
+    return spec if OBJECTIVE_TRAITS[objective].has_head else _without_head(ById(spec))
 
 
 @lru_cache(maxsize=64)
@@ -115,5 +126,14 @@ def objective_loss(request: TrainingRequest, sizes: LogitSizes) -> LossBytes:
             return logprob_bytes(**sizes._asdict(), trains_head=request.method == "full")
         case "logits":
             return pair_logit_bytes(tokens=sizes.tokens, vocabulary=sizes.vocabulary, pairs=request.micro_batch)
+        case "similarities":
+            parts = min(request.micro_batch, request.pairs.cached_batch)
+            in_parts = OBJECTIVE_TRAITS[request.objective].in_parts
+            return similarity_bytes(
+                rows=parts if in_parts else request.micro_batch,
+                candidates=request.micro_batch * (request.example_sequences - 1),
+                sequences=request.micro_batch * request.example_sequences,
+                hidden=sizes.hidden,
+            )
         case _:
             return LossBytes(Bytes(0), Bytes(0))

@@ -34,7 +34,7 @@ from lib.memory.sharding import SharedStates, WholeStates, share_states
 from lib.memory.stacks import STACK_TRAITS, adapter_bytes, fuses_loss, quantized_base
 from lib.model.spec import TensorGroup
 from lib.precision import weight_format
-from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS
+from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS, ONE_PAIR
 from lib.request.sharding import SHARDING_TRAITS, SHARDINGS
 from lib.units import Bytes
 from lib.workload import WHOLE_WEIGHTS, check_rank, check_targets, is_targeted
@@ -251,7 +251,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
     )  # fmt: skip
     stack = LayerWidths(sizes.hidden, sizes.layers, sizes.heads, sizes.kv_heads, sizes.query_width // max(1, sizes.heads))
     dora = FLOAT32 * max((2 * g.shape[0] * g.shape[1] for g in tensors if how.adapted(g)), default=0) if request.method == "dora" else 0
-    tied = bool(spec.tensors) and is_tied(spec.tensors) and OBJECTIVE_TRAITS[request.objective].loss != "score"
+    tied = bool(spec.tensors) and is_tied(spec.tensors) and OBJECTIVE_TRAITS[request.objective].has_head
     ends = sum(group.parameters for group in spec.tensors if group.kind in ENDS)
     largest_end = max((group.parameters for group in spec.tensors if group.kind in ENDS), default=0)
     table = sum(group.parameters for group in spec.tensors if group.kind == "embedding") if not tied else 0
@@ -275,7 +275,7 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
     spec, objective = train_model(spec, request.objective), OBJECTIVE_TRAITS[request.objective]
     of = _describe(ById(spec), _at_once(request))
     traits = SHARDING_TRAITS[request.sharding]
-    tokens = request.micro_batch_tokens
+    tokens = request.pass_tokens if objective.in_parts else request.micro_batch_tokens
     full = request.method == "full"
     mixed = full and request.precision == "mixed"
     # Autocast leaves the stream between layers in float32; FSDP and DeepSpeed cast the parameters, so it is in 16 bits there.
@@ -284,11 +284,15 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
     states = _optimizer_states(request, of)
     saved = of.saved
     whole = tokens * (saved.layers + request.sequence_tokens * saved.layers_by_length)
-    one = tokens * (saved.one_layer + request.sequence_tokens * saved.one_layer_by_length) + of.largest_dequantized + of.dora_step
+    one = (
+        request.pass_tokens * (saved.one_layer + request.sequence_tokens * saved.one_layer_by_length)
+        + of.largest_dequantized
+        + of.dora_step
+    )
     recomputes = request.checkpointing != "none"
     checkpoints = 0 if request.checkpointing == "offloaded" else tokens * stream * of.hidden * of.layers
     last_norm = tokens * (FLOAT32 + 2 * of.width) * of.hidden  # its float32 input, its output, and the stream before it
-    head = of.ends * of.trained.width if full and objective.loss != "score" else 0
+    head = of.ends * of.trained.width if full and objective.has_head else 0
     shared = _share(request, of, states, head, with_reference=request.has_reference)
     # Weights that are gathered or copied while a layer runs.
     copies = copies_in_backward = shared.gathered
@@ -318,12 +322,13 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
         first_gradients=shared.head_gradients,
         saved_activations=round(checkpoints + last_norm if recomputes else whole),
         layer=round(one),
-        activation_gradients=round(tokens * of.width * (of.hidden + 2 * layer_sizes(spec).mlp_width)),
+        activation_gradients=round(request.pass_tokens * of.width * (of.hidden + 2 * layer_sizes(spec).mlp_width)),
         kept_inputs=2 * tokens * stream * of.hidden * of.layers if traits.keeps_input_gradients and recomputes and not full else 0,
         loss=loss,
         tied_gradients=2 * of.largest_end * of.trained.width if of.tied and full else 0,
         optimizer_temporary=shared.optimizer_temporary,
-        accumulates=request.accumulation > 1,
+        # Where several passes have gradients one after the other, those of the first are there when the second is recomputed.
+        accumulates=request.accumulation > 1 or objective.in_parts or (recomputes and request.pass_tokens < tokens),
         recomputes=recomputes,
     )
     return _Step(law.find_peaks(tensors), states, of, shared)
@@ -393,7 +398,7 @@ def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
 def _at_once(request: TrainingRequest) -> TrainingRequest:
     """The request without what changes from one look to the next."""
     sharding = request.sharding if request.shards_weights else "none"
-    one = replace(request, sequence_tokens=1, row_tokens=0, micro_batch=1, accumulation=1, rollout=AS_TRL)
+    one = replace(request, sequence_tokens=1, row_tokens=0, micro_batch=1, accumulation=1, rollout=AS_TRL, pairs=ONE_PAIR)
     return replace(one, sharding=sharding, devices=1, machines=1)
 
 

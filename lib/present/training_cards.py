@@ -50,7 +50,11 @@ SHARDING_WORDS = {
     "fsdp_hybrid": "FSDP within each of two machines", "zero2_offload": "ZeRO 2, optimizer on the CPU",
     "zero3_offload": "ZeRO 3, optimizer on the CPU",
 }  # fmt: skip
-OBJECTIVE_WORDS = {"sft": "Supervised", "dpo": "DPO", "kto": "KTO", "reward": "Reward model", "orpo": "ORPO", "grpo": "GRPO"}
+OBJECTIVE_WORDS = {
+    "sft": "Supervised", "dpo": "DPO", "kto": "KTO", "reward": "Reward model", "orpo": "ORPO", "grpo": "GRPO",
+    "contrastive": "Embeddings from pairs", "contrastive-cached": "Embeddings from pairs, in parts", "rerank": "Reranker",
+    "classify": "Classification",
+}  # fmt: skip
 PHASE_WORDS = {
     "policy forward": "Forward", "reference forward": "Reference, without gradient", "backward": "Backward", "update": "Update",
     "rollout": "Rollout", "scoring": "Scoring, without gradient",

@@ -11,16 +11,20 @@ from lib.engines import Engine
 from lib.request import types as asked
 from lib.request.fields import Form, Request, number, one_of, whole_number
 
-Objective = Literal["sft", "dpo", "kto", "reward", "orpo", "grpo"]
+Objective = Literal["sft", "dpo", "kto", "reward", "orpo", "grpo", "contrastive", "contrastive-cached", "rerank", "classify"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 Rollouts = Literal["transformers", "vllm-colocate", "vllm-server"]
 ROLLOUTS: tuple[Rollouts, ...] = get_args(Rollouts)
 MOST_GENERATIONS = 1_024
 MOST_ROLLOUT_DEVICES = 64
+MOST_NEGATIVES = 256
+Library = Literal["trl", "sentence-transformers", "transformers"]
+_WRITERS = frozenset({"decoder"})
+_EMBEDDERS = frozenset({"text encoder", "embedding decoder"})
 
 
 class ObjectiveTraits(NamedTuple):
-    """Extra work of an objective in a step of TRL 1.16, compared with supervised training."""
+    """Extra work of an objective in a step of TRL 1.16 or sentence-transformers 6.2, compared with supervised training."""
 
     sequences: int
     """Sequences of an example that the policy trains on: two where a chosen and a rejected answer go through it together."""
@@ -30,13 +34,26 @@ class ObjectiveTraits(NamedTuple):
     """Whether a second model gives reference probabilities; with adapters the same model with its adapters switched off."""
     least_micro_batch: int
     """The smallest micro-batch that it accepts: KTO makes mismatched pairs within one."""
-    loss: Literal["tokens", "log-probabilities", "logits", "score"]
-    """A loss over tokens as the stack computes it; log-probabilities in tiles without logits, or from all logits in float32; or a score in
-    place of the head."""
+    loss: Literal["tokens", "log-probabilities", "logits", "score", "similarities"]
+    """A loss over tokens as the stack computes it; log-probabilities in tiles without logits, or from all logits in float32; a score in
+    place of the head; or similarities of embeddings, without a head."""
     offloads: bool = True
     """Whether its trainer can keep activations in the host's memory."""
     samples: bool = False
     """Whether the policy writes the answers that it trains on."""
+    trainer: Library = "trl"
+    """The library whose trainer it is."""
+    works: frozenset[str] = _WRITERS
+    """Kinds of models that it trains."""
+    negatives: bool = False
+    """Whether an example has hard negatives, a sequence each."""
+    in_parts: bool = False
+    """Whether a micro-batch passes in parts, twice: without gradient for the loss, then with its gradient (GradCache)."""
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the model keeps its output projection."""
+        return self.loss not in {"score", "similarities"}
 
 
 OBJECTIVE_TRAITS: Mapping[Objective, ObjectiveTraits] = MappingProxyType(
@@ -47,10 +64,26 @@ OBJECTIVE_TRAITS: Mapping[Objective, ObjectiveTraits] = MappingProxyType(
         "reward": ObjectiveTraits(2, 0, reference=False, least_micro_batch=1, loss="score"),
         "orpo": ObjectiveTraits(2, 0, reference=False, least_micro_batch=1, loss="logits", offloads=False),
         "grpo": ObjectiveTraits(1, 0, reference=False, least_micro_batch=1, loss="log-probabilities", offloads=False, samples=True),
+        "contrastive": ObjectiveTraits(
+            2, 0, reference=False, least_micro_batch=2, loss="similarities", offloads=False, trainer="sentence-transformers",
+            works=_EMBEDDERS, negatives=True,
+        ),
+        "contrastive-cached": ObjectiveTraits(
+            2, 1, reference=False, least_micro_batch=2, loss="similarities", offloads=False, trainer="sentence-transformers",
+            works=_EMBEDDERS, negatives=True, in_parts=True,
+        ),
+        "rerank": ObjectiveTraits(
+            1, 0, reference=False, least_micro_batch=1, loss="score", offloads=False, trainer="sentence-transformers",
+            works=_EMBEDDERS | _WRITERS, negatives=True,
+        ),
+        "classify": ObjectiveTraits(
+            1, 0, reference=False, least_micro_batch=1, loss="score", offloads=False, trainer="transformers", works=_EMBEDDERS | _WRITERS
+        ),
     }
-)
+)  # fmt: skip
 """Read in TRL 1.16.0: dpo_trainer.py, kto_trainer.py and reward_trainer.py of trl/trainer (2026-11-25); grpo_trainer.py and
-trl/experimental/orpo/orpo_trainer.py (2026-11-26). Whether GRPO has a reference, and how often it scores, its request says."""
+trl/experimental/orpo/orpo_trainer.py (2026-11-26). Whether GRPO has a reference, and how often it scores, its request says. Read in
+sentence-transformers 6.2.0, 2026-11-26: MultipleNegativesRankingLoss, its cached variant, and the losses of CrossEncoder."""
 
 
 class RolloutTraits(NamedTuple):
@@ -117,3 +150,17 @@ class RolloutRequest(Request):
 
 AS_TRL = RolloutRequest()
 """TRL's defaults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairsRequest(Request):
+    """Pairs of texts with hard negatives, for embedding models and rerankers. Other objectives ignore it."""
+
+    negatives: Annotated[int, whole_number(0, MOST_NEGATIVES)] = 0
+    """contrastive and rerank: hard negatives of each pair, a sequence each. The other rows of the micro-batch are negatives in any case
+    of contrastive."""
+    cached_batch: Annotated[int, whole_number(1, asked.MAX_BATCH)] = 32
+    """contrastive-cached: sequences whose activations are held at a time (sentence-transformers: mini_batch_size)."""
+
+
+ONE_PAIR = PairsRequest()

@@ -14,6 +14,7 @@ from lib.catalog.host_memory import HostMemoryText
 from lib.errors import BadArgument
 from lib.laws import training as law
 from lib.memory.allocator import count_longest_row
+from lib.memory.objectives import OBJECTIVE_STACKS
 from lib.memory.picture_training import refuse_picture_arguments, trains_pictures
 from lib.memory.rollouts import check_rollout_split, estimate_step, prompt_tokens, server_tensor_parallel
 from lib.memory.stacks import STACK_TRAITS, fuses_loss, is_modelled
@@ -77,7 +78,7 @@ class TrainingArguments(Arguments):
     """Passes over the dataset."""
     behind = (
         "platforms objective generations completion_tokens mean_completion_tokens rollouts rollout_share rollout_sleep",
-        "rollout_sleep rollout_devices beta machines own_hardware host_memory rollout_tensor_parallel",
+        "rollout_sleep rollout_devices beta machines own_hardware host_memory rollout_tensor_parallel negatives cached_batch",
     )
     platforms: Annotated[
         tuple[str, ...], Checked(_places, str, f"Comma list of {', '.join(PLACES)}, all."), Form("", "where", group="train")
@@ -112,7 +113,8 @@ class TrainingArguments(Arguments):
         if step.devices > 1 and step.sharding == "none":  # as torchrun and accelerate do where nothing else is said
             note_reading("devices", f"{step.devices}", f"{step.devices} GPUs with sharding=ddp")
             step = replace(step, sharding="ddp")
-        step = step if is_modelled(step) else replace(step, stack="trl")
+        own = OBJECTIVE_STACKS[OBJECTIVE_TRAITS[step.objective].trainer]
+        step = step if is_modelled(step) and own == "trl" else replace(step, stack=own)
         packing = step.packing and step.objective == "sft"
         return replace(step, packing=packing, row_tokens=0 if packing else self.tokens_per_row)
 
@@ -124,7 +126,7 @@ class TrainingArguments(Arguments):
         if self.step.samples:
             each = sum(mean_lengths(self.request())) * self.step.rollout.generations
             return max(1, round(self.rows * each * self.epochs))
-        cut = min(self.tokens_per_row, self.step.sequence_tokens) * OBJECTIVE_TRAITS[self.step.objective].sequences
+        cut = min(self.tokens_per_row, self.step.sequence_tokens) * self.step.example_sequences
         return max(1, round(self.rows * cut * self.epochs))
 
 
