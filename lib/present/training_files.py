@@ -33,6 +33,7 @@ _OPTIMIZERS = {
     "adamw": "adamw_torch_fused", "adamw_foreach": "adamw_torch", "adamw_8bit": "adamw_8bit", "paged_adamw": "paged_adamw_32bit",
     "paged_adamw_8bit": "paged_adamw_8bit", "adafactor": "adafactor", "sgd": "sgd",
 }  # fmt: skip
+_SAVED_EVERY_S, _SAVED_SHARE = 1_800, 0.1
 _KERNELS = {"sdpa": "sdpa", "flash": "kernels-community/flash-attn2", "eager": "eager"}
 
 
@@ -71,7 +72,10 @@ def load_recipes() -> Mapping[str, Recipe]:
 
 
 def job_command(flavor: str, hours: float) -> str:
-    """The line that starts the script on a flavor of Jobs, with half as much time again as is predicted, an hour at least."""
+    """The line that starts the script on a flavor of Jobs, with half as much time again as is predicted, an hour at least.
+
+    `hours` include those of the start.
+    """
     limit = max(1, math.ceil(1.5 * hours))
     return str(write_shell(["hf", "jobs", "uv", "run", "--flavor", flavor, "--timeout", f"{limit}h", "--secrets", "HF_TOKEN", SCRIPT]))
 
@@ -142,11 +146,13 @@ def training_script(
     half: str = "bf16",
     share: float | None = None,
     tensor_parallel: int = 1,
+    step_s: float | None = None,
 ) -> str:
     """A script that trains the model with TRL as the request says; the dataset, and the reward of GRPO, are examples to replace.
 
     `half` is the 16-bit type that the card multiplies in: "fp16" before NVIDIA's Ampere. `share` is that of a colocated vLLM,
-    `tensor_parallel` how many GPUs of its own it splits each layer over.
+    `tensor_parallel` how many GPUs of its own it splits each layer over. A checkpoint is
+    saved every half hour where `step_s` is known, else after each tenth of the run.
     """
     recipe = load_recipes()[request.objective]
     trains_adapter = request.method != "full"
@@ -179,6 +185,7 @@ def training_script(
         model=model,
         accelerate=accelerate_config(request, half=half),
         config=CONFIG,
+        save_steps=max(1, round(_SAVED_EVERY_S / step_s)) if step_s else _SAVED_SHARE,
         devices=request.devices,
         recipe=recipe,
         requirements=[_requirement(name, request) for name in list_packages(request)],

@@ -42,6 +42,7 @@ from lib.speed.training_hardware import (
     count_training,
     find_changes,
     judge_own,
+    limit_hours,
     own_caveats,
     rank_hardware,
     rented_for_vllm,
@@ -286,6 +287,7 @@ def _recipe(
         epochs=arguments.epochs,
         half="fp16" if asked.fp16 else "bf16",
         share=flavor.rollout_share,
+        step_s=flavor.step_s,
         tensor_parallel=server_tensor_parallel(spec, asked),
     )
-    return job_command(flavor.hardware, flavor.hours or 1), script
+    return job_command(flavor.hardware, limit_hours(flavor)), script

@@ -25,7 +25,7 @@ from lib.present.training_files import job_command
 from lib.provenance import Caveat, Source
 from lib.speed.picture_training import find_picture_changes, judge_pictures, rank_picture_hardware
 from lib.speed.training import train_on
-from lib.speed.training_hardware import OwnTraining, own_caveats, trains_on
+from lib.speed.training_hardware import OwnTraining, limit_hours, own_caveats, trains_on
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -134,4 +134,4 @@ def _recipe(
     asked = train_on(catalog.accelerator(flavor.accelerator), request)
     half = "fp16" if asked.fp16 else "bf16"
     script = picture_script(spec.id, asked, width=size.width, height=size.height, epochs=epochs, half=half)
-    return job_command(flavor.hardware, flavor.hours or 1), script
+    return job_command(flavor.hardware, limit_hours(flavor)), script

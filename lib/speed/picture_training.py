@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +28,7 @@ from lib.speed.calibration import load_calibration
 from lib.speed.diffusion import PictureLoad, picture_class, predict_seconds
 from lib.speed.hardware import card_class, find_host_link_rate, find_peak
 from lib.speed.training import load_speed, train_on
-from lib.speed.training_hardware import TrainingChange, TrainingOption, describe_place, list_hardware
+from lib.speed.training_hardware import TrainingChange, TrainingOption, describe_place, list_hardware, price_run
 from lib.workload import PipelineRequest
 
 if TYPE_CHECKING:
@@ -153,8 +152,8 @@ def judge_pictures(
             )
             sizes[key] = estimate_picture_training(spec, asked), largest
         memory, largest = sizes[key]
-        place = describe_place(hardware, asked, memory, capacity)
-        speed, price = predict_picture_step(spec, asked, hardware.processor), place["usd_per_hour"]
+        place = describe_place(spec, hardware, asked, memory, capacity)
+        speed = predict_picture_step(spec, asked, hardware.processor)
         hours = None if speed is None else total_tokens / memory.tokens_per_step * speed.step_s / HOUR_S
         yield TrainingOption(
             **place,
@@ -165,7 +164,7 @@ def judge_pictures(
             tokens_per_s_high=None if speed is None else memory.tokens_per_step / speed.low_s,
             mfu=None if speed is None else speed.mfu,
             hours=hours,
-            usd=None if price is None or hours is None else price * Decimal(hours),
+            usd=price_run(place, hours),
             step_s=None if speed is None else speed.step_s,
         )
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from lib.catalog.offers import OWN_COUNTS, own_hardware
 from lib.errors import AdvisorError, BadArgument
 from lib.laws.price import HOUR_S
+from lib.laws.start_up import cold_start
 from lib.memory import host_memory, usable_memory
 from lib.memory.objectives import divides_answers
+from lib.memory.result import stored_bytes
 from lib.memory.rollouts import estimate_step, largest_micro_batch, longest_sequence, rollout_share, server_bytes
 from lib.memory.stacks import STACK_TRAITS, fuses_loss
 from lib.memory.training import TrainingMemory, check_training
@@ -101,7 +103,10 @@ class TrainingOption(Result):
     """Price per hour."""
 
     usd: Usd | None
-    """Price of all hours."""
+    """Price of all hours and of the start."""
+
+    start_s: int | None = None
+    """Rough seconds before the first step: a machine starts, packages are installed, the model is fetched and loaded. Null on own cards."""
 
     step_s: float | None = None
     """Seconds of a step."""
@@ -180,9 +185,9 @@ def find_shortages(memory: TrainingMemory, hardware: Hardware, machines: int = 1
 
 
 def describe_place(
-    hardware: Hardware, request: TrainingRequest, memory: TrainingMemory, capacity_bytes: int, serving_bytes: int = 0
+    spec: ModelSpec, hardware: Hardware, request: TrainingRequest, memory: TrainingMemory, capacity_bytes: int, serving_bytes: int = 0
 ) -> dict[str, Any]:
-    """The fields of `TrainingOption` about hardware and memory."""
+    """The fields of `TrainingOption` about hardware, memory and start."""
     lacks, price = find_shortages(memory, hardware, request.machines, serving_bytes), hardware.usd_per_hour
     verdict: Verdict = "no" if lacks else judge_fit(memory, capacity_bytes)
     return {
@@ -200,7 +205,19 @@ def describe_place(
         "host_bytes": memory.host_bytes,
         "host_memory_bytes": host_memory(hardware),
         "usd_per_hour": None if price is None else price * request.machines,
+        "start_s": None if hardware.traits.owned else cold_start(stored_bytes(spec)).seconds,
     }
+
+
+def limit_hours(option: TrainingOption) -> float:
+    """Hours that a Job needs with its start; one hour of training where its time is not predicted."""
+    return (1.0 if option.hours is None else option.hours) + (option.start_s or 0) / HOUR_S
+
+
+def price_run(place: Mapping[str, Any], hours: float | None) -> Decimal | None:
+    """Dollars for so many hours after the start, at a place of `describe_place`; None without a price or hours."""
+    price = place["usd_per_hour"]
+    return None if price is None or hours is None else price * Decimal(hours + (place["start_s"] or 0) / HOUR_S)
 
 
 def rank_hardware(
@@ -257,8 +274,7 @@ def judge_hardware(
         speed = predict_step(spec, asked, silicon, accelerators, _host_rate(hardware, accelerators))
         phases = speed.phases if speed is not None else None
         hours = total_tokens / speed.tokens_per_s / HOUR_S if speed is not None else None
-        place = describe_place(hardware, asked, memory, capacity, server_bytes(spec, asked))
-        price = place["usd_per_hour"]
+        place = describe_place(spec, hardware, asked, memory, capacity, server_bytes(spec, asked))
         yield TrainingOption(
             **place,
             longest_sequence_tokens=longest,
@@ -268,7 +284,7 @@ def judge_hardware(
             tokens_per_s_high=None if speed is None else speed.tokens_per_s_high,
             mfu=speed.mfu if speed is not None else None,
             hours=hours,
-            usd=None if price is None or hours is None else price * Decimal(hours),
+            usd=price_run(place, hours),
             step_s=None if speed is None else speed.step_s,
             host_s=None if speed is None else speed.host_s or None,
             rollout_s=None if phases is None else phases.rollout,

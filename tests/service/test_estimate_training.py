@@ -61,7 +61,7 @@ def test_the_answer_is_plain_json_with_the_fields_of_the_contract() -> None:
             assert option["verdict"] in VERDICTS
             price, hours = option["usd_per_hour"], option["hours"]
             if price is not None and hours is not None:
-                assert option["usd"] == pytest.approx(price * hours)
+                assert option["usd"] == pytest.approx(price * (hours + option["start_s"] / 3600))
 
 
 def test_hardware_that_fits_comes_first_and_by_price() -> None:
@@ -115,7 +115,7 @@ def test_a_picture_model_is_answered_by_the_positions_of_its_latents() -> None:
     assert answer["options"][0]["verdict"] == "fits"
     first = answer["options"][0]
     assert first["hours"] == pytest.approx(100 * first["step_s"] / 3600)
-    assert first["usd"] == pytest.approx(first["hours"] * first["usd_per_hour"], rel=1e-6)
+    assert first["usd"] == pytest.approx((first["hours"] + first["start_s"] / 3600) * first["usd_per_hour"], rel=1e-6)
     assert answer["command"].startswith("hf jobs uv run --flavor")
     assert "load_in_4bit=True" in answer["script"]
     codes = {"picture_training", "picture_training_unmeasured", "picture_training_time_unmeasured"}
