@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from lib.answers.training import ShardingEntry, TrainingAnswer
+from lib.answers.training import ShardingEntry, TrainingAnswer, TrainingChangeEntry
 from lib.laws.price import HOUR_S
 from lib.present.cards import PLATFORM_NAMES, own_section
 from lib.present.charts import swatch
@@ -19,7 +20,8 @@ from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, show_table
 from lib.present.wording import load_wording
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
-from lib.speed.training_hardware import TrainingOption
+from lib.speed.training_hardware import TrainingChange, TrainingOption
+from lib.workload import TrainingRequest
 
 PARTS: dict[str, tuple[str, str]] = {
     "weights": ("weights", "Weights"),
@@ -63,15 +65,19 @@ METHODS = {"full": "Full fine-tuning", "lora": "LoRA", "dora": "DoRA", "qlora": 
 VERDICTS = {"fits": "Fits", "risky": "Risky", "no": "Does not fit"}
 
 
-def change_sentence(code: str, request: Mapping[str, Any]) -> str:
-    """The change, in words.
-
-    Args:
-        code: of the change.
-        request: the request after the change, by field.
-    """
-    change: str = load_wording("training")["changes"][code]
-    return change.format_map(request)
+def describe_changes(request: TrainingRequest, changes: Iterable[TrainingChange]) -> tuple[TrainingChangeEntry, ...]:
+    """Changes of a request, each with its sentence about the request after it."""
+    sentences: Mapping[str, str] = load_wording("training")["changes"]
+    return tuple(
+        TrainingChangeEntry(
+            code=change.code,
+            message=sentences[change.code].format_map(asdict(replace(request, **change.fields))),
+            saved_bytes=change.saved_bytes,
+            device_bytes=change.device_bytes,
+            speed_ratio=change.speed_ratio,
+        )
+        for change in changes
+    )
 
 
 def sharding_sentence(method: str, option: ShardingOption) -> str:

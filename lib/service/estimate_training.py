@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import model_validator
 
-from lib.answers.training import ShardingEntry, TrainingAnswer, TrainingChangeEntry, describe_step
+from lib.answers.training import ShardingEntry, TrainingAnswer, describe_step
 from lib.catalog import Catalog
 from lib.catalog.host_memory import HostMemoryText
 from lib.errors import BadArgument
@@ -21,7 +21,7 @@ from lib.memory.stacks import STACK_TRAITS, fuses_loss, is_modelled
 from lib.memory.training import check_training
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS
-from lib.present.training_cards import change_sentence, sharding_sentence
+from lib.present.training_cards import describe_changes, sharding_sentence
 from lib.present.training_files import job_command, load_recipes, server_command, training_script
 from lib.provenance import Caveat, Source
 from lib.request.checks import check_choices
@@ -183,16 +183,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
             ShardingEntry(**fields_of(option), message=sharding_sentence(request.method, option))
             for option in find_shardings(spec, request, catalog, arguments.platforms)
         ),
-        changes=tuple(
-            TrainingChangeEntry(
-                code=change.code,
-                message=change_sentence(change.code, asdict(replace(request, **change.fields))),
-                saved_bytes=change.saved_bytes,
-                device_bytes=change.device_bytes,
-                speed_ratio=change.speed_ratio,
-            )
-            for change in changes
-        ),
+        changes=describe_changes(request, changes),
         server_command=_server_command(spec, request),
         command=command,
         script=script,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from lib.answers.training import TrainingAnswer, TrainingChangeEntry, describe_step
+from lib.answers.training import TrainingAnswer, describe_step
 from lib.laws import training as law
 from lib.laws.picture_training import LAW as TIME
 from lib.memory.picture_training import (
@@ -20,7 +19,7 @@ from lib.memory.picture_training import (
 )
 from lib.platforms import TRAITS
 from lib.present.picture_files import find_obstacle, picture_script
-from lib.present.training_cards import change_sentence
+from lib.present.training_cards import describe_changes
 from lib.present.training_files import job_command
 from lib.provenance import Caveat, Source
 from lib.speed.picture_training import find_picture_changes, judge_pictures, rank_picture_hardware
@@ -101,16 +100,7 @@ def answer_picture_training(
         own=own,
         phases=(),
         shardings=(),
-        changes=tuple(
-            TrainingChangeEntry(
-                code=change.code,
-                message=change_sentence(change.code, asdict(replace(request, **change.fields))),
-                saved_bytes=change.saved_bytes,
-                device_bytes=change.device_bytes,
-                speed_ratio=change.speed_ratio,
-            )
-            for change in changes
-        ),
+        changes=describe_changes(request, changes),
         server_command=None,
         command=command,
         script=script,
