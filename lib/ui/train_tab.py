@@ -66,7 +66,7 @@ def build(_: Services) -> TrainView:
 
 def _inputs() -> tuple[workload.Inputs, Outputs]:
     """The fields, and the boxes of those that GRPO alone has."""
-    q: workload.Inputs = {"method": gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments")}
+    q: workload.Inputs = {"method": gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments wraps")}
     q["objective"] = gr.Dropdown(list(ask.OBJECTIVE_WORDS), value="sft", label="Objective")
     for first, second in (("microbatch", "accumulation"), ("rows", "epochs")):
         with gr.Row(elem_classes="pair"):
