@@ -78,7 +78,7 @@ class ShardingOption(Result):
 def find_shardings(spec: ModelSpec, request: TrainingRequest, catalog: Catalog, platforms: Sequence[str]) -> list[ShardingOption]:
     """One row for each sharding that the stack has, in the order of `SHARDINGS`; none where no hardware of the platforms has a GPU."""
     places = sorted(_list_places(catalog, platforms), key=_price)
-    names = SHARDINGS if STACK_TRAITS[request.stack].shards and spec.tensors else SHARDINGS[:1]
+    names = SHARDINGS if STACK_TRAITS[request.stack].shards else SHARDINGS[:1]
     several = (name for name in names if not SHARDING_TRAITS[name].within_machine)  # all hardware here is one machine
     asked = [replace(request, sharding=name, machines=1) for name in several]
     return [_find(spec, one, places) for one in asked if one.method not in WHOLE_WEIGHTS or not one.shards_weights] if places else []

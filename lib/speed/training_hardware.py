@@ -266,7 +266,7 @@ def judge_hardware(
         if not divides_answers(asked):
             continue
         memory, longest, largest = size_on(asked, capacity)
-        if alone and training > 1 and spec.tensors and judge_fit(memory, capacity) != "fits" and shards:
+        if alone and training > 1 and judge_fit(memory, capacity) != "fits" and shards:
             shared = replace(asked, devices=training, sharding="fsdp")
             if divides_answers(shared):
                 asked = shared
@@ -373,7 +373,7 @@ def find_changes(
     now = estimate_step(spec, request).device.typical
     speed = predict_step(spec, request, reference, accelerators)
     changes = []
-    for code, fields in _variants(spec, request):
+    for code, fields in _variants(request):
         other = replace(request, **fields)
         try:
             check_training(spec, other)
@@ -387,7 +387,7 @@ def find_changes(
     return sorted(changes, key=lambda change: -change.saved_bytes)
 
 
-def _variants(spec: ModelSpec, r: TrainingRequest) -> list[tuple[str, dict[str, Any]]]:
+def _variants(r: TrainingRequest) -> list[tuple[str, dict[str, Any]]]:
     """Alternative questions, by code."""
     full, checkpoints = r.method == "full", r.checkpointing
     possible: list[tuple[bool, str, dict[str, Any]]] = [
@@ -404,6 +404,6 @@ def _variants(spec: ModelSpec, r: TrainingRequest) -> list[tuple[str, dict[str, 
         (r.sequence_tokens > 1, "sequence", {"sequence_tokens": max(1, r.sequence_tokens // 2)}),
         (r.attention == "eager", "attention", {"attention": "sdpa"}),
         (r.samples and not r.rollout.rollout_sleep, "rollout_sleep", {"rollout": replace(r.rollout, rollout_sleep=True)}),
-        *((r.sharding == "none" and bool(spec.tensors), f"shard_{n}", {"sharding": "fsdp", "devices": n}) for n in (2, 8)),
+        *((r.sharding == "none", f"shard_{n}", {"sharding": "fsdp", "devices": n}) for n in (2, 8)),
     ]
     return [(code, fields) for holds, code, fields in possible if holds]

@@ -42,6 +42,18 @@ def test_all_own_cards_train_where_one_is_not_enough() -> None:
     assert (few["larger"]["hardware"], few["larger"]["devices"]) == ("A100-SXM4-80GBx2", 2)
 
 
+def test_a_bare_parameter_count_is_sharded_as_well() -> None:
+    """13B does not fit on one card and does on eight, as with the sharding stated; rows and changes name the way as well."""
+    asked = {"method": "full", "own_hardware": "A100-SXM4-80GBx8", "platforms": "jobs"}
+    answer, stated = ASK("13B", **asked), ASK("13B", sharding="fsdp", **asked)
+    own = answer["own"]["cards"]
+    assert (own["verdict"], own["sharding"], own["devices"]) == ("fits", "fsdp", 8)
+    assert own["needed_bytes"] == stated["own"]["cards"]["needed_bytes"]
+    assert {option["sharding"] for option in answer["options"] if option["verdict"] == "fits"} == {"fsdp"}
+    assert next(row for row in answer["shardings"] if row["sharding"] == "fsdp")["hardware"] is not None
+    assert "shard_8" in {change["code"] for change in answer["changes"]}
+
+
 def test_the_ram_of_their_machine_counts() -> None:
     """With a CPU optimizer too little RAM is a no with its reason; RAM that is not stated is a caveat."""
     little, enough, unstated = (ASK(LLAMA, own_hardware="A100-SXM4-80GB", host_memory=ram, **OFFLOADED) for ram in ("64 GB", "192 GB", ""))
