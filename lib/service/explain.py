@@ -180,8 +180,11 @@ def _with_rules(said: Explanation, catalog: Catalog, account: str) -> dict[str, 
             factor = size.quota_multiplier * size.duration_factor
             numbers[f"factor_{size.size}"] = float(factor)
             numbers[f"declared_{size.size}_s"] = float(round(Decimal(requested) / factor, 1))
+            quota = catalog.rules.zerogpu.daily_quota_s[numbers.get("plan", account)]
+            if requested > 0:  # a call of so many seconds was refused, so no limit above them is known to hold
+                numbers[f"below_{size.size}_s"] = int(min(quota, requested) / factor)
             if size.default:
-                numbers["declared_day_s"] = int(catalog.rules.zerogpu.daily_quota_s[numbers.get("plan", account)] / factor)
+                numbers["declared_day_s"] = int(quota / factor)
             if size.default and isinstance(left := numbers.get("left_s"), int) and left > 0:
                 numbers["declared_left_s"] = int(left / factor)
     split = numbers.get("tensor_parallel", numbers.get("num_shards"))

@@ -134,6 +134,14 @@ def test_shown_zerogpu_seconds_are_divided_back() -> None:
     assert answer["predicted"]["daily_quota_s"] == 300
 
 
+@pytest.mark.parametrize(("account", "seconds", "below"), [("free", 120, (80, 60)), ("pro", 180, (120, 90)), ("free", 900, (200, 150))])
+def test_a_refused_duration_is_not_advised_again(account: str, seconds: int, below: tuple[int, int]) -> None:
+    """The bound is the smaller of the refused seconds and the day's quota, for both sizes."""
+    answer = QUESTION(f"The requested GPU duration ({seconds}s) is larger than the maximum allowed", account=account)
+    step = next(step for step in answer["next_steps"] if step["code"] == "zerogpu_shorter")
+    assert step["change"].endswith("# below {} (large), {} (xlarge)".format(*below))
+
+
 def test_a_next_step_has_the_value_with_which_one_request_fits() -> None:
     """Checked against /solve and /estimate_memory: the number of cards, the layers on the card, the share of it."""
     no_cache = "vllm serve Qwen/Qwen3-32B  # NVIDIA L4\nNo available memory for the cache blocks"
