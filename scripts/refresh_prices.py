@@ -106,7 +106,7 @@ def write_catalog(folder: Path, before: Catalog, after: Catalog, lists: Sequence
                 rows[place] = write_row(offer, rows.get(place), key)
     offers["offers"] = list(rows.values())
     with tempfile.TemporaryDirectory() as trial:
-        for name in ("accelerators.json", "tpu_generations.json", "platform.json"):
+        for name in ("accelerators.json", "tpu_generations.json", "platform.json", "unpriced_hardware.json"):
             shutil.copy(folder / name, trial)
         for name, content in (("offers.json", offers), ("sources.json", sources)):
             (Path(trial) / name).write_text(format_rows(content), encoding="utf-8")

@@ -25,6 +25,7 @@ BOUNDED = {
     ("lib.model.file_header", "_BLOCK"): "its text is a tensor's name of at most 1,024 characters, and one end",
     ("lib.ui.http.shortcuts", "_CONFIG"): "reads the page that this app makes, whose config escapes what would end it",
     ("lib.ui.http.shortcuts", "_INFO"): "the same page",
+    ("lib.ui.http.shortcuts", "_SETTINGS"): "the same page",
 }
 """Expressions with an unbounded dot, and why they may keep it."""
 

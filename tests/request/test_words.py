@@ -14,19 +14,22 @@ from lib.engines import ENGINES
 from lib.errors import BadArgument, UnknownHardware
 from lib.model import bundled
 from lib.request.checks import check_choice
+from lib.request.objectives import OBJECTIVES, ROLLOUTS
 from lib.request.types import check_precision
 from lib.request.words import collect_readings, fold_word
 from lib.workload import METHODS, MODES, OPTIMIZERS, SHARDINGS, STACKS
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "precision": precision.NAMES, "kv_precision": precision.KV_NAMES, "optimizer": OPTIMIZERS, "sharding": SHARDINGS, "method": METHODS,
-    "mode": MODES, "engine": ENGINES, "stack": STACKS, "model": tuple(bundled.list_ids()), "hardware": tuple(load().accelerators),
+    "rollouts": ROLLOUTS, "objective": OBJECTIVES, "mode": MODES, "engine": ENGINES, "stack": STACKS, "model": tuple(bundled.list_ids()),
+    "hardware": tuple(load().accelerators),
 }  # fmt: skip
 
 
 def test_every_word_means_a_name_that_exists() -> None:
     """The table is written without separators, and no word of it is itself a name."""
     words = json.loads(files("lib.data").joinpath("words.json").read_text(encoding="utf-8"))
+    assert words.pop("unmodelled_objective").keys() <= words["objective"].keys()  # shown as another objective, with a caveat
     assert words.keys() == NAMES.keys()
     for subject, meanings in words.items():
         assert [name for name in meanings.values() if name not in NAMES[subject]] == []

@@ -15,7 +15,7 @@ from lib.catalog import load, load_from
 from scripts.build_catalog import DATA, format_rows
 from scripts.refresh_prices import main
 
-FILES = ("sources.json", "accelerators.json", "tpu_generations.json", "offers.json", "platform.json")
+FILES = ("sources.json", "accelerators.json", "tpu_generations.json", "offers.json", "platform.json", "unpriced_hardware.json")
 
 
 @pytest.fixture
