@@ -65,12 +65,13 @@ class Saving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoSaving:
-    """A way that saves nothing here, and why: a stable code, with the configuration that was tried where there is one."""
+    """A way that saves nothing here, and why: a stable code, its figures, and the configuration that was tried where there is one."""
 
     code: Code
     reason: str
     gain: Gain | None = None
     freed_bytes: int | None = None
+    values: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +143,11 @@ class _DollarWays:
         use = estimate_zerogpu_use(tier.offer, setup.usage, rules, setup.predict(tier.offer, tier.request))
         if use.requests_in_quota == 0:
             return NoSaving(code="zerogpu", reason="quota_too_small")
+        if use.too_many(setup.usage.requests_per_day):
+            values: dict[str, Value] = {
+                "requests_per_day": int(setup.usage.requests_per_day), "most_requests": use.most_requests, "visitors": use.visitors,
+            }  # fmt: skip
+            return NoSaving(code="zerogpu", reason="traffic_too_high", values=values)
         return self._switch_tier(
             "zerogpu", tier, size=use.size, request_quota_s=use.quota_s_per_request, requests_per_visitor=use.requests_in_quota,
             visitors=use.visitors,

@@ -82,10 +82,16 @@ class ZeroGpuUse(Result):
     """The fewest visitors who together make the day's requests without paying; 0 where one request exceeds the quota."""
     most_requests: Hidden[int]
     """Requests a day that a Space on ZeroGPU is advised for."""
+    time_known: Hidden[bool]
+    """Whether `seconds` is stated or predicted; otherwise it is the duration that a call reserves by default."""
     usd_per_request_beyond: Usd | None
     """Price of each further request of a visitor; null where the account cannot pay."""
     usd_per_month_alone: Usd | None
     """Price of the month for one visitor who makes all requests; null where the account cannot pay."""
+
+    def too_many(self, requests_per_day: Decimal) -> bool:
+        """Whether ZeroGPU is not advised for so many requests a day. Without a time of a request nothing is rejected."""
+        return self.time_known and requests_per_day > self.most_requests
 
 
 TARGET_TTFT_S, TARGET_TPOT_S = 2.0, 0.2
@@ -257,6 +263,7 @@ def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed:
     seconds = usage.seconds_on_gpu
     if seconds is None:
         seconds = request_seconds(usage, speed)
+    time_known = seconds is not None and seconds > 0
     if seconds is None or seconds <= 0:
         seconds = Decimal(rules.default_duration_s)
     each = quota_seconds(seconds=seconds, duration_factor=size.duration_factor, multiplier=size.quota_multiplier)
@@ -273,6 +280,7 @@ def estimate_zerogpu_use(offer: Offer, usage: Usage, rules: ZeroGpuRules, speed:
         requests_in_quota=carried,
         visitors=visitors_needed(calls=usage.requests_per_day, calls_per_visitor=carried),
         most_requests=most_requests(carried, seconds * size.quota_multiplier, usage.visitors_per_day),
+        time_known=time_known,
         usd_per_request_beyond=beyond_quota(quota_s=each, usd_per_gpu_hour=price) if pays else None,
         usd_per_month_alone=alone if pays else None,
     )

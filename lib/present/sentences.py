@@ -228,7 +228,7 @@ def saving_effect(saving: Saving) -> str:
 def no_saving_sentence(no_saving: NoSaving) -> str:
     """Why a way saves nothing here."""
     freed = "" if not no_saving.freed_bytes else f" It would free {gib(no_saving.freed_bytes)}."
-    return f"{_capital(load_wording('terms')['no_saving'][no_saving.reason])}.{freed}"
+    return f"{_capital(fill(load_wording('terms')['no_saving'][no_saving.reason], no_saving.values))}.{freed}"
 
 
 def stage_sentence(name: str) -> str:

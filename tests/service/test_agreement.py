@@ -25,6 +25,7 @@ from lib.service.speed import estimate_speed
 APP = App(catalog=load, models=Models(), quantized=lambda _: {}, providers=lambda _: ProviderOffers(status="none"))
 MEMORY, SOLVE, SAVE = (ask(question, APP) for question in (estimate_memory, solve, ways_to_save))
 RECOMMEND, SPEED, COST = (ask(question, APP) for question in (recommend, estimate_speed, estimate_cost))
+MODEL_8B = "Qwen/Qwen3-8B"
 ENGINES = ("transformers", "vllm", "sglang", "tgi", "llama.cpp")
 SPECS = {name: spec for name in bundled.list_ids() if (spec := bundled.find_spec(name)) is not None}
 EMBEDDERS = tuple(name for name, spec in SPECS.items() if spec.work in {"text encoder", "embedding decoder"})
@@ -164,6 +165,19 @@ def test_hours_a_day_name_the_price_of_one_who_never_pauses_it() -> None:
     cost = pick.cost
     assert cost.usd_per_month_unpaused == 24 * cost.total_usd_per_month
     assert [figure for _, figure in month_figures(cost)] == ["$21.00", "$504"]
+
+
+@pytest.mark.parametrize(("requests_per_day", "hosted"), [(1_000, True), (3_000, False), (300_000, False)])
+def test_zerogpu_saves_only_where_it_is_advised(requests_per_day: int, hosted: bool) -> None:
+    """About 7.5 s a request: 3,000 exceed the 6 hours of GPU time a day for which ZeroGPU is advised, so both endpoints reject it."""
+    asked = {"requests_per_day": requests_per_day, "account": "pro", "engine": "transformers"}
+    rejected = RECOMMEND(MODEL_8B, platforms="zerogpu", precision="bf16", **asked)["rejected"]
+    saved = SAVE("l4x1", MODEL_8B, **asked)
+    reasons = [way for way in saved["no_ways"] if way["code"] == "zerogpu"]
+    assert ("zero-a10g" not in {offer["hardware"] for offer in rejected}) is hosted
+    assert ("zerogpu" in {way["code"] for way in saved["ways"]}) is hosted
+    assert [way["reason_code"] for way in reasons] == ([] if hosted else ["traffic_too_high"])
+    assert all(f"{requests_per_day:,} requests need the daily quota of" in way["reason"] for way in reasons)
 
 
 @pytest.mark.parametrize("model", EMBEDDERS)
