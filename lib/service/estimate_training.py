@@ -11,6 +11,7 @@ from pydantic import model_validator
 from lib.answers.training import ShardingEntry, TrainingAnswer, describe_step
 from lib.catalog import Catalog
 from lib.catalog.host_memory import HostMemoryText
+from lib.catalog.offers import Hardware as Cards
 from lib.errors import BadArgument
 from lib.laws import training as law
 from lib.memory.allocator import count_longest_row
@@ -141,6 +142,8 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     spec, request = app.models(arguments.model), arguments.request()
     catalog = app.catalog()
     cards = catalog.plug_cards(arguments.own_hardware, arguments.host_memory)
+    if cards is not None and request.devices > 1 and request.machines > 1:
+        cards = split_cards(cards, request)
     if cards is not None and request.sharding != "none" and request.devices == 1:
         request = replace(request, devices=max(1, count_training(cards, request)))
     if trains_pictures(spec):
@@ -190,6 +193,19 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         caveats=(*spec.caveats, *own_caveats(cards, own), *_stack_caveat(arguments.step), *_caveats(spec, request)),
         sources=(*spec.sources, *_SOURCES),
     )
+
+
+def split_cards(cards: Cards, request: TrainingRequest) -> Cards:
+    """The cards of one machine, where own hardware names those of all machines together.
+
+    Raises:
+        BadArgument: these are not the devices of the request and of vLLM, or machines would have different numbers.
+    """
+    total = request.devices + rented_for_vllm(request)
+    if cards.accelerator_count != total or total % request.machines:
+        accepted = f"{total} cards, those of all {request.machines} machines together, the same number in each: devices={request.devices}"
+        raise BadArgument("own_hardware", cards.id, accepted)
+    return cards.with_count(total // request.machines)
 
 
 def check_rollout_devices(request: TrainingRequest, options: list[TrainingOption], platforms: tuple[str, ...]) -> None:

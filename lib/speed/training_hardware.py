@@ -235,7 +235,15 @@ def rank_hardware(
         for hardware in list_hardware(catalog, platforms)
     )
     options = judge_hardware(spec, request, places, catalog.accelerators, total_tokens=total_tokens)
-    return sorted(options, key=lambda o: (_ORDER[o.verdict], o.usd is None, o.usd or 0, o.hours or 0, o.needed_bytes - o.capacity_bytes))
+    return sorted(
+        options,
+        key=lambda o: (_ORDER[o.verdict], _host_unstated(o), o.usd is None, o.usd or 0, o.hours or 0, o.needed_bytes - o.capacity_bytes),
+    )
+
+
+def _host_unstated(option: TrainingOption) -> bool:
+    """Whether the host has to hold bytes and its RAM is not stated: such hardware comes after what states enough."""
+    return option.host_bytes > 0 and option.host_memory_bytes is None
 
 
 def judge_hardware(
@@ -355,8 +363,8 @@ def own_caveats(cards: Hardware | None, own: OwnTraining | None) -> tuple[Caveat
         return ()
     if own is None:
         return (Caveat("training_not_on", {"name": cards.name}),)
-    unstated = own.cards.host_bytes > 0 and own.cards.host_memory_bytes is None
-    return (Caveat("training_host_unstated", {"name": cards.name, "host_bytes": own.cards.host_bytes}),) if unstated else ()
+    unstated = Caveat("training_host_unstated", {"name": cards.name, "host_bytes": own.cards.host_bytes})
+    return (unstated,) if _host_unstated(own.cards) else ()
 
 
 def find_changes(

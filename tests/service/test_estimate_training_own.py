@@ -75,6 +75,23 @@ def test_a_machine_without_enough_ram_is_no_want_of_gpus() -> None:
     assert "several machines" not in row["message"]
 
 
+def test_hardware_without_stated_ram_ranks_after_what_has_enough() -> None:
+    """An offload on Inference Endpoints, most of which state no RAM, comes after the offers that fit and state it."""
+    fits = [o for o in ASK(LLAMA, **{**OFFLOADED, "platforms": "endpoints,jobs"})["options"] if o["verdict"] == "fits"]
+    unstated = [o["host_memory_bytes"] is None for o in fits]
+    assert set(unstated) == {False, True}
+    assert unstated == sorted(unstated)
+
+
+def test_own_cards_are_those_of_all_machines() -> None:
+    """64 cards on eight machines are 64 devices, with the bytes a card that 64 need."""
+    answer = ASK(LLAMA, method="full", sharding="fsdp", own_hardware="H100-SXMx64", devices=64, machines=8, platforms="jobs")
+    cards = answer["own"]["cards"]
+    assert (cards["devices"], cards["hardware"]) == (64, "H100-SXMx8")
+    single = ASK(LLAMA, method="full", sharding="fsdp", own_hardware="H100-SXMx64", devices=64, platforms="jobs")["own"]["cards"]
+    assert cards["needed_bytes"] == single["needed_bytes"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -85,6 +102,11 @@ def test_a_machine_without_enough_ram_is_no_want_of_gpus() -> None:
             "vLLM takes 2",
         ),
         ({"own_hardware": "RTX-4090x3", "objective": "grpo", "sharding": "ddp", "devices": 4}, BadArgument, "a multiple of 8"),
+        (
+            {"own_hardware": "H100-SXMx8", "sharding": "fsdp", "devices": 64, "machines": 8},
+            BadArgument,
+            "64 cards, those of all 8 machines",
+        ),
         ({"own_hardware": "TPU-v6e"}, UnknownHardware, "not a graphics card or a Mac"),
         ({"own_hardware": "moon"}, UnknownHardware, "own_hardware was 'moon'"),
         ({"host_memory": "64 GB"}, BadArgument, "an empty text where own_hardware names no cards"),
