@@ -263,8 +263,9 @@ def _find_tier(kind: str, than: object, hardware: AnyHardware | None, predicted:
             able = [tier for tier in tiers if tier.accelerator is None and tier.usd_per_hour]
         case "vram":
             needed = max(number, (hardware.vram_bytes_per_accelerator or 0) if hardware else 0)
-            able = [tier for tier in cards if needed and _is_larger(tier, needed, predicted)]
-            able = able or [tier for tier in listed if needed and tier.accelerator is not None and _is_larger(tier, needed, predicted)]
+            used = {"devices": max(1, hardware.accelerator_count) if hardware else 1, **predicted}  # no prediction: as many as were used
+            able = [tier for tier in cards if needed and _is_larger(tier, needed, used)]
+            able = able or [tier for tier in listed if needed and tier.accelerator is not None and _is_larger(tier, needed, used)]
         case "capability":
             able = [
                 tier

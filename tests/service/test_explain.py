@@ -172,6 +172,24 @@ def test_the_format_of_the_text_is_predicted() -> None:
     assert "load_in_16_bit" in {step["code"] for step in plain["next_steps"]} - {step["code"] for step in packed["next_steps"]}
 
 
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 90 MiB. GPU 0 has a total capacity of {} GiB of which 18 MiB is free."
+
+
+@pytest.mark.parametrize("script", ["train_dreambooth_lora_flux.py", "train_text_to_image_lora.py"])
+def test_a_training_script_of_diffusers_is_a_training_run(script: str) -> None:
+    """No setting of a training is advised where nothing says that one runs."""
+    answer = QUESTION(f"accelerate launch {script}\n{OOM.format('21.96')}", hardware="l4x1")
+    assert (answer["phase"], answer["code"]) == ("train", "torch_training_does_not_fit")
+    plain = QUESTION(OOM.format("21.96"), hardware="l4x1")
+    assert not any("train" in step["change"] for step in plain["next_steps"])
+
+
+def test_a_larger_card_without_a_prediction_comes_as_often_as_the_one_that_was_used() -> None:
+    """Four L4 are not replaced by one card."""
+    larger = next(step for step in QUESTION(OOM.format("21.96"), hardware="l4x4")["next_steps"] if step["code"] == "larger_card")
+    assert load().resolve_hardware(larger["hardware"]).accelerator_count >= 4
+
+
 def test_an_unknown_text_is_said_to_be_unknown() -> None:
     """With what is accepted."""
     answer = QUESTION("KeyError: 'foo'")
