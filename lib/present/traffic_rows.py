@@ -227,7 +227,11 @@ def batching_card(answer: BatchingAnswer, model: str, loads: LoadsAnswer, asked:
     held = None if drawn is None else drawn.held()[0]
     capacity = f"about {per_s(answer.most_requests_per_s)}"
     if drawn is not None:
-        capacity = "none" if held is None else with_small(per_s(held.asked_requests_per_s), _times(held, answer))
+        capacity = (
+            "none"
+            if held is None
+            else with_small(per_s(held.asked_requests_per_s), _times(held, drawn.requests_per_s or answer.requests_per_s))
+        )
     figures = [
         ("First token, p99", seconds(answer.ttft_p99_s)),
         ("Whole request, p99", seconds(answer.latency_p99_s)),
@@ -239,9 +243,9 @@ def batching_card(answer: BatchingAnswer, model: str, loads: LoadsAnswer, asked:
     return str(call_macro("traffic.html.j2", "simulation", answer, model, where, policy, finding, asked, figures, every))
 
 
-def _times(held: LoadEntry, answer: BatchingAnswer) -> str:
-    """How many times the simulated rate that is."""
-    times = held.asked_requests_per_s / answer.requests_per_s
+def _times(held: LoadEntry, own: float) -> str:
+    """How many times the visitor's own rate that is."""
+    times = held.asked_requests_per_s / own
     return f"{times:,.0f} × yours" if times >= 10 else f"{times:.1f} × yours"  # noqa: PLR2004  two figures
 
 

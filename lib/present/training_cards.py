@@ -157,7 +157,8 @@ def _place_figures(answer: TrainingAnswer, option: TrainingOption) -> list[tuple
     if option.hours is not None:
         figures.append(("Time", with_small(duration(option.hours), _hours_range(option, answer.total_tokens))))
     if option.usd is not None:
-        figures.append(("Cost", with_small(usd(option.usd), _hourly(option))))
+        start = "" if not option.start_s else note("training", "with_start", start=duration(option.start_s / HOUR_S))
+        figures.append(("Cost", with_small(usd(option.usd), _hourly(option) + start)))
     elif option.usd_per_hour is not None:
         figures.append(("Price", _hourly(option)))
     figures.append(("Memory per GPU", f"{gib_figure(option.needed_bytes)} of {gib(option.capacity_bytes)}"))
