@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 EMPTY = "import gradio as gr\nwith gr.Blocks() as demo:\n    pass\ndemo.launch()\n"
-PROMISED_S = 0.5
+PROMISED_S = 1.0
 
 
 def processor_seconds(process: int) -> float:
