@@ -9,7 +9,7 @@ from markupsafe import Markup
 from lib.present.cards import caveat_list
 from lib.present.markup import code_blocks, escape, hint_note
 from lib.present.numbers import usd
-from lib.present.sentences import sentence
+from lib.present.sentences import say, sentence
 from lib.present.tables import TableTools, show_table
 
 if TYPE_CHECKING:
@@ -27,9 +27,11 @@ def finding(answer: BatchAnswer) -> str:
     """The pick in a sentence."""
     pick, work = answer.pick, f"{answer.items:,} {answer.unit}"
     if pick is None:
-        by = f" within {answer.deadline_hours:g} hours" if answer.deadline_hours else ""
-        return f"No hardware of these platforms does {work}{by}."
-    return f"{work}: {pick.hours:,.3g} hours and {usd(pick.usd)} on {_machines(pick)} of {pick.name} ({pick.precision}, {pick.engine})."
+        return say("findings", "batch", "too_late" if answer.deadline_hours else "none", work=work, hours=answer.deadline_hours)
+    return say(
+        "findings", "batch", "pick", work=work, hours=pick.hours, cost=usd(pick.usd), machines=_machines(pick), name=pick.name,
+        precision=pick.precision, engine=pick.engine,
+    )  # fmt: skip
 
 
 def batch_card(answer: BatchAnswer) -> str:
@@ -47,9 +49,9 @@ def batch_card(answer: BatchAnswer) -> str:
         for one in answer.options
     ]
     keys = [(one.name.lower(), one.shards, one.hours, float(one.usd), one.items_per_s, one.precision) for one in answer.options]
-    table = show_table("Hardware that does the work, the best first", heads, rows, "batch-options", TableTools(keys=keys, first=SHOWN))
+    table = show_table(say("findings", "batch", "table"), heads, rows, "batch-options", TableTools(keys=keys, first=SHOWN))
     command = answer.pick.command if answer.pick is not None else ""
-    code = code_blocks([("Start it on Jobs", command)]) if command else ""
+    code = code_blocks([(say("findings", "batch", "start"), command)]) if command else ""
     why = hint_note(sentence(answer.rejected[0].reason)) if answer.pick is None and answer.rejected else ""
     return (
         f'<section class="card" aria-label="A pile of work"><h2>{escape(finding(answer))}</h2>{why}{code}'

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from markupsafe import Markup
+
 from lib.advisor.result import Entry, Recommendation, Rejection
 from lib.answers.memory import SolveAnswer
 from lib.present.cards import PLATFORM_NAMES, memory_words, per_device_words, precision_words, price_figures, reason_lists, speed_figure
 from lib.present.markup import bullet_list, definition_list, escape, fold
 from lib.present.numbers import count_words, whole
-from lib.present.sentences import sentence
+from lib.present.sentences import say, sentence
 
 _CLOSEST = "near_miss"
 _ONLY_SO = {"", "refused", "slow", "tight"}
@@ -17,13 +19,11 @@ _ONLY_SO = {"", "refused", "slow", "tight"}
 def no_pick_card(answer: Recommendation, model: str) -> str:
     """The card shown when nothing qualifies, with the changes that come closest: a larger budget first."""
     closest = [escape(sentence(note)) for note in answer.notes if note.code == _CLOSEST]
-    advice = (
-        "The list below gives the reason for each. Try a shorter context, fewer concurrent requests, a smaller precision or more platforms."
-    )
+    advice = Markup("<p>{}</p>").format(say("findings", "no_pick", "advice"))
     return (
-        '<section class="card none" role="status"><h2>Nothing listed qualifies</h2>'
-        f"<p>No hardware on the chosen platforms runs {escape(model)} under these limits.</p>"
-        f"{bullet_list(closest, 'why')}{'' if closest else f'<p>{advice}</p>'}</section>"
+        f'<section class="card none" role="status"><h2>{escape(say("findings", "no_pick", "title"))}</h2>'
+        f"<p>{escape(say('findings', 'no_pick', 'none', model=model))}</p>"
+        f"{bullet_list(closest, 'why') if closest else advice}</section>"
     )
 
 

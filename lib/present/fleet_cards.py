@@ -8,9 +8,10 @@ from decimal import Decimal
 from markupsafe import Markup
 
 from lib.answers.fleet import FleetRow
-from lib.present.numbers import count_words, gib, usd, usd_per_month
-from lib.present.sentences import sentence
+from lib.present.numbers import gib, usd, usd_per_month
+from lib.present.sentences import say, sentence
 from lib.present.tables import Key, TableTools, csv_text, show_table
+from lib.provenance import Value
 
 _SHOWN = 20
 """Rows that are shown until more are asked for."""
@@ -25,16 +26,17 @@ def fleet_finding(rows: Sequence[FleetRow]) -> str:
     errors = sum(row.error_code is not None for row in rows)
     today = [row.current_usd_per_month for row in rows if row.current_usd_per_month is not None]
     savings = [row.saving_usd_per_month for row in rows if row.saving_usd_per_month is not None and row.saving_usd_per_month > 0]
-    failed = f" {count_words(errors, 'row')} could not be answered." if errors else ""
+    failed = f" {say('findings', 'fleet', 'failed', errors=errors)}" if errors else ""
     if not today:
         picked = [row.usd_per_month for row in rows if row.pick is not None]
         if not picked:
             unsuited = len(rows) - errors
-            return (f"No hardware suits {count_words(unsuited, 'row')}." if unsuited else "") + (failed if unsuited else failed.strip())
-        return f"The picks of {count_words(len(picked), 'row')} cost {usd(_sum(picked))} a month together.{failed}"
-    costs = f"Today's hardware of {count_words(len(today), 'row')} costs {usd(_sum(today))} a month"
-    moves = f"moving {len(savings)} of them saves {usd(_sum(savings))}" if savings else "no move saves money"
-    return f"{costs}; {moves}.{failed}"
+            return f"{say('findings', 'fleet', 'unsuited', rows=unsuited) if unsuited else ''}{failed}".strip()
+        return say("findings", "fleet", "picks", rows=len(picked), cost=usd(_sum(picked))) + failed
+    today_cost: dict[str, Value] = {"rows": len(today), "cost": usd(_sum(today))}
+    if not savings:
+        return say("findings", "fleet", "stay", **today_cost) + failed
+    return say("findings", "fleet", "move", **today_cost, moves=len(savings), saving=usd(_sum(savings))) + failed
 
 
 def fleet_table(rows: Sequence[FleetRow]) -> str:

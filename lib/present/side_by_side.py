@@ -16,6 +16,7 @@ from lib.advisor.result import ConfiguredHardware, Entry, Speed
 from lib.present.cards import PLATFORM_NAMES, memory_words, per_device_words, precision_words, request_words, speed_figure
 from lib.present.html import STRONG, render_html, trusted, with_small
 from lib.present.numbers import LATER, count, count_words, gib, rate, seconds, tokens_per_s, usd_per_hour, usd_per_month
+from lib.present.sentences import say
 from lib.present.tables import render_table
 
 SAME = Decimal(str(LATER))
@@ -75,20 +76,31 @@ def find_difference(columns: Sequence[Column]) -> str:
     pair = _find_pair(columns)
     if pair is None:
         name = next((name for column, name in zip(columns, name_columns(columns), strict=True) if column.runs is not None), None)
-        return "None of these runs as asked" if name is None else f"Only {name} runs as asked"
+        return say("findings", "compare", "none") if name is None else say("findings", "compare", "only", name=name)
     (column, name, (speed, unit)), (base, base_name, (base_speed, base_unit)) = pair
-    subject = f"{name[:1].upper()}{name[1:]}"
-    dearer, cheaper = column.usd > SAME * base.usd, base.usd > SAME * column.usd
-    if unit != base_unit or not unit:
-        return f"{subject} costs {_monthly(column)}, {base_name} {_monthly(base)}"
-    if speed > SAME * base_speed:
-        than = f"{subject} is {_factor(speed / base_speed)} as fast as {base_name}"
-        if dearer:
-            return f"{than}, for {_factor(column.usd / base.usd)} the price" if base.usd else f"{than}, but costs {_monthly(column)}"
-        return f"{than} and {_saving(column, base)}" if cheaper else f"{than}{' at the same price' if base.usd else ''}"
-    if cheaper:
-        return f"{subject} {_saving(column, base)} and is about as fast as {base_name}"
-    return "About the same speed, and the same price"
+    comparable = bool(unit) and unit == base_unit
+    faster = comparable and speed > SAME * base_speed
+    values = {
+        "name": f"{name[:1].upper()}{name[1:]}",
+        "other": base_name,
+        "factor": _factor(speed / base_speed) if faster else "",
+        "price_factor": _factor(column.usd / base.usd) if base.usd else "",
+        "saving": _saving(column, base) if base.usd > column.usd else "",
+        "cost": _monthly(column),
+        "other_cost": _monthly(base),
+    }
+    return say("findings", "compare", _price_code(column.usd, base.usd, faster=faster) if comparable else "prices", **values)
+
+
+def _price_code(usd: Decimal, base_usd: Decimal, *, faster: bool) -> str:
+    """The sentence for these two prices, by whether the first one is faster."""
+    if base_usd > SAME * usd:
+        return "better" if faster else "cheaper"
+    if not faster:
+        return "same"
+    if usd > SAME * base_usd:
+        return "dearer" if base_usd else "not_free"
+    return "same_price" if base_usd else "faster"
 
 
 def _saving(column: Column, base: Column) -> str:

@@ -11,53 +11,39 @@ from markupsafe import Markup
 from lib.present.cards import memory_words, speed_figure
 from lib.present.html import render_html, with_small
 from lib.present.markup import hint_note
-from lib.present.numbers import count, count_words, gib, whole
-from lib.present.sentences import sentence
+from lib.present.numbers import count, gib, whole
+from lib.present.sentences import say, sentence
 from lib.present.tables import Key, TableTools, csv_text, show_table
+from lib.present.wording import load_wording
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lib.answers.what_runs import MissedModel, RunningModel, WhatRunsAnswer
+    from lib.provenance import Value
 
 SHOWN = 12
 """Rows that are shown until more are asked for."""
-_REFUSED = {
-    "too_small": "need more memory",
-    "host_too_small": "need more memory of the machine, for what the card does not hold",
-    "context_too_short": "read fewer tokens than asked",
-    "cpu_too_slow": "are too slow on a CPU",
-    "too_slow": "miss the speed that you asked for",
-    "first_token_late": "miss the time to first token that you asked for",
-    "quota_too_small": "exceed the ZeroGPU quota",
-    "traffic_exceeds": "cannot serve the traffic",
-    "no_engine": "have no engine for this hardware",
-    "engine_not_here": "do not run with the chosen engine",
-    "engine_form": "have no form that the engine loads here",
-    "dtype_missing": "need a number format that the hardware lacks",
-    "sparse_attention": "use sparse attention that the engine lacks here",
-    "disk_too_small": "exceed the disk",
-}
-"""Codes of the first obstacle, after a number of models."""
-_OTHER = "do not run for other reasons"
 
 
 def finding(answer: WhatRunsAnswer) -> str:
     """How many models run, and the first of them."""
-    head = f"On {answer.name} {answer.models_total:,} of {count_words(answer.considered, 'model')} run"
+    counts: dict[str, Value] = {"hardware": answer.name, "running": answer.models_total, "models": answer.considered}
     if not answer.models:
-        return f"{head}."
+        return say("findings", "what_runs", "none", **counts)
     first = answer.models[0]
     pace = speed_figure(first.speed)
     figures = ", ".join([count(first.parameters_total) + " parameters", *([pace[1]] if pace else [])])
-    runs_well = first.verdict in {"comfortable", "usable"}
-    kind = "the largest comfortable or usable one" if runs_well else f"the largest of verdict {first.verdict}"
-    return f"{head}; {kind} is {first.model} ({figures})."
+    code = "well" if first.verdict in {"comfortable", "usable"} else "other"
+    return say("findings", "what_runs", code, **counts, verdict=first.verdict, model=first.model, figures=figures)
 
 
 def finding_card(answer: WhatRunsAnswer) -> str:
     """The finding, and the number of refused models by reason."""
+    obstacles: Mapping[str, str] = load_wording("findings")["obstacles"]
     numbers: Counter[str] = Counter()
     for code, number in answer.refused.items():
-        numbers[_REFUSED.get(code, _OTHER)] += number
+        numbers[obstacles.get(code, obstacles["other"])] += number
     refused = "; ".join(f"{number:,} {words}" for words, number in numbers.items())
     return render_html("what_runs.html.j2", finding=finding(answer), refused=refused)
 
@@ -75,10 +61,10 @@ def _link(model: str, answer: WhatRunsAnswer) -> Markup:
 def models_table(answer: WhatRunsAnswer) -> str:
     """The models that run, best first; every name leads to the page with that model."""
     if not answer.models:
-        return hint_note("No model of the catalog runs here as asked. Shorten the context, lower the speed, or choose more memory.")
+        return hint_note(say("findings", "what_runs", "nothing"))
     heads = ("Model", "Parameters", "Runs as", "Memory", "Longest context", "Speed", "Verdict")
     rows = [_row(one, answer) for one in answer.models]
-    caption = "Models that run: comfortable and usable ones first, the larger first"
+    caption = say("findings", "what_runs", "table")
     tools = TableTools(keys=[_keys(one) for one in answer.models], first=SHOWN, more="more that run", search="Search")
     return show_table(caption, heads, rows, "what-runs", tools)
 

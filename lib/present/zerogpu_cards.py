@@ -6,22 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lib.present.markup import bullet_list, code_blocks, definition_list, escape
-from lib.present.sentences import sentence
+from lib.present.sentences import say, sentence
 
 if TYPE_CHECKING:
     from lib.answers.zerogpu import ZeroGpuQuotaAnswer
 
-_VERDICTS = {
-    "passes": "This call passes now",
-    "waits": "This call is refused until the quota resets",
-    "never": "This call is always refused: it reserves more than a day's quota",
-    "unknown": "A day's quota carries {calls} such calls",
-}
-
 
 def finding(answer: ZeroGpuQuotaAnswer) -> str:
     """The verdict in a sentence."""
-    return f"{_VERDICTS[answer.verdict].format(calls=f'{answer.calls_a_day:,}')}."
+    return say("findings", "quota", answer.verdict, calls=answer.calls_a_day)
 
 
 def _figures(answer: ZeroGpuQuotaAnswer) -> Iterator[tuple[str, str]]:
