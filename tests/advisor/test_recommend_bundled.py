@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ workloads = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(bundled.list_ids()), workloads)
 def test_every_offer_is_judged_once_for_bundled_models(model_id: str, workload: Workload) -> None:

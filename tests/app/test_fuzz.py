@@ -23,6 +23,7 @@ def test_every_endpoint_of_the_contract_is_asked_nonsense() -> None:
     assert {name for name, parameter in required.items() if not choices_of(name, parameter)} <= numbers
 
 
+@pytest.mark.slow
 def test_nonsense_in_process_is_answered_or_refused_in_a_sentence() -> None:
     """Arguments of every question, and configurations near the bundled ones."""
     assert in_process(500, seed=11).faults == []

@@ -157,7 +157,15 @@ def test_a_training_step_takes_what_it_takes_with_values(name: str, checkpointin
     assert executed.optimizer_bytes == pytest.approx(real_states, rel=0.005)  # parameters that get no gradient have states here
 
 
-@pytest.mark.parametrize("config", [LLAMA, DEEP_GEMMA, MOE, T5], ids=["llama", "gemma3", "qwen3_moe", "t5"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(LLAMA, id="llama"),
+        pytest.param(DEEP_GEMMA, id="gemma3", marks=pytest.mark.slow),
+        pytest.param(MOE, id="qwen3_moe", marks=pytest.mark.slow),
+        pytest.param(T5, id="t5", marks=pytest.mark.slow),
+    ],
+)
 def test_few_layers_stand_for_all(config: dict[str, Any]) -> None:
     """With the layers between standing aside every count is that of all layers."""
     asked: list[dict[str, Any]] = [

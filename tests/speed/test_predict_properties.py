@@ -85,6 +85,7 @@ def least_step(of: EngineConfig, sequences: float) -> float:
     return max(moved, computed)
 
 
+@pytest.mark.slow
 def test_no_prediction_beats_the_datasheet() -> None:
     """Every bundled model on all of the catalog: not the value, and not the fast end of its range.
 
