@@ -21,7 +21,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
-from lib.catalog.engine_models import lists_model
+from lib.catalog.engine_models import find_unlisted, lists_model
 from lib.catalog.gpu_or_tpu import UNSUPPORTED, Support, load_tpu_software
 from lib.catalog.kernels import reads_format
 from lib.catalog.offers import Hardware
@@ -186,6 +186,12 @@ def is_listed(spec: ModelSpec, engine: Engine, hardware: Hardware) -> bool:
     """Whether the engine's own list of models has this one; the others are untested with it."""
     on_gpu = hardware.processor.kind == "gpu"
     return lists_model(engine, architecture=spec.architecture, model_type=spec.model_type, on_gpu=on_gpu)
+
+
+def explain_unlisted(spec: ModelSpec, engine: Engine, hardware: Hardware) -> Reason | None:
+    """That the engine's list lacks the model's class, with the last release that had it; None for a listed class."""
+    values = find_unlisted(engine, spec.architecture, spec.model_type, on_gpu=hardware.processor.kind == "gpu")
+    return None if values is None else Reason("engine_untested", values, variant="dropped" if "last_version" in values else "")
 
 
 def rate_support(spec: ModelSpec, engine: Engine, hardware: Hardware) -> Support | None:

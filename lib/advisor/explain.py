@@ -7,10 +7,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Literal
 
-from lib.advisor.candidates import AS_STORED, EIGHT_BITS, TENSOR_PARALLEL_ENGINES, Candidate, rate_support
+from lib.advisor.candidates import AS_STORED, EIGHT_BITS, TENSOR_PARALLEL_ENGINES, Candidate, explain_unlisted, rate_support
 from lib.advisor.fit import Headroom
 from lib.advisor.result import DAYS_PER_MONTH, Configuration, Cost, Speed
-from lib.catalog.engine_models import read_engine_models
 from lib.catalog.gpu_or_tpu import Support, load_tpu_software
 from lib.catalog.host_memory import assume_host
 from lib.catalog.kernels import is_weight_only
@@ -100,9 +99,8 @@ def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, 
     support = rate_support(best.headroom.memory.of.spec, candidate.engine, offer)
     if support is not None:
         reasons.append(_explain_support(best.headroom.memory.of.spec, support, offer))
-    elif candidate.untested:
-        version = read_engine_models()[candidate.engine].version
-        reasons.append(Reason("engine_untested", {"engine": candidate.engine, "version": version, "architecture": candidate.untested}))
+    elif (unlisted := explain_unlisted(best.headroom.memory.of.spec, candidate.engine, offer)) is not None:
+        reasons.append(unlisted)
     mixture = best.headroom.memory.of.spec.is_mixture
     if offer.silicon is not None and is_weight_only(candidate.engine, precision, offer.silicon, mixture=mixture):
         reasons.append(Reason("weight_only", {"precision": precision, "silicon": offer.silicon.name, "engine": candidate.engine}))

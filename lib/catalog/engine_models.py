@@ -60,6 +60,15 @@ def _listed(engine: Engine, *, on_gpu: bool) -> frozenset[str] | None:
     return None if row is None else frozenset(map(normalize, row.listed if on_gpu else row.listed - row.cuda_only))
 
 
+def find_unlisted(engine: Engine, architecture: str, model_type: str, *, on_gpu: bool = True) -> Mapping[str, str] | None:
+    """Release of an engine that does not list a model, and the last release that did; None for a listed model."""
+    if lists_model(engine, architecture=architecture, model_type=model_type, on_gpu=on_gpu):
+        return None
+    row = read_engine_models()[engine]
+    last = next((version for name, version in row.dropped.items() if normalize(name) == row.find_key(architecture, model_type)), "")
+    return {"engine": engine, "version": row.version, "architecture": architecture} | ({"last_version": last} if last else {})
+
+
 def lists_model(engine: Engine, *, architecture: str, model_type: str, on_gpu: bool = True) -> bool:
     """Whether the engine lists the model; true where the engine has no list, or nothing of the model but its size is known."""
     listed = _listed(engine, on_gpu=on_gpu)

@@ -7,8 +7,8 @@ them with their numbers. `decide` chooses the cause; `names` finds models, hardw
 was pasted.
 """
 
-from lib.explain.decide import Explanation, OtherCause, explain_text
+from lib.explain.decide import Explanation, OtherCause, Reading, decide_cause, explain_text, read_text
 from lib.explain.rows import PROGRAMS
 from lib.explain.text import MAX_BYTES, mask_secrets
 
-__all__ = ["MAX_BYTES", "PROGRAMS", "Explanation", "OtherCause", "explain_text", "mask_secrets"]
+__all__ = ["MAX_BYTES", "PROGRAMS", "Explanation", "OtherCause", "Reading", "decide_cause", "explain_text", "mask_secrets", "read_text"]

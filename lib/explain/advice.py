@@ -22,6 +22,8 @@ LARGEST_SHARE = 0.97
 SHARES = frozenset({"share_needed", "share_hopeless"})
 """Names of the least share of a device that holds one request: one that a server may take, and one that is too much."""
 _CENT = 100
+_HALF = 16
+"""Bits of the formats that older releases of transformers unpack to 32 bits unless a dtype is named."""
 
 
 def advise(
@@ -38,6 +40,8 @@ def advise(
         found["stored_format"] = spec.stored.quantization.method
     elif (unpacked := count_per_device(spec, replace(request, precision=AUTO), silicon).device_weights) > of.device_weights:
         found["loading_bytes"] = unpacked
+    if spec.work == "pipeline":
+        found |= _offloaded(spec, request, device_bytes, silicon)
     most = count_sequences(spec, request, device_bytes, silicon)
     if most:
         found["most_requests"] = most
@@ -57,6 +61,26 @@ def advise(
         found["devices_needed"] = devices
     smaller = next(_smaller(spec, request, device_bytes, silicon, of), None)
     return found if smaller is None else found | {"smaller_format": smaller}
+
+
+def _offloaded(spec: ModelSpec, request: MemoryRequest, device_bytes: int, silicon: Accelerator) -> dict[str, int | float | str]:
+    """Bytes of a pipeline whose parts come to the device one after another; of the largest part, where that does not fit either."""
+    moved = replace(request, pictures=replace(request.pictures, offload="model"))
+    needed = count_per_device(spec, moved, silicon).peak(request.context_tokens, request.batch_size)
+    return {"offloaded_bytes" if _fits(spec, moved, device_bytes, silicon) else "largest_part_bytes": needed}
+
+
+def advise_beyond(spec: ModelSpec, request: MemoryRequest, silicon: Accelerator) -> dict[str, int | float | str]:
+    """Bytes that explain a full device although one request fits: of weights in 32 bits, and of a model that only one device holds."""
+    traits, alone = traits_of(request.engine), replace(request, devices=1)
+    if not traits.eager:
+        return {}
+    found: dict[str, int | float | str] = {}
+    if weight_format(count_per_device(spec, request, silicon).request.precision).bits == _HALF:
+        found["whole_fp32_bytes"] = count_per_device(spec, replace(alone, precision="fp32"), silicon).device_weights
+    if request.devices > 1:
+        found |= {"alone_bytes": count_per_device(spec, alone, silicon).device_weights, "cards": request.devices}
+    return found
 
 
 def _on(request: MemoryRequest, devices: int) -> MemoryRequest:

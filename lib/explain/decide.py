@@ -81,12 +81,29 @@ def _meaning(message: Message, numbers: Mapping[str, Value], found: frozenset[st
     return _Meaning(message.code, message.certain, message.steps, usual)
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The known messages and the names of a text."""
+
+    findings: tuple[Finding, ...]
+    named: Named
+
+
+def read_text(text: str) -> Reading:
+    """The messages and names of a text. Reading takes the time; deciding does not."""
+    pasted = PastedText(text)
+    return Reading(tuple(find_messages(pasted)), find_names(pasted.spaced.joined))
+
+
 def explain_text(text: str) -> Explanation:
     """The meaning of the text; a text without a known message is explained as unknown."""
-    pasted = PastedText(text)
-    findings = find_messages(pasted)
-    named = find_names(pasted.spaced.joined)
-    found = frozenset(finding.message.code for finding in findings)
+    return decide_cause(read_text(text))
+
+
+def decide_cause(reading: Reading, given: frozenset[str] = frozenset()) -> Explanation:
+    """The meaning of a text. `given` are codes of `context` rows that the caller knows to hold, though the text does not show them."""
+    findings, named = reading.findings, reading.named
+    found = given.union(finding.message.code for finding in findings)
     own = [finding for finding in findings if finding.message.kind != "context"]
     if not any(finding.message.kind != "detail" for finding in own):
         return Explanation(numbers={}, named=named)

@@ -16,7 +16,7 @@ from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.offers import Offer
 from lib.engines import traits_of, usual_engine
 from lib.errors import BadArgument
-from lib.explain import MAX_BYTES, PROGRAMS, Explanation, explain_text
+from lib.explain import MAX_BYTES, PROGRAMS, Explanation, decide_cause, read_text
 from lib.explain.advice import LARGEST_SHARE, SHARES
 from lib.explain.rows import load_messages
 from lib.laws.runtime import VLLM_GRAPHS
@@ -29,7 +29,7 @@ from lib.request.checks import describe_value
 from lib.request.fields import Arguments, Checked
 from lib.request.types import AUTO, Account, AnyEngine, Hardware, look_up_later
 from lib.service.endpoint import App, endpoint
-from lib.service.explain_prediction import find_set_up, predict, stated_share
+from lib.service.explain_prediction import SetUp, find_set_up, predict, stated_share
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -90,8 +90,11 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
     Returns:
         The cause with its numbers and arithmetic, the app's own prediction for the same set-up, next steps, and how sure the cause is.
     """
-    catalog, said = app.catalog(), explain_text(arguments.text)
+    catalog, reading = app.catalog(), read_text(arguments.text)
+    said = decide_cause(reading)
     set_up = find_set_up(app, catalog, said, arguments.model, arguments.hardware, arguments.engine)
+    if given := frozenset(_surroundings(said, set_up, arguments.account, catalog)):
+        said = decide_cause(reading, given)
     spec, hardware, engine = set_up.spec, set_up.hardware, set_up.engine
     prediction = predict(set_up, said, catalog)
     predicted, advice = prediction.figures, prediction.advice
@@ -99,10 +102,13 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
     shares = _shares(said, numbers, predicted, engine)
     if shares.keys() & SHARES:  # the text's own bytes are more exact than a prediction
         advice = {name: value for name, value in advice.items() if name not in SHARES}
-    known = {**_rules(catalog), **_switches(said), **advice, **shares, **numbers}
+    known = {**_rules(catalog), **_switches(said), **advice, **shares, **numbers, "account": arguments.account}
     if "requested_s" in numbers:
         predicted["daily_quota_s"] = catalog.rules.zerogpu.daily_quota_s[numbers.get("plan", arguments.account)]
     logged = _logged(numbers, engine)
+    should_fit = tuple(_should_fit(said, set_up, predicted))
+    known |= {"should_fit": True} if should_fit else {}
+    lines = {**_rules(catalog), **numbers, **_cache_bytes(said, numbers, predicted, engine)}
     return ExplainAnswer(
         recognised=said.recognised,
         program=said.program,
@@ -112,7 +118,7 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
         outcome=said.outcome,
         certain=said.certain,
         numbers=numbers,
-        arithmetic=tuple(arithmetic_lines(numbers)) if said.recognised else (),
+        arithmetic=tuple(arithmetic_lines(lines)) if said.recognised else (),
         logged=logged,
         predicted=predicted,
         next_steps=tuple(_steps(said, known, predicted, arguments, hardware, catalog)),
@@ -125,7 +131,7 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
             cards=said.named.cards,
             flags=said.named.flags,
         ),
-        caveats=(*prediction.caveats, *_differences(logged, predicted)),
+        caveats=(*prediction.caveats, *should_fit, *_differences(logged, predicted)),
         sources=(
             Source(
                 what="Wording of the messages",
@@ -150,6 +156,48 @@ def _rules(catalog: Catalog) -> dict[str, Any]:
 def _switches(said: Explanation) -> dict[str, str]:
     """The settings of the text that are switched on; a step that sets them again is left out."""
     return {name: value for name, value in said.named.flags.items() if value == "True"}
+
+
+def _surroundings(said: Explanation, set_up: SetUp, account: str, catalog: Catalog) -> Iterator[str]:
+    """Codes of surroundings that follow from the caller's arguments: the model is a pipeline, or a message names a lower plan."""
+    if set_up.spec is not None and set_up.spec.work == "pipeline":
+        yield "in_diffusers"
+    quotas = catalog.rules.zerogpu.daily_quota_s
+    if quotas[account] > quotas[_PLANS.get(str(said.numbers.get("plan")), account)]:
+        yield "plan_of_another"
+
+
+def _should_fit(said: Explanation, set_up: SetUp, predicted: Mapping[str, Printed]) -> Iterator[Caveat]:
+    """That an allocation failed for which the app finds room, with the usual causes; servers that fill a share have causes of their own."""
+    if not ("tried_bytes" in said.numbers and "larger_card" in said.steps and predicted.get("fits") is True):
+        return
+    if said.phase != "train" and traits_of(set_up.engine).preallocates:
+        return
+    pipeline = set_up.spec is not None and set_up.spec.work == "pipeline"
+    values = {name: value for name, value in predicted.items() if isinstance(value, int)}
+    yield Caveat("explain_should_fit", values, variant="train" if said.phase == "train" else "pipeline" if pipeline else "")
+
+
+def _cache_bytes(said: Explanation, numbers: Mapping[str, Any], predicted: Mapping[str, Printed], engine: Any) -> dict[str, int | float]:
+    """Arithmetic that starts from the tokens and weights of the text: the cache in bytes, and the rest of the server's share."""
+    size, length = predicted.get("needed_bytes"), predicted.get("context_tokens")
+    card = numbers.get("total_bytes", numbers.get("capacity_bytes", predicted.get("capacity_bytes")))
+    if not traits_of(engine).preallocates or not isinstance(size, int) or not isinstance(length, int) or not isinstance(card, int):
+        return {}
+    share = stated_share(said) or traits_of(engine).memory_share
+    found: dict[str, int | float] = {"share": share, "card_bytes": card, "share_bytes": int(card * share)}
+    if "share_for_graphs" in said.steps:
+        found["outside_bytes"] = card - int(card * share)
+    tokens, weights, most = (numbers.get(name) for name in ("kv_cache_tokens", "weights_bytes", "max_model_len"))
+    if not isinstance(tokens, int) or length <= 0:
+        return found
+    held = size * tokens // length
+    found["text_cache_bytes"] = held
+    if isinstance(most, int) and most > tokens:
+        found |= {"whole_cache_bytes": size * most // length, "lacking_cache_bytes": size * (most - tokens) // length}
+    if isinstance(weights, int) and (rest := int(card * share) - weights - held) > 0:
+        found["rest_bytes"] = rest
+    return found
 
 
 def _shares(said: Explanation, numbers: Mapping[str, Any], predicted: Mapping[str, Printed], engine: Any) -> dict[str, float]:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lib.answers.explain import Printed
+from lib.catalog.engine_models import find_unlisted
 from lib.catalog.offers import Hardware
 from lib.catalog.silicon import Accelerator
 from lib.engines import ENGINES, Setting, traits_of, usual_engine
 from lib.errors import AdvisorError, BadArgument, HubError, UnknownHardware
 from lib.explain import Explanation
-from lib.explain.advice import advise
+from lib.explain.advice import advise, advise_beyond
 from lib.explain.rows import load_messages
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.picture_training import check_picture_training, estimate_picture_training, trains_pictures
@@ -51,6 +52,9 @@ _OF_LENGTH_AND_CARDS: tuple[Setting, ...] = (
 """Settings that the length and the devices of the predicted request say already, and experts in host memory, which no step names."""
 _SHARE = re.compile(r"[01]?\.\d{1,4}|1")
 _MOST_CARDS = 64
+_LONG_TOKENS, _CHUNK_TOKENS = 32_768, 512
+"""vLLM 0.5.3 to 0.6 reads prompts in chunks of 512 tokens if a request may be longer than 32,768 (arg_utils.py, config.py, read on
+2026-11-26); not with a sliding window or media."""
 _SAME_SIZE = 0.1
 """Two sizes of a card's memory within this are the same card: driver and display take some of it."""
 _STEP_COUNTS = {
@@ -178,10 +182,14 @@ def predict(of: SetUp, said: Explanation, catalog: Catalog) -> Prediction:
         request = _request(of, spec, hardware, said)
         advice = advise(spec, request, memory, hardware.processor, stated_share(said))
         figures = _figures(spec, hardware, memory, request, said, catalog)
+        if figures["fits"]:
+            advice |= advise_beyond(spec, request, hardware.processor)
         loading = advice.get("loading_bytes")
         if said.stated.get("loads") == "whole" and isinstance(loading, int):
             figures |= {"loading_bytes": loading, "fits": bool(figures["fits"]) and loading <= memory}
-        return Prediction(figures=figures, advice=advice, caveats=spec.caveats)
+        unlisted = find_unlisted(of.engine, spec.architecture, spec.model_type, on_gpu=hardware.processor.kind == "gpu")
+        dropped = (Caveat("engine_dropped", unlisted),) if unlisted and "last_version" in unlisted else ()
+        return Prediction(figures=figures, advice=advice, caveats=(*dropped, *spec.caveats))
     except AdvisorError as refused:
         return Prediction(caveats=(Caveat("explain_not_predicted", {"reason": str(refused)}),))
 
@@ -213,7 +221,7 @@ def _request(of: SetUp, spec: ModelSpec, hardware: Hardware, said: Explanation) 
     if share is not None and "gpu_memory_utilization" in settings:
         serving = replace(serving, gpu_memory_utilization=share)
     if said.stated.get("profile") == "length" and "max_num_batched_tokens" in settings and serving.max_num_batched_tokens is None:
-        serving = replace(serving, max_num_batched_tokens=length)  # this release reads a prompt of full length at once
+        serving = replace(serving, max_num_batched_tokens=_first_engine_step(spec, length))
     request = MemoryRequest(
         precision=_precision(of, spec, flags, chosen),
         engine=chosen,
@@ -222,6 +230,13 @@ def _request(of: SetUp, spec: ModelSpec, hardware: Hardware, said: Explanation) 
         serving=drop_settings(serving, *_OF_LENGTH_AND_CARDS),
     )
     return settle_formats(request)
+
+
+def _first_engine_step(spec: ModelSpec, length: int) -> int:
+    """Tokens of the profile run of vLLM's first engine: the whole length, or one chunk where it splits prompts by default."""
+    windowed = any(term.growth == "window" for term in spec.cache_terms or ())
+    whole = windowed or spec.vision is not None or spec.sound is not None
+    return length if whole or length <= _LONG_TOKENS else _CHUNK_TOKENS
 
 
 def stated_share(said: Explanation) -> float | None:
@@ -238,15 +253,16 @@ def _figures(
     fit = fit_memory(spec, request, memory, hardware.processor, host_bytes=host_memory(hardware))
     found: dict[str, Printed] = {
         "weights_bytes": of.device_weights,
-        "needed_bytes": of.worst_cache(request.context_tokens, 1),
         "per_device_bytes": of.peak(request.context_tokens, 1),
         "capacity_bytes": memory,
         "engine_bytes": fit.capacity_bytes,
         "devices": request.devices,
-        "context_tokens": request.context_tokens,
         "precision": of.request.precision,
         "fits": fit.fits,
     }
+    if spec.work == "pipeline":
+        return found
+    found |= {"needed_bytes": of.worst_cache(request.context_tokens, 1), "context_tokens": request.context_tokens}
     if fit.kv_cache_tokens is not None:
         found["kv_cache_tokens"] = fit.kv_cache_tokens
         found["available_bytes"] = fit.capacity_bytes - of.beside_cache(request.context_tokens, 1)
