@@ -242,6 +242,7 @@ def _candidates_of(
 ) -> Candidates:
     """The same for every length of a request, and for every number above one."""
     spec, offer = of.value, on.value
+    # Engines that run on this silicon, in this kind of Space, and the one that was asked for.
     possible = engines_on(offer, family, spec, sdk, requested)
     if not possible and spec.sparse_attention:
         return Candidates((), Reason("sparse_attention", {"silicon": offer.name}))
@@ -252,6 +253,7 @@ def _candidates_of(
         values: dict[str, Value] = {"engine": requested, "others": ", ".join(name for name, _ in possible), "offer": offer.name}
         docker = requested in dict(engines_on(offer, family, spec, "docker", requested))
         return Candidates((), Reason("engine_needs_docker" if docker else "engine_not_here", values))
+    # Engines that have the devices and the settings that were stated.
     count = max(1, offer.accelerator_count)
     if serving.devices > count:
         return Candidates((), Reason("too_few_devices", {"needed": serving.devices, "devices": count, "silicon": offer.name}))
@@ -259,6 +261,7 @@ def _candidates_of(
     if engines and not able:
         return Candidates((), Reason("no_engine_setting", {"settings": ", ".join(serving.stated), "silicon": offer.name}))
     engines, layers = able, serving.gpu_layers if (serving.gpu_layers or 0) >= 0 else None
+    # Each engine with its numbers of devices and its formats; the last format may leave layers or experts to the host.
     tried: list[Candidate] = []
     refused: Reason | None = None
     for engine, built_with in _by_preference(spec, offer, engines, crowd=crowd):

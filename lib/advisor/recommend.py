@@ -66,6 +66,7 @@ def recommend(
     context = make_context(spec, workload, catalog, published)
     family, context_tokens, rules = context.family, context.context_tokens, catalog.rules
     hosted = None if context.model is None else context.model.spec
+    # Judge every offer, and order those that qualify.
     offers = catalog.on(workload.platforms)
     verdicts = judge_offers(offers, context)
     order = rank_entries([verdict for verdict in verdicts if isinstance(verdict, Entry)], workload.priority, family)
@@ -74,8 +75,10 @@ def recommend(
         order = tuple(replace(entry, reasons=(*cut, *entry.reasons)) for entry in order)
     order = describe_pick_lengths(order, context)
     pick = order[0] if order else None
+    # The others, by platform and price.
     rejected = [verdict for verdict in verdicts if isinstance(verdict, Rejection)]
     rejected.sort(key=lambda each: (PLATFORMS.index(each.offer.platform), each.offer.usd_per_hour or Decimal(0), each.offer.id))
+    # Sources and caveats of all that the answer uses.
     held = None if pick is None or pick.memory is None else pick.memory.estimate
     offer = None if pick is None else pick.offer
     parts = (hosted, offer, held, rules.zerogpu, rules.accounts, rules.providers, None if own is None else own.silicon)

@@ -81,6 +81,7 @@ def predict_placements(placed: Sequence[tuple[Hardware, Placement, JudgeContext]
     estimates: dict[Key, SpeedEstimate | None] = {}
     encoded: set[Key] = set()
     for offer, placement, context in placed:
+        # A key for everything that the prediction depends on.
         spec, request = context.hosted.spec, context.speed_request
         if (context.family in PICTURE_KINDS) != (spec.library == "diffusers"):
             keys.append(None)
@@ -93,6 +94,7 @@ def predict_placements(placed: Sequence[tuple[Hardware, Placement, JudgeContext]
         keys.append(key)
         if context.family == "encode":
             encoded.add(key)
+        # Ask only for what no earlier answer has predicted.
         if key in estimates or key in questions:
             continue
         with _LOCK:
@@ -112,6 +114,7 @@ def predict_placements(placed: Sequence[tuple[Hardware, Placement, JudgeContext]
                 serving=keep_experts_in_host(request.serving, used.cpu_moe_layers),
             )
             questions[key] = (spec, hardware, question)
+    # Predict the new ones together.
     if questions:
         new = dict(zip(questions, predict_each(list(questions.values()), placed[0][2].accelerators), strict=True))
         with _LOCK:

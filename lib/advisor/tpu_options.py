@@ -336,6 +336,7 @@ def _find(
     rental: Rental,
 ) -> Findings:
     """The findings that the decision reads."""
+    # Engine and support: what the support matrix says of the chip that would be rented.
     has_name = spec.source != "rule_of_thumb"
     unrunnable = not on_tpu.ranked and all(rejection.reason.code in _NO_ENGINE for rejection in on_tpu.rejected)
     tested = [option.generation.name for option in generations if option.support == "passing"]
@@ -345,6 +346,7 @@ def _find(
     here = _FINDINGS.get(support if current is None else current.support, "untested")
     if tested and here != "passing":
         here = "passing_elsewhere"
+    # Price: the cheapest slice against the cheapest GPU offer.
     gpu_best = gpu[0] if gpu else None
     tpu_usd = None if tpu_best is None else slice_usd_per_million(tpu_best, software, rental)
     gpu_usd = None if gpu_best is None else _list_price(gpu_best)
@@ -352,6 +354,7 @@ def _find(
     if tpu_best is not None and gpu_best is not None and tpu_usd is not None and gpu_usd is not None:
         prices = {"tpu": tpu_best.offer.id, "gpu": gpu_best.offer.id, "tpu_usd": tpu_usd, "gpu_usd": gpu_usd}
         prices |= {"commitment": rental.commitment, "region": rental.region}
+    # Fit: which side has an offer that holds the model.
     matrix = software.support
     fits = "no_gpu_offer" if not gpu_entries and on_tpu.ranked else "no_tpu_slice" if gpu_entries and not on_tpu.ranked else "both"
     values: dict[str, Mapping[str, Value]] = {
@@ -368,6 +371,7 @@ def _find(
         "ttft": {"max_ttft_s": max_ttft_s},
         "tpu_price": prices,
     }
+    # Latency: which side keeps the limit of the first token.
     tpu_keeps, gpu_keeps = (any(within_limit(entry, max_ttft_s) for entry in entries) for entries in (on_tpu.ranked, gpu_entries))
     keepers: Literal["both", "neither", "gpu_only", "tpu_only"] = "gpu_only" if gpu_keeps else "neither"
     if tpu_keeps:

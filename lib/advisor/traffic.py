@@ -218,6 +218,7 @@ def estimate_gpu_seconds(family: Family, speed: Speed) -> float | None:
 
 def judge_quota(offer: Hardware, rules: ZeroGpuRules, workload: Workload, seconds: float | None) -> tuple[Reason, bool]:
     """How the day's requests compare with the quota, and whether they are carried. Without a figure for a request nothing is refused."""
+    # The quota of the visitors' plan.
     plan, size = visitors_plan(workload.account, workload.visitor_account), rules.size(offer.id)
     factors: dict[str, Any] = {"duration_factor": size.duration_factor, "multiplier": size.quota_multiplier}
     daily = rules.daily_quota_s[plan]
@@ -235,6 +236,7 @@ def judge_quota(offer: Hardware, rules: ZeroGpuRules, workload: Workload, second
     }
     if seconds is None:
         return Reason("zerogpu_quota_unknown", values), True
+    # Calls a day of one visitor: by seconds of quota, and by the number of runs.
     gpu_s, visitors = to_decimal(seconds), workload.visitors_per_day
     shared_s = gpu_s * size.quota_multiplier
     each, runs = quota_seconds(seconds=gpu_s, **factors), rules.runs_per_day_reported.get(plan)
@@ -248,6 +250,7 @@ def judge_quota(offer: Hardware, rules: ZeroGpuRules, workload: Workload, second
         "gpu_s": float(shared_s * workload.requests_per_day),
         "most_gpu_s": MOST_GPU_S_PER_DAY,
     }
+    # Obstacles, in this order: one visitor's quota, all visitors' calls, the GPU's day, requests at the same time.
     variant = "stated" if visitors else "runs" if calls < by_quota else ""
     if calls == 0 or (visitors and workload.requests_per_day > calls * visitors):
         return Reason("quota_too_small", values, variant=variant), False

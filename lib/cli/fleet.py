@@ -121,6 +121,7 @@ def run_fleet(source: str, out: Path, *, owner: str | None = None, **options: An
         if owner is not None:
             source = _list_owner(owner, output)
             total = sum(1 for _ in read_rows(source))
+        # Answer the parts that the output lacks; parts of an earlier run only move the bar.
         catalog = PriceFeed(load()).refresh()
         say(f"{total:,} rows.")
         with tqdm(total=total, unit=" rows", disable=None) as bar:  # type: ignore[no-untyped-call]
@@ -142,6 +143,7 @@ def run_fleet(source: str, out: Path, *, owner: str | None = None, **options: An
                 end_command(INTERRUPTED)
         if not started:
             return {"path": str(out), "rows": 0, "found": found, "message": f"{out} is not written yet."}
+        # Join all parts into one file.
         rows = output.join()
     message = f"{rows:,} rows are in {out}" + (f"; {found:,} of them were there from an earlier run." if found else ".")
     return {"path": str(out), "rows": rows, "found": found, "message": message}

@@ -67,6 +67,7 @@ def run_on_jobs(
         raise AgainstRules(f"Accepted: {MOST_ROWS:,} rows and {MOST_JOBS} jobs of one command. Split the file of questions.")
     if options.schedule and not _TIMES.fullmatch(options.schedule):
         raise BadArgument("schedule", options.schedule, "@hourly, @daily, @weekly, @monthly, @yearly, or five fields such as '0 6 * * 1'")
+    # Show the price before anything is started.
     shards, plan = deal_shards(parts, options.count), options.plan
     check_timeout(shards, plan)
     bound = at_most(together_usd(shards, plan))
@@ -77,15 +78,18 @@ def run_on_jobs(
     if not options.go:
         say("Nothing was started. Add --go to start these jobs.")
         return False
+    # Ask for consent.
     token = require_login("start jobs")
     if not options.yes and not confirm(f"Start {len(shards)} job(s) for at most {bound} USD{often}?"):
         raise NotConfirmed("Not confirmed: nothing was started.")
+    # Upload the questions; a schedule ends here.
     jobs = connect(token)
     folder = job_folder(jobs.open_bucket(options.bucket), parts)
     say(f"Questions and answers are in the bucket {folder.bucket}, folder {folder.path}.")
     if options.schedule:
         _schedule(shards, folder, options, jobs)
         return False
+    # Collect what earlier jobs have answered, then run what is missing, twice at most.
     _follow_earlier(output, jobs, plan)
     missing = _fetch(parts, folder, output, jobs, advance)
     for _ in range(ROUNDS):

@@ -153,6 +153,7 @@ def price_per_hour(offer: Offer, region: str | None = None) -> Decimal:
 
 
 def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate | None) -> CostEstimate:
+    # Hours that are billed, and their compute and storage.
     price = price_per_hour(offer, usage.region)
     daily = count_hours(offer, usage, rules, speed)
     monthly = daily.per_day * usage.days_per_month
@@ -160,6 +161,7 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
     stored = bill_storage(usage, rules.storage)
     compute = sum_parts(parts)
     storage = Decimal(0) if stored is None else stored.usd_per_month
+    # The bill of as many replicas as serve the traffic, and of hardware that nobody stops.
     capacity = measure_capacity(offer, usage, speed)
     serving = compute
     if capacity is not None and capacity.replicas_needed > usage.replicas:
@@ -170,6 +172,7 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
         left_running = sum_parts(_compute(offer, usage, rules, price, DAY_H * usage.days_per_month))
     used = estimate_zerogpu_use(offer, usage, rules.zerogpu, speed) if offer.traits.per_call else None
     billed = monthly * usage.replicas + usage.extra_replica_hours_per_month
+    # Prices of tokens and of a request.
     answer = prompt = per_request = None
     if speed is not None and speed.output_tokens_per_s is not None:
         answer = answer_price(usd_per_hour=price, tokens_per_s=to_decimal(speed.output_tokens_per_s.value))

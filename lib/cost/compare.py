@@ -178,11 +178,13 @@ def compare(
     sources: tuple[Source, ...] = (),
 ) -> Comparison:
     """Both under the same load of output tokens per second; `effort_usd` is the one-off cost of the change, 0 when not stated."""
+    # Both sides under the same load.
     old, new = (apply_load(side, tokens_per_s, hours_per_month, output_tokens) for side in (before, after))
     saved = old.usd_per_month - new.usd_per_month
     latencies = before.latency_p99_s, after.latency_p99_s
     worth = max(Decimal(0), saved * horizon_months)
     speed_ratio = after.tokens_per_s / before.tokens_per_s
+    # The verdict: optimise where the saving exceeds the effort.
     half_empty = old.utilisation < FULL_UTILISATION / 2 and new.replicas == 1  # wants filling or sleep
     verdict: Verdict = "scale_out" if old.replicas > 1 else "fill_first" if half_empty else "keep"
     if saved > 0 and worth > effort_usd:

@@ -247,6 +247,7 @@ def run_matmuls(
     """
     import torch  # noqa: PLC0415 loaded when first needed
 
+    # Place the matrices, and probe on a small part whether the whole ends in time.
     clock = clock or (time_on_cuda if device.type == "cuda" else host_timer(synchronizer(device)))
     with torch.inference_mode():
         dtype = getattr(torch, case.dtype)
@@ -254,6 +255,7 @@ def run_matmuls(
         _probe(case, x, w, clock, limit_s, _EMULATED_PROBE_FLOPS if slow_type else _PROBE_FLOPS[device.type])
         first, total = x[0, 0].clone(), torch.zeros((), dtype=torch.float32, device=device)
         synchronizer(device)()
+    # One cold product, the warm-up, then the measured ones.
     began, reported_s, cold, warm = now(), -math.inf, 0.0, list[float]()
     planned = 1 + case.warmup + case.iterations
     for done in range(planned):
@@ -274,6 +276,7 @@ def run_matmuls(
         if now() - began > limit_s and len(warm) >= MIN_ITERATIONS:
             break
     with torch.inference_mode():
+        # Check the sum of the products against the sums of the factors.
         seen, expected = float(total) / (done + 1), float(x.sum(0, dtype=torch.float32) @ w.sum(1, dtype=torch.float32))
     if not abs(seen - expected) <= _TOLERANCE * abs(expected):
         raise LiveError(

@@ -40,6 +40,7 @@ def measure_pictures(model: str, request: Mapping[str, Any]) -> dict[str, Any]:
     cuda = device.kind == "cuda"
     gauge = process.CudaGauge() if cuda else process.HostGauge()
     try:
+        # Load the pipeline, and check the settings against its call.
         pipeline = DiffusionPipeline.from_pretrained(  # type: ignore[no-untyped-call]
             model, dtype=getattr(torch, TORCH_DTYPES[request["precision"]]), use_safetensors=True, trust_remote_code=False
         ).to(device.torch_name)
@@ -58,6 +59,7 @@ def measure_pictures(model: str, request: Mapping[str, Any]) -> dict[str, Any]:
                 torch.cuda.synchronize()
             return time.perf_counter() - began, drawn
 
+        # One picture to warm up, then the measured ones.
         _, drawn = draw()
         if not hasattr(drawn, "images"):
             raise ValueError(f"{type(pipeline).__name__} makes no pictures.")

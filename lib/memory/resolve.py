@@ -226,6 +226,7 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     request = settle_serving(request)
     if spec.library == "gguf" and request.mode != "inference":
         raise BadArgument("mode", request.mode, "inference for a GGUF file; name the model that it was made from to train it")
+    # Formats of weights, arithmetic and cache.
     by_default = formats.QLORA[TrainingRequest().double_quantization] if request.mode == "qlora" else AUTO
     precision_name = by_default if request.precision == AUTO else request.precision
     precision = formats.resolve(precision_name, spec, engine, accelerator)
@@ -233,6 +234,7 @@ def resolve_request(spec: ModelSpec, request: MemoryRequest, accelerator: Accele
     cache = resolve_cache_format(spec, engine, precision, request.kv_precision, compute)
     if request.gpu_layers is not None and not traits_of(engine).own_files:
         raise BadArgument("gpu_layers", request.gpu_layers, f"-1 with {engine}: only llama.cpp computes some layers on the processor")
+    # What stays in the memory of the host.
     kind = accelerator.kind if accelerator else "gpu" if "gpu" in traits_of(engine).silicon else "tpu"
     whole = kind == "cpu" or request.mode != "inference"  # one memory holds everything
     experts_in_host = count_experts_in_host(spec, request.serving.cpu_moe_layers or 0)

@@ -180,6 +180,7 @@ class MemoryEstimate:
             "training_assumed": not inference,
             "attention_scores": of.activation.scores(_LONG, 1) > 0,
         }
+        # What is not known of the device, the cache and the media.
         open_points = [Caveat(code) for code, true in holds.items() if true]
         if request.silicon in {"tpu", "neuron", "apple"}:
             open_points.append(Caveat("device_runtime", variant="apple" if request.silicon == "apple" else ""))
@@ -197,6 +198,7 @@ class MemoryEstimate:
             cache = request.serving.kv_cache_memory_bytes
             values: dict[str, Value] = {"engine": request.engine, "share": claimed, "cache_bytes": cache or 0}
             open_points.append(Caveat("preallocates", values, variant=variant if cache is None else "bytes"))
+        # Defaults of the server that differ between releases or silicon.
         chosen = request.serving.stated.keys() & {"gpu_memory_utilization", "kv_cache_memory_bytes"}
         if traits.share_by_release and inference and not chosen:
             old, new = runtime.VLLM_SHARES[-2:]
@@ -208,6 +210,7 @@ class MemoryEstimate:
         if inference and by_default and traits.start_up == "profile run" and tokens_of_step > least:
             values = {"tokens": tokens_of_step, "least_tokens": least, "engine": request.engine}
             open_points.append(Caveat("step_tokens", values))
+        # Lengths: of a clip that is decoded at once, and beyond the model's limit.
         size = of.output_size
         if size is not None and size.frames > 1 and (tiled := of.tiled_decoding(self.batch)) is not None:
             open_points.append(Caveat("clip_decoding", {"decode_bytes": tiled[0], "tiled_bytes": tiled[1]}))

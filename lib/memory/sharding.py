@@ -81,6 +81,7 @@ class SharedStates(NamedTuple):
 
 def share_states(whole: WholeStates, traits: ShardingTraits, devices: int) -> SharedStates:
     """Each GPU's part of the states with a sharding over so many devices."""
+    # Gradients and master weights: DeepSpeed keeps its own of each.
     deepspeed = traits.stage > 0
     gradient_width = HALF if deepspeed else whole.trained_width
     gradients = whole.parameters * gradient_width
@@ -90,6 +91,7 @@ def share_states(whole: WholeStates, traits: ShardingTraits, devices: int) -> Sh
     elif deepspeed:
         masters = whole.parameters * whole.trained_width
     part_weights, part_gradients, part_states = (devices if part else 1 for part in (traits.weights, traits.gradients, traits.states))
+    # Tensors that exist for a moment: flattened parameters, gathered layers, buckets.
     temporary = whole.optimizer_temporary
     if deepspeed:  # flattened in 16 bits, then in the width of the master weights
         temporary += whole.parameters * (HALF + (FLOAT32 if whole.masters else HALF))
@@ -102,6 +104,7 @@ def share_states(whole: WholeStates, traits: ShardingTraits, devices: int) -> Sh
         buckets = HALF * min(whole.parameters, REDUCE_BUCKET)
     elif traits.launcher == "MULTI_GPU":
         buckets = gradients
+    # What the host holds is not on the card.
     host = _offload(whole, traits, devices, masters, gradients)
     kept, kept_weights = not traits.offloads_states, not traits.offloads_weights
     return SharedStates(

@@ -277,6 +277,7 @@ def describe_pipeline(parts: Mapping[str, Module], encoders: Mapping[str, BuiltM
             raise UnsupportedModel("The runs of this pipeline take too long.")
         return pipeline.call(shape, dtype)
 
+    # Run denoiser and VAE at several sizes, and fit their peaks.
     start = pipeline.default_shape()
     runs = _Runs(pipeline, start)
     denoiser, vae = pipeline.denoiser_folder, "vae"
@@ -287,12 +288,15 @@ def describe_pipeline(parts: Mapping[str, Module], encoders: Mapping[str, BuiltM
         half = [call(shape, torch.float16) for shape in runs.shapes]
         fits += runs.fits([run.denoise for run in half], runs.shapes, "denoise", denoiser, dtype="fp16")
         fits += runs.fits([run.decode for run in half], runs.shapes, "decode", vae, dtype="fp16")
+    # Text encoders on one and two prompts.
     encoded = {name: [run_encoder(built, prompts, pipeline.prompt_tokens) for prompts in (1, 2)] for name, built in encoders.items()}
+    # Guidance: compare the work with a run without it.
     plain = call(replace(runs.shapes[0], guided=False))
     guided = full[0].denoise  # twice the work in as many operations is twice the batch
     guidance: Literal["batched", "sequential", "embedded"] = "embedded"
     if guided.flop >= 1.5 * plain.denoise.flop:
         guidance = "batched" if len(guided.moments) < 1.5 * len(plain.denoise.moments) else "sequential"
+    # Work by pixels, of one evaluation.
     single = [k for k, shape in enumerate(runs.shapes) if shape.batch == 1]
     rows = [work_terms(*runs.point(runs.shapes[k])[1:]) for k in single]
     terms = _ALL if runs.clips else _PICTURE_WORK

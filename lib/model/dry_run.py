@@ -266,12 +266,14 @@ def _train(model: PreTrainedModel, depth: LayerSkipper, training: TrainingReques
     """Forward, backward and update with the optimizer's states already there."""
     counter = depth.counter
     trained = [p for p in model.parameters() if p.requires_grad]
+    # A first update creates the optimizer's states.
     optimizer = _OPTIMIZERS[training.optimizer](trained)
     for parameter in trained:
         parameter.grad = torch.empty_like(parameter)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     states = counter.live_bytes
+    # Forward pass and loss.
     inputs = {**prefill_inputs(model, lengths), "labels": zeros(lengths.batch, lengths.tokens, dtype=long)}
     for name in ("logits_to_keep", "use_cache", "decoder_input_ids"):
         inputs.pop(name, None)
@@ -282,12 +284,14 @@ def _train(model: PreTrainedModel, depth: LayerSkipper, training: TrainingReques
     if training.checkpointing != "none" and training.precision == "mixed":
         depth.let_casts_go()
     forward, saved = counter.phase(start), counter.live_bytes - states
+    # Backward pass.
     depth.phase, start = "backward", counter.begin()
     loss.backward()
     depth.count_backward()
     backward = counter.phase(start)
     depth.stand_ins.clear()
     gradients = sum(p.grad.nbytes for p in trained if p.grad is not None)
+    # Update.
     del loss, inputs
     start = counter.begin()
     optimizer.step()

@@ -102,6 +102,7 @@ def resolve_gguf(keys: Keys, tensors: Mapping[str, spec.StoredTensor], origin: s
     if architecture == "clip" or keys.get("general.type", "model") != "model":
         kind = "a projector for pictures" if architecture == "clip" else str(keys.get("general.type"))
         raise UnsupportedModel(f"The GGUF file holds {quote_value(kind)}, not a model. Name the model's own file instead.")
+    # Layers, tensors and cache, as the header names them.
     layer_tensors = _layers_held(tensors)
     header = _Header(keys, architecture, 0)
     header = replace(header, layers=_layer_count(header, layer_tensors))
@@ -112,6 +113,7 @@ def resolve_gguf(keys: Keys, tensors: Mapping[str, spec.StoredTensor], origin: s
     heads = header.whole("attention.head_count")
     hidden = header.whole("embedding_length")
     vocabulary = next((g.shape[0] for g in groups if g.name.startswith("token_embd.") and len(g.shape) > 1), 0)
+    # Bytes by format, and whether the file embeds or generates.
     by_type: Counter[str] = Counter()
     for tensor in tensors.values():
         by_type[tensor.dtype] += _bytes(tensor)
@@ -334,10 +336,12 @@ def resolve_timm(
             f"{quote_value(origin.id)} is a model of timm without safetensors, so nothing counts its parameters. "
             "Give the parameter count instead."
         )
+    # Parameters by format, without buffers.
     parameters = {name: tensor for name, tensor in tensors.items() if not name.endswith(_BUFFERS)}
     by_dtype: Counter[str] = Counter()
     for tensor in parameters.values():
         by_dtype[tensor.dtype] += _stored_bytes(tensor)
+    # Groups: the classifier that the configuration names is the head.
     settings = config.get("pretrained_cfg")
     head = str((isinstance(settings, Mapping) and settings.get("classifier")) or "head")
     groups = tuple(

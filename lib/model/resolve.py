@@ -162,12 +162,15 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
     from lib.model.media import describe_vision, run_picture_pass  # noqa: PLC0415
     from lib.model.meta_device import describe_sound  # noqa: PLC0415
 
+    # Build the architecture on the meta device.
     quantization, quantization_caveats = read_quantization(config, beside)
     layers = read_layer_formats(config, beside)
     built = build(config)
     try:
+        # Vision and sound are optional: what fails there becomes a caveat.
         optional = _OptionalParts()
         vision, sound = optional.describe("vision", describe_vision, built.config), optional.describe("sound", describe_sound, built.config)
+        # Parameters, sizes and cache.
         tests = skip_test(quantization, built.model, layers), format_test(layers, built.model)
         tensors = parameters.group_parameters(built, *tests)
         sizes = parameters.read_dimensions(built)

@@ -206,11 +206,13 @@ def write_code(kind: FileKind, model: str, place: AppPlace, **more: Any) -> AppF
         return None
     if kind.draws and (place.picture is None or (on_load is not None and not on_load.backend)):
         return None
+    # Where the weights go, and in which type.
     dtype = TORCH_DTYPES.get(place.precision) or (TORCH_DTYPES[place.compute] if place.on_load or kind.draws else None)
     several = "balanced" if kind.draws else "auto"
     mapped = place.where == "gpu" and (kind.by_map or place.devices > 1 or (on_load is not None and not kind.draws))
     device_map = None if not mapped else several if place.devices > 1 else "cuda"
     repository, _, file = model.partition(":")
+    # Packages: of the kind of file, of the format, and for a device map.
     needs = [*kind.packages]
     needs += ["transformers"] if on_load else []  # for the class of its configuration
     needs += ["accelerate"] if own_modules and (device_map or on_load) else []

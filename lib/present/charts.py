@@ -116,12 +116,14 @@ def draw_growth(
     """
     from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
 
+    # Areas: the parts of the memory, stacked.
     figure, lengths, (unit, scale) = Figure(), [length for length, _ in points], size_unit()
     for key, label in _labels(points[0][1]).items():
         heights = [_per_device(memory, key) / scale for _, memory in points]
         line, hover = {"width": 0.5, "color": PART_COLOURS[key]}, f"%{{y:.2f}} {unit}"
         area = {"stackgroup": "memory", "mode": "lines", "line": line, "fillcolor": PART_COLOURS[key], "hovertemplate": hover}
         figure.add_scatter(x=lengths, y=heights, name=label, **area)
+    # Lines: what each card holds, with its name at the right.
     top = max(int(memory.per_device_bytes) for _, memory in points) / scale
     near = dict.fromkeys([*_near(capacities, top), *([highlight] if highlight else [])])
     lines = _merge_labels(sorted(near, key=lambda pair: pair[1]))
@@ -132,9 +134,11 @@ def draw_growth(
         figure.add_hline(y=capacity / scale, line={"width": 1.2, "dash": "solid" if marked else "dot", "color": MARK})
         beside = {"x": 1, "xref": "paper", "xanchor": "left", "xshift": 6, "align": "left", "showarrow": False, "font": {"size": 11}}
         figure.add_annotation(y=capacity / scale, text=f"<b>{text}</b>" if marked else text, **beside)
+    # The context that was asked for.
     figure.add_vline(x=context, line={"width": 1.5, "color": MARK})
     place = {"x": math.log10(context), "y": 1, "yref": "paper", "yanchor": "bottom"}
     figure.add_annotation(text=f"{context:,} tokens", showarrow=False, font_size=11, **place)
+    # Axes: powers of two along, up to the highest line.
     powers = [2**power for power in range(lengths[0].bit_length() - 1, lengths[-1].bit_length()) if 2**power >= lengths[0]]
     marks = powers[:: -(1 + len(powers) // _MARKS)][::-1]
     along = axis(

@@ -90,6 +90,7 @@ def account_overview(
     owner = arguments.owner or account.name
     if owner not in (account.name, *organizations):
         raise BadArgument("owner", owner, ", ".join((account.name, *organizations)))
+    # Ask the Hub for each kind; a list that it refuses is named in the answer.
     resources: list[Resource] = []
     refusals: list[NotListed] = []
     caveats: list[Caveat] = []
@@ -107,6 +108,7 @@ def account_overview(
         if len(batch) > MOST_ROWS:
             caveats.append(Caveat("rows_left_out", {"most": MOST_ROWS}, variant=kind))
         resources += batch[:MOST_ROWS]
+    # The dearest first, and what is not known of their bills.
     resources.sort(key=lambda of: (-(of.billed_usd_per_hour or 0), -((of.running or 0) if of.by_month else 0), of.name))
     unknown = sum(of.billed_usd_per_hour is None for of in resources)
     if unknown:

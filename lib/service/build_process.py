@@ -165,6 +165,7 @@ class _Child:
             late.set()
             self.end()
 
+        # A timer ends the process when the question takes too long.
         timer = threading.Timer(limit_s, stop)
         timer.daemon = True
         timer.start()
@@ -186,6 +187,7 @@ class _Child:
         finally:
             timer.cancel()
             timer.join()  # what it may have begun is over: the process is there or it is not
+        # Tell a process that was gone from one that was ended, and from a question that it could not answer.
         if answer is None and not begun and not late.is_set():
             raise _ChildGoneError
         if answer is None and given_up.is_set():

@@ -167,6 +167,7 @@ def _configure_side(app: App, catalog: Catalog, model: object, side: SideArgumen
         raise InvalidInput(
             f"{offer.name} is not rented by the hour, so its hours cannot be compared. Choose hardware with a price per hour."
         )
+    # As measured by the caller, if rates were stated.
     usage = load.usage
     request = SpeedRequest(
         precision=side.precision,
@@ -191,6 +192,7 @@ def _configure_side(app: App, catalog: Catalog, model: object, side: SideArgumen
     )
     if side.tokens_per_s:
         return _ConfiguredSide(offer=offer, configuration=measured)
+    # As predicted, if not.
     spec = app.models(side.model or model)
     request = settle_formats(replace(request, engine=choose_engine(spec, request.engine)))
     check_server(spec, request.engine, side.serving, request.prompt_tokens + request.output_tokens, request.concurrency)
@@ -208,6 +210,7 @@ def _configure_side(app: App, catalog: Catalog, model: object, side: SideArgumen
         low=rate.low,
         high=rate.high,
     )
+    # Replicas for the load, and their latencies.
     replicas = cost_compare.apply_load(expected, load.tokens_per_s, load.hours_per_month).replicas
     if replicas * request.concurrency > MAX_CONCURRENCY:  # Erlang's recursion walks over every slot
         raise InvalidInput(f"The traffic needs {replicas:,} replicas here, more than can be compared. Lower the requests a day.")

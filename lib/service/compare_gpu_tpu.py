@@ -143,6 +143,7 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     Returns:
         The verdict, its reasons, the model on slices of TPU and on the best GPU offers, and recipes.
     """
+    # Check the arguments.
     _check_consistent(arguments)
     catalog, software, rules = app.catalog(), load_tpu_software(), load_decision_rules()
     regions = sorted({name for offer in catalog.on(TPU_PLATFORMS) for name in offer.usd_per_hour_by_region})
@@ -150,11 +151,13 @@ def compare_gpu_tpu(app: App, arguments: GpuTpuArguments) -> GpuTpuAnswer:
     has_model = not (isinstance(arguments.model, str) and not arguments.model.strip())
     spec = app.models(arguments.model) if has_model else None
     workload = replace(arguments.workload, precision=_WEIGHED.get(arguments.precision, "bf16"))
+    # The model on slices and on GPUs, if one was named.
     options, findings, work = None, Findings(), arguments.work
     if spec is not None:
         check_media(spec, workload.pictures, workload.media)
         options = tpu_options.find_tpu_options(spec, workload, catalog, software, max_ttft_s=arguments.max_ttft_s, rental=arguments.rental)
         findings = options.findings
+    # Decide.
     if findings.tpu_price is not None and arguments.commitment in _PRICED.get(work.budget, ()):
         work = replace(work, budget="not_stated")  # the price already counts it
     findings = replace(findings, values={**tpu_options.find_general_values(catalog, software), **findings.values})
