@@ -138,6 +138,7 @@ def cost_answer(
     `speed` is a caveat where none is predicted, `loads` are the speeds of one replica at several numbers of requests at a time.
     `own_price` is a price per token that the visitor states; it is used before any that the router told.
     """
+    # The bill of the hardware.
     rules = catalog.rules
     if spec is not None and request is not None:
         usage = with_files(usage, spec, offer, request)
@@ -145,12 +146,14 @@ def cost_answer(
     items_per_s = estimate.items_per_s if estimate is not None and estimate.unit == "pictures" else None
     bill = bill_offer(offer, usage, rules, speed=estimate)
     prices = tuple(price for price in (own_price, *(offered.prices if offered else ())) if price is not None)
+    # The same request on ZeroGPU, and what the model takes of the hardware.
     seconds = usage.seconds_on_gpu or request_seconds(usage, zerogpu_speed)
     zero = None if seconds is None else _zerogpu(offer, catalog, spec, request)
     timed = replace(usage, seconds_on_gpu=seconds)
     too_long = () if spec is None or request is None else context_caveats(spec, usage.prompt_tokens, usage.output_tokens)
     held = None if spec is None or request is None else hold_model(spec, request, offer)
     one, best = _prices_at_loads(bill, loads)
+    # The month at a provider, for each price per token.
     bills = [bill_tokens(price, usage, rules.providers) for price in prices]
     per_token = cost_answers.PerToken(
         status="unknown" if offered is None else offered.status,

@@ -206,6 +206,7 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     the caller and is checked before the arguments. A question about a model takes a `token` too, which reads a gated or private one and
     reaches nothing else; a generator reads with the rights of its caller.
     """
+    # The signature that callers see.
     types, annotated = get_type_hints(function), get_type_hints(function, include_extras=True)
     arguments: type[Arguments] = types["arguments"]
     keywords = [p for p in inspect.signature(function).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
@@ -223,6 +224,7 @@ def bind_arguments(function: Callable[..., Answer], app: App) -> Callable[..., A
     if reads_model:
         further.append(inspect.Parameter("token", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None))
     signature = inspect.Signature([*parameters, *further], return_annotation=types["return"])
+    # The call: names first, then checks of its own, then the arguments.
     positional, accepted = {p.name for p in parameters}, dict.fromkeys(p.name for p in (*parameters, *further))
     required = {p.name for p in (*parameters, *further) if p.default is inspect.Parameter.empty}
 

@@ -114,6 +114,7 @@ def estimate_batch(app: App, arguments: BatchArguments) -> BatchAnswer:
         media=media,
         serving=arguments.serving,
     )
+    # As `/recommend` judges an offer, with as many requests at a time as a batch has.
     context = JudgeContext(
         model=model,
         family=family,
@@ -134,6 +135,7 @@ def estimate_batch(app: App, arguments: BatchArguments) -> BatchAnswer:
             rejected.append(BatchRejection(hardware=offer.id, platform=offer.platform, name=offer.name, reason=judged))
         else:
             options.append(judged)
+    # The best option first.
     ranked = tuple(option for _, option in sorted(options, key=lambda pair: pair[0]))
     return BatchAnswer(
         model=spec.id,
@@ -199,6 +201,7 @@ def _plan(pile: Pile, offer: Offer, capacity: MachineCapacity, context: JudgeCon
     arguments, memory = pile.arguments, capacity.placement.headroom.memory
     assert context.model is not None  # noqa: S101  the question names one
     assert offer.usd_per_hour is not None  # noqa: S101  `_judge` saw to it
+    # Machines that keep the deadline.
     fetched = download_bytes(memory, context.model.stored_bytes)
     start_s = cold_start(fetched).seconds
     shards: int | None = 1
@@ -215,6 +218,7 @@ def _plan(pile: Pile, offer: Offer, capacity: MachineCapacity, context: JudgeCon
     shards = min(shards, arguments.items)
     if shards > MAX_REPLICAS:
         return Reason("batch_too_many", values | {"shards": shards, "most": MAX_REPLICAS})
+    # Their hours and price; a server on Jobs pays for its port.
     rules = context.rules.group(offer.traits.rules)
     step_s = int(getattr(rules, "billing_step_s"))  # noqa: B009  every group of rented hardware has one
     serves = offer.traits.runs_jobs and traits_of(capacity.candidate.engine).command is not None
@@ -223,6 +227,7 @@ def _plan(pile: Pile, offer: Offer, capacity: MachineCapacity, context: JudgeCon
         items=arguments.items, items_per_s=capacity.items_per_s, start_s=start_s,
         shards=shards, usd_per_hour=Decimal(offer.usd_per_hour + port), billing_step_s=step_s,
     )  # fmt: skip
+    # The command, with a time limit that leaves room.
     hours = work.seconds / HOUR_S
     timeout_h = math.ceil(TIMEOUT_FACTOR * hours)
     command = _write_command(pile, offer, capacity, timeout_h, shards) if offer.traits.runs_jobs else ""

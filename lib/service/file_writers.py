@@ -119,6 +119,7 @@ def _write_tpu(question: Question) -> Written:
     """Manifests for GKE, and scripts for a TPU VM where the generation has them."""
     offer, software = question.hardware, load_tpu_software()
     assert isinstance(offer, Offer) and offer.tpu is not None  # noqa: PT018, S101  the purpose has no other platform
+    # The configuration, which must use all hosts.
     generation, hosts = offer.tpu.generation, offer.tpu.hosts
     terms, matrix = software.terms(generation.id), software.support
     assert terms is not None  # noqa: S101  a test compares the two files
@@ -168,6 +169,7 @@ def _write_for_machines(question: Question) -> Written:
     device = None if card is None else facts.devices.get(card.vendor)
     if card is None or device is None or card.kind != "gpu" or machine.accelerator_fraction < 1:
         raise BadArgument("hardware", machine.id, f"machines with whole graphics cards of {', '.join(facts.devices)}")
+    # The fewest machines that hold the model, and how vLLM splits it over them.
     group = find_group(question, machine)
     entry, plan = group.runs_as, group.serving
     start = replace(question.start(entry), serving=plan, machines=group.machines)
@@ -176,6 +178,7 @@ def _write_for_machines(question: Question) -> Written:
     script = serve_script(words, machines=group.machines, packages=gpu_packages())
     held = None if entry.memory is None else entry.memory.estimate
     disk = disk_gib(0 if held is None else held.weights_bytes)
+    # A manifest for Kubernetes; SkyPilot's task only for cards that it names.
     manifest = lws_manifest(
         script,
         device=device,

@@ -134,6 +134,7 @@ def run_here(
         finally:
             idle.put(worker)
 
+    # Read ahead twice as many parts as there are workers; end the workers however the caller stops.
     waiting: dict[Future[list[FleetRow] | None], FleetPart] = {}
     with ThreadPoolExecutor(count, thread_name_prefix="fleet") as threads:
         try:

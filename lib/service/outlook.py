@@ -109,6 +109,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
     own = state_price(OWN, arguments.usd_per_million_input, arguments.usd_per_million_output)
     beside = arguments.beside
     offered = app.providers(spec.id) if PROVIDERS in beside and own is None and may_be_sold(arguments.model, spec) else None
+    # Judge all platforms once, as `/recommend` does.
     judged = recommend(spec, replace(arguments.workload, platforms=PLATFORMS), catalog)
     usage = _usage(arguments, judged, catalog)
 
@@ -118,11 +119,13 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
         speed = predict_usage(app.predict, spec, offer, request, used, catalog.accelerators)
         return _ConfiguredOffer(offer=offer, request=request, usage=used, speed=speed)
 
+    # The chosen offer, the best of each other platform, and prices per token.
     configuration = configure(*_choose_offer(arguments, spec, judged, catalog))
     best = tuple(configure(entry.offer, entry) for entry in _best(judged, beside, configuration.offer))
     prices = tuple(price for price in (own, *(offered.prices[:1] if offered else ())) if price is not None)
     options = _options(configuration, best, prices if PROVIDERS in beside else (), usage)
     view = Outlook(options=options, axis=arguments.axis, usage=usage, rules=catalog.rules)
+    # The bill of the chosen offer, and what it could save.
     always_on = replace(configuration.usage, sleep_after_s=Decimal(0))
     bill = cost_answer(
         configuration.offer,

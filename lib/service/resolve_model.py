@@ -247,6 +247,7 @@ def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments
     prompt, output, batch = arguments.prompt_tokens, arguments.output_tokens, arguments.batch_size
     if did.decode is None:
         output = 1
+    # Bytes: of the run, and of the closed form.
     request = MemoryRequest(precision=_PRECISION, kv_precision=_PRECISION, batch_size=batch)
     first, last, _, weights, moments = memory.estimate_generation(spec, request, prompt, output)
     apart = run.encoder_decoder
@@ -258,6 +259,7 @@ def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments
         _figure("activations of the prompt", "bytes", peak_beside_cache, None if apart else first.activation.bytes),
         _figure("peak", "bytes", run.peak_bytes, None if apart else generation_peak_bytes(weights=weights, moments=moments)),
     ]
+    # FLOP: only for layers whose work the closed form counts.
     work = derive_model_work(spec, _PRECISION, _PRECISION, _PRECISION, recorded=False)
     stack = work.decoder or work.encoder
     grows = bool(spec.cache_terms) or did.decode is None
