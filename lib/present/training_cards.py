@@ -18,9 +18,10 @@ from lib.present.numbers import duration, gib, gib_figure, seconds, share, token
 from lib.present.sentences import note, say, sentence
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, show_table
 from lib.present.wording import load_wording
+from lib.provenance import Reason
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
-from lib.speed.training_hardware import TrainingChange, TrainingOption
+from lib.speed.training_hardware import TrainingChange, TrainingOption, is_host_unstated
 from lib.workload import TrainingRequest
 
 PARTS: dict[str, tuple[str, str]] = {
@@ -94,7 +95,10 @@ def sharding_sentence(method: str, option: ShardingOption) -> str:
     if option.hardware is None:
         return note("training", "several_machines", way=way, devices=devices, gpu=gpu, needs=needs)
     price = f", {usd_per_hour(option.usd_per_hour)} per hour" if option.usd_per_hour is not None else ""
-    return note("training", "fits", way=way, devices=devices, gpu=gpu, where=f"{option.hardware}{price}", needs=needs)
+    risky = is_host_unstated(option.host_bytes, ram)
+    return note(
+        "training", "fits_unstated" if risky else "fits", way=way, devices=devices, gpu=gpu, where=f"{option.hardware}{price}", needs=needs
+    )
 
 
 COLOURS: dict[str, str] = {
@@ -186,7 +190,8 @@ def nearest_sentence(answer: TrainingAnswer) -> str:
 
 def _overflow(option: TrainingOption) -> float:
     """Bytes that are needed over those that are there, of the memory that lacks most."""
-    return max((float(why.values["needed_bytes"]) / float(why.values["capacity_bytes"]) for why in option.reasons), default=0.0)
+    missing = (why.values for why in option.reasons if "capacity_bytes" in why.values)
+    return max((float(values["needed_bytes"]) / float(values["capacity_bytes"]) for values in missing), default=0.0)
 
 
 def own_training_text(answer: TrainingAnswer) -> str:
@@ -199,7 +204,8 @@ def own_training_text(answer: TrainingAnswer) -> str:
         if larger is None:
             return note("training", "own_no", name=cards.name, reasons=reasons)
         return note("training", "own_larger", name=cards.name, reasons=reasons, larger=larger.name, placed=_placed_text(larger))
-    return note("training", "own", name=cards.name, verdict=VERDICTS[cards.verdict].lower(), placed=_placed_text(cards))
+    said = note("training", "own", name=cards.name, verdict=VERDICTS[cards.verdict].lower(), placed=_placed_text(cards))
+    return " ".join((said, *map(sentence, cards.reasons)))
 
 
 def _placed_text(option: TrainingOption) -> str:
@@ -295,9 +301,7 @@ def _row(row: OptionRow) -> tuple[str, ...]:
     speed, hours = option.tokens_per_s, option.hours
     cards = f"{option.devices} GPUs, {SHARDING_WORDS[option.sharding]}" if option.devices > 1 else ""
     name = with_small(option.name, Markup("<code>{}</code> {}").format(option.hardware, row.places))
-    lacks = (int(why.values["needed_bytes"]) - int(why.values["capacity_bytes"]) for why in option.reasons)
-    kinds = ("RAM " if why.code == "training_host_memory" else "" for why in option.reasons)
-    room = "".join((f"of {gib(option.capacity_bytes)}", *(f", {kind}{gib(short)} short" for kind, short in zip(kinds, lacks, strict=True))))
+    room = "".join((f"of {gib(option.capacity_bytes)}", *(f", {_shortage(why)}" for why in option.reasons)))
     return (
         with_small(name, cards),
         "–" if hours is None else with_small(duration(hours), "" if speed is None else tokens_per_s(speed)),
@@ -306,6 +310,15 @@ def _row(row: OptionRow) -> tuple[str, ...]:
         f"{option.longest_sequence_tokens:,}" if option.longest_sequence_tokens else "none",
         f"{option.largest_micro_batch:,}" if option.largest_micro_batch else "none",
     )
+
+
+def _shortage(why: Reason) -> str:
+    """The bytes that a memory lacks; of RAM that is not stated, those that it has to hold."""
+    needed = int(why.values["needed_bytes"])
+    if "capacity_bytes" not in why.values:
+        return f"RAM not stated, needs {gib(needed)}"
+    kind = "RAM " if why.code == "training_host_memory" else ""
+    return f"{kind}{gib(needed - int(why.values['capacity_bytes']))} short"
 
 
 def shardings_table(answer: TrainingAnswer) -> str:

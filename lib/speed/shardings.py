@@ -8,7 +8,7 @@ parallelism alone, without pipeline or tensor parallelism; several machines are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from lib.memory.training import TrainingMemory
 from lib.request.sharding import SHARDING_TRAITS, SHARDINGS, Sharding
 from lib.result import Result, Usd
 from lib.speed.training import train_on
-from lib.speed.training_hardware import count_training, find_shortages, least_devices, list_hardware
+from lib.speed.training_hardware import count_training, find_shortages, is_host_unstated, least_devices, list_hardware
 from lib.workload import WHOLE_WEIGHTS
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class ShardingOption(Result):
     """none (one GPU), or the way to share the states."""
 
     hardware: str | None
-    """Id of the hardware with the lowest price per hour on which even the upper estimate fits; null where none of the platforms has it."""
+    """Id of the hardware with the lowest price per hour on which even the upper estimate fits; null where none of the platforms has it.
+    Hardware without stated RAM is named for offloaded bytes only where no other holds them."""
 
     platform: str | None
     """Platform that rents it out; "own" for cards of one's own; null without hardware."""
@@ -104,6 +105,7 @@ def _find(spec: ModelSpec, request: TrainingRequest, places: Sequence[Hardware])
 
     alone, least = request.sharding == "none", least_devices(request)
     short_of_ram: list[tuple[int, Hardware, int, TrainingMemory]] = []
+    unstated: list[ShardingOption] = []
     for place in places:
         devices = 1 if alone else count_training(place, request)
         if count_training(place, request) < least or not divides_answers(replace(request, devices=devices)):
@@ -111,14 +113,26 @@ def _find(spec: ModelSpec, request: TrainingRequest, places: Sequence[Hardware])
         memory = size_on(place.processor, devices)
         if memory.device.high > (usable_memory(place) or 0):
             continue
-        if not find_shortages(memory, place):
-            return _option(request, place, devices, memory, holds=True)
-        short_of_ram.append((host_memory(place) or 0, place, devices, memory))
+        if find_shortages(memory, place):
+            short_of_ram.append((host_memory(place) or 0, place, devices, memory))
+            continue
+        holds = _option(request, place, devices, memory, holds=True)
+        if not is_host_unstated(memory.host_bytes, host_memory(place)):
+            return holds
+        unstated.append(holds)
+    if unstated:
+        return unstated[0]
     if short_of_ram:
         _, place, devices, memory = max(short_of_ram, key=lambda one: one[0])
         return _option(request, place, devices, memory, holds=False)
-    largest = max(places, key=lambda place: usable_memory(place) or 0)
-    capacity, devices, most = usable_memory(largest) or 0, least, 1 if alone else MOST_DEVICES
+    return _count_of_largest(request, max(places, key=lambda place: usable_memory(place) or 0), least, size_on)
+
+
+def _count_of_largest(
+    request: TrainingRequest, largest: Hardware, least: int, size_on: Callable[[Accelerator, int], TrainingMemory]
+) -> ShardingOption:
+    """The fewest of the largest GPUs that hold the training, in powers of two from `least` on."""
+    capacity, devices, most = usable_memory(largest) or 0, least, 1 if request.sharding == "none" else MOST_DEVICES
     memory = size_on(largest.processor, devices)
     while memory.device.high > capacity and devices < most:
         devices *= 2

@@ -64,7 +64,7 @@ class TrainingOption(Result):
     """Number format of the matrix products: fp16 on cards without bf16, where what is trained is kept in float32."""
 
     verdict: Verdict
-    """fits: even the upper estimate does; risky: the typical one does; no: it does not."""
+    """fits: even the upper estimate does; risky: the typical one does, or RAM for offloaded bytes is not stated; no: it does not."""
 
     capacity_bytes: int
     """Usable memory of a card."""
@@ -131,7 +131,7 @@ class TrainingOption(Result):
     not known); null without such states."""
 
     reasons: Reasons = ()
-    """Why it does not fit: the memory of a card, of a card of vLLM, or of the machine. Empty for other verdicts."""
+    """Why it does not fit: the memory of a card, of a card of vLLM, or of the machine. For risky: RAM that is not stated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ def rented_for_vllm(request: TrainingRequest) -> int:
 
 
 def find_shortages(memory: TrainingMemory, hardware: Hardware, machines: int = 1, serving_bytes: int = 0) -> Reasons:
-    """The memories that so many machines lack; RAM that is not stated counts as enough.
+    """The memories that so many machines lack; RAM that is not stated is not among them (`is_host_unstated`).
 
     `serving_bytes` are those that each card of a vLLM on cards of its own needs.
     """
@@ -184,12 +184,19 @@ def find_shortages(memory: TrainingMemory, hardware: Hardware, machines: int = 1
     return tuple(lacks)
 
 
+def is_host_unstated(host_bytes: int, host_memory_bytes: int | None) -> bool:
+    """Whether the host has to hold bytes and its RAM is not stated: such hardware is risky at best, and comes after what states enough."""
+    return host_bytes > 0 and host_memory_bytes is None
+
+
 def describe_place(
     spec: ModelSpec, hardware: Hardware, request: TrainingRequest, memory: TrainingMemory, capacity_bytes: int, serving_bytes: int = 0
 ) -> dict[str, Any]:
     """The fields of `TrainingOption` about hardware, memory and start."""
     lacks, price = find_shortages(memory, hardware, request.machines, serving_bytes), hardware.usd_per_hour
     verdict: Verdict = "no" if lacks else judge_fit(memory, capacity_bytes)
+    if verdict != "no" and is_host_unstated(memory.host_bytes, host_memory(hardware)):
+        verdict, lacks = "risky", (Reason("training_host_unstated", {"needed_bytes": memory.host_bytes}),)
     return {
         "hardware": hardware.id,
         "platform": hardware.platform,
@@ -237,13 +244,15 @@ def rank_hardware(
     options = judge_hardware(spec, request, places, catalog.accelerators, total_tokens=total_tokens)
     return sorted(
         options,
-        key=lambda o: (_ORDER[o.verdict], _host_unstated(o), o.usd is None, o.usd or 0, o.hours or 0, o.needed_bytes - o.capacity_bytes),
+        key=lambda o: (
+            _ORDER[o.verdict],
+            is_host_unstated(o.host_bytes, o.host_memory_bytes),
+            o.usd is None,
+            o.usd or 0,
+            o.hours or 0,
+            o.needed_bytes - o.capacity_bytes,
+        ),
     )
-
-
-def _host_unstated(option: TrainingOption) -> bool:
-    """Whether the host has to hold bytes and its RAM is not stated: such hardware comes after what states enough."""
-    return option.host_bytes > 0 and option.host_memory_bytes is None
 
 
 def judge_hardware(
@@ -358,13 +367,13 @@ def judge_own(
 
 
 def own_caveats(cards: Hardware | None, own: OwnTraining | None) -> tuple[Caveat, ...]:
-    """That own hardware is not judged because it is a Mac, or that its RAM is taken as enough for the offloaded bytes."""
+    """That own hardware is not judged because it is a Mac, or that it is risky because the RAM for offloaded bytes is not stated."""
     if cards is None:
         return ()
     if own is None:
         return (Caveat("training_not_on", {"name": cards.name}),)
     unstated = Caveat("training_host_unstated", {"name": cards.name, "host_bytes": own.cards.host_bytes})
-    return (unstated,) if _host_unstated(own.cards) else ()
+    return (unstated,) if is_host_unstated(own.cards.host_bytes, own.cards.host_memory_bytes) else ()
 
 
 def find_changes(

@@ -60,7 +60,8 @@ def test_the_ram_of_their_machine_counts() -> None:
     cards = little["own"]["cards"]
     assert (cards["verdict"], [why["code"] for why in cards["reasons"]]) == ("no", ["training_host_memory"])
     assert little["own"]["larger"] is None
-    assert [enough["own"]["cards"]["verdict"], unstated["own"]["cards"]["verdict"]] == ["fits", "fits"]
+    assert [enough["own"]["cards"]["verdict"], unstated["own"]["cards"]["verdict"]] == ["fits", "risky"]
+    assert [why["code"] for why in unstated["own"]["cards"]["reasons"]] == ["training_host_unstated"]
     assert "training_host_unstated" in {caveat["code"] for caveat in unstated["caveats"]}
     assert "training_host_unstated" not in {caveat["code"] for caveat in enough["caveats"]}
 
@@ -77,10 +78,19 @@ def test_a_machine_without_enough_ram_is_no_want_of_gpus() -> None:
 
 def test_hardware_without_stated_ram_ranks_after_what_has_enough() -> None:
     """An offload on Inference Endpoints, most of which state no RAM, comes after the offers that fit and state it."""
-    fits = [o for o in ASK(LLAMA, **{**OFFLOADED, "platforms": "endpoints,jobs"})["options"] if o["verdict"] == "fits"]
-    unstated = [o["host_memory_bytes"] is None for o in fits]
+    answer = ASK(LLAMA, **{**OFFLOADED, "platforms": "endpoints,jobs"})
+    held = [o for o in answer["options"] if o["verdict"] != "no"]
+    unstated = [o["host_memory_bytes"] is None for o in held]
     assert set(unstated) == {False, True}
     assert unstated == sorted(unstated)
+    assert all(
+        o["verdict"] == "risky" and o["reasons"][0]["code"] == "training_host_unstated" for o in held if o["host_memory_bytes"] is None
+    )
+    offloads = [row for row in answer["shardings"] if row["host_bytes"] and row["hardware"]]
+    assert offloads
+    assert all(row["host_memory_bytes"] >= row["host_bytes"] for row in offloads)
+    own = ASK(LLAMA, **{**OFFLOADED, "platforms": "own"})["shardings"]
+    assert all("is risky on" in row["message"] for row in own if row["host_bytes"] and row["hardware"])
 
 
 def test_own_cards_are_those_of_all_machines() -> None:
