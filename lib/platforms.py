@@ -126,6 +126,10 @@ TRAITS: Mapping[str, PlatformTraits] = MappingProxyType(
     }
 )  # fmt: skip
 """One row for each platform, and one for hardware of one's own."""
+LISTED: Mapping[Platform, frozenset[Platform]] = {
+    name: frozenset({name, *(other for other in PLATFORMS if TRAITS[other].listed_with == name)}) for name in PLATFORMS
+}
+"""The platforms whose hardware the live list of a platform names."""
 SPACE_PLATFORMS: tuple[Platform, ...] = tuple(name for name in PLATFORMS if TRAITS[name].runs_spaces)
 RENTED: tuple[Platform, ...] = tuple(name for name in PLATFORMS if not TRAITS[name].per_call)
 """The platforms that rent hardware out by the hour."""

@@ -12,7 +12,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Annotated, Literal, get_args
 
-from lib.engines import MICRO_BATCH
+from lib.engines.traits import MICRO_BATCH
 from lib.errors import BadArgument
 from lib.precision import NAMES
 from lib.request import types as asked

@@ -14,7 +14,8 @@ from typing import Any, get_args
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from lib.answers.memory import ServerStartEntry
-from lib.engines import TRAITS, Setting
+from lib.engines import TRAITS
+from lib.engines.traits import Setting
 from lib.result import field_descriptions
 from lib.service.app import services
 from lib.ui.http.api import output_schema

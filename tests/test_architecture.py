@@ -14,7 +14,8 @@ from typing import get_args
 
 import pytest
 
-from lib.engines import ENGINES, TRAITS, CacheLayout
+from lib.engines import ENGINES, TRAITS
+from lib.engines.traits import CacheLayout
 from lib.laws import kv_cache, kv_cache_by_engine
 from lib.memory import estimate_memory
 from lib.model import bundled
@@ -135,6 +136,10 @@ def test_an_engine_without_a_law_is_refused() -> None:
         estimate_memory(resolve_count("7B"), MemoryRequest(engine="another"))  # type: ignore[arg-type]
 
 
+OF_ROWS = {ROOT / "lib" / "platforms.py", *(ROOT / "lib" / "engines").glob("*.py")}
+"""The files of the rows themselves, which may compare names."""
+
+
 def is_name(side: ast.expr, names: frozenset[str]) -> bool:
     """Whether this is one of the names, or the constant of hardware of one's own."""
     return (isinstance(side, ast.Constant) and side.value in names) or (isinstance(side, ast.Name) and side.id == "OWN")
@@ -159,18 +164,62 @@ def compared_names(file: Path, names: frozenset[str]) -> list[str]:
 
 def test_no_name_of_a_platform_is_compared() -> None:
     """Code asks the row of a platform. "tpu" is also a kind of silicon, which is compared."""
-    files = [file for file in (ROOT / "lib").rglob("*.py") if file.stem != "platforms"]
+    files = [file for file in (ROOT / "lib").rglob("*.py") if file not in OF_ROWS]
     compared = [line for file in files for line in compared_names(file, frozenset({*PLATFORMS, OWN}))]
     assert [line for line in compared if "tpu" not in line or "platform" in line.partition(": ")[2]] == []
 
 
 def test_no_name_of_an_engine_is_compared() -> None:
-    """Code asks the row of an engine. Left: libraries, kinds of repositories, formats of metrics, and a Job that runs vLLM or this app."""
-    other = ("library", "repository.kind", "measured.origin", "plan.engine")
-    files = [file for file in (ROOT / "lib").rglob("*.py") if file.stem != "engines"]
+    """Code asks the row of an engine. Left: libraries, kinds of repositories, and formats of metrics."""
+    other = ("library", "repository.kind", "lib/traffic/metrics.py: {")
+    files = [file for file in (ROOT / "lib").rglob("*.py") if file not in OF_ROWS]
     compared = [line for file in files for line in compared_names(file, frozenset(ENGINES))]
     assert [line for line in compared if not any(subject in line for subject in other)] == []
-    assert len(compared) <= 7
+    assert len(compared) <= 4
+
+
+NAMED_THING = {"platform", "engine", "provider"}
+SAME_THING = {
+    "lib/advisor/candidates.py: engine != software.support.engine": "the tests of a data file are of one engine",
+    "lib/advisor/candidates.py: requested == engine": "whether the caller chose this one",
+    "lib/advisor/judge.py: (of.candidate.engine, of.candidate.precision) == (candidate.engine, candidate.precision)": "the same form",
+    "lib/advisor/setup.py: layout.engine != engine": "whether the hardware replaced the engine",
+    "lib/present/tables.py: (entry.hardware, entry.platform) == (pick.hardware, pick.platform)": "the same offer",
+    "lib/service/compare_gpu_tpu.py: options.findings.engine == 'none_on_tpu'": "a finding, not an engine",
+    "lib/speed/timing.py: i.engine != HOST": "a column of numbers",
+    "lib/traffic/latency.py: name != request.engine": "the others",
+    "lib/ui/traffic_tab.py: entry.engine in {engine, usual_engine('tpu')}": "the same configuration",
+}
+"""Comparisons of two values with each other, with the reason why no row is asked."""
+
+
+def is_named(side: ast.expr) -> bool:
+    """Whether this is the name of an engine, a platform or a provider."""
+    return (isinstance(side, ast.Attribute) and side.attr in NAMED_THING) or (isinstance(side, ast.Name) and side.id in NAMED_THING)
+
+
+def compared_things(file: Path) -> list[str]:
+    """Equalities of such names with anything but "auto" and None. A set that is made of rows is a property: `engine in SERVERS`."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Compare):
+            continue
+        in_rows = isinstance(node.ops[0], ast.In | ast.NotIn) and not isinstance(node.comparators[0], ast.Tuple | ast.List | ast.Set)
+        if in_rows:
+            continue
+        sides = [
+            part for side in (node.left, *node.comparators) for part in (side.elts if isinstance(side, ast.Tuple | ast.Set) else [side])
+        ]
+        others = {ast.unparse(side) for side in sides if not is_named(side)}
+        if any(map(is_named, sides)) and not others & {"AUTO", "'auto'", "None"}:
+            found.append(f"{file.relative_to(ROOT)}: {ast.unparse(node)}")
+    return found
+
+
+def test_names_of_engines_platforms_and_providers_are_looked_up() -> None:
+    """A row is found by its key, and asked for a property; what is the same as what, is all that is compared."""
+    files = [file for file in (ROOT / "lib").rglob("*.py") if file not in OF_ROWS]
+    assert {line for file in files for line in compared_things(file)} == set(SAME_THING)
 
 
 def test_every_platform_has_its_row_and_tick() -> None:

@@ -30,6 +30,9 @@ Code = Literal[
     "cache_precision", "sleep", "development_tier",
 ]  # fmt: skip
 
+_TIER_CHANGES: Mapping[tuple[str | None, str | None], Code] = {("A10G", "L4"): "l4_over_a10g"}
+"""Changes from one card to another that have a sentence of their own."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
@@ -160,13 +163,14 @@ class _DollarWays:
         capacity = bill_offer(setup.offer, setup.usage, setup.catalog.rules, speed=speed).capacity
         if capacity is None or capacity.replicas_needed == 1:
             return NoSaving(code="more_at_once", reason="one_replica_serves" if capacity else "traffic_not_stated")
-        results = [self._serve_at_best(engine) for engine in dict.fromkeys((setup.request.engine, BATCHING_ENGINE))]
+        requests = {setup.request.engine: setup.request}
+        requests.setdefault(BATCHING_ENGINE, replace(setup.request, engine=BATCHING_ENGINE, serving=DEFAULTS))
+        results = [self._serve_at_best(request) for request in requests.values()]
         savings = [result for result in results if isinstance(result, Saving)]
         return min(savings, key=lambda saving: saving.usd_per_month, default=NoSaving(code="more_at_once", reason="costs_as_much"))
 
-    def _serve_at_best(self, engine: Engine) -> SavingResult:
+    def _serve_at_best(self, request: MemoryRequest) -> SavingResult:
         setup, offer, price = self.setup, self.setup.offer, self.setup.offer.usd_per_hour
-        request = setup.request if engine == setup.request.engine else replace(setup.request, engine=engine, serving=DEFAULTS)
         no_saving = NoSaving(code="more_at_once", reason="costs_as_much")
         if price is None or not can_compute(setup.spec, offer, request):
             return no_saving
@@ -175,19 +179,18 @@ class _DollarWays:
         if best is None or best.concurrency not in loads:
             return no_saving
         loaded = loads[best.concurrency]
-        tier = loaded.fit_tier(offer, replace(request, batch_size=best.concurrency if traits_of(engine).static_batch else 1))
+        tier = loaded.fit_tier(offer, replace(request, batch_size=best.concurrency if traits_of(request.engine).static_batch else 1))
         if tier is None:
             return no_saving
         after = replace(loaded, usage=replace(loaded.usage, replicas=1)).price_month(offer, tier.request)
-        values: dict[str, Value] = {"engine": engine, "at_once": best.concurrency, "ttft_s": best.ttft_s}
+        values: dict[str, Value] = {"engine": request.engine, "at_once": best.concurrency, "ttft_s": best.ttft_s}
         return self._with_speed(_compare_bills("more_at_once", self.now, after, offer=offer, request=tier.request, **values), loaded)
 
     def other_tier(self) -> SavingResult:
         tier = self.setup.cheapest_tier(self.setup.request)
         if tier is None or tier.usd_per_month >= self.now:
             return NoSaving(code="cheaper_tier", reason="none_holds_it")
-        from_a10g = (self.setup.offer.accelerator, tier.offer.accelerator) == ("A10G", "L4")
-        return self._switch_tier("l4_over_a10g" if from_a10g else "cheaper_tier", tier)
+        return self._switch_tier(_TIER_CHANGES.get((self.setup.offer.accelerator, tier.offer.accelerator), "cheaper_tier"), tier)
 
     def smaller(self) -> Iterator[SavingResult]:
         """Formats, a shorter context, the largest of the halved batches that saves, and an 8-bit cache."""

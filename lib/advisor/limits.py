@@ -17,7 +17,8 @@ from typing import Literal
 
 from lib.advisor.candidates import family_of, list_forms, task_of
 from lib.advisor.setup import ServingConfig, on_zerogpu
-from lib.engines import Setting, traits_of
+from lib.engines import traits_of
+from lib.engines.traits import Setting
 from lib.errors import BadArgument
 from lib.memory import find_largest
 from lib.request.serving import drop_settings

@@ -15,7 +15,7 @@ from lib.advisor.entry_memory import EntryMemory, FullLength
 from lib.advisor.fit import Headroom
 from lib.catalog import PriceState
 from lib.catalog.offers import Hardware, Offer
-from lib.engines import Engine
+from lib.engines import Engine, find_engine
 from lib.model.spec import ModelSpec
 from lib.precision import Loading
 from lib.provenance import Answer, Reason, Reasons, Sentence
@@ -271,7 +271,7 @@ class ConfiguredHardware(JudgedHardware):
     @property
     def hosted_with(self) -> Engine | None:
         """The engine on this hardware; `None` where the model runs elsewhere."""
-        return None if self.engine == "provider" else self.engine
+        return find_engine(self.engine)
 
     @property
     def free_share(self) -> float:

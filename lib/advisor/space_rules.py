@@ -73,8 +73,7 @@ def _find_by_name(catalog: Catalog, name: str, platform: Platform) -> Offer | No
     try:
         return catalog.resolve_offer(name, platform)
     except UnknownHardware:
-        rows = catalog.names.by_name.get(name.strip().casefold(), ())
-        return next((row for row in rows if row.platform == platform), None)  # withdrawn, or nothing
+        return next(iter(catalog.names.by_name[platform].get(name.strip().casefold(), ())), None)  # withdrawn, or nothing
 
 
 def _resolve_zerogpu(catalog: Catalog, size: Offer, name: str) -> SpaceTier:
@@ -115,7 +114,7 @@ def find_nearest_tier(catalog: Catalog, gone: Offer) -> Offer | None:
 
 
 def _refuse_unknown(catalog: Catalog, name: str) -> AgainstRules | UnknownHardware:
-    rows = catalog.names.by_name.get(name.strip().casefold(), ())
+    rows = catalog.names.by_name[None].get(name.strip().casefold(), ())
     for row in rows:
         if not row.traits.runs_spaces:
             instead = find_nearest_tier(catalog, row)

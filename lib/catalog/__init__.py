@@ -93,7 +93,7 @@ class Catalog:
                 raise BadArgument("platform", name, ", ".join((*PLATFORMS, "all")))
         if "all" in names:
             names = list(PLATFORMS)
-        return tuple(offer for name in names for offer in self.offers if offer.platform == name and (include_retired or offer.listed))
+        return tuple(offer for name in names for offer in self.names.by_platform[name] if include_retired or offer.listed)
 
     def resolve_offer(self, text: object, platform: Platform | None = None) -> Offer:
         """The offer that a person's text means: an id, or an older or shorter name of one, in any case.
@@ -129,13 +129,14 @@ class Catalog:
 
 def price_states(offers: Iterable[Offer]) -> Mapping[Platform, PriceState]:
     """The state of bundled prices, by platform."""
-    states: dict[Platform, PriceState] = {}
-    offers = tuple(offers)
-    for platform in PLATFORMS:
-        days = sorted(offer.checked for offer in offers if offer.platform == platform and offer.listed)
-        if not days:
-            raise BadCatalog(f"offers.json: platform {platform} has no offer that is listed.")
-        states[platform] = PriceState(basis="bundled", checked=days[0], newest=days[-1])
+    days: dict[Platform, list[str]] = {platform: [] for platform in PLATFORMS}
+    for offer in offers:
+        if offer.listed:
+            days[offer.platform].append(offer.checked)
+    empty = next((platform for platform, checked in days.items() if not checked), None)
+    if empty is not None:
+        raise BadCatalog(f"offers.json: platform {empty} has no offer that is listed.")
+    states = {platform: PriceState(basis="bundled", checked=min(checked), newest=max(checked)) for platform, checked in days.items()}
     return MappingProxyType(states)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lib.catalog import PriceState
 from lib.catalog.offers import Offer, PastPrice, tier_of
-from lib.platforms import PLATFORMS, TRAITS, Platform
+from lib.platforms import LISTED, PLATFORMS, TRAITS, Platform
 from lib.provenance import Source
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def _add_offer(flavor: LiveFlavor, live: LiveList, catalog: Catalog) -> tuple[Of
 
 def _flavor_id(offer: Offer, live: LiveList) -> str | None:
     """The flavor id under which the list would name this offer; `None` when the list is not about it."""
-    return tier_of(offer.id) if live.platform in {offer.platform, offer.traits.listed_with} else None
+    return tier_of(offer.id) if offer.platform in LISTED[live.platform] else None
 
 
 def _merge_list(catalog: Catalog, live: LiveList) -> Catalog:

@@ -39,22 +39,25 @@ class Names:
 
     by_id: Mapping[tuple[str, str], Offer]
     """Offers by platform and id."""
-    by_name: Mapping[str, tuple[Offer, ...]]
-    """Offers by id or alias in lower case."""
+    by_platform: Mapping[str, tuple[Offer, ...]]
+    """Offers by platform, in the order of `PLATFORMS`."""
+    by_name: Mapping[str | None, Mapping[str, tuple[Offer, ...]]]
+    """Offers by platform (None: of all), then by id or alias in lower case."""
     silicon: Mapping[str, Accelerator]
     """By id."""
     silicon_folded: Mapping[str, Accelerator]
     """By id in lower case, without hyphens and blanks."""
-    unpriced: tuple[UnpricedHardware, ...] = ()
-    """Announced without a price."""
+    unpriced: Mapping[str, tuple[UnpricedHardware, ...]]
+    """Announced without a price, by platform."""
 
     def advice(self, text: str, platform: str | None = None) -> str:
         """A sentence that names the name that was probably meant, or the list; begins with a space."""
-        names = [name for name, rows in self.by_name.items() if any(row.listed and platform in {None, row.platform} for row in rows)]
+        names = [name for name, rows in self.by_name[platform].items() if any(row.listed for row in rows)]
         names += [] if platform else list(self.silicon_folded)
         near = get_close_matches(text.casefold()[:LONGEST], names, n=3, cutoff=0.6)
         near = near or get_close_matches(_read_plain(text[:LONGEST]).name, names, n=3, cutoff=0.6)
-        ids = [self.by_name[name][0].id if name in self.by_name else self.silicon_folded[name].id for name in near]
+        offers = self.by_name[None]
+        ids = [offers[name][0].id if name in offers else self.silicon_folded[name].id for name in near]
         near_text = ", ".join(f"'{key}'" for key in dict.fromkeys(ids))
         listing = " /list_hardware lists every id."
         return f" Near matches: {near_text}.{listing}" if near_text else listing
@@ -72,15 +75,16 @@ class Names:
         Begins with a space; empty where nothing is known.
         """
         names = {text.casefold(), "-".join(text.casefold().split())}
-        rows = [row for name in sorted(names) for row in self.by_name.get(name, ()) if row.listed and row.platform != platform]
+        here = self.by_platform[platform]
+        rows = [row for name in sorted(names) for row in self.by_name[None].get(name, ()) if row.listed and row not in here]
         listed = ", ".join(dict.fromkeys(f"'{row.platform}:{row.id}'{_price_words(row)}" for row in rows))
         said = [f"Other platforms have it: {listed}."] if listed else []
         plain = _read_plain(text)
         card = next((row.silicon for row in rows if row.silicon is not None), None) or _plain_card(self, plain)
         if card is not None:
             count = rows[0].accelerator_count if rows else plain.count or 1
-            said[:0] = [row.sentence for row in self.unpriced if row.platform == platform and card.id in row.accelerators]
-            alike = (row for row in self.by_id.values() if row.platform == platform and row.listed and row.processor.kind == card.kind)
+            said[:0] = [row.sentence for row in self.unpriced.get(platform, ()) if card.id in row.accelerators]
+            alike = (row for row in here if row.listed and row.processor.kind == card.kind)
             each = ((row, row.vram_bytes_per_accelerator or 0) for row in alike)
             memory = card.memory_usable or 0
             able = [row for row, size in each if size >= memory and size * row.accelerator_count >= memory * count]
@@ -102,24 +106,33 @@ def index_names(
 ) -> Names:
     """Everything that can be looked up. Ids win over aliases; platforms rank in the order of `PLATFORMS`."""
     by_id: dict[tuple[str, str], Offer] = {(row.platform, row.id): row for row in offers}
-    by_name: dict[str, list[Offer]] = {}
+    named: list[tuple[str, Offer]] = []
     ranked = sorted(by_id.values(), key=lambda row: (row.status == "retired", PLATFORMS.index(row.platform)))
-    for row in ranked:
-        by_name.setdefault(row.id.casefold(), []).append(row)
+    named += [(row.id, row) for row in ranked]
     for row in ranked:
         if row.endpoint:
             for region in row.endpoint.regions:
                 kind = f"{row.endpoint.vendor}-{region}-{row.endpoint.instance_type}-{row.endpoint.instance_size}"
-                by_name.setdefault(kind.casefold(), []).append(row)
+                named.append((kind, row))
     for platform in PLATFORMS:
-        for alias, target in aliases.get(platform, {}).items():
-            by_name.setdefault(alias.casefold(), []).append(by_id[platform, target])
+        named += [(alias, by_id[platform, target]) for alias, target in aliases.get(platform, {}).items()]
+    by_platform: dict[str, list[Offer]] = {platform: [] for platform in PLATFORMS}
+    for row in by_id.values():
+        by_platform[row.platform].append(row)
+    by_name: dict[str | None, dict[str, tuple[Offer, ...]]] = {platform: {} for platform in (None, *PLATFORMS)}
+    for name, row in named:
+        for rows in (by_name[None], by_name[row.platform]):
+            rows[name.casefold()] = (*rows.get(name.casefold(), ()), row)
+    announced: dict[str, tuple[UnpricedHardware, ...]] = {}
+    for hardware in unpriced:
+        announced[hardware.platform] = (*announced.get(hardware.platform, ()), hardware)
     return Names(
         by_id=by_id,
-        by_name={name: tuple(rows) for name, rows in by_name.items()},
+        by_platform={platform: tuple(rows) for platform, rows in by_platform.items()},
+        by_name=by_name,
         silicon=accelerators,
         silicon_folded={_fold_name(key): card for key, card in accelerators.items()},
-        unpriced=unpriced,
+        unpriced=announced,
     )
 
 
@@ -187,8 +200,8 @@ def _from_words(names: Names, text: str, platform: Platform | None, argument: st
     wanted = wanted if count == 1 else f"{wanted}x{count}"
     found: Hardware | None = None
     if argument == "hardware":
-        alike = (rows for name, rows in names.by_name.items() if _fold_name(name) == wanted)
-        offers = [row for rows in alike for row in rows if row.listed and platform in {None, row.platform}]
+        alike = (rows for name, rows in names.by_name[platform].items() if _fold_name(name) == wanted)
+        offers = [row for rows in alike for row in rows if row.listed]
         found = min(offers, key=lambda row: PLATFORMS.index(row.platform), default=None)
     if found is None and platform is None:
         card = _plain_card(names, plain)
@@ -200,8 +213,7 @@ def _from_words(names: Names, text: str, platform: Platform | None, argument: st
 
 def _first_offer(names: Names, text: str, platform: Platform | None) -> Offer | None:
     """The offer of this name; today's before a retired one."""
-    rows = [row for row in names.by_name.get(text.casefold(), ()) if platform in {None, row.platform}]
-    return rows[0] if rows else None
+    return next(iter(names.by_name[platform].get(text.casefold(), ())), None)
 
 
 def _silicon(names: Names, text: str) -> Hardware | None:

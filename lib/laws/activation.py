@@ -47,7 +47,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
-from lib.engines import MICRO_BATCH
+from lib.engines.traits import MICRO_BATCH
 from lib.laws import Law
 from lib.laws.weights import Tensors
 from lib.units import Bytes

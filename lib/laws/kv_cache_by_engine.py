@@ -17,7 +17,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from lib.engines import MICRO_BATCH, CacheLayout, traits_of
+from lib.engines import traits_of
+from lib.engines.traits import MICRO_BATCH, CacheLayout
 from lib.laws import Law, kv_cache
 from lib.laws.kv_cache import CacheLayer, cache_bytes_by_kind, width
 from lib.units import Bytes

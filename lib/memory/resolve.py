@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from lib import precision as formats
 from lib.catalog.rows import ById
-from lib.engines import MICRO_BATCH, Engine, Work, list_engines, traits_of
+from lib.engines import Engine, list_engines, traits_of
+from lib.engines.traits import MICRO_BATCH, Work
 from lib.errors import BadArgument
 from lib.laws.activation import FLOAT32, HALF
 from lib.laws.expert_split import layers_in_host

@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.catalog.rows import ById
-from lib.engines import TRAITS, Engine, Split, traits_of
+from lib.engines import TRAITS, Engine, traits_of
+from lib.engines.traits import Split
 from lib.errors import BadArgument
 from lib.laws import parallelism
 from lib.memory.per_device import count_per_device, fit_memory, host_memory, usable_memory

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
-from lib.engines import Work
+from lib.engines.traits import Work
 from lib.laws.media_tokens import ImageRules, SoundRules
 from lib.provenance import Caveat, Source
 from lib.result import Result

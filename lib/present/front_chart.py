@@ -175,8 +175,10 @@ def draw_front(front: Front) -> Figure:
 
     best = sorted((point for point in points if point.pareto), key=lambda point: (point.usd, point.value))
     figure.add_scatter(**places(best), mode="lines", line={"width": 2, "color": MARK, "shape": "hv"}, hoverinfo="skip", showlegend=False)
-    for platform in dict.fromkeys(point.platform for point in points):
-        some = [point for point in points if point.platform == platform]
+    by_platform: dict[str, list[FrontPoint]] = {}
+    for point in points:
+        by_platform.setdefault(point.platform, []).append(point)
+    for platform, some in by_platform.items():
         sizes = [12 if point.pareto else 7 for point in some]
         marker = {"size": sizes, "opacity": 1, "color": PLATFORM_COLOURS[platform], "line": {"width": 0}}
         hovers = [_hover(point, front.unit) for point in some]

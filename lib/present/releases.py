@@ -112,11 +112,10 @@ class Versions(Row):
         Raises:
             BadArgument: there is no image of this engine for this kind.
         """
-        images = [image for image in self.images if (image.silicon, image.purpose) == (kind, purpose)]
-        image = next((image for image in images if image.engine == engine), None)
-        if image is None:
-            raise BadArgument("engine", engine, f"{', '.join(image.engine for image in images)} on a {kind}")
-        return image
+        images = {image.engine: image for image in self.images if (image.silicon, image.purpose) == (kind, purpose)}
+        if engine not in images:
+            raise BadArgument("engine", engine, f"{', '.join(images)} on a {kind}")
+        return images[engine]
 
 
 @cache

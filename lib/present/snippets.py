@@ -28,7 +28,8 @@ from functools import partial
 from itertools import chain
 
 from lib.catalog.offers import tier_of
-from lib.engines import ServerCommand, Setting, traits_of
+from lib.engines import traits_of
+from lib.engines.traits import ServerCommand, Setting
 from lib.precision import weight_format
 from lib.present.markup import bullet_list, code_blocks, escape, fold
 from lib.present.sentences import note, say

@@ -15,7 +15,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast, get_args
 
-from lib.engines import TRAITS, Engine, Setting, traits_of
+from lib.engines import TRAITS, Engine, traits_of
+from lib.engines.traits import Setting
 from lib.errors import BadArgument
 from lib.precision import KV_NAMES
 from lib.request import types as asked

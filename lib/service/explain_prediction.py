@@ -16,7 +16,8 @@ from lib.answers.explain import Printed
 from lib.catalog.engine_models import find_unlisted
 from lib.catalog.offers import Hardware
 from lib.catalog.silicon import Accelerator
-from lib.engines import ENGINES, Setting, traits_of, usual_engine
+from lib.engines import ENGINES, traits_of, usual_engine
+from lib.engines.traits import Setting
 from lib.errors import AdvisorError, BadArgument, HubError, UnknownHardware
 from lib.explain import Explanation
 from lib.explain.advice import advise, advise_beyond

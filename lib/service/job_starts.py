@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lib.answers.explain import ExplainAnswer, Printed
 from lib.catalog import Catalog
-from lib.engines import TRAITS, Engine, traits_of
+from lib.engines import TRAITS, Engine, find_engine, traits_of
 from lib.errors import BadArgument
 from lib.live.measurements import Measurement, model_label
 from lib.present.releases import load_versions
@@ -63,8 +63,8 @@ def plan_starts(
         UnknownHardware: no flavor of Jobs.
         AgainstRules: it is no longer offered, or its price is not known.
     """
-    chosen = next((name for name in ENGINES if name == engine), None)
-    if chosen is None:
+    chosen = find_engine(engine)
+    if chosen not in ENGINES:
         raise BadArgument("engine", engine, ", ".join(ENGINES))
     traits = traits_of(chosen)
     precision = precision or (traits.int4 if traits.own_files else "bf16")

@@ -23,6 +23,7 @@ from lib.live.ledger import Ledger, LedgerPlace
 from lib.live.measurements import DatasetPush, Measurement, model_label, read_row
 from lib.model import bundled
 from lib.model.spec import ModelSpec
+from lib.request.types import AUTO
 from lib.service import job_plans
 from lib.service.endpoint import App
 from lib.service.job_bench import bench_command, read_bench
@@ -73,10 +74,10 @@ class Program:
 
 def find_program(name: str) -> Program:
     """The row of a program."""
-    return next(program for program in PROGRAMS if program.name == name)
+    return _BY_NAME[name]
 
 
-def plan_job(flavor: str, timeout_s: int, catalog: Catalog, engine: str = "auto", kind: ModelKind = "text models") -> JobPlan:
+def plan_job(flavor: str, timeout_s: int, catalog: Catalog, engine: str = AUTO, kind: ModelKind = "text models") -> JobPlan:
     """A job on a flavor; `auto` takes the first program that runs these models there: for text transformers, on several GPUs vllm.
 
     Raises:
@@ -90,12 +91,12 @@ def plan_job(flavor: str, timeout_s: int, catalog: Catalog, engine: str = "auto"
         )
     if offer.usd_per_hour is None:
         raise AgainstRules(f"The price of the flavor {offer.id} is not known, so no job is started on it. Choose another.")
-    able = [program for program in PROGRAMS if program.runs == kind and program.runs_on(offer)]
-    program = next((program for program in able if engine in {"auto", program.name}), None)
+    able: dict[str, Program] = {program.name: program for program in PROGRAMS if program.runs == kind and program.runs_on(offer)}
+    program = next(iter(able.values()), None) if engine == AUTO else able.get(engine)
     if program is None:
-        asked = kind[0].upper() + kind[1:] if engine == "auto" else f"{engine}, with {kind},"
+        asked = kind[0].upper() + kind[1:] if engine == AUTO else f"{engine}, with {kind},"
         most = max(program.most_gpus for program in PROGRAMS if program.runs == kind)
-        instead = f"--engine {' or '.join(program.name for program in able)}" if able else f"a flavor with at most {most} GPU"
+        instead = f"--engine {' or '.join(able)}" if able else f"a flavor with at most {most} GPU"
         raise AgainstRules(f"{asked} is not measured on {offer.id}. For {kind}, choose {instead}.")
     return JobPlan(offer=offer, engine=program.name, timeout_s=timeout_s, usd_per_hour=offer.usd_per_hour)
 
@@ -118,7 +119,7 @@ def plan_jobs(
         BadArgument: the program is not measured in this precision, or the file of a model has another.
     """
     jobs: list[tuple[JobPlan, JobRequest]] = []
-    own = next((program.runs for program in PROGRAMS if program.name == engine), PROGRAMS[0].runs)
+    own = _BY_NAME.get(engine, PROGRAMS[0]).runs
     kinds = {model: own if spec is None else _KINDS.get(spec.library, PROGRAMS[0].runs) for model, spec in models.items()}
     for flavor in flavors:
         for kind in dict.fromkeys(kinds.values()):
@@ -264,6 +265,7 @@ PROGRAMS = (
     ),
 )  # fmt: skip
 """In the order in which `auto` takes them."""
+_BY_NAME: Mapping[str, Program] = {program.name: program for program in PROGRAMS}
 
 
 def main(request: Mapping[str, Any]) -> None:

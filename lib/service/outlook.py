@@ -209,9 +209,9 @@ def _best(judged: Recommendation, platforms: tuple[str, ...], hardware: Offer) -
     """The best of each ticked platform but that of the chosen hardware."""
     best: dict[str, Entry] = {}
     for entry in judged.ranked:
-        if entry.offer.platform in platforms and entry.offer.platform != hardware.platform:
-            best.setdefault(entry.offer.platform, entry)
-    return [best[name] for name in PLATFORMS if name in best]
+        best.setdefault(entry.offer.platform, entry)
+    best.pop(hardware.platform, None)
+    return [best[name] for name in PLATFORMS if name in best and name in platforms]
 
 
 def _options(

@@ -15,8 +15,7 @@ from lib.catalog.rules import StoragePrices
 from lib.catalog.silicon import Accelerator
 from lib.cost import TokenPrice, Usage, find_retired_tier
 from lib.cost.usage import LOADS
-from lib.engines import ENGINES, traits_of
-from lib.engines import Engine as EngineName
+from lib.engines import ENGINES, find_engine, traits_of
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Source
@@ -63,7 +62,7 @@ def memory_request(
 
     Each holds `context_tokens`; 0 takes the prompt and the answer.
     """
-    name: EngineName = next((candidate for candidate in ENGINES if candidate == engine), "transformers")
+    name = find_engine(engine) or ENGINES[0]
     return MemoryRequest(
         precision=precision,
         engine=name,

@@ -273,7 +273,7 @@ def _running_requests(spec: ModelSpec, work: ForwardCost, devices: Devices, layo
         return float(min(request.concurrency, layout.replicas))
     mean = MemoryRequest(
         precision=request.precision,
-        engine=next((name for name in engines.list_engines(spec.work) if name == layout.engine), request.engine),
+        engine=engines.find_engine(layout.engine) or request.engine,
         context_tokens=request.prompt_tokens + round(request.output_tokens * MEAN_FILL),
         kv_precision=request.kv_precision,
         devices=layout.tensor_parallel * layout.pipeline_stages,

@@ -134,7 +134,7 @@ def _caveats(config: EngineConfig, calibration: Calibration) -> tuple[Caveat, ..
         (hears and config.work.decoder is None, Caveat("waveform_convolutions")),
         (spec.library == "gguf", Caveat("gguf_engine")),
         (engine in OWN_FILES and card.vendor == "NVIDIA", Caveat("prompts_of_2024")),
-        (engine == "host" and weight_format(config.precision).bits <= PACKED_BITS, Caveat("cpu_estimate", variant="packed")),
+        (card.kind == "cpu" and weight_format(config.precision).bits <= PACKED_BITS, Caveat("cpu_estimate", variant="packed")),
         (spec.unknown_cache, Caveat("cache_unknown")),
         (spec.source == "rule_of_thumb", Caveat("typical_model", variant="speed")),
         (engine in STATIC_BATCH_ENGINES and config.request.concurrency > 1, Caveat("static_batch")),

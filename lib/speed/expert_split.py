@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lib.catalog.rows import DATA
-from lib.engines import MICRO_BATCH
+from lib.engines.traits import MICRO_BATCH
 from lib.errors import BadArgument
 from lib.laws import expert_split as laws
 from lib.laws.forward_pass import expert_share

@@ -18,7 +18,8 @@ import numpy as np
 from lib.catalog.offers import Hardware
 from lib.catalog.rows import ById
 from lib.catalog.silicon import Accelerator
-from lib.engines import TRAITS, Work, traits_of, usual_engine
+from lib.engines import TRAITS, traits_of, usual_engine
+from lib.engines.traits import Work
 from lib.errors import BadArgument, UnknownHardware, quote_value
 from lib.laws.forward_pass import Array
 from lib.memory import usable_memory
@@ -303,8 +304,7 @@ def resolve_engine(devices: Devices, engine: str, *, work: Work | None = None, s
         case "cpu" if traits_of(engine).runs_on(devices.silicon):
             return "host", ()
         case "tpu":
-            own = usual_engine("tpu")
-            return own, () if engine == own else (ON_TPU,)
+            return usual_engine("tpu"), () if "tpu" in traits_of(engine).advised_on else (ON_TPU,)
         case "neuron":
             return "neuron", (ON_NEURON,)
     if not traits_of(engine).runs_on(devices.silicon, sparse=sparse):

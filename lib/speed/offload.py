@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lib.catalog.host_memory import assume_host
 from lib.catalog.offers import Hardware, own_hardware
-from lib.engines import MICRO_BATCH
+from lib.engines.traits import MICRO_BATCH
 from lib.laws import parallelism
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.resolve import UNLIMITED

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lib.engines import MICRO_BATCH, TRAITS
+from lib.engines import TRAITS
+from lib.engines.traits import MICRO_BATCH
 from lib.laws import forward_pass, serving
 from lib.laws.serving import (
     FULL_LOAD_FILL,

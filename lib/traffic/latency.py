@@ -135,8 +135,8 @@ def diagnose_latency(
     formats = _formats(spec, hardware, request, speed, of, accelerators)
     engines = _compare_engines(spec, hardware, request, accelerators)
     possible = (
-        (measured.origin in {"vllm", "tgi"}, Caveat("means_since_start")),
-        (measured.origin == "tgi" and measured.ttft_ms > 0, Caveat("tgi_first_token")),
+        (measured.since_start, Caveat("means_since_start")),
+        (measured.sums_first_token and measured.ttft_ms > 0, Caveat("tgi_first_token")),
         (measured.ttft_ms > 0 and measured.queue_ms > measured.ttft_ms, Caveat("queue_beyond_first_token")),
     )
     return Diagnosis(

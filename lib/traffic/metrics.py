@@ -35,6 +35,8 @@ _TGI: Mapping[str, tuple[str, ...]] = {
     "prompt_tokens": ("tgi_request_input_length",),
     "output_tokens": ("tgi_request_generated_tokens",),
 }
+_COUNTERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {"vllm": _VLLM, "tgi": _TGI}
+"""Names of a server's histograms, by the time that they count; means of all its requests since it was started."""
 _TGI_PREFILL = 'tgi_batch_inference_duration{method="prefill"}'
 _BENCHMARK: Mapping[str, tuple[str, ...]] = {
     "ttft_ms": ("mean_ttft_ms", "median_ttft_ms"),
@@ -60,6 +62,16 @@ class MeasuredTimes:
     output_tokens: int | None = None
     concurrency: int | None = None
     origin: Origin = "stated"
+
+    @property
+    def since_start(self) -> bool:
+        """Whether the times are means of all requests since the server was started."""
+        return self.origin in _COUNTERS
+
+    @property
+    def sums_first_token(self) -> bool:
+        """Whether the server has no counter of `ttft_ms`, which is then a sum of parts."""
+        return self.since_start and "ttft_ms" not in _COUNTERS[self.origin]
 
 
 def read_metrics(text: str) -> MeasuredTimes:
