@@ -15,6 +15,7 @@ from lib.catalog.rows import ById
 from lib.errors import BadArgument
 from lib.laws.rl import pair_logit_bytes
 from lib.laws.training import LossBytes, logprob_bytes, similarity_bytes
+from lib.memory.stacks import is_modelled
 from lib.request.objectives import MOST_GENERATIONS, OBJECTIVE_TRAITS, Library, Objective
 from lib.units import Bytes
 from lib.workload import WHOLE_WEIGHTS, Stack
@@ -28,6 +29,13 @@ OBJECTIVE_STACKS: Mapping[Library, Stack] = MappingProxyType(
     {"trl": "trl", "sentence-transformers": "transformers", "transformers": "transformers"}
 )
 """The stack whose step a library takes: the trainer of sentence-transformers is that of transformers with another loss."""
+
+
+def as_trained(request: TrainingRequest) -> TrainingRequest:
+    """The request with the stack that trains its objective; only supervised training packs sequences."""
+    own = OBJECTIVE_STACKS[OBJECTIVE_TRAITS[request.objective].trainer]
+    stack = request.stack if is_modelled(request) and own == "trl" else own
+    return replace(request, stack=stack, packing=request.packing and request.objective == "sft")
 
 
 def check_objective(spec: ModelSpec, request: TrainingRequest) -> None:
@@ -91,7 +99,12 @@ def divides_answers(request: TrainingRequest) -> bool:
 
 
 def train_model(spec: ModelSpec, objective: Objective) -> ModelSpec:
-    """The model as this objective trains it: with a score in place of the head, or without either."""
+    """The model as this objective holds it: with a score in place of the head, or without either."""
+    return spec if spec.work in OBJECTIVE_TRAITS[objective].keeps_head_of else compute_model(spec, objective)
+
+
+def compute_model(spec: ModelSpec, objective: Objective) -> ModelSpec:
+    """The model as each token passes through it: without a head that makes the logits of one token."""
     return spec if OBJECTIVE_TRAITS[objective].has_head else _without_head(ById(spec))
 
 

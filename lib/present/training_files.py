@@ -1,9 +1,10 @@
-"""The script that trains a model with TRL, the configuration of accelerate for several GPUs, and the lines that start them.
+"""The script that trains a model, the configuration of accelerate for several GPUs, and the lines that start them.
 
     training_script("Qwen/Qwen3-8B", TrainingRequest(), fused=True, epochs=1)
 
 `uv` reads the packages from the head of the script. Classes, dataset and learning rates of an objective are a row of
-`lib/data/training_recipes.json` with its source. Configurations are those that TRL 1.16.0 ships (trl/accelerate_configs, read 2026-11-25).
+`lib/data/training_recipes.json` with its source: TRL's, those of sentence-transformers for pairs of texts, and transformers' Trainer for
+labels. Configurations are those that TRL 1.16.0 ships (trl/accelerate_configs, read 2026-11-25).
 TRL computes its loss in chunks of tokens only where `loss_type="chunked_nll"` asks for it. Layers of bitsandbytes in 8 bits keep their
 inputs outside autograd, so that only reentrant checkpoints free them (bitsandbytes 0.50.2, autograd/_functions.py; measured on an H100:
 10.7 GB instead of 3.8 GB). 4-bit weights are sharded only where they are stored as floats (accelerate 1.15.0, utils/fsdp_utils.py).
@@ -18,11 +19,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
+from lib.engines.traits import Work
 from lib.precision import TORCH_DTYPES
 from lib.present.releases import load_versions
 from lib.present.templates import Code, render, write_shell
 from lib.request.objectives import OBJECTIVE_TRAITS, Objective
-from lib.request.sharding import SHARDING_TRAITS
+from lib.request.sharding import SHARDING_TRAITS, Sharding
 from lib.workload import TrainingRequest
 
 FILE = Path(__file__).parent.parent / "data" / "training_recipes.json"
@@ -38,15 +40,27 @@ _KERNELS = {"sdpa": "sdpa", "flash": "kernels-community/flash-attn2", "eager": "
 
 
 class Recipe(Row):
-    """How TRL trains for an objective."""
+    """How a library trains for an objective."""
 
     name: Objective
+    template: Text = "train.py.j2"
     module: Text = "trl"
     """Module of its classes."""
     config: Text
     trainer: Text
+    model: str = ""
+    """Class that loads the model; empty where the trainer does."""
+    loss_module: str = ""
+    loss: str = ""
+    """Class of the loss; empty where the trainer has its own."""
     dataset: Text
     """An example, to replace."""
+    dataset_with_negatives: str = ""
+    """An example that has a hard negative."""
+    columns: bool = False
+    """Whether the columns of the dataset can be named."""
+    sharding: Sharding = "fsdp"
+    """How several GPUs share it where the request does not say so."""
     task_type: Text
     """Of peft's LoraConfig."""
     learning_rate_full: float
@@ -69,6 +83,11 @@ class Recipes(Row):
 def load_recipes() -> Mapping[str, Recipe]:
     """The bundled rows by objective, read at the first call."""
     return {recipe.name: recipe for recipe in read_rows(Recipes, FILE).objectives}
+
+
+def list_scripts(work: Work) -> tuple[Objective, ...]:
+    """Objectives for which a script is written that trains a model of this kind."""
+    return tuple(recipe.name for recipe in load_recipes().values() if work in OBJECTIVE_TRAITS[recipe.name].works)
 
 
 def job_command(flavor: str, hours: float) -> str:
@@ -104,7 +123,9 @@ def _uses_vllm(request: TrainingRequest) -> bool:
 
 def list_packages(request: TrainingRequest) -> tuple[str, ...]:
     """Requirements of the script."""
-    names = ["torch", "transformers", "accelerate", "datasets", "trl"]
+    library = OBJECTIVE_TRAITS[request.objective].trainer
+    names = ["torch", "transformers", "accelerate", "datasets"]
+    names += [library] if library not in names else []
     names += ["peft"] if request.method != "full" else []
     names += ["bitsandbytes"] if request.quantizes or "8bit" in request.optimizer or "paged" in request.optimizer else []
     names += ["kernels"] if request.attention == "flash" else []
@@ -137,6 +158,13 @@ def _rollout_settings(request: TrainingRequest, share: float | None) -> dict[str
     return settings | ({"vllm_server_timeout": SERVER_TIMEOUT_S} if traits.own_devices else {})
 
 
+def _length_settings(request: TrainingRequest, share: float | None) -> dict[str, Any]:
+    """The setting of TRL that cuts sequences; other libraries cut them in the tokenizer."""
+    if request.samples:
+        return _rollout_settings(request, share)
+    return {"max_length": request.sequence_tokens} if OBJECTIVE_TRAITS[request.objective].trainer == "trl" else {}
+
+
 def training_script(
     model: str,
     request: TrainingRequest,
@@ -148,7 +176,7 @@ def training_script(
     tensor_parallel: int = 1,
     step_s: float | None = None,
 ) -> str:
-    """A script that trains the model with TRL as the request says; the dataset, and the reward of GRPO, are examples to replace.
+    """A script that trains the model as the request says; the dataset, and the reward of GRPO, are examples to replace.
 
     `half` is the 16-bit type that the card multiplies in: "fp16" before NVIDIA's Ampere. `share` is that of a colocated vLLM,
     `tensor_parallel` how many GPUs of its own it splits each layer over. A checkpoint is
@@ -157,10 +185,13 @@ def training_script(
     recipe = load_recipes()[request.objective]
     trains_adapter = request.method != "full"
     whole = request.precision == "fp32" or (request.precision == "mixed" and not trains_adapter)
+    traits = OBJECTIVE_TRAITS[request.objective]
+    negatives = request.pairs.negatives if traits.negatives else 0
+    scores = traits.negatives and traits.loss == "score"
     settings: dict[str, Any] = {
         "output_dir": "out",
-        **(_rollout_settings(request, share) if request.samples else {"max_length": request.sequence_tokens}),
-        "per_device_train_batch_size": request.micro_batch,
+        **_length_settings(request, share),
+        "per_device_train_batch_size": request.micro_batch * (1 + negatives if scores else 1),
         "gradient_accumulation_steps": request.accumulation,
         "gradient_checkpointing": request.checkpointing != "none",
         "optim": _OPTIMIZERS.get(request.optimizer, "adamw_torch_fused"),
@@ -168,8 +199,9 @@ def training_script(
         "bf16": half == "bf16" and request.precision != "fp32",
         "fp16": half == "fp16" and request.precision != "fp32",
     }
-    settings |= {"activation_offloading": request.checkpointing == "offloaded"} if OBJECTIVE_TRAITS[request.objective].offloads else {}
-    if request.method == "lora-8bit" and request.checkpointing != "none":
+    settings |= {"activation_offloading": request.checkpointing == "offloaded"} if traits.offloads else {}
+    reentrant = request.method == "lora-8bit" and request.checkpointing != "none"
+    if reentrant:
         settings["gradient_checkpointing_kwargs"] = {"use_reentrant": True}
     settings |= {"packing": request.packing, "loss_type": "chunked_nll" if fused else "nll"} if recipe.packs else {}
     modules = request.target_modules
@@ -180,9 +212,17 @@ def training_script(
         "task_type": recipe.task_type,
     }
     adapter |= {"use_dora": True} if request.method == "dora" else {}
+    adapter |= {"modules_to_save": ["classifier", "score"]} if scores else {}  # the head, which starts from random weights
     return render(
-        "train.py.j2",
+        recipe.template,
         model=model,
+        dataset=recipe.dataset_with_negatives if negatives else recipe.dataset,
+        length=request.sequence_tokens,
+        negatives=negatives,
+        parts=request.pairs.cached_batch if traits.in_parts else 0,
+        scores=scores,
+        reentrant=reentrant,
+        whole_adapters=request.precision == "mixed",
         accelerate=accelerate_config(request, half=half),
         config=CONFIG,
         save_steps=max(1, round(_SAVED_EVERY_S / step_s)) if step_s else _SAVED_SHARE,

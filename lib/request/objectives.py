@@ -50,9 +50,12 @@ class ObjectiveTraits(NamedTuple):
     in_parts: bool = False
     """Whether a micro-batch passes in parts, twice: without gradient for the loss, then with its gradient (GradCache)."""
 
+    keeps_head_of: frozenset[str] = frozenset()
+    """Kinds of models whose output projection it keeps for the logits of one token, in spite of a loss that needs none."""
+
     @property
     def has_head(self) -> bool:
-        """Whether the model keeps its output projection."""
+        """Whether the output projection makes logits of all tokens."""
         return self.loss not in {"score", "similarities"}
 
 
@@ -74,7 +77,7 @@ OBJECTIVE_TRAITS: Mapping[Objective, ObjectiveTraits] = MappingProxyType(
         ),
         "rerank": ObjectiveTraits(
             1, 0, reference=False, least_micro_batch=1, loss="score", offloads=False, trainer="sentence-transformers",
-            works=_EMBEDDERS | _WRITERS, negatives=True,
+            works=_EMBEDDERS | _WRITERS, negatives=True, keeps_head_of=_WRITERS | {"embedding decoder"},
         ),
         "classify": ObjectiveTraits(
             1, 0, reference=False, least_micro_batch=1, loss="score", offloads=False, trainer="transformers", works=_EMBEDDERS | _WRITERS
@@ -83,7 +86,8 @@ OBJECTIVE_TRAITS: Mapping[Objective, ObjectiveTraits] = MappingProxyType(
 )  # fmt: skip
 """Read in TRL 1.16.0: dpo_trainer.py, kto_trainer.py and reward_trainer.py of trl/trainer (2026-11-25); grpo_trainer.py and
 trl/experimental/orpo/orpo_trainer.py (2026-11-26). Whether GRPO has a reference, and how often it scores, its request says. Read in
-sentence-transformers 6.2.0, 2026-11-26: MultipleNegativesRankingLoss, its cached variant, and the losses of CrossEncoder."""
+sentence-transformers 6.2.0, 2026-11-26: MultipleNegativesRankingLoss, its cached variant, the losses of CrossEncoder, and its
+LogitScore, with which a causal model is a reranker."""
 
 
 class RolloutTraits(NamedTuple):

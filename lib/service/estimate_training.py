@@ -15,7 +15,7 @@ from lib.catalog.offers import Hardware as Cards
 from lib.errors import BadArgument
 from lib.laws import training as law
 from lib.memory.allocator import count_longest_row
-from lib.memory.objectives import OBJECTIVE_STACKS
+from lib.memory.objectives import as_trained
 from lib.memory.picture_training import refuse_picture_arguments, trains_pictures
 from lib.memory.rollouts import check_rollout_split, estimate_step, prompt_tokens, server_tensor_parallel
 from lib.memory.stacks import STACK_TRAITS, fuses_loss, is_modelled
@@ -23,11 +23,11 @@ from lib.memory.training import check_training
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS
 from lib.present.training_cards import describe_changes, sharding_sentence
-from lib.present.training_files import job_command, load_recipes, server_command, training_script
+from lib.present.training_files import job_command, list_scripts, server_command, training_script
 from lib.provenance import Caveat, Source
 from lib.request.checks import check_choices
 from lib.request.fields import Arguments, Checked, Form, number, whole_number
-from lib.request.objectives import OBJECTIVE_TRAITS, OBJECTIVES
+from lib.request.objectives import OBJECTIVES
 from lib.request.sharding import SHARDING_TRAITS
 from lib.request.types import ALL, Hardware, Model
 from lib.request.words import find_choice, find_meaning, note_caveat, note_reading
@@ -115,10 +115,8 @@ class TrainingArguments(Arguments):
         if step.devices > 1 and step.sharding == "none":  # as torchrun and accelerate do where nothing else is said
             note_reading("devices", f"{step.devices}", f"{step.devices} GPUs with sharding=ddp")
             step = replace(step, sharding="ddp")
-        own = OBJECTIVE_STACKS[OBJECTIVE_TRAITS[step.objective].trainer]
-        step = step if is_modelled(step) and own == "trl" else replace(step, stack=own)
-        packing = step.packing and step.objective == "sft"
-        return replace(step, packing=packing, row_tokens=0 if packing else self.tokens_per_row)
+        step = as_trained(step)
+        return replace(step, row_tokens=0 if step.packing else self.tokens_per_row)
 
     def total_tokens(self) -> int:
         """Tokens trained on over all epochs, of both sequences of a pair, or of all answers with their prompts.
@@ -284,7 +282,7 @@ def _recipe(
 ) -> tuple[str | None, str | None]:
     """The command for the cheapest flavor of Jobs that holds it, and its script; for models of the Hub that one device trains."""
     flavor = next((o for o in options if TRAITS[o.platform].runs_jobs and o.verdict != "no" and o.sharding == "none"), None)
-    if flavor is None or "/" not in spec.id or spec.work == "text encoder" or request.objective not in load_recipes():
+    if flavor is None or "/" not in spec.id or request.objective not in list_scripts(spec.work):
         return None, None
     asked = train_on(catalog.accelerator(flavor.accelerator), request)
     script = training_script(

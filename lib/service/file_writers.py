@@ -14,6 +14,7 @@ from lib.catalog.offers import Offer
 from lib.engines import TRAITS as ENGINES
 from lib.engines import traits_of
 from lib.errors import BadArgument
+from lib.memory.objectives import as_trained
 from lib.memory.picture_training import trains_pictures
 from lib.memory.rollouts import server_tensor_parallel
 from lib.memory.stacks import fuses_loss, quantized_base
@@ -32,6 +33,7 @@ from lib.present.training_files import (
     job_command,
     launch_command,
     list_packages,
+    list_scripts,
     load_recipes,
     training_script,
 )
@@ -39,7 +41,7 @@ from lib.present.training_files import SCRIPT as TRAINING_SCRIPT
 from lib.provenance import Source, Value
 from lib.request.types import AUTO
 from lib.service.files_question import Question, Written, find_configuration
-from lib.service.picture_writer import write_picture_training
+from lib.service.picture_writer import job_notes, write_picture_training
 from lib.speed.training import train_on
 from lib.speed.training_hardware import judge_hardware, rented_for_vllm, trains_on
 
@@ -258,20 +260,22 @@ def find_group(question: Question, machine: AnyHardware) -> MachineGroup:
 
 
 def _write_training(question: Question) -> Written:
-    """A script of TRL, and for several GPUs the configuration of accelerate; for pictures one of diffusers."""
+    """A script of the library that trains this objective, and for several GPUs the configuration of accelerate."""
     if trains_pictures(question.spec):
         return write_picture_training(question, TRAINING_HOURS)
-    spec, hardware, step = question.spec, question.hardware, question.arguments.step
-    recipe = load_recipes().get(step.objective)
-    if recipe is None:
-        raise BadArgument("objective", step.objective, ", ".join(load_recipes()))
+    spec, hardware, step = question.spec, question.hardware, as_trained(question.arguments.step)
     check_training(spec, step)
+    written = list_scripts(spec.work)
+    if step.objective not in written:
+        accepted = f"{', '.join(written) or 'none'}, for which a script is written that trains this kind of model ({spec.work})"
+        raise BadArgument("objective", step.objective, accepted)
+    recipe = load_recipes()[step.objective]
     cards = max(1, hardware.accelerator_count)
     if rented_for_vllm(step) >= cards:
         accepted = f"transformers or vllm-colocate on {hardware.id}, which has {cards} GPU{'s' if cards > 1 else ''}"
         raise BadArgument("rollouts", step.rollout.rollouts, accepted)
     training = cards - rented_for_vllm(step)
-    asked = replace(step, devices=training, sharding="fsdp" if training > 1 else "none")
+    asked = replace(step, devices=training, sharding=recipe.sharding if training > 1 else "none")
     options = [
         option
         for tried in (step, asked)
@@ -301,9 +305,10 @@ def _write_training(question: Question) -> Written:
         tested_with=recipe.tested_with if config is None else "parsed",
         notes=(
             note("files", "dataset"),
+            *((note("files", "columns"),) if recipe.columns else ()),
             note("files", "learning_rate", rate=rate, origin=recipe.source),
             note("files", "uploaded"),
-            *((note("files", "job_ends", hours=round(1.5 * TRAINING_HOURS)),) if on_jobs else ()),
+            *job_notes(hardware, TRAINING_HOURS),
         ),
         sources=(
             Source(what=say("files", "facts", "learning_rates", recipe=recipe.name), source=recipe.source, checked=recipe.checked),

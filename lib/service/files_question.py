@@ -41,8 +41,8 @@ class FilesArguments(Arguments):
     """An id such as l4x1, zero-a10g or jobs:a10g-small, or own cards such as RTX-4090x2."""
     purpose: Annotated[Purpose, one_of(PURPOSES, Purpose)] = "serve"
     """app: a Gradio app; serve: a server; tpu: a server on a slice of Cloud TPU, in Kubernetes or on a TPU VM; multi-node: a server on
-    the fewest machines that hold the model together, with Ray; train: a script of TRL; batch: a script that works through a dataset; job:
-    the same on Jobs."""
+    the fewest machines that hold the model together, with Ray; train: a script that fine-tunes the model; batch: a script that
+    works through a dataset; job: the same on Jobs."""
     precision: Precision = "auto"
     engine: AnyEngine = "auto"
     """The program that runs the model; auto takes one that suits the purpose."""
@@ -56,9 +56,12 @@ class FilesArguments(Arguments):
     """A Hub task such as text-generation; auto is the model's own."""
     step: Annotated[
         TrainingRequest,
-        Asked("method objective rank sequence_tokens micro_batch accumulation generations completion_tokens rollouts"),
+        Asked(
+            "method objective rank sequence_tokens micro_batch accumulation generations completion_tokens rollouts negatives cached_batch"
+        ),
     ] = TrainingRequest(accumulation=8)
     serving: ServingSettings = DEFAULTS
+    behind = ("serving negatives cached_batch",)
 
     def workload(self, spec: ModelSpec, platform: str, sdk: Sdk | Literal["auto"], engine: Tried) -> Workload:
         """The question to the advisor; traffic is not part of it."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from lib.catalog.offers import Hardware
 from lib.errors import BadArgument
 from lib.memory.picture_training import base_format, check_picture_training, resolve_picture
 from lib.present.picture_files import CHECKED, LEARNING_RATE, RATE_SOURCE, TESTED_WITH, find_obstacle, picture_packages, picture_script
@@ -13,6 +16,16 @@ from lib.service.files_question import Question, Written
 from lib.speed.picture_training import rank_picture_hardware
 from lib.speed.training import train_on
 from lib.units import GIB
+
+
+def job_notes(hardware: Hardware, hours: float) -> tuple[str, ...]:
+    """When a Job ends that gets so many hours and half as many again, and its price; nothing for other hardware."""
+    if not hardware.traits.runs_jobs:
+        return ()
+    limit, ends = math.ceil(1.5 * hours), note("files", "job_ends", hours=math.ceil(1.5 * hours))
+    if hardware.usd_per_hour is None:
+        return (ends,)
+    return ends, note("files", "job_price", usd_per_hour=hardware.usd_per_hour, usd=limit * hardware.usd_per_hour)
 
 
 def write_picture_training(question: Question, hours: float) -> Written:
@@ -50,7 +63,7 @@ def write_picture_training(question: Question, hours: float) -> Written:
             note("files", "learning_rate", rate=LEARNING_RATE, origin=RATE_SOURCE),
             note("files", "uploaded_adapter"),
             note("files", "goes_on"),
-            *((note("files", "job_ends", hours=round(1.5 * hours)),) if on_jobs else ()),
+            *job_notes(hardware, hours),
         ),
         sources=(
             Source(what=say("files", "facts", "learning_rates", recipe="pictures"), source=RATE_SOURCE, checked=CHECKED),

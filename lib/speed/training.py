@@ -28,7 +28,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.catalog.host_memory import assume_host
-from lib.memory.objectives import train_model
+from lib.memory.objectives import compute_model
 from lib.memory.resolve import layer_sizes
 from lib.memory.training import step_traffic
 from lib.request.objectives import AS_TRL
@@ -104,7 +104,7 @@ def count_passes(request: TrainingRequest) -> int:
 
 def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
     """The work of one micro-batch on one device."""
-    spec, tokens = train_model(spec, request.objective), request.micro_batch_tokens
+    spec, tokens = compute_model(spec, request.objective), request.micro_batch_tokens
     sizes = layer_sizes(spec)
     passes = count_passes(request)
     each = 2 * count_multiplied(spec, with_loss=True) + 2 * request.sequence_tokens * sizes.query_width * sizes.layers

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +11,7 @@ import pytest
 import tiny_models
 from commands import NASTY
 from PIL import Image
+from run_scripts import run_script
 
 from lib.errors import BadArgument
 from lib.present.picture_files import TESTED_WITH, find_obstacle, picture_script
@@ -21,21 +19,6 @@ from lib.workload import PictureTrainingRequest, TrainingRequest
 
 MODEL = "ada/painter"
 CPU = TrainingRequest(precision="fp32", rank=4, micro_batch=2)
-ENTRIES = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "PYTEST"))}
-
-
-def train(folder: Path, steps: int) -> str:
-    """The script's output."""
-    done = subprocess.run(
-        [sys.executable, "train.py", "--dataset", "rows", "--steps", f"{steps}", "--keep"],
-        cwd=folder,
-        env=ENTRIES | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "home")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 @pytest.mark.slow
@@ -50,9 +33,9 @@ def test_a_script_trains_two_steps_and_goes_on(tmp_path: Path, save: Callable[[P
     lines = [json.dumps({"file_name": f"{number}.png", "text": "A cat" if number % 2 else "A dog"}) for number in range(4)]
     (rows / "metadata.jsonl").write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "train.py").write_text(picture_script(MODEL, CPU, width=16, height=16), encoding="utf-8")
-    assert "step 2 of 2" in train(tmp_path, 2)
+    assert "step 2 of 2" in run_script(tmp_path, "--steps", "2", dataset="rows")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"checkpoint.pt", "pytorch_lora_weights.safetensors"}
-    later = train(tmp_path, 3)
+    later = run_script(tmp_path, "--steps", "3", dataset="rows")
     assert "going on after step 2" in later
     assert "step 3 of 3" in later
     assert "step 1 of" not in later

@@ -40,6 +40,8 @@ def test_a_score_replaces_the_head() -> None:
     parts = {part["name"] for part in ASK(QWEN, objective="classify", micro_batch=8)["parts"]}
     assert "logits and loss" not in parts
     assert ASK(BGE, objective="cross-encoder", negatives=3)["objective"] == "rerank"
+    weights = {name: ASK(QWEN, objective=name)["parts"][0]["bytes"] for name in ("sft", "rerank", "classify")}
+    assert weights["sft"] == weights["rerank"] > weights["classify"]
 
 
 @pytest.mark.parametrize(
