@@ -202,6 +202,12 @@ def rate_support(spec: ModelSpec, engine: Engine, hardware: Hardware) -> Support
     return software.rate(spec.id, spec.architecture, chip.id, hardware.accelerator_count)
 
 
+def explain_failure(spec: ModelSpec, engine: Engine, hardware: Hardware) -> Reason | None:
+    """The report that the model does not run on a TPU, or the tests that ended without memory; None where neither is known."""
+    support = rate_support(spec, engine, hardware)
+    return _explain_unsupported(spec, support, hardware) if support in UNSUPPORTED else None
+
+
 def is_untested(spec: ModelSpec, engine: Engine, hardware: Hardware) -> bool:
     """Whether nothing is known of the model's class with this engine here: by tests on TPUs, else by the engine's own list of models."""
     support = rate_support(spec, engine, hardware)
@@ -265,9 +271,8 @@ def _candidates_of(
     tried: list[Candidate] = []
     refused: Reason | None = None
     for engine, built_with in _by_preference(spec, offer, engines, crowd=crowd):
-        support = rate_support(spec, engine, offer)
-        if support in UNSUPPORTED:
-            refused = refused or _explain_unsupported(spec, support, offer)
+        if (failure := explain_failure(spec, engine, offer)) is not None:
+            refused = refused or failure
             continue
         most = spread(spec, engine, offer, serving).devices
         fixed = most == 1 or serving.sets_devices or TRAITS[engine].split == "tensor"

@@ -15,16 +15,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lib.advisor.candidates import family_of, list_forms, task_of
+from lib.advisor.candidates import explain_failure, family_of, list_forms, task_of
 from lib.advisor.setup import ServingConfig, on_zerogpu
 from lib.engines import traits_of
 from lib.engines.traits import Setting
 from lib.errors import BadArgument
 from lib.memory import find_largest
+from lib.provenance import Reason
 from lib.request.serving import drop_settings
 from lib.speed import SpeedEstimate
 
-LimitedBy = Literal["memory", "model", "engine", "ttft", "speed", "zerogpu", "nothing"] | Setting
+LimitedBy = Literal["memory", "model", "engine", "ttft", "speed", "zerogpu", "support", "nothing"] | Setting
 """The limit that one more would exceed: one of these, or a setting that the caller stated."""
 LONGEST_CONTEXT = 10_000_000
 _PARTS = 10**9  # a share of a limit, as a whole number
@@ -77,8 +78,15 @@ class PrecisionTry:
     speed: SpeedEstimate | None
 
 
+def find_failure(config: ServingConfig) -> Reason | None:
+    """That the model is known to fail here, by tests or reports (as in `/compare_gpu_tpu`); memory does not help then."""
+    return explain_failure(config.spec, config.engine, config.hardware)
+
+
 def find_longest_context(config: ServingConfig, slo: SLO) -> Limit:
     """The most tokens of each sequence, as many sequences as are asked for."""
+    if find_failure(config) is not None:
+        return Limit(value=0, limited_by="support")
     fits, model = config.fit().max_context_tokens, config.spec.context_limit
     if fits == 0:
         return Limit(value=0, limited_by=_find_blocker(config))
@@ -99,6 +107,8 @@ def _find_blocker(config: ServingConfig) -> LimitedBy:
 
 def find_largest_batch(config: ServingConfig) -> Limit:
     """The most sequences of this length that all copies hold, at any speed."""
+    if find_failure(config) is not None:
+        return Limit(value=0, limited_by="support")
     stated = config.serving.limit_sequences(config.context_tokens)
     if stated is not None and (most := stated[1] * config.copies) and replace(config, requests=most).fit().fits:
         return Limit(value=most, limited_by=stated[0])
@@ -176,3 +186,14 @@ def try_precisions(config: ServingConfig, slo: SLO) -> tuple[PrecisionTry, ...]:
 def best_precision(tries: tuple[PrecisionTry, ...]) -> str | None:
     """The one with most bytes that fits and misses no limit."""
     return next((each.precision for each in tries if each.fits and each.missed_limit is None), None)
+
+
+def find_roomiest(config: ServingConfig, tries: tuple[PrecisionTry, ...], slo: SLO) -> tuple[str, int] | None:
+    """The precision with the longest context of those that fit, and that context; of equal ones the one with most bytes."""
+    lengths = {
+        each.precision: find_longest_context(replace(config, precision=each.precision), slo).value
+        for each in tries
+        if each.fits and each.missed_limit is None
+    }
+    bounded = {precision: LONGEST_CONTEXT if length is None else length for precision, length in lengths.items()}
+    return max(bounded.items(), key=lambda item: item[1], default=None)

@@ -119,8 +119,8 @@ class MaximumEntry(Result):
     """The maximum; 0 if not even one is possible, null if nothing bounds it."""
 
     limited_by: str
-    """The limit that one more would exceed: memory, model, engine, ttft, speed, zerogpu or nothing; or the stated setting of the server
-    that does it: max_model_len, max_num_seqs, ctx_size or parallel."""
+    """The limit that one more would exceed: memory, model, engine, ttft, speed, zerogpu, support (the model is known to fail here) or
+    nothing; or the stated setting of the server that does it: max_model_len, max_num_seqs, ctx_size or parallel."""
 
     message: str
     """The same as a sentence."""
@@ -257,7 +257,7 @@ class SolveAnswer(Answer):
     """Requests at a time."""
 
     fits: bool
-    """Whether the stated requests fit."""
+    """Whether the stated requests fit; false for a model that is known to fail here with any amount of memory."""
 
     meets_limits: bool
     """Whether the stated requests fit and keep the limits."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from lib import advisor, memory
 from lib.advisor import limits
+from lib.advisor.candidates import explain_unlisted, rate_support
 from lib.advisor.limits import SLO, Limit, PrecisionTry
 from lib.advisor.memory_savings import MemorySaving, find_memory_savings
 from lib.advisor.result import Entry
@@ -245,12 +246,16 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
     estimate, fit = config.estimate(), config.fit()
     speed = config.predict() if fit.fits else None
     tries, ways = limits.try_precisions(config, slo), find_memory_savings(config, catalog)
-    best = limits.best_precision(tries)
+    failure = limits.find_failure(config)
+    fits, best = fit.fits and failure is None, None if failure else limits.best_precision(tries)
+    length = limits.find_longest_context(config, slo)
+    roomiest = limits.find_roomiest(config, tries, slo) if length.value == 0 else None
     open_points = (
         (True, Caveat("full_length")),
         (fit.fits and speed is None and slo.any_set, Caveat("limits_not_checked")),
         (on_zerogpu(hardware) and arguments.concurrency > 1, Caveat("calls_not_shared", {"concurrency": arguments.concurrency})),
         (any(way.code == "offload" for way in ways), Caveat("offload_price")),
+        *((True, Caveat(why.code, why.values, variant=why.variant)) for why in (failure, _unlisted(config)) if why is not None),
         *((True, caveat) for caveat in (*waiting_caveats(config.requests, config.serving), *_loading_caveats(config))),
     )
     return SolveAnswer(
@@ -264,16 +269,16 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         copies=config.copies,
         context_tokens=config.context_tokens,
         concurrency=config.requests,
-        fits=fit.fits,
+        fits=fits,
         per_device_bytes=estimate.per_device_bytes,
         capacity_bytes=fit.capacity_bytes,
         free_bytes=fit.free_bytes,
-        meets_limits=fit.fits and slo.missed_limit(speed) is None,
+        meets_limits=fits and slo.missed_limit(speed) is None,
         ttft_s=None if speed is None else speed.ttft_s.value,
         tokens_per_s=_rate(speed),
-        longest_context=_maximum(limits.find_longest_context(config, slo), config, slo, best),
-        most_requests=_maximum(limits.find_most_requests(config, slo), config, slo, best),
-        largest_batch=_maximum(limits.find_largest_batch(config), config, slo, best),
+        longest_context=_maximum(length, config, slo, best, roomiest),
+        most_requests=_maximum(limits.find_most_requests(config, slo), config, slo, best, roomiest),
+        largest_batch=_maximum(limits.find_largest_batch(config), config, slo, best, roomiest),
         best_precision=best,
         precisions=tuple(map(_precision, tries)),
         cheapest=_find_cheapest(config, arguments, catalog),
@@ -282,6 +287,12 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         caveats=(*cut, *(caveat for holds, caveat in open_points if holds), *spec.caveats, *estimate.caveats),
         sources=(*spec.sources, *estimate.sources),
     )
+
+
+def _unlisted(config: ServingConfig) -> Reason | None:
+    """That the engine's own list of models lacks this one; TPUs have tests of their own."""
+    rated = rate_support(config.spec, config.engine, config.hardware)
+    return explain_unlisted(config.spec, config.engine, config.hardware) if rated is None else None
 
 
 def _loading_caveats(config: ServingConfig) -> Iterator[Caveat]:
@@ -349,17 +360,19 @@ def _rate(speed: SpeedEstimate | None) -> float | None:
     return None if rate is None else rate.value
 
 
-def _maximum(most: Limit, config: ServingConfig, slo: SLO, smaller: str | None) -> MaximumEntry:
-    """A maximum in words; where nothing fits, with the format that does (`smaller`)."""
+def _maximum(most: Limit, config: ServingConfig, slo: SLO, smaller: str | None, roomiest: tuple[str, int] | None) -> MaximumEntry:
+    """A maximum in words; where nothing fits, with the format that does (`smaller`), and the one that holds the longest context."""
     values: dict[str, Value] = {
         "engine": config.engine,
         "max_ttft_s": slo.max_ttft_s,
         "min_tokens_per_s": slo.min_tokens_per_s,
         "precision": smaller or "",
+        "roomiest": roomiest[0] if roomiest else "",
+        "context_tokens": roomiest[1] if roomiest else 0,
     }
     variant = f"{most.limited_by}_none" if most.value == 0 else most.limited_by
     if variant == "memory_none" and smaller is not None:
-        variant = "memory_none_smaller"
+        variant = "memory_none_roomier" if roomiest and roomiest[0] != smaller else "memory_none_smaller"
     return MaximumEntry(value=most.value, limited_by=most.limited_by, message=sentence(Reason("limited", values, variant=variant)))
 
 
