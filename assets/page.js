@@ -3,7 +3,7 @@
   const MAP = __PAGE__;
   const STILL_MS = 250; // the fields have to be unchanged for so long
   const ticks = MAP.panels.map(() => 0), answered = {}, seen = new Set();
-  let calls = 0, tab = null, open = false, leaving = false;
+  let waiting, tab = null, open = false, leaving = false;
 
   const tabShown = () => MAP.tabs[document.querySelector('button[role="tab"][aria-selected="true"]')?.textContent.trim()] ?? "recommend";
   const isSame = (a, b) => String(a) === String(b) || (a !== null && a !== "" && b !== "" && !isNaN(a) && !isNaN(b) && Number(a) === Number(b));
@@ -175,13 +175,15 @@
     }
   };
   window.advisor = {
-    settle: (...values) => new Promise((done) => {
-      const mine = ++calls;
-      setTimeout(() => done(mine === calls && open ? raise(...values) : [...ticks]), STILL_MS);
-    }),
-    now: (...values) => { calls += 1; return raise(...values); },
+    // The fields of a link are filled by the server, which a raised number asks for.
+    start: () => Number(linked),
+    now: (...values) => {
+      clearTimeout(waiting);
+      if (open) return raise(...values);
+      return linked ? [...ticks] : window.advisor.opened(...values);
+    },
     opened: (...values) => {
-      calls += 1; // what waits in `settle` holds the fields as they were before the link filled them
+      clearTimeout(waiting);
       open = true;
       tab = new URLSearchParams(location.search).get("tab") ?? "recommend";
       if (!Object.values(MAP.tabs).includes(tab)) tab = "recommend";
@@ -199,8 +201,22 @@
     remember: (space) => history.replaceState(null, "", `?tab=space${nameable(space ?? "") && encodeURIComponent(`&space=${encodeURIComponent(space)}`)}`),
     find: (model, config, ...rest) => [model, document.querySelector("#config textarea")?.checkVisibility() ? config : "", ...rest],
   };
-  const settle = () => document.querySelector("#settle")?.click();
+  const settle = () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => document.querySelector("#settle")?.click(), STILL_MS);
+  };
 __PARTS__
+  // A visitor's changes, as events of the browser: Gradio looks through its own events for each component of the page. A line of text
+  // counts once it is entered or left (half a flag is refused), a list when it is left, which a choice does too. The number box of a
+  // slider takes any value while it is typed, and puts it into the range when it is left. Settling asks nothing where nothing changed.
+  const ELSEWHERE = "#model, #config, #message, #explain-box, #space, [type=password], [type=file], [data-search], [data-tick], .compare-model *";
+  for (const kind of ["input", "change", "focusout"]) {
+    document.addEventListener(kind, ({ target }) => {
+      if (!(target instanceof HTMLElement) || target.closest(ELSEWHERE)) return;
+      const list = target.matches('[role="combobox"]'), line = !list && target.matches('[type="text"]');
+      if (kind === (line ? "change" : list ? "focusout" : "input") || (kind === "focusout" && target.matches('[type="number"]'))) settle();
+    });
+  }
   const inView = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       const part = MAP.panels.find((one) => one.box === `#${entry.target.id}`);
@@ -235,7 +251,7 @@ __PARTS__
   // Boxes that open, and panels that unfold on narrow screens.
   document.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
-    if (MAP.panels.some((part) => part.box && target?.closest(`${part.box} > button`))) setTimeout(settle, 0);
+    if (target?.closest('[role="tab"]') || MAP.panels.some((part) => part.box && target?.closest(`${part.box} > button`))) settle();
     const fold = target?.closest("[data-fold]");
     if (fold) {
       const panel = panelOf(fold), opened = String(panel.toggleAttribute("data-open"));

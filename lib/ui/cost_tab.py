@@ -123,5 +123,4 @@ TAB = Tab(
     build=build,
     wire=wire,
     boxes={"batch": batch_box.FIELDS},
-    button_inputs=lambda view: view.batch.numbers,
 )

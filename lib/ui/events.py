@@ -2,9 +2,9 @@
 
 `Page` is the Blocks that they belong to: every failure of one of its events becomes a sentence.
 
-A change asks the server nothing by itself: it runs a function of `assets/page.js`, which waits until the fields have been still for a
-moment, checks the numbers, puts the question into the address, and raises the hidden number (`trigger`) of each part that has to answer
-anew: a part of the tab that is shown, its box open or in view, whose question differs from the one that it answered last.
+A change asks the server nothing by itself. `assets/page.js` sees it, waits until the fields have been still for a moment, checks the
+numbers, puts the question into the address, and raises the hidden number (`trigger`) of each part that has to answer anew: a part of the
+tab that is shown, its box open or in view, whose question differs from the one that it answered last.
 
 Every event of the page is private, and most bypass Gradio's queue: an answer takes milliseconds. While one answer of an event is under
 way only its last change waits (`trigger_mode="always_last"`). Runs on the device take their turn in its queue, scene by scene.
@@ -132,23 +132,6 @@ AT_ONCE: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visib
 """Options of an event that is answered past the queue, without a sign of progress."""
 
 
-def changes(components: Iterable[Any]) -> list[Any]:
-    """The events that tell a visitor's change of these components.
-
-    A slider's number box takes any value while it is typed (Gradio refuses one beyond the range) and puts it into the range when it is
-    left, which only `change` tells. A line of text counts once it is entered or left: half a flag is refused.
-    """
-    return [event for c in components for event in _changes(c)]
-
-
-def _changes(component: Any) -> tuple[Any, ...]:
-    if isinstance(component, gr.Slider):
-        return component.input, component.change
-    if isinstance(component, gr.Textbox) and component.max_lines == 1:
-        return component.submit, component.blur
-    return (component.input,)
-
-
 @dataclass(frozen=True, slots=True)
 class Panel:
     """A part of a tab that answers by itself, and its box, if it answers only while that is open or in view.
@@ -216,8 +199,6 @@ class Tab:
     """Numbers of boxes, which no link carries, by the panel that asks them, or by a box that answers when a button is pressed."""
     box_inputs: Callable[[Any], list[Any]] = _no_inputs
     """The inputs of boxes that answer by themselves."""
-    button_inputs: Callable[[Any], list[Any]] = _no_inputs
-    """Inputs that are checked while they change, although only a button asks them."""
 
 
 def by_component(outputs: Outputs, updates: Updates) -> dict[Any, Any]:

@@ -297,5 +297,4 @@ TAB = events.Tab(
     asks_workload=False,
     boxes={"expected": live_boxes.MEASURE, "heartbeat": live_boxes.HEARTBEAT, "chat": (LENGTH, TEMPERATURE)},
     box_inputs=lambda view: view.measure.inputs,
-    button_inputs=lambda view: [*view.heartbeat.inputs[1:], view.chat.length, view.chat.temperature],
 )

@@ -23,7 +23,6 @@ from lib.ui.events import (
     as_properties,
     build_refresh_triggers,
     by_component,
-    changes,
     explain_markups,
 )
 from lib.ui.http import api
@@ -47,8 +46,8 @@ OF_MEDIA = tuple(name for names in ask.FIELDS_BY_MEDIUM.values() for name in nam
 class PageView:
     """Everything on the page that events connect.
 
-    `tab` holds the tabs by their names, and `views` what each was built as; the page's script presses `look` to have panels answer, and
-    `go` to look at other hardware.
+    `tab` holds the tabs by their names, and `views` what each was built as; the page's script raises `link` to have the fields filled from
+    the address, presses `look` to have panels answer, and `go` to look at other hardware.
     """
 
     model: ModelView
@@ -59,6 +58,7 @@ class PageView:
     views: dict[str, Any]
     explain: explain_box.ExplainView
     triggers: RefreshTriggers
+    link: gr.Number
     look: gr.Button
     go: gr.Button
 
@@ -116,13 +116,14 @@ def build_view(services: Services) -> PageView:
         workload_view, media = workload.build(services, model.config)
     explain = explain_box.build()
     triggers = build_refresh_triggers(panel for tab in TABS for panel in tab.panels)
+    link = gr.Number(0, visible="hidden", label="link", container=False)
     look = gr.Button("Answer again", visible="hidden", elem_id="settle")
     go = gr.Button("Look at this hardware", visible="hidden", elem_id="go")
     tabs: dict[str, gr.Tab] = {}
     views: dict[str, Any] = {}
     with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as all_tabs:
         for tab in TABS:
-            with gr.Tab(tab.word, id=tab.name, render_children=tab is not TABS[0]) as tabs[tab.name]:
+            with gr.Tab(tab.word, id=tab.name) as tabs[tab.name]:
                 views[tab.name] = tab.build(services)
     return PageView(
         model=model,
@@ -133,6 +134,7 @@ def build_view(services: Services) -> PageView:
         views=views,
         explain=explain,
         triggers=triggers,
+        link=link,
         look=look,
         go=go,
     )
@@ -162,7 +164,7 @@ def _wire(page: Page, view: PageView, services: Services) -> None:
     def change_model(model: str | None, config: str | None, context: float | None, before: int) -> dict[Any, Any]:
         return by_component(changed, model_changed(services, model, config, context, before))
 
-    opening = page.load(open_page, None, list(dict.fromkeys(opened.values())), api_name="page_opened", **AT_ONCE)
+    opening = view.link.change(open_page, None, list(dict.fromkeys(opened.values())), api_name="page_opened", **AT_ONCE)
     inputs = [view.model.model, view.model.config, view.workload["context"], view.model.limit]
     outputs = list(changed.values())
     # A name that is entered is the model; a config is one only where its box is open.
@@ -185,17 +187,16 @@ def _wire(page: Page, view: PageView, services: Services) -> None:
         **AT_ONCE,
     )
     boxes = [one for tab in TABS for one in tab.box_inputs(view.views[tab.name])]
-    for_buttons = [one for tab in TABS for one in tab.button_inputs(view.views[tab.name])]
     every = [reference.text, view.model.model, *view.every(), *boxes]
     settling: dict[str, Any] = {"show_progress": "hidden", "queue": False, "trigger_mode": "multiple", "api_visibility": "private"}
-    events = [*changes([*view.every(), *boxes, *for_buttons]), *(tab.select for tab in view.tab.values()), view.look.click]
     hidden = list(view.triggers.values())
-    gr.on(events, None, every, hidden, js="(...values) => advisor.settle(...values)", api_name="settled", **settling)
+    view.look.click(None, every, hidden, js="(...values) => advisor.now(...values)", api_name="settled", **settling)
     compare = view.views["recommend"].compare
     taking = compare.take.click(None, None, compare.columns, js="() => advisor.compared()", api_name="columns_taken", **settling)
     view.go.click(None, None, view.workload["hardware"], js="() => advisor.go()", api_name="hardware_taken", **settling)
     for name, event in (("named", by_name), ("changed", changing), ("compared", taking)):
         event.then(None, every, hidden, js="(...values) => advisor.now(...values)", api_name=f"settled_{name}", **settling)
+    page.load(None, None, view.link, js="() => advisor.start()", api_name="started", **settling)
     opening.then(None, every, hidden, js="(...values) => advisor.opened(...values)", api_name="settled_opened", **settling)
 
 

@@ -233,5 +233,4 @@ TAB = Tab(
     wire=wire,
     asks_workload=False,
     boxes={"zerogpu": zerogpu_box.FIELDS},
-    button_inputs=lambda view: [view.quota.seconds, view.quota.weights],
 )

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from llama import llama_config
 from page_checks import BEYOND, CONTRAST, NAMELESS, STILL, UNFOLD, Open, open_box
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, Request, Route, expect
 
 pytestmark = pytest.mark.browser
 
@@ -129,28 +129,33 @@ def test_a_link_repeats_the_question(open_page: Open) -> None:
     expect(again.locator("#need .legend")).to_contain_text("1.00 GiB")
 
 
-def test_a_link_keeps_its_question_while_fields_settle(open_page: Open) -> None:
-    """A field that changed before the link filled the fields still holds the defaults when its wait is over: these are not asked."""
-    page = open_page("?model=Qwen/Qwen3-8B&concurrency=2")
-    page.evaluate("""() => {
-      const waiting = advisor.settle("openai-community/gpt2", "openai-community/gpt2");
-      advisor.opened("Qwen/Qwen3-8B", "Qwen/Qwen3-8B");
-      return waiting;
-    }""")
-    assert "model=Qwen/Qwen3-8B" in page.url
-
-
-def test_a_change_while_the_page_opens_is_asked(browser: Browser, app_url: str) -> None:
-    """The page can be used before its first event is answered, and that answer takes no change back."""
+def test_a_link_keeps_its_question_while_fields_settle(browser: Browser, app_url: str) -> None:
+    """A change before the link has filled the fields finds the defaults in the others: these are not asked."""
     page = browser.new_page()
     held: list[Route] = []
-    page.route("**/gradio_api/run/predict", lambda route: held.append(route) if not held else route.continue_())
+    page.route("**/gradio_api/run/predict?*", lambda route: held.append(route) if not held else route.continue_())
+    page.goto(app_url + "/?model=Qwen/Qwen3-8B&requests=70")
+    page.locator("#q-concurrency input").fill("2")
+    page.wait_for_timeout(1_000)
+    assert "model=Qwen/Qwen3-8B" in page.url
+    held[0].continue_()
+    expect(page.locator("#pick")).to_contain_text("Qwen3-8B")
+    expect(page.locator("#q-requests input")).to_have_value("70")
+    assert "model=Qwen/Qwen3-8B&concurrency=2&requests=70" in page.url
+    page.close()
+
+
+def test_the_page_asks_nothing_while_it_opens_and_then_each_change(browser: Browser, app_url: str) -> None:
+    """It holds the example's answer. A change at the first moment is asked, and nothing takes it back."""
+    page = browser.new_page()
+    asked: list[Request] = []
+    page.on("request", lambda request: asked.append(request) if request.method == "POST" else None)
     page.goto(app_url)
     page.locator("html.answered").wait_for(state="attached")
     expect(page.locator("#pick")).to_contain_text("1 × 4,096 tokens")
+    assert asked == []
     at_once = page.locator("#q-concurrency input")
     at_once.fill("16")
-    held[0].continue_()
     expect(page.locator("#pick")).to_contain_text("16 × 4,096 tokens")
     expect(at_once).to_have_value("16")
     page.close()
