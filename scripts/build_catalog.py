@@ -65,8 +65,6 @@ def link(fact: dict[str, Any] | None) -> dict[str, Any] | None:
         return None
     row: dict[str, Any] = {"kind": fact["kind"], "one_direction": text(fact.get("gb_per_s_one_direction"), "GB/s")}
     if "gb_per_s_one_direction_per_link" in fact:
-        row["one_direction_per_link"] = text(fact["gb_per_s_one_direction_per_link"], "GB/s")
-        row["links"] = fact["links_per_chip"]
         row["both_directions"] = text(fact["gb_per_s_bidirectional_per_chip"], "GB/s")
     if "host" in fact:
         row["to_host"] = link(fact["host"])

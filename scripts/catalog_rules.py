@@ -61,9 +61,7 @@ def zerogpu(fact: dict[str, Any]) -> dict[str, Any]:
         "default_duration_s": fact["default_duration_s"],
         "max_duration_s": fact["max_duration_s"],
         "queue_wait_limit_s": fact["queue_wait_limit_s"],
-        "generator_idle_timeout_s": fact["generator_idle_timeout_s"],
         "daily_quota_s": by_account(fact["daily_quota_minutes"], 60),
-        "queue_priority": by_account(fact["queue_priority"]),
         "max_spaces": {"anonymous": 0, "free": hosting["free"], "pro": hosting["pro"], "team": team, "enterprise": team},
         "free_hosting_conditions": fact["free_hosting_conditions"],
         "overquota_accounts": fact["overquota"]["who"],
@@ -71,27 +69,17 @@ def zerogpu(fact: dict[str, Any]) -> dict[str, Any]:
         "runs_per_day_reported": {"free": fact["runs_limit"]["free_runs_per_24h_reported"]},
         "gradio_only": fact["sdk"] == "gradio only",
         "torch_versions": fact["torch_supported"],
-        "python_versions": fact["python_supported"],
-        "generators": fact["generator_functions_supported"],
-        "coroutines": fact["coroutine_functions_supported"],
-        "torch_compile": fact["torch_compile_supported"],
         "sources": [*fact["source"], "zerogpu-reservation"],
     }
 
 
 def sleep(fact: dict[str, Any]) -> dict[str, Any]:
     """When a Space sleeps, and when it is billed."""
-    unbilled_states = [name for name in ("build", "sleeping", "paused") if not fact[f"{name}_billed"]]
     return {
         "cpu_basic_after_s": fact["cpu_basic_sleep_after_hours"] * 3600,
-        "cpu_basic_configurable": fact["cpu_basic_sleep_configurable"],
         "paid_default_s": None,
         "never_value": fact["never_value"],
         "billing_step_s": 60,
-        "billed_stages": fact["billed_stages"],
-        "unbilled": unbilled_states,
-        "wakes_on_visit": fact["wakes_on_visit"],
-        "idle_paid_billed": fact["idle_paid_space_billed"],
         "replicas_paid_only": fact["replicas"]["paid_hardware_only"],
         "startup_timeout_s": fact["startup_timeout_default_minutes"] * 60,
         "sources": fact["source"],
@@ -104,8 +92,6 @@ def accounts(fact: dict[str, Any]) -> dict[str, Any]:
     names = {"pro": "pro", "team_per_user": "team", "enterprise_per_user": "enterprise"}
     return {
         "cpu_basic_accounts": ["pro", "team", "enterprise"],
-        "static_accounts": ["free", "pro", "team", "enterprise"],
-        "paid_hardware_needs": fact["compute_space_creation"]["gradio_or_docker_on_paid_hardware"],
         "plan_usd_per_month": {"free": "0", **{ours: dollars(plans[theirs]) for theirs, ours in names.items()}},
         "free_cpu_units": CPU_UNITS,
         "sources": [*fact["compute_space_creation"]["source"], plans["source"], "hub-docs-enterprise"],
@@ -124,7 +110,6 @@ def storage(fact: dict[str, Any]) -> dict[str, Any]:
         "public_usd_per_tb_month": dollars(price["public_addon_usd_per_tb_month"]),
         "public_volume_rates": [[50, dollars(price["public_addon_50tb_usd_per_tb_month"])]],
         "included_private": included_sizes,
-        "ephemeral_disk": f"{fact['ephemeral_disk_gb_default']} GB",
         "retired_tiers": [
             {"id": row["tier"], "size": f"{row['size_gb']} GB", "last_usd_per_month": dollars(row["usd_per_month"]), "until": last_day}
             for row in old["old_tiers"]
@@ -156,7 +141,6 @@ def rules(hardware: dict[str, Any], table: dict[str, Any]) -> dict[str, dict[str
         "providers": providers(hardware["inference_providers"]),
         "endpoints": {
             "billing_step_s": 60,
-            "billed_states": idle["billed_states"],
             "scale_to_zero_after_s": idle["scale_to_zero"]["default_idle_minutes"] * 60,
             "status_while_starting": idle["scale_to_zero"]["proxy_status_while_starting"],
             "hold_header": idle["scale_to_zero"]["hold_header"],

@@ -18,11 +18,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lib.catalog.names import Names, find_cards, find_hardware, find_offer, index_names
-from lib.catalog.offers import Hardware, Offer, OffersFile, PriceBasis, TpuGenerationsFile, plug_in
+from lib.catalog.offers import Hardware, Offer, OffersFile, PriceBasis, TpuGenerationsFile, UnpricedFile, UnpricedHardware, plug_in
 from lib.catalog.rows import DATA, References, read_rows
 from lib.catalog.rules import PlatformRules
 from lib.catalog.silicon import AcceleratorsFile, SourcesFile
-from lib.catalog.unpriced import UnpricedFile, UnpricedHardware
 from lib.errors import BadArgument, BadCatalog, UnknownHardware, quote_value
 from lib.platforms import PLATFORMS
 from lib.result import Hidden, Result

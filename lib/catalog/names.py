@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from lib.catalog.offers import Hardware, Offer, own_hardware
+from lib.catalog.offers import Hardware, Offer, UnpricedHardware, own_hardware
 from lib.catalog.silicon import OWNED_KINDS, Accelerator
-from lib.catalog.unpriced import UnpricedHardware
 from lib.errors import UnknownHardware, quote_value
 from lib.platforms import PLATFORMS, Platform
 from lib.request.words import find_meaning, note_reading

@@ -317,3 +317,34 @@ class OffersFile(Row):
                 if (platform, name) in keys:
                     raise ValueError(f"aliases, {platform}: {name} is itself an id on platform {platform}.")
         return self
+
+
+class UnpricedHardware(Row):
+    """Hardware that a platform has announced and whose price it has not published: it is named, and never priced or ranked."""
+
+    platform: Platform
+    """The platform that announced it."""
+    name: Text
+    """Name for people."""
+    accelerators: tuple[Text, ...]
+    """Ids of the cards that the name may mean."""
+    announced: Day
+    """The day of the announcement."""
+    source: Text
+    """The page that announced it."""
+    checked: Day
+    """The day of the price list that does not have it."""
+
+    @property
+    def sentence(self) -> str:
+        """The announcement as a sentence, for refusals and caveats."""
+        return (
+            f"{self.name} was announced for {self.platform} on {self.announced} ({self.source}). "
+            f"Its price, sizes and regions are not in the price list of {self.checked}, so it cannot be priced here."
+        )
+
+
+class UnpricedFile(Row):
+    """unpriced_hardware.json."""
+
+    rows: Annotated[tuple[UnpricedHardware, ...], require_distinct("platform", "name")]

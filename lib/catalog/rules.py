@@ -82,11 +82,7 @@ class ZeroGpuRules(Rules):
     """Not documented."""
     queue_wait_limit_s: Count
     """Seconds that a call waits for a GPU before it is refused."""
-    generator_idle_timeout_s: Count
-    """Seconds between two items after which a generator is ended."""
     daily_quota_s: Table[Count]
-    """By account."""
-    queue_priority: Table[Text]
     """By account."""
     max_spaces: Table[Count]
     """How many ZeroGPU Spaces an account may host."""
@@ -102,14 +98,6 @@ class ZeroGpuRules(Rules):
     """No Docker, no static Space."""
     torch_versions: tuple[Text, ...]
     """Releases of torch that run there."""
-    python_versions: tuple[Text, ...]
-    """Releases of Python that run there."""
-    generators: bool
-    """Whether a decorated generator function runs."""
-    coroutines: bool
-    """Whether a decorated coroutine runs."""
-    torch_compile: bool
-    """Whether torch.compile runs."""
 
     def size(self, name: str) -> ZeroGpuSize:
         """The size called `large` or `xlarge`, or the one whose offer id is given.
@@ -128,22 +116,12 @@ class SleepRules(Rules):
 
     cpu_basic_after_s: Count
     """Idle seconds before `cpu-basic` sleeps."""
-    cpu_basic_configurable: bool
-    """Whether its owner may change that."""
     paid_default_s: Size | None
     """Of paid hardware; `None`: it never sleeps by itself."""
     never_value: int
     """The sleep time that means never."""
     billing_step_s: Count
     """Seconds by which time is billed."""
-    billed_stages: tuple[Text, ...]
-    """Stages of a Space that are billed."""
-    unbilled: tuple[Text, ...]
-    """Stages that are not."""
-    wakes_on_visit: bool
-    """Whether a visit starts it again."""
-    idle_paid_billed: bool
-    """Whether paid hardware that runs idle is billed."""
     replicas_paid_only: bool
     """Whether more than one replica needs paid hardware."""
     startup_timeout_s: Count
@@ -155,10 +133,6 @@ class AccountRules(Rules):
 
     cpu_basic_accounts: Accounts
     """Plans that may create a Gradio or Docker Space on the free `cpu-basic`."""
-    static_accounts: Accounts
-    """Plans that may create a static Space."""
-    paid_hardware_needs: Text
-    """The condition for paid hardware, in words."""
     plan_usd_per_month: Table[Exact]
     """By account; of an organization, per user."""
     free_cpu_units: Count
@@ -195,8 +169,6 @@ class StoragePrices(Rules):
     """As the private ones."""
     included_private: Table[ByteCount]
     """By account."""
-    ephemeral_disk: ByteCount
-    """Disk of a Space, lost when it restarts."""
     retired_tiers: tuple[RetiredStorageTier, ...]
     """Smallest first."""
 
@@ -217,8 +189,6 @@ class EndpointRules(Rules):
 
     billing_step_s: Count
     """Seconds by which time is billed."""
-    billed_states: tuple[Text, ...]
-    """States that are billed."""
     scale_to_zero_after_s: Count
     """Idle seconds before it stops."""
     status_while_starting: Count

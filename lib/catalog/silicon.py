@@ -33,12 +33,8 @@ class Link(Row):
     """Such as `NVLink 4` or `PCIe 4.0 x16`."""
     one_direction: Bandwidth | None
     """Bytes per second one way, the sum over all links; `None` where the source gives no figure."""
-    one_direction_per_link: Bandwidth | None = None
-    """Chips on a torus (TPU) state their links one by one."""
-    links: Size | None = None
-    """Number of links of such a chip."""
     both_directions: Bandwidth | None = None
-    """Sum over all links and both ways, as the vendor of such a chip prints it."""
+    """Sum over all links and both ways, as the vendor of a chip on a torus (TPU) prints it."""
     to_host: Link | None = None
     """The way to the host, when the card also has a faster one to its peers."""
 

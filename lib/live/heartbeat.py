@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from lib import precision
 from lib.answers.live import HeartbeatFigures, HeartbeatProgress
@@ -36,6 +36,7 @@ from lib.laws.forward_pass import Floor, roofline
 from lib.live.limits import read_bandwidth
 from lib.live.zerogpu import gpu_task, release_memory, start_seconds
 from lib.provenance import Source
+from lib.request.fields import Request, one_of, whole_number
 from lib.units import GIB, MIB
 
 if TYPE_CHECKING:
@@ -50,20 +51,30 @@ SHORT: dict[Dtype, str] = {name: precision.DTYPES[name] for name in DTYPES}
 ELEMENT_BYTES: dict[Dtype, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
+MAX_BATCH = 65_536
+MAX_SIDE = 131_072  # of the inputs uniform in [0, 1) the sum of so many products, a fourth of it, still has a float16
+MAX_ITERATIONS = 10_000
+MAX_WARMUP = 1_000
 UNKNOWN_CACHE_BYTES = 256 * MIB
 """The last cache of a GPU whose data sheet states none: as large as any that is built (MI300X, 256 MiB), so the floor stays one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatmulCase:
+class MatmulCase(Request):
     """The shapes that are multiplied, and the number of products."""
 
-    batch: int = 128
-    hidden: int = 4096
-    intermediate: int = 16384
-    iterations: int = 100
-    warmup: int = 5
-    dtype: Dtype = "float32"
+    batch: Annotated[int, whole_number(1, MAX_BATCH)] = 128
+    """Rows of x."""
+    hidden: Annotated[int, whole_number(1, MAX_SIDE)] = 4096
+    """Columns of x and rows of w."""
+    intermediate: Annotated[int, whole_number(1, MAX_SIDE)] = 16384
+    """Columns of w."""
+    iterations: Annotated[int, whole_number(3, MAX_ITERATIONS)] = 100
+    """Warm products to time; fewer where time runs out."""
+    warmup: Annotated[int, whole_number(0, MAX_WARMUP)] = 5
+    """Products that are run but not counted, after the first."""
+    dtype: Annotated[Dtype, one_of(DTYPES, Dtype)] = "float32"
+    """float32, float16 or bfloat16."""
 
     @property
     def flops(self) -> int:

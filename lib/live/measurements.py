@@ -143,6 +143,10 @@ class Measurement:
 NAMES = tuple(f.name for f in fields(Measurement))
 OPTIONAL = tuple(f.name for f in fields(Measurement) if f.default is None)
 """Fields that rows of earlier versions lack."""
+FIGURES = (
+    "predicted_peak_bytes", "peak_bytes", "predicted_ttft_s", "ttft_s", "predicted_decode_tokens_per_s", "decode_tokens_per_s",
+)  # fmt: skip
+"""Figures of a row about text, each predicted and measured; None where there is none."""
 COUNTS = ("devices", "prompt_tokens", "output_tokens", "predicted_peak_bytes", "peak_bytes", "width", "height", "steps")
 RATES = (
     "predicted_ttft_s", "ttft_s", "predicted_decode_tokens_per_s", "decode_tokens_per_s", "predicted_picture_s", "picture_s", "guidance",

@@ -48,6 +48,7 @@ from lib.memory.allocator import AllocatorConstants, load_constants
 from lib.memory.components import group_bytes
 from lib.memory.pipeline import OutputSize, resolve_size
 from lib.memory.training import TrainingMemory
+from lib.model.dry_run_figures import KeptBytes
 from lib.model.spec import DENOISERS, Trained, is_attention
 from lib.request.pictures import BasePrecision, PictureTrainingRequest
 from lib.units import Bytes
@@ -240,24 +241,11 @@ MEASURED: Mapping[str, int] = MappingProxyType(
 """Published peaks of training that were compared with the law, by denoiser (`scripts/check_picture_training.py`, 2026-11-26)."""
 
 
-class KeptActivations(NamedTuple):
-    """Bytes of a forward pass by where they are kept (`lib.model.spec.KeptFit`)."""
-
-    outside: float
-    checkpoints: float
-    blocks: float
-    largest: float
-    per_rank: float
-    product_inputs: float
-    outside_inputs: float
-    outside_weights: float
-
-
-def kept_activations(of: Pipeline, size: OutputSize, batch: int, trained: Trained, *, autocast: bool, widths: int = 1) -> KeptActivations:
+def kept_activations(of: Pipeline, size: OutputSize, batch: int, trained: Trained, *, autocast: bool, widths: int = 1) -> KeptBytes:
     """Bytes that the denoiser keeps of so many pictures or clips."""
     terms = byte_terms(batch, size.megapixels, latent_frames(size.frames, of.frame_step))
     fits = {fit.group: fit.coefficients for fit in of.kept if fit.trained == trained and fit.autocast == autocast}
-    return KeptActivations(**{group: max(0.0, widths * sum_terms(fit, terms)) for group, fit in fits.items()})
+    return KeptBytes(**{group: max(0.0, widths * sum_terms(fit, terms)) for group, fit in fits.items()})
 
 
 class _Denoiser(NamedTuple):
@@ -300,7 +288,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _Denoiser:
     )
 
 
-def _with_base(of: Pipeline, size: OutputSize, request: TrainingRequest, trained: Trained) -> KeptActivations:
+def _with_base(of: Pipeline, size: OutputSize, request: TrainingRequest, trained: Trained) -> KeptBytes:
     """Bytes that are kept, with the frozen format's own share; rank by rank for adapters."""
     autocast, widths = request.precision == "mixed", FLOAT32 // HALF if request.precision == "fp32" else 1
     kept = kept_activations(of, size, request.micro_batch, trained, autocast=autocast, widths=widths)
@@ -329,7 +317,7 @@ class _Recomputed(NamedTuple):
     freed: float
 
 
-def _recompute(kept: KeptActivations, blocks: int, request: TrainingRequest) -> _Recomputed:
+def _recompute(kept: KeptBytes, blocks: int, request: TrainingRequest) -> _Recomputed:
     if request.checkpointing == "none" or not blocks:
         return _Recomputed(kept.outside + kept.checkpoints + kept.blocks, keeping=1.0, together=0, freed=0.0)
     together, every = min(request.pictures.checkpoint_blocks, blocks), request.pictures.checkpoint_every

@@ -7,6 +7,7 @@ convolutions and attention only, and both halves of a causal mask. Operations ar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,3 +72,22 @@ class DryRun:
             assert self.training is not None, "one of them is there"  # noqa: S101 a fact for the type checker
             phases = [self.training.forward, self.training.backward, self.training.update]
         return self.weights_bytes + self.buffer_bytes + max(phase.peak_bytes for phase in phases)
+
+
+class KeptBytes(NamedTuple):
+    """Bytes that one forward pass keeps, by where (`lib.model.spec.KeptFit`); `per_rank` for each rank of the adapters, in all blocks.
+
+    `product_inputs` and `outside_inputs` are elements and not bytes: the inputs of all linear layers in blocks and outside of them, each
+    counted for its own layer, as far as gradients reach them. Plain weights do not keep them; products of quantized weights keep them in
+    formats of their own. `outside_weights` are the elements of frozen weights outside of blocks that gradients pass: a weight that is
+    unpacked for its product is kept so.
+    """
+
+    outside: float
+    checkpoints: float
+    blocks: float
+    largest: float
+    per_rank: float
+    product_inputs: float
+    outside_inputs: float
+    outside_weights: float

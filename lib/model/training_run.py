@@ -32,31 +32,13 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.model.build import LOCK
+from lib.model.dry_run_figures import KeptBytes
 from lib.model.meta_device import MetaRun, without_values
 from lib.model.pipeline_run import BUDGET, MetaPipeline, Shape
 from lib.model.spec import Trained, is_attention
 
 RANK = 13
 """Rank of the adapters in a run: a prime, so that no other extent is taken for it."""
-
-
-class KeptBytes(NamedTuple):
-    """Bytes that one forward pass keeps, by where; `per_rank` for each rank of the adapters, in all blocks.
-
-    `product_inputs` and `outside_inputs` are elements and not bytes: the inputs of all linear layers in blocks and outside of them, each
-    counted for its own layer, as far as gradients reach them. Plain weights do not keep them; products of quantized weights keep them in
-    formats of their own. `outside_weights` are the elements of frozen weights outside of blocks that gradients pass: a weight that is
-    unpacked for its product is kept so.
-    """
-
-    outside: int
-    checkpoints: int
-    blocks: int
-    largest: int
-    per_rank: int
-    product_inputs: int
-    outside_inputs: int
-    outside_weights: int
 
 
 class BlockSizes(NamedTuple):

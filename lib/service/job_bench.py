@@ -20,11 +20,11 @@ from lib.engines import Engine
 from lib.errors import AdvisorError, BadArgument, InvalidInput
 from lib.explain import explain_text
 from lib.hub.jobs import LONGEST
-from lib.live.measurements import Measurement, model_label
+from lib.live.measurements import Measurement
 from lib.memory import estimate_memory
 from lib.present.releases import load_versions
 from lib.present.snippets import Start, own_file_words
-from lib.service.job_plans import ImageCommand, JobPlan, JobRequest, median_of, memory_request, minute_now
+from lib.service.job_plans import ImageCommand, JobPlan, JobRequest, job_row, median_of, memory_request
 from lib.service.models import Models
 from lib.service.runs import run_end
 from lib.speed import SpeedRequest, predict_each
@@ -85,18 +85,13 @@ def read_bench(
     expected = run_end(predict_each([(spec, plan.offer, shape)], accelerators)[0], "value")
     memory = estimate_memory(spec, memory_request(plan, request, ENGINE), plan.offer.processor)
     cards = max(1, plan.offer.accelerator_count)
-    return Measurement(
-        when=minute_now(),
-        kind="job",
+    return job_row(
+        plan,
+        spec,
         device=str(decode.get("gpu_info") or decode.get("cpu_info"))[:200],
-        accelerator=plan.offer.accelerator,
         devices=cards,
-        driver=None,
         torch="none",
         engine=f"llama.cpp build {decode.get('build_number')} ({decode.get('build_commit')})"[:200],
-        model=model_label(spec),
-        architecture=spec.architecture,
-        weights="checkpoint",
         precision=request.precision,
         prompt_tokens=request.prompt_tokens,
         output_tokens=request.output_tokens,

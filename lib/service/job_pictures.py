@@ -10,11 +10,11 @@ from lib.catalog.silicon import Accelerator
 from lib.engines import Engine
 from lib.errors import BadArgument, InvalidInput, UnsupportedModel
 from lib.hub.jobs import own_script
-from lib.live.measurements import Measurement, model_label
+from lib.live.measurements import Measurement
 from lib.memory import estimate_memory
 from lib.model.picture_defaults import find_card_defaults
 from lib.model.spec import ModelSpec
-from lib.service.job_plans import JobPlan, JobRequest, check_model, median_of, memory_request, minute_now
+from lib.service.job_plans import JobPlan, JobRequest, check_model, job_row, median_of, memory_request
 from lib.service.models import Models
 from lib.speed import SpeedRequest, predict_speed
 from lib.workload import PipelineRequest
@@ -69,28 +69,19 @@ def picture_row(
     width, height, steps = (_whole(result, name, most) for name, most in (("width", 10_000), ("height", 10_000), ("steps", _MOST_STEPS)))
     drawn = PipelineRequest(width=width, height=height, steps=steps, guidance="off" if result.get("guidance") == 0 else "auto")
     seconds, peak_bytes = _predict(spec, plan, request, drawn, accelerators)
-    return Measurement(
-        when=minute_now(),
-        kind="job",
+    return job_row(
+        plan,
+        spec,
         device=str(result.get("device"))[:200],
-        accelerator=plan.offer.accelerator,
         devices=1,
         driver=result.get("driver"),
         torch=str(result.get("torch")),
         engine=f"diffusers {result.get('diffusers')}",
-        model=model_label(spec),
-        architecture=spec.architecture,
-        weights="checkpoint",
         precision=request.precision,
         prompt_tokens=0,
         output_tokens=0,
         predicted_peak_bytes=peak_bytes,
         peak_bytes=_whole(result, "peak_bytes", 1 << 50),
-        predicted_ttft_s=None,
-        ttft_s=None,
-        predicted_decode_tokens_per_s=None,
-        decode_tokens_per_s=None,
-        provenance=plan.provenance,
         predicted_picture_s=seconds,
         picture_s=median_of("seconds", result.get("seconds")),
         width=width,

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 from lib.catalog.offers import Offer
 from lib.engines import Engine
 from lib.errors import BadArgument, DoesNotFit
-from lib.live.measurements import Measurement
+from lib.live.measurements import FIGURES, Measurement, model_label, read_row
 from lib.memory import estimate_memory, fit_memory, usable_memory
 from lib.model.spec import ModelSpec
 from lib.precision import NAMES
@@ -114,6 +114,24 @@ def check_fit(plan: JobPlan, request: JobRequest, model: str, spec: ModelSpec, e
     )
 
 
+def job_row(plan: JobPlan, spec: ModelSpec, **cells: Any) -> Measurement:
+    """A row of the ledger from a job; what it states no cell for was not measured. Pydantic checks every cell.
+
+    Raises:
+        BadArgument: a cell is not what it should be.
+    """
+    known: dict[str, Any] = dict.fromkeys(("driver", *FIGURES)) | {
+        "when": datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
+        "kind": "job",
+        "accelerator": plan.offer.accelerator,
+        "model": model_label(spec),
+        "architecture": spec.architecture,
+        "weights": "checkpoint",
+        "provenance": plan.provenance,
+    }
+    return read_row(known | cells)
+
+
 def describe_text(request: JobRequest) -> str:
     """The request of a model that makes text, in words."""
     return f"{request.prompt_tokens:,} prompt tokens, {request.output_tokens:,} output tokens"
@@ -124,11 +142,6 @@ def describe_row(row: Measurement) -> str:
     if row.picture_s is not None:
         return f"{row.picture_s:.2f} s a picture of {row.width} × {row.height} pixels in {row.steps} steps"
     return f"{row.decode_tokens_per_s:.1f} tokens/s" if row.decode_tokens_per_s is not None else f"{row.ttft_s} s to the first token"
-
-
-def minute_now() -> str:
-    """The time of a row."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
 def job_words(text: object) -> str:

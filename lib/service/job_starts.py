@@ -14,12 +14,12 @@ from lib.answers.explain import ExplainAnswer, Printed
 from lib.catalog import Catalog
 from lib.engines import TRAITS, Engine, find_engine, traits_of
 from lib.errors import BadArgument
-from lib.live.measurements import Measurement, model_label
+from lib.live.measurements import Measurement
 from lib.present.releases import load_versions
 from lib.present.snippets import Start, command_words
 from lib.service.endpoint import App
 from lib.service.explain import ExplainArguments, explain
-from lib.service.job_plans import JobPlan, minute_now
+from lib.service.job_plans import JobPlan, job_row
 from lib.service.jobs import plan_job
 
 ENGINES: tuple[Engine, ...] = tuple(name for name, traits in TRAITS.items() if traits.command is not None and traits.command.ready)
@@ -99,27 +99,19 @@ def read_start(lines: Sequence[str], plan: StartPlan, app: App) -> tuple[Measure
         return None, said
     spec = app.models(model)
     cards = ", ".join(said.read.cards)
-    row = Measurement(
-        when=minute_now(),
+    row = job_row(
+        plan.job,
+        spec,
         kind="start",
         device=(cards or offer.accelerator or offer.name)[:200],
-        accelerator=offer.accelerator,
         devices=offer.accelerator_count,
-        driver=None,
         torch="not printed",
         engine=f"{plan.engine}, {plan.image}"[:200],
-        model=model_label(spec),
-        architecture=spec.architecture,
-        weights="checkpoint",
         precision=plan.precision,
         prompt_tokens=plan.context_tokens,
         output_tokens=0,
         predicted_peak_bytes=predicted,
         peak_bytes=measured,
-        predicted_ttft_s=None,
-        ttft_s=None,
-        predicted_decode_tokens_per_s=None,
-        decode_tokens_per_s=None,
         provenance=f"{plan.job.provenance}, start lines: weights_bytes",
     )
     return row, said

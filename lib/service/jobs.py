@@ -20,7 +20,7 @@ from lib.engines import Engine
 from lib.errors import AdvisorError, AgainstRules, BadArgument, InvalidInput, UnsupportedModel
 from lib.hub.jobs import Jobs, SubmittedJob, mark_result, own_script, parse_results, vllm_script
 from lib.live.ledger import Ledger, LedgerPlace
-from lib.live.measurements import DatasetPush, Measurement, model_label, read_row
+from lib.live.measurements import DatasetPush, Measurement, read_row
 from lib.model import bundled
 from lib.model.spec import ModelSpec
 from lib.request.types import AUTO
@@ -220,23 +220,18 @@ def _vllm_row(
         precision=request.precision, engine="vllm", prompt_tokens=request.prompt_tokens, output_tokens=request.output_tokens
     )
     expected = run_end(predict_each([(spec, plan.offer, shape)], accelerators)[0], "value")
-    return Measurement(
-        when=job_plans.minute_now(),
-        kind="job",
+    return job_plans.job_row(
+        plan,
+        spec,
         device=f"{plan.offer.accelerator_count} × {result.get('device')}"[:200],
-        accelerator=plan.offer.accelerator,
         devices=plan.offer.accelerator_count,
         driver=result.get("driver"),
         torch=str(result.get("torch")),
         engine=f"vllm {result.get('vllm')}",
-        model=model_label(spec),
-        architecture=spec.architecture,
         weights="random",
         precision=request.precision,
         prompt_tokens=request.prompt_tokens,
         output_tokens=request.output_tokens,
-        predicted_peak_bytes=None,
-        peak_bytes=None,
         predicted_ttft_s=expected.ttft_s,
         ttft_s=first,
         predicted_decode_tokens_per_s=expected.decode_tokens_per_s,

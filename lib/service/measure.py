@@ -29,7 +29,7 @@ from lib.errors import AdvisorError, DoesNotFit, TooLong, UnsupportedModel
 from lib.laws.forward_pass import decode_floor
 from lib.live.device import Device, device_hardware
 from lib.live.device_queue import DEVICE, hardware_turn
-from lib.live.heartbeat import DTYPES, LIMIT_S, UNKNOWN_CACHE_BYTES, Dtype, HeartbeatRun, MatmulCase, datasheet_roof
+from lib.live.heartbeat import LIMIT_S, UNKNOWN_CACHE_BYTES, HeartbeatRun, MatmulCase, datasheet_roof
 from lib.live.limits import NOISE_BYTES_PER_S, estimate_duration, usable_bytes
 from lib.live.measure import RESOLUTION, ComparedRate, MeasuredRun, gpu_seconds, judge_prediction
 from lib.live.zerogpu import quota_seconds, quota_values
@@ -316,27 +316,10 @@ def predict_measurement(app: App, arguments: MeasureArguments) -> ExpectedAnswer
     )
 
 
-MAX_BATCH = 65_536
-MAX_SIDE = 131_072  # of the inputs uniform in [0, 1) the sum of so many products, a fourth of it, still has a float16
-MAX_ITERATIONS = 10_000
-MAX_WARMUP = 1_000
-
-
 class HeartbeatArguments(Arguments):
     """Arguments of `/heartbeat`."""
 
-    batch: Annotated[int, whole_number(1, MAX_BATCH)] = 128
-    """Rows of x."""
-    hidden: Annotated[int, whole_number(1, MAX_SIDE)] = 4096
-    """Columns of x and rows of w."""
-    intermediate: Annotated[int, whole_number(1, MAX_SIDE)] = 16384
-    """Columns of w."""
-    iterations: Annotated[int, whole_number(3, MAX_ITERATIONS)] = 100
-    """Warm products to time; fewer where time runs out."""
-    warmup: Annotated[int, whole_number(0, MAX_WARMUP)] = 5
-    """Products that are run but not counted, after the first."""
-    dtype: Annotated[Dtype, one_of(DTYPES, Dtype)] = "float32"
-    """float32, float16 or bfloat16."""
+    case: MatmulCase = MatmulCase()
 
 
 @endpoint(queue=DEVICE, repeatable=False)
@@ -352,7 +335,7 @@ def heartbeat(app: App, arguments: HeartbeatArguments) -> HeartbeatAnswer:
 
 def stream_heartbeat(app: App, arguments: HeartbeatArguments) -> Iterator[HeartbeatProgress | HeartbeatAnswer]:
     """`heartbeat` as it goes: how far it is, and as the last item the answer."""
-    case = MatmulCase(**arguments.model_dump())
+    case = arguments.case
     with hardware_turn():
         device = app.device()
         silicon = None if device.accelerator is None else app.catalog().accelerator(device.accelerator)

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from lib.answers.live import HeartbeatProgress, MeasureStage
 from lib.errors import AdvisorError, DoesNotFit, TooLong
 from lib.live.device_queue import DEVICE
-from lib.live.heartbeat import DTYPES, SHORT
+from lib.live.heartbeat import DTYPES, MAX_BATCH, MAX_ITERATIONS, MAX_SIDE, MAX_WARMUP, SHORT
 from lib.present import live_cards, live_measurements
 from lib.present.markup import answer_actions, escape, hint_note, no_model_note, refusal_note
 from lib.present.tables import answer_json
@@ -233,11 +233,11 @@ def wire_measure(view: RunView, page: events.Wiring) -> Dependency:
 TPU_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "heartbeat_tpu.py"
 CHIP = "TPU-v6e"
 HEARTBEAT = (
-    Field(argument="batch", name="beat-batch", default=128, low=1, high=measure.MAX_BATCH, label="Batch"),
-    Field(argument="hidden", name="beat-hidden", default=4096, low=1, high=measure.MAX_SIDE, label="Hidden"),
-    Field(argument="intermediate", name="beat-intermediate", default=16384, low=1, high=measure.MAX_SIDE, label="Intermediate"),
-    Field(argument="iterations", name="beat-iterations", default=100, low=3, high=measure.MAX_ITERATIONS, label="Timed products"),
-    Field(argument="warmup", name="beat-warmup", default=5, low=0, high=measure.MAX_WARMUP, label="Warm-up products"),
+    Field(argument="batch", name="beat-batch", default=128, low=1, high=MAX_BATCH, label="Batch"),
+    Field(argument="hidden", name="beat-hidden", default=4096, low=1, high=MAX_SIDE, label="Hidden"),
+    Field(argument="intermediate", name="beat-intermediate", default=16384, low=1, high=MAX_SIDE, label="Intermediate"),
+    Field(argument="iterations", name="beat-iterations", default=100, low=3, high=MAX_ITERATIONS, label="Timed products"),
+    Field(argument="warmup", name="beat-warmup", default=5, low=0, high=MAX_WARMUP, label="Warm-up products"),
 )
 """The numbers of the heartbeat, after the type."""
 
