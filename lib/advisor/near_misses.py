@@ -31,15 +31,11 @@ def find_near_misses(
     return (*free, *_by_offload(pick, offers, context), *(change for change in changes if change is not None))
 
 
-def _reasons(rejection: Rejection) -> tuple[Reason, ...]:
-    return (rejection.reason, *rejection.also)
-
-
 def _best(
     rejected: Sequence[Rejection], fits: Callable[[Reason], bool], rate: Callable[[Rejection], tuple[float | Decimal, ...]]
 ) -> Rejection | None:
     """Of the offers that have no other obstacles the one with the lowest rate; ties keep the order."""
-    return min((one for one in rejected if all(map(fits, _reasons(one)))), key=rate, default=None)
+    return min((one for one in rejected if all(map(fits, (one.reason, *one.also)))), key=rate, default=None)
 
 
 def _price(rejection: Rejection) -> Decimal:

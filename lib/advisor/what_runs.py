@@ -85,7 +85,9 @@ def judge_catalog(specs: Sequence[ModelSpec], hardware: Hardware, workload: Work
         BadArgument: an unknown task.
     """
     contexts = [make_context(spec, workload, catalog) for spec in specs]
-    long_enough = [not _is_cut(context) for context in contexts]
+    long_enough = [
+        not (context.family in _LENGTH_MATTERS and context.context_tokens < context.workload.context_tokens) for context in contexts
+    ]
     verdicts = iter(judge_models(hardware, [context for context, fits in zip(contexts, long_enough, strict=True) if fits]))
     judged = []
     for spec, context, fits in zip(specs, contexts, long_enough, strict=True):
@@ -93,10 +95,6 @@ def judge_catalog(specs: Sequence[ModelSpec], hardware: Hardware, workload: Work
         runs_as, obstacles = (verdict, ()) if isinstance(verdict, ConfiguredHardware) else (None, verdict)
         judged.append(JudgedModel(spec=spec, context=context, runs_as=runs_as, obstacles=obstacles))
     return judged
-
-
-def _is_cut(context: JudgeContext) -> bool:
-    return context.family in _LENGTH_MATTERS and context.context_tokens < context.workload.context_tokens
 
 
 def _explain_limit(context: JudgeContext) -> Reason:

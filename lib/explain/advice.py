@@ -55,7 +55,8 @@ def advise(
     if traits.own_files and (experts := fewest_experts_on_host(spec, request, silicon, device_bytes)) is not None:
         found["cpu_moe_layers"] = experts
     devices = next(
-        (count for count in _COUNTS if count > request.devices and _fits(spec, _on(request, count), device_bytes, silicon)), None
+        (count for count in _COUNTS if count > request.devices and _fits(spec, replace(request, devices=count), device_bytes, silicon)),
+        None,
     )
     if devices is not None and traits.tensor_parallel and not spec.dimensions.attention_heads % devices:
         found["devices_needed"] = devices
@@ -81,10 +82,6 @@ def advise_beyond(spec: ModelSpec, request: MemoryRequest, silicon: Accelerator)
     if request.devices > 1:
         found |= {"alone_bytes": count_per_device(spec, alone, silicon).device_weights, "cards": request.devices}
     return found
-
-
-def _on(request: MemoryRequest, devices: int) -> MemoryRequest:
-    return replace(request, devices=devices)
 
 
 def _fits(spec: ModelSpec, request: MemoryRequest, device_bytes: int, silicon: Accelerator) -> bool:

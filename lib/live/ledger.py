@@ -40,6 +40,9 @@ _TABLE = f"CREATE TABLE IF NOT EXISTS measurement (digest TEXT PRIMARY KEY, {_CO
 _INSERT = f"INSERT OR IGNORE INTO measurement (digest, {_COLUMNS}) VALUES ({', '.join('?' * (1 + len(NAMES)))})"  # noqa: S608 own names
 _ALL = f"SELECT digest, {_COLUMNS} FROM measurement ORDER BY rowid"  # noqa: S608 own names
 
+_StoredRow = tuple[str, Measurement]
+"""A row behind its digest, which takes longer to find than all the rest."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPlace:
@@ -133,12 +136,12 @@ class Ledger:
 
     def rows(self) -> tuple[Measurement, ...]:
         """Own rows and shipped ones, newest first, each once."""
-        by_digest = {one.digest: one for one in (*self._own(), *(_StoredRow(digest=row.digest, row=row) for row in bundled_rows()))}
-        return tuple(one.row for one in sorted(by_digest.values(), key=lambda one: (one.row.when, one.digest), reverse=True))
+        by_digest = dict((*self._own(), *((row.digest, row) for row in bundled_rows())))
+        return tuple(row for _, row in sorted(by_digest.items(), key=lambda one: (one[1].when, one[0]), reverse=True))
 
     def own_rows(self) -> tuple[Measurement, ...]:
         """The rows that this machine measured or merged, oldest first; one that cannot be read is left out and logged."""
-        return tuple(one.row for one in self._own())
+        return tuple(row for _, row in self._own())
 
     def _own(self) -> list[_StoredRow]:
         with self._lock:
@@ -148,7 +151,7 @@ class Ledger:
                 if not _is_locked(error):
                     self._to_memory(error, "could no longer be read")
                     self._catch_up()
-            late = [_StoredRow(digest=row.digest, row=row) for row in self._late]
+            late = [(row.digest, row) for row in self._late]
             return [one for one in self._read.values() if one is not None] + late
 
     def status(self) -> LedgerStatus:
@@ -271,17 +274,9 @@ def _open_database(path: Path | None) -> sqlite3.Connection:
     return connection
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StoredRow:
-    """A row with its digest, which takes longer to find than all the rest."""
-
-    digest: str
-    row: Measurement
-
-
 def _parse_stored(digest: str, values: tuple[object, ...]) -> _StoredRow | None:
     try:
-        return _StoredRow(digest=digest, row=read_row(dict(zip(NAMES, values, strict=True))))
+        return digest, read_row(dict(zip(NAMES, values, strict=True)))
     except BadArgument:
         log.exception("a row of the ledger cannot be read and is left out")
         return None

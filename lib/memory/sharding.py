@@ -105,7 +105,7 @@ def share_states(whole: WholeStates, traits: ShardingTraits, devices: int) -> Sh
     elif traits.launcher == "MULTI_GPU":
         buckets = gradients
     # What the host holds is not on the card.
-    host = _offload(whole, traits, devices, masters, gradients)
+    host, link, host_update = _offload(whole, traits, devices, masters, gradients)
     kept, kept_weights = not traits.offloads_states, not traits.offloads_weights
     return SharedStates(
         weights=kept_weights * ceil_divide(whole.weights, part_weights),
@@ -119,22 +119,16 @@ def share_states(whole: WholeStates, traits: ShardingTraits, devices: int) -> Sh
         optimizer_temporary=kept * ceil_divide(temporary, part_states),
         gathered=gathered,
         buckets=buckets,
-        host=host.held,
-        link=host.link,
-        host_update=host.update,
+        host=host,
+        link=link,
+        host_update=host_update,
     )
 
 
-class _HostBytes(NamedTuple):
-    held: int = 0
-    link: int = 0
-    update: int = 0
-
-
-def _offload(whole: WholeStates, traits: ShardingTraits, devices: int, masters: int, gradients: int) -> _HostBytes:
-    """The last three fields of `SharedStates`, from the bytes of master weights and gradients."""
+def _offload(whole: WholeStates, traits: ShardingTraits, devices: int, masters: int, gradients: int) -> tuple[int, int, int]:
+    """The last three fields of `SharedStates` (host, link, host_update), from the bytes of master weights and gradients."""
     if not traits.offloads_states:
-        return _HostBytes()
+        return 0, 0, 0
     deepspeed, micro_batches = traits.stage > 0, whole.micro_batches
     width = FLOAT32 if whole.masters else whole.trained_width  # of a master weight
     held = masters + whole.optimizer + (whole.parameters * width if deepspeed else gradients)
@@ -149,4 +143,4 @@ def _offload(whole: WholeStates, traits: ShardingTraits, devices: int, masters: 
         weights = whole.weights + whole.upcast
         held += weights + whole.reference
         link += micro_batches * (2 * ceil_divide(weights + masters, devices) + ceil_divide(gradients, devices))
-    return _HostBytes(held, link, update)
+    return held, link, update

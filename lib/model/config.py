@@ -21,7 +21,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from lib.errors import BadConfig, node_count, quote_value
 
@@ -123,14 +123,6 @@ def _key_text(key: object) -> str:
     return text
 
 
-class _Range(NamedTuple):
-    """The integers that a key accepts, and whether a number written as text under it is a mistake."""
-
-    least: int
-    most: int
-    counts: bool
-
-
 def _is_count_or_size(name: str) -> bool:
     """Whether the key holds a count or a size. num_images does not: -1 is ViLT's own default, as many as come."""
     if name.endswith(_SIZES):
@@ -140,12 +132,12 @@ def _is_count_or_size(name: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _range(key: str) -> _Range:
-    """Looked up once for all items of a list."""
+def _range(key: str) -> tuple[int, int, bool]:
+    """The least and the most integer that a key accepts, and whether a number written as text under it is a mistake."""
     name = key.lower()
     most = next((limit for test, limit in _LIMITS if test(name)), _OTHER)
     counts = _is_count_or_size(name)
-    return _Range(1 if name in _POSITIVE else 0 if counts else -most, most, counts)
+    return 1 if name in _POSITIVE else 0 if counts else -most, most, counts
 
 
 def _values(config: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
@@ -192,7 +184,7 @@ def _check_value(key: str, value: Any) -> None:
     elif isinstance(value, str):
         if len(value) > MAX_TEXT:
             raise BadConfig(f"{quote_value(key)} holds {len(value):,} characters of text. Accepted: up to {MAX_TEXT:,}.")
-        if _range(key).counts and _NUMERAL.fullmatch(value):
+        if _range(key)[2] and _NUMERAL.fullmatch(value):
             raise BadConfig(f"{quote_value(key)} was the text {quote_value(value)}. Accepted: a number, without quotes.")
 
 

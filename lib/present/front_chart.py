@@ -181,7 +181,11 @@ def draw_front(front: Front) -> Figure:
     for platform, some in by_platform.items():
         sizes = [12 if point.pareto else 7 for point in some]
         marker = {"size": sizes, "opacity": 1, "color": PLATFORM_COLOURS[platform], "line": {"width": 0}}
-        hovers = [_hover(point, front.unit) for point in some]
+        hovers = [
+            f"<b>{escape(point.name)}</b> {escape(point.hardware)}<br>{usd_per_month(point.usd)} a month, {escape(point.runs_as)}<br>"
+            f"{rate(point.value)} {front.unit} ({rate(point.low)} to {rate(point.high)})<extra></extra>"
+            for point in some
+        ]
         bars = _range_bars(some)
         figure.add_scatter(**places(some), name=PLATFORM_NAMES[platform], mode="markers", marker=marker, error_y=bars, hovertemplate=hovers)
     at_pick = places([point for point in points if point.hardware == front.pick][:1])
@@ -254,13 +258,6 @@ def _choose_labels(points: Sequence[FrontPoint], plane: _Plane) -> list[tuple[Fr
 def _range_bars(points: Sequence[FrontPoint]) -> dict[str, Any]:
     up, down = [point.high - point.value for point in points], [point.value - point.low for point in points]
     return {"type": "data", "array": up, "arrayminus": down, "thickness": 1, "width": 0, "color": "rgba(139,147,161,.55)"}
-
-
-def _hover(point: FrontPoint, unit: str) -> str:
-    return (
-        f"<b>{escape(point.name)}</b> {escape(point.hardware)}<br>{usd_per_month(point.usd)} a month, {escape(point.runs_as)}<br>"
-        f"{rate(point.value)} {unit} ({rate(point.low)} to {rate(point.high)})<extra></extra>"
-    )
 
 
 def _scale(low: float, high: float) -> list[float]:

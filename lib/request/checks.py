@@ -27,16 +27,12 @@ def describe_value(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float | Decimal):
-        return _digits(value)
+        if isinstance(value, int) and value.bit_length() > 200:  # noqa: PLR2004  60 digits; Python refuses to write out thousands
+            return f"a whole number of about {int(value.bit_length() * 0.30103)} digits"
+        return str(value)
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
     return f"an object with {len(value)} keys" if isinstance(value, dict) else type(value).__name__
-
-
-def _digits(value: float | Decimal) -> str:
-    if isinstance(value, int) and value.bit_length() > 200:  # noqa: PLR2004  60 digits; Python refuses to write out thousands
-        return f"a whole number of about {int(value.bit_length() * 0.30103)} digits"
-    return str(value)
 
 
 def _not_a_number(value: object) -> str:

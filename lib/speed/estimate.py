@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -157,14 +157,6 @@ def _shortage(config: EngineConfig) -> tuple[Caveat, ...]:
     return ()
 
 
-class _PassLoad(NamedTuple):
-    """Size of a pass, for the inputs of its parts: tokens, sequences, and tokens of cache of each (0 for a prompt)."""
-
-    tokens: float
-    sequences: float
-    cached: float
-
-
 def decode_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
     """Parts of the time per output token: a step of the sequences that decode together, and what others' prompts add to it."""
     of, times = table.engine_configs[0], table.times
@@ -173,7 +165,8 @@ def decode_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
         step, busy = times.step, of.running_requests
     else:
         step = times.busy_step
-    parts = list(_pass_parts(table, step, _PassLoad(busy, busy, request.prompt_tokens + request.output_tokens * serving.MEAN_FILL)))
+    cached = request.prompt_tokens + request.output_tokens * serving.MEAN_FILL
+    parts = list(_pass_parts(table, step, tokens=busy, sequences=busy, cached=cached))
     rest = float(table.tpot_s.value[0]) - sum(part.seconds for part in parts)
     inputs = {"in flight": f"{request.concurrency}", "output tokens": f"{request.output_tokens}"}
     return (*parts, *_waits((("prompts of others", rest, serving.INTERRUPTIONS, inputs),)))
@@ -187,7 +180,7 @@ def prompt_parts(table: SpeedTable) -> tuple[SpeedPart, ...]:
     sequences = of.running_requests if together else 1.0
     tokens = float(read_tokens(table.inputs)[0]) * sequences
     own = [
-        *_pass_parts(table, prefill.matrices, _PassLoad(tokens, sequences, 0.0)),
+        *_pass_parts(table, prefill.matrices, tokens=tokens, sequences=sequences, cached=0.0),
         _part("attention", float(prefill.attention[0]), forward_pass.ATTENTION, {"T": f"{float(table.inputs.prompt_tokens[0]):g}"}),
     ]
     stages = float(prefill.total[0]) / sum(part.seconds for part in own)  # stages that work on chunks at the same time
@@ -230,8 +223,8 @@ def _part(name: str, seconds: float, law: Law, inputs: dict[str, str]) -> SpeedP
     return SpeedPart(name=name, seconds=seconds, law=law.equation, inputs=inputs, source=law.source)
 
 
-def _pass_parts(table: SpeedTable, of_pass: ForwardPass, work: _PassLoad) -> Iterator[SpeedPart]:
-    """The parts of one forward pass, which add up to it."""
+def _pass_parts(table: SpeedTable, of_pass: ForwardPass, *, tokens: float, sequences: float, cached: float) -> Iterator[SpeedPart]:
+    """The parts of one forward pass, which add up to it; `cached` are the tokens of cache of each sequence, 0 for a prompt."""
     of, inputs = table.engine_configs[0], table.inputs
     weights, compute, cache, copy, unpack, exchange, total = (
         float(np.asarray(part)[0])
@@ -248,19 +241,19 @@ def _pass_parts(table: SpeedTable, of_pass: ForwardPass, work: _PassLoad) -> Ite
         "reading weights",
         weights if reads_longer else both - longer,
         forward_pass.WEIGHTS,
-        {"bytes": f"{stored:,.0f}", "precision": of.precision, "sequences": f"{work.sequences:.3g}", **_card(of)}
+        {"bytes": f"{stored:,.0f}", "precision": of.precision, "sequences": f"{sequences:.3g}", **_card(of)}
         | (_overlap(weights, "arithmetic") if overlaps and not reads_longer else {}),
     )
     yield _part(
         "arithmetic",
         both - longer if reads_longer else compute,
         forward_pass.ARITHMETIC,
-        {"parameters a token uses": f"{used:,.0f}", "tokens": f"{work.tokens:,.0f}", "units": of.arithmetic}
+        {"parameters a token uses": f"{used:,.0f}", "tokens": f"{tokens:,.0f}", "units": of.arithmetic}
         | (_overlap(compute, "reading weights") if overlaps and reads_longer else {}),
     )
     per_token = {"bytes per token": f"{of.work.cache_per_token:,.0f}"}
-    if work.cached:
-        load = {"tokens": f"{work.cached:g}", "sequences": f"{work.sequences:.3g}"}
+    if cached:
+        load = {"tokens": f"{cached:g}", "sequences": f"{sequences:.3g}"}
         yield _part("reading the cache", cache, forward_pass.CACHE, per_token | load)
     if copy:
         yield _part("copying the cache", copy, forward_pass.CACHE_COPY, per_token)

@@ -150,6 +150,16 @@ Outputs = Mapping[str, Any]
 """The components that a handler fills, by the names that its updates have."""
 Updates = dict[str, Any]
 """A handler's answer: values by the names of `Outputs`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormView:
+    """Inputs by their arguments, and outputs, of a tab."""
+
+    inputs: Mapping[str, Any]
+    outputs: Outputs
+
+
 PanelAnswer = Callable[[Any, str, Sequence[Any]], Updates]
 """A handler of a panel: services, the model, then the values of its inputs."""
 

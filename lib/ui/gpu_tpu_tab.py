@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -16,7 +15,7 @@ from lib.present.tables import answer_json
 from lib.service.compare_gpu_tpu import OF_WORKLOAD, compare_gpu_tpu
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
+from lib.ui.events import FormView, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
 from lib.ui.workload import link_query
 
@@ -27,15 +26,7 @@ FLAGS = {"never": "static_shapes", "buckets": "shape_changes", "every_step": "dy
 """How often shapes change, as the flag of the API."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuTpuView:
-    """Inputs and outputs of the tab."""
-
-    inputs: workload.Inputs
-    outputs: Outputs
-
-
-def build(services: Services) -> GpuTpuView:
+def build(services: Services) -> FormView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
@@ -56,7 +47,7 @@ def build(services: Services) -> GpuTpuView:
             with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()
     outputs = {"verdict": verdict, "options": options, "table": table, "recipes": recipes, "sources": sources}
-    return GpuTpuView(inputs=inputs, outputs=outputs)
+    return FormView(inputs=inputs, outputs=outputs)
 
 
 def _inputs(services: Services) -> workload.Inputs:
@@ -125,7 +116,7 @@ def gpu_tpu_updates(services: Services, model: str, values: Sequence[Value]) -> 
     }
 
 
-def wire(view: GpuTpuView, page: Wiring) -> None:
+def wire(view: FormView, page: Wiring) -> None:
     """It answers while its tab is shown."""
     page.follow("tpu", gpu_tpu_updates, [*page.question, *view.inputs.values()], view.outputs, "gpu_tpu_changed")
 

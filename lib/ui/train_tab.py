@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import gradio as gr
@@ -29,7 +28,7 @@ from lib.service.estimate_training import estimate_training
 from lib.service.resolve_model import resolve_model
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
+from lib.ui.events import FormView, Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
 from lib.ui.memory_tab import makes_pictures
 from lib.ui.workload import link_query
@@ -40,15 +39,7 @@ if TYPE_CHECKING:
 _YES_NO = [("Yes", "yes"), ("No", "no")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainView:
-    """Inputs and outputs of the tab."""
-
-    inputs: workload.Inputs
-    outputs: Outputs
-
-
-def build(_: Services) -> TrainView:
+def build(_: Services) -> FormView:
     """The layout of the tab."""
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
@@ -61,7 +52,7 @@ def build(_: Services) -> TrainView:
                 recipe_box = gr.HTML()
             with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()
-    return TrainView(inputs=inputs, outputs={"need": need, "options": options, "recipe": recipe_box, "sources": sources, **boxes})
+    return FormView(inputs=inputs, outputs={"need": need, "options": options, "recipe": recipe_box, "sources": sources, **boxes})
 
 
 def _inputs() -> tuple[workload.Inputs, Outputs]:
@@ -191,7 +182,7 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     } | boxes
 
 
-def wire(view: TrainView, page: Wiring) -> None:
+def wire(view: FormView, page: Wiring) -> None:
     """It answers while its tab is shown."""
     page.follow("train", train_updates, [*page.question, *view.inputs.values()], view.outputs, "train_changed")
 

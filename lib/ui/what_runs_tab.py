@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -18,7 +17,7 @@ from lib.service.recommend import MAX_ENTRIES
 from lib.service.what_runs import stream_judging, what_runs
 from lib.ui import fields as ask
 from lib.ui import workload
-from lib.ui.events import AT_ONCE, Outputs, Panel, Tab, Updates, Wiring, by_component, close_on_exit, explain_markups
+from lib.ui.events import AT_ONCE, FormView, Panel, Tab, Updates, Wiring, by_component, close_on_exit, explain_markups
 from lib.ui.fields import Value
 from lib.ui.workload import link_query
 
@@ -29,15 +28,7 @@ OF_WORKLOAD = ("context_tokens", "concurrency", "precision", "engine", "account"
 """Arguments that the workload above the tabs asks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhatRunsView:
-    """Inputs and outputs of the tab."""
-
-    inputs: workload.Inputs
-    outputs: Outputs
-
-
-def build(services: Services) -> WhatRunsView:
+def build(services: Services) -> FormView:
     """The layout of the tab."""
     catalog = services.catalog()
     with gr.Row(elem_classes="two"):
@@ -53,7 +44,7 @@ def build(services: Services) -> WhatRunsView:
             models = gr.HTML(elem_id="what-runs-models")
             with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()
-    return WhatRunsView(
+    return FormView(
         inputs=workload.in_order(ask.WHAT_RUNS, q), outputs={"stop": stop, "found": found, "models": models, "sources": sources}
     )
 
@@ -103,7 +94,7 @@ def what_runs_scenes(services: Services, model: str, values: Sequence[Value]) ->
         yield _EMPTY | what_runs_updates(services, model, values)
 
 
-def wire(view: WhatRunsView, page: Wiring) -> None:
+def wire(view: FormView, page: Wiring) -> None:
     """It answers while its tab is shown; Stop ends the judging."""
     outputs = view.outputs
 
