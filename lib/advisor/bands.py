@@ -4,7 +4,8 @@
     usable         the expected speed reaches the second limit
     slow           it does not
 
-The limits are rows of `lib/data/speed_bands.json`, each with its reason and source. A limit that the visitor states replaces both.
+The limits are rows of `lib/data/speed_bands.json`, each with its reason and source. A limit that the visitor states replaces both. The
+first token of a long prompt may come later and is still usable, in proportion to the prompt: people who send a book expect to wait.
 Usable hardware is never rejected. On a CPU the judge is stricter (`lib.advisor.judge`), because machines of one class differ.
 """
 
@@ -67,6 +68,23 @@ class ReasoningModels(Row):
         return spec.model_type in self.model_types or any(word in spec.id.lower() for word in self.id_words)
 
 
+class LongPrompts(Row):
+    """How long prompts change the limit of a usable first token."""
+
+    from_tokens: int
+    """The limit holds for prompts up to this length; that of longer ones grows in proportion."""
+    why: Text
+    """The reason for the length."""
+    source: Text
+    """As of `SpeedBand`."""
+    checked: Day
+    """The day on which the row was written."""
+
+    def stretch(self, prompt_tokens: int) -> float:
+        """The factor of the limit for such a prompt."""
+        return max(1.0, prompt_tokens / self.from_tokens)
+
+
 class BandsFile(Row):
     """`lib/data/speed_bands.json`."""
 
@@ -74,6 +92,8 @@ class BandsFile(Row):
     """The table."""
     reasoning: ReasoningModels
     """Which models need the rows for reasoning."""
+    long_prompts: LongPrompts
+    """From which length on a prompt has more time until the first token."""
 
 
 @cache
@@ -123,7 +143,8 @@ def measure_bands(spec: ModelSpec, family: Family, speed: Speed, workload: Workl
         values = _read_measure(band.measure, predicted)
         if values is not None:
             limit = stated.get(band.measure) or None
-            comfortable, usable = (band.comfortable, band.usable) if limit is None else (limit, limit)
+            longer = file.long_prompts.stretch(predicted.request.prompt_tokens) if band.measure == "ttft_s" else 1.0
+            comfortable, usable = (band.comfortable, longer * band.usable) if limit is None else (limit, limit)
             # A limit that the visitor stated is judged by the expected value, as it was asked for.
             expected, low_end = values if limit is None else (values[0], values[0])
             measured.append(MeasuredBand(band=band, expected=expected, low_end=low_end, comfortable=comfortable, usable=usable))

@@ -147,9 +147,6 @@ def _explain_pick(workload: Workload, order: Sequence[Entry]) -> Reason:
         return Reason(code, {"within_percent": round(100 * NEARLY_AS_FAST)})
     if workload.priority == "cheapest":
         return Reason(code)
-    late = next((reason for reason in pick.reasons if (reason.code, reason.variant) == ("below_usable", "ttft_s")), None)
-    if late is not None and pick.verdict == "usable":
-        return Reason(code, late.values, variant="late")
     free = any(entry.offer.traits.per_call and entry.verdict in {"comfortable", "usable"} for entry in order)
     rented_cpu = pick.offer.silicon is None and pick.cost.total_usd_per_month > 0
     variant = {"comfortable": "cpu" if rented_cpu and free else "", "usable": "usable"}.get(pick.verdict, "short")

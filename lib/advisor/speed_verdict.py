@@ -54,12 +54,10 @@ def judge_speed(
             return SpeedVerdict(obstacles=(*obstacles, replace(reason, values={**reason.values, **runs_as})))
         enough_reasons = (reason,)
     missed = [band for band in measure_bands(model.spec, family, speed, workload) if not band.is_comfortable]
-    # A long prompt takes its time on every card, and no table of limits forbids it: a late first token never makes hardware slow.
-    is_slow = any(band.is_slow and band.band.measure != "ttft_s" for band in missed)
     return SpeedVerdict(
         obstacles=tuple(obstacles),
         reasons=(*enough_reasons, *(band.explain() for band in missed)),
-        band="slow" if is_slow else "usable" if missed else "comfortable",
+        band="slow" if any(band.is_slow for band in missed) else "usable" if missed else "comfortable",
     )
 
 

@@ -227,7 +227,7 @@ def check_speed(reason: Reason, entry: Entry) -> None:
         case "below_comfortable":
             assert entry.verdict in {"usable", "tight", "slow"}
         case "below_usable":
-            assert entry.verdict == "slow" or reason.variant == "ttft_s"
+            assert entry.verdict == "slow"
         case "cpu_enough":
             assert entry.offer.silicon is None
         case "tensor_parallel" | "layer_split":
