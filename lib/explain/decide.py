@@ -136,9 +136,10 @@ def _rank(item: tuple[Finding, _Meaning], wrapped: set[str]) -> int:
     """How early a finding counts as the cause: a failure that the program recovered from does not come before what happened next."""
     finding, meaning = item
     kind = finding.message.kind
+    later = finding.message.code in wrapped
     if meaning.outcome == "failed" and kind not in {"followup", "detail"}:
-        return 1 if finding.message.code in wrapped else 0
-    return {"recovered": 2, "slow": 3}.get(meaning.outcome, 4 + _ORDER.index(kind))
+        return later
+    return {"recovered": 2, "slow": 3 + later}.get(meaning.outcome, 5 + _ORDER.index(kind))
 
 
 def _fewer(item: tuple[Finding, _Meaning], lines_of: Counter[str]) -> int:

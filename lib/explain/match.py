@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
 
 from lib.explain.rows import Message, load_messages
-from lib.explain.text import PastedText, View
+from lib.explain.text import PastedText, View, hash_grams
 from lib.units import GB, GIB, KIB, MB, MIB
 
 LONGEST = 1_000
@@ -15,7 +18,7 @@ LONGEST = 1_000
 MOST_DEVICES = 64
 """Places at which one message is read that a log prints for every device."""
 _UNITS = {"K": KIB, "M": MIB, "G": GIB, "T": 2**40}
-_SCALES = {"_gib": GIB, "_mib": MIB, "_gb": GB, "_mb": MB}
+_SCALES = {"_gib": GIB, "_mib": MIB, "_kib": KIB, "_gb": GB, "_mb": MB}
 _SIZE = re.compile(r"(-?[\d.]+)(?: )?([KMGT]?)")
 _CLOCK = re.compile(r"(?:(-?\d+)days?,)?(\d+):(\d+):(\d+)")
 Value = int | float | str | list[int | float | str]
@@ -34,9 +37,10 @@ class Finding:
 def find_messages(text: PastedText) -> list[Finding]:
     """The messages of the text from its first line to its last; of several at one place, the first row's."""
     found: dict[tuple[int, str], Finding] = {}
+    views = {False: text.squeezed, True: text.spaced}
+    present = {spaced: _present(spaced, view) for spaced, view in views.items()}
     for message in load_messages().messages:
-        view = text.spaced if message.spaced else text.squeezed
-        for finding in _find(message, view):
+        for finding in _find(message, views[message.spaced], present[message.spaced]):
             if message.kind == "context":
                 found.setdefault((-1, message.code + message.program), finding)
             else:
@@ -44,31 +48,73 @@ def find_messages(text: PastedText) -> list[Finding]:
     return sorted(found.values(), key=lambda finding: finding.line)
 
 
-def _find(message: Message, view: View) -> Iterator[Finding]:
-    needles = [needle for needle, letters in message.needles.items() if letters <= view.letters and needle in view.joined]
+@cache
+def _needles(spaced: bool) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """The plain texts that are searched in one view, the hashes of all their runs of letters, and the beginning of each text's hashes."""
+    needles = tuple(dict.fromkeys(needle for row in load_messages().messages if row.spaced == spaced for needle in row.needles))
+    hashes = [hash_grams(needle) for needle in needles]
+    starts = np.cumsum([0, *(len(of) for of in hashes[:-1])])
+    return needles, np.concatenate(hashes), starts
+
+
+def _present(spaced: bool, view: View) -> frozenset[str]:
+    """The plain texts that the view holds. Most are ruled out by a run of letters that it lacks, before the text is searched for them."""
+    needles, hashes, starts = _needles(spaced)
+    possible = np.logical_and.reduceat(view.grams[hashes], starts)
+    return frozenset(needle for needle, may in zip(needles, possible.tolist(), strict=True) if may and needle in view.joined)
+
+
+def _find(message: Message, view: View, present: frozenset[str]) -> Iterator[Finding]:
+    needles = [needle for needle in message.needles if needle in present]
     if needles and message.kind == "context":
         yield Finding(message, 0, {})
         return
-    most = MOST_DEVICES if message.per_device else message.places
     for joined, text in ((False, view.text), (True, view.joined)) if needles else ():
-        places = sorted({place for needle in needles for place in _places(text, needle, most)})[:most]
+        places = _places(text, needles, message)
+        found = []
         for number, place in enumerate(places):
             end = places[number + 1] if number + 1 < len(places) else len(text)
             line = view.line_of(place, joined=joined)
             numbers = _read(message, view, line, place, end, joined=joined, wrapped=number == 0)
             if all(name in numbers for name in message.needs) and (not message.either or any(name in numbers for name in message.either)):
-                yield Finding(message, line, numbers)
+                found.append(Finding(message, line, numbers))
+        yield from _gather(message, found)
         if places:
             return
 
 
-def _places(text: str, needle: str, most: int) -> Iterator[int]:
+def _places(text: str, needles: list[str], message: Message) -> list[int]:
+    """The first places of a message, or its last one."""
+    if message.last:
+        return [place] if (place := max(map(text.rfind, needles))) >= 0 else []
+    most = MOST_DEVICES if message.per_device else message.places
+    return sorted({place for needle in needles for place in _first_places(text, needle, most)})[:most]
+
+
+def _first_places(text: str, needle: str, most: int) -> Iterator[int]:
     place = text.find(needle)
     for _ in range(most):
         if place < 0:
             return
         yield place
         place = text.find(needle, place + len(needle))
+
+
+_OF_ALL: dict[str, Callable[[list[Value]], Value]] = {"list": list, "min": min, "max": max, "count": len}  # type: ignore[dict-item]
+
+
+def _gather(message: Message, found: list[Finding]) -> list[Finding]:
+    """The findings; the first one with the numbers that those of several places have together."""
+    if not message.gather or len(found) < 2:  # noqa: PLR2004  of one place its own numbers say all
+        return found
+    whole = [message.derived(dict(finding.numbers)) for finding in found]
+    together: dict[str, Value] = {}
+    for line in message.gather:
+        name, _, how, of = line.split()
+        values: list[Value] = [numbers[of] for numbers in whole if of in numbers]  # type: ignore[misc]  # rows derive numbers
+        if values:
+            together[name] = _OF_ALL[how](values)
+    return [Finding(message, found[0].line, {**found[0].numbers, **together}), *found[1:]]
 
 
 def _read(message: Message, view: View, line: int, place: int, end: int, *, joined: bool, wrapped: bool) -> dict[str, Value]:

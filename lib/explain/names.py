@@ -52,12 +52,12 @@ _FLAG_NAMES = (
     "max_input_tokens max_input_length max_total_tokens ctx_size n_gpu_layers load_in_4bit load_in_8bit torch_dtype enforce_eager "
     "max_running_requests chunked_prefill_size cuda_memory_fraction kv_cache_free_gpu_memory_fraction kv_cache_memory_bytes "
     "per_device_train_batch_size train_batch_size max_seq_length max_seq_len cutoff_len max_length max_len "
-    "num_generations max_completion_length cpu_offload_gb"
+    "num_generations max_completion_length cpu_offload_gb attn_implementation"
 )
 _FLAG_VALUES = (
     r"\d[\d.]{0,11}", "auto", "half", r"b?float\d{1,2}", r"u?int\d", r"fp\d\w{0,8}", r"awq\w{0,10}", r"gptq\w{0,10}", "bitsandbytes",
     "tpu_int8",    "experts_int8", "compressed-tensors", r"modelopt\w{0,4}", "torchao", r"w\da\d{1,2}",
-    "True", "False",
+    r"flash_attention_\d", "sdpa", "eager", "True", "False",
 )  # fmt: skip
 _FLAGS = re.compile(
     rf"({'|'.join(_FLAG_NAMES.replace('_', '[-_]').split())})['\"]?[= :]{{1,3}}['\"]?(?:torch\.)?({'|'.join(_FLAG_VALUES)})\b"

@@ -4,8 +4,8 @@ A row is found by plain text (`find`), and bounded regular expressions read its 
 after the number; the end of a group's name is the unit in which the program printed it:
 
     _bytes   a size with its unit, such as "648.00 MiB"; a program that writes GB or G here divides by 1024
-    _gib     a number of GiB (`_mib`: of MiB, `_gb` and `_mb`: of 10^9 and 10^6 bytes), whose unit is printed elsewhere; the number is
-             called `_bytes`
+    _gib     a number of GiB (`_mib` and `_kib`: of MiB and KiB, `_gb` and `_mb`: of 10^9 and 10^6 bytes), whose unit is printed elsewhere;
+             the number is called `_bytes`
     _clock   a duration such as "0:32:45" or "1 day, 2:03:04"; the number is called `_s`
     _text    words instead of a number
     _list    every occurrence, as a list
@@ -58,12 +58,15 @@ def _number(word: str, numbers: Numbers) -> float | None:
 
 
 def holds(condition: str, numbers: Numbers, found: frozenset[str]) -> bool:
-    """Whether a condition of a row holds: `found CODE`, `missing NAME`, `NAME is TEXT`, `NAME`, or `A < B` (a factor may precede B)."""
+    """Whether a condition of a row holds.
+
+    It is `found CODE`, `unfound CODE`, `missing NAME`, `NAME is TEXT`, `NAME`, or `A < B` (a factor may precede B).
+    """
     match condition.split():
         case ["missing", name]:
             return name not in numbers
-        case ["found", code]:
-            return code in found
+        case ["found" | "unfound" as whether, code]:
+            return (code in found) == (whether == "found")
         case [name, "is", text]:
             return numbers.get(name) == text
         case [name]:
@@ -137,14 +140,17 @@ class Message(Row):
     """Lines that it may take."""
     places: int = Field(default=4, ge=1, le=64)
     """Places at which it is read, the first ones."""
+    last: bool = False
+    """Only its last place is read: a running program prints it again and again."""
+    gather: tuple[Text, ...] = ()
+    """`NAME = list NUMBER` (or `min`, `max`, `count`): numbers that its places have together, if there are several."""
     lookback: int = Field(default=0, ge=0, le=400)
     """Characters before its line in which a number is looked for that the line does not have."""
 
     @cached_property
-    def needles(self) -> Mapping[str, frozenset[str]]:
-        """The plain texts in the form that is searched, each with its letters."""
-        plain = self.find if self.spaced else tuple("".join(text.split()) for text in self.find)
-        return {text: frozenset(text) for text in plain}
+    def needles(self) -> tuple[str, ...]:
+        """The plain texts in the form that is searched."""
+        return self.find if self.spaced else tuple("".join(text.split()) for text in self.find)
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], ...]:

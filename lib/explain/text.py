@@ -46,6 +46,21 @@ _BLANKS = re.compile(" {2,}")
 _NOT_A_CHARACTER = re.compile(r"&#[0-9]{8,}")
 
 
+_RUN = 4
+"""Letters of a run; no plain text that is searched is shorter."""
+_SLOTS = 1 << 18
+
+
+def hash_grams(text: str) -> np.ndarray:
+    """The hashes of all runs of four letters: a text contains another one only if it has all hashes of it."""
+    codes = np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
+    mixed = np.zeros(max(0, len(codes) - _RUN + 1), np.uint32)
+    for place in range(_RUN):
+        mixed *= np.uint32(0x01000193)
+        mixed += codes[place : place + len(mixed)]
+    return (mixed ^ (mixed >> np.uint32(15))) & np.uint32(_SLOTS - 1)
+
+
 def mask_secrets(text: str) -> str:
     """The text without tokens, keys and passwords, those that a line end splits included."""
     for secret in _SECRETS:
@@ -60,8 +75,9 @@ class View:
         """`glue` joins two lines of a wrapped message."""
         self.text, self.glue = text, glue
         self.joined = text.replace("\n", glue)
-        self.letters = frozenset(self.joined)
-        """A message with another letter is not in the text."""
+        self.grams = np.zeros(_SLOTS, bool)
+        """Hashes of the runs of letters in the text (`hash_grams`): a message with another one is not in it."""
+        self.grams[hash_grams(self.joined)] = True
         ends = np.flatnonzero(np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32) == ord("\n"))
         starts = np.concatenate(([0], ends + 1))
         self._starts = {False: starts, True: starts - np.arange(len(starts)) * (1 - len(glue))}

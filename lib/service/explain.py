@@ -79,7 +79,8 @@ class ExplainArguments(Arguments):
 def load_ahead() -> None:
     """Read the messages and the words ahead of the first question, which would wait a third of a second."""
     for message in load_messages().messages:
-        message.needles, message.patterns  # noqa: B018  worked out once
+        message.patterns  # noqa: B018  worked out once
+    read_text("")
     load_wording("explain")
 
 

@@ -307,7 +307,7 @@ def test_every_cause_and_step_has_words() -> None:
     assert steps == words["steps"].keys()
     assert {outcome for entry in (*told, *cases) if (outcome := entry.outcome)} <= words["outcomes"].keys()
     for message in told:
-        found = {re.sub("_(gib|mib|gb|mb|clock|list)$", "", name) for pattern in message.patterns for name in pattern.groupindex}
+        found = {re.sub("_(gib|mib|kib|gb|mb|clock|list)$", "", name) for pattern in message.patterns for name in pattern.groupindex}
         known = {f"{name}{end}" for name in found for end in ("", "_bytes", "_s")} | {name.removesuffix("_text") for name in found}
         derived = known | {line.split()[0] for line in message.derive}
         assert cause_sentence(message.code, dict.fromkeys(derived, 1)) != words["unread"], message.code
