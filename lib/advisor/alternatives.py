@@ -17,7 +17,7 @@ from lib.advisor.memory_savings import smaller_requests
 from lib.advisor.setup import CurrentSetup, FittingTier, Gain, can_compute
 from lib.catalog.offers import Offer
 from lib.cost import bill_offer, bill_tokens
-from lib.cost.usage import ADVISED_SLEEP_S, LOADS, estimate_zerogpu_use, find_best_load
+from lib.cost.usage import ADVISED_SLEEP_S, LIGHT_TRAFFIC_VISITORS, LOADS, estimate_zerogpu_use, find_best_load
 from lib.engines import Engine, traits_of
 from lib.memory.spread import spread
 from lib.platforms import PER_CALL
@@ -144,13 +144,13 @@ class _DollarWays:
         if tier is None:
             return NoSaving(code="zerogpu", reason="does_not_fit")
         use = estimate_zerogpu_use(tier.offer, setup.usage, rules, setup.predict(tier.offer, tier.request))
-        if use.requests_in_quota == 0:
-            return NoSaving(code="zerogpu", reason="quota_too_small")
-        if use.too_many(setup.usage.requests_per_day):
+        if (obstacle := use.find_obstacle(setup.usage)) is not None:
             values: dict[str, Value] = {
                 "requests_per_day": int(setup.usage.requests_per_day), "most_requests": use.most_requests, "visitors": use.visitors,
+                "concurrency": setup.usage.concurrency, "most_visitors": LIGHT_TRAFFIC_VISITORS,
             }  # fmt: skip
-            return NoSaving(code="zerogpu", reason="traffic_too_high", values=values)
+            reason = "quota_too_small" if use.requests_in_quota == 0 else "crowd" if obstacle == "crowd" else "traffic_too_high"
+            return NoSaving(code="zerogpu", reason=reason, values=values)
         return self._switch_tier(
             "zerogpu", tier, size=use.size, request_quota_s=use.quota_s_per_request, requests_per_visitor=use.requests_in_quota,
             visitors=use.visitors,

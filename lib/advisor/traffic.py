@@ -33,6 +33,7 @@ from lib.cost.usage import (
     LIGHT_TRAFFIC_VISITORS,
     LOADS,
     MOST_GPU_S_PER_DAY,
+    find_zerogpu_obstacle,
     most_requests,
     reservation_values,
     to_decimal,
@@ -250,17 +251,21 @@ def judge_quota(offer: Hardware, rules: ZeroGpuRules, workload: Workload, second
         "gpu_s": float(shared_s * workload.requests_per_day),
         "most_gpu_s": MOST_GPU_S_PER_DAY,
     }
-    # Obstacles, in this order: one visitor's quota, all visitors' calls, the GPU's day, requests at the same time.
     variant = "stated" if visitors else "runs" if calls < by_quota else ""
-    if calls == 0 or (visitors and workload.requests_per_day > calls * visitors):
-        return Reason("quota_too_small", values, variant=variant), False
-    if not visitors and calls < LEAST_CALLS_PER_VISITOR and workload.requests_per_day > calls * LIGHT_TRAFFIC_VISITORS:
-        return Reason("quota_too_small", values | {"least": LEAST_CALLS_PER_VISITOR}, variant="few"), False
-    most = most_requests(calls, shared_s, visitors)
-    if each > 0 and workload.requests_per_day > most:
-        return Reason("zerogpu_busy", values), False
-    if workload.concurrency > LIGHT_TRAFFIC_VISITORS:
-        return Reason("zerogpu_crowd", {"concurrency": workload.concurrency, "most_visitors": LIGHT_TRAFFIC_VISITORS}), False
+    most = most_requests(calls, shared_s, visitors) if each > 0 else workload.requests_per_day
+    obstacle = find_zerogpu_obstacle(
+        calls=calls, requests_per_day=workload.requests_per_day, visitors_per_day=visitors, most=most, concurrency=workload.concurrency
+    )
+    if obstacle is not None:
+        few: dict[str, Value] = {**values, "least": LEAST_CALLS_PER_VISITOR}
+        crowd: dict[str, Value] = {"concurrency": workload.concurrency, "most_visitors": LIGHT_TRAFFIC_VISITORS}
+        reasons = {
+            "quota": Reason("quota_too_small", values, variant=variant),
+            "few_calls": Reason("quota_too_small", few, variant="few"),
+            "busy": Reason("zerogpu_busy", values),
+            "crowd": Reason("zerogpu_crowd", crowd),
+        }
+        return reasons[obstacle], False
     values["used_percent"] = math.ceil(100 * workload.requests_per_day / most) if most else 0
     return Reason("zerogpu_quota", values, variant=variant), True
 

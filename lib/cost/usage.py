@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_UP, Decimal
-from typing import Annotated
+from typing import Annotated, Literal
 
 from lib.catalog.offers import Offer
 from lib.catalog.rules import PlatformRules, ZeroGpuRules
@@ -64,6 +64,26 @@ def most_requests(calls_per_visitor: int, seconds: Decimal, visitors_per_day: in
     return min(calls_per_visitor * (visitors_per_day or LIGHT_TRAFFIC_VISITORS), by_time)
 
 
+ZeroGpuObstacle = Literal["quota", "few_calls", "busy", "crowd"]
+"""The stated visitors' quotas are too small, a visitor has too few calls, the calls take too much GPU time, or too many wait at a time."""
+
+
+def find_zerogpu_obstacle(
+    *, calls: int, requests_per_day: Decimal | int, visitors_per_day: int, most: int, concurrency: int
+) -> ZeroGpuObstacle | None:
+    """Why ZeroGPU is not advised for this traffic, the first obstacle in the order above; None where it is.
+
+    `calls` are those of one visitor a day, `most` comes from `most_requests`.
+    """
+    if calls == 0 or (visitors_per_day and requests_per_day > calls * visitors_per_day):
+        return "quota"
+    if not visitors_per_day and calls < LEAST_CALLS_PER_VISITOR and requests_per_day > calls * LIGHT_TRAFFIC_VISITORS:
+        return "few_calls"
+    if requests_per_day > most:
+        return "busy"
+    return "crowd" if concurrency > LIGHT_TRAFFIC_VISITORS else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZeroGpuUse(Result):
     """The part of their daily quota that visitors of a ZeroGPU Space spend."""
@@ -89,9 +109,14 @@ class ZeroGpuUse(Result):
     usd_per_month_alone: Usd | None
     """Price of the month for one visitor who makes all requests; null where the account cannot pay."""
 
-    def too_many(self, requests_per_day: Decimal) -> bool:
-        """Whether ZeroGPU is not advised for so many requests a day. Without a time of a request nothing is rejected."""
-        return self.time_known and requests_per_day > self.most_requests
+    def find_obstacle(self, usage: Usage) -> ZeroGpuObstacle | None:
+        """Why ZeroGPU is not advised for this use. Without a time of a request only a quota below one call is an obstacle."""
+        if not self.time_known:
+            return None if self.requests_in_quota else "quota"
+        return find_zerogpu_obstacle(
+            calls=self.requests_in_quota, requests_per_day=usage.requests_per_day, visitors_per_day=usage.visitors_per_day,
+            most=self.most_requests, concurrency=usage.concurrency,
+        )  # fmt: skip
 
 
 TARGET_TTFT_S, TARGET_TPOT_S = 2.0, 0.2

@@ -167,17 +167,25 @@ def test_hours_a_day_name_the_price_of_one_who_never_pauses_it() -> None:
     assert [figure for _, figure in month_figures(cost)] == ["$21.00", "$504"]
 
 
-@pytest.mark.parametrize(("requests_per_day", "hosted"), [(1_000, True), (3_000, False), (300_000, False)])
-def test_zerogpu_saves_only_where_it_is_advised(requests_per_day: int, hosted: bool) -> None:
-    """About 7.5 s a request: 3,000 exceed the 6 hours of GPU time a day for which ZeroGPU is advised, so both endpoints reject it."""
-    asked = {"requests_per_day": requests_per_day, "account": "pro", "engine": "transformers"}
+@pytest.mark.parametrize(
+    ("requests_per_day", "concurrency", "refused"),
+    [(1_000, 1, ""), (3_000, 1, "traffic_too_high"), (300_000, 1, "traffic_too_high"), (1_000, 10, ""), (1_000, 11, "crowd")],
+)
+def test_zerogpu_saves_only_where_it_is_advised(requests_per_day: int, concurrency: int, refused: str) -> None:
+    """About 7.5 s a request: 3,000 exceed the 6 hours of GPU time a day for which ZeroGPU is advised, so both endpoints reject it.
+
+    More than ten requests at a time would wait for each other.
+    """
+    asked = {"requests_per_day": requests_per_day, "concurrency": concurrency, "account": "pro", "engine": "transformers"}
+    hosted = not refused
     rejected = RECOMMEND(MODEL_8B, platforms="zerogpu", precision="bf16", **asked)["rejected"]
     saved = SAVE("l4x1", MODEL_8B, **asked)
     reasons = [way for way in saved["no_ways"] if way["code"] == "zerogpu"]
     assert ("zero-a10g" not in {offer["hardware"] for offer in rejected}) is hosted
     assert ("zerogpu" in {way["code"] for way in saved["ways"]}) is hosted
-    assert [way["reason_code"] for way in reasons] == ([] if hosted else ["traffic_too_high"])
-    assert all(f"{requests_per_day:,} requests need the daily quota of" in way["reason"] for way in reasons)
+    assert [way["reason_code"] for way in reasons] == ([] if hosted else [refused])
+    said = f"{concurrency} requests would wait" if refused == "crowd" else f"{requests_per_day:,} requests need the daily quota of"
+    assert all(said in way["reason"] for way in reasons)
 
 
 @pytest.mark.parametrize("model", EMBEDDERS)
