@@ -17,10 +17,11 @@ import pytest
 from lib.engines import ENGINES, TRAITS
 from lib.engines.traits import CacheLayout
 from lib.laws import kv_cache, kv_cache_by_engine
+from lib.laws.cache_growth import GROWTHS, Growth
 from lib.memory import estimate_memory
 from lib.model import bundled
 from lib.model.resolve import resolve_count
-from lib.model.spec import CacheTerm, Growth
+from lib.model.spec import CacheTerm
 from lib.platforms import OWN, PLATFORMS
 from lib.platforms import TRAITS as TRAITS_OF_PLATFORMS
 from lib.precision import NAMES
@@ -231,6 +232,7 @@ def test_every_platform_has_its_row_and_tick() -> None:
 
 def test_every_growth_of_a_cache_has_its_n_of_t() -> None:
     """The law knows each kind by name, also as a straight line; an unknown one is refused."""
+    assert set(GROWTHS) == set(get_args(Growth))
     for growth in (*get_args(Growth), "another"):
         term = CacheTerm(kind="full attention", holds="keys and values", layers=1, elements=8, growth=growth, span=4)
         with pytest.raises(ValueError, match="no such growth") if growth == "another" else nullcontext():

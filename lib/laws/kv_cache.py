@@ -37,6 +37,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from lib.laws import Law
+from lib.laws.cache_growth import growth_of
 from lib.units import Bytes
 
 LAW = Law(equation="B · Σ layers · elements · n(T) · b", source="cache classes of transformers 5.23.0, executed; lib/laws/kv_cache.py")
@@ -73,26 +74,10 @@ def units(growth: str, span: int, tokens: int, encoder_tokens: int = 0) -> int:
     Raises:
         ValueError: there is no such growth, or it needs a block length and has none.
     """
-    if growth in {"blocks", "remainder", "step"} and span < 1:
+    row = growth_of(growth)
+    if row.in_blocks and span < 1:
         raise ValueError(f"{growth} needs a block length")
-    match growth:
-        case "tokens":
-            count = tokens
-        case "window":
-            count = min(tokens, span)
-        case "blocks":
-            count = tokens // span
-        case "remainder":
-            count = tokens % span
-        case "step":
-            count = int(tokens >= span)
-        case "constant":
-            count = 1
-        case "encoder":
-            count = encoder_tokens // max(1, span)
-        case _:
-            raise ValueError(f"no such growth: {growth}")
-    return count
+    return row.units(tokens, span, encoder_tokens)
 
 
 def width(term: CacheLayer, element_bytes: float, state_bytes: float | None = None) -> float:
@@ -150,7 +135,7 @@ def peak_tokens(terms: Sequence[CacheLayer], tokens: int) -> tuple[int, ...]:
     All other growths never shrink, and buffers repeat with the least common multiple of their block lengths, so the largest lies in the
     last such stretch. Where every block length divides the next, it is at the end of a block of some length.
     """
-    spans = sorted({term.span for term in terms if term.growth == "remainder"})
+    spans = sorted({term.span for term in terms if growth_of(term.growth).empties})
     stretch = math.lcm(*spans)
     if spans and stretch != spans[-1]:
         return tuple(range(max(0, tokens - stretch + 1), tokens + 1))
@@ -182,18 +167,7 @@ def linear_cache(terms: Iterable[CacheLayer], element_bytes: float, encoder_toke
     constant = per_token = windowed = weighted = 0.0
     for term in terms:
         size = term.layers * term.elements * width(term, element_bytes)
-        match term.growth:
-            case "tokens":
-                per_token += size
-            case "blocks":
-                per_token += size / term.span
-            case "window":
-                windowed += size
-                weighted += size * term.span
-            case "remainder":
-                constant += size * term.span / 2
-            case "step" | "constant" | "encoder":
-                constant += size * units(term.growth, term.span, term.span, encoder_tokens)
-            case _:
-                raise ValueError(f"no such growth: {term.growth}")
+        line = growth_of(term.growth).line(size, term.span, encoder_tokens)
+        constant, per_token, windowed = constant + line.constant, per_token + line.per_token, windowed + line.windowed
+        weighted += line.windowed * term.span
     return LinearCache(constant, per_token, windowed, weighted / windowed if windowed else 0.0)

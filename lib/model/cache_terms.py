@@ -30,8 +30,9 @@ from torch import Tensor
 from torch.nn import Module
 from transformers import PreTrainedConfig
 
+from lib.laws.cache_growth import GROWTHS, Growth, SeenTensor
 from lib.laws.kv_cache import units
-from lib.model.spec import CacheTerm, Growth
+from lib.model.spec import CacheTerm
 
 _DEPTH = 8
 _INDEX = re.compile(r"\[(\d+)\]")
@@ -174,20 +175,11 @@ def block_length(shapes: Shapes) -> int:
     return longest // moving[0] if len(shapes[before]) == len(shapes[longest]) and len(moving) == 1 and moving[0] else 0
 
 
-def _possible_growths(shapes: Shapes, spans: Iterable[int]) -> Iterable[TensorGrowth]:
-    lengths = sorted(shapes)
-    shortest, longest = prod(shapes[lengths[0]]), prod(shapes[lengths[-1]])
-    per_token = shortest // lengths[0]
-    yield TensorGrowth(growth="constant", elements=longest)
-    yield TensorGrowth(growth="tokens", elements=per_token)
-    if per_token:
-        yield TensorGrowth(growth="window", elements=per_token, span=max(1, longest // per_token))
-    block = block_length(shapes)
-    if block > 1:
-        yield TensorGrowth(growth="blocks", elements=longest // (lengths[-1] // block), span=block)
-    for span in spans:
-        yield TensorGrowth(growth="remainder", elements=per_token, span=span)
-        yield TensorGrowth(growth="step", elements=longest, span=span)
+def _possible_growths(shapes: Shapes, spans: Iterable[int]) -> Iterator[TensorGrowth]:
+    shortest, longest = min(shapes), max(shapes)
+    seen = SeenTensor(shortest, prod(shapes[shortest]), longest, prod(shapes[longest]), block_length(shapes), tuple(spans))
+    for name, row in GROWTHS.items():
+        yield from (TensorGrowth(growth=name, elements=elements, span=span) for elements, span in row.candidates(seen))
 
 
 def fit_growth(shapes: Shapes, spans: Iterable[int] = ()) -> TensorGrowth | None:
@@ -198,7 +190,7 @@ def fit_growth(shapes: Shapes, spans: Iterable[int] = ()) -> TensorGrowth | None
         spans: block lengths found in the same layer; remainders and steps are tried with these only.
 
     Returns:
-        The first one, in the order of `_possible_growths`, that explains all runs; None for a tensor that is always empty too.
+        The first one, in the order of `GROWTHS`, that explains all runs; None for a tensor that is always empty too.
     """
     counts = {length: prod(shape) for length, shape in shapes.items()}
     if not any(counts.values()):

@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lib.errors import BadConfig, UnsupportedModel, quote_value
+from lib.laws.cache_growth import Growth
 from lib.laws.weights import BLOCKS, FILE_TYPES, file_type_of
 from lib.model import spec
 from lib.provenance import Caveat, Source
@@ -286,7 +287,7 @@ def _layer_terms(header: _Header, tensors: set[str], layer: int, *, window: int)
 
 
 def _term(kind: str, holds: str, elements: int, window: int) -> spec.CacheTerm:
-    growth: spec.Growth = "window" if window else "tokens"
+    growth: Growth = "window" if window else "tokens"
     return spec.CacheTerm(kind=kind, holds=holds, layers=0, elements=elements, growth=growth, span=window - 1 if window else 0)
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from lib.engines.traits import Work
+from lib.laws.cache_growth import Growth
 from lib.laws.media_tokens import ImageRules, SoundRules
 from lib.provenance import Caveat, Source
 from lib.result import Result
 
 TensorKind = Literal["linear", "expert", "embedding", "head", "norm", "conv", "other"]
-Growth = Literal["tokens", "window", "blocks", "remainder", "step", "constant", "encoder"]
 SpecSource = Literal["safetensors", "architecture", "catalog", "gguf", "rule_of_thumb"]
 
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from lib.catalog.rows import ById
+from lib.laws.cache_growth import growth_of
 from lib.laws.kv_cache import linear_cache
 from lib.laws.media_tokens import TOWERS
 from lib.laws.weights import GGUF_LAW, is_tied
@@ -93,11 +94,11 @@ def _bytes_of(groups: list[TensorGroup], spec: ModelSpec, stored: WeightBytes) -
     return float(sum(sizes[id(group)] for group in groups))
 
 
-def _layers(terms: tuple[CacheTerm, ...], growths: frozenset[str]) -> int:
-    """Layers of the kinds that grow so; a kind may hold several tensors."""
+def _layers(terms: tuple[CacheTerm, ...], attended: str) -> int:
+    """Layers of the kinds whose attention reads these tokens; a kind may hold several tensors."""
     by_kind: dict[str, int] = {}
     for term in terms:
-        if term.growth in growths and "state" not in term.kind:
+        if growth_of(term.growth).attended == attended and "state" not in term.kind:
             by_kind[term.kind] = max(by_kind.get(term.kind, 0), term.layers)
     return sum(by_kind.values())
 
@@ -234,8 +235,8 @@ def _stack(spec: ModelSpec, size: LayerSizes, read: float, in_experts: float, ac
         layers=max(size.layers, *(t.layers for t in terms)) if terms else size.layers,
         hidden=size.hidden,
         attention_width=size.query_width,
-        full_layers=_layers(terms, frozenset({"tokens", "blocks"})) if terms else size.layers,
-        windowed_layers=_layers(terms, frozenset({"window"})),
+        full_layers=_layers(terms, "all") if terms else size.layers,
+        windowed_layers=_layers(terms, "window"),
     )
 
 

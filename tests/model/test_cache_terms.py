@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from model_facts import config
 from transformers import CONFIG_MAPPING
 
+from lib.laws.cache_growth import Growth
 from lib.laws.kv_cache import cache_bytes, units
 from lib.model.build import build
 from lib.model.cache_executed import run_cache
-from lib.model.cache_terms import Growth, TensorGrowth, derive_terms, fit_growth, name_terms, terms_agree
+from lib.model.cache_terms import TensorGrowth, derive_terms, fit_growth, name_terms, terms_agree
 from lib.model.config import convert_to_llama
 
 DIFFERS = {
