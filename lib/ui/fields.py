@@ -405,15 +405,13 @@ WHAT_RUNS = (
 
 
 TAB_FIELDS: dict[str, tuple[Field, ...]] = {
-    "recommend": (), "what-runs": WHAT_RUNS, "memory": MEMORY, "train": TRAIN, "cost": COST, "tpu": GPU_TPU, "traffic": TRAFFIC,
-    "live": (), "space": (),
+    "what-runs": WHAT_RUNS, "memory": MEMORY, "train": TRAIN, "cost": COST, "tpu": GPU_TPU, "traffic": TRAFFIC,
 }  # fmt: skip
-"""The fields of each tab that are not in `QUESTION`."""
+"""The fields of tabs that are not in `QUESTION`."""
 ALL_FIELDS = (*QUESTION, COMPARED, *(field for own in TAB_FIELDS.values() for field in own))
 """Every field of the page in one order, each with a name of its own: what a link carries."""
 FIELDS_BY_NAME = {field.name: field for field in ALL_FIELDS}
 LABELS = {field.argument: field.label for field in reversed(ALL_FIELDS) if field.label}
-TABS = tuple(TAB_FIELDS)
 
 
 def precision_choices() -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ from lib.ui.events import (
 )
 from lib.ui.http import api
 from lib.ui.model_field import ModelView
-from lib.ui.tabs import TABS
+from lib.ui.tabs import TAB_NAMES, TABS
 from lib.ui.theme import ASSETS, TITLE, launch_options
 from lib.ui.workload import Inputs, current_link, read_link
 from lib.workload import LONGEST_CONTEXT
@@ -68,7 +68,7 @@ class PageView:
 
     def every(self) -> list[Any]:
         """The inputs of `lib.ui.fields.ALL_FIELDS`."""
-        own = [self.views[name] for name, fields in ask.TAB_FIELDS.items() if fields]
+        own = [self.views[name] for name in ask.TAB_FIELDS]
         return [*self.question(), self.views["recommend"].compare.columns, *(one for view in own for one in view.inputs.values())]
 
     def outputs(self) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def unknown_parts(params: Mapping[str, str]) -> list[str]:
     near = {name: difflib.get_close_matches(name[: ask.MODEL_LENGTH], known, n=1, cutoff=_NEAR) for name in params if name not in known}
     parts = [f"{name} (did you mean {found[0]}?)" for name, found in near.items() if found]
     tab = params.get("tab", "")
-    return [f"tab={tab[:40]} (the tabs are {', '.join(ask.TABS)})", *parts] if tab and tab not in ask.TABS else parts
+    return [f"tab={tab[:40]} (the tabs are {', '.join(TAB_NAMES)})", *parts] if tab and tab not in TAB_NAMES else parts
 
 
 def answer_link(services: Services, params: Mapping[str, str]) -> Updates:
@@ -260,9 +260,9 @@ def answer_link(services: Services, params: Mapping[str, str]) -> Updates:
         changed["facts"] += refusal_note(page_note("bad_link").format(fields=", ".join(unread)), "Part of the link was ignored.")
     slider = changed.get("context") or model_field.context_slider(changed["context_limit"], values["context"])
     opened = {"model": model, **values, **changed, "context": slider, "space": params.get("space", "")[: ask.MODEL_LENGTH]}
-    if tab in ask.TABS:
+    if tab in TAB_NAMES:
         opened["tabs"] = gr.update(selected=tab)
-    if tab not in ask.TABS or tab == "recommend":
+    if tab not in TAB_NAMES or tab == "recommend":
         question = [slider["value"] if field.name == "context" else opened[field.name] for field in ask.QUESTION]
         answer = recommend_tab.recommend_updates(services, changed["reference"], question)
         opened |= explain_markups(answer)

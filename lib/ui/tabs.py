@@ -16,5 +16,7 @@ TABS: tuple[Tab, ...] = (
     live_tab.TAB,
     space_tab.TAB,
 )
+TAB_NAMES = tuple(tab.name for tab in TABS)
+"""Their names in addresses."""
 BOX_FIELDS = {box: fields for tab in TABS for box, fields in tab.boxes.items()}
 """Numbers of boxes, as `Tab.boxes` has them."""

@@ -8,8 +8,8 @@ import pytest
 from page_checks import BEYOND, OPEN_ALL, SETTLED, STILL, UNFOLD, Open, draw_charts, open_box
 from playwright.sync_api import Page, expect
 
-from lib.ui.fields import TABS
 from lib.ui.tabs import BOX_FIELDS
+from lib.ui.tabs import TAB_NAMES as TABS
 
 pytestmark = pytest.mark.browser
 

@@ -9,7 +9,7 @@ from lib.ui import fields as ask
 
 def fields_of(tab: str) -> tuple[ask.Field, ...]:
     """The fields behind a tab, in order."""
-    return (*ask.QUESTION, *ask.TAB_FIELDS[tab])
+    return (*ask.QUESTION, *ask.TAB_FIELDS.get(tab, ()))
 
 
 def fill_form(tab: str, **named: Any) -> list[Any]:
