@@ -8,9 +8,10 @@ from typing import Annotated, Any
 from lib.memory.training import TrainingMemory
 from lib.provenance import Answer
 from lib.result import ABSENT, Result
+from lib.speed.own_training import OwnTraining
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
-from lib.speed.training_hardware import OwnTraining, TrainingOption
+from lib.speed.training_hardware import TrainingOption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -203,7 +203,9 @@ def own_training_text(answer: TrainingAnswer) -> str:
         reasons = " ".join(map(sentence, cards.reasons))
         if larger is None:
             return note("training", "own_no", name=cards.name, reasons=reasons)
-        return note("training", "own_larger", name=cards.name, reasons=reasons, larger=larger.name, placed=_placed_text(larger))
+        several = larger.machines > 1
+        more = note("training", "own_machines", machines=larger.machines, name=larger.name) if several else larger.name
+        return note("training", "own_larger", name=cards.name, reasons=reasons, larger=more, placed=_placed_text(larger))
     said = note("training", "own", name=cards.name, verdict=VERDICTS[cards.verdict].lower(), placed=_placed_text(cards))
     return " ".join((said, *map(sentence, cards.reasons)))
 

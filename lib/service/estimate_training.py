@@ -34,6 +34,7 @@ from lib.request.words import find_choice, find_meaning, note_caveat, note_readi
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
 from lib.service.picture_training import answer_picture_training
+from lib.speed.own_training import judge_own, own_caveats
 from lib.speed.phases import split_step
 from lib.speed.rollouts import mean_lengths, with_mean_lengths
 from lib.speed.shardings import find_shardings
@@ -42,9 +43,7 @@ from lib.speed.training_hardware import (
     TrainingOption,
     count_training,
     find_changes,
-    judge_own,
     limit_hours,
-    own_caveats,
     rank_hardware,
     rented_for_vllm,
     trains_on,
@@ -140,7 +139,10 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     spec, request = app.models(arguments.model), arguments.request()
     catalog = app.catalog()
     cards = catalog.plug_cards(arguments.own_hardware, arguments.host_memory)
-    if cards is not None and request.devices > 1 and request.machines > 1:
+    if cards is not None and request.machines > 1:
+        if request.devices == 1:  # not stated
+            sharding = "fsdp" if request.sharding == "none" else request.sharding
+            request = replace(request, sharding=sharding, devices=max(1, cards.accelerator_count - rented_for_vllm(request)))
         cards = split_cards(cards, request)
     if cards is not None and request.sharding != "none" and request.devices == 1:
         request = replace(request, devices=max(1, count_training(cards, request)))

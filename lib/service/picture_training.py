@@ -22,9 +22,10 @@ from lib.present.picture_files import find_obstacle, picture_script
 from lib.present.training_cards import describe_changes
 from lib.present.training_files import job_command
 from lib.provenance import Caveat, Source
+from lib.speed.own_training import OwnTraining, own_caveats
 from lib.speed.picture_training import find_picture_changes, judge_pictures, rank_picture_hardware
 from lib.speed.training import train_on
-from lib.speed.training_hardware import OwnTraining, limit_hours, own_caveats, trains_on
+from lib.speed.training_hardware import limit_hours, trains_on
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog

@@ -8,8 +8,8 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from lib.catalog.offers import OWN_COUNTS, own_hardware
-from lib.errors import AdvisorError, BadArgument
+from lib.catalog.offers import own_hardware
+from lib.errors import AdvisorError
 from lib.laws.price import HOUR_S
 from lib.laws.start_up import cold_start
 from lib.memory import host_memory, usable_memory
@@ -19,7 +19,7 @@ from lib.memory.rollouts import estimate_step, largest_micro_batch, longest_sequ
 from lib.memory.stacks import STACK_TRAITS, fuses_loss
 from lib.memory.training import TrainingMemory, check_training
 from lib.platforms import RENTED, TRAITS
-from lib.provenance import Caveat, Reason, Reasons
+from lib.provenance import Reason, Reasons
 from lib.request.sharding import SHARDING_TRAITS, Sharding
 from lib.result import Result, Usd
 from lib.speed.offload import find_host_rate
@@ -55,7 +55,10 @@ class TrainingOption(Result):
     """Id of the card."""
 
     devices: int
-    """Cards that train."""
+    """Cards that train, those of all machines."""
+
+    machines: int = 1
+    """Machines with such hardware."""
 
     sharding: Sharding
     """How they share the states: fsdp where one card is not enough and all cards of the offer share the model."""
@@ -135,17 +138,6 @@ class TrainingOption(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnTraining(Result):
-    """The training on cards of the visitor's own, which have no price."""
-
-    cards: TrainingOption
-    """The cards."""
-
-    larger: TrainingOption | None = None
-    """The fewest more of the same cards that hold it, where these do not; null where up to eight do not either."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingChange:
     """Something to change, by code: the fields of the request that differ, what a device then needs, and the speed that is left."""
 
@@ -203,6 +195,7 @@ def describe_place(
         "name": hardware.name,
         "accelerator": hardware.processor.id,
         "devices": request.devices,
+        "machines": request.machines,
         "sharding": request.sharding,
         "compute_dtype": "fp32" if request.precision == "fp32" else "fp16" if request.fp16 else "bf16",
         "verdict": verdict,
@@ -340,40 +333,6 @@ def list_hardware(catalog: Catalog, platforms: Sequence[str]) -> Iterator[Hardwa
 def trains_on(hardware: Hardware) -> bool:
     """Whether a training on it is predicted: on graphics cards whose memory is known, of a platform without a limit on a call."""
     return hardware.traits.trains and hardware.processor.kind == "gpu" and usable_memory(hardware) is not None
-
-
-def judge_own(
-    spec: ModelSpec, request: TrainingRequest, cards: Hardware, accelerators: Mapping[str, Accelerator], *, total_tokens: int
-) -> OwnTraining:
-    """The training on cards of the visitor's own; where they do not hold it, the fewest more of them that do.
-
-    Raises:
-        BadArgument: too few cards for the sharding or for vLLM, or a number that does not fit the answers of a step.
-    """
-    found = next(judge_hardware(spec, request, [cards], accelerators, total_tokens=total_tokens), None)
-    if found is None:
-        rented, least = rented_for_vllm(request), least_devices(request)
-        accepted = f"{rented + least} or more of these cards: {least} train with sharding={request.sharding}"
-        accepted += f", and vLLM takes {rented}" if rented else ""
-        if count_training(cards, request) >= least:
-            accepted = f"a number of cards with which micro_batch × accumulation × GPUs is a multiple of {request.rollout.generations}"
-        raise BadArgument("own_hardware", cards.id, accepted)
-    larger: TrainingOption | None = None
-    if found.verdict == "no":
-        more = (cards.with_count(count) for count in OWN_COUNTS if count > cards.accelerator_count)
-        judged = judge_hardware(spec, request, more, accelerators, total_tokens=total_tokens)
-        larger = next((option for option in judged if option.verdict != "no"), None)
-    return OwnTraining(cards=found, larger=larger)
-
-
-def own_caveats(cards: Hardware | None, own: OwnTraining | None) -> tuple[Caveat, ...]:
-    """That own hardware is not judged because it is a Mac, or that it is risky because the RAM for offloaded bytes is not stated."""
-    if cards is None:
-        return ()
-    if own is None:
-        return (Caveat("training_not_on", {"name": cards.name}),)
-    unstated = Caveat("training_host_unstated", {"name": cards.name, "host_bytes": own.cards.host_bytes})
-    return (unstated,) if is_host_unstated(own.cards.host_bytes, own.cards.host_memory_bytes) else ()
 
 
 def find_changes(

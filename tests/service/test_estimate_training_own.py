@@ -102,6 +102,20 @@ def test_own_cards_are_those_of_all_machines() -> None:
     assert cards["needed_bytes"] == single["needed_bytes"]
 
 
+def test_where_eight_cards_are_not_enough_the_machines_that_are_have_a_layout() -> None:
+    """671B in full: 64 H100 hold none of it, 256 with ZeRO 3 do. Machines without devices take all cards, shared with FSDP."""
+    full = {"method": "full", "own_hardware": "H100-SXMx64", "sharding": "zero3", "devices": 64, "machines": 8, "platforms": "jobs"}
+    own = ASK("deepseek-ai/DeepSeek-R1", **full)["own"]
+    assert own["cards"]["verdict"] == "no"
+    larger = own["larger"]
+    assert (larger["machines"], larger["devices"], larger["sharding"]) == (32, 256, "zero3")
+    assert larger["needed_bytes"] <= larger["capacity_bytes"]
+    alone = ASK("deepseek-ai/DeepSeek-R1", method="full", own_hardware="H100-SXMx8", platforms="jobs")["own"]["larger"]
+    assert (alone["machines"], alone["sharding"]) == (32, "zero3")
+    cards = ASK(LLAMA, method="full", own_hardware="H100-SXMx16", machines=2, platforms="jobs")["own"]["cards"]
+    assert (cards["machines"], cards["devices"], cards["sharding"]) == (2, 16, "fsdp")
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
