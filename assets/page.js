@@ -273,10 +273,11 @@ __PARTS__
     answer?.focus();
   });
   // Tables: a head sorts by the keys of its column, the field above keeps the rows with its words, a button shows the rest.
+  const wordsOf = (row) => `${row.textContent} ${row.querySelector("[data-words]")?.dataset.words ?? ""}`.toLowerCase();
   const showRows = (box) => {
     const table = box.querySelector("table"), words = (box.querySelector("[data-search]")?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
     const first = words.length || table.dataset.all ? Infinity : Number(table.dataset.first) || Infinity;
-    const rows = [...table.tBodies[0].rows], wanted = rows.filter((row) => words.every((word) => row.textContent.toLowerCase().includes(word)));
+    const rows = [...table.tBodies[0].rows], wanted = rows.filter((row) => words.every((word) => wordsOf(row).includes(word)));
     rows.forEach((row) => { row.hidden = wanted.indexOf(row) < 0 || wanted.indexOf(row) >= first; });
     const count = box.querySelector("[data-of]");
     if (count) count.textContent = words.length ? `${wanted.length} of ${rows.length}` : "";

@@ -268,10 +268,10 @@ def _tier(offer: Offer) -> tuple[str, str]:
 def _reasons(
     decision: Decision, current: Offer | None, entry: Entry | None, rejection: Rejection | None, pick: Entry | None, saving: Decimal | None
 ) -> list[Reason]:
-    shared: dict[str, Value] = {"current": "no hardware" if current is None else _tier(current)[1]}
+    shared: dict[str, Value] = {"current": "no hardware" if current is None else current.tier_name}
     if pick is None:
         return [Reason("nothing_else_fits" if entry else "nothing_fits_here", shared)]
-    values = shared | {"pick": pick.offer.id}
+    values = shared | {"pick": pick.offer.name}
     reasons = []
     if decision == "stay" and current is not None and entry is not None and _tier(pick.offer) != _tier(current):
         more = values | {"usd_per_month": abs(saving or Decimal(0))}

@@ -246,6 +246,7 @@ def judge_quota(offer: Hardware, rules: ZeroGpuRules, workload: Workload, second
     values |= {
         "request_quota_s": float(each),
         "requests_per_visitor": calls,
+        "requests_by_quota": by_quota,
         "visitors": visitors_needed(calls=workload.requests_per_day, calls_per_visitor=calls),
         "visitors_per_day": visitors,
         "gpu_s": float(shared_s * workload.requests_per_day),

@@ -11,7 +11,7 @@ from lib.cost.bill import CostEstimate
 from lib.cost.break_even import Axis, BreakEvenPoint, Kind
 from lib.cost.usage import BestLoad
 from lib.provenance import Answer
-from lib.result import Exact, Result, Usd
+from lib.result import Exact, Hidden, Result, Usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +80,8 @@ class WayLine(Result):
     """Kind of way: running, sleeping, zerogpu or per_token."""
     label: str
     """Name of the way."""
+    use: Hidden[str]
+    """How it is used, in words: always on, sleeping; "" per token."""
     hardware: str
     """Id of the offer; "" per token."""
     platform: str

@@ -63,6 +63,8 @@ class MissedModel(Result):
     """Hardware of the same kind or platform that runs it: the fewest more cards, a larger Mac, the cheapest tier; null if none does."""
     reasons: Reasons
     """Reasons why it does not run."""
+    would_name: Hidden[str | None] = None
+    """The name of that hardware."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ an app or a command calls `load()`; everything else is given the catalog that is
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -33,6 +34,16 @@ if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator
     from lib.platforms import Platform
     from lib.provenance import Source
+
+
+PRICE_DAYS = 30
+"""Days after which a price is called old. A judgement: lists change a few times a year."""
+
+
+def days_if_old(checked: str, today: date) -> int | None:
+    """Days since a price was read (ISO 8601); None as long as it is not old."""
+    days = (today - date.fromisoformat(checked[:10])).days
+    return days if days > PRICE_DAYS else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,6 +143,11 @@ class Hardware(Row):
         return TRAITS[self.platform]
 
     @property
+    def tier_name(self) -> str:
+        """Its name as the hardware of a Space: ZeroGPU is one tier with two sizes."""
+        return self.traits.label if self.traits.per_call else self.name
+
+    @property
     def rented_from(self) -> str:
         """The platform that rents it out; "" for own hardware."""
         return "" if self.traits.owned else self.platform

@@ -29,7 +29,7 @@ from lib.catalog import Catalog, PriceState, load
 from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, end_command, print_answer, say
 from lib.errors import BadArgument, NotSignedIn
 from lib.hub.prices import PriceFeed
-from lib.present.cards import own_text
+from lib.present.cards import old_prices, own_text
 from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_month
 from lib.present.sentences import sentence, to_json
 from lib.present.setup_files import write_setup
@@ -252,7 +252,8 @@ def preview_lines(preview: spaces.ActionPreview) -> list[str]:
 
 def prices_line(prices: PriceState) -> str:
     """Which prices these are, and how old."""
-    return f"Prices: {'the platform now' if prices.basis == 'live' else 'bundled with this program'}, {prices.checked}."
+    line = f"Prices: {'the platform now' if prices.basis == 'live' else 'bundled with this program'}, {prices.checked}."
+    return f"{line} {old_prices(prices)}".rstrip()
 
 
 def progress_line(progress: spaces.SpaceProgress) -> str:

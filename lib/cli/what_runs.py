@@ -34,6 +34,6 @@ def what_runs_text(answer: WhatRunsAnswer) -> str:
     left = answer.models_total - len(rows)
     lines += [f"{left} more run (--limit)."] if left else []
     for one in answer.misses:
-        instead = f"; runs on {one.would}" if one.would else ""
+        instead = f"; runs on {one.would_name}" if one.would_name else ""
         lines.append(f"Misses: {one.model}: {sentence(one.reasons[0])}{instead}")
     return "\n".join([*lines, *note_lines(answer.caveats)])

@@ -37,7 +37,7 @@ Note = str | Callable[[], str]
 NoteListener = Callable[[Note], None]
 """Receives each step: a sentence, or a function that makes the sentence each time it is shown."""
 
-MEANWHILE_SENTENCE = "Measure and Heartbeat need no weights and work meanwhile."
+MEANWHILE_SENTENCE = "Run and Run the heartbeat need no weights and work meanwhile."
 _SETTINGS = re.compile(r"[\w.-]+\.(json|jinja|txt|model)")
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"

@@ -1,4 +1,4 @@
-"""The page's main cards: the model, the memory it needs, the limits of its hardware, the recommended hardware, and the evidence.
+"""The page's main cards: the model, the memory it needs, the recommended hardware, and the evidence.
 
 The evidence is the law, its inputs, how a part divides, and the source with its date. The four parts of an estimate have one name, one
 order and one colour here, for every bar, legend and chart; so have platforms.
@@ -7,22 +7,35 @@ order and one colour here, for every bar, legend and chart; so have platforms.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Literal
 from urllib.parse import quote
 
 from lib.advisor.candidates import family_of
 from lib.advisor.entry_memory import EntryMemory
 from lib.advisor.result import ConfiguredHardware, Cost, Entry, OwnHardware, Recommendation, Speed
-from lib.answers.memory import CheapestTierEntry, MaximumEntry, MemoryAnswer, SolveAnswer
+from lib.answers.memory import MemoryAnswer
 from lib.answers.model import ModelAnswer
-from lib.catalog import PriceState
+from lib.catalog import PriceState, days_if_old
 from lib.memory.result import MemoryPart
 from lib.platforms import PLATFORMS, TRAITS
-from lib.present.markup import bullet_list, code_blocks, definition_list, escape, fold, link_source
-from lib.present.numbers import count, deviation, gib, gib_figure, rate, seconds, share, tokens_per_s, usd_per_hour, usd_per_month, whole
+from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
+from lib.present.numbers import (
+    count,
+    count_words,
+    deviation,
+    gib,
+    gib_figure,
+    rate,
+    seconds,
+    share,
+    tokens_per_s,
+    usd_per_hour,
+    usd_per_month,
+    whole,
+)
 from lib.present.reason_order import MOST_REASONS, order_reasons
-from lib.present.sentences import sentence
+from lib.present.sentences import say, sentence
 from lib.provenance import Answer, Caveat, Reason, Source, Statement
 
 _SOURCES = {
@@ -112,15 +125,20 @@ def memory_bar(memory: Memory, capacity: int | None = None, need: int | None = N
     return f'<div class="bar{over}" aria-hidden="true"><b class="track" style="width:{share(capacity, scale):.2f}%"></b>{segments}</div>'
 
 
-def memory_legend(memory: Memory) -> str:
-    """The parts with their sizes and shares, in the order of the bar."""
+def memory_legend(memory: Memory, capacity: int | None = None) -> str:
+    """The parts with their sizes and their shares of the bar above: of the fullest device with a capacity, else of all parts."""
     sizes = part_bytes(memory)
-    total = sum(sizes.values())
-    rows = (
-        (f'<i class="swatch {key}"></i>{label}', f"{gib(sizes[key])} <small>{share(sizes[key], total):.0f} %</small>")
+    total = sum(sizes.values()) or 1
+    need = total if capacity is None else memory.per_device_bytes or total
+    whole_bar = need if capacity is None else max(need, capacity)
+    on_device = {key: size * need // total for key, size in sizes.items()}
+    rows = [
+        (f'<i class="swatch {key}"></i>{label}', f"{gib(on_device[key])} <small>{share(on_device[key], whole_bar):.0f} %</small>")
         for key, label, _ in PARTS
         if key in sizes
-    )
+    ]
+    if capacity is not None and (free := capacity - need) > 0:
+        rows.append(('<i class="swatch free"></i>Free', f"{gib(free)} <small>{share(free, whole_bar):.0f} %</small>"))
     return definition_list(rows, "legend")
 
 
@@ -144,6 +162,14 @@ def memory_card(memory: MemoryAnswer, model: str, devices: int, configured: str 
         f'<p class="quiet">{settings}{as_on}{between}</p>{stages}{memory_bar(memory)}{memory_legend(memory)}'
         f"{rule_of_thumb_line(memory)}</section>"
     )
+
+
+def held_words(held: EntryMemory, longest_tokens: int) -> str:
+    """The requests that the memory is counted for; `longest_tokens` is the context that was asked for."""
+    length = f"{count_words(held.batch_size, 'request')} of {whole(held.context_tokens)} tokens"
+    if held.context_tokens >= longest_tokens:
+        return length
+    return f"{length} on average (context up to {whole(longest_tokens)})"
 
 
 def memory_settings(memory: MemoryAnswer) -> str:
@@ -192,11 +218,11 @@ def pick_card(pick: Entry, model: str, notes: Sequence[Reason] = ()) -> str:
     pace = speed_figure(pick.speed)
     if pace is not None:
         figures.append(pace)
-    drawing = memory_bar(memory, memory.capacity_bytes) + memory_legend(memory) if memory else ""
+    drawing = memory_bar(memory, memory.capacity_bytes) + memory_legend(memory, memory.capacity_bytes) if memory else ""
     return (
         '<section class="card pick" aria-labelledby="pick-name">'
         f'<p class="eyebrow">Run {escape(model)} on</p>'
-        f'<h2 id="pick-name">{escape(pick.name)} <code>{escape(pick.hardware)}</code></h2>'
+        f'<h2 id="pick-name">{escape(pick.name)}</h2>'
         f'<p class="quiet">{escape(PLATFORM_NAMES.get(pick.platform, pick.platform))} · {precision_words(pick)}</p>'
         f"{definition_list(figures)}{drawing}"
         f"{reason_lists(pick.reasons, first=chosen[:1])}</section>"
@@ -292,7 +318,7 @@ def memory_words(memory: EntryMemory) -> str:
 
 
 def per_device_words(entry: ConfiguredHardware) -> str:
-    """Said where memory is that of one device of several: the parts in the legend are those of all of them."""
+    """Said where memory is that of one device of several."""
     return f" on each of {entry.devices}" if entry.devices > 1 else ""
 
 
@@ -310,8 +336,16 @@ def recommendation_notes(answer: Recommendation) -> str:
     return fold(title, f'<section class="card aside">{notes}{without}</section>')
 
 
+def old_prices(prices: PriceState, today: date | None = None) -> str:
+    """A warning where the prices are old; "" where not. `today` is the day to count from."""
+    days = days_if_old(prices.checked, today or datetime.now(UTC).date())
+    return "" if days is None else say("cards", "prices", "old", checked=prices.checked[:10], days=days)
+
+
 def prices_line(prices: PriceState) -> str:
-    """Which prices were used and how old they are."""
+    """Which prices were used, and how old they are; old ones with a warning."""
+    if warning := old_prices(prices):
+        return f'<p class="prices old"><strong>{escape(warning)}</strong></p>'
     if prices.basis == "live":
         fetched = datetime.fromisoformat(prices.checked).astimezone(UTC)
         return f'<p class="prices">Prices: live from the platform, fetched on {fetched:%Y-%m-%d at %H:%M} UTC.</p>'
@@ -380,61 +414,3 @@ def answer_details(answer: Answer) -> str:
     """The caveats and sources of a result, folded behind a line."""
     inner = caveat_list(answer.caveats) + source_list(answer.sources)
     return fold("Assumptions and sources", inner, "behind") if inner else ""
-
-
-def solve_card(answer: SolveAnswer, model: str) -> str:
-    """The maxima, each with what limits it, and the cheapest tier."""
-    tried = (
-        f"{one.precision}: {'does not fit' if not one.fits else 'too slow' if not one.meets_limits else 'fits'}"
-        for one in answer.precisions
-    )
-    figures = (
-        ("Longest context", _maximum(answer.longest_context, "tokens"), answer.longest_context.message),
-        ("Concurrent requests, at most", _maximum(answer.most_requests, ""), answer.most_requests.message),
-        ("Largest batch that fits", _maximum(answer.largest_batch, ""), answer.largest_batch.message),
-        ("Best precision", escape(answer.best_precision or "none"), ", ".join(tried)),
-        ("Cheapest tier", *_cheapest(answer.cheapest)),
-    )
-    cells = ((title, f"{figure}<small>{escape(why)}</small>") for title, figure, why in figures)
-    memory = f"{gib(answer.per_device_bytes)} of {gib(answer.capacity_bytes)} on each device"
-    return (
-        '<section class="card" aria-label="Limits of this hardware">'
-        f'<p class="eyebrow">{escape(model)} on {escape(answer.name)} <code>{escape(answer.hardware)}</code></p>'
-        f'<p class="quiet">{escape(answer.engine)}, {escape(answer.precision)} · {whole(answer.concurrency)} × '
-        f"{whole(answer.context_tokens)} tokens take {memory}{'' if answer.fits else ': it does not fit'}"
-        f"{' · at full length' if answer.ttft_s else ''}{_speed(answer.ttft_s, answer.tokens_per_s)}</p>"
-        f"{definition_list(cells)}{_server_flags(answer)}</section>"
-    )
-
-
-def _server_flags(answer: SolveAnswer) -> str:
-    """The flags that start the engine's server with room for the requests, to copy, with the least share of the cards."""
-    server, requests = answer.server, f"{whole(answer.concurrency)} × {whole(answer.context_tokens)} tokens"
-    if not server.flags:
-        return ""
-    least = server.least_gpu_memory_utilization
-    share = "" if least is None else f"; least share of the card {least:.2f}"
-    by_size = (
-        [(f"Or set the size of the KV cache: {whole(server.cache_flag_tokens)} tokens", server.cache_flag)] if server.cache_flag else []
-    )
-    return code_blocks([(f"Server flags for {requests}{share}", server.flags), *by_size])
-
-
-def _maximum(most: MaximumEntry, unit: str) -> str:
-    if most.value is None:
-        return "no limit"
-    return f"{whole(most.value)} {unit}".strip()
-
-
-def _speed(ttft_s: float | None, decode_tokens_per_s: float | None) -> str:
-    parts = [seconds(ttft_s) + " to the first token"] if ttft_s else []
-    parts += [tokens_per_s(decode_tokens_per_s)] if decode_tokens_per_s else []
-    return "".join(f" · {one}" for one in parts)
-
-
-def _cheapest(tier: CheapestTierEntry | None) -> tuple[str, str]:
-    if tier is None:
-        return "–", "No tier meets these limits."
-    what = f"{tier.name}, {PLATFORM_NAMES.get(tier.platform, tier.platform)}: {tier.engine}, {tier.precision}"
-    several = f", {tier.replicas} machines" if tier.replicas > 1 else ""
-    return f"{usd_per_hour(tier.usd_per_hour)} an hour", f"{what}{several}{_speed(tier.ttft_s, tier.tokens_per_s)}"

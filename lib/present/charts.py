@@ -16,7 +16,7 @@ from lib.answers.model import TensorsAnswer
 from lib.answers.speed import PassEntry, RooflineAnswer
 from lib.present.cards import PART_COLOURS, PARTS, Memory, part_bytes
 from lib.present.markup import escape, fold
-from lib.present.numbers import gib, rate, share, size_unit
+from lib.present.numbers import count_words, gib, rate, share, size_unit
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
@@ -77,20 +77,21 @@ def _labels(memory: Memory) -> dict[str, str]:
     return {key: label for key, label, _ in PARTS if key in part_bytes(memory)}
 
 
-def growth_head(memory: MemoryAnswer, hardware: FitEntry | None = None) -> str:
+def growth_head(memory: MemoryAnswer, hardware: FitEntry | None = None, requests: int = 1) -> str:
     """The heading of the curve with the colours of the parts; `hardware` is the one that is looked at."""
     key = (f'<i class="swatch {name}"></i>{label}' for name, label in _labels(memory).items())
-    return chart_head(escape(growth_finding(hardware)), key)
+    return chart_head(escape(growth_finding(hardware, requests)), key)
 
 
-def growth_finding(hardware: FitEntry | None) -> str:
-    """Up to which context the hardware holds the model, in a sentence."""
+def growth_finding(hardware: FitEntry | None, requests: int) -> str:
+    """Up to which context of each request the hardware holds the model, in a sentence."""
     if hardware is None:
         return "Memory by context length"
     longest = hardware.max_context_tokens
     if longest == 0:
         return f"{hardware.name} does not hold it at any context length"
-    return f"{hardware.name} holds every context length" if longest is None else f"{hardware.name} holds up to {longest:,} tokens"
+    held = count_words(requests, "request")
+    return f"{hardware.name} holds {held} of {'any length' if longest is None else f'up to {longest:,} tokens'}"
 
 
 def growth_table(points: Sequence[tuple[int, MemoryAnswer]]) -> str:
@@ -276,7 +277,7 @@ def roofline_words(answer: RooflineAnswer) -> str:
     ridge = top / speed
     lines = "".join(_pass(one, ridge, top, speed, colour) for one, colour in zip(answer.passes, _PASSES, strict=False))
     ceilings = f"{top / 1e12:,.0f} TFLOP/s · {speed / 1e9:,.0f} GB/s · they meet at {ridge:,.0f} FLOP per byte"
-    runs_as = f"<code>{escape(answer.hardware)}</code> {escape(answer.precision)}, multiplied in {escape(answer.arithmetic)}"
+    runs_as = f"{escape(answer.precision)}, multiplied in {escape(answer.arithmetic)}"
     return chart_head(escape(_roofline_finding(answer, ridge)), [f"{runs_as}: {ceilings}"]) + f'<ul class="passes">{lines}</ul>'
 
 

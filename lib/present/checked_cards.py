@@ -35,8 +35,8 @@ def checked_text(answer: Recommendation, hardware: str) -> str:
         compressed = next((one for one in found.reasons if one.code == "quantized" and one.variant in _ONLY_SO), None)
         form = f"only in {compressed.values['bits']} bits ({found.precision})" if compressed else f"runs in {found.precision}"
         figures = [form, *([] if pace is None else [pace[1] if "tokens" in pace[1] else f"{pace[0].lower()} {pace[1]}"])]
-        return f"On {found.hardware}: {', '.join(figures)}"
-    return f"On {hardware.partition(':')[2]}: does not run" if found is not None else ""
+        return f"On {found.name}: {', '.join(figures)}"
+    return f"On {found.name}: does not run" if found is not None else ""
 
 
 def checked_card(answer: Recommendation, hardware: str, limits: SolveAnswer | None, links: str = "") -> str:

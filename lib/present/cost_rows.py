@@ -16,8 +16,8 @@ from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, caveat_list, own
 from lib.present.charts import MARK, RING, axis, chart_head, curve_table, lay_out
 from lib.present.html import STRONG, render_html, trusted, with_small
 from lib.present.markup import escape
-from lib.present.numbers import usd, usd_per_hour, usd_per_month
-from lib.present.sentences import to_json
+from lib.present.numbers import count_words, usd, usd_per_hour, usd_per_month
+from lib.present.sentences import say, to_json
 from lib.present.tables import csv_text, show_table
 
 if TYPE_CHECKING:
@@ -32,29 +32,28 @@ _WAY_FIELDS = (
 
 
 def cost_card(answer: OutlookAnswer, model: str) -> str:
-    """The bill of the chosen hardware: a month, an hour, a request, a million tokens."""
+    """The bill of the chosen hardware: a month and what sleeping saves, then an hour and a request; folded, tokens and utilisation."""
     bill = answer.bill
-    figures = []
+    figures, rates = [], []
     if bill.usd_per_hour != 0:  # of free hardware every price is free
         figures.append(("Per hour while it runs", usd_per_hour(bill.usd_per_hour)))
         figures.append(("Billed hours a month", f"{bill.billed_hours_per_month:,.0f}"))
     if bill.usd_per_request:
         figures.append(("Per request", usd_per_month(bill.usd_per_request)))
     if bill.usd_per_million_output_tokens:
-        figures.append(
-            (f"Per million output tokens, concurrent requests: {bill.concurrency}", usd_per_month(bill.usd_per_million_output_tokens))
-        )
+        at_once = count_words(bill.concurrency, "request")
+        rates.append((f"Per million output tokens, {at_once} at a time", usd_per_month(bill.usd_per_million_output_tokens)))
     for name, price in (("Per picture or clip", bill.usd_per_picture), ("Per hour of sound", bill.usd_per_audio_hour)):
         if price:
-            figures.append((f"{name}, at full use", usd_per_month(price)))
+            rates.append((f"{name}, at full use", usd_per_month(price)))
     best = bill.best_load
     if best is not None and best.concurrency != bill.concurrency:
-        figures.append((f"The same at {best.concurrency}", usd(best.usd_per_million_output_tokens)))
+        rates.append((f"{best.concurrency} at a time", usd(best.usd_per_million_output_tokens)))
     capacity = bill.capacity
     if capacity is not None and bill.utilisation is not None and capacity.total_usd_per_month > bill.total_usd_per_month:
         figures.append((f"{capacity.replicas_needed:,} replicas, which serve it", usd_per_month(capacity.total_usd_per_month)))
     elif bill.utilisation is not None:
-        figures.append(("Utilisation", f"{100 * bill.utilisation:.0f} %"))
+        rates.append(("Utilisation", f"{100 * bill.utilisation:.0f} %"))
     if bill.left_running_usd_per_month is not None:
         figures.append(("Left running outside its hours", usd_per_month(bill.left_running_usd_per_month)))
     standing, total = answer.chosen, bill.total_usd_per_month
@@ -64,10 +63,26 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
         model=model,
         where=PLATFORM_NAMES[answer.platform],
         figures=figures,
+        rates=rates,
         rest="visitors pay with their own quota" if bill.payer != "owner" else "a month" if total else "",
+        use=answer.lines[0].use if bill.payer == "owner" and total else "",
+        saving=_sleep_saves(answer),
         best=standing == "recommended" and traits_of(answer.platform).rents_spaces,
         obstacle="" if standing == "recommended" else standing,
     )
+
+
+def _sleep_saves(answer: OutlookAnswer) -> str:
+    """The saving of hardware that sleeps when idle, in a sentence; "" where it cannot sleep or is free."""
+    here = [line for line in answer.lines if (line.hardware, line.platform) == (answer.hardware, answer.platform)]
+    asleep = next((line for line in here if line.kind == "sleeping"), None)
+    awake_usd = answer.lines[0].total_usd_per_month
+    if asleep is None or asleep.total_usd_per_month is None or not awake_usd:
+        return ""
+    saved = awake_usd - asleep.total_usd_per_month
+    if saved < _CENT:
+        return say("cards", "cost", "sleep_saves_nothing", use=asleep.use)
+    return say("cards", "cost", "sleep_saves", use=asleep.use, usd_per_month=saved, asleep_usd_per_month=asleep.total_usd_per_month)
 
 
 def own_bill_card(own: OwnHardware) -> str:

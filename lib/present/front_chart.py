@@ -13,7 +13,7 @@ from lib.present.cards import PLATFORM_COLOURS, PLATFORM_NAMES, REAL_TIME, reque
 from lib.present.charts import MARK, RING, axis, chart_head, lay_out, swatch
 from lib.present.markup import escape
 from lib.present.numbers import rate, usd_per_month
-from lib.present.sentences import say
+from lib.present.sentences import say, short_name
 from lib.present.tables import FIRST_ROWS
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def draw_front(front: Front) -> Figure:
         sizes = [12 if point.pareto else 7 for point in some]
         marker = {"size": sizes, "opacity": 1, "color": PLATFORM_COLOURS[platform], "line": {"width": 0}}
         hovers = [
-            f"<b>{escape(point.name)}</b> {escape(point.hardware)}<br>{usd_per_month(point.usd)} a month, {escape(point.runs_as)}<br>"
+            f"<b>{escape(point.name)}</b><br>{usd_per_month(point.usd)} a month, {escape(point.runs_as)}<br>"
             f"{rate(point.value)} {front.unit} ({rate(point.low)} to {rate(point.high)})<extra></extra>"
             for point in some
         ]
@@ -198,7 +198,7 @@ def draw_front(front: Front) -> Figure:
     for point, side in _choose_labels([*best, *others], plane):
         place = {"x": math.log10(point.usd or free), "xanchor": side.anchor, "xshift": -5 if side.anchor == "right" else 8}
         above = {"y": math.log10(point.value), "yanchor": "bottom" if side.above else "top", "yshift": 3 if side.above else -3}
-        figure.add_annotation(text=escape(point.hardware), showarrow=False, font={"size": 11}, **place, **above)
+        figure.add_annotation(text=escape(short_name(point.name)), showarrow=False, font={"size": 11}, **place, **above)
     ticks, rates = _prices(free, end, some_free=len(paid) < len(points)), _rates(points)
     marks = {"tickvals": [at for at, _ in ticks], "ticktext": [text for _, text in ticks]}
     prices = axis("USD a month", type="log", tickangle=0, range=[left, math.log10(end)], **marks)
@@ -218,7 +218,7 @@ class _Plane:
 
     def box(self, point: FrontPoint, side: _Side) -> tuple[float, float, float, float]:
         """Left, right, bottom and top of the point's name on that side of it."""
-        (wide, high), length = _PLOT_PX, (len(point.hardware) + 2) * _LETTER_PX
+        (wide, high), length = _PLOT_PX, (len(short_name(point.name)) + 2) * _LETTER_PX
         x = (math.log10(point.usd or self.free) - self.left) / self.price_decades * wide
         y = math.log10(point.value) / self.speed_decades * high
         left, low = (x if side.anchor == "left" else x - length), (y if side.above else y - _LINE_PX)

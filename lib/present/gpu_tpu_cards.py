@@ -30,18 +30,17 @@ _MOST_REGIONS = 20
 
 
 def verdict_card(answer: GpuTpuAnswer, model: str) -> str:
-    """The verdict, the price of each side, the strongest reasons, and what each stage goes to where both were asked for."""
+    """The verdict and why, the other reasons, the price of each side, and the side of each stage where both were asked for."""
     stages = " · ".join(f"{stage}: {term('sides', side)}" for stage, side in answer.by_stage.items()) if len(answer.by_stage) > 1 else ""
-    hard = [reason for reason in answer.reasons if reason.hard]
-    why = note("gpu_tpu", "constraints", constraints=len(hard)) if hard else _ahead(answer.score)
+    why, decides = _why(answer)
     about = f"GPU or TPU for {escape(model)}" if model else "GPU or TPU"
-    first = [f"<strong>{term('sides', one.favours)}, {_strength(one)}:</strong> {escape(one.message)}" for one in answer.reasons]
+    others = [one for one in answer.reasons if one is not decides]
+    rest = [f"<strong>{term('sides', one.favours)}, {_strength(one)}:</strong> {escape(one.message)}" for one in others]
     return (
         f'<section class="card" aria-labelledby="verdict"><p class="eyebrow">{about}</p>'
         f'<h2 id="verdict" class="headline"><span class="figure">{verdict_words(answer)}</span></h2>'
-        f"<p>{escape(price_finding(answer))}</p>"
-        f'<p class="quiet">{escape(why)}{f" ({stages})" if stages else ""}.</p>'
-        f"{bullet_list(first[:_MOST_REASONS], 'why')}</section>"
+        f"<p><strong>{escape(why)}</strong></p>{f'<p>{stages}</p>' if stages else ''}"
+        f"{bullet_list(rest[:_MOST_REASONS], 'why')}<p>{escape(price_finding(answer))}</p></section>"
     )
 
 
@@ -69,10 +68,17 @@ def price_finding(answer: GpuTpuAnswer) -> str:
     return note("gpu_tpu", "price", **sides, low=usd(low), high=usd(high), difference=deviation(high, low))
 
 
-def _ahead(score: int) -> str:
-    if score == 0:
-        return note("gpu_tpu", "balance")
-    return note("gpu_tpu", "ahead", favours=term("sides", "tpu" if score > 0 else "gpu"), points=abs(score))
+def _why(answer: GpuTpuAnswer) -> tuple[str, WeighedReasonEntry | None]:
+    """Why this verdict, in a sentence or two, and the reason that it states."""
+    hard = [reason for reason in answer.reasons if reason.hard]
+    if hard:
+        return note("gpu_tpu", "constraints", constraints=len(hard), reason=hard[0].message), hard[0]
+    if answer.score == 0:
+        return note("gpu_tpu", "balance" if answer.reasons else "undecided"), None
+    side = "tpu" if answer.score > 0 else "gpu"
+    strongest = max((one for one in answer.reasons if one.favours == side), key=lambda one: one.weight)
+    code = "leans" if answer.verdict == "either" else "ahead"
+    return note("gpu_tpu", code, favours=term("sides", side), reason=strongest.message), strongest
 
 
 def _heads(table: str) -> Sequence[str]:

@@ -15,6 +15,7 @@ from lib.answers.live import ChatMetrics, ChatPiece, HeartbeatAnswer, HeartbeatP
 from lib.catalog.silicon import Accelerator
 from lib.laws.forward_pass import roofline
 from lib.live.heartbeat import MatmulCase, datasheet_roof
+from lib.platforms import PER_CALL, TRAITS
 from lib.present.cards import answer_details, speed_figure
 from lib.present.html import call_macro, render_html, trusted
 from lib.present.live_measurements import compare_figures, figure_words, predicted_below
@@ -39,11 +40,16 @@ def smaller_run_note(asked: str, run: str) -> str:
     return str(call_macro("live.html.j2", "smaller_run", asked, run))
 
 
-def possible_line(device: Device, run: str) -> str:
-    """The first line of the tab: what a visitor can do on this device; `run` is from `run_words`, "" where nothing fits."""
-    where = count_words(device.cores, "CPU core") if device.kind == "cpu" else device.name
-    can = run or "no bundled model fits here for a measurement now"
-    return str(call_macro("live.html.j2", "possible", where, can))
+def press_line(where: str) -> str:
+    """The head of the tab: the button to press, and what it shows; `where` names the hardware."""
+    return str(call_macro("live.html.j2", "press", where))
+
+
+def where_words(device: Device) -> str:
+    """The device in a heading."""
+    if device.kind == "cpu":
+        return count_words(device.cores, "CPU core")
+    return TRAITS[device.kind].label if device.kind in PER_CALL else device.name
 
 
 def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: float = 1.0) -> str:

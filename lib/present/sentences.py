@@ -171,21 +171,32 @@ def _find_unit(name: str) -> Callable[[Number], str] | None:
 
 
 def way_label(option: Option, outlook: Outlook) -> str:
-    """A way to run the model in a few words, for a legend: "Space l4x1, always on"."""
+    """A way to run the model in a few words, for a legend: "Space 1x L4, always on"."""
     if option.price is not None:
         return f"Per token, {option.price.provider}"
     if option.offer is None:
         return ""
+    traits = option.offer.traits
+    return f"{traits.label if traits.per_call else f'{traits.runs} {short_name(option.offer.name)}'}, {way_use(option, outlook)}"
+
+
+def way_use(option: Option, outlook: Outlook) -> str:
+    """How a way uses its hardware; "" per token."""
+    if option.offer is None:
+        return ""
     if option.offer.traits.per_call:
-        return f"{option.offer.traits.label}, visitors' quota"
-    hours = outlook.usage.hours_per_day
+        return "visitors' quota"
     if option.kind == "sleeping":
-        how = "scaled to zero" if option.offer.traits.idle == "scales_to_zero" else "sleeping"
-    elif outlook.axis == "hours":
-        how = "running"
-    else:
-        how = "always on" if hours == DAY_H else f"{hours.normalize():f} h a day"
-    return f"{option.offer.traits.runs} {option.offer.id}, {how}"
+        return "scaled to zero" if option.offer.traits.idle == "scales_to_zero" else "sleeping"
+    if outlook.axis == "hours":
+        return "running"
+    hours = outlook.usage.hours_per_day
+    return "always on" if hours == DAY_H else f"{hours.normalize():f} h a day"
+
+
+def short_name(name: str) -> str:
+    """Hardware without its maker, for a legend: "1x L4", "A100 - large", "GCP · L4 · x1"."""
+    return name.replace("Nvidia ", "").replace("NVIDIA ", "")
 
 
 def way_configuration(option: Option, request: MemoryRequest | None) -> str:
@@ -210,7 +221,7 @@ def _capital(words: str) -> str:
 
 def saving_step(saving: Saving) -> str:
     """The step, without its saving."""
-    offer = "" if saving.offer is None else saving.offer.id
+    offer = "" if saving.offer is None else saving.offer.name
     return fill(load_wording("terms")["saving_steps"][saving.code], {**saving.values, "offer": offer})
 
 

@@ -41,7 +41,7 @@ def sleep_words(seconds: int) -> str:
 
 
 def tier_words(name: str | None, hardware: str | None) -> Markup:
-    """A tier by its name with its id."""
+    """A tier by its name; one without a name by its id."""
     return call_macro("parts.html.j2", "tier", name, hardware)
 
 
@@ -52,12 +52,17 @@ def price_words(usd_hourly: Decimal | None) -> str:
 
 
 def billed_words(status: SpaceStatus) -> str:
-    """Whether money is running now."""
+    """Whether it is billed now, and when it sleeps."""
     if status.sdk == STATIC:
         return _say("free")
+    hourly, sleep_s = price_words(status.usd_per_hour), status.sleep_time_s
+    if status.billed_now and sleep_s is not None and sleep_s > 0:
+        return _say("billed_until", hourly=hourly, time=sleep_words(sleep_s))
     if status.billed_now is None:
-        return _say("bill_unknown")
-    return _say("billed" if status.billed_now else "free" if status.usd_per_hour == 0 else "not_billed")
+        code = "bill_unknown"
+    else:
+        code = "billed" if status.billed_now else "free" if status.usd_per_hour == 0 else "not_billed"
+    return f"{_say(code, hourly=hourly)} {status.sleep_message}"
 
 
 def status_card(status: SpaceStatus) -> str:
@@ -80,7 +85,6 @@ def _details(status: SpaceStatus) -> list[tuple[str, str]]:
         facts.append(("Asked for", tier_words(None, status.requested_hardware) + f", {price_words(status.requested_usd_per_hour)}{bill}"))
     return [
         *facts,
-        ("Sleep", status.sleep_message),
         ("Replicas", _replicas(status)),
         ("Volumes", Markup("<br>").join(map(_volume, status.volumes)) or "none"),
         ("Models", ", ".join(status.models) or "none linked"),
@@ -110,7 +114,6 @@ def status_text(status: SpaceStatus) -> str:
         hourly=usd_per_hour(status.usd_per_hour),
         monthly=usd_per_month(status.usd_per_month),
         billed=billed_words(status),
-        sleep=status.sleep_message,
     )
 
 
@@ -146,7 +149,7 @@ def _verdict(answer: RightSizeAnswer) -> str:
         effect = " at the same price"
     else:
         effect = f" and save {usd(saving)} a month" if saving > 0 else f" for {usd(-saving)} a month more"
-    return Markup("Move to <code>{}</code>{}{}").format(pick.hardware, where, effect)
+    return f"Move to {pick.name}{where}{effect}"
 
 
 KIND_WORDS = {"space": "Space", "endpoint": "Inference Endpoint", "job": "Job"}
@@ -237,10 +240,10 @@ _STEPS = (("BUILDING", "Building"), ("APP_STARTING", "Starting"), ("RUNNING", "R
 _OLD_STILL_UP = {"RUNNING_BUILDING": "BUILDING", "RUNNING_APP_STARTING": "APP_STARTING"}
 
 
-def review_title(action: Action, space: str, hardware: str | None, sleep_time_s: int | None) -> str:
+def review_title(action: Action, space: str, tier: str | None, sleep_time_s: int | None) -> str:
     """The pending action, as a heading."""
     if action == "switch":
-        return Markup("Switch {} to <code>{}</code>").format(space, hardware or "")
+        return f"Switch {space} to {tier or ''}"
     never = action == "sleep" and (sleep_time_s or 0) < 0
     return say("cards", "action", "never_sleep" if never else action, space=space, time=sleep_words(sleep_time_s or 0))
 
@@ -253,7 +256,7 @@ def confirm_label(action: Action, preview: ActionPreview) -> str:
     price = f"at {hourly}/hour{each}" if hourly.startswith("$") else "free of charge" if hourly == "free" else "without a list price"
     match action:
         case "switch":
-            return f"Switch to {after.hardware} {price}"
+            return f"Switch to {after.name or after.hardware} {price}"
         case "sleep":
             seconds = int(after.sleep_time_s or 0)
             return "Never sleep" if seconds < 0 else f"Sleep after {sleep_words(seconds)}"
@@ -273,7 +276,7 @@ def review_card(action: Action, preview: ActionPreview, code: str = "") -> str:
     return render_html(
         "space_review.html.j2",
         preview=preview,
-        title=review_title(action, preview.space, after.hardware, after.sleep_time_s),
+        title=review_title(action, preview.space, after.name or after.hardware, after.sleep_time_s),
         table=render_table(_say("before_after"), ("What", "Now", "After"), rows, "review"),
         code=trusted(code),
     )
@@ -321,7 +324,7 @@ def progress_card(progress: SpaceProgress) -> str:
 
 
 def _progress_verdict(progress: SpaceProgress) -> tuple[str, str]:
-    hardware = f"on {progress.hardware}, {price_words(progress.usd_per_hour)}" if progress.hardware else ""
+    hardware = f"on {progress.hardware_name or progress.hardware}, {price_words(progress.usd_per_hour)}" if progress.hardware else ""
     if progress.arrived:
         return f"It runs {hardware}." if hardware else "It runs.", "arrived"
     if progress.failed:

@@ -85,8 +85,9 @@ def show_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def hardware_name(name: str, hardware: str, platform: str, mark: Markup | str = "") -> Markup:
-    """A tier by the platform's name for it with a mark beside, its id, and the platform."""
-    return Markup("{}{}<small><code>{}</code> {}</small>").format(name, mark, hardware, PLATFORM_NAMES.get(platform, platform))
+    """A tier by the platform's name for it with a mark, and the platform. A search finds the row by its id too."""
+    words = Markup('<span data-words="{}">{}</span>{}<small>{}</small>')
+    return words.format(hardware, name, mark, PLATFORM_NAMES.get(platform, platform))
 
 
 Links = Callable[[Entry], list[tuple[str, str]]]
@@ -392,8 +393,8 @@ def _precision_row(answer: MemoryAnswer, holding: Sequence[FitEntry], current: s
     tiers_judged = len(answer.fits)
     if not holding:
         return label, need, f"none of {tiers_judged}", "–", *_of_length(answer, "–")
-    first, ids = holding[0], Markup(", ").join(Markup("<code>{}</code>").format(fit.hardware) for fit in holding)
-    tiers = Markup("<details><summary>{} of {}</summary>{}</details>").format(len(holding), tiers_judged, ids)
+    first, names = holding[0], ", ".join(fit.name for fit in holding)
+    tiers = Markup("<details><summary>{} of {}</summary>{}</details>").format(len(holding), tiers_judged, names)
     cheapest = with_small(first.name, f"{usd_per_hour(first.usd_per_hour)} an hour")
     return label, need, tiers, cheapest, *_of_length(answer, whole(first.max_context_tokens, "no limit found"))
 

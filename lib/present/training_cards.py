@@ -182,7 +182,7 @@ def nearest_sentence(answer: TrainingAnswer) -> str:
         return note("training", "nothing")
     nearest = min(answer.options, key=_overflow)
     reasons = " ".join(map(sentence, nearest.reasons))
-    lacks = note("training", "nearest", name=nearest.name, hardware=nearest.hardware, reasons=reasons)
+    lacks = note("training", "nearest", name=nearest.name, reasons=reasons)
     enough = sorted((one for one in answer.shardings if one.devices), key=lambda one: (one.host_bytes > 0, one.devices or 0))
     more = enough[0] if enough else None
     return f"{lacks} {more.message}" if more is not None else lacks
@@ -302,7 +302,7 @@ def _row(row: OptionRow) -> tuple[str, ...]:
     option = row.option
     speed, hours = option.tokens_per_s, option.hours
     cards = f"{option.devices} GPUs, {SHARDING_WORDS[option.sharding]}" if option.devices > 1 else ""
-    name = with_small(option.name, Markup("<code>{}</code> {}").format(option.hardware, row.places))
+    name = with_small(option.name, row.places)
     room = "".join((f"of {gib(option.capacity_bytes)}", *(f", {_shortage(why)}" for why in option.reasons)))
     return (
         with_small(name, cards),

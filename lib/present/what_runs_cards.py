@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from lib.present.cards import memory_words, speed_figure
-from lib.present.html import render_html, with_small
+from lib.present.html import STRONG, render_html, with_small
 from lib.present.markup import hint_note
 from lib.present.numbers import count, gib, whole
 from lib.present.sentences import say, sentence
@@ -86,8 +86,22 @@ def _row(one: RunningModel, answer: WhatRunsAnswer) -> tuple[str, ...]:
         with_small(memory_words(one.memory), each),
         whole(one.longest_context, "not limited"),
         pace[1] if pace else "–",
-        Markup("<strong>{}</strong>").format(one.verdict),
+        with_small(STRONG.format(one.verdict), verdict_why(one)),
     )
+
+
+_WHYS = {"slow": ("below_usable",), "tight": ("fits_tightly",), "usable": ("below_usable", "below_comfortable"), "comfortable": ("fits",)}
+"""Reasons that decide a verdict, the weightiest first."""
+
+
+def verdict_why(one: RunningModel) -> str:
+    """The figure that decides the verdict, in a few words; "" where no reason has one."""
+    for code in _WHYS[one.verdict]:
+        for reason in one.reasons:
+            if reason.code == code:
+                measured = f"{code}:{reason.variant}" if code.startswith("below_") else code
+                return say("cards", "verdict_why", measured, **reason.values)
+    return ""
 
 
 _CSV = (
@@ -108,13 +122,13 @@ def _values(one: RunningModel) -> dict[str, object]:
 
 
 def misses_table(answer: WhatRunsAnswer) -> str:
-    """The models that come closest, with what they miss and what would run them."""
+    """The models that come closest, with the memory that they lack and the hardware that would run them."""
     if not answer.misses:
         return ""
     rows = [_missed(one, answer) for one in answer.misses]
-    return show_table("Nearest misses", ("Model", "Parameters", "Misses", "Would run on"), rows, "what-runs-misses")
+    return show_table("Almost: models that need a little more", ("Model", "Parameters", "Lacks", "Would run on"), rows, "what-runs-misses")
 
 
 def _missed(one: MissedModel, answer: WhatRunsAnswer) -> tuple[str, ...]:
     misses = gib(one.misses_bytes) if one.misses_bytes else sentence(one.reasons[0])
-    return _link(one.model, answer), count(one.parameters_total), misses, one.would or "–"
+    return _link(one.model, answer), count(one.parameters_total), misses, one.would_name or "–"

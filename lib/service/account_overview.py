@@ -21,7 +21,7 @@ from lib.request.fields import Arguments, Checked, one_of
 from lib.request.types import own_token
 from lib.service.endpoint import App, endpoint
 from lib.service.reference import check_space_id
-from lib.service.space_status import free_cpu_caveats, per_month, price, tier_name
+from lib.service.space_status import free_cpu_caveats, per_month, price
 
 Kind = Literal["space", "endpoint", "job"]
 KINDS: tuple[Kind, ...] = ("space", "endpoint", "job")
@@ -184,7 +184,7 @@ def _entry(of: Resource) -> ResourceEntry:
         kind=of.kind,
         name=of.name,
         hardware=of.hardware,
-        hardware_name=None if of.offer is None else tier_name(of.offer),
+        hardware_name=None if of.offer is None else of.offer.tier_name,
         replicas=of.replicas,
         stage=of.stage.name,
         stage_message=stage_sentence(of.stage.name),

@@ -22,7 +22,7 @@ from lib.errors import UnknownHardware
 from lib.memory.spread import spread
 from lib.model.spec import ModelSpec
 from lib.platforms import PLATFORMS
-from lib.present.sentences import sentence, way_change_sentence, way_configuration, way_label
+from lib.present.sentences import sentence, way_change_sentence, way_configuration, way_label, way_use
 from lib.provenance import Caveat
 from lib.request.fields import Arguments, Asked, Form, one_of, some_of, whole_number
 from lib.request.serving import keep_experts_in_host
@@ -258,6 +258,7 @@ def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], co
     return WayLine(
         kind=option.kind,
         label=way_label(option, outlook),
+        use=way_use(option, outlook),
         hardware="" if offer is None else offer.id,
         platform="providers" if offer is None else offer.platform,
         name=(option.price.provider if option.price else "") if offer is None else offer.name,

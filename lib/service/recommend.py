@@ -13,7 +13,7 @@ from cachetools import LRUCache, cached
 from lib import advisor
 from lib.advisor.result import Entry, Recommendation
 from lib.answers.hardware import HardwareAnswer, list_offer
-from lib.catalog import Catalog
+from lib.catalog import Catalog, days_if_old
 from lib.catalog.host_memory import HostMemoryText
 from lib.catalog.offers import Hardware as AnyHardware
 from lib.catalog.rows import ById
@@ -91,8 +91,6 @@ def _needs_checkpoint(answer: Recommendation) -> bool:
     return any(reason.code == "checkpoint" for entry in shown if entry is not None for reason in entry.reasons)
 
 
-PRICE_DAYS = 30
-"""Days from which on the age of a price is stated. A judgement: lists change a few times a year."""
 KEPT = 64
 """Answers; one over all hardware takes 0.5 MB."""
 _TURN = threading.Lock()
@@ -136,8 +134,8 @@ def explain_paid_pick(answer: Recommendation, today: date) -> Recommendation:
     if pick is None or pick.cost.usd_per_hour == 0:
         return answer
     reasons = []
-    days = (today - date.fromisoformat(pick.offer.checked)).days
-    if days > PRICE_DAYS and not pick.offer.price_secondhand:  # which is stated with its day
+    days = days_if_old(pick.offer.checked, today)
+    if days is not None and not pick.offer.price_secondhand:  # which is stated with its day
         reasons.append(Reason("price_old", {"checked": pick.offer.checked, "days": days}))
     if (behind := _free_behind(answer.ranked)) is not None:
         reasons.append(Reason("why_not_free", {"name": behind[0].name, "why": sentence(behind[1])}))

@@ -28,7 +28,7 @@ from lib.request.fields import Checked
 from lib.service.endpoint import App, endpoint
 from lib.service.recommend import explain_paid_pick
 from lib.service.reference import ACCEPTED
-from lib.service.space_status import SpaceArguments, price, price_caveats, tier_name
+from lib.service.space_status import SpaceArguments, price, price_caveats
 from lib.workload import FAMILIES, MemoryRequest, Workload
 
 MOST_MODELS = 5
@@ -166,7 +166,7 @@ def _current(flavor: str | None, current: Offer | None, verdict: RightSizing) ->
         why = "The platform does not name this Space's hardware." if flavor is None else f"{flavor} is not among the tiers offered today."
     return CurrentTier(
         hardware=flavor,
-        name=None if current is None else tier_name(current),
+        name=None if current is None else current.tier_name,
         usd_per_hour=price(current),
         total_usd_per_month=verdict.usd_per_month,
         fits=verdict.fits,

@@ -247,9 +247,9 @@ def _preview_switch(switch: Switch) -> ActionPreview:
             "hardware_changes",
             {
                 "space": space.id,
-                "before": space.hardware or "",
+                "before": space_status.flavor_name(catalog, space.hardware),
                 "before_usd_per_hour": "" if old is None else old,
-                "after": offer.id,
+                "after": offer.tier_name,
                 "after_usd_per_hour": "" if new is None else new,
             },
         ),
@@ -286,7 +286,7 @@ def _preview_restart(space: Space, catalog: Catalog, *, factory: bool) -> Action
     cost, billed = space_status.price(offer), space_rules.find_stage(space.stage).billed
     change = Decimal(0) if billed else None if cost is None or billed is None else cost
     tier = space_status.tier_entry(catalog, flavor, space.sleep_time_s)
-    bill: dict[str, Value] = {"hardware": flavor or "", "usd_per_hour": "" if cost is None else cost}
+    bill: dict[str, Value] = {"hardware": space_status.flavor_name(catalog, flavor), "usd_per_hour": "" if cost is None else cost}
     effects = (
         Reason("app_restarts", variant="factory" if factory else ""),
         Reason("billed_again", bill, variant="free" if cost == 0 else ""),

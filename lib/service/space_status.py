@@ -62,16 +62,17 @@ def tier_entry(catalog: Catalog, flavor: str | None, told_sleep_s: int | None) -
     offer = find_offer(catalog, flavor)
     return TierEntry(
         hardware=flavor,
-        name=None if offer is None else tier_name(offer),
+        name=None if offer is None else offer.tier_name,
         usd_per_hour=price(offer),
         usd_per_month=per_month(price(offer)),
         sleep_time_s=resolve_sleep_time(offer, told_sleep_s, catalog.rules),
     )
 
 
-def tier_name(offer: Offer) -> str:
-    """The tier's name; ZeroGPU is one tier with two sizes."""
-    return offer.traits.label if offer.traits.per_call else offer.name
+def flavor_name(catalog: Catalog, flavor: str | None) -> str:
+    """The tier's name; an id that the catalog lacks stays as it is, and "" stands for none."""
+    offer = find_offer(catalog, flavor)
+    return flavor or "" if offer is None else offer.tier_name
 
 
 def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
@@ -92,7 +93,7 @@ def status_answer(space: Space, catalog: Catalog) -> SpaceStatus:
         error=space.error,
         billed_now=at.billed and space.sdk != "static" and (each is None or each > 0),  # free hardware is never billed
         hardware=space.hardware,
-        hardware_name=None if now is None else tier_name(now),
+        hardware_name=None if now is None else now.tier_name,
         usd_per_hour=each,
         usd_per_month=per_month(each),
         requested_hardware=space.requested_hardware,
@@ -146,14 +147,14 @@ def running_costs(space_id: str, after: Runtime, catalog: Catalog) -> tuple[Cave
     offer = find_offer(catalog, after.requested_hardware or after.hardware)
     if offer is None or not offer.usd_per_hour:
         return ()
-    return (Caveat("billed", {"space": space_id, "usd_per_hour": offer.usd_per_hour, "hardware": offer.id}),)
+    return (Caveat("billed", {"space": space_id, "usd_per_hour": offer.usd_per_hour, "hardware": offer.tier_name}),)
 
 
 def price_caveats(offer: Offer | None) -> tuple[Caveat, ...]:
     """What to tell about a price that was not read from the platform's own list today."""
     if offer is None or not offer.usd_per_hour or offer.price_basis == "live":
         return ()
-    bundled: dict[str, Value] = {"hardware": offer.id, "checked": offer.checked}
+    bundled: dict[str, Value] = {"hardware": offer.tier_name, "checked": offer.checked}
     return (Caveat("price_bundled", bundled, variant="" if offer.price_verified else "unverified"),)
 
 
@@ -167,9 +168,11 @@ def _status_caveats(space: Space, now: Offer | None, requested: Offer | None, ca
     if space.hardware is not None and now is None:
         caveats.append(Caveat("tier_unknown", {"hardware": space.hardware}, variant="price"))
     if now is not None and now.status == "retired":
-        caveats.append(Caveat("retired", {"hardware": now.id, "since": str(now.since)}))
+        caveats.append(Caveat("retired", {"hardware": now.tier_name, "since": str(now.since)}))
     if is_changing(space) and requested is not None:
-        caveats.append(Caveat("changing", {"hardware": requested.id, "current": space.hardware or "no hardware"}))
+        caveats.append(
+            Caveat("changing", {"hardware": requested.tier_name, "current": flavor_name(catalog, space.hardware) or "no hardware"})
+        )
     if (space.replicas or 1) > 1:
         caveats.append(Caveat("replicas"))
     if now is not None and now.traits.per_call:

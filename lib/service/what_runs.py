@@ -222,6 +222,7 @@ def _missed(one: JudgedModel, hardware: AnyHardware, catalog: Catalog) -> Missed
         parameters_total=one.spec.parameters_total,
         misses_bytes=int(one.obstacles[0].values.get("missing_bytes", 0)),
         would=None if instead is None else instead.hardware,
+        would_name=None if instead is None else instead.name,
         reasons=one.obstacles,
     )
 

@@ -184,11 +184,11 @@ SLEEP_WORDS: tuple[tuple[str, str], ...] = (
 
 def _hardware(offer: Offer) -> tuple[str, str]:
     where, price = PLATFORM_NAMES[offer.platform], usd_per_hour(offer.usd_per_hour)
-    return f"{offer.id} · {where} · {price}", f"{offer.platform}:{offer.id}"
+    return f"{offer.name} · {where} · {price} · {offer.id}", f"{offer.platform}:{offer.id}"
 
 
 def hardware_words(catalog: Catalog) -> list[tuple[str, str]]:
-    """Every offer of today with its price."""
+    """Every offer of today with its price and its id: the field searches its labels."""
     return [_hardware(offer) for offer in catalog.on(PLATFORMS)]
 
 

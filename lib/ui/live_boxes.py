@@ -31,14 +31,13 @@ from lib.service.recommend import recommend
 from lib.ui import events
 from lib.ui.fields import FIELDS_BY_NAME, QUESTION, Field, arguments, format_error
 from lib.ui.workload import fold_button, number
-from lib.workload import OUTPUT_TOKENS, PROMPT_TOKENS, prompt_and_output_tokens
+from lib.workload import prompt_and_output_tokens
 
 if TYPE_CHECKING:
     from gradio.events import Dependency
     from starlette.requests import Request
 
     from lib.answers.live import ExpectedAnswer, HeartbeatAnswer, MeasureAnswer
-    from lib.live.device import Device
     from lib.service.app import Services
     from lib.service.measure import DefaultRun
     from lib.service.runs import Format
@@ -69,31 +68,21 @@ class RunView:
 
 def build_measure() -> RunView:
     """The layout of Measure; its questions are the arguments of the service, then whether a smaller run may replace this one."""
-    gr.HTML("<h2>Measure</h2>", elem_classes="live-head")
     with gr.Row(elem_classes="two"):
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
+            with gr.Row(elem_classes="act-row"):
+                run = gr.Button("Run", variant="primary", elem_id="measure-run")
+                stop = gr.Button("Stop", variant="stop", visible=False, elem_id="measure-stop")
             with gr.Row(elem_classes="pair"):
                 prompt, answer = (number(field) for field in MEASURE)
             precision = gr.Dropdown(PRECISIONS, value=DEFAULT_PRECISION, label="Number format of the weights")
             smaller = gr.Checkbox(value=True, label="Run a smaller model if this one does not fit here", elem_id="measure-smaller")
-            with gr.Row(elem_classes="act-row"):
-                run = gr.Button("Measure on this device", variant="primary", elem_id="measure-run")
-                stop = gr.Button("Stop", variant="stop", visible=False, elem_id="measure-stop")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             expected = gr.HTML(no_model_note("measure"), elem_id="expected")
             status = gr.HTML(elem_id="measure-status")
             card = gr.HTML(elem_id="measure-card")
     outputs = {"status": status, "card": card, "run": run, "stop": stop, "expected": expected}
     return RunView(inputs=[prompt, answer, precision, smaller], outputs=outputs)
-
-
-def first_line(services: Services, device: Device, model: str) -> str:
-    """The run that this device offers: the default one of `model` or of a smaller model, and its seconds."""
-    try:
-        run = services[measure.default_measurement](model, PROMPT_TOKENS, OUTPUT_TOKENS, DEFAULT_PRECISION)
-    except AdvisorError:  # such as a chat's model that no measurement takes: the line then names none
-        run = None
-    return live_cards.possible_line(device, _words_of(run) if run else "")
 
 
 def _words_of(run: DefaultRun) -> str:

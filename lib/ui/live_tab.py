@@ -24,7 +24,7 @@ from lib.live.device import Device, current_device
 from lib.live.device_queue import CHAT
 from lib.live.zerogpu import quota_seconds
 from lib.present.glossary import bind_units
-from lib.present.live_cards import chat_card, chat_text, device_line, progress_line, stopped_line
+from lib.present.live_cards import chat_card, chat_text, device_line, press_line, progress_line, stopped_line, where_words
 from lib.present.markup import answer_actions, hint_note, refusal_note
 from lib.present.tables import answer_json
 from lib.present.wording import page_note
@@ -237,9 +237,9 @@ class LiveView:
 def build(services: Services) -> LiveView:
     """The layout of the tab."""
     with gr.Column(elem_id="live"):
-        device = gr.HTML(hint_note(page_note("device")), elem_id="device")
-        chat = build_chat()
+        device = gr.HTML(press_line("this app's own hardware") + hint_note(page_note("device")), elem_id="device")
         measure = live_boxes.build_measure()
+        chat = build_chat()
         heartbeat = live_boxes.build_heartbeat(services)
         ledger = live_boxes.build_ledger()
     return LiveView(device=device, chat=chat, measure=measure, heartbeat=heartbeat, ledger=ledger, was_opened=gr.State(value=False))
@@ -257,8 +257,7 @@ def opening_markup(services: Services, look: Callable[[Catalog], Device] = curre
     """The head of the tab: first what a visitor can do here, then the device in detail."""
     catalog = services.catalog()
     device = look(catalog)
-    line = live_boxes.first_line(services, device, ON_CPU if device.kind == "cpu" else ON_GPU)
-    return bind_units(line) + device_markup(catalog, lambda _: device)
+    return bind_units(press_line(where_words(device))) + device_markup(catalog, lambda _: device)
 
 
 def wire(view: LiveView, page: events.Wiring) -> None:

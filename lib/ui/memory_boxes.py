@@ -14,8 +14,9 @@ import gradio as gr
 
 from lib.errors import AdvisorError, BadArgument
 from lib.precision import list_formats
-from lib.present.cards import model_name, solve_card
+from lib.present.cards import model_name
 from lib.present.charts import draw_tensors, tensor_map_head
+from lib.present.limits_card import solve_card
 from lib.present.live_cards import progress_line, stopped_line
 from lib.present.markup import hint_note, no_model_note
 from lib.present.tables import dry_run_table, memory_savings_table, precision_table, tensors_table

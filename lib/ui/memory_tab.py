@@ -11,7 +11,7 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.platforms import traits_of
-from lib.present.cards import memory_card, memory_explanation, model_name
+from lib.present.cards import held_words, memory_card, memory_explanation, model_name
 from lib.present.charts import draw_growth, growth_head, growth_table
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
@@ -121,8 +121,8 @@ def memory_question(services: Services, model: str, values: Sequence[Value]) -> 
     runs = workload.run_settings(entry, of_workload["serving"]) | {"devices": of_tab["devices"] or max(1, entry.devices)}
     if of_tab["gpu_layers"] >= 0 or makes_pictures(services, model):
         del runs["gpu_layers"]
-    held = "" if makes_pictures(services, model) else f", for {request['batch_size']:,} × {request['context_tokens']:,} tokens"
-    return MemoryQuestion(arguments=arguments | request | runs, configured=f"{entry.name} ({entry.hardware}){held}")
+    held = "" if makes_pictures(services, model) else ", for " + held_words(entry.memory, of_workload["context_tokens"])
+    return MemoryQuestion(arguments=arguments | request | runs, configured=f"{entry.name}{held}")
 
 
 def memory_arguments(services: Services, model: str, values: Sequence[Value]) -> dict[str, Any]:
@@ -177,7 +177,11 @@ def curve_updates(services: Services, model: str, values: Sequence[Any]) -> Upda
     here = [fit for fit in fits if hardware in {f"{fit.platform}:{fit.hardware}", fit.hardware}]
     of_hardware = list_capacities(here)
     figure = draw_growth(points, list_capacities(fits), int(context), of_hardware[0] if of_hardware else None)
-    return {"head": growth_head(points[0][1], here[0] if here else None), "chart": figure, "table": growth_table(points)}
+    return {
+        "head": growth_head(points[0][1], here[0] if here else None, question["batch_size"]),
+        "chart": figure,
+        "table": growth_table(points),
+    }
 
 
 def choose_lengths(context: float, limit: int) -> list[int]:

@@ -97,7 +97,7 @@ def test_no_text_from_outside_becomes_markup(text: str) -> None:
                 tables.ranked_table(a.ranked, a.pick),
                 tables.rejected_table(a.rejected),
                 cards.recommendation_notes(a),
-                cards.prices_line(a.prices),
+                cards.prices_line(replace(a.prices, checked="2026-07-21")),  # read as a date
                 checked_cards.no_pick_card(a, a.model),
                 refusal_note(a.model),
                 answer_actions(text=a.model, query=None, files=(("Save", a.model, "text/csv", a.model),)),

@@ -29,7 +29,15 @@ def test_a_sleep_time_in_its_largest_unit(seconds: int, words: str) -> None:
 def test_the_card_names_stage_hardware_and_both_prices() -> None:
     """What a Space is doing, on what, per hour and month, and whether that is billed now."""
     card = space_cards.status_card(status())
-    for words in ("It is running.", "t4-small", "$0.40", "$288", "Billed now", "It sleeps after 1 hour", "Qwen/Qwen3-8B"):
+    for words in (
+        "It is running.",
+        "Nvidia T4 - small",
+        "$0.40",
+        "$288",
+        "Billed at $0.40 per hour",
+        "after 1 hour without a visit it sleeps",
+        "Qwen/Qwen3-8B",
+    ):
         assert words in card
 
 
@@ -96,8 +104,8 @@ def test_a_paused_space_is_not_billed() -> None:
 @pytest.mark.parametrize(
     ("action", "changed", "label"),
     [
-        ("switch", {}, "Switch to l4x1 at $0.80/hour"),
-        ("switch", {"replicas": 2}, "Switch to l4x1 at $0.80/hour for each of 2 replicas"),
+        ("switch", {}, "Switch to 1x Nvidia L4 at $0.80/hour"),
+        ("switch", {"replicas": 2}, "Switch to 1x Nvidia L4 at $0.80/hour for each of 2 replicas"),
         ("restart", {}, "Restart at $0.80/hour"),
         ("factory", {}, "Factory restart at $0.80/hour"),
         ("pause", {}, "Pause ada/chat"),
@@ -117,9 +125,11 @@ def test_the_stages_are_marked_as_they_are_passed() -> None:
     assert building.index('class="now"') < building.index('class="ahead"')
     starting = space_cards.progress_card(progress(stage="RUNNING_APP_STARTING"))
     assert (starting.count('class="done"'), starting.count('aria-current="step"')) == (1, 1)
-    arrived = space_cards.progress_card(progress(arrived=True, done=True, hardware="l4x1", usd_per_hour=2 * USD))
+    arrived = space_cards.progress_card(
+        progress(arrived=True, done=True, hardware="l4x1", hardware_name="1x Nvidia L4", usd_per_hour=2 * USD)
+    )
     assert arrived.count('class="done"') == 3
-    assert "It runs on l4x1, $0.80 per hour." in arrived
+    assert "It runs on 1x Nvidia L4, $0.80 per hour." in arrived
 
 
 def test_an_error_stage_is_said() -> None:

@@ -25,6 +25,7 @@ from lib.hub.search import ProviderOffers
 from lib.present.charts import RING, draw_roofline, roofline_words
 from lib.present.cost_rows import draw_bills, ways_csv
 from lib.present.front_chart import Front, FrontPoint, draw_front, front_finding, speed_front
+from lib.present.sentences import short_name
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.models import Models
@@ -56,8 +57,9 @@ def test_the_bill_of_named_hardware(services: Services) -> None:
     shown = cost_tab.cost_updates(services, LLAMA, fill_form(hardware="spaces:l4x1", sleep="0"))
     assert '<span class="figure">$576</span>' in shown["bill"]
     assert "USD/h · (hours · replicas + extra replica hours)" in shown["laws"]
-    assert "Space l4x1, always on" in shown["ways"]
-    assert "Space l4x1, sleeping" not in shown["ways"]
+    assert "a month on 1x Nvidia L4, always on</h2>" in shown["bill"]
+    assert "Space 1x L4, always on" in shown["ways"]
+    assert "Space 1x L4, sleeping" not in shown["ways"]
 
 
 def test_an_own_price_is_a_way(services: Services) -> None:
@@ -205,7 +207,7 @@ def test_the_rows_of_the_table_are_named_in_the_chart(services: Services) -> Non
     answer = services[recommend](LLAMA)
     front = speed_front(answer)
     names = {note.text for note in draw_front(front).layout.annotations}
-    assert {entry.hardware for entry in answer.ranked[:5]} <= names
+    assert {short_name(entry.name) for entry in answer.ranked[:5]} <= names
     pick = answer.pick
     assert pick is not None
     assert bool(front.why_off) is not pick.pareto

@@ -81,7 +81,7 @@ class FakeAccount:
         yield progress(stage="BUILDING")
         if self.lost:
             raise HubUnreachable("The Hub could not be reached.")
-        yield progress(stage="RUNNING", arrived=True, done=True, hardware="l4x1", usd_per_hour=Decimal("0.8"))
+        yield progress(stage="RUNNING", arrived=True, done=True, hardware="l4x1", hardware_name="1x Nvidia L4", usd_per_hour=Decimal("0.8"))
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_the_review_holds_the_price_it_shows(services: Any) -> None:
     """Card, button and what is confirmed name one price, and nothing was done."""
     seen = review_request(services, SWITCH, None)
     assert "$0.80" in seen.card
-    assert seen.label == "Switch to l4x1 at $0.80/hour"
+    assert seen.label == "Switch to 1x Nvidia L4 at $0.80/hour"
     assert seen.confirmation == Confirmation(request=SWITCH, usd_per_hour=Decimal("0.8"))
     assert [name for name, *_ in services.account.questions] == ["preview"]
 
@@ -193,7 +193,7 @@ def test_a_switch_sends_the_price_that_was_seen_and_is_watched(services: Any) ->
     scenes = list(action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=Decimal("0.8")), SWITCH, TOKEN))
     assert services.account.questions == [("switch", "ada/chat", "l4x1", Decimal("0.8"), 3600, TOKEN), ("watch", "ada/chat", "l4x1", TOKEN)]
     assert [scene.watching for scene in scenes] == [False, True, False]
-    assert "It runs on l4x1" in scenes[-1].progress
+    assert "It runs on 1x Nvidia L4" in scenes[-1].progress
 
 
 def test_a_price_that_changed_meanwhile_is_reviewed_anew(services: Any) -> None:
@@ -202,7 +202,7 @@ def test_a_price_that_changed_meanwhile_is_reviewed_anew(services: Any) -> None:
     *_, last = action_scenes(services, Confirmation(request=SWITCH, usd_per_hour=Decimal("0.8")), SWITCH, TOKEN)
     assert "The price of l4x1 is no longer $0.80 per hour." in last.progress
     assert last.review is not None
-    assert last.review.label == "Switch to l4x1 at $0.90/hour"
+    assert last.review.label == "Switch to 1x Nvidia L4 at $0.90/hour"
     assert last.review.confirmation == Confirmation(request=SWITCH, usd_per_hour=Decimal("0.9"))
     assert "watch" not in [name for name, *_ in services.account.questions]
 

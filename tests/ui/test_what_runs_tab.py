@@ -26,16 +26,16 @@ def filled(**values: Any) -> list[Any]:
 def test_the_finding_comes_first_and_each_model_is_a_link_to_the_page() -> None:
     """Two cards of one's own: the count is part of the hardware, and a link looks at them."""
     updates = what_runs_updates(SERVICES, "", filled(have="RTX-3090", count=2, context=8192, kind="feature-extraction"))
-    assert re.search(r"<h2>On 2 × [^<]*3090 \d+ of \d+ models run; the largest comfortable or usable one is ", updates["found"])
+    assert re.search(r"<h2>2 × [^<]*3090 runs \d+ of \d+ models. The largest that runs well is ", updates["found"])
     assert re.search(r'href="\?model=[^"]+&amp;hardware=RTX-3090&amp;cards=2"', updates["models"])
-    assert "Nearest misses" in what_runs_updates(SERVICES, "", filled(have="spaces:t4-small", kind="text-to-image"))["models"]
+    assert "a little more" in what_runs_updates(SERVICES, "", filled(have="spaces:t4-small", kind="text-to-image"))["models"]
 
 
 def test_the_refused_are_counted_in_words() -> None:
-    """On a card that needs memory of the machine beside its own too."""
+    """On a card that needs the machine's RAM too."""
     found = what_runs_updates(SERVICES, "", filled(have="RTX-4090", count=1))["found"]
-    assert "need more memory of the machine" in found
-    assert not re.search(r"[a-z]_[a-z]", found.partition("Of the others")[2].partition("<")[0])
+    assert "need more RAM" in found
+    assert not re.search(r"[a-z]_[a-z]", found.partition("The others")[2].partition("<")[0])
 
 
 def test_a_mac_and_a_tier_have_no_count() -> None:
