@@ -107,8 +107,8 @@ def test_sign_in_look_switch_confirm_watch(browser: Browser, hub: SpaceStandIn) 
         _review(page, "l4x1")
         expect(page.locator("#review-card")).to_contain_text("$576")
         page.evaluate(STAGES)
-        page.get_by_role("button", name="Switch to l4x1 at $0.80/hour").click()
-        expect(page.locator("#progress")).to_contain_text("It runs on l4x1, $0.80 per hour.")
+        page.get_by_role("button", name="Switch to 1x Nvidia L4 at $0.80/hour").click()
+        expect(page.locator("#progress")).to_contain_text("It runs on 1x Nvidia L4, $0.80 per hour.")
         expect(page.locator("#space-status")).to_contain_text("1x Nvidia L4")
         assert page.evaluate("window.passed") == ["BUILDING", "APP_STARTING", "RUNNING"]
         info = page.request.get(f"{url}/gradio_api/info").json()["named_endpoints"]
@@ -141,8 +141,8 @@ def test_a_pasted_token_acts_and_leaves_no_trace(open_page: Open, hub: SpaceStan
     assert page.locator("#space-status [data-copy-link]").count() == 0
     token.fill(VISITOR)
     _review(page, "t4-small")
-    page.get_by_role("button", name="Switch to t4-small at $0.40/hour").click()
-    expect(page.locator("#progress")).to_contain_text("It runs on t4-small")
+    page.get_by_role("button", name="Switch to Nvidia T4 - small at $0.40/hour").click()
+    expect(page.locator("#progress")).to_contain_text("It runs on Nvidia T4 - small")
     expect(token).to_have_value("")
     stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])")
     cookies = str(page.context.cookies())
@@ -207,9 +207,9 @@ def test_without_a_token_of_its_own_nothing_is_done(open_page: Open, hub: SpaceS
     assert page.get_by_role("button", name="Sign in with Hugging Face").count() == 0
     _look(page, "ada/chat")
     _review(page, "l4x1")
-    page.get_by_role("button", name="Switch to l4x1 at $0.80/hour").click()
+    page.get_by_role("button", name="Switch to 1x Nvidia L4 at $0.80/hour").click()
     expect(page.locator("#progress").get_by_role("alert")).to_contain_text("your own Hugging Face token is needed")
-    expect(page.get_by_role("button", name="Switch to l4x1 at $0.80/hour")).to_be_visible()
+    expect(page.get_by_role("button", name="Switch to 1x Nvidia L4 at $0.80/hour")).to_be_visible()
     assert hub.actions() == []
     assert _tokens(hub) == set()
     assert hub.spaces["ada/chat"].hardware == "t4-small"
@@ -250,9 +250,9 @@ def test_a_price_that_rose_meanwhile_is_shown_anew(open_page: Open, hub: SpaceSt
     row = next(row for row in hub.hardware["spaces"] if row["name"] == "l4x1")
     for unit in ("unitCostUSD", "unitCostMicroUSD"):
         monkeypatch.setitem(row, unit, 2 * row[unit])
-    page.get_by_role("button", name="Switch to l4x1 at $0.80/hour").click()
+    page.get_by_role("button", name="Switch to 1x Nvidia L4 at $0.80/hour").click()
     expect(page.locator("#progress").get_by_role("alert")).to_contain_text("no longer $0.80 per hour")
-    expect(page.get_by_role("button", name="Switch to l4x1 at $1.60/hour")).to_be_visible()
+    expect(page.get_by_role("button", name="Switch to 1x Nvidia L4 at $1.60/hour")).to_be_visible()
     assert hub.actions() == []
 
 
@@ -262,7 +262,7 @@ def test_watching_can_be_stopped_and_the_switch_goes_on(open_page: Open, hub: Sp
     page = open_page("?tab=space&space=ada/chat", wait="#space-status .card")
     page.get_by_label(re.compile("Your token")).fill(VISITOR)
     _review(page, "l4x1")
-    page.get_by_role("button", name="Switch to l4x1 at $0.80/hour").click()
+    page.get_by_role("button", name="Switch to 1x Nvidia L4 at $0.80/hour").click()
     expect(page.locator("#progress .stages .now")).to_contain_text("BUILDING")
     page.get_by_role("button", name="Stop watching").click()
     expect(page.locator("#progress")).to_contain_text("What was asked of the Hub goes on")
@@ -274,7 +274,7 @@ def test_the_form_asks_what_it_needs_and_a_change_makes_the_review_void(open_pag
     """Another sleep time than the reviewed one: nothing is left to confirm. A pause needs no tier; the free CPU has a sleep of its own."""
     page = open_page("?tab=space&space=ada/chat", wait="#space-status .card")
     _review(page, "l4x1")
-    confirm = page.get_by_role("button", name="Switch to l4x1 at $0.80/hour")
+    confirm = page.get_by_role("button", name="Switch to 1x Nvidia L4 at $0.80/hour")
     expect(confirm).to_be_visible()
     page.get_by_label(re.compile("^Sleep after")).click()
     page.get_by_role("option", name="Never").click()
@@ -307,7 +307,7 @@ def test_it_can_be_read_and_reached(open_page: Open, width: int, scheme: str) ->
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("textbox", name=SPACE).focus()
     reached = []
-    while len(reached) < 80 and not str(reached[-1:]).count("Switch to l4x1"):
+    while len(reached) < 80 and not str(reached[-1:]).count("Switch to 1x Nvidia L4"):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate(
@@ -323,7 +323,7 @@ def test_it_can_be_read_and_reached(open_page: Open, width: int, scheme: str) ->
         "Sleep after",
         "Review",
         "Copy: Python",
-        "Switch to l4x1 at $0.80/hour",
+        "Switch to 1x Nvidia L4 at $0.80/hour",
     ]
     assert [name for name in wanted if not any(name in seen for seen in reached)] == [], str(reached)
 

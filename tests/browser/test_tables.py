@@ -44,7 +44,7 @@ def test_a_table_is_sorted_searched_and_opened(open_page: Open, width: int, sche
     open_box(page, re.compile("What does not qualify"))
     why = page.get_by_label(re.compile("Why not"))
     refused = page.locator("#rejected tbody tr")
-    name = refused.last.locator("th code").inner_text()
+    name = refused.last.locator("th [data-words]").inner_text()
     why.fill(name)
     expect(refused.locator("visible=true").first).to_contain_text(name)
     assert refused.locator("visible=true").count() < refused.count()

@@ -31,7 +31,7 @@ def _number(page: Page, name: str) -> Locator:
 def test_the_walk_finds_the_same_figures(open_page: Open) -> None:
     """A row's memory and bill in Recommend are those of the tabs that its links open, for the workload that was typed."""
     page = open_page("?context=8192&concurrency=2")
-    row = page.get_by_role("row").filter(has_text="l4x1").first
+    row = page.get_by_role("row").filter(has_text="1x Nvidia L4").first
     month = re.search(r"(\$[\d,.]+)\sa\smonth", row.inner_text())
     memory = re.search(r"([\d.]+) of", row.inner_text())
     assert month is not None

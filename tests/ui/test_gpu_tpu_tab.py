@@ -58,7 +58,7 @@ def test_a_constraint_is_told_apart(real_app: Services) -> None:
     """In one's own data centre: a GPU, by a constraint, whatever else speaks for a TPU."""
     shown = gpu_tpu_updates(real_app, LLAMA, fill_form(places=["on_prem"], framework="jax", chips=512))
     assert "Choose a GPU" in shown["verdict"]
-    assert "1 constraint that no TPU meets" in shown["verdict"]
+    assert "No TPU meets 1 requirement." in shown["verdict"]
     assert "<strong>constraint</strong>" in shown["verdict"]
 
 
