@@ -74,8 +74,8 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
 
 def _sleep_saves(answer: OutlookAnswer) -> str:
     """The saving of hardware that sleeps when idle, in a sentence; "" where it cannot sleep or is free."""
-    here = [line for line in answer.lines if (line.hardware, line.platform) == (answer.hardware, answer.platform)]
-    asleep = next((line for line in here if line.kind == "sleeping"), None)
+    # The first line is the hardware awake; if it can sleep, the second is the same asleep.
+    asleep = next((line for line in answer.lines[1:2] if line.kind == "sleeping"), None)
     awake_usd = answer.lines[0].total_usd_per_month
     if asleep is None or asleep.total_usd_per_month is None or not awake_usd:
         return ""
