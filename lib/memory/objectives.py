@@ -31,6 +31,10 @@ OBJECTIVE_STACKS: Mapping[Library, Stack] = MappingProxyType(
 """The stack whose step a library takes: the trainer of sentence-transformers is that of transformers with another loss."""
 
 
+WITH_VALUE_MODEL = frozenset({"PPO", "RLHF with PPO"})
+"""Objectives shown as GRPO that also train a value model."""
+
+
 def as_trained(request: TrainingRequest) -> TrainingRequest:
     """The request with the stack that trains its objective; only supervised training packs sequences."""
     own = OBJECTIVE_STACKS[OBJECTIVE_TRAITS[request.objective].trainer]

@@ -36,6 +36,7 @@ from lib.memory.spread import tensor_parallel_degree
 from lib.memory.stacks import adapter_bytes, quantized_base
 from lib.memory.training import TrainingMemory, estimate_training, select_adapted, step_peaks
 from lib.precision import QLORA
+from lib.request.objectives import AS_TRL
 from lib.request.serving import Serving
 from lib.request.sharding import SHARDING_TRAITS
 from lib.workload import MemoryRequest
@@ -202,6 +203,16 @@ def estimate_step(spec: ModelSpec, request: TrainingRequest) -> TrainingMemory:
     if not request.samples:
         return estimate_training(spec, request)
     return estimate_training(spec, request, add_moments=lambda asked, peaks: add_rollouts(spec, asked, peaks))
+
+
+_TRAINED_STATES = (StepPart.WEIGHTS, StepPart.MASTERS, StepPart.OPTIMIZER, StepPart.GRADIENTS)
+
+
+def value_model_bytes(spec: ModelSpec, request: TrainingRequest) -> int:
+    """Bytes on each GPU of a value model of the same size, which PPO trains in full next to the policy: its states, without activations."""
+    alone = replace(request, objective="sft", method="full", rollout=AS_TRL, packing=True)
+    parts = estimate_training(spec, alone).parts
+    return sum(parts.get(name, 0) for name in _TRAINED_STATES)
 
 
 def list_moments(spec: ModelSpec, request: TrainingRequest) -> StepPeaks:

@@ -63,6 +63,11 @@ def note_caveat(caveat: Caveat) -> None:
         readings.append(caveat)
 
 
+def find_noted(code: str) -> Caveat | None:
+    """The first caveat with this code that was noted for the answer that is being made."""
+    return next((caveat for caveat in _READINGS.get() or () if caveat.code == code), None)
+
+
 @contextmanager
 def collect_readings() -> Iterator[list[Caveat]]:
     """The readings that are noted while the block runs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -15,9 +16,9 @@ from lib.catalog.offers import Hardware as Cards
 from lib.errors import BadArgument
 from lib.laws import training as law
 from lib.memory.allocator import count_longest_row
-from lib.memory.objectives import as_trained
+from lib.memory.objectives import WITH_VALUE_MODEL, as_trained
 from lib.memory.picture_training import refuse_picture_arguments, trains_pictures
-from lib.memory.rollouts import check_rollout_split, estimate_step, prompt_tokens, server_tensor_parallel
+from lib.memory.rollouts import check_rollout_split, estimate_step, prompt_tokens, server_tensor_parallel, value_model_bytes
 from lib.memory.stacks import STACK_TRAITS, fuses_loss, is_modelled
 from lib.memory.training import check_training
 from lib.model.spec import ModelSpec
@@ -30,11 +31,11 @@ from lib.request.fields import Arguments, Checked, Form, number, whole_number
 from lib.request.objectives import OBJECTIVES
 from lib.request.sharding import SHARDING_TRAITS
 from lib.request.types import ALL, Hardware, Model
-from lib.request.words import find_choice, find_meaning, note_caveat, note_reading
+from lib.request.words import find_choice, find_meaning, find_noted, note_caveat, note_reading
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
 from lib.service.picture_training import answer_picture_training
-from lib.speed.own_training import judge_own, own_caveats
+from lib.speed.own_training import OwnTraining, judge_own, own_caveats
 from lib.speed.phases import split_step
 from lib.speed.rollouts import mean_lengths, with_mean_lengths
 from lib.speed.shardings import find_shardings
@@ -190,7 +191,13 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         server_command=_server_command(spec, request),
         command=command,
         script=script,
-        caveats=(*spec.caveats, *own_caveats(cards, own), *_stack_caveat(arguments.step), *_caveats(spec, request)),
+        caveats=(
+            *spec.caveats,
+            *own_caveats(cards, own),
+            *_value_model(spec, request, own, options),
+            *_stack_caveat(arguments.step),
+            *_caveats(spec, request),
+        ),
         sources=(*spec.sources, *_SOURCES),
     )
 
@@ -249,6 +256,20 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
     offloaded = (Caveat("training_offload", variant="deepspeed" if traits.stage else ""),) if traits.offloads_states else ()
     special = (*preference, *offloaded, *_rollout_caveats(request), *accumulated, *varying)
     return (*special, *(Caveat(code) for code, true in holds.items() if true))
+
+
+def _value_model(spec: ModelSpec, request: TrainingRequest, own: OwnTraining | None, options: Sequence[TrainingOption]) -> Iterator[Caveat]:
+    """The bytes that PPO's value model adds on the own cards, else on the first hardware: the figures are those of GRPO, without it."""
+    shown = find_noted("training_shown_as_grpo")
+    place = own.cards if own is not None else next(iter(options), None)
+    if shown is None or shown.values["asked"] not in WITH_VALUE_MODEL or place is None:
+        return
+    asked = replace(request, sharding=place.sharding, devices=place.devices, machines=place.machines)
+    value = value_model_bytes(spec, asked)
+    yield Caveat(
+        "training_value_model",
+        {"name": place.name, "value_bytes": value, "needed_bytes": place.needed_bytes + value, "capacity_bytes": place.capacity_bytes},
+    )
 
 
 def _stack_caveat(asked: TrainingRequest) -> tuple[Caveat, ...]:

@@ -173,3 +173,14 @@ def test_other_frameworks_are_shown_as_trl(stack: str, objective: str) -> None:
     assert answer["device_bytes"] == own["device_bytes"]
     assert any(caveat["code"] == "training_stack" and "those of TRL" in caveat["message"] for caveat in answer["caveats"])
     assert all(caveat["code"] != "training_stack" for caveat in own["caveats"])
+
+
+def test_ppo_states_the_bytes_of_its_value_model() -> None:
+    """A 7.6B in mixed precision holds 16 bytes of states a parameter, an eighth of them on each of eight cards. RLOO has no value model."""
+    asked = {"method": "full", "own_hardware": "H100-SXMx8", "platforms": "jobs"}
+    answer = ASK("Qwen/Qwen2.5-7B-Instruct", objective="ppo", **asked)
+    found = next(caveat["message"] for caveat in answer["caveats"] if caveat["code"] == "training_value_model")
+    assert "14.2 GiB" in found
+    for objective in ("rloo", "grpo"):
+        codes = {caveat["code"] for caveat in ASK("Qwen/Qwen2.5-7B-Instruct", objective=objective, **asked)["caveats"]}
+        assert "training_value_model" not in codes
