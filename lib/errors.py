@@ -56,8 +56,8 @@ from typing import Any
 
 _SHOWN = 80
 _LOOKED_AT = 10_000
-LINE_END = r"(?:[ \t]{0,8}(?:\r?\n|\\n)[ \t>|│]{0,20})?"
-"""A token that a terminal broke goes on in the next line."""
+LINE_END = r"(?:[ \t]{0,8}(?:\r?\n|\\n){1,2}[ \t>|│]{0,20})?"
+"""A token that a terminal broke goes on in the next line, or behind an empty one."""
 TOKENS = (
     re.compile(rf"(?:hf|api_org)(?:_|%5[Ff])(?:[A-Za-z0-9]{LINE_END}){{20,40}}"),
     re.compile(r"hf(?:_|%5[Ff])[^\s'\"()]{16,}"),  # longer than the word after "hf_" in any id that was seen; a token has 34 letters there

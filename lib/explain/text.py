@@ -44,6 +44,7 @@ _FRAME = str.maketrans(
 )
 _BLANKS = re.compile(" {2,}")
 _NOT_A_CHARACTER = re.compile(r"&#[0-9]{8,}")
+_ESCAPED_TWICE = re.compile(r"&(?:amp|lt|gt|quot|#39|#x27|#[0-9]{2,7}|#x[0-9a-fA-F]{2,6});")
 
 
 _RUN = 4
@@ -98,7 +99,9 @@ class PastedText:
     def __init__(self, text: str) -> None:
         """Undo the escapes of browsers, terminals and JSON, which would hide a secret, and mask; nothing else sees the text before."""
         text = html.unescape(_NOT_A_CHARACTER.sub("", text[:MAX_BYTES]))  # which Python refuses to read as a number
-        text = _ESCAPES.sub("", text).replace("\\n", "\n").replace('\\"', '"').replace("\r", "\n")
+        if _ESCAPED_TWICE.search(text):
+            text = html.unescape(_NOT_A_CHARACTER.sub("", text))
+        text = _ESCAPES.sub("", text).replace("\\n", "\n").replace('\\"', '"').replace("\\/", "/").replace("\r\n", "\n").replace("\r", "\n")
         text = mask_secrets(text.translate(_FRAME)).replace("\n> ", "\n")
         self.squeezed = View(text.replace(" ", ""), "")
         """Lines without blanks."""

@@ -15,7 +15,7 @@ from lib.explain.rows import load_messages
 
 HOSTILE = (
     "a", "1", "1.", "1,", " ", "\n", "\r\n", "hf_a\n", "hf_" + "a" * 19 + "\n", "sk-a\n", "Bearer ", "Bearer a\n", "token = ",
-    "eyJ" + "a" * 20 + ".", "-eyJ", "-----BEGIN PRIVATE KEY-----", "https://a:", "&#", "&amp;", "\x1b[", "\\n",
+    "eyJ" + "a" * 20 + ".", "-eyJ", "-----BEGIN PRIVATE KEY-----", "https://a:", "&#", "&amp;", "&amp;#95;", "\x1b[", "\\n",
     "GPU 0 has a total capacity of ", "Process 1 has 1 MiB memory in use. ",
     "MiB / ", "| 0 NVIDIA A", "RTX 4090 ", "--model a/b ", "max_model_len=1 ", "ﷺ", "\U0001f600", "\u202e", "\ud800",
 )  # fmt: skip

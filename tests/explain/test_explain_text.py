@@ -182,6 +182,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGH"
         f"hf_{LETTERS}",
         f"hf_{LETTERS[:13]}\n    {LETTERS[13:]}",
         f"hf_{LETTERS[:13]}\\n{LETTERS[13:]}",
+        f"hf_{LETTERS[:13]}\n\n{LETTERS[13:]}",
         f"sk-{LETTERS}",
         f"AKIA{'ABCDEFGH23456789'}",
         f"Authorization: Bearer {LETTERS}",
@@ -201,6 +202,14 @@ def test_secrets_are_masked(text: str) -> None:
     assert "max_total_tokens=8192" in masked
     said = explain_text(f"--model ada/{text}\n{torch_message()}")
     assert LETTERS[:13] not in repr(said)
+
+
+@pytest.mark.parametrize("token", [f"hf_{LETTERS[:13]}\r\n{LETTERS[13:]}", f"hf&amp;#95;{LETTERS}"])
+def test_a_secret_is_masked_before_any_number_is_read(token: str) -> None:
+    """Split by a line end of Windows, or escaped twice: rows that read words would repeat a part of it."""
+    said = explain_text(f"401 Client Error. Cannot access gated repo for url https://huggingface.co/ada/{token}/resolve/main/config.json.")
+    assert said.code == "hub_gated_no_token"
+    assert LETTERS[:8] not in repr(said)
 
 
 @pytest.mark.parametrize("hidden", ["\u200b", "\u2060", "\u00ad", "\ufeff", "`", "\x00", "\x1b[1m", "\U000e0001", "\ufe0f"])
