@@ -160,10 +160,10 @@ AS_TRL = RolloutRequest()
 class PairsRequest(Request):
     """Pairs of texts with hard negatives, for embedding models and rerankers. Other objectives ignore it."""
 
-    negatives: Annotated[int, whole_number(0, MOST_NEGATIVES)] = 0
+    negatives: Annotated[int, whole_number(0, MOST_NEGATIVES), Form("Hard negatives of a pair", group="train")] = 0
     """contrastive and rerank: hard negatives of each pair, a sequence each. The other rows of the micro-batch are negatives in any case
     of contrastive."""
-    cached_batch: Annotated[int, whole_number(1, asked.MAX_BATCH)] = 32
+    cached_batch: Annotated[int, whole_number(1, asked.MAX_BATCH), Form("Sequences at a time", "cachedbatch", group="train")] = 32
     """contrastive-cached: sequences whose activations are held at a time (sentence-transformers: mini_batch_size)."""
 
 

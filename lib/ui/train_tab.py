@@ -56,7 +56,7 @@ def build(_: Services) -> FormView:
 
 
 def _inputs() -> tuple[workload.Inputs, Outputs]:
-    """The fields, and the boxes of those that GRPO alone has."""
+    """The fields, and the boxes of those that some objectives or models alone have."""
     q: workload.Inputs = {"method": gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments wraps")}
     q["objective"] = gr.Dropdown(list(ask.OBJECTIVE_WORDS), value="sft", label="Objective")
     for first, second in (("microbatch", "accumulation"), ("rows", "epochs")):
@@ -64,7 +64,7 @@ def _inputs() -> tuple[workload.Inputs, Outputs]:
             q[first], q[second] = workload.number(first), workload.number(second, step=0.1 if second == "epochs" else 1)
     with gr.Row(elem_classes="pair") as lengths:
         q["sequence"], q["row"] = workload.number("sequence"), workload.number("row")
-    boxes = {"lengths": lengths, **_picture_inputs(q), **_rollout_inputs(q)}
+    boxes = {"lengths": lengths, **_pair_inputs(q), **_picture_inputs(q), **_rollout_inputs(q)}
     q["where"] = gr.CheckboxGroup(list(ask.TRAINING_PLACES), value=["spaces", "jobs"], label="Where", elem_classes="plain-choices")
     with gr.Accordion("Adapters, optimizer, precision", open=False, elem_classes="quiet-accordion"):
         q["rank"] = workload.number("rank")
@@ -82,6 +82,15 @@ def _inputs() -> tuple[workload.Inputs, Outputs]:
         q["sharding"] = gr.Dropdown(list(ask.SHARDING_WORDS), value="none", label="Sharding")
         q["gpus"] = workload.number("gpus", "Hardware with several GPUs trains on all of them.")
     return workload.in_order(ask.TRAIN, q), boxes
+
+
+def _pair_inputs(q: workload.Inputs) -> Outputs:
+    """Hard negatives of a pair, and the size of the parts in which a micro-batch passes, in boxes of their own."""
+    with gr.Column(visible=False) as negatives:
+        q["negatives"] = workload.number("negatives")
+    with gr.Column(visible=False) as parts:
+        q["cachedbatch"] = workload.number("cachedbatch")
+    return {"negatives": negatives, "parts": parts}
 
 
 def _picture_inputs(q: workload.Inputs) -> Outputs:
@@ -115,9 +124,11 @@ _PICTURES = ("width", "height", "frames", "cached", "base_precision")
 
 
 def show_boxes(arguments: dict[str, Any], medium: Literal["text", "pictures", "clips"] = "text") -> Updates:
-    """Boxes of fields that are shown: lengths for text, sizes for pictures, frames for clips, those of GRPO."""
-    samples, traits = OBJECTIVE_TRAITS[arguments["objective"]].samples, ROLLOUT_TRAITS[arguments["rollouts"]]
+    """Boxes of fields that are shown: lengths for text, sizes for pictures, frames for clips, those of the objective."""
+    objective, traits = OBJECTIVE_TRAITS[arguments["objective"]], ROLLOUT_TRAITS[arguments["rollouts"]]
+    samples = objective.samples
     shown = {
+        "negatives": objective.negatives, "parts": objective.in_parts,
         "lengths": medium == "text", "pictures": medium != "text", "clips": medium == "clips",
         "grpo": samples, "colocated": samples and traits.holds_share, "server": samples and traits.own_devices,
     }  # fmt: skip

@@ -145,3 +145,15 @@ def test_own_cards_that_lack_ram_say_so(real_app: Services) -> None:
     assert "of RAM" in line
     assert "would hold it" not in line
     assert "fits" in train_updates(real_app, LLAMA, fill_form(**asked, ram="256 GB"))["need"].partition("</section>")[0]
+
+
+@pytest.mark.parametrize(
+    ("objective", "shown"), [("contrastive", {"negatives"}), ("contrastive-cached", {"negatives", "parts"}), ("rerank", {"negatives"})]
+)
+def test_pairs_are_asked_for_their_negatives(real_app: Services, objective: str, shown: set[str]) -> None:
+    """Boxes of the objective alone are shown; what is in them is asked about."""
+    asked = fill_form(objective=objective, negatives=3, cachedbatch=4, microbatch=8)
+    boxes = train_updates(real_app, "BAAI/bge-base-en-v1.5", asked)
+    assert {name for name in ("negatives", "parts", "grpo", "pictures") if boxes[name]["visible"]} == shown
+    assert "NEGATIVES = 3" in boxes["recipe"]
+    assert ("mini_batch_size=4" in boxes["recipe"]) == ("parts" in shown)
