@@ -15,6 +15,7 @@ the configuration, or 224 pixels where that names none; clips of several frames 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor, device, no_grad, ops
@@ -28,6 +29,8 @@ from lib.model.layer_extrapolation import layers_of
 from lib.model.meta_device import MEDIA, Lengths, MetaRun, describe_sound, has_argument, position_limit, prefill_inputs
 from lib.model.spec import CacheTerm, Dimensions, PicturePass, VisionInput
 
+Reader = Callable[[Any, Any], ImageRules | None]
+"""From the configurations of a model and of its tower."""
 _AREAS = {
     "qwen2_vl": (4 * 28**2, 16_384 * 28**2),
     "qwen2_5_vl": (4 * 28**2, 16_384 * 28**2),
@@ -65,23 +68,39 @@ def describe_vision(config: Any) -> VisionInput | None:
 
 
 def _rules(config: Any, vision: Any) -> ImageRules | None:
-    kind, patch, side = str(config.model_type), _first(vision, "patch_size"), _first(vision, "image_size")
-    if kind in _AREAS:
-        least, most = _AREAS[kind]
-        return ImageRules("area", patch, _first(vision, "spatial_merge_size") or 1, least_pixels=least, most_pixels=most)
-    if getattr(vision, "model_type", "") == "pixtral":
-        return ImageRules("longest side", patch, int(getattr(config, "spatial_merge_size", 1)), longest=side)
-    if kind in {"gemma4", "gemma4_unified"}:
-        unit = patch * vision.pooling_kernel_size
-        return ImageRules("budget", patch, vision.pooling_kernel_size, most_pixels=config.vision_soft_tokens_per_image * unit**2)
-    if kind in {"idefics3", "smolvlm"}:
-        tokens = (side // patch) ** 2 // config.scale_factor**2
-        return ImageRules("split", patch, tile=side, longest=_TILES_TO_A_SIDE * side, tile_tokens=tokens)
-    if kind == "llama4":
-        tokens = round((side // patch) ** 2 * vision.pixel_shuffle_ratio**2)
-        return ImageRules("canvas", patch, tile=side, most_tiles=_LLAMA4_TILES, tile_tokens=tokens, class_positions=1)
-    fixed = _any_size(config, vision) if kind in {"llava_next", "llava_onevision"} else _fixed_rules(kind, config, vision)
-    return None if fixed is None else fixed._replace(patch=patch or 1, tile=side)
+    """By the tower's model type where it has rules of its own, else by the model's."""
+    read = _BY_TOWER.get(str(getattr(vision, "model_type", ""))) or _BY_MODEL.get(str(config.model_type))
+    return None if read is None else read(config, vision)
+
+
+def _area(config: Any, vision: Any) -> ImageRules:
+    least, most = _AREAS[str(config.model_type)]
+    merge = _first(vision, "spatial_merge_size") or 1
+    return ImageRules("area", _first(vision, "patch_size"), merge, least_pixels=least, most_pixels=most)
+
+
+def _longest_side(config: Any, vision: Any) -> ImageRules:
+    merge = int(getattr(config, "spatial_merge_size", 1))
+    return ImageRules("longest side", _first(vision, "patch_size"), merge, longest=_first(vision, "image_size"))
+
+
+def _budget(config: Any, vision: Any) -> ImageRules:
+    patch = _first(vision, "patch_size")
+    most = config.vision_soft_tokens_per_image * (patch * vision.pooling_kernel_size) ** 2
+    return ImageRules("budget", patch, vision.pooling_kernel_size, most_pixels=most)
+
+
+def _split(config: Any, vision: Any) -> ImageRules:
+    patch, side = _first(vision, "patch_size"), _first(vision, "image_size")
+    return ImageRules(
+        "split", patch, tile=side, longest=_TILES_TO_A_SIDE * side, tile_tokens=(side // patch) ** 2 // config.scale_factor**2
+    )
+
+
+def _canvas(_: Any, vision: Any) -> ImageRules:
+    patch, side = _first(vision, "patch_size"), _first(vision, "image_size")
+    tokens = round((side // patch) ** 2 * vision.pixel_shuffle_ratio**2)
+    return ImageRules("canvas", patch, tile=side, most_tiles=_LLAMA4_TILES, tile_tokens=tokens, class_positions=1)
 
 
 def _any_size(config: Any, vision: Any) -> ImageRules | None:
@@ -93,6 +112,7 @@ def _any_size(config: Any, vision: Any) -> ImageRules | None:
     return ImageRules(
         "any size",
         patch,
+        tile=side,
         most_tiles=int(most) if most.isdecimal() else 0,
         tile_tokens=(side // patch) ** 2 + own - int(config.vision_feature_select_strategy == "default"),
         class_positions=own,
@@ -100,23 +120,48 @@ def _any_size(config: Any, vision: Any) -> ImageRules | None:
     )
 
 
-def _fixed_rules(kind: str, config: Any, vision: Any) -> ImageRules | None:
-    """Models for which every picture is as large as any other, and InternVL, for which every tile is."""
-    if kind == "internvl":
-        return ImageRules("nearest grid", 0, most_tiles=_INTERNVL_TILES, tile_tokens=config.image_seq_length, class_positions=1)
-    patches = (_first(vision, "image_size") // (_first(vision, "patch_size") or 1)) ** 2
-    if kind == "mllama":
-        return ImageRules("fixed", 0, most_tiles=vision.max_num_tiles, class_positions=1)
-    if kind == "idefics2":
-        return ImageRules("fixed", 0, most_tiles=_IDEFICS2_PICTURES, tile_tokens=config.perceiver_config.resampler_n_latents + 1)
-    if kind in {"gemma3", "gemma3n", "paligemma"}:
-        tokens = {"gemma3": "mm_tokens_per_image", "gemma3n": "vision_soft_tokens_per_image"}.get(kind)
-        return ImageRules("fixed", 0, tile_tokens=getattr(config, tokens) if tokens else patches)
-    if kind in {"llava", "vipllava"}:
-        own = _class_position(vision)
-        positions = patches + (0 if getattr(config, "vision_feature_select_strategy", "default") == "default" else own)
-        return ImageRules("fixed", 0, tile_tokens=positions, class_positions=own)
-    return None
+def _fixed(vision: Any, tokens: int = 0, *, most_tiles: int = 1, class_positions: int = 0) -> ImageRules:
+    """Every picture is as large as any other."""
+    patch, side = _first(vision, "patch_size") or 1, _first(vision, "image_size")
+    return ImageRules("fixed", patch, tile=side, most_tiles=most_tiles, tile_tokens=tokens, class_positions=class_positions)
+
+
+def _nearest_grid(config: Any, vision: Any) -> ImageRules:
+    """Every tile is as large as any other."""
+    fixed = _fixed(vision, config.image_seq_length, most_tiles=_INTERNVL_TILES, class_positions=1)
+    return fixed._replace(rule="nearest grid")
+
+
+def _patches(vision: Any) -> int:
+    return (_first(vision, "image_size") // (_first(vision, "patch_size") or 1)) ** 2
+
+
+def _llava(config: Any, vision: Any) -> ImageRules:
+    own = _class_position(vision)
+    dropped = getattr(config, "vision_feature_select_strategy", "default") == "default"
+    return _fixed(vision, _patches(vision) + (0 if dropped else own), class_positions=own)
+
+
+_BY_TOWER: Mapping[str, Reader] = {"pixtral": _longest_side}
+_BY_MODEL: Mapping[str, Reader] = {
+    **dict.fromkeys(_AREAS, _area),
+    "gemma4": _budget,
+    "gemma4_unified": _budget,
+    "idefics3": _split,
+    "smolvlm": _split,
+    "llama4": _canvas,
+    "llava_next": _any_size,
+    "llava_onevision": _any_size,
+    "internvl": _nearest_grid,
+    "mllama": lambda _, vision: _fixed(vision, most_tiles=vision.max_num_tiles, class_positions=1),
+    "idefics2": lambda config, vision: _fixed(vision, config.perceiver_config.resampler_n_latents + 1, most_tiles=_IDEFICS2_PICTURES),
+    "gemma3": lambda config, vision: _fixed(vision, config.mm_tokens_per_image),
+    "gemma3n": lambda config, vision: _fixed(vision, config.vision_soft_tokens_per_image),
+    "paligemma": lambda _, vision: _fixed(vision, _patches(vision)),
+    "llava": _llava,
+    "vipllava": _llava,
+}
+"""How the rule of a picture is read, by `model_type`."""
 
 
 def _class_position(vision: Any) -> int:

@@ -12,11 +12,13 @@ from torch import Tensor, bfloat16, device, long, no_grad, zeros
 from torch.utils.flop_counter import FlopCounterMode
 
 from lib.errors import InvalidInput
+from lib.laws.media_tokens import ImageSize, count_image
 from lib.memory import estimate_memory
 from lib.memory.media import resolve_media
 from lib.model import bundled
 from lib.model.allocations import GpuKernels, StorageRecorder
 from lib.model.build import build
+from lib.model.media import describe_vision
 from lib.model.meta_device import Lengths, MetaRun
 from lib.model.resolve import resolve_config
 from lib.model.spec import ModelSpec, PicturePass
@@ -142,3 +144,11 @@ def test_gemma_4_without_the_tokens_of_a_picture_is_answered(value: object) -> N
     assert spec.vision is None
     assert [(caveat.code, caveat.variant) for caveat in spec.caveats] == [("part_not_described", "vision")]
     assert spec.parameters_total > 10**9
+
+
+@pytest.mark.parametrize(("kind", "tokens"), {"gemma3": 256, "paligemma": 256, "llava": 576, "idefics2": 325, "internvl": 1794}.items())
+def test_tokens_of_pictures_whose_size_does_not_matter_or_is_cut_into_tiles(kind: str, tokens: int) -> None:
+    """By the configurations of transformers: 16² pooled tokens; 24² patches; five pictures of 65; seven tiles of 256 and two marks."""
+    vision = describe_vision(transformers.AutoConfig.for_model(kind))
+    assert vision is not None
+    assert count_image(ImageSize(1200, 800), vision.rules).tokens == tokens
