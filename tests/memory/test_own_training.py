@@ -1,0 +1,24 @@
+"""The law of a training step against steps that this project measured on an H100 (`scripts/measure_training.py`)."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+
+from scripts.check_own_training import Judged, judge
+from scripts.own_points import MEASURED, own_runs
+
+
+@pytest.fixture(scope="module")
+def judged() -> list[Judged]:
+    """Every measured run that the law answers."""
+    return judge(list(own_runs(MEASURED)))[0]
+
+
+def test_memory_of_every_phase_agrees(judged: list[Judged]) -> None:
+    """Bytes of tensors at the peak of each phase, and reserved bytes."""
+    for phase in ("rollout", "scoring", "forward", "backward", "optimizer", "peak of tensors", "reserved"):
+        errors = [abs(one.memory[phase] - 1) for one in judged if phase in one.memory]
+        assert len(errors) >= 2
+        assert statistics.median(errors) <= 0.12, phase
