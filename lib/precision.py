@@ -315,7 +315,7 @@ def compute_dtype(precision: str, spec: Spec, accelerator: DtypeSupport | None =
     name = resolve(precision, spec, accelerator=accelerator)
     if weight_format(name).law == "plain":
         return name
-    if name == "gguf:F32":
+    if weight_format(name).bits == 32:  # noqa: PLR2004
         return "fp16"
     return "fp16" if DTYPES.get(spec.stored.dtype) == "fp16" else _half(accelerator)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
-from lib.catalog.gpu_or_tpu import DecisionRules, Kind, Rule, Stage
+from lib.catalog.gpu_or_tpu import DecisionRules, Rule, Stage
 from lib.provenance import Reason, Source, Value
 
 Verdict = Literal["gpu", "tpu", "either", "both"]
@@ -94,10 +94,7 @@ class WeighedReason:
     """A rule that applies."""
 
     reason: Reason
-    favours: Kind
-    weight: int
-    hard: bool
-    stages: tuple[Stage, ...]
+    rule: Rule
     source: Source
 
 
@@ -127,7 +124,7 @@ def decide(work: Work, rules: DecisionRules, findings: Findings | None = None) -
         verdict="both" if len(decided) > 1 else decided.pop() if decided else "either",
         score=sum(_signed_weight(reason) for reason in applying),
         by_stage=sides,
-        reasons=tuple(sorted(applying, key=lambda reason: (not reason.hard, -reason.weight))),
+        reasons=tuple(sorted(applying, key=lambda reason: (not reason.rule.hard, -reason.rule.weight))),
     )
 
 
@@ -147,23 +144,16 @@ def _answers(work: Work, findings: Findings) -> Iterator[tuple[str, str | int]]:
 
 def _weigh(rule: Rule, rules: DecisionRules, value: str | int, findings: Findings) -> WeighedReason:
     values: dict[str, Value] = {"answer": value, **findings.values.get(rule.question, {})}
-    return WeighedReason(
-        reason=Reason(rule.code, values),
-        favours=rule.favours,
-        weight=rule.weight,
-        hard=rule.hard,
-        stages=rule.stages,
-        source=rules.sources[rule.source],
-    )
+    return WeighedReason(reason=Reason(rule.code, values), rule=rule, source=rules.sources[rule.source])
 
 
 def _signed_weight(reason: WeighedReason) -> int:
-    return reason.weight if reason.favours == "tpu" else -reason.weight
+    return reason.rule.weight if reason.rule.favours == "tpu" else -reason.rule.weight
 
 
 def _side_of(stage: Stage, reasons: list[WeighedReason], decisive: int) -> Side:
-    of_stage = [reason for reason in reasons if stage in reason.stages]
-    if any(reason.hard for reason in of_stage):
+    of_stage = [reason for reason in reasons if stage in reason.rule.stages]
+    if any(reason.rule.hard for reason in of_stage):
         return "gpu"
     score = sum(_signed_weight(reason) for reason in of_stage)
     return "tpu" if score >= decisive else "gpu" if score <= -decisive else "either"

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from lib.errors import quote_value
 from lib.laws.weights import is_tied
 from lib.model.spec import ModelSpec, Quantization, StoredTensor
-from lib.precision import weight_format
+from lib.precision import NAMES, weight_format
 from lib.provenance import Caveat
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _read_compressed_tensors(statement: Mapping[str, Any]) -> Format:
     by_strategy = {"channel": "channel", "tensor": "tensor", "block": "block"}.get(str(strategy), "")
     eight = bits == 8 and by_strategy  # noqa: PLR2004
     name = f"{'fp8' if kind == 'float' else 'int8'}-{by_strategy}" if eight else ""
-    return (name if name in {"fp8-channel", "fp8-tensor", "fp8-block", "int8-channel"} else ""), 0
+    return (name if name in NAMES else ""), 0
 
 
 _ALGORITHMS = {

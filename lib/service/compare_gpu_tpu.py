@@ -208,10 +208,10 @@ def _reason(weighed: WeighedReason) -> WeighedReasonEntry:
     return WeighedReasonEntry(
         code=weighed.reason.code,
         message=sentence(weighed.reason),
-        favours=weighed.favours,
-        weight=weighed.weight,
-        hard=weighed.hard,
-        stages=weighed.stages,
+        favours=weighed.rule.favours,
+        weight=weighed.rule.weight,
+        hard=weighed.rule.hard,
+        stages=weighed.rule.stages,
         source=weighed.source.source,
         checked=weighed.source.checked,
     )

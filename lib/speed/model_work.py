@@ -76,7 +76,7 @@ class ForwardCost(NamedTuple):
 def choose_kernel(precision: str, *, experts: bool, recorded: bool) -> str:
     """Which kernels read the weights of a resolved format; `recorded` where the engine replays recorded graphs."""
     form = weight_format(precision)
-    if form.law == "plain" or form.name in {"gguf:F16", "gguf:BF16", "gguf:F32"}:
+    if form.bits >= 16:  # noqa: PLR2004 not quantized
         return "fp32" if form.bits == 32 else "half"  # noqa: PLR2004
     if form.law == "gguf":
         return "gguf"

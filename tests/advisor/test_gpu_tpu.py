@@ -153,7 +153,7 @@ WORKS = st.builds(
 @given(WORKS, st.sampled_from(["fp64", "none_on_tpu", *sorted(HARD_PLACES)]))
 def test_a_constraint_decides_whatever_else_is_answered(work: Work, constraint: str) -> None:
     """With any one constraint every stage that it is about goes to the GPU; without it, no reason is a constraint."""
-    assert not any(reason.hard for reason in decide(work, RULES).reasons)
+    assert not any(reason.rule.hard for reason in decide(work, RULES).reasons)
     if constraint == "none_on_tpu":
         bound = decide(work, RULES, Findings(engine="none_on_tpu"))
         assert bound.by_stage.get("inference", "gpu") == "gpu"
@@ -162,7 +162,7 @@ def test_a_constraint_decides_whatever_else_is_answered(work: Work, constraint: 
     changed = replace(work, precision="fp64") if constraint == "fp64" else replace(work, places=work.places | {constraint})  # type: ignore[arg-type]
     bound = decide(changed, RULES)
     assert bound.verdict == "gpu"
-    assert bound.reasons[0].hard
+    assert bound.reasons[0].rule.hard
 
 
 @pytest.mark.parametrize("constraint", [{"precision": "fp64"}, *({"places": frozenset({place})} for place in sorted(HARD_PLACES))])
@@ -178,8 +178,8 @@ def test_flipping_a_constraint_flips_the_verdict(constraint: dict[str, Any]) -> 
 def test_the_score_is_the_sum_of_the_reasons(work: Work) -> None:
     """Nothing is counted that is not shown, and every reason is about a stage that was asked for."""
     decision = decide(work, RULES)
-    assert decision.score == sum(reason.weight if reason.favours == "tpu" else -reason.weight for reason in decision.reasons)
-    assert all(set(reason.stages) & set(decision.by_stage) for reason in decision.reasons)
+    assert decision.score == sum(reason.rule.weight if reason.rule.favours == "tpu" else -reason.rule.weight for reason in decision.reasons)
+    assert all(set(reason.rule.stages) & set(decision.by_stage) for reason in decision.reasons)
 
 
 def test_every_rule_is_reached_by_an_answer() -> None:
