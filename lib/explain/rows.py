@@ -30,7 +30,8 @@ Kind = Literal["failure", "warning", "notice", "followup", "detail", "context"]
 Outcome = Literal["failed", "recovered", "slow", "warning", "started", "information"]
 PROGRAMS = (
     "Spaces and ZeroGPU", "the Hub's API and Jobs", "torch", "transformers", "diffusers", "bitsandbytes", "accelerate", "TRL", "Unsloth",
-    "vLLM", "SGLang", "TGI", "TEI", "llama.cpp", "Ollama", "TPU (XLA, vLLM)", "nvidia-smi",
+    "PEFT", "DeepSpeed", "vLLM", "SGLang", "TGI", "TEI", "llama.cpp", "Ollama", "TPU (XLA, JAX, vLLM)", "nvidia-smi", "pip", "Docker",
+    "Kubernetes", "Linux's log of killed processes",
 )  # fmt: skip
 """Programs whose texts are read."""
 
@@ -150,7 +151,8 @@ class Message(Row):
     @cached_property
     def needles(self) -> tuple[str, ...]:
         """The plain texts in the form that is searched."""
-        return self.find if self.spaced else tuple("".join(text.split()) for text in self.find)
+        plain = (text.replace("`", "") for text in self.find)
+        return tuple(text if self.spaced else "".join(text.split()) for text in plain)
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], ...]:

@@ -8,6 +8,7 @@ import pytest
 
 from lib.explain import MAX_BYTES, explain_text, mask_secrets
 from lib.explain.rows import load_messages
+from lib.explain.text import PastedText
 from lib.units import GIB, MIB
 
 TORCH = (
@@ -234,6 +235,9 @@ def test_every_row_is_read_and_no_pattern_is_unbounded() -> None:
     """No `*` or `+` outside a class of characters, so that a pattern takes time in proportion to the text."""
     for message in load_messages().messages:
         assert message.needles
+        for written, needle in zip(message.find, message.needles, strict=True):
+            pasted = PastedText(f"before {written} behind")
+            assert needle in (pasted.spaced if message.spaced else pasted.squeezed).joined, written
         for pattern in message.patterns:
             plain = itertools.filterfalse(lambda part: not part, pattern.pattern.split("\\d"))
             assert not any("*" in part or "+" in part.replace("\\+", "") for part in plain), pattern.pattern
