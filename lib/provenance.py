@@ -25,10 +25,8 @@ class Source(Result):
 
     what: str
     """The figure."""
-
     source: str
     """A URL, a repository with its commit, or the name and version of the program that was run."""
-
     checked: str
     """The ISO date on which the source was read or the program was run."""
 
@@ -66,7 +64,6 @@ class StatementText(Result):
 
     code: str
     """A stable code."""
-
     message: str
     """The sentence."""
 
@@ -109,9 +106,7 @@ class Answer(Result):
 
     schema: int = SCHEMA
     """Version of the answer's format."""
-
     caveats: Caveats = ()
     """Caveats of the answer."""
-
     sources: Sources = ()
     """Sources of its figures."""

@@ -66,28 +66,20 @@ class MemorySaving(Result):
 
     code: MemorySavingCode
     """A stable code."""
-
     saved_bytes: int
     """Bytes that the fullest device saves; negative where the way takes more."""
-
     per_device_bytes: int
     """Bytes on the fullest device after the change."""
-
     fits: bool
     """Whether it fits after the change."""
-
     tokens_per_s: float | None = None
     """Tokens per second of one request after the change; null if it does not fit or is not predicted."""
-
     ttft_s: float | None = None
     """Time to first token after the change, in seconds; null if it does not fit or is not predicted."""
-
     tpot_ratio: float | None = None
     """Time per output token after the change, divided by that before; null if either does not fit or is not predicted."""
-
     ttft_ratio: float | None = None
     """Time to first token after the change, divided by that before; null if either does not fit or is not predicted."""
-
     needs: Mapping[str, Value] = field(default_factory=dict)
     """Settings that change, by the names of the arguments."""
 

@@ -42,16 +42,12 @@ class RegionPrice(Result):
 
     region: str
     """Region of Google Cloud."""
-
     usd_per_hour: Usd
     """List price per hour."""
-
     spot_usd_per_hour: Usd | None
     """Spot price per hour."""
-
     one_year_usd_per_hour: Usd | None
     """Price per hour with a commitment of one year."""
-
     three_years_usd_per_hour: Usd | None
     """Price per hour with a commitment of three years."""
 

@@ -15,22 +15,16 @@ class SpeedFigures(Result):
 
     ttft_s: float
     """Time to first token in seconds; the whole request where nothing is decoded."""
-
     inter_token_s: float | None
     """Time per output token in seconds; null where nothing is decoded."""
-
     decode_tokens_per_s: float | None
     """Tokens per second of one request; null where nothing is decoded."""
-
     throughput_tokens_per_s: float | None
     """Tokens per second of all requests together; null where the model handles no tokens."""
-
     request_s: float
     """Seconds of a request with all its tokens."""
-
     items_per_s: float | None
     """Items of `unit` per second; null where tokens are the unit."""
-
     real_time_factor: float | None
     """Seconds of sound that all requests hear per second; null without sound."""
 
@@ -41,43 +35,30 @@ class SpeedAnswer(SpeedFigures, Answer):
 
     model: str
     """Id of the model; empty without one."""
-
     hardware: str
     """Id of the hardware."""
-
     precision: str
     """Number format of the weights."""
-
     engine: str
     """Inference engine."""
-
     devices: int
     """Devices that share one copy of the model."""
-
     per_device_bytes: int
     """Memory of the fullest device with all requests at full length."""
-
     fits: bool | None
     """Whether that fits; null where the memory of the hardware is not known."""
-
     unit: str
     """The unit that `items_per_s` counts: sequences, windows of half a minute of sound, pictures, or tokens."""
-
     bound: str
     """The limit of the speed: bandwidth, compute, overhead, or transfer of weights from host memory."""
-
     running_requests: float
     """Requests that the engine runs at once."""
-
     low: SpeedFigures
     """Lower end of each range."""
-
     high: SpeedFigures
     """Upper end of each range."""
-
     decode_parts: tuple[SpeedPart, ...]
     """Parts of the time per output token; they add up to it."""
-
     prompt_parts: tuple[SpeedPart, ...]
     """Parts of the time to first token; they add up to it."""
 
@@ -88,19 +69,14 @@ class PassEntry(Result):
 
     name: str
     """One step of decoding, or reading the prompts."""
-
     seconds: float
     """Predicted seconds."""
-
     flop: float
     """Floating-point operations."""
-
     bytes: float
     """Bytes moved."""
-
     flop_per_byte: float
     """Arithmetic intensity."""
-
     flop_per_s: float
     """Operations per second as predicted."""
 
@@ -111,21 +87,15 @@ class RooflineAnswer(Result):
 
     hardware: str
     """Id of the hardware."""
-
     name: str
     """Name for people."""
-
     precision: str
     """Number format of the weights."""
-
     arithmetic: str
     """Number format that is multiplied."""
-
     peak_flop_per_s: float
     """Ceiling of arithmetic."""
-
     bandwidth_bytes_per_s: float
     """Ceiling of memory."""
-
     passes: tuple[PassEntry, ...]
     """The passes."""

@@ -20,7 +20,6 @@ class TrainingPartEntry(Result):
 
     name: str
     """The tensors that hold the bytes."""
-
     bytes: int
     """Bytes."""
 
@@ -31,16 +30,12 @@ class TrainingChangeEntry(Result):
 
     code: str
     """A stable code."""
-
     message: str
     """The change, as a sentence."""
-
     saved_bytes: int
     """Bytes that it saves on the fullest device."""
-
     device_bytes: int
     """Bytes that the fullest device then needs."""
-
     speed_ratio: float | None
     """Speed as a share of today's; null if not predicted."""
 
@@ -59,98 +54,67 @@ class TrainingAnswer(Answer):
 
     model: str
     """Id of the model; empty without one."""
-
     method: str
     """full, lora, dora, qlora or lora-8bit."""
-
     objective: str
     """sft, dpo, kto, reward, orpo or grpo."""
-
     stack: str
     """Training stack."""
-
     optimizer: str
     """Optimizer."""
-
     precision: str
     """mixed, bf16 or fp32."""
-
     weights_format: str
     """Number format of the frozen or trained weights."""
-
     checkpointing: str
     """none, layers or offloaded."""
-
     sharding: str
     """How several devices share the states."""
-
     devices: int
     """Devices that train together."""
-
     trained_parameters: int
     """Parameters that are trained."""
-
     tokens_per_step: int
     """Tokens of an optimizer step, at most."""
-
     total_tokens: int
     """Tokens over all epochs."""
-
     steps: int
     """Optimizer steps."""
-
     longest_row_tokens: int
     """Tokens of a row in the longest batch, which decides `device_bytes`; the upper bounds count rows of `sequence_tokens`."""
-
     parts: tuple[TrainingPartEntry, ...]
     """Parts of `device_bytes`; they add up to it."""
-
     allocated_bytes: int
     """Bytes that tensors hold."""
-
     reserved_low_bytes: int
     """Lower bound of the reserved bytes."""
-
     reserved_bytes: int
     """Bytes that the allocator takes for the tensors."""
-
     reserved_high_bytes: int
     """Upper bound of the reserved bytes."""
-
     device_low_bytes: int
     """Lower bound of the device's bytes."""
-
     device_bytes: int
     """Reserved bytes and the CUDA context: they decide whether a step fits."""
-
     device_high_bytes: int
     """Upper bound of the device's bytes."""
-
     host_bytes: int
     """Bytes in the host's memory."""
-
     options: tuple[TrainingOption, ...]
     """Hardware that trains it: first what fits, then by the price of the whole training."""
-
     own: Annotated[OwnTraining | None, ABSENT] = None
     """The cards of `own_hardware`, if it names any."""
-
     phases: tuple[TrainingPhase, ...]
     """Phases of a step: bytes of each and its share of the time."""
-
     shardings: tuple[ShardingEntry, ...]
     """Ways to share the states over GPUs: for each the hardware with the lowest price that holds the training, and how many GPUs."""
-
     changes: tuple[TrainingChangeEntry, ...]
     """Changes that save memory."""
-
     server_command: str | None
     """GRPO with vllm-server: the command that starts vLLM by hand; the script starts it by itself. Null otherwise and without a Hub id."""
-
     command: str | None
     """Command that starts the training on Jobs; null where no flavor fits, with sharding or another objective than sft, for text encoders
     and without a Hub id."""
-
     script: str | None
     """Script that the command runs."""
 

@@ -302,19 +302,14 @@ class MemoryFit(Result):
 
     fits: bool
     """Whether the configuration fits."""
-
     capacity_bytes: int
     """Bytes that the engine may fill on one device: its usable memory, or the share that the engine claims of it."""
-
     free_bytes: int
     """Bytes left on the fullest device; negative where it does not fit."""
-
     max_context_tokens: int | None
     """Longest context that fits with all else unchanged, up to the model's limit; 0 if none, null if no limit was found."""
-
     max_batch_size: int | None
     """Largest batch that fits with all else unchanged; 0 if not even one, null if no limit was found."""
-
     kv_cache_tokens: int | None = None
     """Tokens, in requests of this length, of the KV cache that the engine allocates at start; null if it allocates none ahead."""
 

@@ -46,19 +46,14 @@ class MemoryPart(Result):
 
     name: str
     """weights, kv_cache, activation or runtime."""
-
     bytes: int
     """Bytes of the part."""
-
     law: str
     """The equation."""
-
     inputs: Mapping[str, str]
     """Symbols of the equation with their values."""
-
     source: str
     """Source of the equation."""
-
     details: Mapping[str, int]
     """The part divided further (cache by kind of layer, weights by component); adds up to `bytes`, or is empty."""
 

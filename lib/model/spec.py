@@ -82,22 +82,16 @@ class CacheTerm(Result):
 
     kind: str
     """Kind of layer: full attention, sliding window, latent attention (MLA), linear attention state, cross attention …"""
-
     holds: str
     """Cached tensors: keys and values, latent and rope key, recurrent state …"""
-
     layers: int
     """Number of layers of this kind."""
-
     elements: int
     """Elements that one layer caches for each n(T)."""
-
     growth: Growth
     """How the cache grows with the length T."""
-
     span: int = 0
     """Tokens of a window or block; 0 where the growth has none."""
-
     dtype: str = "model"
     """"model" (the compute or cache dtype that the caller chose), or a fixed one such as "float32" that no choice changes."""
 

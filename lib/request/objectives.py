@@ -49,7 +49,6 @@ class ObjectiveTraits(NamedTuple):
     """Whether an example has hard negatives, a sequence each."""
     in_parts: bool = False
     """Whether a micro-batch passes in parts, twice: without gradient for the loss, then with its gradient (GradCache)."""
-
     keeps_head_of: frozenset[str] = frozenset()
     """Kinds of models whose output projection it keeps for the logits of one token, in spite of a loss that needs none."""
 

@@ -76,7 +76,6 @@ class Serving(Request):
     """llama.cpp -c: tokens of the cache, which all parallel requests share."""
     parallel: Annotated[int | None, whole_number(1, MOST_SEQUENCES)] = None
     """llama.cpp -np: requests at once, each with an equal part of ctx_size."""
-
     kv_cache_memory_bytes: Annotated[int | None, whole_number(1, MOST_CACHE_BYTES)] = None
     """vLLM --kv-cache-memory-bytes: bytes of the KV cache on each card. With it the server ignores gpu_memory_utilization."""
 

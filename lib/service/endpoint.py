@@ -129,53 +129,37 @@ class App:
 
     catalog: Callable[[], Catalog]
     """The catalog, which may hold fresher prices at each call."""
-
     refreshed_catalog: Callable[[], Catalog] | None = None
     """Asks the platform for its prices again, within a time limit, before one is confirmed; None takes `catalog`."""
-
     models: Models
     """From what a caller named to a model."""
-
     search: Callable[[str], Sequence[str]] = lambda text: suggest_models(text).ids
     """Ids on the Hub that match a text."""
-
     providers: Callable[[str], ProviderOffers] = find_providers
     """Providers of a model, from the router."""
-
     quantized: Callable[[str], Mapping[str, str] | None] = find_quantized
     """The quantized checkpoints of a model on the Hub, repository by format; None where it cannot be asked."""
-
     predict: Predict = predict_speed
     """How fast an offer runs a model, for bills."""
-
     spaces: Callable[[str | None], Spaces] = Spaces
     """The Hub's Spaces as the owner of a token sees them."""
-
     caller: Callable[[], Hashable] = anonymous_caller
     """The caller on the current thread; callers share the turns at work that takes a processor."""
-
     time: Time = field(default_factory=Time)
     """The clock that paces the watching of a Space."""
-
     rates: Callable[[Device, str], DeviceRates | None] = device_rates
     """Measured CPU throughput per dtype."""
-
     run_measurement: Callable[[MeasureRequest, Device], Iterator[RunStage | MeasuredRun]] = run_measurement
     run_heartbeat: Callable[[MatmulCase, Device, Accelerator | None, int], Iterator[HeartbeatEvent]] = on_device
     """They run where the device is: on ZeroGPU in the process that is given a GPU."""
-
     demo: DemoModel = field(default_factory=DemoModel)
     """The model of the chat."""
-
     find_device: Callable[..., Device] | None = None
     """The device as it is now, of a size on ZeroGPU; None: what the catalog makes of this machine."""
-
     account_actions: bool = True
     """Whether a Space may be changed from here (`ACCOUNT_ACTIONS=0` switches that off); looking at one is always offered."""
-
     ledger: MeasurementLedger = field(default_factory=MeasurementLedger)
     """Ledger of measurements."""
-
     conversations: Conversations = field(init=False)
     """Conversations with the demo model."""
 

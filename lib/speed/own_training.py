@@ -36,7 +36,6 @@ class OwnTraining(Result):
 
     cards: TrainingOption
     """The cards."""
-
     larger: TrainingOption | None = None
     """The fewest more of the same cards that hold it, where these do not, or the fewest machines of eight; null where neither does."""
 

@@ -27,13 +27,10 @@ class TrainingPhase(Result):
     """policy forward; reference forward (all passes without gradient, with the policy's activations kept); backward, with what is
     recomputed; update, the optimizer's step. GRPO: rollout, while answers are written; scoring, the passes without gradient; update, all
     the rest."""
-
     allocated_bytes: int
     """Bytes that tensors hold at its fullest moment, on the fullest device."""
-
     time_share: float | None
     """Share of a step's time on one A100 without what passes a link; null where that card has no published rates."""
-
     seconds: float | None
     """Seconds of a step on that A100."""
 

@@ -139,16 +139,12 @@ class SpeedPart(Result):
 
     name: str
     """Name of the part."""
-
     seconds: float
     """Seconds that it adds; where two parts overlap, the shorter has what it adds."""
-
     law: str
     """The equation."""
-
     inputs: Mapping[str, str]
     """Symbols of the equation with their values."""
-
     source: str
     """Source of the equation."""
 

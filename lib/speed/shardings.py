@@ -40,38 +40,27 @@ class ShardingOption(Result):
 
     sharding: Sharding
     """none (one GPU), or the way to share the states."""
-
     hardware: str | None
     """Id of the hardware with the lowest price per hour on which even the upper estimate fits; null where none of the platforms has it.
     Hardware without stated RAM is named for offloaded bytes only where no other holds them."""
-
     platform: str | None
     """Platform that rents it out; "own" for cards of one's own; null without hardware."""
-
     name: str | None
     """Name for people; null without hardware."""
-
     accelerator: str
     """Id of the GPU: that of the hardware, else the largest one of the platforms."""
-
     devices: int | None
     """GPUs that train: those of the hardware, else the fewest that would do, in powers of two; null where no number does."""
-
     device_bytes: int
     """Bytes that each GPU needs: with that many, or with the most that were tried."""
-
     device_high_bytes: int
     """Upper bound of these bytes."""
-
     host_bytes: int
     """Bytes in the host's memory."""
-
     host_memory_bytes: int | None
     """Usable RAM of the hardware; where no hardware has enough RAM, the most that any has whose GPUs would do. Null where not stated."""
-
     capacity_bytes: int
     """Usable memory of one GPU."""
-
     usd_per_hour: Usd | None
     """Price per hour of the hardware; null without a price."""
 

@@ -44,95 +44,65 @@ class TrainingOption(Result):
 
     hardware: str
     """Id of the hardware."""
-
     platform: str
     """Platform that rents it out; "own" for a card of one's own."""
-
     name: str
     """Name for people."""
-
     accelerator: str
     """Id of the card."""
-
     devices: int
     """Cards that train, those of all machines."""
-
     machines: int = 1
     """Machines with such hardware."""
-
     sharding: Sharding
     """How they share the states: fsdp where one card is not enough and all cards of the offer share the model."""
-
     compute_dtype: Literal["bf16", "fp16", "fp32"]
     """Number format of the matrix products: fp16 on cards without bf16, where what is trained is kept in float32."""
-
     verdict: Verdict
     """fits: even the upper estimate does; risky: the typical one does, or RAM for offloaded bytes is not stated; no: it does not."""
-
     capacity_bytes: int
     """Usable memory of a card."""
-
     needed_bytes: int
     """Bytes that the fullest card needs."""
-
     host_bytes: int
     """Bytes that the training keeps in the host's memory, of all machines together."""
-
     host_memory_bytes: int | None
     """RAM of one machine without the system's share; null where it is not stated, and then it counts as enough."""
-
     longest_sequence_tokens: int
     """Longest sequence that fits with all else unchanged; of a picture model the positions of the picture, if it fits."""
-
     largest_micro_batch: int
     """Largest micro-batch that fits with all else unchanged."""
-
     tokens_per_s_low: float | None
     """Lower end of the range of tokens per second of all devices."""
-
     tokens_per_s: float | None
     """Tokens per second of all devices."""
-
     tokens_per_s_high: float | None
     """Upper end of the range."""
-
     mfu: float | None
     """Share of the dense peak that the model's own FLOPs reach."""
-
     hours: float | None
     """Hours for all tokens."""
-
     usd_per_hour: Usd | None
     """Price per hour."""
-
     usd: Usd | None
     """Price of all hours and of the start."""
-
     start_s: int | None = None
     """Rough seconds before the first step: a machine starts, packages are installed, the model is fetched and loaded. Null on own cards."""
-
     step_s: float | None = None
     """Seconds of a step."""
-
     rollout_s: float | None = None
     """GRPO: seconds of a step in which answers are written; null for other objectives, as for the four fields below."""
-
     scoring_s: float | None = None
     """GRPO: seconds of a step in which answers are scored without gradient."""
-
     update_s: float | None = None
     """GRPO: seconds of a step's forward and backward passes and of its optimizer."""
-
     rollout_devices: int | None = None
     """GRPO with vllm-server: cards of vLLM, in addition to `devices`."""
-
     rollout_share: float | None = None
     """GRPO with vllm-colocate: share of each card that vLLM takes."""
-
     host_s: float | None = None
     """Seconds of a step for states in host memory, at the full rates of the link and of that memory (89.6 GB/s where the machine is
     not known); null without such states."""
-
     reasons: Reasons = ()
     """Why it does not fit: the memory of a card, of a card of vLLM, or of the machine. For risky: RAM that is not stated."""
 

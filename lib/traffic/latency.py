@@ -64,19 +64,14 @@ class FormatEffect(Result):
 
     precision: str
     """Number format of the weights."""
-
     tpot_ms: float
     """Time per output token."""
-
     ttft_ms: float
     """Time to first token."""
-
     weights_bytes: int
     """Bytes of the weights."""
-
     effect: Literal["latency", "prompt", "memory", "slower"]
     """Saving: latency of every token, time of the prompt, memory alone; or it is slower."""
-
     saved: Annotated[float, HIDDEN]
     """Share of the time that it saves."""
 
@@ -87,13 +82,10 @@ class EngineEffect(Result):
 
     engine: Engine
     """Inference engine."""
-
     precision: str
     """Number format of the weights."""
-
     tpot_ms: float
     """Time per output token."""
-
     ttft_ms: float
     """Time to first token."""
 

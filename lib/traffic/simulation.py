@@ -251,112 +251,76 @@ class TrafficResult(Result):
 
     requests: int
     """Requests that arrived."""
-
     completed: int
     """Requests that were answered."""
-
     refused: int
     """Requests that are longer than the cache of a replica."""
-
     span_s: float
     """Seconds to the last answer."""
-
     counted_from_s: float
     """Start of the steady part, in seconds."""
-
     counted_until_s: float
     """End of the steady part, in seconds."""
-
     output_tokens: Annotated[int, HIDDEN]
     """Output tokens of the whole run."""
-
     requests_per_s: float
     """Requests answered per second."""
-
     throughput_tokens_per_s: float
     """Output tokens per second of all requests."""
-
     utilisation: float
     """Share of the billed time in which replicas compute."""
-
     queue_mean: float
     """Mean number of requests before their first step."""
-
     queue_longest: int
     """Largest number of requests before their first step."""
-
     backlog: int
     """Requests that had not begun when the last one arrived."""
-
     wait_mean_s: Annotated[float, HIDDEN]
     """Mean time before the first step, in seconds."""
-
     wait_p50_s: float
     """Median time before the first step, in seconds."""
-
     wait_p99_s: float
     """99th percentile of the time before the first step, in seconds."""
-
     ttft_mean_s: float
     """Mean of the time to first token, in seconds."""
-
     ttft_p50_s: float
     """Median of the time to first token, in seconds."""
-
     ttft_p95_s: float
     """95th percentile of the time to first token, in seconds."""
-
     ttft_p99_s: float
     """99th percentile of the time to first token, in seconds."""
-
     tpot_mean_s: float | None
     """Mean of the time per output token, in seconds; null where no answer has two tokens."""
-
     tpot_p50_s: float | None
     """Median of the time per output token, in seconds; null where no answer has two tokens."""
-
     tpot_p95_s: float | None
     """95th percentile of the time per output token, in seconds; null where no answer has two tokens."""
-
     tpot_p99_s: float | None
     """99th percentile of the time per output token, in seconds; null where no answer has two tokens."""
-
     latency_mean_s: float
     """Mean of the whole time of a request, in seconds."""
-
     latency_p50_s: float
     """Median of the whole time of a request, in seconds."""
-
     latency_p95_s: float
     """95th percentile of the whole time of a request, in seconds."""
-
     latency_p99_s: float
     """99th percentile of the whole time of a request, in seconds."""
-
     goodput_per_s: float | None
     """Requests per second that keep the targets; null without a target."""
-
     on_target: float | None
     """Share of the requests that keep the targets; null without a target."""
-
     billed_s: float
     """Billed seconds of all replicas up to the last answer."""
-
     cold_starts: int
     """Starts of a replica that requests waited for."""
-
     preemptions: int
     """Sequences that gave up their KV cache and were recomputed."""
-
     cache_peak_bytes: int
     """Largest use of the KV cache on the fullest device of a replica."""
-
     cache_bytes: int
     """Bytes for the KV cache on that device."""
-
     usd_per_million_tokens: Usd | None
     """Price of a million output tokens; null where the hardware has no price."""
-
     events: int
     """Simulated steps and runs of steps."""
 
