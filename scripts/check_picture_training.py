@@ -5,7 +5,7 @@
     python -m scripts.check_picture_training FACTS --all            every run with its error
 
 No constant is fitted by a program. Three choices were made with these runs in view: the bytes that products of int8 (1 an element) and fp8
-(5 an element, 2 a weight) keep, the size of LTX's clips, and autocast for SimpleTuner. A peak of tensors is compared with
+(2 a weight) keep, the size of LTX's clips, and autocast for SimpleTuner. A peak of tensors is compared with
 `allocated_bytes`, a peak that the allocator reserved with the typical reserved bytes.
 """
 

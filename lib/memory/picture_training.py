@@ -14,16 +14,19 @@ A frozen base in few bits keeps more for the backward pass, because its products
     nf4            bitsandbytes unpacks the weight again in the backward pass: nothing
     int8           the product multiplies in 8 bits and keeps its input so: 1 byte an element, for each layer that reads it
     fp8            weights alone (torchao): the product keeps the weight in 16 bits
-    fp8-dynamic    the product quantizes its input too: the weight in 16 bits, and the input scaled in float32 and in 8 bits
+    fp8-dynamic    the input is quantized by plain operations, each of which keeps something: the input and its absolute value in 16 bits
+                   for the scale, the input in float32 for the division, the quotient in float32 for the clamp. The weight stays in 8 bits.
 
 Outside of blocks, frozen weights and inputs that gradients reach count likewise. A base that waits in the host's memory keeps each
 product's input in 16 bits (RamTorch's product is a function of its own, which saves it).
 
 Latents and embeddings that are not computed before training put VAE and text encoders on the device, and each step begins with them.
 
-Source: torch 2.13 and diffusers 0.42.1 as executed; formats: chosen so that published runs of SimpleTuner agree (documentation/
-experimental/SEGMENTED_CHECKPOINTING.md at bc8e6ab77, 2026-08-22). Limits: one device; encoding is counted as large as decoding; a mask of
-attention is not counted.
+Source: torch 2.13 and diffusers 0.42.1 as executed. fp8-dynamic: torchao 0.17.0 (quant_primitives, `_quantize_affine_float8`), whose saved
+tensors were counted on 2026-11-26, and SimpleTuner's product (quantisation/torchao_workarounds.py at bc8e6ab77), which saves the weight in
+8 bits. int8 and fp8: chosen so that published runs of SimpleTuner agree (documentation/experimental/SEGMENTED_CHECKPOINTING.md at
+bc8e6ab77, 2026-08-22). On an H100, LoRA of SDXL at 1024 pixels allocated 6.33 GB (this law: 6.20) and full training 41.8 GB (41.4). Limits:
+one device; encoding is counted as large as decoding; a mask of attention is not counted.
 """
 
 from __future__ import annotations
@@ -78,7 +81,7 @@ FORMATS: Mapping[BasePrecision, FrozenFormat] = MappingProxyType(
     {
         "bf16": FrozenFormat("bf16", kept_input_bytes=0, kept_weight_bytes=0, unpacks=False),
         "fp8": FrozenFormat("fp8-channel", kept_input_bytes=0, kept_weight_bytes=HALF, unpacks=True),
-        "fp8-dynamic": FrozenFormat("fp8-channel", kept_input_bytes=FLOAT32 + 1, kept_weight_bytes=HALF, unpacks=True),
+        "fp8-dynamic": FrozenFormat("fp8-channel", kept_input_bytes=2 * (HALF + FLOAT32), kept_weight_bytes=0, unpacks=True),
         "int8": FrozenFormat("int8-channel", kept_input_bytes=1, kept_weight_bytes=0, unpacks=True),
         "nf4": FrozenFormat("bnb-nf4-double", kept_input_bytes=0, kept_weight_bytes=0, unpacks=True),
     }

@@ -8,13 +8,13 @@ Time of one step: FLOPs, traffic of activations, the host, the update, unpacking
             + c_q · bytes of unpacked weights · passes / bandwidth                                 each micro-batch
             + c_u · bytes of what is trained / bandwidth                                           each step
 
-The constants c were fitted on published runs (`scripts/check_training.py`, `lib/data/training_constants.json`); c_f by the kind of a
-card's memory, none by model or card. States in host memory add the bytes that pass each GPU's link to the host, and those that the
-optimizer on the CPU reads and writes, at the full rate of link and memory: the least possible. With DeepSpeed the range reaches to
-`OFFLOAD_SLOWEST` times as much. Activations in host memory add nothing, because they move behind the computation. Of several devices each
-takes its own micro-batches; what passes their link comes on top, half of it behind the computation. Limits: dense peaks as published; no
-pipeline or tensor parallelism; devices of one machine. Source of the FLOPs: Kaplan et al. 2020, arXiv:2001.08361 (6·N in full); Korthikanti
-et al. 2022, arXiv:2205.05198 (recomputation).
+The constants c were fitted on published runs (`scripts/check_training.py`, `lib/data/training_constants.json`); c_f by the kind of a card's
+memory, none by model or card. States in host memory add the bytes that pass each GPU's link to the host, and those that the optimizer on
+the CPU reads and writes, at the full rate of link and memory: the least possible. With DeepSpeed the range reaches to copies of pageable
+memory (`PAGEABLE_COPY`) and an update at `SLOWEST_UPDATE`. Activations in host memory add nothing, because they move behind the
+computation. Of several devices each takes its own micro-batches; what passes their link comes on top, half of it behind the computation.
+Limits: dense peaks as published; no pipeline or tensor parallelism; devices of one machine. Source of the FLOPs: Kaplan et al. 2020,
+arXiv:2001.08361 (6·N in full); Korthikanti et al. 2022, arXiv:2205.05198 (recomputation).
 """
 
 from __future__ import annotations
@@ -43,11 +43,16 @@ if TYPE_CHECKING:
     from lib.workload import TrainingRequest
 
 _HIDDEN_SHARE = 0.5
-OFFLOAD_SLOWEST = 13.0
-"""DeepSpeed's time for states in host memory over the least possible: of Llama 7B in full on 8 A800 with DeepSpeed 0.14.2, ZeRO 2 and
-ZeRO 3 with optimizer offload against those without (gist chenyaofo/d4cd6a20ab4b95cb3a49491747e2139a, read 2026-11-26: 1.81 against 4.69
-and 2.05 against 4.45 samples/s; ratios 13.2 and 13.7 with the memory of a rented host of 96 vCPUs). torchtune's FSDP loses less: its README
-has 20.9 s a step for Llama 3.1 70B on 8 A100, and this law gives 24.5 s, of them 4.7 s for offloading."""
+PAGEABLE_COPY = 6.2
+"""Seconds of a copy between card and host over those with pinned memory, which DeepSpeed's offload does not use unless `pin_memory` says
+so: measured on an H100 with 16 cores, 2026-11-26 (55 GB/s pinned; 14 GB/s to the host and 8.9 GB/s from it pageable)."""
+SLOWEST_UPDATE = 14.7e9
+"""Bytes per second of DeepSpeed's optimizer on a machine with 64 cores and 410 GB/s of memory: LLaMA 7B in full on 8 A800 with two Xeon
+8358 (gist chenyaofo/d4cd6a20ab4b95cb3a49491747e2139a, read 2026-11-26; 64 samples a step). Offload took 20.1 s a step with ZeRO 2 and 8
+micro-batches (1.81 against 4.19 samples/s) and 16.8 s with ZeRO 3 and 4 (2.05 against 4.45). So a micro-batch costs about half a second and
+the update most of the rest, 34 bytes for each parameter: the processor is the limit, neither link nor memory. torch's fused Adam reaches
+5.0e9 parameters/s on the 16 cores of the H100's host, at the memory's full rate; its unfused ones 0.6e9 to 0.75e9. torchtune's FSDP loses
+little too: its README has 20.9 s a step for Llama 3.1 70B on 8 A100, and this law gives 24.5 s, of them 4.7 s for offloading."""
 
 
 class SpeedConstants(NamedTuple):
@@ -159,6 +164,15 @@ def _host_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerator, 
     return traffic.link_bytes / find_host_link_rate(card) + traffic.host_update_bytes / request.machines / host_rate
 
 
+def _host_delay(spec: ModelSpec, request: TrainingRequest, card: Accelerator, least_s: float) -> float:
+    """Seconds by which DeepSpeed's offload was at most slower than the least."""
+    if not SHARDING_TRAITS[request.sharding].stage or not least_s:
+        return 0.0
+    traffic = step_traffic(spec, request)
+    link_s = PAGEABLE_COPY * traffic.link_bytes / find_host_link_rate(card)
+    return max(0.0, link_s + traffic.host_update_bytes / request.machines / SLOWEST_UPDATE - least_s)
+
+
 def predict_step(
     spec: ModelSpec,
     request: TrainingRequest,
@@ -189,8 +203,7 @@ def predict_step(
         step += rollout
     tokens = request.step_tokens
     own = work.flops * request.accumulation * (count_passes(request) - (request.checkpointing != "none")) / count_passes(request)
-    slower = OFFLOAD_SLOWEST if SHARDING_TRAITS[request.sharding].stage else 1.0
-    slowest = step * high + (slower - 1) * host_s
+    slowest = step * high + _host_delay(spec, request, card, host_s)
     return StepSpeed(step, tokens / slowest, tokens / step, tokens / step / low, own / (step * rates.peak), phases, host_s)
 
 
