@@ -146,7 +146,7 @@
     });
     return [...ticks];
   };
-  // The layer over the page (first.html) goes when the shown tab has its answer, or when that takes too long.
+  // The layer over the page (first.html) goes when the shown tab has its answer or progress, or when that takes too long.
   let covered = true;
   const reveal = () => {
     covered = false;
@@ -163,7 +163,7 @@
     reveal();
   };
   const answersHere = () => !MAP.panels.some((part) => part.tab === (tab ?? "recommend") && !part.box && !part.once)
-    || [...document.querySelectorAll("#facts .refusal, .answers :is(.card, .refusal)")].some((one) => one.checkVisibility());
+    || [...document.querySelectorAll("#facts .refusal, .answers :is(.card, .refusal, progress)")].some((one) => one.checkVisibility());
   setTimeout(reveal, 4_000); // where this script fails, first.html does the same by its style
   // A tab that has no model to ask about gives the reason why the named one cannot be used, with what to do.
   const repeatRefusal = () => {

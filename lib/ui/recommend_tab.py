@@ -163,7 +163,7 @@ def build(_: Services) -> RecommendView:
             compare = compare_box.build()
             with gr.Column(elem_id="front", elem_classes="chart", visible=False) as front_box:
                 head = gr.HTML()
-                chart = gr.Plot(label="Price against predicted speed", show_label=False)
+                chart = gr.Plot(label="Price against predicted speed", show_label=False, visible=False)  # an empty one costs a layout
                 foot = gr.HTML()
             code = build_code()
             roof = build_roofline()
@@ -283,7 +283,7 @@ def front_updates(services: Services, model: str, values: Sequence[Value]) -> Up
         front = None
     if front is None or len(front.points) < 2:  # noqa: PLR2004  one point compares nothing
         return {}
-    return {"head": front_head(front), "chart": draw_front(front), "foot": front_foot(front)}
+    return {"head": front_head(front), "chart": gr.update(value=draw_front(front), visible=True), "foot": front_foot(front)}
 
 
 def wire(view: RecommendView, page: Wiring) -> None:

@@ -281,6 +281,9 @@ def put_config_last(html: bytes) -> bytes:
     return _SETTINGS.sub(b"", html).replace(_END, moved + _END, 1)
 
 
+_UNREAD = ("api_info", "api_info_as_input", "api_info_as_output", "example_inputs", "skip_api")
+
+
 def lighten_page(html: bytes, answered: Mapping[int, Mapping[str, Any]] | None = None) -> bytes:
     """The page's HTML without the parts that only API callers need; these callers read `/config` and `/gradio_api/info`, which keep it.
 
@@ -288,6 +291,7 @@ def lighten_page(html: bytes, answered: Mapping[int, Mapping[str, Any]] | None =
 
     - The components of arguments and answers of `gr.api`, which show nothing. The browser would build all of them before it shows the page:
       for this page they are 300 of 760, and about a sixth of the time.
+    - Descriptions of components for API callers, and a property that the server alone reads: a tenth of the compressed HTML.
     - Schemas and example code of the endpoints, two fifths of the HTML. "Use via API" reads them from `/gradio_api/info`.
     """
 
@@ -296,6 +300,9 @@ def lighten_page(html: bytes, answered: Mapping[int, Mapping[str, Any]] | None =
         unseen = {one["id"] for one in config["components"] if one["type"] == "api"}
         config["components"] = [one for one in config["components"] if one["id"] not in unseen]
         for component in config["components"]:
+            for name in _UNREAD:
+                component.pop(name, None)
+            component["props"].pop("preserved_by_key", None)
             component["props"] |= (answered or {}).get(component["id"], {})
         for layout in (config["layout"], *(page["layout"] for page in config["page"].values())):
             layout["children"] = [one for one in layout["children"] if one["id"] not in unseen]
