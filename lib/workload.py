@@ -17,7 +17,7 @@ from lib.errors import BadArgument
 from lib.precision import NAMES
 from lib.request import types as asked
 from lib.request.checks import MAX_NAME, check_choice, describe_value
-from lib.request.fields import Asked, Checked, Form, Request, number, one_of, whole_number
+from lib.request.fields import Asked, Checked, Form, Request, count_of, number, one_of, whole_number
 from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS, OBJECTIVES, ONE_PAIR, Objective, PairsRequest, RolloutRequest
 from lib.request.pictures import DEFAULT_PICTURES, LONGEST_SIDE, MOST_FRAMES, PictureTrainingRequest
 from lib.request.serving import DEFAULTS, ServingSettings
@@ -179,7 +179,7 @@ class MemoryRequest(Request):
     mode: Annotated[Mode, one_of(MODES, Mode)] = "inference"
     """Inference, or how the model is trained."""
     devices: Annotated[
-        int, whole_number(1, asked.MAX_DEVICES), Form("GPUs", group="memory", high=MOST_DEVICES, info="0: as many as the hardware has.")
+        int, count_of(1, asked.MAX_DEVICES), Form("GPUs", group="memory", high=MOST_DEVICES, info="0: as many as the hardware has.")
     ] = 1
     """Accelerators that share the model (tensor parallel)."""
     encoder_tokens: asked.TokensOrNone = 0
@@ -283,7 +283,7 @@ class TrainingRequest(Request):
     (SHARD_GRAD_OP). fsdp_hybrid: the GPUs of a machine share, machines hold copies (HYBRID_SHARD). zero2_offload and zero3_offload: the
     optimizer is in host memory, on one GPU too; fsdp_offload: weights too."""
     devices: Annotated[
-        int, whole_number(1, 1_024), Form("GPUs", "gpus", group="train", info="Hardware with several GPUs trains on all of them.")
+        int, count_of(1, 1_024), Form("GPUs", "gpus", group="train", info="Hardware with several GPUs trains on all of them.")
     ] = 1
     """Devices that train together."""
     machines: Annotated[int, whole_number(1, 128)] = 1

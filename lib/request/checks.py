@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TypeVar
@@ -18,6 +19,7 @@ from lib.request.words import find_choice, note_reading
 Choice = TypeVar("Choice", bound=str)
 MAX_NAME = 200
 _LISTED = 12  # names; a longer list is not read
+_COUNT = re.compile(r"\s{0,9}[x×]? ?([0-9]{1,4}) ?[x×]? ?(?:gpus?|cards?|devices?|accelerators?|chips?|tpus?)\s{0,9}", re.IGNORECASE)
 
 
 def describe_value(value: object) -> str:
@@ -110,6 +112,17 @@ def check_whole(name: str, value: object, low: int, high: int) -> int:
     if not low <= value <= high:
         raise BadArgument(name, describe_value(value), accepted)
     return int(value)
+
+
+def check_count(name: str, value: object, low: int, high: int) -> int:
+    """A whole number in [low, high], or one with its unit, such as "4 GPUs".
+
+    Raises:
+        BadArgument: not a number, not whole, or out of range.
+    """
+    if isinstance(value, str) and (written := _COUNT.fullmatch(value)):
+        value = int(written[1])
+    return check_whole(name, value, low, high)
 
 
 def check_number(name: str, value: object, low: float, high: float) -> float:

@@ -26,7 +26,7 @@ from pydantic.annotated_handlers import GetCoreSchemaHandler, GetJsonSchemaHandl
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
-from lib.request.checks import check_choice, check_choices, check_decimal, check_flag, check_number, check_whole
+from lib.request.checks import check_choice, check_choices, check_count, check_decimal, check_flag, check_number, check_whole
 from lib.result import field_descriptions
 
 
@@ -248,6 +248,11 @@ class Arguments(BaseModel):
 def whole_number(low: int, high: int, about: str = "") -> Checked:
     """A whole number in [low, high]."""
     return Checked(lambda name, value: check_whole(name, value, low, high), int, about, low, high)
+
+
+def count_of(low: int, high: int, about: str = "") -> Checked:
+    """A whole number of devices in [low, high], which may have its unit."""
+    return Checked(lambda name, value: check_count(name, value, low, high), int, about, low, high)
 
 
 def number(low: float, high: float, about: str = "") -> Checked:

@@ -124,15 +124,29 @@ def _find_hardware(catalog: Catalog, asked: Any, said: Explanation) -> Hardware 
         return catalog.resolve_hardware(asked)
     if len(said.named.cards) != 1:
         return None
-    try:
-        found = catalog.resolve_hardware(said.named.cards[0].removeprefix("Tesla ").removesuffix(" Edition"))
-    except UnknownHardware:
+    printed = said.named.cards[0]
+    found, shortened = _resolve_card(catalog, printed.removeprefix("Tesla ").removesuffix(" Edition"))
+    if found is None:
         return None
     count = max(_tensor_parallel(said), said.named.card_count)
     card = _card_of_size(catalog, found, said)
-    if not found.traits.owned and (card != found.processor or count > found.accelerator_count > 0):
+    if shortened:
+        note_reading("hardware", printed, card.id)
+    of_catalog = not found.traits.owned and (card != found.processor or count > found.accelerator_count > 0)
+    if of_catalog or (shortened and card != found.processor):
         found = catalog.resolve_hardware(card.id)  # an offer has another card, or fewer of them, than the text
     return found.with_count(count) if found.traits.owned and count > 1 else found
+
+
+def _resolve_card(catalog: Catalog, printed: str) -> tuple[Hardware | None, bool]:
+    """The hardware of a printed name, and whether the name had to be shortened: the catalog lacks the A100 PCIe of 40 GB."""
+    parts = printed.split("-")
+    for length in range(len(parts), 0, -1):
+        try:
+            return catalog.resolve_hardware("-".join(parts[:length])), length < len(parts)
+        except UnknownHardware:
+            continue
+    return None, False
 
 
 def _card_of_size(catalog: Catalog, found: Hardware, said: Explanation) -> Accelerator:

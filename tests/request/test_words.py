@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 import pytest
+from written import ask
 
 from lib import precision
 from lib.catalog import load
@@ -17,8 +18,12 @@ from lib.request.checks import check_choice
 from lib.request.objectives import OBJECTIVES, ROLLOUTS
 from lib.request.types import check_precision
 from lib.request.words import collect_readings, fold_word
+from lib.service.endpoint import App
+from lib.service.estimate_training import estimate_training
+from lib.service.models import Models
 from lib.workload import METHODS, MODES, OPTIMIZERS, SHARDINGS, STACKS
 
+TRAIN = ask(estimate_training, App(catalog=load, models=Models()))
 NAMES: Mapping[str, tuple[str, ...]] = {
     "precision": precision.NAMES, "kv_precision": precision.KV_NAMES, "optimizer": OPTIMIZERS, "sharding": SHARDINGS, "method": METHODS,
     "rollouts": ROLLOUTS, "objective": OBJECTIVES, "mode": MODES, "engine": ENGINES, "stack": STACKS, "model": tuple(bundled.list_ids()),
@@ -89,3 +94,17 @@ def test_words_that_mean_no_hardware(written: str, says: str) -> None:
     with pytest.raises(UnknownHardware) as refused:
         load().resolve_hardware(written)
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(("written", "devices"), [("4 GPUs", 4), ("x8 cards", 8), (2, 2)])
+def test_a_number_of_gpus_may_have_its_unit(written: object, devices: int) -> None:
+    """Several without a sharding train with ddp."""
+    answer = TRAIN("7B", devices=written)
+    assert (answer["devices"], answer["sharding"]) == (devices, "ddp")
+
+
+@pytest.mark.parametrize("written", ["4", "0 GPUs", "9999 GPUs", "4 GPUs; x", "four GPUs"])
+def test_other_texts_are_no_number_of_gpus(written: str) -> None:
+    """The sentence names the range."""
+    with pytest.raises(BadArgument, match="devices was"):
+        TRAIN("7B", devices=written)

@@ -171,6 +171,9 @@ def test_the_card_is_the_variant_whose_memory_the_text_prints() -> None:
     text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 288.00 MiB (GPU 0; {} GiB total capacity; 90.19 MiB free)"
     small, large = (QUESTION("2x NVIDIA A100 " + text.format(size), model="20B")["read"]["hardware"] for size in ("39.59", "79.15"))
     assert (small, large) == ("A100-SXM4-40GBx2", "A100-SXM4-80GBx2")
+    missing = QUESTION("NVIDIA A100-PCIE-40GB " + text.format("39.39"), model="20B")  # the catalog has it with SXM alone
+    assert missing["read"]["hardware"] == "A100-SXM4-40GB"
+    assert "taken_for" in {caveat["code"] for caveat in missing["caveats"]}
     grpo = "GRPOTrainer per_device_train_batch_size=4 num_generations=4 max_completion_length={} Qwen/Qwen2.5-7B-Instruct NVIDIA H200 "
     short, long = (QUESTION(grpo.format(tokens) + text.format("139.80"))["predicted"]["per_device_bytes"] for tokens in (256, 8192))
     assert long > short
