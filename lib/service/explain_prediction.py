@@ -305,6 +305,7 @@ def _predict_training(spec: ModelSpec, hardware: Hardware, memory: int, said: Ex
         "sharded": {"sharding": "zero3"},
         "offloaded": {"sharding": "zero3_offload"},
         "packed": {"method": "qlora"},
+        **({"recomputed": {"checkpointing": "layers"}} if request.checkpointing == "none" else {}),
     }
     for name, fields in cures.items():
         cure = replace(request, **fields)
@@ -320,6 +321,7 @@ def _predict_training(spec: ModelSpec, hardware: Hardware, memory: int, said: Ex
         "sharding": request.sharding,
         "devices": request.devices,
         "micro_batch": request.micro_batch,
+        "checkpointing": request.checkpointing,
         **({} if pictures else {"sequence_tokens": request.sequence_tokens}),
         "fits": step.device.typical <= memory,
     }

@@ -179,6 +179,17 @@ def test_the_card_is_the_variant_whose_memory_the_text_prints() -> None:
     assert long > short
 
 
+def test_scripts_of_diffusers_keep_activations_unless_they_are_told() -> None:
+    """FLUX LoRA on an A100 of 40 GB: without --gradient_checkpointing the step does not fit, with it it does."""
+    script = "accelerate launch train_dreambooth_lora_flux.py --pretrained_model_name_or_path=black-forest-labs/FLUX.1-dev {}\n" + FULL
+    kept = QUESTION(script.format("--train_batch_size=1"), hardware="A100-SXM4-40GB")
+    told = QUESTION(script.format("--gradient_checkpointing"), hardware="A100-SXM4-40GB")
+    assert [kept["predicted"][name] for name in ("checkpointing", "fits")] == ["none", False]
+    assert [told["predicted"][name] for name in ("checkpointing", "fits")] == ["layers", True]
+    cure = next(step for step in kept["next_steps"] if step["code"] == "checkpoint_gradients")
+    assert "a card then needs" in cure["message"]
+
+
 class _NoHub(Models):
     """Models without a network."""
 
