@@ -294,7 +294,8 @@ FINEST_H = Decimal("0.05")
 class Option:
     """One way to run it: an offer (`running` around its hours, `sleeping` between requests, `zerogpu`), or a price per token.
 
-    `replicas` and `concurrency` are those of this way (0: those of the use), `alone` that one visitor makes all requests on ZeroGPU.
+    `replicas`, `concurrency` and `file_bytes` are those of this way (0: those of the use); `alone` tells that one visitor makes all
+    requests on ZeroGPU.
     """
 
     kind: Kind
@@ -303,14 +304,16 @@ class Option:
     speed: SpeedEstimate | None = None
     replicas: int = 0
     concurrency: int = 0
+    file_bytes: int = 0
     alone: bool = True
 
     def usage(self, usage: Usage) -> Usage:
-        """The use with the replicas and the concurrency of this way, without sleep where it runs on."""
+        """The use with the replicas, the concurrency and the files of this way, without sleep where it runs on."""
         return replace(
             usage,
             replicas=self.replicas or usage.replicas,
             concurrency=self.concurrency or usage.concurrency,
+            file_bytes=self.file_bytes or usage.file_bytes,
             sleep_after_s=Decimal(0) if self.kind == "running" else usage.sleep_after_s,
         )
 

@@ -27,7 +27,7 @@ from lib.provenance import Caveat
 from lib.request.fields import Arguments, Asked, Form, one_of, some_of, whole_number
 from lib.request.serving import keep_experts_in_host
 from lib.request.types import Hardware, Model
-from lib.service.cost import cost_answer, deploy, word_no_saving, word_saving
+from lib.service.cost import cost_answer, deploy, with_files, word_no_saving, word_saving
 from lib.service.endpoint import App
 from lib.service.reference import may_be_sold
 from lib.service.usage import (
@@ -96,6 +96,7 @@ class _ConfiguredOffer:
             speed=self.estimate,
             replicas=self.usage.replicas,
             concurrency=self.usage.concurrency,
+            file_bytes=self.usage.file_bytes,
             alone=False,
         )
 
@@ -116,6 +117,7 @@ def outlook(app: App, arguments: OutlookArguments) -> OutlookAnswer:
     def configure(offer: Offer, entry: Entry | None) -> _ConfiguredOffer:
         used = _use(usage, entry, arguments)
         request = _request(spec, offer, entry, used, arguments)
+        used = with_files(used, spec, offer, request)
         speed = predict_usage(app.predict, spec, offer, request, used, catalog.accelerators)
         return _ConfiguredOffer(offer=offer, request=request, usage=used, speed=speed)
 
@@ -176,7 +178,7 @@ def _use(usage: Usage, entry: Entry | None, arguments: OutlookArguments) -> Usag
         return usage
     predicted = entry.speed.predicted
     at_once = usage.concurrency if predicted is None else predicted.request.concurrency
-    return replace(usage, concurrency=at_once, replicas=arguments.replicas or entry.replicas, file_bytes=entry.cost.file_bytes)
+    return replace(usage, concurrency=at_once, replicas=arguments.replicas or entry.replicas)
 
 
 def _request(spec: ModelSpec, offer: Offer, entry: Entry | None, usage: Usage, arguments: OutlookArguments) -> MemoryRequest:

@@ -25,7 +25,7 @@ VISITOR = "hf_VISITORvisiVISITORvisi"
 MOCKED = "mock-oauth-token-for-local-dev"
 SPACE = re.compile("^Space")
 STAGES = """() => { window.passed = []; new MutationObserver(() => {
-  const stage = document.querySelector("#progress h2 code")?.textContent;
+  const stage = document.querySelector("#progress h2")?.dataset.stage;
   if (stage && stage !== window.passed.at(-1)) window.passed.push(stage);
 }).observe(document.body, {childList: true, subtree: true, characterData: true}); }"""
 

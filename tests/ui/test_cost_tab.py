@@ -23,8 +23,9 @@ from lib.advisor.result import Recommendation
 from lib.catalog import load
 from lib.hub.search import ProviderOffers
 from lib.present.charts import RING, draw_roofline, roofline_words
-from lib.present.cost_rows import draw_bills, ways_csv
+from lib.present.cost_rows import cost_card, draw_bills, ways_csv
 from lib.present.front_chart import Front, FrontPoint, draw_front, front_finding, speed_front
+from lib.present.numbers import usd
 from lib.present.sentences import short_name
 from lib.service.app import Services
 from lib.service.endpoint import App
@@ -95,6 +96,15 @@ def test_parts_add_up_to_the_month(services: Services) -> None:
     for line in answer.lines:
         if line.total_usd_per_month is not None and line.compute_usd_per_month is not None:
             assert line.compute_usd_per_month + line.storage_usd_per_month == pytest.approx(line.total_usd_per_month)
+
+
+def test_sleep_saves_the_same_in_the_card_and_among_the_savings(services: Services) -> None:
+    """The line asleep and the way to save count one start of the same files."""
+    answer = services[outlook](LLAMA, requests_per_day=200, hardware="spaces:l4x1")
+    asleep = next(line for line in answer.lines if line.kind == "sleeping")
+    saving = next(way for way in answer.savings if way.code == "sleep")
+    assert asleep.total_usd_per_month == saving.usd_per_month
+    assert f"Sleeping when idle, it costs {usd(saving.usd_per_month)} a month" in cost_card(answer, LLAMA)
 
 
 def test_the_lines_hold_the_bill_that_is_stated(services: Services) -> None:
