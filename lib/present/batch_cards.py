@@ -54,6 +54,6 @@ def batch_card(answer: BatchAnswer) -> str:
     code = code_blocks([(say("findings", "batch", "start"), command)]) if command else ""
     why = hint_note(sentence(answer.rejected[0].reason)) if answer.pick is None and answer.rejected else ""
     return (
-        f'<section class="card" aria-label="A pile of work"><h2>{escape(finding(answer))}</h2>{why}{code}'
+        f'<section class="card" aria-label="A fixed amount of work"><h2>{escape(finding(answer))}</h2>{why}{code}'
         f"{table if rows else ''}{caveat_list(answer.caveats)}</section>"
     )

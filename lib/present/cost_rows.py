@@ -94,7 +94,7 @@ def ways_table(answer: OutlookAnswer) -> str:
     """Every way with its bill in parts, the cheapest first; those that cannot carry the traffic last."""
     ordered = sorted(answer.lines, key=lambda line: (line.total_usd_per_month is None, line.total_usd_per_month or 0))
     stores = any(line.storage_usd_per_month for line in ordered)
-    heads = ("Way", "Per hour", "Billed hours", *(("Computing", "Storage") if stores else ()), "Per month", "Per request")
+    heads = ("Option", "Per hour", "Billed hours", *(("Computing", "Storage") if stores else ()), "Per month", "Per request")
     return show_table("Options at your traffic, cheapest first", heads, [_way(line, stores=stores) for line in ordered], "ways")
 
 
@@ -117,7 +117,7 @@ def _way(line: WayLine, *, stores: bool) -> tuple[str, ...]:
 def savings_table(answer: OutlookAnswer) -> str:
     """Ways to save, most first."""
     ways = [(way, saved) for way in answer.savings if (saved := way.saves_usd_per_month) >= _CENT]
-    heads = ("What to do", "Saves a month", "Then a month", "What it costs in quality and speed")
+    heads = ("What to do", "Saves a month", "Then a month", "Trade-off")
     rows = [
         (
             way.message,

@@ -38,7 +38,7 @@ class BatchView:
 
     def __init__(self) -> None:
         """The layout."""
-        with gr.Accordion("A pile of work", open=False, elem_classes="quiet-accordion", elem_id="batch"):
+        with gr.Accordion("A fixed amount of work (batch)", open=False, elem_classes="quiet-accordion", elem_id="batch"):
             gr.HTML(hint_note(page_note("batch")))
             with gr.Row(elem_classes="change-fields"):
                 self.numbers = [workload.number(field) for field in FIELDS]

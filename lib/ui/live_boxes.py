@@ -302,7 +302,7 @@ class LedgerView:
 
 def build_ledger() -> LedgerView:
     """The layout of the ledger."""
-    gr.HTML("<h2>What has been measured</h2>", elem_classes="live-head")
+    gr.HTML("<h2>Measurements so far</h2>", elem_classes="live-head")
     storage = gr.HTML(elem_id="ledger-kept")
     with gr.Column(elem_classes="answers", elem_id="ledger"):
         fold_button("Predictions against measurements", "#ledger")

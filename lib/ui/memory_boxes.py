@@ -74,7 +74,7 @@ def precision_updates(question: Ask, services: Services, model: str, values: Seq
 
 def build_tensors() -> Outputs:
     """The layout of the box; heading, chart and table."""
-    title = "The tensors: where the bytes of the weights are"
+    title = "Tensors: the size of each weight"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="tensors"), gr.Column(elem_classes="chart"):
         head = gr.HTML()
         chart = gr.Plot(label="Where the bytes of the weights are", show_label=False)
@@ -117,7 +117,7 @@ class SolveView:
 
 def build_solve(services: Services) -> SolveView:
     """The layout of the box."""
-    title = "Limits of this hardware: longest context, most concurrent requests, server flags, cheapest tier, ways to save memory"
+    title = "Limits of this hardware, server flags, ways to save memory"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="solve") as box:
         with gr.Row():
             hardware = gr.Dropdown(
@@ -169,7 +169,7 @@ class DryRunView:
 
 def build_dry_run() -> DryRunView:
     """The layout of the box."""
-    with gr.Accordion("Dry run: the real architecture executed, beside these figures", open=False, elem_classes="quiet-accordion"):
+    with gr.Accordion("Dry run: execute the real architecture and compare", open=False, elem_classes="quiet-accordion"):
         with gr.Row():
             run = gr.Button("Run", variant="primary", min_width=120)
             stop = gr.Button("Stop", min_width=120)

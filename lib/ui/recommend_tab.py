@@ -105,7 +105,7 @@ def write_for(services: Services, model: str, hardware: str, purpose: Purpose, a
 
 def build_roofline() -> Outputs:
     """The layout of the box; words and chart."""
-    title = "Where it sits under the card's roofline: reading prompts, and decoding"
+    title = "Roofline: what limits prefill and decode on this hardware"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="roofline"), gr.Column(elem_classes="chart"):
         words = gr.HTML()
         chart = gr.Plot(label="Roofline", show_label=False)

@@ -44,7 +44,7 @@ def test_the_roofline_is_drawn_when_it_is_opened(open_page: Open) -> None:
     page = open_page()
     box = page.locator("#roofline")
     expect(box.locator(".main-svg")).to_have_count(0)
-    open_box(page, re.compile("roofline"))
+    open_box(page, re.compile("Roofline"))
     expect(box.locator(".main-svg").first).to_be_visible()
     expect(box).to_contain_text("One step of decoding")
     expect(box).to_contain_text("Reading the prompts")

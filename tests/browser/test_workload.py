@@ -72,7 +72,7 @@ def test_own_cards_follow_the_address_and_the_links(open_page: Open) -> None:
     expect(line).to_contain_text("On your 2 × NVIDIA GeForce RTX 3090: fits")
     assert _query(page) == {"model": "meta-llama/Llama-3.1-8B-Instruct", "hardware": "RTX-3090", "cards": "2"}
     line.get_by_role("link", name="Memory").click()
-    expect(page.locator("#need")).to_contain_text("(RTX-3090x2)")
+    expect(page.locator("#need")).to_contain_text("2 × NVIDIA GeForce RTX 3090")
     _tab(page, "Cost").click()
     expect(page.locator("#bill .card.own")).to_contain_text("nothing to rent")
     page.reload()

@@ -1,4 +1,4 @@
-"""The box *A pile of work* answers for the model of the page with the command to copy; a refusal is a sentence."""
+"""The box *A fixed amount of work (batch)* answers for the model of the page with the command to copy; a refusal is a sentence."""
 
 from __future__ import annotations
 
