@@ -146,6 +146,7 @@ def draw_growth(
         "Context per request, tokens",
         type="log",
         tickvals=marks,
+        hoverformat=",.0f",
         ticktext=[f"{mark // 1024:,}K" if mark >= 1024 else str(mark) for mark in marks],  # noqa: PLR2004 as contexts are named
         tickangle=0,
         range=[math.log10(lengths[0]), math.log10(max(lengths[-1], 2 * lengths[0]))],

@@ -238,7 +238,7 @@ def draw_bills(answer: OutlookAnswer) -> Figure:
     if answer.axis == "hours":
         along = axis("Hours a day", range=[0, 24], dtick=4)
     else:
-        along = axis("Requests a day", type="log", tickformat="~s", dtick=1)
+        along = axis("Requests a day", type="log", tickformat="~s", hoverformat=",.0f", dtick=1)
     top = _top(answer.lines)
     lay_out(figure, along, axis("USD a month", range=[-_FOOTROOM * top, top], tickformat=",~f"), hover="x unified")
     return figure

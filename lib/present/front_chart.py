@@ -182,7 +182,7 @@ def draw_front(front: Front) -> Figure:
         sizes = [12 if point.pareto else 7 for point in some]
         marker = {"size": sizes, "opacity": 1, "color": PLATFORM_COLOURS[platform], "line": {"width": 0}}
         hovers = [
-            f"<b>{escape(point.name)}</b><br>{usd_per_month(point.usd)} a month, {escape(point.runs_as)}<br>"
+            f"<b>{escape(point.name)}</b><br>{_monthly(point)}, {escape(point.runs_as)}<br>"
             f"{rate(point.value)} {front.unit} ({rate(point.low)} to {rate(point.high)})<extra></extra>"
             for point in some
         ]

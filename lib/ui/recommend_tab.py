@@ -241,7 +241,9 @@ def checked(services: Services, model: str, values: Sequence[Value]) -> str:
     answer = services[recommend](model, **{**asked, "platforms": "all"})
     entry = workload.find_entry(answer, hardware)
     limits = None if entry is None else _limits(services, model, hardware, entry, asked)
-    return checked_card(answer, hardware, limits, row_links(hardware.partition(":")[2], own_links(model, values), hardware))
+    return checked_card(
+        answer, hardware, limits, row_links(services.catalog().resolve_offer(hardware).name, own_links(model, values), hardware)
+    )
 
 
 def _limits(services: Services, model: str, hardware: str, entry: Entry, asked: Mapping[str, Any]) -> SolveAnswer | None:
