@@ -340,6 +340,11 @@ class TrainingRequest(Request):
         return int(self.rollout.traits.scores_again) + int(self.has_reference)
 
     @property
+    def policy_passes(self) -> int:
+        """Of the passes without gradient, those of the policy itself, with its adapters on."""
+        return int(self.rollout.traits.scores_again) if self.samples else OBJECTIVE_TRAITS[self.objective].policy_passes
+
+    @property
     def step_tokens(self) -> int:
         """Tokens of a step, on all devices."""
         return self.micro_batch_tokens * self.accumulation * self.devices

@@ -9,8 +9,9 @@ The law has no constant for a model or a method. The fit has three shares of tor
 lengths with layers that are recomputed; varying lengths with activations that are kept. A share that fewer than three runs show is 0. The
 upper estimate is one factor on the typical value, a quantile of reserved over typical bytes of all runs. All stacks are fitted together. A
 stack is judged by constants that have not seen it; a stack that alone has runs of a kind is judged model by model. The curve of the
-quantile against the median excess is printed. The seven constants of `lib.speed.training` are fitted by least squares of logarithms, a
-model's runs weighed by the root of their number.
+quantile against the median excess is printed. The constants of `lib.speed.training` are fitted by least squares of logarithms on published
+steps and on those of this project (`scripts/own_points.py`), a model's runs weighed by the root of their number; those of rollouts by the
+trainer's own model on the rollouts of this project. No run of verl or NeMo RL is in a fit (`scripts/check_rl.py`).
 """
 
 from __future__ import annotations
@@ -35,16 +36,19 @@ from lib.laws.training import StepPart
 from lib.memory.allocator import AllocatorConstants, fragmented_bytes
 from lib.memory.training import TrainingMemory, check_training, estimate_training, step_peaks
 from lib.model.spec import ModelSpec
-from lib.speed.training import Rates, SpeedConstants, StepWork, card_rates, step_work, time_step
+from lib.speed.rollouts import host_token_s, with_mean_lengths
+from lib.speed.training import Rates, StepWork, card_rates, step_work, time_step
+from lib.speed.training_constants import RolloutConstants, SpeedConstants
 from lib.speed.training_hardware import judge_fit
 from lib.units import GIB, Bytes
 from lib.workload import TrainingRequest
 from scripts.accuracy import record, summarize_errors
+from scripts.own_points import MEASURED, OwnRun, own_runs, teaches_speed
 from scripts.sharded_points import print_sharded
 from scripts.training_points import Run, TimedRun, check_counts, failed_runs, notebook_runs, other_runs, single_device_runs, timed_runs
 
 OUTPUT = Path(__file__).resolve().parent.parent / "lib" / "data" / "training_constants.json"
-CHECKED = "2026-11-25"
+CHECKED = "2026-11-26"
 TOO_LOW = -0.1
 LEAST_RUNS = 3
 """Runs of a kind that a share is fitted on; and that other stacks need, before a stack is left out whole."""
@@ -164,9 +168,13 @@ class TimedWork:
         return time_step(self.work, constants, self.rates, self.run.request.accumulation) / self.run.step_s - 1
 
 
-START = (1.7, 1.5, 2.0, 8.0, 3e-4, 10.0, 1.0)
-LEAST = (1.0, 1.0, 0.05, 0.05, 1e-5, 0.5, 0.05)
-MOST = (5.0, 5.0, 30.0, 50.0, 5e-3, 100.0, 30.0)
+START = (1.7, 1.5, 2.0, 8.0, 1e-3, 5.0, 1.5, 1.0, 1e-4)
+LEAST = (1.0, 1.0, 0.05, 0.05, 1e-5, 0.5, 1.0, 0.01, 1e-6)
+MOST = (5.0, 5.0, 30.0, 50.0, 5e-3, 100.0, 30.0, 10.0, 2e-3)
+"""Bounds of the fit: no rate above its ceiling, and an unpacked weight is written once at least."""
+UNSEEN = 0.03
+"""Weight of the start values: a constant that no run of a fit shows keeps its own."""
+OWN = "this project"
 
 
 def timed_works(facts: Path) -> list[TimedWork]:
@@ -177,7 +185,39 @@ def timed_works(facts: Path) -> list[TimedWork]:
         rates = card_rates(cards[run.card]) if run.card in cards else None
         if rates is not None:
             works.append(TimedWork(run=run, work=step_work(run.spec, run.request), rates=rates))
+    for one in filter(teaches_speed, own_runs(MEASURED)):
+        rates = card_rates(one.card)
+        if rates is not None:
+            request, seconds = (
+                with_mean_lengths(one.request),
+                one.row["step_s"] - one.row["phases"].get("rollout", {"seconds": 0})["seconds"],
+            )
+            run = TimedRun(source=OWN, model=one.spec.id, card=one.card.id, spec=one.spec, request=request, step_s=seconds)
+            works.append(TimedWork(run=run, work=step_work(one.spec, request), rates=rates))
     return works
+
+
+def fit_rollouts(runs: Sequence[OwnRun]) -> RolloutConstants:
+    """The host's seconds for a layer and an adapter of each token, by least squares of relative errors."""
+    ones = [
+        [host_token_s(run.spec, run.request, only) / _token_s(run) for only in (RolloutConstants(1, 0), RolloutConstants(0, 1))]
+        for run in runs
+    ]
+    found, *_ = np.linalg.lstsq(np.asarray(ones), np.ones(len(ones)), rcond=None)
+    return RolloutConstants(*(float(f"{value:.3g}") for value in found))
+
+
+def _token_s(run: OwnRun) -> float:
+    return float(run.row["phases"]["rollout"]["seconds"]) / run.request.rollout.completion_tokens
+
+
+def judge_rollouts(runs: Sequence[OwnRun]) -> list[float]:
+    """Predicted / measured of every model's rollouts by constants that were fitted without it."""
+    ratios = []
+    for run in runs:
+        constants = fit_rollouts([other for other in runs if other.spec.id != run.spec.id])
+        ratios.append(host_token_s(run.spec, run.request, constants) / _token_s(run))
+    return ratios
 
 
 def fit_speed(runs: Sequence[TimedWork]) -> SpeedConstants:
@@ -186,7 +226,8 @@ def fit_speed(runs: Sequence[TimedWork]) -> SpeedConstants:
 
     def residuals(x: Floats) -> Floats:
         constants = SpeedConstants(*np.exp(x))
-        return np.asarray([weights[one.run.model] * np.log1p(one.error(constants)) for one in runs])
+        errors = [weights[one.run.model] * np.log1p(one.error(constants)) for one in runs]
+        return np.asarray([*errors, *(UNSEEN * (x - np.log(START)))])
 
     bounds = (np.log(LEAST), np.log(MOST))
     solution = least_squares(residuals, np.log(START), loss="soft_l1", f_scale=0.1, bounds=bounds)
@@ -384,16 +425,40 @@ def main() -> int:
     by_model = judge_speed(timed)
     errors = [error for of in by_model.values() for error in of]
     print(f"\n{'speed, model left out':34} {'runs':>5} {'median':>8} {'bias':>8}")
-    for model, of in [*by_model.items(), ("all", errors)]:
+    own = {one.run.model for one in timed if one.run.source == OWN}
+    published = [error for model, of in by_model.items() if model not in own for error in of]
+    ours = [error for model, of in by_model.items() if model in own for error in of]
+    for model, of in [
+        *by_model.items(),
+        ("models that others measured", published),
+        ("models that this project measured", ours),
+        ("all", errors),
+    ]:
         print(f"{model:34} {len(of):5} {statistics.median(map(abs, of)):8.1%} {statistics.median(of):+8.1%}")
     if arguments.record:
         command = "python -m scripts.check_training FACTS --record"
         record("training", command, figures)
-        record("training speed", command, [{"steps": "published steps", **summarize_errors([1 + error for error in errors])}])
+        record(
+            "training speed",
+            command,
+            [
+                {"steps": name, **summarize_errors([1 + error for error in of])}
+                for name, of in (("published steps", published), ("steps of this project", ours))
+            ],
+        )
     constants = fit_speed(timed)
     print(f"constants of all models: {constants}")
+    written = [run for run in own_runs(MEASURED) if run.request.samples and not run.has_experts]
+    rollouts, ratios = fit_rollouts(written), judge_rollouts(written)
+    off = statistics.median(abs(ratio - 1) for ratio in ratios)
+    print(f"rollouts by transformers, model left out: n = {len(ratios)}, median error {off:.1%}; {rollouts}")
     if arguments.write:
         content = _constants(allocator, runs) | {"speed": _speed(constants, errors, {one.run.source for one in timed})}
+        content["rollout"] = {
+            "source": "scripts/check_training.py on runs of this project",
+            "runs": len(written),
+            "constants": rollouts._asdict(),
+        }
         OUTPUT.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0
 

@@ -73,6 +73,19 @@ def measured_seconds(run: OwnRun) -> dict[str, float]:
     return apart | {"update": run.row["step_s"] - sum(apart.values())}
 
 
+TEXT = frozenset({"sft", "dpo", "kto", "reward", "orpo", "grpo", "contrastive", "rerank"})
+ENDED_EARLY = "grpo-qwen3-0.6b-full-bf16-beta"
+"""Some of its answers ended before the limit, so that lengths varied."""
+
+
+def teaches_speed(run: OwnRun) -> bool:
+    """Whether the constants of speed are fitted on this run: a dense model of text and rows of one length.
+
+    With each new length torch's sdpa lets cuDNN build a plan, which takes up to seconds and fades as lengths repeat.
+    """
+    return run.kind in TEXT and not run.has_experts and not run.case.get("row_tokens") and run.name != ENDED_EARLY
+
+
 def ask(case: dict[str, Any]) -> TrainingRequest:
     """The request of a case; fields of other kinds of runs are left out."""
     plain = {name: value for name, value in case.items() if name in _FIELDS}

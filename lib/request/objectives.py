@@ -47,6 +47,8 @@ class ObjectiveTraits(NamedTuple):
     """Kinds of models that it trains."""
     negatives: bool = False
     """Whether an example has hard negatives, a sequence each."""
+    policy_passes: int = 0
+    """Of the passes without gradient, those of the policy itself, with its adapters on."""
     in_parts: bool = False
     """Whether a micro-batch passes in parts, twice: without gradient for the loss, then with its gradient (GradCache)."""
     keeps_head_of: frozenset[str] = frozenset()
@@ -62,7 +64,7 @@ OBJECTIVE_TRAITS: Mapping[Objective, ObjectiveTraits] = MappingProxyType(
     {
         "sft": ObjectiveTraits(1, 0, reference=False, least_micro_batch=1, loss="tokens"),
         "dpo": ObjectiveTraits(2, 1, reference=True, least_micro_batch=1, loss="log-probabilities"),
-        "kto": ObjectiveTraits(1, 3, reference=True, least_micro_batch=2, loss="log-probabilities"),
+        "kto": ObjectiveTraits(1, 3, reference=True, least_micro_batch=2, loss="log-probabilities", policy_passes=1),
         "reward": ObjectiveTraits(2, 0, reference=False, least_micro_batch=1, loss="score"),
         "orpo": ObjectiveTraits(2, 0, reference=False, least_micro_batch=1, loss="logits", offloads=False),
         "grpo": ObjectiveTraits(1, 0, reference=False, least_micro_batch=1, loss="log-probabilities", offloads=False, samples=True),
@@ -72,7 +74,7 @@ OBJECTIVE_TRAITS: Mapping[Objective, ObjectiveTraits] = MappingProxyType(
         ),
         "contrastive-cached": ObjectiveTraits(
             2, 1, reference=False, least_micro_batch=2, loss="similarities", offloads=False, trainer="sentence-transformers",
-            works=_EMBEDDERS, negatives=True, in_parts=True,
+            works=_EMBEDDERS, negatives=True, in_parts=True, policy_passes=1,
         ),
         "rerank": ObjectiveTraits(
             1, 0, reference=False, least_micro_batch=1, loss="score", offloads=False, trainer="sentence-transformers",

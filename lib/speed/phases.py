@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from lib.memory.rollouts import UPDATE_MOMENTS, list_moments
 from lib.result import Result
-from lib.speed.training import card_rates, load_speed, predict_step, step_work, time_step, train_on
+from lib.speed.training import card_rates, predict_step, step_work, time_step, train_on
+from lib.speed.training_constants import load_speed
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator

@@ -27,7 +27,8 @@ from lib.memory.resolve import find_largest
 from lib.speed.calibration import load_calibration
 from lib.speed.diffusion import PictureLoad, picture_class, predict_seconds
 from lib.speed.hardware import card_class, find_host_link_rate, find_peak
-from lib.speed.training import load_speed, train_on
+from lib.speed.training import train_on
+from lib.speed.training_constants import load_speed
 from lib.speed.training_hardware import TrainingChange, TrainingOption, describe_place, list_hardware, price_run
 from lib.workload import PipelineRequest
 

@@ -1,12 +1,14 @@
 """Seconds of a step of GRPO: rollout by the law of serving, scoring and update by the law of training.
 
-    rollout    answers · mean length / rate, then the longest answer alone (`lib.laws.rl`), and handing the weights to vLLM
+    rollout    answers · mean length / rate, then the longest answer alone (`lib.laws.rl`), and handing the weights to vLLM; written by the
+               trainer's own model at least longest · (c_r · layers + c_a · adapters), and bytes of unpacked weights as in training
     scoring    the forward passes without gradient
     update     forward, backward and optimizer of all micro-batches
 
 Lengths are means: of prompts as stated, of answers as stated or else their limit. One phase follows the other, as TRL runs them. Reward
 functions are not timed. Limits: a colocated vLLM writes for the GPUs that share it; one on other GPUs serves all of them, split as the
-engine splits by itself.
+engine splits by itself. The host's seconds c are fitted on rollouts that this project measured on one H100 (`scripts/check_training.py`),
+whose processor is an Intel Xeon of 16 cores; a slower one takes longer.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lib.catalog.offers import own_hardware
 from lib.errors import InvalidInput, UnsupportedModel
 from lib.laws.rl import rollout_seconds
+from lib.memory.resolve import layer_sizes
 from lib.memory.rollouts import (
     colocated_devices,
     engine_answers,
@@ -29,9 +32,11 @@ from lib.memory.rollouts import (
 )
 from lib.precision import weight_format
 from lib.request.serving import DEFAULTS
+from lib.speed.adapter_work import count_adapters, count_unpacked
 from lib.speed.batch import SpeedRequest
 from lib.speed.estimate import predict_speed
 from lib.speed.hardware import find_link_rate
+from lib.speed.training_constants import RolloutConstants, load_rollout, load_speed
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator
@@ -91,7 +96,20 @@ def time_rollouts(spec: ModelSpec, request: TrainingRequest, card: Accelerator, 
         tokens_per_s=together.throughput_tokens_per_s.value,
         lone_tpot_s=alone.tpot_s.value,
     )
+    if traits.starts_together:
+        writing = max(writing, longest * host_token_s(spec, request, load_rollout())) + longest * _unpack_token_s(spec, request, card)
     return writing + _sync_seconds(spec, request, card)
+
+
+def host_token_s(spec: ModelSpec, request: TrainingRequest, constants: RolloutConstants) -> float:
+    """Seconds in which the host starts the kernels of one token, if the trainer's own model writes it with its adapters on."""
+    return constants.layer_s * layer_sizes(spec).layers + constants.adapter_s * count_adapters(spec, request).matrices
+
+
+def _unpack_token_s(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> float:
+    """Seconds in which bitsandbytes unpacks all weights for one token."""
+    constants, _ = load_speed()
+    return constants.unpack * count_unpacked(spec, request) / card.bandwidth
 
 
 def _sync_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> float:

@@ -4,26 +4,36 @@ Time of one step: FLOPs, traffic of activations, the host, the update, unpacking
 
     FLOPs   passes · (2·P + 2·T·q·L)     a token; P parameters that it passes, head included; q width of the queries, causal
     passes  forward 1, backward 2 in full and 1 with adapters (frozen weights need no gradient), 1 more where activations are recomputed
-    step    max(c_f · FLOPs / peak + (c_a · kept + c_s · scores) / bandwidth, c_h · layers · passes)  each micro-batch
+    calls   forward 1, backward 1, recomputed 1
+    step    max(c_f · FLOPs / peak + (c_a · kept + c_s · scores + c_l · adapted) / bandwidth,
+                (c_h · layers + c_m · adapters) · calls + (c_r · layers + c_k · adapters) · passes without gradient)  each micro-batch
             + c_q · bytes of unpacked weights · passes / bandwidth                                 each micro-batch
             + c_u · bytes of what is trained / bandwidth                                           each step
 
-The constants c were fitted on published runs (`scripts/check_training.py`, `lib/data/training_constants.json`); c_f by the kind of a card's
-memory, none by model or card. States in host memory add the bytes that pass each GPU's link to the host, and those that the optimizer on
-the CPU reads and writes, at the full rate of link and memory: the least possible. With DeepSpeed the range reaches to copies of pageable
-memory (`PAGEABLE_COPY`) and an update at `SLOWEST_UPDATE`. Activations in host memory add nothing, because they move behind the
-computation. Of several devices each takes its own micro-batches; what passes their link comes on top, half of it behind the computation.
-Limits: dense peaks as published; no pipeline or tensor parallelism; devices of one machine. Source of the FLOPs: Kaplan et al. 2020,
-arXiv:2001.08361 (6·N in full); Korthikanti et al. 2022, arXiv:2205.05198 (recomputation).
+    kept and scores   once for forward and backward, and a third more for each pass without gradient
+    adapted           12 · (rows + columns) of every matrix with an adapter, for each token and call: casts of the adapter's input to
+                      float32 and back, and its product, scaled and added; a reference has its adapters switched off
+
+The constants c were fitted on published runs and on those of this project (`scripts/check_training.py`,
+`lib/data/training_constants.json`): c_f by the kind of a card's memory, none by model or card; c_r and c_k are those of rollouts
+(`lib.speed.rollouts`). The host starts the kernels of each layer and adapter. This project's H100 had an Intel Xeon of 16 cores; other
+hosts were up to twice as fast. In a profile there, a third of a 7B LoRA step was casts and sums of adapters
+(`tests/data/measured_training.json`). On an H100 torch's sdpa lets cuDNN build a plan for each new length of rows. That took seconds at
+first; it is not counted, because lengths repeat.
+
+States in host memory add the bytes that pass each GPU's link to the host, and those that the optimizer on the CPU reads and writes, at the
+full rate of link and memory: the least possible. With DeepSpeed the range reaches to copies of pageable memory (`PAGEABLE_COPY`) and an
+update at `SLOWEST_UPDATE`. Activations in host memory add nothing, because they move behind the computation. Of several devices each takes
+its own micro-batches; what passes their link comes on top, half of it behind the computation. Limits: dense peaks as published; no
+pipeline or tensor parallelism; devices of one machine; experts cost more than their FLOPs (gathers, casts, grouped products), which four
+runs of this project took 1.4 to 2.3 times as long for. Source of the FLOPs: Kaplan et al. 2020, arXiv:2001.08361 (6·N in full); Korthikanti
+et al. 2022, arXiv:2205.05198 (recomputation).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,9 +43,11 @@ from lib.memory.resolve import layer_sizes
 from lib.memory.training import step_traffic
 from lib.request.objectives import AS_TRL
 from lib.request.sharding import SHARDING_TRAITS
+from lib.speed.adapter_work import count_adapters, count_unpacked
 from lib.speed.hardware import HALVES, card_class, find_host_link_rate, find_link_rate
 from lib.speed.model_work import count_multiplied
 from lib.speed.rollouts import GrpoSeconds, time_rollouts, with_mean_lengths
+from lib.speed.training_constants import SpeedConstants, load_rollout, load_speed
 
 if TYPE_CHECKING:
     from lib.catalog.silicon import Accelerator
@@ -55,25 +67,19 @@ the update most of the rest, 34 bytes for each parameter: the processor is the l
 little too: its README has 20.9 s a step for Llama 3.1 70B on 8 A100, and this law gives 24.5 s, of them 4.7 s for offloading."""
 
 
-class SpeedConstants(NamedTuple):
-    """The fitted constants: `flops` on cards with HBM, `host_s` seconds for a layer and pass; the others are shares of a ceiling."""
-
-    flops: float
-    flops_gddr: float
-    kept: float
-    scores: float
-    host_s: float
-    update: float
-    unpack: float
-
-
 class StepWork(NamedTuple):
-    """Work of a micro-batch: FLOPs, kept bytes, scores, layers · passes, bytes of unpacked weights; and trained bytes of a step."""
+    """Work of a micro-batch: FLOPs, bytes of activations, scores and adapters, layers and adapters · calls, bytes of unpacked weights.
+
+    `quiet_host_s` are the host's seconds for passes without gradient. `trained_bytes` are those of a step.
+    """
 
     flops: float
     kept_bytes: float
     score_bytes: float
+    adapted_bytes: float
     host_layers: float
+    host_adapters: float
+    quiet_host_s: float
     trained_bytes: float
     unpacked_bytes: float
 
@@ -93,35 +99,46 @@ class StepSpeed(NamedTuple):
     host_s: float = 0.0
 
 
-@cache
-def load_speed() -> tuple[SpeedConstants, tuple[float, float]]:
-    """The constants that come with the app, and the factors between which four in five published runs lie."""
-    plain = json.loads(files("lib.data").joinpath("training_constants.json").read_text(encoding="utf-8"))["speed"]
-    low, high = plain["range"]
-    return SpeedConstants(**plain["constants"]), (low, high)
-
-
 def count_passes(request: TrainingRequest) -> int:
     """Forward, backward and recomputed passes over the layers, and those of a preference without gradient."""
     learned = 1 + (2 if request.method == "full" else 1) + (request.checkpointing != "none")
     return learned + request.passes_without_gradient
 
 
+def count_calls(request: TrainingRequest) -> int:
+    """How often the host starts the kernels of all layers in a micro-batch, passes without gradient apart."""
+    return 2 + (request.checkpointing != "none")
+
+
+_FORWARD_SHARE = 1 / 3
+"""Of the bytes that a forward and a backward pass move, those of a forward pass."""
+_ADAPTED_BYTES = 12
+"""Of a row or column of an adapted matrix, for each token and call: an input of 2 bytes is read, cast to 4 and back to 2; a product of 2 is
+written, read, scaled, read and added to another."""
+
+
 def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
     """The work of one micro-batch on one device."""
     spec, tokens = compute_model(spec, request.objective), request.micro_batch_tokens
     sizes = layer_sizes(spec)
-    passes = count_passes(request)
+    passes, calls, adapters = count_passes(request), count_calls(request), count_adapters(spec, request)
     each = 2 * count_multiplied(spec, with_loss=True) + 2 * request.sequence_tokens * sizes.query_width * sizes.layers
-    traffic = step_traffic(spec, request)
-    unpacked = 2 * sum(group.parameters for group in spec.tensors if group.convertible) if request.quantizes else 0
+    traffic, quiet, moves = (
+        step_traffic(spec, request),
+        request.passes_without_gradient,
+        1 + _FORWARD_SHARE * request.passes_without_gradient,
+    )
+    rollout, again = load_rollout(), request.policy_passes
     return StepWork(
         flops=float(passes * tokens * each),
-        kept_bytes=float(traffic.kept_bytes),
-        score_bytes=float(traffic.score_bytes),
-        host_layers=float(sizes.layers * passes),
+        kept_bytes=moves * traffic.kept_bytes,
+        score_bytes=moves * traffic.score_bytes,
+        adapted_bytes=float(_ADAPTED_BYTES * adapters.width * tokens * (calls + again)),
+        host_layers=float(sizes.layers * calls),
+        host_adapters=float(adapters.matrices * calls),
+        quiet_host_s=rollout.layer_s * sizes.layers * quiet + rollout.adapter_s * adapters.matrices * again,
         trained_bytes=float(traffic.trained_bytes),
-        unpacked_bytes=float(unpacked * passes),
+        unpacked_bytes=float(count_unpacked(spec, request) * passes),
     )
 
 
@@ -142,9 +159,10 @@ def card_rates(card: Accelerator) -> Rates | None:
 def time_step(work: StepWork, constants: SpeedConstants, rates: Rates, accumulation: int = 1) -> float:
     """Seconds of a step on one device."""
     peak, bandwidth, gddr = rates
-    moved = (constants.kept * work.kept_bytes + constants.scores * work.score_bytes) / bandwidth
+    moved = (constants.kept * work.kept_bytes + constants.scores * work.score_bytes + constants.adapted * work.adapted_bytes) / bandwidth
     computes = (constants.flops_gddr if gddr else constants.flops) * work.flops / peak + moved
-    micro = max(computes, constants.host_s * work.host_layers) + constants.unpack * work.unpacked_bytes / bandwidth
+    host = constants.host_s * work.host_layers + constants.adapter_s * work.host_adapters + work.quiet_host_s
+    micro = max(computes, host) + constants.unpack * work.unpacked_bytes / bandwidth
     return accumulation * micro + constants.update * work.trained_bytes / bandwidth
 
 

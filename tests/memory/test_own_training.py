@@ -22,3 +22,11 @@ def test_memory_of_every_phase_agrees(judged: list[Judged]) -> None:
         errors = [abs(one.memory[phase] - 1) for one in judged if phase in one.memory]
         assert len(errors) >= 2
         assert statistics.median(errors) <= 0.12, phase
+
+
+def test_seconds_of_a_step_agree(judged: list[Judged]) -> None:
+    """Steps of all kinds, and rollouts and updates of GRPO; experts are slower than predicted and are stated as a limit."""
+    for phase, most in (("step", 0.25), ("rollout", 0.2), ("update", 0.25)):
+        errors = [abs(one.seconds[phase] - 1) for one in judged if phase in one.seconds and not one.run.has_experts]
+        assert len(errors) >= 9
+        assert statistics.median(errors) <= most, phase

@@ -251,16 +251,20 @@ def test_a_card_without_bf16_trains_in_fp16() -> None:
 
 
 def test_speed_of_a_step() -> None:
-    """Recomputation costs, adapters are faster than all weights, a faster card is faster; shares of the peak are below one."""
+    """Recomputation costs, adapters are faster than all weights, a faster card is faster; shares of the peak are below one.
+
+    With 8,192 tokens the time to unpack 4-bit weights is small, and TRL's adapters over them cast nothing.
+    """
     lora = TrainingRequest(micro_batch=4)
     base = predict_step(spec(), lora, CARDS["A100-SXM4-80GB"])
     assert base is not None
     assert base.tokens_per_s_low < base.tokens_per_s < base.tokens_per_s_high
     assert 0.05 < base.mfu < 0.8
-    for slower in (replace(lora, method="full"), replace(lora, method="qlora")):
-        other = predict_step(spec(), slower, CARDS["A100-SXM4-80GB"])
-        assert other is not None
-        assert other.tokens_per_s < base.tokens_per_s
+    full, qlora = (predict_step(spec(), replace(lora, method=method), CARDS["A100-SXM4-80GB"]) for method in ("full", "qlora"))
+    assert full is not None
+    assert full.tokens_per_s < base.tokens_per_s
+    assert qlora is not None
+    assert qlora.tokens_per_s == pytest.approx(base.tokens_per_s, rel=0.1)
     faster = [
         predict_step(spec(), replace(lora, checkpointing="none"), CARDS["A100-SXM4-80GB"]),
         predict_step(spec(), lora, CARDS["H100-SXM"]),
