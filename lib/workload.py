@@ -17,7 +17,8 @@ from lib.errors import BadArgument
 from lib.precision import NAMES
 from lib.request import types as asked
 from lib.request.checks import MAX_NAME, check_choice, describe_value
-from lib.request.fields import Asked, Checked, Form, Request, count_of, number, one_of, whole_number
+from lib.request.fields import Asked, Checked, Form, Request, count_of, one_of, whole_number
+from lib.request.media import TEXT_ONLY, TRAIN_TOWER, MediaRequest, TrainTower
 from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS, OBJECTIVES, ONE_PAIR, Objective, PairsRequest, RolloutRequest
 from lib.request.pictures import DEFAULT_PICTURES, LONGEST_SIDE, MOST_FRAMES, PictureTrainingRequest
 from lib.request.serving import DEFAULTS, ServingSettings
@@ -144,25 +145,6 @@ class PipelineRequest(Request):
 
 
 AS_THE_PIPELINE = PipelineRequest()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MediaRequest(Request):
-    """The pictures and the sound of each request, with its text or in its place."""
-
-    images: Annotated[int, whole_number(0, asked.MOST_IMAGES), Form("Images in a prompt", group="workload")] = 0
-    """Pictures in each prompt, for models that take them; their tokens come on top."""
-    image_width: Annotated[asked.ImageSide, Form("Image width, pixels", group="workload")] = 1024
-    """Pixels of each picture in a prompt."""
-    image_height: Annotated[asked.ImageSide, Form("Image height, pixels", group="workload")] = 1024
-    """Pixels, as image_width."""
-    audio_seconds: Annotated[
-        float, number(0, asked.LONGEST_SOUND_S), Form("Length of sound, s", "sound", group="workload", info="0: half a minute")
-    ] = 0.0
-    """Seconds of sound in each request, for models that hear; 0 is half a minute."""
-
-
-TEXT_ONLY = MediaRequest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,8 +280,18 @@ class TrainingRequest(Request):
     pictures: Annotated[
         PictureTrainingRequest, Asked("width height frames cached base_precision checkpoint_blocks checkpoint_every base_offload")
     ] = DEFAULT_PICTURES
+    media: MediaRequest = TEXT_ONLY
+    train_tower: Annotated[TrainTower, one_of(TRAIN_TOWER, TrainTower), Form("Encoder of pictures or sound", "tower", group="train")] = (
+        "auto"
+    )
+    """Models that read pictures or sound: the part of their tower or encoder that is trained, by adapters or in full. no: it is frozen;
+    projector: the projection into the language model alone; yes: both; auto: yes for Whisper, no for pictures."""
     row_tokens: float = 0
     """Mean length of unpacked sequences, tokens; 0: not stated."""
+    media_tokens: int = 0
+    """Tokens of pictures among `sequence_tokens`."""
+    reads_sound: bool = False
+    """Whether an example is sound with its text."""
     fp16: bool = False
     """Whether the card multiplies in fp16, because it lacks bf16: what is trained is then in float32."""
 
@@ -321,6 +313,11 @@ class TrainingRequest(Request):
         if traits.loss != "similarities":
             return self.micro_batch_tokens
         return self.sequence_tokens * (min(self.micro_batch, self.pairs.cached_batch) if traits.in_parts else self.micro_batch)
+
+    @property
+    def reads_media(self) -> bool:
+        """Whether an encoder reads pictures or sound of each example."""
+        return self.media.images > 0 or self.reads_sound
 
     @property
     def samples(self) -> bool:

@@ -34,10 +34,11 @@ from lib.memory import (
 from lib.memory.result import download_bytes
 from lib.model.spec import ModelSpec
 from lib.provenance import Reason, Value
+from lib.request.media import MediaRequest
 from lib.request.serving import DEFAULTS, Serving, drop_settings, keep_experts_in_host
 from lib.speed import SpeedRequest
 from lib.units import GIB
-from lib.workload import Family, MediaRequest, MemoryRequest, PipelineRequest, Workload
+from lib.workload import Family, MemoryRequest, PipelineRequest, Workload
 
 NEARLY_FULL = 0.05
 """Share of the engine's own part of a device that stays free in a comfortable fit, for longer prompts and what a release adds at start: a

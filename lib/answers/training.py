@@ -110,6 +110,12 @@ class TrainingAnswer(Answer):
     """Ways to share the states over GPUs: for each the hardware with the lowest price that holds the training, and how many GPUs."""
     changes: tuple[TrainingChangeEntry, ...]
     """Changes that save memory."""
+    picture_tokens: int = 0
+    """Tokens of an example's pictures, in addition to the `sequence_tokens` that were asked for; other counts of tokens contain them."""
+    encoder_positions: int = 0
+    """Positions that the encoder of pictures or sound reads for an example; 0 without one."""
+    trained_encoder: str = ""
+    """Part of that encoder that is trained: no, projector or yes; empty without one."""
     server_command: str | None
     """GRPO with vllm-server: the command that starts vLLM by hand; the script starts it by itself. Null otherwise and without a Hub id."""
     command: str | None

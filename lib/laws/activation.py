@@ -28,6 +28,7 @@ layer, with b bytes an element:
     matrix (out, in) that trains  b·in          matrices of one module that read the same stream share it
     matrix with an adapter        b·in of its own where the adapter is cast, b·r between A and B; DoRA: 2·b·out more
     attention                     b·(q + k + v) + its output, and 4 for each head   with eager also (4 + b) · heads · T scores
+    rotated, of one fused matrix  b·(q + k) more                                    of towers: values keep the whole projection
     MLP with a gate               b·3f          gate, its activation, up; their product is the input of the last matrix
     MLP without                   b·f           what the activation function reads
     k experts of a token          b·k·(2f + f + h), and b·k·(h + f) where they train
@@ -184,6 +185,8 @@ class LayerTraining(NamedTuple):
     dora: bool
     scores: bool
     repeats: bool
+    rotates: bool = False
+    """Whether queries and keys of one fused projection are rotated: they become new tensors, and the values keep the whole projection."""
 
 
 class SavedBytes(NamedTuple):
@@ -273,6 +276,8 @@ def _matrices(
     elif attends:
         repeated = 2 * (stack.heads - stack.kv_heads) * stack.head_dim if training.repeats and len(others) > 1 else 0
         keeps += b * (read + written + repeated) + FLOAT32 * stack.heads
+        fused = training.rotates and len(others) == 1 and others[0].shape[0] > written
+        keeps += b * (read - written) if fused else 0
         scores = (FLOAT32 + b) * stack.heads if training.scores else 0.0
     else:
         gated = bool(writers) and read >= 2 * written

@@ -26,6 +26,11 @@ bytes an element: b + 4 + 4 (logits, their float32 copy, log-softmax), then 4 + 
 transformers ≥ 4.45), and b in both where a tanh caps the logits; a fused or chunked loss holds the hidden states and a gradient of them
 instead, 4·b·h for each token, and one chunk.
 
+An encoder that reads pictures or sound adds two moments. Without gradients it keeps nothing, and its forward pass is one of them:
+
+    encoder forward    weights + states + the input + one layer's temporary tensors
+    encoder backward   weights + states + gradients of the decoder + kept by the encoder + one layer once more; at its end all gradients
+
 Limits: transformers' own modules; FSDP and ZeRO as published, without the traffic's buffers beyond two layers.
 Sources: Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054; Dettmers et al. 2022, arXiv:2110.02861 (8-bit states in blocks); Shazeer and
 Stern 2018, arXiv:1804.04235; torch 2.13 torch/optim (foreach, Muon); transformers 5.23.0 loss/loss_utils.py; what a loss holds was
@@ -180,6 +185,7 @@ class StepPart(StrEnum):
     OPTIMIZER_TEMPORARY = "optimizer step"
     GRADIENTS = "gradients"
     SAVED_ACTIVATIONS = "saved activations"
+    ENCODER = "activations of the encoder"
     ACTIVATION_GRADIENTS = "passing gradients"
     LOSS = "logits and loss"
     FRAGMENTATION = "fragmentation and workspace"
@@ -187,7 +193,7 @@ class StepPart(StrEnum):
 
 
 class StepPeaks(NamedTuple):
-    """Bytes of a step's fullest moments, by what they hold; the last two are empty but for GRPO."""
+    """Bytes of a step's fullest moments, by what they hold; the last four are empty without GRPO, pictures or sound."""
 
     logits: dict[str, int]
     loss: dict[str, int]
@@ -198,6 +204,28 @@ class StepPeaks(NamedTuple):
     """GRPO: while answers are written."""
     scoring: dict[str, int] = {}  # noqa: RUF012 never changed
     """GRPO: while answers are scored without gradient."""
+    encoder_forward: dict[str, int] = {}  # noqa: RUF012 never changed
+    """Pictures and sound: while their encoder reads them."""
+    encoder_backward: dict[str, int] = {}  # noqa: RUF012 never changed
+    """Pictures and sound: while gradients pass their encoder."""
+
+
+class EncoderTensors(NamedTuple):
+    """Bytes of an encoder that reads pictures or sound; all 0 without one."""
+
+    saved: int = 0
+    """From its forward pass to its backward pass: its input, and its activations or checkpoints if gradients pass it."""
+    forward: int = 0
+    """Temporary tensors of its forward pass."""
+    layer: int = 0
+    """One layer that is recomputed."""
+    passing: int = 0
+    """Gradients that pass through one layer; 0 where none do."""
+    gradients: int = 0
+    """Gradients of its own weights."""
+
+
+NO_ENCODER = EncoderTensors()
 
 
 class StepTensors(NamedTuple):
@@ -225,6 +253,7 @@ class StepTensors(NamedTuple):
     optimizer_temporary: int
     accumulates: bool
     recomputes: bool
+    encoder: EncoderTensors = NO_ENCODER
 
 
 STEADY = frozenset(
@@ -252,19 +281,35 @@ def engine_bytes(peak: dict[str, int]) -> int:
 
 
 def find_peaks(step_tensors: StepTensors) -> StepPeaks:
-    """The five fullest moments of a step."""
+    """The fullest moments of a step."""
+    encoder = step_tensors.encoder
     before = step_tensors.gradients if step_tensors.accumulates else 0
     early = step_tensors.gradients if step_tensors.accumulates else step_tensors.first_gradients
+    own = step_tensors.gradients - (0 if step_tensors.accumulates else encoder.gradients)
     one = step_tensors.layer if step_tensors.recomputes else 0
     last = step_tensors.layer if not step_tensors.recomputes else step_tensors.layer + step_tensors.saved_activations // 64
     copies, gradients, saved = StepPart.COPIES, StepPart.GRADIENTS, StepPart.SAVED_ACTIVATIONS
     through = {StepPart.ACTIVATION_GRADIENTS: step_tensors.activation_gradients}
-    base: dict[str, int] = {**step_tensors.states, copies: step_tensors.copies_in_backward}
+    read = {StepPart.ENCODER: encoder.saved} if encoder.saved else {}
+    base: dict[str, int] = {**step_tensors.states, copies: step_tensors.copies_in_backward} | read
     kept = {gradients: before, saved: step_tensors.saved_activations}
-    return StepPeaks(
+    peaks = StepPeaks(
         logits=base | kept | {copies: step_tensors.copies, StepPart.LOSS: step_tensors.loss.forward},
         loss=base | kept | {StepPart.LOSS: step_tensors.loss.backward},
         layer=base | {gradients: early, saved: step_tensors.saved_activations + one} | through,
-        end=base | {gradients: step_tensors.gradients + step_tensors.tied_gradients, saved: last + step_tensors.kept_inputs} | through,
+        end=base | {gradients: own + step_tensors.tied_gradients, saved: last + step_tensors.kept_inputs} | through,
         update=step_tensors.states | {gradients: step_tensors.gradients, StepPart.OPTIMIZER_TEMPORARY: step_tensors.optimizer_temporary},
     )
+    return _add_encoder(peaks, step_tensors, before=before, own=own) if read else peaks
+
+
+def _add_encoder(peaks: StepPeaks, step_tensors: StepTensors, *, before: int, own: int) -> StepPeaks:
+    """The moments of an encoder; its backward pass is fullest at its start, or at its end if its own gradients are the larger part."""
+    encoder, states = step_tensors.encoder, step_tensors.states
+    forward = states | {StepPart.GRADIENTS: before, StepPart.ENCODER: encoder.saved + encoder.forward}
+    if not encoder.passing:
+        return peaks._replace(encoder_forward=forward)
+    through = {StepPart.ACTIVATION_GRADIENTS: encoder.passing}
+    start = states | {StepPart.GRADIENTS: own, StepPart.ENCODER: encoder.saved + encoder.layer} | through
+    end = states | {StepPart.GRADIENTS: step_tensors.gradients, StepPart.ENCODER: encoder.layer} | through
+    return peaks._replace(encoder_forward=forward, encoder_backward=max(start, end, key=lambda peak: sum(peak.values())))

@@ -71,7 +71,8 @@ def count_longest_row(request: TrainingRequest) -> int:
     if request.packing or not request.row_tokens:
         return request.sequence_tokens
     answer = request.rollout.completion_tokens if request.samples else 0
-    return min(request.sequence_tokens, max(1, round(_LONGEST_TO_MEAN * request.row_tokens)) + answer)
+    text = request.row_tokens - request.media_tokens  # tokens of pictures do not vary
+    return min(request.sequence_tokens, max(1, round(_LONGEST_TO_MEAN * text)) + answer + request.media_tokens)
 
 
 def fragmented_bytes(peak: dict[str, int], request: TrainingRequest) -> int:
@@ -81,4 +82,5 @@ def fragmented_bytes(peak: dict[str, int], request: TrainingRequest) -> int:
 
 def reserve_bytes(peak: dict[str, int], request: TrainingRequest, share: float) -> float:
     """Bytes that the allocator has reserved at a moment, without the fixed part."""
-    return sum(peak.values()) + share * fragmented_bytes(peak, request)
+    encoder = 0 if request.packing else peak.get(law.StepPart.ENCODER, 0)  # pictures and windows of sound have one size
+    return sum(peak.values()) + share * (fragmented_bytes(peak, request) - encoder) + load_constants().equal * encoder

@@ -10,7 +10,7 @@ from lib.laws.media_tokens import DEFAULT_S, ImageSize, count_image, count_sound
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec, VisionInput
-    from lib.workload import MediaRequest
+    from lib.request.media import MediaRequest
 
 _MOST_OBLONG = 200  # processors of Qwen's models refuse more
 

@@ -124,6 +124,9 @@ def check_picture_training(spec: ModelSpec, request: TrainingRequest) -> None:
     for name in ("devices", "machines"):
         if getattr(request, name) > 1:
             raise BadArgument(name, getattr(request, name), "1 for a picture model: its training over several GPUs is not modelled")
+    if request.media.images or request.media.audio_seconds:
+        name, stated = ("images", request.media.images) if request.media.images else ("audio_seconds", request.media.audio_seconds)
+        raise BadArgument(name, stated, "0 for a picture model: width and height say the size of its training pictures")
     for name, accepted in _ACCEPTED.items():
         if getattr(request, name) not in accepted:
             raise BadArgument(name, getattr(request, name), f"{', '.join(accepted)} for a picture model")

@@ -33,7 +33,8 @@ from lib.request.pictures import LONGEST_SIDE, MOST_FRAMES
 if TYPE_CHECKING:
     from lib.memory.resolve import ResolvedRequest
     from lib.model.spec import ModelSpec
-    from lib.workload import MediaRequest, PipelineRequest
+    from lib.request.media import MediaRequest
+    from lib.workload import PipelineRequest
 
 _CHANNELS = 3
 

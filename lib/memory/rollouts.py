@@ -34,7 +34,8 @@ from lib.memory.per_device import PerDevice, count_per_device
 from lib.memory.resolve import ENDLESS, find_largest, layer_sizes
 from lib.memory.spread import tensor_parallel_degree
 from lib.memory.stacks import adapter_bytes, quantized_base
-from lib.memory.training import TrainingMemory, estimate_training, select_adapted, step_peaks
+from lib.memory.trained import select_adapted
+from lib.memory.training import TrainingMemory, estimate_training, step_peaks
 from lib.precision import QLORA
 from lib.request.objectives import AS_TRL
 from lib.request.serving import Serving

@@ -71,6 +71,10 @@ STACK_TRAITS: Mapping[Stack, StackTraits] = MappingProxyType(
 )
 
 
+SPEECH_STACK: Stack = "transformers"
+"""The stack that trains speech models: TRL has no trainer for them."""
+
+
 def is_modelled(request: TrainingRequest) -> bool:
     """Whether the figures of this stack and objective are the stack's own."""
     modelled = STACK_TRAITS[request.stack].modelled

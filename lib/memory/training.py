@@ -6,23 +6,21 @@ Allocated is what tensors hold at the fullest of a step's moments (`lib.laws.tra
 device for them; reserved and the CUDA context decide whether a step fits. How far the two lie apart depends on the order in which blocks of
 different sizes come and go: that share was fitted on published runs (`lib/data/training_constants.json`, `scripts/check_training.py`).
 The upper estimate is the typical value of the longest rows that the limit allows, times one factor that was fitted over all stacks.
-Before it stands what each training stack does by itself, what is refused (`check_training`), and what is trained: the matrices with an
-adapter and their parameters.
+`check_training` refuses other trainings. Trained parameters are in `lib.memory.trained`, an encoder of pictures or sound in
+`lib.memory.tower`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from lib.catalog.rows import ById
 from lib.errors import BadArgument, UnsupportedModel
 from lib.laws import training as law
 from lib.laws.activation import FLOAT32, HALF, LayerTraining, LayerWidths, SavedBytes, save_for_backward
-from lib.laws.media_tokens import TOWERS
 from lib.laws.runtime import CUDA_CONTEXT, ByteRange
 from lib.laws.training import StepPart
 from lib.laws.weights import ENDS, is_tied
@@ -32,21 +30,27 @@ from lib.memory.objectives import LogitSizes, check_objective, objective_loss, t
 from lib.memory.resolve import layer_sizes
 from lib.memory.sharding import SharedStates, WholeStates, share_states
 from lib.memory.stacks import STACK_TRAITS, adapter_bytes, fuses_loss, quantized_base
-from lib.model.spec import TensorGroup
+from lib.memory.tower import check_media, encoder_tensors, find_encoder, hears, is_cross, read_media
+from lib.memory.trained import (
+    MATRIX,
+    count_frozen,
+    count_trained,
+    encoder_components,
+    is_adapted,
+    module_of,
+    select_adapted,
+    takes_adapter,
+    typical_groups,
+)
 from lib.precision import weight_format
 from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS, ONE_PAIR
 from lib.request.sharding import SHARDING_TRAITS, SHARDINGS
 from lib.units import Bytes
-from lib.workload import WHOLE_WEIGHTS, check_rank, check_targets, is_targeted
+from lib.workload import WHOLE_WEIGHTS, check_rank, check_targets
 
 if TYPE_CHECKING:
-    from lib.laws.weights import Tensors
     from lib.model.spec import ModelSpec
     from lib.workload import TrainingRequest
-
-
-_MATRIX = 2  # axes
-_APART = TOWERS | {"embeddings", "head"}
 
 
 def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
@@ -58,14 +62,17 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
     """
     if spec.library == "gguf":
         raise UnsupportedModel(f"{spec.id} is a GGUF file, which is run and not trained. Name the model that it was made from instead.")
-    if spec.library == "diffusers" or spec.work not in {"decoder", "embedding decoder", "encoder-decoder", "text encoder"}:
+    trains = spec.work in {"decoder", "embedding decoder", "encoder-decoder", "text encoder"} or hears(spec)
+    if spec.library == "diffusers" or not trains:
         executed = " Of a model that hears, /dry_run executes a training step (mode lora or full) and counts its bytes."
         raise UnsupportedModel(
             f"{spec.id or spec.architecture} has no loss over tokens that is known here (task {spec.task or 'unknown'}). "
-            f"Accepted: models that write, read or embed text.{executed if spec.work == 'speech' else ''}"
+            "Accepted: models that write, read or embed text, and speech recognition by an encoder over windows of sound and a decoder, as "
+            f"Whisper is.{executed if spec.work == 'speech' else ''}"
         )
     traits = STACK_TRAITS[request.stack]
     check_objective(spec, request)
+    check_media(spec, request)
     if request.optimizer not in traits.optimizers:
         raise BadArgument("optimizer", request.optimizer, f"{', '.join(sorted(traits.optimizers))} with {traits.name}")
     _check_sharding(request)
@@ -74,11 +81,11 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
     if request.method == "lora-8bit" and not traits.int8:
         raise BadArgument("method", request.method, f"full, lora, dora or qlora with {traits.name}")
     if request.method != "full" and spec.tensors:
-        linear = [group for group in spec.tensors if _takes_adapter(group)]
-        check_targets(request.target_modules, [_module(group) for group in linear])
-        adapted = [group for group in linear if is_adapted(group, request)]
+        linear = [group for group in spec.tensors if takes_adapter(group, spec, request)]
+        check_targets(request.target_modules, [module_of(group) for group in linear])
+        adapted = [group for group in linear if is_adapted(group, spec, request)]
         for group in sorted(adapted, key=lambda group: min(group.shape)):
-            check_rank(request.rank, _module(group), *group.shape)
+            check_rank(request.rank, module_of(group), *group.shape)
 
 
 def _check_sharding(request: TrainingRequest) -> None:
@@ -102,74 +109,6 @@ def _check_sharding(request: TrainingRequest) -> None:
         raise BadArgument(
             "sharding", name, f"{whole} with method=lora-8bit: 8-bit weights are integers, which are not sharded; or method=qlora"
         )
-
-
-def _module(group: TensorGroup) -> str:
-    return group.name.removesuffix(".weight")
-
-
-def _takes_adapter(group: TensorGroup) -> bool:
-    return group.kind == "linear" and len(group.shape) == _MATRIX and group.component not in _APART and group.name.endswith("weight")
-
-
-def is_adapted(group: TensorGroup, request: TrainingRequest) -> bool:
-    """Whether a matrix gets an adapter; experts, tables, the head and towers get none."""
-    return request.method != "full" and _takes_adapter(group) and is_targeted(_module(group), request.target_modules)
-
-
-def count_trained(spec: ModelSpec, request: TrainingRequest) -> tuple[law.TrainedParameters, int]:
-    """Trained parameters, and those of adapters."""
-    if request.method == "full":
-        width = HALF if request.precision == "bf16" else FLOAT32
-        shapes = [(group.shape, group.count) for group in spec.tensors] or [((spec.parameters_total,), 1)]
-        matrices = [g for g in spec.tensors if len(g.shape) >= _MATRIX and g.kind not in ENDS]
-        return law.TrainedParameters(
-            parameters=spec.parameters_total,
-            in_matrices=sum(group.parameters for group in matrices),
-            rows_and_columns=sum(
-                count * math.prod(shape[:-2]) * (shape[-1] + shape[-2]) for shape, count in shapes if len(shape) >= _MATRIX
-            ),
-            largest=max(math.prod(shape) for shape, _ in shapes),
-            width=width,
-        ), 0
-    count = rows_and_columns = largest = 0
-    shapes_with_adapter = [(g.shape[0], g.shape[1], g.count) for g in spec.tensors if is_adapted(g, request)]
-    if not spec.tensors:  # of a bare parameter count those of a typical decoder
-        layers = layer_sizes(spec).layers
-        shapes_with_adapter = [(rows, columns, layers) for rows, columns in _typical_shapes(spec).values()]
-    for rows, columns, number in shapes_with_adapter:
-        count += number * law.adapter_parameters(rank=request.rank, rows=rows, columns=columns, dora=request.method == "dora")
-        rows_and_columns += number * (rows + columns + 2 * request.rank)
-        largest = max(largest, request.rank * max(rows, columns))
-    width, _ = adapter_bytes(request)
-    return law.TrainedParameters(count, count, rows_and_columns, largest, width), count
-
-
-def _typical_shapes(spec: ModelSpec) -> dict[str, tuple[int, int]]:
-    """Rows and columns of the matrices in a layer of a typical decoder, by module."""
-    s = layer_sizes(spec)
-    query, key, output = (s.query_width, s.hidden), (s.key_width, s.hidden), (s.hidden, s.query_width)
-    up, down = (s.mlp_width, s.hidden), (s.hidden, s.mlp_width)
-    attention = {"self_attn.q_proj": query, "self_attn.k_proj": key, "self_attn.v_proj": key, "self_attn.o_proj": output}
-    return attention | {"mlp.gate_proj": up, "mlp.up_proj": up, "mlp.down_proj": down}
-
-
-def typical_groups(spec: ModelSpec) -> tuple[TensorGroup, ...]:
-    """Layers of a typical decoder, for a bare parameter count."""
-    s = layer_sizes(spec)
-    matrices = [
-        TensorGroup(name=f"layers.*.{name}.weight", component="language_model", kind="linear", shape=shape, count=s.layers)
-        for name, shape in _typical_shapes(spec).items()
-    ]
-    norm = TensorGroup(name="layers.*.norm.weight", component="language_model", kind="norm", shape=(s.hidden,), count=2 * s.layers)
-    return (*matrices, norm)
-
-
-def select_adapted(spec: ModelSpec, request: TrainingRequest) -> Callable[[Tensors], bool]:
-    """Which groups get an adapter; of a bare parameter count every matrix."""
-    if not spec.tensors:
-        return lambda group: request.method != "full" and group.kind == "linear"
-    return lambda group: is_adapted(cast("TensorGroup", group), request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +148,10 @@ class _TrainedModel(NamedTuple):
     trained: law.TrainedParameters
     adapters: int
     saved: SavedBytes
+    crossed: SavedBytes
+    """Kept by keys and values of cross-attention, for each position of the encoder."""
+    frozen: int
+    """Parameters of an encoder, or of a part of it, that is not trained."""
     largest_dequantized: int
     hidden: int
     layers: int
@@ -231,15 +174,19 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
         largest = element * of.largest_matrix
         if _upcasts(request) and element == HALF:
             upcast = HALF * sum(g.parameters for g in spec.tensors if g.kind in {*ENDS, "norm"})
+    if request.method == "full" and request.precision == "mixed" and not SHARDING_TRAITS[request.sharding].stage:
+        upcast = HALF * count_frozen(spec, request)  # loaded in float32 with the rest
     if request.method == "qlora":
         stored = spec.stored.quantization
         stores_4_bits = stored is not None and weight_format(stored.format).effective_bits < 8  # noqa: PLR2004 bits
         if traits.experts_in_4_bits == "always" or (traits.experts_in_4_bits == "stored" and stores_4_bits):
             weight_bytes -= round(
                 (element - weight_format(precision).effective_bits / 8)
-                * sum(g.parameters for g in spec.tensors if g.kind == "expert" and len(g.shape) > _MATRIX)
+                * sum(g.parameters for g in spec.tensors if g.kind == "expert" and len(g.shape) > MATRIX)
             )
-    tensors = [g for g in spec.tensors if g.component not in _APART and g.kind not in ENDS] or list(typical_groups(spec))
+    apart = encoder_components(spec) | {"embeddings", "head"}
+    layers = [g for g in spec.tensors if g.component not in apart and g.kind not in ENDS] or list(typical_groups(spec))
+    tensors, crossing = [g for g in layers if not is_cross(g)], [g for g in layers if is_cross(g)]
     sizes = layer_sizes(spec)
     decides = traced_kernel(spec, element) == "eager" or request.attention == "eager"
     _, cast_bytes = adapter_bytes(request)
@@ -256,9 +203,10 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
     largest_end = max((group.parameters for group in spec.tensors if group.kind in ENDS), default=0)
     table = sum(group.parameters for group in spec.tensors if group.kind == "embedding") if not tied else 0
     saved = save_for_backward(tensors, stack, how, element)
+    crossed = save_for_backward(crossing, stack, how._replace(weights=False, scores=False), element)
     return _TrainedModel(
-        weight_bytes, upcast, ends, largest_end, table, tied, precision, element, trained, adapters, saved, largest, sizes.hidden,
-        max(1, sizes.layers), sizes.vocabulary, dora,
+        weight_bytes, upcast, ends, largest_end, table, tied, precision, element, trained, adapters, saved, crossed,
+        count_frozen(spec, request), largest, sizes.hidden, max(1, sizes.layers), sizes.vocabulary, dora,
     )  # fmt: skip
 
 
@@ -283,26 +231,29 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
     stream = FLOAT32 if in_float32 else of.width
     states = _optimizer_states(request, of)
     saved = of.saved
-    whole = tokens * (saved.layers + request.sequence_tokens * saved.layers_by_length)
+    crossed = request.micro_batch * read_media(spec, request).cross_positions
+    states_read = crossed * of.width * of.hidden  # the encoder's output, which all layers of cross-attention read
+    whole = tokens * (saved.layers + request.sequence_tokens * saved.layers_by_length) + crossed * of.crossed.layers + states_read
     one = (
         request.pass_tokens * (saved.one_layer + request.sequence_tokens * saved.one_layer_by_length)
+        + crossed * of.crossed.one_layer
         + of.largest_dequantized
         + of.dora_step
     )
     recomputes = request.checkpointing != "none"
-    checkpoints = 0 if request.checkpointing == "offloaded" else tokens * stream * of.hidden * of.layers
+    checkpoints = states_read + (0 if request.checkpointing == "offloaded" else tokens * stream * of.hidden * of.layers)
     last_norm = tokens * (FLOAT32 + 2 * of.width) * of.hidden  # its float32 input, its output, and the stream before it
     head = of.ends * of.trained.width if full and objective.has_head else 0
     shared = _share(request, of, states, head, with_reference=request.has_reference)
     # Weights that are gathered or copied while a layer runs.
     copies = copies_in_backward = shared.gathered
     if mixed and not (traits.weights or traits.stage):
-        copies = of.weights - of.width * of.table
+        copies = of.weights - of.width * (of.table + of.frozen)  # autocast keeps no copy of what is frozen
         copies_in_backward = _layer_weights(of) if recomputes else copies
     fused = fuses_loss(request)
     sizes = LogitSizes(tokens, of.vocabulary, of.hidden, of.width)
     if objective.loss == "tokens":
-        copied = spec.work != "text encoder" or request.precision == "mixed"
+        copied = spec.work not in {"text encoder", "speech"} or request.precision == "mixed"
         loss = law.loss_bytes(**sizes._asdict(), fused=fused, capped=spec.caps_logits, copied=copied)
         loss = law.LossBytes(*(Bytes(size + (head if fused else 0)) for size in loss))
     else:
@@ -322,7 +273,7 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
         first_gradients=shared.head_gradients,
         saved_activations=round(checkpoints + last_norm if recomputes else whole),
         layer=round(one),
-        activation_gradients=round(request.pass_tokens * of.width * (of.hidden + 2 * layer_sizes(spec).mlp_width)),
+        activation_gradients=round(request.pass_tokens * of.width * (of.hidden + 2 * layer_sizes(spec).mlp_width)) + states_read,
         kept_inputs=2 * tokens * stream * of.hidden * of.layers if traits.keeps_input_gradients and recomputes and not full else 0,
         loss=loss,
         tied_gradients=2 * of.largest_end * of.trained.width if of.tied and full else 0,
@@ -330,6 +281,7 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
         # Where several passes have gradients one after the other, those of the first are there when the second is recomputed.
         accumulates=request.accumulation > 1 or objective.in_parts or (recomputes and request.pass_tokens < tokens),
         recomputes=recomputes,
+        encoder=encoder_tensors(spec, request, element=of.width, stream=stream, gradient_width=of.trained.width),
     )
     return _Step(law.find_peaks(tensors), states, of, shared)
 
@@ -388,17 +340,20 @@ class StepTraffic(NamedTuple):
 def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
     """Inputs of a step's speed besides FLOPs."""
     of = _describe(ById(spec), _at_once(request))
-    tokens = request.micro_batch_tokens
+    tokens, encoder = request.micro_batch_tokens, find_encoder(spec, request)
+    read = request.micro_batch * encoder.all_positions if encoder else 0
+    crossed = request.micro_batch * read_media(spec, request).cross_positions
     scores = tokens * request.sequence_tokens * of.saved.layers_by_length
+    kept = tokens * of.saved.layers + crossed * of.crossed.layers + (read * encoder.saved.layers if encoder else 0)
     shared = _share(request, of, _optimizer_states(request, of), 0, with_reference=request.has_reference)
     trained = of.trained.parameters * of.trained.width
-    return StepTraffic(tokens * of.saved.layers, scores, trained, shared.link, shared.host_update)
+    return StepTraffic(kept, scores, trained, shared.link, shared.host_update)
 
 
 def _at_once(request: TrainingRequest) -> TrainingRequest:
     """The request without what changes from one look to the next."""
     sharding = request.sharding if request.shards_weights else "none"
-    one = replace(request, sequence_tokens=1, row_tokens=0, micro_batch=1, accumulation=1, rollout=AS_TRL, pairs=ONE_PAIR)
+    one = replace(request, sequence_tokens=1, row_tokens=0, media_tokens=0, micro_batch=1, accumulation=1, rollout=AS_TRL, pairs=ONE_PAIR)
     return replace(one, sharding=sharding, devices=1, machines=1)
 
 

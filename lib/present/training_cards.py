@@ -41,6 +41,7 @@ PARTS: dict[str, tuple[str, str]] = {
     "VAE": ("weights", "VAE"),
     "unpacked weights": ("activations", "Frozen weights unpacked for the backward pass"),
     "saved activations": ("activations", "Saved activations"),
+    "activations of the encoder": ("activations", "Activations of the tower or encoder"),
     "passing gradients": ("activations", "Activation gradients of one layer"),
     "logits and loss": ("loss", "Logits and loss"),
     "fragmentation and workspace": ("runtime", "Fragmentation and workspace"),
@@ -69,10 +70,15 @@ VERDICTS = {"fits": "Fits", "risky": "Risky", "no": "Does not fit"}
 def describe_changes(request: TrainingRequest, changes: Iterable[TrainingChange]) -> tuple[TrainingChangeEntry, ...]:
     """Changes of a request, each with its sentence about the request after it."""
     sentences: Mapping[str, str] = load_wording("training")["changes"]
+
+    def describe(change: TrainingChange) -> str:
+        after = replace(request, **change.fields)
+        return sentences[change.code].format_map(asdict(after) | {"sequence_tokens": after.sequence_tokens - after.media_tokens})
+
     return tuple(
         TrainingChangeEntry(
             code=change.code,
-            message=sentences[change.code].format_map(asdict(replace(request, **change.fields))),
+            message=describe(change),
             saved_bytes=change.saved_bytes,
             device_bytes=change.device_bytes,
             speed_ratio=change.speed_ratio,

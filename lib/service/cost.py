@@ -28,6 +28,7 @@ from lib.present.wording import term
 from lib.provenance import Caveat, Value
 from lib.request.checks import check_text
 from lib.request.fields import Arguments, Asked, Checked
+from lib.request.media import TEXT_ONLY, MediaRequest
 from lib.request.serving import DEFAULTS, ServingSettings
 from lib.request.types import Engine, Hardware, Model, Precision
 from lib.service.endpoint import App, endpoint
@@ -44,7 +45,7 @@ from lib.service.usage import (
     state_price,
 )
 from lib.speed import ExplainedSpeed, Interval, SpeedEstimate
-from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, MemoryRequest, PipelineRequest
+from lib.workload import AS_THE_PIPELINE, MemoryRequest, PipelineRequest
 
 Region = Annotated[str, Checked(lambda name, value: check_text(name, value, "europe-west4") if value else "", str)]
 

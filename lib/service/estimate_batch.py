@@ -32,11 +32,12 @@ from lib.present.snippets import Start, command_words, job_command, repeat_comma
 from lib.provenance import Caveat, Reason, Source, Value
 from lib.request.checks import check_choices
 from lib.request.fields import Arguments, Checked, Form, number, whole_number
+from lib.request.media import MediaRequest
 from lib.request.serving import DEFAULTS, ServingSettings
 from lib.request.types import ALL, LONGEST_SOUND_S, MOST_IMAGES, AnyEngine, Model, Precision, Tokens
 from lib.service.batch_capacity import MachineCapacity, find_capacity
 from lib.service.endpoint import App, endpoint
-from lib.workload import AS_THE_PIPELINE, Family, MediaRequest, Workload
+from lib.workload import AS_THE_PIPELINE, Family, Workload
 
 MOST_ITEMS = 10**12
 MINUTE_S = 60

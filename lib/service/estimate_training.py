@@ -19,7 +19,9 @@ from lib.memory.allocator import count_longest_row
 from lib.memory.objectives import WITH_VALUE_MODEL, as_trained
 from lib.memory.picture_training import refuse_picture_arguments, trains_pictures
 from lib.memory.rollouts import check_rollout_split, estimate_step, prompt_tokens, server_tensor_parallel, value_model_bytes
-from lib.memory.stacks import STACK_TRAITS, fuses_loss, is_modelled
+from lib.memory.stacks import SPEECH_STACK, STACK_TRAITS, fuses_loss, is_modelled
+from lib.memory.tower import add_media, find_encoder, hears
+from lib.memory.trained import trained_encoder
 from lib.memory.training import check_training
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS
@@ -81,6 +83,7 @@ class TrainingArguments(Arguments):
     behind = (
         "platforms objective generations completion_tokens mean_completion_tokens rollouts rollout_share rollout_sleep",
         "rollout_sleep rollout_devices beta machines own_hardware host_memory rollout_tensor_parallel negatives cached_batch",
+        "images image_width image_height audio_seconds train_tower",
     )
     platforms: Annotated[
         tuple[str, ...], Checked(_places, str, f"Comma list of {', '.join(PLACES)}, all."), Form("", "where", group="train")
@@ -118,15 +121,16 @@ class TrainingArguments(Arguments):
         step = as_trained(step)
         return replace(step, row_tokens=0 if step.packing else self.tokens_per_row)
 
-    def total_tokens(self) -> int:
+    def total_tokens(self, request: TrainingRequest) -> int:
         """Tokens trained on over all epochs, of both sequences of a pair, or of all answers with their prompts.
 
-        A sequence longer than `sequence_tokens` is cut to it.
+        A sequence longer than `sequence_tokens` is cut to it. Tokens of pictures count.
         """
-        if self.step.samples:
-            each = sum(mean_lengths(self.request())) * self.step.rollout.generations
+        if request.samples:
+            each = sum(mean_lengths(request)) * request.rollout.generations
             return max(1, round(self.rows * each * self.epochs))
-        cut = min(self.tokens_per_row, self.step.sequence_tokens) * self.step.example_sequences
+        text = request.sequence_tokens - request.media_tokens
+        cut = (min(self.tokens_per_row, text) + request.media_tokens) * request.example_sequences
         return max(1, round(self.rows * cut * self.epochs))
 
 
@@ -152,13 +156,14 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
             spec, request, catalog, arguments.platforms, rows=arguments.rows, epochs=arguments.epochs, cards=cards
         )
     refuse_picture_arguments(request)
+    request = read_examples(spec, request, arguments.tokens_per_row)
     check_training(spec, request)
     check_rollout_split(spec, request)
     step = estimate_step(spec, request)
     if step.device.high > MOST_BYTES:
         product = f"{request.micro_batch:,} × {request.sequence_tokens:,}"
         raise BadArgument("micro_batch × sequence_tokens", product, "a step that takes less than an exabyte (10^18 bytes)")
-    total = arguments.total_tokens()
+    total = arguments.total_tokens(request)
     own = None
     if cards is not None and trains_on(cards):
         own = judge_own(spec, request, cards, catalog.accelerators, total_tokens=total)
@@ -180,6 +185,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         total_tokens=total,
         steps=math.ceil(total / with_mean_lengths(request).step_tokens),
         **describe_step(step),
+        **_describe_encoder(spec, request),
         options=tuple(options),
         own=own,
         phases=split_step(spec, request, catalog.accelerator(REFERENCE), catalog.accelerators),
@@ -195,11 +201,31 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
             *spec.caveats,
             *own_caveats(cards, own),
             *_value_model(spec, request, own, options),
-            *_stack_caveat(arguments.step),
+            *_stack_caveat(spec, arguments.step),
             *_caveats(spec, request),
         ),
         sources=(*spec.sources, *_SOURCES),
     )
+
+
+def read_examples(spec: ModelSpec, request: TrainingRequest, text_tokens: float = 0.0) -> TrainingRequest:
+    """The request with its pictures or sound counted, next to a text of so many tokens on average (0: not stated).
+
+    The trainer of speech models is that of transformers.
+    """
+    if not (hears(spec) or request.media.images) or request.objective != "sft":
+        return request
+    stack = SPEECH_STACK if hears(spec) else request.stack
+    return add_media(spec, replace(request, stack=stack, row_tokens=text_tokens))
+
+
+def _describe_encoder(spec: ModelSpec, request: TrainingRequest) -> dict[str, Any]:
+    """The fields of the answer about an encoder of pictures or sound."""
+    encoder = find_encoder(spec, request)
+    if encoder is None:
+        return {}
+    part = trained_encoder(spec, request)
+    return {"picture_tokens": request.media_tokens, "encoder_positions": encoder.all_positions, "trained_encoder": part}
 
 
 def split_cards(cards: Cards, request: TrainingRequest) -> Cards:
@@ -234,12 +260,17 @@ _SOURCES = (
 
 
 def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
+    encoder = find_encoder(spec, request)
+    towers = any(group.component in {"vision_tower", "audio_tower"} for group in spec.tensors)
     holds = {
         "training_reserved": True,
-        "training_text_only": any(group.component in {"vision_tower", "audio_tower"} for group in spec.tensors),
+        "training_text_only": towers and encoder is None,
+        "training_encoder_time": encoder is not None,
+        "training_frozen_tower": encoder is not None and encoder.gradients and not encoder.trains,
         "activation_typical": not spec.tensors,
         "training_scan": any("state" in kind and "convolution" not in kind for kind in spec.layer_kinds),
-        "training_activation": request.checkpointing == "none" and not any("gate" in group.name for group in spec.tensors),
+        "training_activation": request.checkpointing == "none"
+        and not any("gate" in group.name for group in spec.tensors if group.component not in {"vision_tower", "audio_tower"}),
         "training_without_bf16": request.precision == "bf16",
         "training_experts": request.method != "full" and any(group.kind == "expert" for group in spec.tensors),
     }
@@ -254,7 +285,7 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
     preference = () if request.objective == "sft" else (Caveat("training_objective", variant=request.objective),)
     traits = SHARDING_TRAITS[request.sharding]
     offloaded = (Caveat("training_offload", variant="deepspeed" if traits.stage else ""),) if traits.offloads_states else ()
-    special = (*preference, *offloaded, *_rollout_caveats(request), *accumulated, *varying)
+    special = (*_media_caveats(spec, request), *preference, *offloaded, *_rollout_caveats(request), *accumulated, *varying)
     return (*special, *(Caveat(code) for code, true in holds.items() if true))
 
 
@@ -272,8 +303,22 @@ def _value_model(spec: ModelSpec, request: TrainingRequest, own: OwnTraining | N
     )
 
 
-def _stack_caveat(asked: TrainingRequest) -> tuple[Caveat, ...]:
-    """That TRL's figures are shown in place of those of the stack."""
+def _media_caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
+    """Pictures and sound of an example, as they are counted."""
+    media = request.media
+    if media.images:
+        size = {"width": media.image_width, "height": media.image_height}
+        return (Caveat("training_pictures", {"images": media.images, "picture_tokens": request.media_tokens, **size}),)
+    if not hears(spec):
+        return ()
+    return (Caveat("training_sound", {"tokens": request.sequence_tokens}),)
+
+
+def _stack_caveat(spec: ModelSpec, asked: TrainingRequest) -> tuple[Caveat, ...]:
+    """That figures of another stack are shown in place of those of the stack."""
+    if hears(spec):
+        default = asked.stack in {SPEECH_STACK, TrainingRequest().stack}
+        return () if default else (Caveat("training_stack", {"stack": STACK_TRAITS[asked.stack].name}, variant="speech"),)
     return () if is_modelled(asked) else (Caveat("training_stack", {"stack": STACK_TRAITS[asked.stack].name}),)
 
 

@@ -19,6 +19,7 @@ from lib.laws.training import StepPart
 from lib.laws.weights import weight_bytes
 from lib.memory import estimate_memory
 from lib.memory.resolve import layer_sizes
+from lib.memory.tower import add_media, hears
 from lib.memory.training import estimate_training, step_peaks
 from lib.model.dry_run_figures import DryRun, InferenceRun, TrainingRun
 from lib.model.spec import ModelSpec, TensorGroup
@@ -285,9 +286,9 @@ def inference_figures(run: DryRun, did: InferenceRun, spec: ModelSpec, arguments
 
 
 def training_step(arguments: DryRunArguments) -> TrainingRequest:
-    """The step that is executed: bf16, adapters in float32, plain loss, nothing packed."""
+    """The step that is executed: bf16, adapters in float32, plain loss, nothing packed, towers trained like the rest."""
     return TrainingRequest(
-        method=cast("Method", arguments.mode), rank=arguments.rank, precision="bf16", fused_loss=False, packing=False,
+        method=cast("Method", arguments.mode), rank=arguments.rank, precision="bf16", fused_loss=False, packing=False, train_tower="yes",
         checkpointing="layers" if arguments.checkpointing else "none", sequence_tokens=arguments.prompt_tokens,
         micro_batch=arguments.batch_size,
     )  # fmt: skip
@@ -301,12 +302,13 @@ def training_figures(run: DryRun, did: TrainingRun, spec: ModelSpec, arguments: 
     """
     experts = any(group.kind == "expert" for group in spec.tensors)  # axolotl packs them, bitsandbytes by itself does not
     request = replace(training_step(arguments), stack="transformers" if experts else "axolotl")
-    peaks, buffers, apart = step_peaks(spec, request), spec.buffer_bytes, run.encoder_decoder
+    request = add_media(spec, request) if hears(spec) else request
+    peaks, buffers, apart = step_peaks(spec, request), spec.buffer_bytes, run.encoder_decoder and not hears(spec)
     of = peaks.update
     weights = of[StepPart.WEIGHTS] + of[StepPart.ADAPTERS]
-    width = (HALF if spec.work == "text encoder" else FLOAT32) + (HALF if spec.caps_logits else 0)
+    width = (HALF if spec.work in {"text encoder", "speech"} else FLOAT32) + (HALF if spec.caps_logits else 0)
     softmax = width * layer_sizes(spec).vocabulary * request.micro_batch_tokens
-    saved = None if apart else peaks.loss[StepPart.SAVED_ACTIVATIONS] + softmax
+    saved = None if apart else peaks.loss[StepPart.SAVED_ACTIVATIONS] + peaks.loss.get(StepPart.ENCODER, 0) + softmax
     peak = None if apart else max(sum(one.values()) for one in peaks) + buffers
     return [
         _figure("parameters", "parameters", run.parameters, spec.parameters_total),

@@ -21,11 +21,12 @@ from lib.model.spec import ModelSpec
 from lib.provenance import Caveat, Source
 from lib.request.checks import check_decimal
 from lib.request.fields import decimal_number
+from lib.request.media import TEXT_ONLY, MediaRequest
 from lib.request.serving import DEFAULTS, Serving
 from lib.request.types import MAX_HARDWARE, look_up_later
 from lib.speed import ExplainedSpeed, SpeedEstimate, SpeedRequest, predict_each, predict_speed
 from lib.units import GB
-from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, MemoryRequest, PipelineRequest
+from lib.workload import AS_THE_PIPELINE, MemoryRequest, PipelineRequest
 
 MAX_STORAGE_GB = 1_000_000_000
 MAX_USD_PER_MILLION = 1_000_000

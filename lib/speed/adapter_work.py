@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lib.memory.training import select_adapted, typical_groups
+from lib.memory.trained import select_adapted, typical_groups
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec

@@ -31,11 +31,12 @@ from lib.precision import weight_format
 from lib.provenance import Caveat
 from lib.request import types as asked
 from lib.request.fields import Asked, Request
+from lib.request.media import TEXT_ONLY, MediaRequest
 from lib.request.serving import DEFAULTS, ServingSettings, check_settings, drop_settings
 from lib.speed.calibration import ALL_ROWS, CACHE_COPYING, EAGER, ENGINES, FUSED_ROWS, KERNELS, MAX_NUM_SEQS, OWN_FILES
 from lib.speed.hardware import Ceilings, Devices, Layout, class_ceilings, emulates, lay_out, resolve_devices
 from lib.speed.model_work import DecoderStack, ForwardCost, derive_model_work
-from lib.workload import AS_THE_PIPELINE, TEXT_ONLY, MediaRequest, MemoryRequest, PipelineRequest
+from lib.workload import AS_THE_PIPELINE, MemoryRequest, PipelineRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

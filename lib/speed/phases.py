@@ -46,8 +46,9 @@ def split_step(
         return _split_grpo(spec, request, card, accelerators, peaks)
     apart = request.passes_without_gradient
     backward = (2 if request.method == "full" else 1) + (request.checkpointing != "none")
-    sizes: dict[PhaseName, int] = {"policy forward": peaks["logits"], "reference forward": peaks["logits"]}
-    sizes |= {"backward": max(peaks["loss"], peaks["layer"], peaks["end"]), "update": peaks["update"]}
+    forward = max(peaks["logits"], peaks["encoder_forward"])
+    sizes: dict[PhaseName, int] = {"policy forward": forward, "reference forward": peaks["logits"]}
+    sizes |= {"backward": max(peaks["loss"], peaks["layer"], peaks["end"], peaks["encoder_backward"]), "update": peaks["update"]}
     seconds: dict[PhaseName, float | None] = dict.fromkeys(sizes)
     rates = card_rates(card)
     if rates is not None:

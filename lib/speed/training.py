@@ -14,6 +14,9 @@ Time of one step: FLOPs, traffic of activations, the host, the update, unpacking
     adapted           12 · (rows + columns) of every matrix with an adapter, for each token and call: casts of the adapter's input to
                       float32 and back, and its product, scaled and added; a reference has its adapters switched off
 
+An encoder of pictures or sound adds its own: (2·P + 4·n·w·L) for each of its positions, n of which one attends to; forward 1, 1 if
+gradients pass it, 1 if it trains in full, and 1 if it is recomputed.
+
 The constants c were fitted on published runs and on those of this project (`scripts/check_training.py`,
 `lib/data/training_constants.json`): c_f by the kind of a card's memory, none by model or card; c_r and c_k are those of rollouts
 (`lib.speed.rollouts`). The host starts the kernels of each layer and adapter. This project's H100 had an Intel Xeon of 16 cores; other
@@ -40,6 +43,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lib.catalog.host_memory import assume_host
 from lib.memory.objectives import compute_model
 from lib.memory.resolve import layer_sizes
+from lib.memory.tower import find_encoder, hears, is_cross, read_media
 from lib.memory.training import step_traffic
 from lib.request.objectives import AS_TRL
 from lib.request.sharding import SHARDING_TRAITS
@@ -122,7 +126,8 @@ def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
     spec, tokens = compute_model(spec, request.objective), request.micro_batch_tokens
     sizes = layer_sizes(spec)
     passes, calls, adapters = count_passes(request), count_calls(request), count_adapters(spec, request)
-    each = 2 * count_multiplied(spec, with_loss=True) + 2 * request.sequence_tokens * sizes.query_width * sizes.layers
+    encoder = encoder_work(spec, request)
+    each = 2 * (count_multiplied(spec, with_loss=True) - encoder.apart) + 2 * request.sequence_tokens * sizes.query_width * sizes.layers
     traffic, quiet, moves = (
         step_traffic(spec, request),
         request.passes_without_gradient,
@@ -130,15 +135,50 @@ def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
     )
     rollout, again = load_rollout(), request.policy_passes
     return StepWork(
-        flops=float(passes * tokens * each),
+        flops=float(passes * (tokens * each + encoder.crossed_flops)) + encoder.flops,
         kept_bytes=moves * traffic.kept_bytes,
         score_bytes=moves * traffic.score_bytes,
         adapted_bytes=float(_ADAPTED_BYTES * adapters.width * tokens * (calls + again)),
-        host_layers=float(sizes.layers * calls),
+        host_layers=float(sizes.layers * calls) + encoder.host_layers,
         host_adapters=float(adapters.matrices * calls),
         quiet_host_s=rollout.layer_s * sizes.layers * quiet + rollout.adapter_s * adapters.matrices * again,
         trained_bytes=float(traffic.trained_bytes),
         unpacked_bytes=float(count_unpacked(spec, request) * passes),
+    )
+
+
+class EncoderWork(NamedTuple):
+    """Work of an encoder that reads pictures or sound in a micro-batch, and what it takes off the work of a token."""
+
+    flops: float = 0.0
+    """Of all its passes."""
+    host_layers: float = 0.0
+    """Its layers · calls."""
+    crossed_flops: float = 0.0
+    """Of keys and values of cross-attention over its output, in one pass of the decoder."""
+    apart: int = 0
+    """Parameters that a token of text does not pass: an encoder's, and those of these keys and values."""
+
+
+def encoder_work(spec: ModelSpec, request: TrainingRequest) -> EncoderWork:
+    """The work of the encoder; nothing for text alone."""
+    encoder = find_encoder(spec, request)
+    if encoder is None:
+        return EncoderWork()
+    gradients, recomputes = encoder.gradients, request.checkpointing != "none"
+    calls = 1 + gradients + (gradients and recomputes)
+    passes = calls + (encoder.trains and request.method == "full")
+    positions = request.micro_batch * encoder.all_positions
+    attention = 4 * encoder.attended * encoder.widths.hidden * encoder.widths.layers
+    projected = 2 * encoder.projector_parameters * encoder.tokens * request.micro_batch
+    cross = [group for group in spec.tensors if is_cross(group)]
+    crossing, width = sum(g.parameters for g in cross), sum(g.shape[0] * g.count for g in cross)
+    crossed = request.micro_batch * read_media(spec, request).cross_positions
+    return EncoderWork(
+        flops=float(passes * (positions * (2 * encoder.layer_parameters + attention) + projected)),
+        host_layers=float(encoder.widths.layers * calls),
+        crossed_flops=float(crossed * (2 * crossing + 2 * request.sequence_tokens * width)),
+        apart=crossing + (spec.parameters_by_component["encoder"] if hears(spec) else 0),
     )
 
 

@@ -69,7 +69,8 @@ class TrainingOption(Result):
     host_memory_bytes: int | None
     """RAM of one machine without the system's share; null where it is not stated, and then it counts as enough."""
     longest_sequence_tokens: int
-    """Longest sequence that fits with all else unchanged; of a picture model the positions of the picture, if it fits."""
+    """Longest sequence that fits with all else unchanged, tokens of its pictures among them; of a picture model the positions of the
+    picture, if it fits."""
     largest_micro_batch: int
     """Largest micro-batch that fits with all else unchanged."""
     tokens_per_s_low: float | None
@@ -343,11 +344,13 @@ def _variants(r: TrainingRequest) -> list[tuple[str, dict[str, Any]]]:
         (not full and r.rank > 1, "rank", {"rank": max(1, r.rank // 2)}),
         (checkpoints == "none", "checkpointing_layers", {"checkpointing": "layers"}),
         (checkpoints == "layers", "checkpointing_offloaded", {"checkpointing": "offloaded"}),
-        (not fuses_loss(r), "fused_loss", {"fused_loss": True}),
+        (not fuses_loss(r) and not r.reads_sound, "fused_loss", {"fused_loss": True}),
         *((optimizer != r.optimizer, f"optimizer_{optimizer}", {"optimizer": optimizer}) for optimizer in _STATES),
         (full and r.precision != "bf16", "precision_bf16", {"precision": "bf16"}),
         (r.micro_batch > 1, "micro_batch", {"micro_batch": max(1, r.micro_batch // 2), "accumulation": 2 * r.accumulation}),
-        (r.sequence_tokens > 1, "sequence", {"sequence_tokens": max(1, r.sequence_tokens // 2)}),
+        (r.sequence_tokens - r.media_tokens > 1, "sequence", {"sequence_tokens": (r.sequence_tokens + r.media_tokens) // 2}),
+        (r.reads_media and r.train_tower in {"yes", "projector"}, "tower_frozen", {"train_tower": "no"}),
+        (r.reads_sound and r.train_tower == "auto", "tower_frozen", {"train_tower": "no"}),
         (r.attention == "eager", "attention", {"attention": "sdpa"}),
         (r.samples and not r.rollout.rollout_sleep, "rollout_sleep", {"rollout": replace(r.rollout, rollout_sleep=True)}),
         *((r.sharding == "none", f"shard_{n}", {"sharding": "fsdp", "devices": n}) for n in (2, 8)),

@@ -244,6 +244,9 @@ GUIDANCE_WORDS: tuple[tuple[str, str], ...] = (("Automatic", "auto"), ("Off (dis
 CACHED_WORDS: tuple[tuple[str, str], ...] = (
     ("Latents and text embeddings", "all"), ("Latents", "latents"), ("Text embeddings", "text"), ("Nothing", "none"),
 )  # fmt: skip
+TOWER_WORDS: tuple[tuple[str, str], ...] = (
+    ("Automatic", "auto"), ("Frozen", "no"), ("Frozen, its projector trains", "projector"), ("Trains", "yes"),
+)  # fmt: skip
 BASE_WORDS: tuple[tuple[str, str], ...] = (
     ("16 bits", "bf16"), ("8 bits (fp8, torchao)", "fp8"), ("8 bits, inputs too (fp8, torchao)", "fp8-dynamic"),
     ("8 bits (int8, SDNQ)", "int8"),

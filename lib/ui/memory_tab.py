@@ -15,6 +15,7 @@ from lib.present.cards import held_words, memory_card, memory_explanation, model
 from lib.present.charts import draw_growth, growth_head, growth_table
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
+from lib.request.media import MediaRequest
 from lib.service.memory import estimate_memory
 from lib.service.resolve_model import resolve_model
 from lib.ui import fields as ask
@@ -22,7 +23,6 @@ from lib.ui import memory_boxes, workload
 from lib.ui.events import Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
 from lib.ui.workload import link_query
-from lib.workload import MediaRequest
 
 if TYPE_CHECKING:
     from lib.answers.memory import FitEntry

@@ -64,7 +64,9 @@ def _inputs() -> tuple[workload.Inputs, Outputs]:
             q[first], q[second] = workload.number(first), workload.number(second, step=0.1 if second == "epochs" else 1)
     with gr.Row(elem_classes="pair") as lengths:
         q["sequence"], q["row"] = workload.number("sequence"), workload.number("row")
-    boxes = {"lengths": lengths, **_pair_inputs(q), **_picture_inputs(q), **_rollout_inputs(q)}
+    with gr.Column(visible=False) as tower:
+        q["tower"] = gr.Dropdown(list(ask.TOWER_WORDS), value="auto", label="Encoder of pictures or sound")
+    boxes = {"lengths": lengths, "tower": tower, **_pair_inputs(q), **_picture_inputs(q), **_rollout_inputs(q)}
     q["where"] = gr.CheckboxGroup(list(ask.TRAINING_PLACES), value=["spaces", "jobs"], label="Where", elem_classes="plain-choices")
     with gr.Accordion("Adapters, optimizer, precision", open=False, elem_classes="quiet-accordion"):
         q["rank"] = workload.number("rank")
@@ -120,16 +122,17 @@ def _rollout_inputs(q: workload.Inputs) -> Outputs:
     return {"grpo": grpo, "colocated": colocated, "server": server}
 
 
+_IMAGES = ("images", "image_width", "image_height")
 _PICTURES = ("width", "height", "frames", "cached", "base_precision")
 
 
-def show_boxes(arguments: dict[str, Any], medium: Literal["text", "pictures", "clips"] = "text") -> Updates:
-    """Boxes of fields that are shown: lengths for text, sizes for pictures, frames for clips, those of the objective."""
+def show_boxes(arguments: dict[str, Any], medium: Literal["text", "pictures", "clips"] = "text", *, reads: bool = False) -> Updates:
+    """Boxes that are shown: lengths for text, sizes for pictures, frames for clips, those of the objective; the tower if one `reads`."""
     objective, traits = OBJECTIVE_TRAITS[arguments["objective"]], ROLLOUT_TRAITS[arguments["rollouts"]]
     samples = objective.samples
     shown = {
         "negatives": objective.negatives, "parts": objective.in_parts,
-        "lengths": medium == "text", "pictures": medium != "text", "clips": medium == "clips",
+        "lengths": medium == "text", "tower": reads, "pictures": medium != "text", "clips": medium == "clips",
         "grpo": samples, "colocated": samples and traits.holds_share, "server": samples and traits.own_devices,
     }  # fmt: skip
     return {name: gr.update(visible=holds) for name, holds in shown.items()}
@@ -144,6 +147,16 @@ def find_medium(services: Services, model: str) -> Literal["text", "pictures", "
     if found.library != "diffusers":
         return "text"
     return "clips" if found.task == "text-to-video" else "pictures"
+
+
+def find_media(services: Services, model: str, images: int) -> frozenset[str]:
+    """Pictures or sound that a training of this model reads: pictures only where examples have some; none of an unknown model."""
+    try:
+        found = services[resolve_model](model)
+    except AdvisorError:
+        return frozenset()
+    pictures, speech = "images" in found.media and images > 0, found.task == "automatic-speech-recognition"
+    return frozenset(name for name, read in (("images", pictures), ("sound", "sound" in found.media and speech)) if read)
 
 
 def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
@@ -166,13 +179,14 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     if not model:
         return {"need": no_model_note("train")} | show_boxes(arguments)
     medium = find_medium(services, model)
-    boxes = show_boxes(arguments, medium)
-    hidden = {"text": _PICTURES, "pictures": ("frames",), "clips": ()}[medium]
+    asked = ask.arguments(ask.QUESTION, question)
+    media = find_media(services, model, asked["images"])
+    boxes = show_boxes(arguments, medium, reads=bool(media))
+    hidden = {*{"text": _PICTURES, "pictures": ("frames",), "clips": ()}[medium], *(() if media else ("train_tower",))}
     arguments = {name: value for name, value in arguments.items() if name not in hidden}
     try:
-        if makes_pictures(services, model):
-            asked = ask.arguments(ask.QUESTION, question)
-            arguments |= {name: asked[name] for name in ("width", "height", "frames")}
+        names = ("width", "height", "frames") if makes_pictures(services, model) else _IMAGES if "images" in media else ()
+        arguments |= {name: asked[name] for name in names}
         answer = services[estimate_training](model, **arguments)
     except AdvisorError as refused:
         return {"need": ask.format_error(refused, "No training estimate.")} | boxes

@@ -18,7 +18,8 @@ from lib.catalog import load
 from lib.model import bundled
 from lib.precision import resolve, weight_format
 from lib.present.sentences import sentence
-from lib.workload import MediaRequest, PipelineRequest, Workload
+from lib.request.media import MediaRequest
+from lib.workload import PipelineRequest, Workload
 
 CATALOG = load()
 RENTED = {"platforms": ("spaces",)}

@@ -10,7 +10,8 @@ import pytest
 from lib.advisor import Recommendation, recommend
 from lib.catalog import load
 from lib.model.bundled import find_spec
-from lib.workload import MediaRequest, PipelineRequest, Workload
+from lib.request.media import MediaRequest
+from lib.workload import PipelineRequest, Workload
 
 CATALOG = load()
 L8, L70, QWEN32 = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct", "Qwen/Qwen3-32B"

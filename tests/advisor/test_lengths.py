@@ -9,7 +9,8 @@ from lib.catalog import load
 from lib.memory import estimate_memory, usable_memory
 from lib.model.bundled import find_spec
 from lib.present.sentences import sentence
-from lib.workload import MediaRequest, MemoryRequest, Workload
+from lib.request.media import MediaRequest
+from lib.workload import MemoryRequest, Workload
 
 CATALOG = load()
 L70, QWEN7 = "meta-llama/Llama-3.3-70B-Instruct", "Qwen/Qwen2.5-7B-Instruct"

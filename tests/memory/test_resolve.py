@@ -16,8 +16,9 @@ from lib.model.build import build
 from lib.model.bundled import find_config, find_spec
 from lib.model.meta_device import Lengths, MetaRun
 from lib.model.spec import ModelSpec
+from lib.request.media import MediaRequest
 from lib.units import GIB
-from lib.workload import MediaRequest, MemoryRequest
+from lib.workload import MemoryRequest
 
 QWEN, LLAMA = "Qwen/Qwen2.5-VL-7B-Instruct", "meta-llama/Llama-3.2-11B-Vision-Instruct"
 

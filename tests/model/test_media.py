@@ -22,8 +22,9 @@ from lib.model.media import describe_vision
 from lib.model.meta_device import Lengths, MetaRun
 from lib.model.resolve import resolve_config
 from lib.model.spec import ModelSpec, PicturePass
+from lib.request.media import MediaRequest
 from lib.speed.model_work import derive_model_work
-from lib.workload import MediaRequest, MemoryRequest
+from lib.workload import MemoryRequest
 
 PICTURES = {
     "ViTForImageClassification": (transformers.ViTConfig, 224, 197),  # 14² patches and a class token

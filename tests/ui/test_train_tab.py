@@ -65,12 +65,29 @@ def test_a_model_is_asked_for_its_own_sizes(real_app: Services, model: str, show
     assert "hf jobs uv run" in updates["recipe"] or "clips" in shown
 
 
+@pytest.mark.parametrize(
+    ("model", "images", "shown"),
+    [
+        (LLAMA, 2, False),
+        ("HuggingFaceTB/SmolVLM-Instruct", 0, False),
+        ("HuggingFaceTB/SmolVLM-Instruct", 2, True),
+        ("openai/whisper-small", 0, True),
+    ],
+)
+def test_a_tower_is_asked_for_where_examples_pass_one(real_app: Services, model: str, images: int, *, shown: bool) -> None:
+    """Pictures are those of the workload; a tower that a form kept is not sent for text."""
+    updates = train_updates(real_app, model, fill_form(images=images, tower="yes"))
+    assert updates["tower"]["visible"] == shown
+    assert "No training estimate" not in updates["need"]
+    assert ("Each example" in updates["sources"]) == shown
+
+
 def test_refusals_are_sentences(real_app: Services) -> None:
     """Modules that the model lacks, an optimizer that the stack lacks, a model without a loss; markup stays text."""
     assert "q_proj" in train_updates(real_app, LLAMA, fill_form(modules="<b>c_attn</b>"))["need"]
     assert "<b>" not in train_updates(real_app, LLAMA, fill_form(modules="<b>c_attn</b>"))["need"]
     assert "Accepted" in train_updates(real_app, LLAMA, fill_form(optimizer="muon"))["need"]
-    assert "no loss over tokens" in train_updates(real_app, "openai/whisper-large-v3", DEFAULTS)["need"]
+    assert "no loss over tokens" in train_updates(real_app, "mistralai/Voxtral-Mini-3B-2507", DEFAULTS)["need"]
 
 
 def test_the_form_becomes_arguments() -> None:
@@ -89,7 +106,10 @@ def test_every_choice_is_one_that_the_api_takes(real_app: Services, field: ask.F
         value = [choice] if isinstance(field.default, list) else choice
         stack = "axolotl" if choice == "muon" else "trl"
         model = "BAAI/bge-large-en" if str(choice).startswith("contrastive") else usual
-        real_app.estimate_training(model, **arguments_of(**{"stack": stack, field.name: value}))
+        pictures = {}
+        if field.name == "tower":
+            model, pictures = "HuggingFaceTB/SmolVLM-Instruct", {"images": 1}
+        real_app.estimate_training(model, **arguments_of(**{"stack": stack, field.name: value}), **pictures)
 
 
 def test_a_link_repeats_the_question(real_app: Services) -> None:

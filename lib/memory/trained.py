@@ -1,0 +1,129 @@
+"""Trained parameters of a model under a method: matrices with an adapter, frozen towers, and counts.
+
+An encoder of pictures or sound is next to the stack that computes the loss. It is frozen, or trained with it, as `train_tower` says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, cast
+
+from lib.laws import training as law
+from lib.laws.activation import FLOAT32, HALF
+from lib.laws.media_tokens import TOWERS
+from lib.laws.weights import ENDS
+from lib.memory.resolve import layer_sizes
+from lib.memory.stacks import adapter_bytes
+from lib.model.spec import TensorGroup
+from lib.workload import is_targeted
+
+if TYPE_CHECKING:
+    from lib.laws.weights import Tensors
+    from lib.model.spec import ModelSpec
+    from lib.workload import TrainingRequest
+
+MATRIX = 2  # axes
+_ENDS = frozenset({"embeddings", "head"})
+_PROJECTORS_IN_TOWERS = ("merger",)  # of Qwen's and GLM's models
+
+
+def encoder_components(spec: ModelSpec) -> frozenset[str]:
+    """Components that read pictures or sound, apart from the stack that computes the loss."""
+    return TOWERS | {"encoder"} if spec.work == "speech" else TOWERS
+
+
+def is_projector(group: TensorGroup) -> bool:
+    """Whether a tensor projects the encoder's output into the width of the language model."""
+    return group.component == "projector" or any(f".{name}" in group.name for name in _PROJECTORS_IN_TOWERS)
+
+
+def trained_encoder(spec: ModelSpec, request: TrainingRequest) -> Literal["no", "projector", "yes"]:
+    """The part of the encoder that is trained: auto is all of it where it reads sound, and none where it reads pictures."""
+    if request.train_tower != "auto":
+        return request.train_tower
+    return "yes" if spec.work == "speech" else "no"
+
+
+def is_frozen(group: TensorGroup, spec: ModelSpec, request: TrainingRequest) -> bool:
+    """Whether a tensor belongs to a part of the encoder that is not trained."""
+    part = trained_encoder(spec, request)
+    trained = part == "yes" or (part == "projector" and is_projector(group))
+    return not trained and group.component in encoder_components(spec)
+
+
+def count_frozen(spec: ModelSpec, request: TrainingRequest) -> int:
+    """Parameters of the part of the encoder that is not trained."""
+    return sum(group.parameters for group in spec.tensors if is_frozen(group, spec, request))
+
+
+def module_of(group: TensorGroup) -> str:
+    """Path of the module of a weight."""
+    return group.name.removesuffix(".weight")
+
+
+def takes_adapter(group: TensorGroup, spec: ModelSpec, request: TrainingRequest) -> bool:
+    """Whether a matrix can have an adapter; experts, tables, the head and a frozen encoder get none."""
+    plain = group.kind == "linear" and len(group.shape) == MATRIX and group.component not in _ENDS and group.name.endswith("weight")
+    return plain and not is_frozen(group, spec, request)
+
+
+def is_adapted(group: TensorGroup, spec: ModelSpec, request: TrainingRequest) -> bool:
+    """Whether a matrix gets an adapter."""
+    return request.method != "full" and takes_adapter(group, spec, request) and is_targeted(module_of(group), request.target_modules)
+
+
+def count_trained(spec: ModelSpec, request: TrainingRequest) -> tuple[law.TrainedParameters, int]:
+    """Trained parameters, and those of adapters."""
+    if request.method == "full":
+        width = HALF if request.precision == "bf16" else FLOAT32
+        trained = [group for group in spec.tensors if not is_frozen(group, spec, request)]
+        shapes = [(group.shape, group.count) for group in trained] or [((spec.parameters_total,), 1)]
+        matrices = [g for g in trained if len(g.shape) >= MATRIX and g.kind not in ENDS]
+        return law.TrainedParameters(
+            parameters=spec.parameters_total - count_frozen(spec, request),
+            in_matrices=sum(group.parameters for group in matrices),
+            rows_and_columns=sum(
+                count * math.prod(shape[:-2]) * (shape[-1] + shape[-2]) for shape, count in shapes if len(shape) >= MATRIX
+            ),
+            largest=max(math.prod(shape) for shape, _ in shapes),
+            width=width,
+        ), 0
+    count = rows_and_columns = largest = 0
+    shapes_with_adapter = [(g.shape[0], g.shape[1], g.count) for g in spec.tensors if is_adapted(g, spec, request)]
+    if not spec.tensors:  # of a bare parameter count those of a typical decoder
+        layers = layer_sizes(spec).layers
+        shapes_with_adapter = [(rows, columns, layers) for rows, columns in _typical_shapes(spec).values()]
+    for rows, columns, number in shapes_with_adapter:
+        count += number * law.adapter_parameters(rank=request.rank, rows=rows, columns=columns, dora=request.method == "dora")
+        rows_and_columns += number * (rows + columns + 2 * request.rank)
+        largest = max(largest, request.rank * max(rows, columns))
+    width, _ = adapter_bytes(request)
+    return law.TrainedParameters(count, count, rows_and_columns, largest, width), count
+
+
+def _typical_shapes(spec: ModelSpec) -> dict[str, tuple[int, int]]:
+    """Rows and columns of the matrices in a layer of a typical decoder, by module."""
+    s = layer_sizes(spec)
+    query, key, output = (s.query_width, s.hidden), (s.key_width, s.hidden), (s.hidden, s.query_width)
+    up, down = (s.mlp_width, s.hidden), (s.hidden, s.mlp_width)
+    attention = {"self_attn.q_proj": query, "self_attn.k_proj": key, "self_attn.v_proj": key, "self_attn.o_proj": output}
+    return attention | {"mlp.gate_proj": up, "mlp.up_proj": up, "mlp.down_proj": down}
+
+
+def typical_groups(spec: ModelSpec) -> tuple[TensorGroup, ...]:
+    """Layers of a typical decoder, for a bare parameter count."""
+    s = layer_sizes(spec)
+    matrices = [
+        TensorGroup(name=f"layers.*.{name}.weight", component="language_model", kind="linear", shape=shape, count=s.layers)
+        for name, shape in _typical_shapes(spec).items()
+    ]
+    norm = TensorGroup(name="layers.*.norm.weight", component="language_model", kind="norm", shape=(s.hidden,), count=2 * s.layers)
+    return (*matrices, norm)
+
+
+def select_adapted(spec: ModelSpec, request: TrainingRequest) -> Callable[[Tensors], bool]:
+    """Which groups get an adapter; of a bare parameter count every matrix."""
+    if not spec.tensors:
+        return lambda group: request.method != "full" and group.kind == "linear"
+    return lambda group: is_adapted(cast("TensorGroup", group), spec, request)
