@@ -21,7 +21,7 @@ from lib.laws.activation import LayerTraining, LayerWidths, SavedBytes, prefill_
 from lib.laws.training import EncoderTensors
 from lib.laws.weights import ENDS
 from lib.memory.media import NO_MEDIA, PromptMedia, resolve_media
-from lib.memory.stacks import adapter_bytes
+from lib.memory.stacks import SPEECH_STACK, adapter_bytes
 from lib.memory.trained import encoder_components, is_projector, select_adapted, trained_encoder
 
 if TYPE_CHECKING:
@@ -58,6 +58,17 @@ def add_media(spec: ModelSpec, request: TrainingRequest) -> TrainingRequest:
         sequence_tokens=request.sequence_tokens + tokens,
         row_tokens=request.row_tokens + tokens if request.row_tokens else 0,
     )
+
+
+def read_examples(spec: ModelSpec, request: TrainingRequest, text_tokens: float = 0.0) -> TrainingRequest:
+    """The request with its pictures or sound counted, next to a text of so many tokens on average (0: not stated).
+
+    The trainer of speech models is that of transformers.
+    """
+    if not (hears(spec) or request.media.images) or request.objective != "sft":
+        return request
+    stack = SPEECH_STACK if hears(spec) else request.stack
+    return add_media(spec, replace(request, stack=stack, row_tokens=text_tokens))
 
 
 def check_media(spec: ModelSpec, request: TrainingRequest) -> None:

@@ -6,6 +6,7 @@ An encoder of pictures or sound is next to the stack that computes the loss. It 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -55,6 +56,19 @@ def is_frozen(group: TensorGroup, spec: ModelSpec, request: TrainingRequest) -> 
 def count_frozen(spec: ModelSpec, request: TrainingRequest) -> int:
     """Parameters of the part of the encoder that is not trained."""
     return sum(group.parameters for group in spec.tensors if is_frozen(group, spec, request))
+
+
+def frozen_pattern(spec: ModelSpec, request: TrainingRequest) -> str:
+    """A regular expression of the modules that are not trained, and of their parameters; empty where all are.
+
+    It holds the shortest paths that no trained tensor shares.
+    """
+    frozen = [group.name.split(".") for group in spec.tensors if is_frozen(group, spec, request)]
+    trained = [group.name.split(".") for group in spec.tensors if not is_frozen(group, spec, request)]
+    shared = {tuple(path[:end]) for path in trained for end in range(len(path) + 1)}
+    shortest = dict.fromkeys(next(tuple(p[:end]) for end in range(1, len(p) + 1) if tuple(p[:end]) not in shared) for p in frozen)
+    paths = [r"\.".join(r"\d+" if part == "*" else re.escape(part) for part in path) for path in shortest]
+    return rf"(?:.+\.)?(?:{'|'.join(paths)})(?:\..+)?" if paths else ""
 
 
 def module_of(group: TensorGroup) -> str:

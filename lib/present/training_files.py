@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
 from lib.engines.traits import Work
@@ -61,8 +61,8 @@ class Recipe(Row):
     """Whether the columns of the dataset can be named."""
     sharding: Sharding = "fsdp"
     """How several GPUs share it where the request does not say so."""
-    task_type: Text
-    """Of peft's LoraConfig."""
+    task_type: str
+    """Of peft's LoraConfig; empty where none is set."""
     learning_rate_full: float
     learning_rate_adapter: float
     packs: bool
@@ -72,17 +72,40 @@ class Recipe(Row):
     tested_with: Text
 
 
+class MediaRecipe(Recipe):
+    """How a library trains with pictures or sound."""
+
+    reads: Literal["pictures", "sound"]
+    library: Literal["trl", "transformers"] = "trl"
+    packages: tuple[Text, ...]
+    """Packages in addition to those of the library."""
+
+
 class Recipes(Row):
     """training_recipes.json."""
 
     what: Text
     objectives: Annotated[tuple[Recipe, ...], require_distinct("name")]
+    media: Annotated[tuple[MediaRecipe, ...], require_distinct("reads")]
 
 
 @cache
 def load_recipes() -> Mapping[str, Recipe]:
     """The bundled rows by objective, read at the first call."""
     return {recipe.name: recipe for recipe in read_rows(Recipes, FILE).objectives}
+
+
+@cache
+def load_media_recipes() -> Mapping[str, MediaRecipe]:
+    """The bundled rows for pictures and sound, read at the first call."""
+    return {recipe.reads: recipe for recipe in read_rows(Recipes, FILE).media}
+
+
+def find_recipe(request: TrainingRequest) -> Recipe | None:
+    """The row of a request; None where no script is written."""
+    if not request.reads_media or request.objective != "sft":
+        return load_recipes().get(request.objective)
+    return load_media_recipes()["sound" if request.reads_sound else "pictures"]
 
 
 def list_scripts(work: Work) -> tuple[Objective, ...]:
@@ -123,9 +146,12 @@ def _uses_vllm(request: TrainingRequest) -> bool:
 
 def list_packages(request: TrainingRequest) -> tuple[str, ...]:
     """Requirements of the script."""
-    library = OBJECTIVE_TRAITS[request.objective].trainer
+    recipe = find_recipe(request)
+    media = recipe if isinstance(recipe, MediaRecipe) else None
+    library = media.library if media else OBJECTIVE_TRAITS[request.objective].trainer
     names = ["torch", "transformers", "accelerate", "datasets"]
     names += [library] if library not in names else []
+    names += media.packages if media else []
     names += ["peft"] if request.method != "full" else []
     names += ["bitsandbytes"] if request.quantizes or "8bit" in request.optimizer or "paged" in request.optimizer else []
     names += ["kernels"] if request.attention == "flash" else []
@@ -162,6 +188,10 @@ def _length_settings(request: TrainingRequest, share: float | None) -> dict[str,
     """The setting of TRL that cuts sequences; other libraries cut them in the tokenizer."""
     if request.samples:
         return _rollout_settings(request, share)
+    if request.media.images:
+        return {"max_length": None}  # a cut could leave a picture without some of its tokens
+    if request.reads_sound:
+        return {"remove_unused_columns": False, "label_names": ["labels"]}
     return {"max_length": request.sequence_tokens} if OBJECTIVE_TRAITS[request.objective].trainer == "trl" else {}
 
 
@@ -175,14 +205,15 @@ def training_script(
     share: float | None = None,
     tensor_parallel: int = 1,
     step_s: float | None = None,
+    frozen: str = "",
 ) -> str:
     """A script that trains the model as the request says; the dataset, and the reward of GRPO, are examples to replace.
 
     `half` is the 16-bit type that the card multiplies in: "fp16" before NVIDIA's Ampere. `share` is that of a colocated vLLM,
-    `tensor_parallel` how many GPUs of its own it splits each layer over. A checkpoint is
-    saved every half hour where `step_s` is known, else after each tenth of the run.
+    `tensor_parallel` how many GPUs of its own it splits each layer over. `frozen` is the expression of modules that do not train.
+    A checkpoint is saved every half hour where `step_s` is known, else after each tenth of the run.
     """
-    recipe = load_recipes()[request.objective]
+    recipe = find_recipe(request) or load_recipes()[request.objective]
     trains_adapter = request.method != "full"
     whole = request.precision == "fp32" or (request.precision == "mixed" and not trains_adapter)
     traits = OBJECTIVE_TRAITS[request.objective]
@@ -199,18 +230,19 @@ def training_script(
         "bf16": half == "bf16" and request.precision != "fp32",
         "fp16": half == "fp16" and request.precision != "fp32",
     }
-    settings |= {"activation_offloading": request.checkpointing == "offloaded"} if traits.offloads else {}
+    settings |= {"activation_offloading": request.checkpointing == "offloaded"} if traits.offloads and not request.reads_sound else {}
     reentrant = request.method == "lora-8bit" and request.checkpointing != "none"
-    if reentrant:
-        settings["gradient_checkpointing_kwargs"] = {"use_reentrant": True}
+    if reentrant or request.reads_sound:
+        settings["gradient_checkpointing_kwargs"] = {"use_reentrant": reentrant}
     settings |= {"packing": request.packing, "loss_type": "chunked_nll" if fused else "nll"} if recipe.packs else {}
     modules = request.target_modules
     adapter: dict[str, Any] = {
         "r": request.rank,
         "lora_alpha": 2 * request.rank,
         "target_modules": modules[0] if len(modules) == 1 and "-" in modules[0] else modules,
-        "task_type": recipe.task_type,
     }
+    adapter |= {"task_type": recipe.task_type} if recipe.task_type else {}
+    adapter |= {"exclude_modules": Code("FROZEN")} if frozen else {}
     adapter |= {"use_dora": True} if request.method == "dora" else {}
     adapter |= {"modules_to_save": ["classifier", "score"]} if scores else {}  # the head, which starts from random weights
     return render(
@@ -221,6 +253,8 @@ def training_script(
         negatives=negatives,
         parts=request.pairs.cached_batch if traits.in_parts else 0,
         scores=scores,
+        frozen=frozen,
+        reloads=request.media.images > 0 and not trains_adapter and request.devices == 1,
         reentrant=reentrant,
         whole_adapters=request.precision == "mixed",
         accelerate=accelerate_config(request, half=half),

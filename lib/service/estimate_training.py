@@ -20,8 +20,8 @@ from lib.memory.objectives import WITH_VALUE_MODEL, as_trained
 from lib.memory.picture_training import refuse_picture_arguments, trains_pictures
 from lib.memory.rollouts import check_rollout_split, estimate_step, prompt_tokens, server_tensor_parallel, value_model_bytes
 from lib.memory.stacks import SPEECH_STACK, STACK_TRAITS, fuses_loss, is_modelled
-from lib.memory.tower import add_media, find_encoder, hears
-from lib.memory.trained import trained_encoder
+from lib.memory.tower import find_encoder, hears, read_examples
+from lib.memory.trained import frozen_pattern, trained_encoder
 from lib.memory.training import check_training
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS
@@ -208,17 +208,6 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     )
 
 
-def read_examples(spec: ModelSpec, request: TrainingRequest, text_tokens: float = 0.0) -> TrainingRequest:
-    """The request with its pictures or sound counted, next to a text of so many tokens on average (0: not stated).
-
-    The trainer of speech models is that of transformers.
-    """
-    if not (hears(spec) or request.media.images) or request.objective != "sft":
-        return request
-    stack = SPEECH_STACK if hears(spec) else request.stack
-    return add_media(spec, replace(request, stack=stack, row_tokens=text_tokens))
-
-
 def _describe_encoder(spec: ModelSpec, request: TrainingRequest) -> dict[str, Any]:
     """The fields of the answer about an encoder of pictures or sound."""
     encoder = find_encoder(spec, request)
@@ -350,7 +339,8 @@ def _recipe(
 ) -> tuple[str | None, str | None]:
     """The command for the cheapest flavor of Jobs that holds it, and its script; for models of the Hub that one device trains."""
     flavor = next((o for o in options if TRAITS[o.platform].runs_jobs and o.verdict != "no" and o.sharding == "none"), None)
-    if flavor is None or "/" not in spec.id or request.objective not in list_scripts(spec.work):
+    written = request.reads_media or request.objective in list_scripts(spec.work)
+    if flavor is None or "/" not in spec.id or not written:
         return None, None
     asked = train_on(catalog.accelerator(flavor.accelerator), request)
     script = training_script(
@@ -362,5 +352,6 @@ def _recipe(
         share=flavor.rollout_share,
         step_s=flavor.step_s,
         tensor_parallel=server_tensor_parallel(spec, asked),
+        frozen=frozen_pattern(spec, asked) if asked.reads_media else "",
     )
     return job_command(flavor.hardware, limit_hours(flavor)), script

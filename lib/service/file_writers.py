@@ -18,6 +18,8 @@ from lib.memory.objectives import as_trained
 from lib.memory.picture_training import trains_pictures
 from lib.memory.rollouts import server_tensor_parallel
 from lib.memory.stacks import fuses_loss, quantized_base
+from lib.memory.tower import read_examples
+from lib.memory.trained import frozen_pattern
 from lib.memory.training import check_training
 from lib.present.app_files import find_kind
 from lib.present.batch_files import SCRIPT, batch_command, batch_job, write_batch
@@ -30,11 +32,11 @@ from lib.present.tpu_recipes import RecipeChoice, environment, gke_manifest, tpu
 from lib.present.training_files import (
     CONFIG,
     accelerate_config,
+    find_recipe,
     job_command,
     launch_command,
     list_packages,
     list_scripts,
-    load_recipes,
     training_script,
 )
 from lib.present.training_files import SCRIPT as TRAINING_SCRIPT
@@ -263,13 +265,13 @@ def _write_training(question: Question) -> Written:
     """A script of the library that trains this objective, and for several GPUs the configuration of accelerate."""
     if trains_pictures(question.spec):
         return write_picture_training(question, TRAINING_HOURS)
-    spec, hardware, step = question.spec, question.hardware, as_trained(question.arguments.step)
+    spec, hardware = question.spec, question.hardware
+    step = read_examples(spec, as_trained(question.arguments.step))
     check_training(spec, step)
-    written = list_scripts(spec.work)
-    if step.objective not in written:
+    written, recipe = list_scripts(spec.work), find_recipe(step)
+    if recipe is None or not (step.reads_media or step.objective in written):
         accepted = f"{', '.join(written) or 'none'}, for which a script is written that trains this kind of model ({spec.work})"
         raise BadArgument("objective", step.objective, accepted)
-    recipe = load_recipes()[step.objective]
     cards = max(1, hardware.accelerator_count)
     if rented_for_vllm(step) >= cards:
         accepted = f"transformers or vllm-colocate on {hardware.id}, which has {cards} GPU{'s' if cards > 1 else ''}"
@@ -290,7 +292,10 @@ def _write_training(question: Question) -> Written:
     request = replace(train_on(hardware.processor, step), devices=option.devices, sharding=option.sharding)
     half = "fp16" if request.fp16 else "bf16"
     share, split = option.rollout_share, server_tensor_parallel(spec, request)
-    script = training_script(spec.id, request, fused=fuses_loss(request), epochs=1, half=half, share=share, tensor_parallel=split)
+    frozen = frozen_pattern(spec, request) if request.reads_media else ""
+    script = training_script(
+        spec.id, request, fused=fuses_loss(request), epochs=1, half=half, share=share, tensor_parallel=split, frozen=frozen
+    )
     config = accelerate_config(request, half=half)
     on_jobs, versions = hardware.traits.runs_jobs, load_versions()
     rate = recipe.learning_rate_full if request.method == "full" else recipe.learning_rate_adapter

@@ -57,7 +57,8 @@ class FilesArguments(Arguments):
     step: Annotated[
         TrainingRequest,
         Asked(
-            "method objective rank sequence_tokens micro_batch accumulation generations completion_tokens rollouts negatives cached_batch"
+            "method objective rank sequence_tokens micro_batch accumulation generations completion_tokens rollouts negatives cached_batch "
+            "images image_width image_height train_tower"
         ),
     ] = TrainingRequest(accumulation=8)
     serving: ServingSettings = DEFAULTS
