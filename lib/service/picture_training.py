@@ -120,9 +120,9 @@ def _recipe(
 ) -> tuple[str | None, str | None]:
     """The command for the cheapest flavor of Jobs that holds it, and its script; none where no script is written for it."""
     flavor = next((o for o in options if TRAITS[o.platform].runs_jobs and o.verdict != "no"), None)
-    if flavor is None or "/" not in spec.id or find_obstacle(request, clips=bool(size.frames)) is not None:
+    if flavor is None or "/" not in spec.id or find_obstacle(request) is not None:
         return None, None
     asked = train_on(catalog.accelerator(flavor.accelerator), request)
     half = "fp16" if asked.fp16 else "bf16"
-    script = picture_script(spec.id, asked, width=size.width, height=size.height, epochs=epochs, half=half)
+    script = picture_script(spec.id, asked, size, epochs=epochs, half=half)
     return job_command(flavor.hardware, limit_hours(flavor)), script

@@ -7,7 +7,7 @@ import math
 from lib.catalog.offers import Hardware
 from lib.errors import BadArgument
 from lib.memory.picture_training import base_format, check_picture_training, resolve_picture
-from lib.present.picture_files import CHECKED, LEARNING_RATE, RATE_SOURCE, TESTED_WITH, find_obstacle, picture_packages, picture_script
+from lib.present.picture_files import CHECKED, TESTED_WITH, find_obstacle, learning_rate, picture_packages, picture_script
 from lib.present.releases import load_versions
 from lib.present.sentences import note, say
 from lib.present.training_files import SCRIPT, job_command, launch_command
@@ -38,7 +38,7 @@ def write_picture_training(question: Question, hours: float) -> Written:
     spec, hardware, step = question.spec, question.hardware, question.arguments.step
     check_picture_training(spec, step)
     size = resolve_picture(spec, step)
-    obstacle = find_obstacle(step, clips=bool(size.frames))
+    obstacle = find_obstacle(step)
     if obstacle is not None:
         raise obstacle
     options = rank_picture_hardware(spec, step, question.catalog, (hardware.platform,))
@@ -48,6 +48,7 @@ def write_picture_training(question: Question, hours: float) -> Written:
         raise BadArgument("hardware", hardware.id, f"hardware that trains this model so, which /estimate_training lists: {why}")
     request = train_on(hardware.processor, step)
     half = "fp16" if request.fp16 else "bf16"
+    rate = learning_rate(request)
     on_jobs, versions = hardware.traits.runs_jobs, load_versions()
     return Written(
         precision=base_format(request) if base_format(request) != "bf16" else option.compute_dtype,
@@ -55,18 +56,18 @@ def write_picture_training(question: Question, hours: float) -> Written:
         devices=1,
         repository=spec.id,
         caveats=spec.caveats,
-        files={SCRIPT: picture_script(spec.id, request, width=size.width, height=size.height, half=half)},
+        files={SCRIPT: picture_script(spec.id, request, size, half=half)},
         command=job_command(hardware.id, hours) if on_jobs else launch_command(),
         tested_with=TESTED_WITH,
         notes=(
-            note("files", "dataset"),
-            note("files", "learning_rate", rate=LEARNING_RATE, origin=RATE_SOURCE),
-            note("files", "uploaded_adapter"),
+            note("files", "dataset" if not size.frames else "dataset_of_clips"),
+            note("files", "learning_rate", rate=rate.value, origin=rate.source),
+            note("files", "uploaded_denoiser" if request.method == "full" else "uploaded_adapter"),
             note("files", "goes_on"),
             *job_notes(hardware, hours),
         ),
         sources=(
-            Source(what=say("files", "facts", "learning_rates", recipe="pictures"), source=RATE_SOURCE, checked=CHECKED),
-            *(versions[name].source for name in picture_packages(request)),
+            Source(what=say("files", "facts", "learning_rates", recipe="pictures"), source=rate.source, checked=CHECKED),
+            *(versions[name].source for name in picture_packages(request, clips=bool(size.frames))),
         ),
     )

@@ -172,6 +172,31 @@ def save_flux(folder: Path) -> Path:
     return folder
 
 
+def save_wan(folder: Path) -> Path:
+    """A Wan pipeline that makes clips: a transformer and a VAE of four, a T5 of one layer."""
+    from diffusers import (  # noqa: PLC0415  slow
+        AutoencoderKLWan,
+        FlowMatchEulerDiscreteScheduler,
+        WanPipeline,
+        WanTransformer3DModel,
+    )
+    from transformers import T5Config, T5EncoderModel, T5Tokenizer  # noqa: PLC0415
+
+    torch.manual_seed(0)
+    transformer = WanTransformer3DModel(
+        patch_size=(1, 2, 2), num_attention_heads=2, attention_head_dim=12, in_channels=16, out_channels=16, text_dim=32, freq_dim=32,
+        ffn_dim=32, num_layers=2, cross_attn_norm=True, qk_norm="rms_norm_across_heads", rope_max_seq_len=32,
+    )  # fmt: skip
+    vae = AutoencoderKLWan(base_dim=3, z_dim=16, dim_mult=[1, 1, 1, 1], num_res_blocks=1, temperal_downsample=[False, True, True])
+    letters = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("\u2581", -1.0), *((chr(code), -2.0) for code in range(33, 127))]
+    pipeline = WanPipeline(
+        tokenizer=T5Tokenizer(vocab=letters, extra_ids=0), vae=vae, scheduler=FlowMatchEulerDiscreteScheduler(), transformer=transformer,
+        text_encoder=T5EncoderModel(T5Config(vocab_size=200, d_model=32, d_kv=8, d_ff=32, num_layers=1, num_heads=2)),
+    )  # fmt: skip
+    pipeline.save_pretrained(folder)
+    return folder
+
+
 def _clip_tokenizer() -> Any:
     from transformers import CLIPTokenizer  # noqa: PLC0415  slow
 
