@@ -15,9 +15,13 @@ from lib.service.estimate_training import estimate_training
 from lib.service.memory import estimate_memory, solve
 from lib.service.models import Models
 from lib.service.recommend import recommend
+from lib.service.write_files import write_files
 
+BGE, TO_TRAIN = "BAAI/bge-base-en-v1.5", {"hardware": "RTX-4090", "purpose": "train"}
 APP = App(catalog=load, models=Models())
-TRAIN, MEMORY, SOLVE, RECOMMEND = (ask(endpoint, APP) for endpoint in (estimate_training, estimate_memory, solve, recommend))
+TRAIN, MEMORY, SOLVE, RECOMMEND, FILES = (
+    ask(endpoint, APP) for endpoint in (estimate_training, estimate_memory, solve, recommend, write_files)
+)
 QWEN, WAN, SDXL = "Qwen/Qwen2.5-7B-Instruct", "Wan-AI/Wan2.1-T2V-14B-Diffusers", "stabilityai/stable-diffusion-xl-base-1.0"
 MIXED = (
     r"cards of mixed kinds \(NVIDIA GeForce RTX 4090 and NVIDIA GeForce RTX 3090\). Accepted: one kind with a count, such as 'RTX-4090x2'"
@@ -47,6 +51,9 @@ MIXED = (
             MEMORY, {"model": QWEN, "engine": "vllm", "serving": {"pipeline_parallel": 29}},
             "serving.pipeline_parallel was '29'. Accepted: at most 28", id="pipeline without hardware",
         ),
+        pytest.param(FILES, {"model": SDXL, "objective": "dpo", **TO_TRAIN}, "objective was 'dpo'. Accepted: sft", id="script of DPO"),
+        pytest.param(FILES, {"model": QWEN, "objective": "grpo", "generations": 0, **TO_TRAIN}, "generations was '0'", id="GRPO's script"),
+        pytest.param(FILES, {"model": BGE, **TO_TRAIN}, "objective was 'sft'. Accepted: contrastive, ", id="text loss of an encoder"),
         pytest.param(SOLVE, {"model": QWEN, "hardware": "RTX-4090 + RTX-3090"}, f"hardware was .*, {MIXED}", id="mixed cards"),
         pytest.param(SOLVE, {"model": QWEN, "hardware": "1x RTX 4090 and 2x RTX 3090"}, MIXED, id="mixed cards in words"),
         pytest.param(RECOMMEND, {"model": QWEN, "own_hardware": "RTX-4090x2, RTX-3090"}, f"own_hardware was .*, {MIXED}", id="own cards"),
