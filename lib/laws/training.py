@@ -16,7 +16,8 @@ A step has five fullest moments; its peak is the largest of them:
     logits    weights + states + kept activations of all layers + logits, their float32 copy and log-softmax, inside autocast
     loss      weights + states + kept activations of all layers + log-softmax and its two gradients, after autocast
     layer     weights + states + gradients of the head and above + kept + one layer once more, recomputed, and its passing gradients
-    end       weights + states + all gradients + one layer in full; a tied table's gradient twice more, until the two are added
+    end       weights + states + all gradients + one layer in full; a tied table's gradient once more until the two are added, and twice
+              where steps are accumulated
     update    weights + states + all gradients + what the optimizer takes while it steps
 
 Gradients lie there at every moment where steps are accumulated. In mixed precision autocast casts each trained matrix once and keeps the
@@ -249,7 +250,7 @@ class StepTensors(NamedTuple):
     """Inputs of all layers with their gradients, where they stay until the backward pass ends."""
     loss: LossBytes
     tied_gradients: int
-    """Copies of a table that is also the head, in addition to the sum of both."""
+    """Gradients of a table that is also the head, in addition to the sum of both."""
     optimizer_temporary: int
     accumulates: bool
     recomputes: bool

@@ -276,7 +276,8 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
         activation_gradients=round(request.pass_tokens * of.width * (of.hidden + 2 * layer_sizes(spec).mlp_width)) + states_read,
         kept_inputs=2 * tokens * stream * of.hidden * of.layers if traits.keeps_input_gradients and recomputes and not full else 0,
         loss=loss,
-        tied_gradients=2 * of.largest_end * of.trained.width if of.tied and full else 0,
+        # The head's gradient waits for the table's, which is added to it in place; with accumulation both come on top of the sum so far.
+        tied_gradients=(2 if request.accumulation > 1 else 1) * of.largest_end * of.trained.width if of.tied and full else 0,
         optimizer_temporary=shared.optimizer_temporary,
         # Where several passes have gradients one after the other, those of the first are there when the second is recomputed.
         accumulates=request.accumulation > 1 or objective.in_parts or (recomputes and request.pass_tokens < tokens),
