@@ -53,5 +53,6 @@ def test_moments_of_a_step() -> None:
         optimizer_temporary=40, accumulates=False, recomputes=True,
     )  # fmt: skip
     few = [sum(moment.values()) for moment in training.find_peaks(tensors)]
-    assert few == [128, 130, 136, 156, 190, 0, 0], "nothing is rolled out or scored"
+    assert few[:5] == [128, 130, 136, 156, 190]
+    assert not any(few[5:]), "nothing is rolled out or scored, and there is no tower"
     assert sum(training.find_peaks(tensors._replace(accumulates=True)).loss.values()) == 180
