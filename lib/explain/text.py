@@ -27,9 +27,12 @@ _SECRETS = (
     re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[A-Za-z0-9+/=\s\\]{0,8000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"),
     re.compile(r"(?<=://)[^\s/:@]{1,100}:[^\s/@]{1,200}(?=@)"),
     re.compile(r"(?<=Basic )[A-Za-z0-9+/]{8,400}={0,2}"),
-    re.compile(r"(?<![A-Za-z0-9])(?=[a-z0-9]{0,40}[A-Z])(?=[A-Z0-9]{0,40}[a-z])(?=(?:[A-Za-z]{0,20}[0-9]){3})[A-Za-z0-9]{20,}"),
+    re.compile(
+        r"(?<![A-Za-z0-9])(?!ZNK?(?:3c10|2at|5torch))(?=[a-z0-9]{0,40}[A-Z])(?=[A-Z0-9]{0,40}[a-z])(?=(?:[A-Za-z]{0,20}[0-9]){3})[A-Za-z0-9]{20,}"
+    ),
 )
-"""The last one is a part of any secret: twenty letters in both cases with three digits. Names of classes and models are not like that."""
+"""The last one is a part of any secret: twenty letters in both cases with three digits. Names of classes and models are not like that, but
+those of torch's C++ symbols are."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _INVISIBLE = (
     *range(0x20), *range(0x7F, 0xA0), 0xAD, 0x34F, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070),
