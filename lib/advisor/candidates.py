@@ -3,9 +3,9 @@
 A configuration is engine × precision × devices. Which engines an offer runs follows from their rows and that of its platform
 (`engines_on`): those that its silicon runs and that are advised on it. In a Gradio Space only those that run inside its process.
 
-One request at a time on one card is simplest in the Space's own process; several at a time want a server that batches continuously, several
-cards one that splits every layer over them, and Jobs and Endpoints run images of servers. What the silicon cannot compute
-is left out, and `refused` says which precision that was.
+One request at a time on one card is simplest in the Space's own process. Several requests need a server that batches continuously; several
+cards need one that splits every layer over them. Jobs and Endpoints run images of servers. Precisions that the silicon cannot compute are
+left out; `refused` names the first of them.
 
 Tasks are grouped by the kind of work they are. Their names are the Hub's pipeline tags, and the words of the community's hardware guide:
 
@@ -38,7 +38,7 @@ from lib.request.serving import Serving, has_settings
 from lib.request.types import AUTO
 from lib.workload import FAMILIES, Family, Sdk, Workload
 
-_PLAIN = MappingProxyType(
+_TASK_OF_WORD = MappingProxyType(
     {
         "conversational": "text-generation",
         "chat": "text-generation",
@@ -56,7 +56,7 @@ def task_of(task: str, spec: ModelSpec | None) -> str:
     """The task to judge: the one asked for, or the model's own; a bare count or a model with a cache generates text.
 
     Raises:
-        BadArgument: the task is not known, it is none that the model can do, or there is neither a task nor a model.
+        BadArgument: the task is unknown, the model cannot do it, or neither a task nor a model is named.
     """
     name = task.strip().casefold()
     if name != "auto":
@@ -65,14 +65,14 @@ def task_of(task: str, spec: ModelSpec | None) -> str:
         if spec is not None and FAMILIES[name] not in able_families(spec):
             own = task_of("auto", spec)
             raise BadArgument("task", task, f"auto or {own}: {spec.id or 'this model'} is a model for {own} and cannot do that")
-        return _PLAIN.get(name, name)
+        return _TASK_OF_WORD.get(name, name)
     if spec is None:
         raise BadArgument("task", task, "inference-api when no model is named; otherwise name the model")
     return own_task(spec.task, generates=spec.cache_terms is not None or spec.source == "rule_of_thumb")
 
 
 def own_task(stated: str, *, generates: bool) -> str:
-    """The task that a model states; where that is none that is known, text is generated, or made into a vector."""
+    """The task that a model states. If it is unknown: text generation, or feature extraction for a model that does not generate."""
     return stated if stated in FAMILIES else "text-generation" if generates else "feature-extraction"
 
 
@@ -121,12 +121,12 @@ _BITS = MappingProxyType({EIGHT_BITS: 8, FOUR_BITS: 4})
 class Candidate:
     """One configuration; `step` counts how far the weights are compressed below the requested format.
 
-    `note` says what the checkpoint needs for it: "unpacked" (its format has no unit here), "sibling" (nothing quantizes it again, so that
-    another checkpoint has to be taken), "converted" (into files of the engine's own) or "halved" (float32 is loaded in 16 bits).
-    `sdk` is what a Space has to be built with, "" where the offer is none. Where it `may_offload`, layers that the cards do not hold are
-    left to the processor; `gpu_layers` is then what llama.cpp is told to put on them (`-ngl`), None for everything. Where it
-    `may_leave_experts`, routed experts of the first layers are left to the host's memory; `cpu_moe_layers` is then how many
-    (`--n-cpu-moe`). `untested` is the model's class where the engine does not list it, else "".
+    `note` is the change that the checkpoint needs: "unpacked" (the silicon has no units for its format), "sibling" (it cannot be quantized
+    again, so another checkpoint is needed), "converted" (into the engine's own files) or "halved" (float32 is loaded in 16 bits).
+    `sdk` is the SDK of the Space; "" if the offer is not a Space. With `may_offload`, layers that the cards do not hold stay on the
+    processor, and llama.cpp puts `gpu_layers` of them on the cards (`-ngl`; None: all). With `may_leave_experts`, the host's memory holds
+    routed experts of the first `cpu_moe_layers` layers (`--n-cpu-moe`). `untested` is the model's class if the engine does not list it,
+    else "".
     """
 
     precision: str
@@ -153,9 +153,9 @@ class Candidates:
 def engines_on(
     offer: Hardware, family: Family, spec: ModelSpec, sdk: str, requested: str = AUTO
 ) -> tuple[tuple[Engine, Sdk | Literal[""]], ...]:
-    """The engines that can run this model on an offer, each with what the Space has to be built with.
+    """The engines that can run this model on an offer, each with the SDK of the Space.
 
-    Servers of text are for text, TEI for encoders; `requested` names one that is wanted for other work that it can do.
+    Servers of text are proposed for text, and TEI for encoders. A `requested` engine is also proposed for other work that it can do.
     """
     kind, place, own_file = offer.processor.kind, offer.traits, spec.library == "gguf"
     served = family in SERVED_TASKS and spec.library != "diffusers"
@@ -246,7 +246,7 @@ def _candidates_of(
     *,
     crowd: bool,
 ) -> Candidates:
-    """The same for every length of a request, and for every number above one."""
+    """`list_candidates` with a cache: they are the same for all lengths and for all concurrencies above one."""
     spec, offer = of.value, on.value
     # Engines that run on this silicon, in this kind of Space, and the one that was asked for.
     possible = engines_on(offer, family, spec, sdk, requested)
@@ -356,7 +356,7 @@ def _automatic_forms(
     again = tuple(
         (name, step, "sibling")
         for name, step in _compressed_formats(silicon, engine, family, published)
-        if step == _compresses(spec, step) == FOUR_BITS and weight_format(name, engine).law in PUBLISHED_LAWS
+        if step == _effective_step(spec, step) == FOUR_BITS and weight_format(name, engine).law in PUBLISHED_LAWS
     )
     if TRAITS[engine].own_modules and stored.method == "modelopt":  # a format of NVIDIA's servers
         return again, Reason("engine_form", {"engine": engine, "precision": stored.format})
@@ -366,8 +366,8 @@ def _automatic_forms(
     return (*unpacked, *again), _missing(stored.format, silicon.name)
 
 
-def _compresses(spec: ModelSpec, step: int) -> int:
-    """The step as it counts for a quantized checkpoint: a form of no fewer bits than its own does not compress it further.
+def _effective_step(spec: ModelSpec, step: int) -> int:
+    """`step`, or `AS_STORED` if a quantized checkpoint already has no more bits than that step.
 
     DeepSeek-V3 is stored in 8 bits, gpt-oss and Kimi-K2 in 4. Of a format without a name the bits are not known; 8 are assumed.
     """
@@ -389,9 +389,9 @@ def _gguf_forms(spec: ModelSpec, silicon: Accelerator | None, engine: Engine, pr
         return (), Reason("engine_form", {"engine": engine, "precision": precision})
     if precision == AUTO:
         if stored is not None:  # llama.cpp loads no such checkpoint: its files are conversions
-            packed = _compresses(spec, FOUR_BITS) == AS_STORED
-            eight: Forms = () if packed else ((AUTO, _compresses(spec, EIGHT_BITS), "converted"),)
-            return (*eight, (AUTO if packed else "gguf:Q4_K_M", _compresses(spec, FOUR_BITS), "converted")), None
+            packed = _effective_step(spec, FOUR_BITS) == AS_STORED
+            eight: Forms = () if packed else ((AUTO, _effective_step(spec, EIGHT_BITS), "converted"),)
+            return (*eight, (AUTO if packed else "gguf:Q4_K_M", _effective_step(spec, FOUR_BITS), "converted")), None
         half = AUTO if silicon is None or silicon.supports("bf16") else "gguf:F16"
         whole: Forms = () if silicon is None else ((half, AS_STORED, ""),)
         return (*whole, ("gguf:Q8_0", EIGHT_BITS, ""), ("gguf:Q4_K_M", FOUR_BITS, "")), None

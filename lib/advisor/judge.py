@@ -73,11 +73,13 @@ class OfferSearch:
         fitting: list[Placement] = []
         for candidate in self.waves.pop(0):
             concurrency = context.concurrency(self.offer)
+            # Servers need nearly the same memory, so one that lacks much of it rules out the others with the same weights.
             form = (candidate.step, candidate.devices)
             if candidate.engine in SERVERS and form in self.hopeless and not candidate.may_leave_experts:
                 continue
             if TRAITS[candidate.engine].devices_in_turn and self._fits_on_fewer(candidate, fitting):
                 continue
+            # A server that does not hold all concurrent requests may hold fewer on each of several machines.
             placed = place_candidate(self.offer, candidate, context, model, self.device_bytes, concurrency)
             if isinstance(placed, DoesNotFitReason) and concurrency > 1 and candidate.engine in SERVERS:
                 placed = self._place_fewer(candidate, placed, concurrency)
@@ -124,7 +126,7 @@ def judge_offers(offers: Sequence[Offer], context: JudgeContext) -> list[result.
     model = context.model
     if model is None:
         return [_judge_without_model(offer, context) for offer in offers]
-    trials = _try_all([_start(offer, context, model) for offer in offers])
+    trials = _try_all([_start_search(offer, context, model) for offer in offers])
     return [_conclude(offer, trial, context, model) for offer, trial in zip(offers, trials, strict=True)]
 
 
@@ -134,7 +136,7 @@ def judge_models(hardware: Hardware, contexts: Sequence[JudgeContext]) -> list[r
     Speeds are predicted for all models together. Every context has a model.
     """
     hosted = [(context, model) for context in contexts if (model := context.model) is not None]
-    trials = _try_all([_start(hardware, context, model) for context, model in hosted])
+    trials = _try_all([_start_search(hardware, context, model) for context, model in hosted])
     verdicts: list[result.ConfiguredHardware | tuple[Reason, ...]] = []
     for (context, model), trial in zip(hosted, trials, strict=True):
         if isinstance(hardware, Offer):
@@ -185,11 +187,11 @@ def _decide(
 def _try_all(trials: list[OfferSearch | Reason]) -> list[OfferSearch | Reason]:
     """Run the searches; speeds are predicted for all of them together, since that takes hardly longer than one."""
     while running := [trial for trial in trials if isinstance(trial, OfferSearch) and trial.is_open]:
-        _time([(trial, placement) for trial in running for placement in trial.take_wave()])
+        _predict_and_sort([(trial, placement) for trial in running for placement in trial.take_wave()])
     return trials
 
 
-def _start(offer: Hardware, context: JudgeContext, model: HostedModel) -> OfferSearch | Reason:
+def _start_search(offer: Hardware, context: JudgeContext, model: HostedModel) -> OfferSearch | Reason:
     """The search on an offer, or the reason why there is nothing to search."""
     if not offer.listed:
         return Reason("retired", {"since": offer.since or ""})
@@ -215,8 +217,9 @@ def _waves(offer: Hardware, tried: Sequence[Candidate], context: JudgeContext) -
     return [tuple(group) for _, group in groupby(tried, lambda of: of.step if together else (of.step, of.engine))]
 
 
-def _time(placed: Sequence[tuple[OfferSearch, Placement]]) -> None:
+def _predict_and_sort(placed: Sequence[tuple[OfferSearch, Placement]]) -> None:
     """Predict the speed of placements, plan the machines for the traffic, and sort the placements into passing and too slow ones."""
+    # A speed that cannot be predicted is bounded by the roofline.
     timed = []
     estimates = predict_placements([(trial.offer, placement, trial.context) for trial, placement in placed])
     for (trial, placement), estimate in zip(placed, estimates, strict=True):
@@ -227,6 +230,7 @@ def _time(placed: Sequence[tuple[OfferSearch, Placement]]) -> None:
         else:
             speed = attach_bounds(estimate)
         timed.append((trial.offer, placement, speed, context))
+    # Machines for the traffic, then the obstacles of speed, traffic and quota.
     plans = traffic.plan_traffic(timed)
     for (trial, _), plan in zip(placed, plans, strict=True):
         context = trial.context
@@ -287,10 +291,12 @@ def _choose_fastest(passing: Sequence[result.Configuration], family: Family) -> 
     Engines that list the model come first. A better verdict comes before a speed that is at most a tenth higher; slow comes last.
     Experts in the host's memory never come before a configuration that is faster and fits the cards.
     """
+    # Drop untested, slow, and partly offloaded configurations if others are left.
     passing = [tested for tested in passing if not tested.candidate.untested] or passing
     passing = [fast for fast in passing if fast.verdict != "slow"] or passing
     whole = max((total_rate(of.speed, of.replicas) for of in passing if not of.candidate.cpu_moe_layers), default=0.0)
     passing = [of for of in passing if not of.candidate.cpu_moe_layers or total_rate(of.speed, of.replicas) > whole]
+    # The best verdict that is nearly as fast, and in it the least compressed of the fastest.
     enough = (1 - NEARLY_AS_FAST) * _top_rate(passing)
     levels = ([equal for equal in passing if equal.verdict == verdict] for verdict in VERDICTS)
     level = next((level for level in levels if level and _top_rate(level) >= enough), [])
@@ -309,8 +315,9 @@ def _configure(
     **cost: Any,
 ) -> _Configured:
     """The hardware in its best configuration, with the reasons for it before any further ones."""
+    # Why no configuration with less compressed weights is taken: it does not fit, was rejected, or does not exist.
     less_compressed = [of for of in trial.passing if of.candidate.step < best.candidate.step]
-    step = best.candidate.step  # none of the configurations with less compressed weights passes
+    step = best.candidate.step
     refused = any(slow.step < step for slow in trial.too_slow)
     lesser: LesserSteps = "untried" if trial.least_step >= step else "refused" if refused else "too_large"
     precision = best.headroom.memory.precision

@@ -1,4 +1,4 @@
-"""The most that hardware takes of a model within limits on the first token and on speed.
+"""The longest context and the most requests of a model on hardware, within limits on the first token and on speed.
 
     longest context     the most tokens of each of `requests` sequences
     most requests       the most sequences of `context_tokens` that run at once, within the limits and the engine's max_num_seqs
@@ -6,8 +6,8 @@
     best precision      the first of as stored, eight and four bits that fits and keeps the limits
 
 Memory counts every sequence at its full length (`lib.memory`), speed is that of requests that fill the context: prompts of what the
-answer leaves (`lib.speed`). Both grow with length and with requests, but for requests of a few tokens, so the answer is found by halving:
-it fits, and one more does not.
+answer leaves (`lib.speed`). Both grow with length and with requests, except for requests of a few tokens. So a bisection finds the largest
+value that keeps the limits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lib.speed import SpeedEstimate
 LimitedBy = Literal["memory", "model", "engine", "ttft", "speed", "zerogpu", "support", "nothing"] | Setting
 """The limit that one more would exceed: one of these, or a setting that the caller stated."""
 LONGEST_CONTEXT = 10_000_000
-_PARTS = 10**9  # a share of a limit, as a whole number
+_PARTS = 10**9  # shares of a limit are counted in billionths, because the bisection compares whole numbers
 _HELD_AT_START: tuple[Setting, ...] = ("max_model_len", "ctx_size", "parallel", "kv_cache_memory_bytes")
 
 
@@ -60,7 +60,7 @@ class SLO:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The most that is possible (0: not even one, None: nothing bounds it), and what one more would pass."""
+    """The largest possible value (0: not even one, None: unbounded), and the limit that one more would exceed."""
 
     value: int | None
     limited_by: LimitedBy
@@ -135,8 +135,8 @@ def find_most_requests(config: ServingConfig, slo: SLO) -> Limit:
 def _within(most: Limit, config: ServingConfig, name: Literal["context_tokens", "requests"], slo: SLO, endless: int) -> Limit:
     """The largest value up to `most` that keeps the limits, and which of them one more would miss.
 
-    It is looked for from the largest half, quarter, … that keeps them on: many requests of a few tokens are slower than fewer longer ones,
-    because each of them takes a prompt, so what the shortest misses says nothing of the others.
+    The bound is halved until a value keeps the limits; a bisection between this value and the one before it finds the largest. The search
+    does not begin at 1, because many requests of a few tokens are slower than fewer longer ones: each has a prompt.
     """
 
     def predict(value: int) -> SpeedEstimate | None:
@@ -162,7 +162,7 @@ def _within(most: Limit, config: ServingConfig, name: Literal["context_tokens", 
 
 
 def try_precisions(config: ServingConfig, slo: SLO) -> tuple[PrecisionTry, ...]:
-    """As stored (or as stated), then what the advisor would try of fewer bytes, those with most bytes first."""
+    """The stated precision (or as stored), then the smaller ones that the advisor would try, largest first."""
     silicon = None if config.silicon.kind == "cpu" else config.silicon
     forms, _ = list_forms(config.spec, family_of(task_of("auto", config.spec)), silicon, config.engine, "auto", ())
     tries: list[PrecisionTry] = []

@@ -1,4 +1,4 @@
-"""The bill of one offer at one use, in parts that add up, and what it leaves open.
+"""The monthly bill of one offer for one usage, in parts that add up, with its caveats.
 
     C = p · (h · r + x) + exposed ports + storage          (`lib.laws.price`: rent, storage)
 
@@ -141,7 +141,7 @@ def bill_offer(offer: Offer, usage: Usage, rules: PlatformRules, *, speed: Speed
 
 
 def price_per_hour(offer: Offer, region: str | None = None) -> Decimal:
-    """USD per hour of the whole offer; a TPU slice at the chip-hour of a region × its chips."""
+    """USD per hour of the whole offer; of a TPU slice, the region's price of a chip-hour × its chips."""
     if region is not None:
         regions = offer.usd_per_hour_by_region
         if region not in regions:
@@ -167,7 +167,7 @@ def _cost(offer: Offer, usage: Usage, rules: PlatformRules, speed: SpeedEstimate
     if capacity is not None and capacity.replicas_needed > usage.replicas:
         serving = sum_parts(_compute(offer, replace(usage, replicas=capacity.replicas_needed), rules, price, monthly))
     stops = offer.traits.ends or resolve_sleep_time(offer, usage, rules) > 0
-    left_running = None  # it runs all day, stops by itself or costs nothing
+    left_running = None  # stays None if it runs all day anyway, stops by itself or costs nothing
     if not stops and usage.hours_per_day < DAY_H and price > 0:
         left_running = sum_parts(_compute(offer, usage, rules, price, DAY_H * usage.days_per_month))
     used = estimate_zerogpu_use(offer, usage, rules.zerogpu, speed) if offer.traits.per_call else None

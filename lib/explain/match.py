@@ -35,7 +35,7 @@ class Finding:
 
 
 def find_messages(text: PastedText) -> list[Finding]:
-    """The messages of the text from its first line to its last; of several at one place, the first row's."""
+    """The messages of the text in the order of its lines. If one code matches a line several times, the first row counts."""
     found: dict[tuple[int, str], Finding] = {}
     views = {False: text.squeezed, True: text.spaced}
     present = {spaced: _present(spaced, view) for spaced, view in views.items()}
@@ -50,7 +50,7 @@ def find_messages(text: PastedText) -> list[Finding]:
 
 @cache
 def _needles(spaced: bool) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """The plain texts that are searched in one view, the hashes of all their runs of letters, and the beginning of each text's hashes."""
+    """The plain texts that are searched in one view, the hashes of all their runs of letters, and where each text's hashes begin."""
     needles = tuple(dict.fromkeys(needle for row in load_messages().messages if row.spaced == spaced for needle in row.needles))
     hashes = [hash_grams(needle) for needle in needles]
     starts = np.cumsum([0, *(len(of) for of in hashes[:-1])])
@@ -65,6 +65,7 @@ def _present(spaced: bool, view: View) -> frozenset[str]:
 
 
 def _find(message: Message, view: View, present: frozenset[str]) -> Iterator[Finding]:
+    """The places of a message that have the numbers it needs: in the lines, or if these hold none, in the text joined over line breaks."""
     needles = [needle for needle in message.needles if needle in present]
     if needles and message.kind == "context":
         yield Finding(message, 0, {})
@@ -104,7 +105,7 @@ _OF_ALL: dict[str, Callable[[list[Value]], Value]] = {"list": list, "min": min, 
 
 
 def _gather(message: Message, found: list[Finding]) -> list[Finding]:
-    """The findings; the first one with the numbers that those of several places have together."""
+    """The findings. The first one also gets the numbers over all places: their list, minimum, maximum or count."""
     if not message.gather or len(found) < 2:  # noqa: PLR2004  of one place its own numbers say all
         return found
     whole = [message.derived(dict(finding.numbers)) for finding in found]
@@ -118,7 +119,7 @@ def _gather(message: Message, found: list[Finding]) -> list[Finding]:
 
 
 def _read(message: Message, view: View, line: int, place: int, end: int, *, joined: bool, wrapped: bool) -> dict[str, Value]:
-    """The numbers of a message: from its lines, and if it may be `wrapped`, those that these lack from the text around its beginning."""
+    """The numbers of a message from its lines. If `wrapped`, missing numbers come from the joined text around its beginning."""
     numbers: dict[str, Value] = {}
     if not message.patterns:
         return numbers
@@ -143,6 +144,10 @@ def _read(message: Message, view: View, line: int, place: int, end: int, *, join
 
 
 def _groups(pattern: re.Pattern[str], window: str) -> dict[str, Value]:
+    """The numbers of a pattern's groups: of its first match; of all matches if a group ends in `_list` or `_each`.
+
+    `_list` collects its values in a list. `_each` takes its name from the groups `device_key` and `part_key`.
+    """
     read: dict[str, Value] = {}
     for match in pattern.finditer(window):
         groups = {name: value for name, value in match.groupdict().items() if value}

@@ -56,7 +56,7 @@ class Hub:
     token: str | None = field(default=None, repr=False)
 
     def model_url(self, repo_id: str, revision: str | None) -> str:
-        """The address of what the Hub says about a model, sizes of its files included."""
+        """The address of the Hub's data about a model, with the sizes of its files."""
         at = f"/revision/{quote(revision, safe='')}" if revision else ""
         return f"{self.endpoint}/api/models/{repo_id}{at}?blobs=true"
 
@@ -145,7 +145,7 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """Answers of a total `weight` of at most `most`, each for `seconds`; the least recently used give way. Safe between threads."""
+    """A thread-safe cache: `most` is the largest total `weight`, `seconds` the age limit; the least recently used is dropped first."""
 
     def __init__(self, *, most: int, seconds: float, weight: Callable[[V], int], clock: Callable[[], float] = time.monotonic) -> None:
         self._entries: TTLCache[K, V] = TTLCache(most, seconds, timer=clock, getsizeof=weight)
@@ -182,11 +182,11 @@ T = TypeVar("T")
 _GRACE_S = 2.0
 _LONG_BYTES = MIB
 MOST_BRIEF = 16
-"""Each holds a thread of a visitor's question, 1.5 s where the Hub hangs."""
+"""Optional look-ups that may wait together. Each blocks a thread of a visitor's question, for 1.5 s if the Hub does not answer."""
 
 
 class _Loop:
-    """The thread, its loop and its client."""
+    """The background thread with its event loop and HTTP client."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -250,7 +250,7 @@ _brief = threading.BoundedSemaphore(MOST_BRIEF)
 
 
 def run_briefly(work: Callable[[AsyncClient], Awaitable[T]], seconds: float) -> T:
-    """`run_bounded` for what an answer can do without: suggestions, providers, checkpoints. Of these at most `MOST_BRIEF` wait at a time.
+    """`run_bounded` for optional look-ups: suggestions, providers, checkpoints. At most `MOST_BRIEF` of them wait at a time.
 
     Raises:
         TimeoutError: as `run_bounded`.

@@ -7,8 +7,8 @@
     llama.cpp      `llamacpp_cache`, cells of 256 tokens, allocated at start
     vllm-tpu       `tpu_cache`, pages whose rows are padded to the chip's registers
 
-Symbols are those of `lib.laws.kv_cache`; each law is at its function, with its limits and sources, and returns codes of what it
-leaves open.
+Symbols are those of `lib.laws.kv_cache`; each law is at its function, with its limits and sources, and returns codes of open
+points.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ class EngineCache(NamedTuple):
 
 
 class CacheQuestion(NamedTuple):
-    """T, B, b, D, the encoder's positions, b of states where it differs, u, and the terms of the model."""
+    """T (`tokens`), B (`batch`), b (`element_bytes`), D (`head_dim`), u (`micro_batch`) and the terms of the model.
+
+    `encoder_tokens` are the positions of an encoder; `state_bytes` is b of states, None if it does not differ.
+    """
 
     tokens: int
     batch: int
@@ -90,6 +93,7 @@ def _sum_up(sizes: Iterable[tuple[str, float]], codes: Iterable[str]) -> EngineC
     return EngineCache({kind: Bytes(math.ceil(size)) for kind, size in by_kind.items()}, tuple(dict.fromkeys(codes)))
 
 
+# vLLM: tokens of a block, bytes of a scale and the entries that share it, and the ratio of layer counts below which groups are filled up.
 _BLOCK = 16
 _LATENT_BLOCK = 64
 _SCALE_BYTES, _SCALED = 4, 128
@@ -253,6 +257,7 @@ def block_cache(question: CacheQuestion, *, block: int, even: bool) -> EngineCac
     return _sum_up(sizes, codes)
 
 
+# llama.cpp: cells are allocated in multiples of 256; a state element takes 4 bytes.
 _CELLS = 256
 _STATE = 4
 
@@ -321,6 +326,7 @@ def llamacpp_cache(question: CacheQuestion) -> EngineCache:
     return _sum_up(sizes, codes)
 
 
+# TPU: lanes of a register, tokens of a page (above `LONG_CONTEXT` the least), bytes of a word, and the head width that is packed in pairs.
 _LANES = 128
 _LATENT_PAGE = 1024
 LONG_CONTEXT, _SHARE, _LEAST, _MOST = 8192, 16, 16, 256
@@ -392,7 +398,7 @@ def tpu_cache(question: CacheQuestion) -> EngineCache:
 
 
 def engine_cache(engine: str, question: CacheQuestion) -> EngineCache:
-    """What `engine` holds or allocates for B sequences of T tokens.
+    """Bytes of cache that `engine` holds or allocates for B sequences of T tokens.
 
     Raises:
         ValueError: there is no engine of this name.

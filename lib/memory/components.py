@@ -1,7 +1,7 @@
 """The parts of a spec's memory: its weights in one format, its cache, and its activations, as functions of tokens and batch.
 
 Cache. For each layer kind: bytes per token, bytes per token up to a window, and constant bytes. For the engine transformers this is exactly
-`lib.laws.kv_cache`. The law itself is asked where a kind grows in blocks of tokens, where an element is not whole bytes, and for engines
+`lib.laws.kv_cache`. The law is evaluated anew if a kind grows in blocks of tokens, if an element is not whole bytes, and for engines
 that allocate in blocks, pages or cells (`lib.laws.kv_cache_by_engine`).
 
 Activations on one device. Where the model's forward pass was traced, `transformers` is counted by the trace (`ActivationFit`); elsewhere,
@@ -42,7 +42,7 @@ _CUT = frozenset({"linear", "expert", *ENDS})
 class WeightBytes(NamedTuple):
     """Bytes of each group of `ModelSpec.tensors`, and by component: both add up to `total`.
 
-    Tensor parallelism cuts `cut`; `ends` is the larger of table and head.
+    `cut` are bytes that tensor parallelism splits; `ends` are bytes of the larger one of embedding table and output head.
     """
 
     total: int
@@ -60,8 +60,8 @@ def count_weight_bytes(spec: ModelSpec, precision: str, compute_dtype: str, *, k
     Args:
         spec: the model.
         precision: a resolved format name.
-        compute_dtype: what the tensors are in that the format does not take.
-        keeps_fp32: the engine keeps in float32 what transformers keeps so.
+        compute_dtype: dtype of the tensors that the format leaves unquantized.
+        keeps_fp32: the engine keeps the same tensors in float32 as transformers.
         towers: whether the towers for pictures and sound are loaded.
     """
     form = weight_format(precision)
@@ -107,7 +107,7 @@ def sum_by_component(spec: ModelSpec, sizes: Iterable[int]) -> dict[str, int]:
 _LATENT = re.compile(r"kv_a_proj|kv_b_proj|kv_a_layernorm")
 _REMEMBERED = 2048
 _PLAIN = frozenset({"tokens", "window", "constant", "encoder"})
-"""Growths that are summed here; for a cache with any other the law is asked."""
+"""Growths that `_KindBytes` can sum. A cache with any other growth is computed by the law."""
 
 
 class _KindBytes(NamedTuple):
@@ -146,17 +146,17 @@ def is_latent(spec: ModelSpec) -> bool:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _engine_cache(terms: ById[tuple[CacheTerm, ...]], engine: str, question: CacheQuestion) -> EngineCache:
-    """The law, asked once for cards and formats of weights that make no difference to it."""
+    """The law with a cache: cards and formats of weights do not change its result."""
     return engine_cache(engine, question._replace(terms=terms.value))
 
 
 class CacheBytes:
-    """Bytes of the cache over all devices, and on the fullest one when it is cut; tokens are those of text; those of pictures are apart."""
+    """Bytes of the cache on all devices, and on the fullest one if it is split. `tokens` are text; those of media are added here."""
 
     def __init__(self, terms: tuple[CacheTerm, ...] | None, request: ResolvedRequest, head_dim: int = 0, shares: Shares = WHOLE) -> None:
         self._terms = terms or ()
         self._request = request
-        self._before = request.media.tokens
+        self._media_tokens = request.media.tokens
         self._shares = shares
         self._head_dim = head_dim
         self._kinds = self._sum_kinds()
@@ -167,7 +167,7 @@ class CacheBytes:
         return width(term, self._request.kv_element_bytes, float(self._request.element_bytes))
 
     def _sum_kinds(self) -> tuple[_KindBytes, ...] | None:
-        """The kinds as sums; None where the law itself has to be asked."""
+        """The kinds as sums; None if only the law can compute the cache."""
         if traits_of(self._request.engine).cache != "exact" or any(t.growth not in _PLAIN or self._width(t) % 1 for t in self._terms):
             return None
         kinds, encoder_tokens = [], self._request.encoder_tokens
@@ -198,7 +198,7 @@ class CacheBytes:
 
     def by_kind(self, tokens: int, batch: int) -> dict[str, int]:
         """By layer kind, over all devices, nothing held twice."""
-        held: dict[str, int] = dict(self._by_law(tokens + self._before, batch).by_kind)
+        held: dict[str, int] = dict(self._by_law(tokens + self._media_tokens, batch).by_kind)
         shared = self._shared(tokens)
         return {kind: size - (batch - 1) * shared.get(kind, 0) for kind, size in held.items()} if shared else held
 
@@ -222,7 +222,7 @@ class CacheBytes:
         """One device's share of the heads; everything when there is one device or whole layers are dealt out."""
         if self._kinds is None:
             return self._law_share(tokens, batch)
-        total, tokens = 0, tokens + self._before
+        total, tokens = 0, tokens + self._media_tokens
         for parts, per_token, constant, windows in self._kinds:
             size = per_token * tokens + constant
             for span, each in windows:
@@ -231,7 +231,7 @@ class CacheBytes:
         return total
 
     def _law_share(self, tokens: int, batch: int) -> int:
-        """As `share`, by the law itself; sequences of whole bytes are asked for once a length, since all laws are linear in the batch."""
+        """As `share`, by the law. All laws are linear in the batch size, so one sequence is computed for each length and multiplied."""
         if self._request.kv_element_bytes % 1 or self._request.serving.prefix_share:
             return sum(ceil_divide(size, self._shares.of(kind)) for kind, size in self.by_kind(tokens, batch).items())
         single = self._single.get(tokens)
@@ -243,25 +243,25 @@ class CacheBytes:
         return sum(-(-size * batch // parts) for parts, size in single)
 
     def worst_share(self, tokens: int, batch: int) -> int:
-        """The largest `share` at any length up to `tokens`: buffers of unfilled blocks come and go, pages of a TPU shrink once."""
+        """The largest `share` at any length up to `tokens`. A shorter length can take more: blocks unfilled, TPU pages get smaller."""
         if self._kinds is not None:
             return self.share(tokens, batch)
-        whole = tokens + self._before
+        whole = tokens + self._media_tokens
         lengths = {*peak_tokens(self._terms, whole), *([LONG_CONTEXT] if whole > LONG_CONTEXT else [])}
-        return max(self.share(max(0, length - self._before), batch) for length in lengths)
+        return max(self.share(max(0, length - self._media_tokens), batch) for length in lengths)
 
 
-SEQUENCES = 256  # of vLLM's profile run; the others are taken to sample as many
+SEQUENCES = 256  # sequences that vLLM samples in its profile run; assumed for the other engines too
 
 
 def traced_kernel(spec: ModelSpec, element_bytes: int) -> Literal["sdpa", "eager"] | None:
-    """The kernel that `transformers` takes by itself: sdpa where the model has it; None without a trace."""
+    """The attention kernel that `transformers` selects by default: sdpa if the model has it; None without a trace."""
     kernels = {fit.kernel for fit in spec.activations if fit.element_bytes == element_bytes}
     return "sdpa" if "sdpa" in kernels else "eager" if kernels else None
 
 
-def _quick(fit: ActivationFit, encoder_tokens: int) -> Callable[[int, int], float]:
-    """The traced form with what does not change folded together; 0 below the length from which it holds."""
+def _fold_constants(fit: ActivationFit, encoder_tokens: int) -> Callable[[int, int], float]:
+    """The traced polynomial with its constant terms added up; it returns 0 below the length from which the fit holds."""
     fixed = fit.per_sequence + (fit.per_encoder_token + fit.per_encoder_token_squared * encoder_tokens) * encoder_tokens
     constant, position, mask, token, square, start = (
         fit.constant, fit.per_position, fit.mask, fit.per_token, fit.per_token_squared, fit.from_tokens,
@@ -277,12 +277,14 @@ def _quick(fit: ActivationFit, encoder_tokens: int) -> Callable[[int, int], floa
 
 @lru_cache(maxsize=4096)
 def _forms(of: ById[ModelSpec], kernel: str | None, element_bytes: int, encoder_tokens: int) -> tuple[Callable[[int, int], float], ...]:
-    """The same for every engine and number of devices."""
-    return tuple(_quick(fit, encoder_tokens) for fit in of.value.activations if fit.kernel == kernel and fit.element_bytes == element_bytes)
+    """The polynomials of one kernel and dtype. They are cached, because engines and numbers of devices share them."""
+    return tuple(
+        _fold_constants(fit, encoder_tokens) for fit in of.value.activations if fit.kernel == kernel and fit.element_bytes == element_bytes
+    )
 
 
 class ActivationBytes:
-    """Bytes on one device as a function of tokens and batch, and how they came about."""
+    """Peak of temporary tensors on one device by tokens and batch size, with the law that gave it."""
 
     def __init__(self, spec: ModelSpec, request: ResolvedRequest) -> None:
         self._request = request
@@ -291,10 +293,10 @@ class ActivationBytes:
         self._diffusion = spec.library in {"diffusers", "timm"}
         self.kernel = traced_kernel(spec, request.element_bytes)
         self._fits = self._of(spec, self.kernel)
-        self._vision, self._before = spec.vision, request.media.tokens
+        self._vision, self._media_tokens = spec.vision, request.media.tokens
         self._reads = (
             0 if spec.picture_pass and self._fits else request.media.read_positions
-        )  # a trace took its own picture: T is the text's
+        )  # a trace includes its own picture, so T counts text alone
         shared = spec.dimensions.kv_heads < spec.dimensions.attention_heads
         runs = request.mode == "inference" and traits_of(request.engine).own_modules
         may_hold_scores = runs and shared and self.kernel == "sdpa" and request.shared_heads_need_scores
@@ -305,10 +307,10 @@ class ActivationBytes:
         return _forms(ById(spec), kernel, self._request.element_bytes, self._request.encoder_tokens)
 
     def scores(self, tokens: int, batch: int) -> int:
-        """Additional bytes of an older torch on this silicon, a device: scores of all tokens, where no fused kernel takes shared heads."""
+        """Additional bytes per device with an older torch: without a fused kernel for shared heads it stores the scores of all tokens."""
         if not self._with_scores:
             return 0
-        return max(0, round(max(f(tokens + self._before, batch) for f in self._with_scores)) - self.bytes(tokens, batch))
+        return max(0, round(max(f(tokens + self._media_tokens, batch) for f in self._with_scores)) - self.bytes(tokens, batch))
 
     @property
     def law(self) -> Law:
@@ -323,7 +325,7 @@ class ActivationBytes:
 
     @property
     def is_known(self) -> bool:
-        """Whether the sizes are the model's own, or those of a typical decoder."""
+        """Whether the sizes are the model's own; otherwise they are those of a typical decoder."""
         return self._sizes.is_known
 
     @property
@@ -347,11 +349,11 @@ class ActivationBytes:
         return 0 if traits_of(request.engine).cache == "none" else min(most, request.profiled_tokens)
 
     def bytes(self, tokens: int, batch: int) -> int:
-        """Peak on one device; 0 for a diffusion pipeline, of which no law here knows the resolution."""
+        """Peak on one device; 0 for a diffusion pipeline, because these laws do not take a resolution."""
         if self._diffusion:
             return 0
         waiting = self._request.media.waiting_features * batch * self._request.element_bytes
-        return max(self._decoder(self._reads or tokens + self._before, batch) + waiting, self.tower(batch))
+        return max(self._decoder(self._reads or tokens + self._media_tokens, batch) + waiting, self.tower(batch))
 
     def tower(self, batch: int) -> int:
         """Temporary tensors of the vision tower, which runs before the prompt is read; servers run it for one request at a time."""
@@ -379,13 +381,13 @@ class ActivationBytes:
         )
 
     def host_buffer(self, tokens: int) -> int:
-        """llama.cpp's buffer on the host of a GPU."""
-        context, micro_batch = tokens + self._before, self._request.micro_batch
+        """Bytes of llama.cpp's compute buffer in the memory of a GPU's host."""
+        context, micro_batch = tokens + self._media_tokens, self._request.micro_batch
         return parallelism.host_buffer_bytes(hidden=self._sizes.hidden, context=context, micro_batch=micro_batch)
 
     @cached_property
     def _profile_run(self) -> int:
-        """Bytes that a run at start sets aside, independent of the length."""
+        """Bytes that the engine's profile run at start sets aside; they do not depend on the length."""
         s, n = self._sizes, self._request.devices
         return law.paged_engine_bytes(
             batched_tokens=self._request.profiled_tokens,

@@ -1,8 +1,8 @@
-"""Bytes on the fullest device, as a function of tokens and batch, and whether they fit: the longest context and largest batch that do.
+"""Bytes on the fullest device by context length and batch size; whether they fit; the longest context and largest batch that fit.
 
     peak(T, B) = weights + runtime + activations + cache, at the worst length up to T
 
-Tensor parallelism (vLLM) gives each device its share of every matrix and of the heads; the other engines deal whole layers out
+Tensor parallelism (vLLM) gives each device a share of every matrix and of the heads. The other engines place whole layers on devices
 (`lib.laws.parallelism`). The largest T or B with peak ≤ capacity is found by
 `lib.memory.resolve.find_largest`.
 """
@@ -43,7 +43,7 @@ _UNPACKED = frozenset({*QLORA.values(), "bnb-fp4", "bnb-int8"})
 
 
 class PerDevice:
-    """Weights, cache, activations and runtime of a request; everything that does not depend on length and batch is worked out once."""
+    """Weights, cache, activations and runtime of a request. Values that do not depend on length and batch size are computed once."""
 
     def __init__(self, spec: ModelSpec, request: ResolvedRequest, of: WeightBytes) -> None:
         self.spec, self.request, self.weights = spec, request, of
@@ -52,7 +52,8 @@ class PerDevice:
         self.parallel = self.shards > 1
         self.layer_groups = self.groups if tensor else request.devices  # devices or groups of them that hold layers in turn
         self.activation = ActivationBytes(spec, request)
-        self._first_token: dict[int, int] = {}  # its temporary tensors by batch, the last one asked: a search for a length asks one often
+        # Temporary tensors of the first token, for the last batch size: a search over lengths repeats the same batch size.
+        self._first_token: dict[int, int] = {}
         self.runtime: dict[str, ByteRange] = runtime_parts(
             engine=request.engine,
             silicon=request.silicon,
@@ -71,11 +72,12 @@ class PerDevice:
             shares = Shares(kv_share, self.shards, latent=is_latent(spec))
         self.cache = CacheBytes(terms, request, spec.dimensions.head_dim, shares)
         if self.trains:
-            self.runtime = {name: part for name, part in self.runtime.items() if name != WORKSPACE}  # among what was fitted
+            self.runtime = {name: part for name, part in self.runtime.items() if name != WORKSPACE}  # the fitted constants include it
         self.on_gpu = None if request.gpu_layers is None else parallelism.layers_on_gpu(layers=self._layers, gpu_layers=request.gpu_layers)
-        self.host_weights = self.read_bytes = self.gpu_read_bytes = 0  # of layers beside a host; a step reads layers and output matrix
+        # Offloading (`_offloaded_weights` sets them): weights in the host's memory, weights that a step reads, and those it reads on GPUs.
+        self.host_weights = self.read_bytes = self.gpu_read_bytes = 0
         self.expert_layers = count_expert_layers(spec) if request.experts_in_host else 0
-        self.host_expert_bytes = 0  # of layers on the GPU, whose experts the host holds
+        self.host_expert_bytes = 0  # experts in the host's memory that belong to layers on the GPU
         self.device_weights = ceil_divide(of.total, request.devices) if self.trains else self._device_weights()
         self.device_runtime = sum(part.typical for part in self.runtime.values())
         unpacks = traits_of(request.engine).own_modules and request.precision in _UNPACKED
@@ -98,7 +100,10 @@ class PerDevice:
         return tensor_parallel_bytes(sharded=self.weights.cut, replicated=self.weights.total - self.weights.cut, devices=self.shards)
 
     def _offloaded_weights(self, on_gpu: int) -> int:
-        """Bytes on the fullest GPU with a host that keeps the table and the other layers; a tied table is on both."""
+        """Weights on the fullest GPU if the host holds the embedding table and the other layers; a tied table is on both.
+
+        Sets the bytes of the host and those that a step reads.
+        """
         parts = self.weights.by_component
         table, head = parts.get("embeddings", 0), parts.get("head", 0)
         output = (head or table) if self.request.gpu_layers else 0
@@ -108,7 +113,7 @@ class PerDevice:
         self.host_weights = self.weights.total - gpu_bytes + self.host_expert_bytes - (head if output else 0)
         self.read_bytes, self.gpu_read_bytes = in_layers + (head or table), gpu_bytes - self.host_expert_bytes + output
         if self.host_expert_bytes and self.request.devices > 1:
-            return self._fullest_beside_experts(gpu_bytes, output, on_gpu)
+            return self._last_gpu_weights(gpu_bytes, output, on_gpu)
         return layer_split_bytes(
             in_layers=gpu_bytes - self.host_expert_bytes, ends=output, layers=max(1, on_gpu), devices=self.request.devices
         )
@@ -119,14 +124,17 @@ class PerDevice:
         return sum(size for group, size in zip(self.spec.tensors, self.weights.by_group, strict=True) if group.kind == "expert")
 
     def _experts_in_host(self, on_gpu: int) -> int:
-        """Bytes of experts that the host holds of layers on the GPU: those of the first layers, which leave the GPU first anyway."""
+        """Bytes of experts in the host's memory that belong to layers on the GPU.
+
+        Experts move to the host from the first layer on. Whole layers do too, so layers that already left the GPU are subtracted.
+        """
         in_host = max(0, self.request.experts_in_host - (self._layers - on_gpu))
         return expert_split.expert_bytes_in_host(
             expert_bytes=self.expert_bytes, expert_layers=self.expert_layers, in_host=min(in_host, self.expert_layers)
         )
 
-    def _fullest_beside_experts(self, gpu_bytes: int, output: int, on_gpu: int) -> int:
-        """The last GPU, whose layers keep their experts, where the first layers have none."""
+    def _last_gpu_weights(self, gpu_bytes: int, output: int, on_gpu: int) -> int:
+        """Weights on the last GPU, the fullest one: its layers keep their experts, and the host holds those of the first layers."""
         share = ceil_divide(on_gpu, self.request.devices)
         each = self.expert_bytes // max(1, self.expert_layers)
         kept = self.expert_bytes - self.host_expert_bytes if on_gpu == self._layers else each * on_gpu - self.host_expert_bytes
@@ -134,7 +142,7 @@ class PerDevice:
         return others + min(each * share, kept) + output
 
     def host(self, tokens: int, batch: int) -> int:
-        """Bytes in the host's memory: layers that GPUs do not hold, or an offloaded pipeline; 0 where everything is on the devices."""
+        """Bytes in the host's memory: layers that GPUs do not hold, or an offloaded pipeline; 0 if everything is on the devices."""
         if self._stages is not None:
             return self._stages.host_bytes
         if self.on_gpu is None:
@@ -144,7 +152,7 @@ class PerDevice:
         return self.host_weights + on_host + self.activation.host_buffer(tokens) + CPU_NATIVE.typical
 
     def fullest_share(self, cache: int) -> int:
-        """The fullest device's part of a cache whose layers are dealt out whole."""
+        """Bytes of `cache` on the device with most layers, if devices hold whole layers."""
         n = self.request.devices
         if self.on_gpu is not None:
             gpu_cache = parallelism.gpu_part(cache, layers=self._layers, on_gpu=self.on_gpu)
@@ -153,10 +161,10 @@ class PerDevice:
         return cache if groups == 1 else ceil_divide(cache * ceil_divide(self._layers, groups), self._layers)
 
     def activations(self, tokens: int, batch: int) -> dict[str, int]:
-        """Activations on one device by what they are; with the states of training, when there is any."""
+        """Activations on one device by name; in training every part of the step except weights and CUDA context."""
         if self.trains:
-            apart = {StepPart.WEIGHTS, StepPart.CONTEXT}
-            return {name: size for name, size in self.training(tokens, batch).parts.items() if name not in apart}
+            counted_elsewhere = {StepPart.WEIGHTS, StepPart.CONTEXT}
+            return {name: size for name, size in self.training(tokens, batch).parts.items() if name not in counted_elsewhere}
         if self._stages:
             fullest = self._stages.fullest(batch)
             passing: dict[str, int] = {fullest.name: fullest.activation}
@@ -203,7 +211,7 @@ class PerDevice:
         return self.device_weights if by_component is None else sum(by_component.values())
 
     def claim(self, tokens: int, batch: int) -> MemoryReservation:
-        """Bytes on the fullest device without the cache; training claims no share ahead with any engine."""
+        """Bytes on the fullest device without the cache. In training no engine reserves a share of the device in advance."""
         active = sum(self.activations(tokens, batch).values())
         engine = "transformers" if self.trains else self.request.engine
         graphs = self.runtime[GRAPHS].typical if GRAPHS in self.runtime else 0
@@ -240,7 +248,7 @@ class PerDevice:
         """Bytes of everything but the cache on the fullest device, at the worst length up to `tokens`."""
         if self._stages or self.trains:
             active = sum(self.activations(tokens, batch).values())
-        else:  # a moment's temporary tensors may shrink as the cache beside them grows
+        else:  # temporary tensors can shrink as the cache grows, so the first token may need more of them than the last
             if (first := self._first_token.get(batch)) is None:
                 first = self.activation.bytes(1, batch)
                 self._first_token = {batch: first}
@@ -330,7 +338,7 @@ def fit_memory(
 
 @lru_cache(maxsize=4096)
 def _fit(of: PerDevice, memory_bytes: int, tokens: int, batch: int, host_bytes: int) -> MemoryFit:
-    """As `fit_memory`, worked out once for silicon that several platforms offer. A host that holds nothing is not the scarcer one."""
+    """`fit_memory` with a cache, because several platforms offer the same silicon. The host counts only if it holds layers."""
     capacity_bytes, on_host = of.claim(tokens, batch).capacity_bytes(memory_bytes), of.host(tokens, batch)
     free = capacity_bytes - of.peak(tokens, batch)
     free = min(free, host_bytes - on_host) if on_host else free
@@ -345,7 +353,7 @@ def _fit(of: PerDevice, memory_bytes: int, tokens: int, batch: int, host_bytes: 
 
 
 def _count_cache_tokens(of: PerDevice, capacity_bytes: int, tokens: int, batch: int) -> int | None:
-    """Tokens that the cache holds which an engine allocates at start: as many requests of this length as it has room for, and a part."""
+    """Tokens of the cache that an engine allocates at start; the last request may fit in part. None if it allocates none ahead."""
     each = of.worst_cache(tokens, 1)
     if of.trains or not traits_of(of.request.engine).preallocates or not each:
         return None
@@ -357,7 +365,7 @@ def count_sequences(
 ) -> int | None:
     """Most sequences of the request's length that the engine holds at once on such devices; None where nothing bounds them.
 
-    With `at_most` nothing is searched for beyond it: one look shows that few requests all fit.
+    `at_most` ends the search early: if that many fit, one check is enough.
     """
     request = settle_serving(request)
     return max_batch(count_per_device(spec, request, accelerator), memory_bytes, request.context_tokens, UNLIMITED, at_most)
@@ -365,7 +373,7 @@ def count_sequences(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheHeadroom:
-    """Bytes that are left for the cache on the fullest device, negative where nothing is, and what a sequence takes of them."""
+    """Bytes left for the cache on the fullest device, negative if the rest does not fit, and the bytes of one sequence."""
 
     of: PerDevice
     capacity_bytes: int

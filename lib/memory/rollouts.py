@@ -91,6 +91,7 @@ def colocated_devices(request: TrainingRequest) -> int:
 
 
 def _vllm(spec: ModelSpec, request: TrainingRequest) -> PerDevice:
+    """The bytes of a colocated vLLM on each GPU that it uses."""
     engine, serving = request.rollout.traits.engine, serving_settings(request)
     asked = MemoryRequest(engine=engine, precision=rollout_precision(request), serving=serving, devices=colocated_devices(request))
     return count_per_device(spec, asked)
@@ -102,7 +103,7 @@ def least_engine_bytes(spec: ModelSpec, request: TrainingRequest) -> int:
 
 
 def rollout_share(spec: ModelSpec, request: TrainingRequest) -> float | None:
-    """The share of a known card that a colocated vLLM gets: as asked, at least what it starts with; None where it shares no card."""
+    """The share of a known card that a colocated vLLM gets: as asked, but at least enough to start. None if it shares no card."""
     rollout = request.rollout
     if not (request.samples and rollout.traits.holds_share and rollout.card_bytes):
         return None
@@ -158,7 +159,7 @@ def _engine_bytes(spec: ModelSpec, request: TrainingRequest) -> tuple[int, int]:
 
 
 def _adapted_pass(spec: ModelSpec, request: TrainingRequest) -> int:
-    """Passing tensors where the trainer's own model reads the prompts through its adapters; 0 without adapters."""
+    """Temporary bytes while the trainer's own model reads the prompts with its adapters; 0 without adapters."""
     if request.method == "full":
         return 0
     sizes, adapted = layer_sizes(spec), select_adapted(spec, request)
@@ -172,10 +173,11 @@ def _adapted_pass(spec: ModelSpec, request: TrainingRequest) -> int:
 
 
 def add_rollouts(spec: ModelSpec, request: TrainingRequest, peaks: StepPeaks) -> StepPeaks:
-    """The moments of a step of GRPO: rollout and scoring, and those of its update with the bytes that vLLM keeps."""
+    """The peaks with the moments of GRPO: rollout and scoring are added, and the update includes the bytes that vLLM keeps."""
     awake, kept = _engine_bytes(spec, request)
     states = {name: size for name, size in peaks.logits.items() if name in _STATES}
     kept_there = {StepPart.ROLLOUT_ENGINE: kept} if kept else {}
+    # Rollout: the states, and vLLM or the KV cache of the trainer's own model.
     rollout: dict[str, int] = states | ({StepPart.ROLLOUT_ENGINE: awake} if awake else {})
     trainer = count_per_device(spec, MemoryRequest(precision=trainer_precision(request)))
     if request.rollout.traits.starts_together:
@@ -188,19 +190,20 @@ def add_rollouts(spec: ModelSpec, request: TrainingRequest, peaks: StepPeaks) ->
             StepPart.ROLLOUT_CACHE: trainer.worst_cache(request.sequence_tokens, answers),
             StepPart.FORWARD: max(sum(trainer.activations(prompt_tokens(request), answers).values()), _adapted_pass(spec, request)),
         }
+    # Scoring: a forward pass without gradient, then the log-probabilities. One follows the other, so the larger one counts.
     scoring: dict[str, int] = {}
     if request.passes_without_gradient:
         half = count_per_device(spec, MemoryRequest(precision="fp32" if request.precision == "fp32" else rollout_precision(request)))
         forward = sum(half.activations(request.sequence_tokens, request.micro_batch).values())
         loss = peaks.logits.get(StepPart.LOSS, 0)
-        fuller = {StepPart.FORWARD: forward} if forward > loss else {StepPart.LOSS: loss}  # one follows the other
+        fuller = {StepPart.FORWARD: forward} if forward > loss else {StepPart.LOSS: loss}
         scoring = states | kept_there | {StepPart.COPIES: peaks.logits.get(StepPart.COPIES, 0)} | fuller
     update = {name: getattr(peaks, name) | kept_there for name in UPDATE_MOMENTS}
     return peaks._replace(**update, rollout=rollout, scoring=scoring)
 
 
 def estimate_step(spec: ModelSpec, request: TrainingRequest) -> TrainingMemory:
-    """Memory of one step of any objective; what does not belong together is not refused here (`check_training`)."""
+    """Memory of one step of any objective, for a request that `check_training` accepts."""
     if not request.samples:
         return estimate_training(spec, request)
     return estimate_training(spec, request, add_moments=lambda asked, peaks: add_rollouts(spec, asked, peaks))
@@ -223,7 +226,7 @@ def list_moments(spec: ModelSpec, request: TrainingRequest) -> StepPeaks:
 
 
 def longest_sequence(spec: ModelSpec, request: TrainingRequest, memory_bytes: int) -> int:
-    """The longest sequence with which a step fits devices of so much memory each, at most what the model states; 0 where none does."""
+    """The longest sequence with which a step fits `memory_bytes` on each device, at most the model's context limit; 0 if none fits."""
     limit = spec.context_limit or ENDLESS
     return find_largest(lambda tokens: estimate_step(spec, replace(request, sequence_tokens=tokens)).device.typical, memory_bytes, limit)
 

@@ -3,10 +3,10 @@
     estimate_training(spec, TrainingRequest(method="qlora")).reserved.typical
 
 Allocated is what tensors hold at the fullest of a step's moments (`lib.laws.training`), reserved what torch's allocator has taken of the
-device for them; reserved and the CUDA context decide whether a step fits. How far the two lie apart depends on the order in which blocks of
-different sizes come and go: that share was fitted on published runs (`lib/data/training_constants.json`, `scripts/check_training.py`).
+device for them; reserved and the CUDA context decide whether a step fits. Their difference depends on the order in which blocks of
+different sizes are allocated and freed. It was fitted on published runs (`lib/data/training_constants.json`, `scripts/check_training.py`).
 The upper estimate is the typical value of the longest rows that the limit allows, times one factor that was fitted over all stacks.
-`check_training` refuses other trainings. Trained parameters are in `lib.memory.trained`, an encoder of pictures or sound in
+`check_training` rejects invalid requests. Trained parameters are in `lib.memory.trained`, an encoder of pictures or sound in
 `lib.memory.tower`.
 """
 
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 
 
 def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
-    """Refuse what cannot be trained so.
+    """Reject a model that cannot be trained, and options that contradict each other.
 
     Raises:
-        UnsupportedModel: a model of which no loss over tokens is known.
-        BadArgument: what does not belong together, with what is accepted.
+        UnsupportedModel: the model has no known loss over tokens.
+        BadArgument: options contradict each other; the message lists the accepted ones.
     """
     if spec.library == "gguf":
         raise UnsupportedModel(f"{spec.id} is a GGUF file, which is run and not trained. Name the model that it was made from instead.")
@@ -135,7 +135,12 @@ AddMoments = Callable[["TrainingRequest", law.StepPeaks], law.StepPeaks]
 
 
 class _TrainedModel(NamedTuple):
-    """A model under one method: what does not depend on length and batch."""
+    """A model under one method: the values that do not depend on length and batch size.
+
+    Bytes: `weights`, `upcast` (added because tables and norms are in float32), `largest_dequantized` (one matrix unpacked),
+    `dora_step` (temporary tensors of DoRA), `width` (one element of the compute dtype). Parameters: `ends` (embedding table and head),
+    `largest_end` (the larger one of them), `table` (an embedding table that is not tied), `adapters`.
+    """
 
     weights: int
     upcast: int
@@ -161,9 +166,10 @@ class _TrainedModel(NamedTuple):
 
 @lru_cache(maxsize=512)
 def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
-    """Everything that does not change with length and batch; both are 1 in the request."""
+    """The model under the method of `request`, whose lengths and batch sizes are 1 (`_without_lengths`), so that the cache is hit."""
     spec = key.value
     traits = STACK_TRAITS[request.stack]
+    # Formats, and bytes of the weights.
     trained, adapters = count_trained(spec, request)
     element = FLOAT32 if request.precision == "fp32" else HALF
     unquantized = "fp32" if request.precision == "fp32" else "bf16"
@@ -184,6 +190,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
                 (element - weight_format(precision).effective_bits / 8)
                 * sum(g.parameters for g in spec.tensors if g.kind == "expert" and len(g.shape) > MATRIX)
             )
+    # Activations that the layers save for the backward pass.
     apart = encoder_components(spec) | {"embeddings", "head"}
     layers = [g for g in spec.tensors if g.component not in apart and g.kind not in ENDS] or list(typical_groups(spec))
     tensors, crossing = [g for g in layers if not is_cross(g)], [g for g in layers if is_cross(g)]
@@ -198,6 +205,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
     )  # fmt: skip
     stack = LayerWidths(sizes.hidden, sizes.layers, sizes.heads, sizes.kv_heads, sizes.query_width // max(1, sizes.heads))
     dora = FLOAT32 * max((2 * g.shape[0] * g.shape[1] for g in tensors if how.adapted(g)), default=0) if request.method == "dora" else 0
+    # Embedding table and head.
     tied = bool(spec.tensors) and is_tied(spec.tensors) and OBJECTIVE_TRAITS[request.objective].has_head
     ends = sum(group.parameters for group in spec.tensors if group.kind in ENDS)
     largest_end = max((group.parameters for group in spec.tensors if group.kind in ENDS), default=0)
@@ -219,9 +227,10 @@ class _Step(NamedTuple):
     shared: SharedStates
 
 
-def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
+def _build_step(spec: ModelSpec, request: TrainingRequest) -> _Step:
+    """The step of a request. It collects the bytes of each kind of tensor; `lib.laws.training` combines them to moments."""
     spec, objective = train_model(spec, request.objective), OBJECTIVE_TRAITS[request.objective]
-    of = _describe(ById(spec), _at_once(request))
+    of = _describe(ById(spec), _without_lengths(request))
     traits = SHARDING_TRAITS[request.sharding]
     tokens = request.pass_tokens if objective.in_parts else request.micro_batch_tokens
     full = request.method == "full"
@@ -231,6 +240,7 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
     stream = FLOAT32 if in_float32 else of.width
     states = _optimizer_states(request, of)
     saved = of.saved
+    # Activations: of all layers, of the one that is recomputed, and the checkpoints between layers.
     crossed = request.micro_batch * read_media(spec, request).cross_positions
     states_read = crossed * of.width * of.hidden  # the encoder's output, which all layers of cross-attention read
     whole = tokens * (saved.layers + request.sequence_tokens * saved.layers_by_length) + crossed * of.crossed.layers + states_read
@@ -243,6 +253,7 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
     recomputes = request.checkpointing != "none"
     checkpoints = states_read + (0 if request.checkpointing == "offloaded" else tokens * stream * of.hidden * of.layers)
     last_norm = tokens * (FLOAT32 + 2 * of.width) * of.hidden  # its float32 input, its output, and the stream before it
+    # States, as the sharding splits them.
     head = of.ends * of.trained.width if full and objective.has_head else 0
     shared = _share(request, of, states, head, with_reference=request.has_reference)
     # Weights that are gathered or copied while a layer runs.
@@ -250,6 +261,7 @@ def _peaks(spec: ModelSpec, request: TrainingRequest) -> _Step:
     if mixed and not (traits.weights or traits.stage):
         copies = of.weights - of.width * (of.table + of.frozen)  # autocast keeps no copy of what is frozen
         copies_in_backward = _layer_weights(of) if recomputes else copies
+    # Logits and loss.
     fused = fuses_loss(request)
     sizes = LogitSizes(tokens, of.vocabulary, of.hidden, of.width)
     if objective.loss == "tokens":
@@ -295,6 +307,7 @@ def _layer_weights(of: _TrainedModel) -> int:
 def _share(
     request: TrainingRequest, of: _TrainedModel, states: law.OptimizerStates, head_gradients: int, *, with_reference: bool
 ) -> SharedStates:
+    """Weights, gradients and optimizer states on one device, as the sharding splits them."""
     full = request.method == "full"
     mixed = full and request.precision == "mixed"
     whole = WholeStates(
@@ -325,10 +338,11 @@ def _upcasts(request: TrainingRequest) -> bool:
 
 
 class StepTraffic(NamedTuple):
-    """Bytes that the layers keep of a micro-batch where nothing is recomputed, scores apart, and those of what is trained.
+    """Bytes that a step's speed depends on.
 
-    With states in host memory also those that each GPU moves over its link to the host in a step, and those that the optimizer on the CPU
-    reads and writes.
+    `kept_bytes` are the activations of a micro-batch without recomputation and without attention scores, which are `score_bytes`.
+    `trained_bytes` are the trained parameters. With states in host memory, each GPU moves `link_bytes` to and from the host in a step, and
+    the optimizer on the CPU reads and writes `host_update_bytes`.
     """
 
     kept_bytes: float
@@ -340,7 +354,7 @@ class StepTraffic(NamedTuple):
 
 def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
     """Inputs of a step's speed besides FLOPs."""
-    of = _describe(ById(spec), _at_once(request))
+    of = _describe(ById(spec), _without_lengths(request))
     tokens, encoder = request.micro_batch_tokens, find_encoder(spec, request)
     read = request.micro_batch * encoder.all_positions if encoder else 0
     crossed = request.micro_batch * read_media(spec, request).cross_positions
@@ -351,8 +365,8 @@ def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
     return StepTraffic(kept, scores, trained, shared.link, shared.host_update)
 
 
-def _at_once(request: TrainingRequest) -> TrainingRequest:
-    """The request without what changes from one look to the next."""
+def _without_lengths(request: TrainingRequest) -> TrainingRequest:
+    """The request with lengths, batch sizes and devices of 1: the key under which `_describe` is cached."""
     sharding = request.sharding if request.shards_weights else "none"
     one = replace(request, sequence_tokens=1, row_tokens=0, media_tokens=0, micro_batch=1, accumulation=1, rollout=AS_TRL, pairs=ONE_PAIR)
     return replace(one, sharding=sharding, devices=1, machines=1)
@@ -360,22 +374,23 @@ def _at_once(request: TrainingRequest) -> TrainingRequest:
 
 def step_peaks(spec: ModelSpec, request: TrainingRequest) -> law.StepPeaks:
     """The five moments of a step, on the fullest device."""
-    return _peaks(spec, request).peaks
+    return _build_step(spec, request).peaks
 
 
 def estimate_training(
     spec: ModelSpec, request: TrainingRequest, constants: AllocatorConstants | None = None, add_moments: AddMoments | None = None
 ) -> TrainingMemory:
-    """Memory of one step on the fullest device; what does not belong together is not refused here (`check_training`).
+    """Memory of one step on the fullest device, for a request that `check_training` accepts.
 
-    `add_moments` adds the moments of a step before its forward pass, and what they keep on the device (`lib.memory.rollouts`).
+    `add_moments` adds the moments before the forward pass, and the bytes that they keep on the device (`lib.memory.rollouts`).
     """
     # The longest batch decides the typical peak, the limit on the length of rows decides the upper estimate.
     usual = replace(request, sequence_tokens=count_longest_row(request))
-    peaks, states, of, shared = _peaks(spec, usual)
+    peaks, states, of, shared = _build_step(spec, usual)
     at_most = peaks if usual == request else step_peaks(spec, request)
     if add_moments is not None:
         peaks, at_most = add_moments(usual, peaks), add_moments(request, at_most)
+    # Reserved bytes: low end, typical value and upper estimate.
     fitted = constants or load_constants()
     share = fitted.share(request)
     typical = max(reserve_bytes(peak, request, share) for peak in peaks) + fitted.fixed
@@ -384,6 +399,7 @@ def estimate_training(
     tensors = max(sum(peak.values()) for peak in peaks)
     reserved = ByteRange(*(Bytes(round(size)) for size in (tensors, typical, high)))
     device = ByteRange(*(Bytes(size + context) for size, context in zip(reserved, CUDA_CONTEXT, strict=True)))
+    # The parts of the fullest moment, which add up to the typical value of the device.
     fullest = max(peaks, key=lambda peak: reserve_bytes(peak, request, share))
     parts = {name: size for name, size in fullest.items() if size}
     allocated = sum(parts.values())

@@ -64,10 +64,10 @@ def config_class(config: Mapping[str, Any]) -> type[PreTrainedConfig]:
 
 
 def convert_to_named_class(config: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
-    """The file with the model_type of the class that it names in `architectures`, and that class; `None` where that is none of ours.
+    """The config with the model_type of the class named in `architectures`, and that name; None if `transformers` lacks the class.
 
-    Publishers rename the type of an architecture that they took over, and keep its class. One that says anything more than that class knows
-    is another architecture with an old name (RWKV-5 names RWKV-4's class).
+    Publishers rename the type of an architecture that they reuse, and keep its class. A config with sizes that the class does not have is
+    another architecture under an old name (RWKV-5 names RWKV-4's class).
     """
     names = config.get("architectures")
     name = names[0] if isinstance(names, (list, tuple)) and names else None
@@ -82,8 +82,8 @@ def convert_to_named_class(config: Mapping[str, Any]) -> tuple[dict[str, Any], s
     return {**config, "model_type": model_type}, name
 
 
-def _classes_beside(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
-    """Model classes defined in the module of the config class; none where `transformers` runs this type by the classes of another one."""
+def _classes_of_type(config: PreTrainedConfig) -> list[type[PreTrainedModel]]:
+    """Model classes in the modeling file of this config; none if `transformers` uses the classes of another type."""
     place = type(config).__module__.replace(".configuration_", ".modeling_")
     try:
         module = import_module(place)
@@ -109,7 +109,7 @@ def _class_by_name(config: PreTrainedConfig, name: str) -> tuple[type[PreTrained
         accepted = candidate.config_class
         if (accepted is not None and isinstance(config, accepted)) or candidate is _class_of_auto(config):
             return candidate, False
-    alike = [c for c in _classes_beside(config) if _fold(c.__name__) == _fold(name)]
+    alike = [c for c in _classes_of_type(config) if _fold(c.__name__) == _fold(name)]
     return (alike[0], alike[0].__name__ != name) if len(alike) == 1 else (None, False)
 
 
@@ -118,7 +118,7 @@ def _class_by_head(config: PreTrainedConfig, name: str) -> type[PreTrainedModel]
     head = _HEAD.search(name)
     if head is None:
         return None
-    alike = [c for c in _classes_beside(config) if (match := _HEAD.search(c.__name__)) is not None and match[1] == head[1]]
+    alike = [c for c in _classes_of_type(config) if (match := _HEAD.search(c.__name__)) is not None and match[1] == head[1]]
     alike = [c for c in alike if isinstance(config, c.config_class or ())]
     return alike[0] if len(alike) == 1 else None
 
@@ -329,7 +329,7 @@ def _untie_head(model: PreTrainedModel, raw: Mapping[str, Any]) -> tuple[Caveat,
 
 
 def _drop_values(model: PreTrainedModel) -> None:
-    """Put on the meta device what a legacy constructor (`torch.FloatTensor(…)` in XLNet) put into memory: it would be computed with."""
+    """Move to the meta device the parameters that a legacy constructor (`torch.FloatTensor(…)` in XLNet) allocated in memory."""
     moved: dict[int, nn.Parameter] = {}
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
@@ -350,12 +350,14 @@ def build(config: Mapping[str, Any], dtype: str = "bfloat16") -> BuiltModel:
 
 
 def _build(raw: Mapping[str, Any], dtype: str) -> BuiltModel:
+    """`build`, inside its lock and without network."""
     if not is_timm_available():
         AutoModel.register(Gemma3nVisionConfig, VisionStandIn, exist_ok=True)
-    transformers.logging.set_verbosity(logging.CRITICAL)  # it would quote a stranger's configuration
+    transformers.logging.set_verbosity(logging.CRITICAL)  # its logs would quote a visitor's configuration
     caveats: tuple[Caveat, ...] = ()
     what = f"model_type {str(raw.get('model_type'))[:60]!r}"
     try:
+        # A type that only remote code has is built as the class that the file names, or as a Llama.
         model_type = raw.get("model_type")
         has_class = not isinstance(model_type, str) or model_type in transformers.CONFIG_MAPPING
         named = None if has_class else convert_to_named_class(raw)
@@ -364,6 +366,7 @@ def _build(raw: Mapping[str, Any], dtype: str) -> BuiltModel:
             caveats = (Caveat("foreign_model_type", {"config": what, "class": named[1]}),)
         elif llama is not None:
             caveats = (Caveat("remote_code_as_llama", {"config": what}),)
+        # Remove keys that would fetch something, find the class, and construct it.
         used = _clean(named[0] if named else llama or raw)
         config = config_class(used).from_dict(dict(used))
         kind, inferred = model_class(config, used)

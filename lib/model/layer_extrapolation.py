@@ -1,12 +1,12 @@
-"""Few layers of a deep model compute, and bytes, FLOP and operations are those of its full depth.
+"""Runs a few layers of a deep model, and counts bytes, FLOP and operations as if all its layers ran.
 
-The first two layers of each kind compute. Two, because the second meets a residual stream that no longer is the embeddings. Layers are
-equal as `lib.model.layer_dedup` tells; the others hand their input on (`run_only`). What such a layer hands on is a tensor of its own: a
-model that keeps those of all layers (DeBERTa) holds them while the last one computes.
+The first two layers of each kind run. Two, because the input of the second is a residual stream and no longer the embeddings.
+`lib.model.layer_dedup` decides which layers are of one kind. The other layers are skipped: they return their input (`run_only`). A model
+that keeps the hidden states of all layers (DeBERTa) needs a tensor for each skipped one, which `aside` can return.
 
-In a dry run the last layer computes too, and the one before that, some of whose tensors are alive while the last one computes. A layer
-that is skipped holds as many bytes as the second of its kind came to hold: cache, what it saved for the backward pass and, after that,
-its gradients. So peaks are those of the full depth; FLOP and operations are added for each.
+In a dry run the last layer of each kind runs too, and the layer before it, some of whose tensors are alive while the last one runs. For a
+skipped layer as many bytes are allocated as the second layer of its kind holds: its cache, the tensors saved for the backward pass and,
+after that, its gradients. So peaks are those of the full depth. FLOP and operations are added for each skipped layer.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def run_only(
 ) -> Iterator[None]:
     """Let only the `working` ones of the layers compute while this lasts; every `forward` is put back.
 
-    A layer whose output has not the shape of its input is never skipped. `watch` wraps the forward of each, `aside` is told of a layer that
-    hands its hidden states on, and says which tensor it hands on in their place.
+    A layer whose output and input differ in shape is never skipped. `watch` wraps the forward of each layer. `aside` is called for each
+    skipped layer; it gets the hidden states and returns the tensor that the layer returns in their place.
     """
     templates: dict[int, Template] = {}
     working_ids = {id(layer) for layer in working}
@@ -172,7 +172,7 @@ class RunCounter(MemoryTracker):  # type: ignore[no-untyped-call]
         super().__init__(existing, budget)
         self.flop = 0
         self.further_operations = 0
-        """Of skipped layers."""
+        """Operations of skipped layers."""
 
     def _result(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = super()._result(func, args, kwargs)
@@ -224,9 +224,11 @@ class PerLayerCost:
 
 @dataclass(slots=True, kw_only=True)
 class LayerSkipper:
-    """Lets idle layers count: watches the ones that compute, and holds bytes for the others.
+    """Measures the layers that run, and allocates bytes and counts FLOP for the skipped ones.
 
-    `phase` names the pass that is under way; in a backward pass layers are called again where they recompute; that is not a new pass.
+    `phase` names the current pass. In a backward pass, layers that recompute are called again; these calls are not counted as a new pass.
+    `kinds` are the costs by kind of layer and phase. `stand_ins` are the tensors that hold the bytes of skipped layers. `passed_back` are
+    the skipped layers that the gradient has passed. `entered` is the layer that runs, with the bytes alive when it began.
     """
 
     counter: RunCounter
@@ -283,7 +285,7 @@ class LayerSkipper:
             hidden.register_hook(note_end)  # type: ignore[no-untyped-call]
 
     def stand_aside(self, layer: Layer, hidden: Tensor) -> Tensor:
-        """Hold and count for a layer that hands its input on."""
+        """Allocate the bytes of a skipped layer, count its FLOP and operations, and return its input."""
         if self.phase == "backward":
             return hidden
         self._enter()
@@ -296,7 +298,7 @@ class LayerSkipper:
         return hidden
 
     def _hold(self, layer: Layer, more_bytes: int) -> None:
-        """So many bytes more, or fewer, for a skipped layer."""
+        """Allocate `more_bytes` (or free them, if negative) for a skipped layer."""
         before = self.stand_ins.pop(id(layer), None)
         size = max(0, more_bytes + (0 if before is None else before[1].nbytes))
         del before
@@ -313,7 +315,7 @@ class LayerSkipper:
         self.counter.further_operations -= self.counter.operations - before
 
     def let_casts_go(self) -> None:
-        """Autocast keeps 16-bit copies of trained weights until it ends; where layers recompute, nothing else holds them."""
+        """Free the 16-bit copies of trained weights of skipped layers: autocast has ended, and with recomputation only it held them."""
         for layer, _ in list(self.stand_ins.values()):
             matrices = (m.weight for m in layer.module.modules() if isinstance(m, (nn.Linear, Conv1D)))
             casts = sum(w.numel() * torch.bfloat16.itemsize for w in matrices if w.requires_grad and w.dtype is float32)
@@ -327,7 +329,7 @@ class LayerSkipper:
 
 @contextmanager
 def at_full_depth(layers: list[Layer], counter: RunCounter, *, training: bool, whole: bool) -> Iterator[LayerSkipper]:
-    """The model's layers wrapped: few of them compute, unless the `whole` model is to."""
+    """The model's layers, wrapped: a few of them run, or all if `whole`."""
     last = {layer.kind: place for place, layer in enumerate(layers)}
     at_the_end = {place for end in last.values() for place in (end - 1, end)}
     first = select_layers(layers)

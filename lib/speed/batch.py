@@ -91,20 +91,26 @@ class EngineConfig(NamedTuple):
 class CostModelInputs:
     """Inputs of the laws, in base units: arrays of shape (n,); `bandwidth`, `compute` and `attention` of shape (n, card classes + 1).
 
-    Model: `engine` and `kernel` are places in `ENGINES` and `KERNELS`; bytes of dense weights and of routed experts, experts and how many
-    a token reaches, parameters that a token uses, those of the output projection that only the last position passes, layers, hidden size,
-    width of attention, layers with full and with windowed attention, the sums of `lib.laws.forward_pass`, and into how many shards the
-    cache can be cut (its heads). Software: whether the cache is copied at each step, and for how many query heads each key is repeated
-    (`cache_bytes_copied`); weights that are unpacked to memory beyond so many rows (`unpacked_bytes_moved`); whether the card emulates the
-    arithmetic, and whether weights are converted to a wider type. Hardware: ceilings of one device by class and rates that are reached,
-    with the share of the datasheet that they are (`lib.speed.hardware`), memory of one device, link of one device in bytes/s, whether that
-    is PCIe. Layout: tensor-parallel devices, pipeline stages, independent replicas; `row_split` and `pipelined` are llama.cpp's two ways.
-    Request: tokens in and out, requests that run at once, the allocated length that static caches read (0 elsewhere), the tokens of a
-    prompt that are in the cache before it comes, the decode
-    steps that a server is told to let new requests wait so that they come together (0 by every engine's default), whether all requests
-    are of exactly one length at an engine that schedules a step ahead, as in some benchmarks, and whether the release schedules in Python
-    between two steps while the device waits, as vLLM did before 0.8. `unrecorded` where a server that records decode steps as CUDA graphs
-    was told not to.
+    Model.
+        `engine`, `kernel`: places in `ENGINES` and `KERNELS`. `dense_bytes`, `expert_bytes`: weights outside and inside routed experts.
+        `experts_per_token`: experts that a token reaches. `active_parameters`: those that a token uses; `head_parameters`: those of the
+        output projection, which only the last position passes. `cache_constant`, `cache_per_token`, `cache_windowed`, `window`: sums of
+        `lib.laws.forward_pass`. `cache_shards`: devices over which the cache can be split (its heads).
+    Software.
+        `cache_copied`: the cache is copied at each step, and each key is repeated for `cache_repeats` query heads (`cache_bytes_copied`).
+        `packed_parameters`: weights that are unpacked to memory beyond `fused_rows` rows (`unpacked_bytes_moved`). `emulated`: the card
+        emulates the arithmetic. `converted`: weights are converted to a wider type.
+    Hardware.
+        `bandwidth`, `compute`, `attention`: datasheet rates of one device by class, and measured rates, which are the share `of_datasheet`
+        (`lib.speed.hardware`). `memory` of one device; its `link` in bytes/s, which may be PCIe.
+    Layout.
+        `tensor_parallel` devices, `pipeline_stages`, independent `replicas`. `row_split` and `pipelined` are llama.cpp's two ways.
+    Request.
+        `running_requests`: those that run at once. `static_cache_tokens`: allocated length that static caches read, 0 elsewhere.
+        `prefix_tokens`: tokens of a prompt that are already in the cache. `held_steps`: decode steps that a server lets new requests wait
+        so that they start together (0 by every engine's default). `bunched_arrivals`: an engine that schedules a step ahead gets requests
+        of exactly one length, as in some benchmarks. `scheduled_between`: the release schedules in Python between two steps while the
+        device waits, as vLLM did before 0.8. `unrecorded`: the server was told not to record decode steps as CUDA graphs.
     """
 
     engine: NDArray[np.int64]
@@ -159,7 +165,7 @@ class CostModelInputs:
         return len(self.engine)
 
     def take(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> CostModelInputs:
-        """Some of the rows."""
+        """The rows at these places, or those where a mask is true."""
         return CostModelInputs(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
 
@@ -199,6 +205,7 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
         UnsupportedModel: nothing is known about the model's work per token.
     """
     spec, hardware, request = question
+    # Reject questions that the laws do not cover.
     if spec.library == "diffusers":
         raise UnsupportedModel(f"{spec.id or 'A pipeline'} makes pictures: its speed does not follow from tokens.")
     if spec.library == "timm":
@@ -217,6 +224,7 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
             )
         able = ", ".join(name for name in engines.list_engines(spec.work) if engines.traits_of(name).on_zerogpu)
         raise BadArgument("engine", request.engine, f"{able} on ZeroGPU, which lends its card to PyTorch for one call at a time")
+    # Devices, formats and layout.
     devices = resolve_devices(hardware, accelerators)
     if zerogpu and request.concurrency > 1:  # each call has a card of its own
         not_shared = Caveat("calls_not_shared", {"concurrency": request.concurrency})
@@ -226,6 +234,7 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
     compute = precisions.compute_dtype(precision, spec, card)
     layout = lay_out(hardware, devices, request.engine, spec, request.serving)
     cache = resolve_cache_format(spec, request.engine, precision, request.kv_precision, compute)
+    # Work of a token, in the type in which the silicon computes.
     work = derive_model_work(spec, precision, compute, cache, recorded=layout.engine not in EAGER)
     timed_as = native_format(precision, compute, card)
     packed = is_weight_only(layout.engine, precision, card, mixture=spec.is_mixture)
@@ -302,7 +311,7 @@ def describe_passes(of: EngineConfig) -> tuple[Columns, Columns | None]:
 
 
 def count_read(of: EngineConfig) -> int:
-    """Positions that an encoder reads in a pass: of a picture or a sound, else tokens of the prompt, as many as it has positions for."""
+    """Positions that an encoder reads in a pass: those of a picture or a sound, else tokens of the prompt up to the context limit."""
     heard = of.work.encoder_tokens if of.spec.task == "automatic-speech-recognition" else 0
     limit = of.spec.context_limit if of.work.decoder is None else None
     prompt = of.request.prompt_tokens if limit is None else min(limit, of.request.prompt_tokens)

@@ -70,7 +70,7 @@ def with_mean_lengths(request: TrainingRequest) -> TrainingRequest:
 
 
 def time_rollouts(spec: ModelSpec, request: TrainingRequest, card: Accelerator, accelerators: Mapping[str, Accelerator]) -> float | None:
-    """Seconds in which the answers of a step are written on cards of this kind; None where no speed of the engine follows."""
+    """Seconds to write the answers of a step on cards of this kind; None if the engine's speed cannot be predicted."""
     rollout = request.rollout
     traits = rollout.traits
     prompt, mean = mean_lengths(request)
@@ -85,6 +85,7 @@ def time_rollouts(spec: ModelSpec, request: TrainingRequest, card: Accelerator, 
         concurrency=answers,
         serving=serving_settings(request, rollout_share(spec, request)) if traits.holds_share else DEFAULTS,
     )
+    # Speed with all answers at once, and of the longest answer alone at the end.
     hardware = own_hardware(card, cards)
     try:
         together = predict_speed(spec, hardware, asked, accelerators)
@@ -100,6 +101,7 @@ def time_rollouts(spec: ModelSpec, request: TrainingRequest, card: Accelerator, 
         tokens_per_s=together.throughput_tokens_per_s.value,
         lone_tpot_s=alone.tpot_s.value,
     )
+    # The trainer's own model is at least as slow as the host that launches its kernels.
     if traits.starts_together:
         writing = max(writing, longest * host_token_s(spec, request, load_rollout())) + longest * _unpack_token_s(spec, request, card)
     return writing + _sync_seconds(spec, request, card)

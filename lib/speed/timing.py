@@ -29,13 +29,13 @@ from lib.speed.hardware import with_measured_share
 
 MAX_SEQS = np.array([MAX_NUM_SEQS[name] for name in ENGINES], dtype=np.float64)
 REPLAYS = np.array([name in GRAPH_REPLAYING for name in ENGINES])
-UNRECORDED = np.array([name.endswith("-experts") for name in KERNELS])  # kernels that no engine measured runs from a recorded graph
-MATRIX_UNITS = np.array([float(name != "cpu") for name in CLASSES])  # vector units lose nothing on few rows
+UNRECORDED = np.array([name.endswith("-experts") for name in KERNELS])  # no measured engine runs these from a CUDA graph
+MATRIX_UNITS = np.array([float(name != "cpu") for name in CLASSES])  # 0 for a CPU: its vector units are as fast with few rows
 EAGER_MODULES = next(ENGINES.index(name) for name, row in TRAITS.items() if row.eager)
 """The engine that launches PyTorch's modules kernel by kernel, as a server without CUDA graphs does."""
 HALF = KERNELS.index("half")
-HOST = ENGINES.index("host")  # vector units lose nothing on narrow matrices either
-MANY_ROWS = 1e9  # rows at which nothing of the rate is lost
+HOST = ENGINES.index("host")  # a CPU's vector units are as fast with narrow matrices
+MANY_ROWS = 1e9  # enough rows for the full rate
 NO_HALF_ROWS = np.zeros(len(CLASSES) + 1)
 
 
@@ -85,9 +85,9 @@ class Prefill:
 class ServingTimes:
     """Seconds; arrays of shape (n,).
 
-    `step` is a decode step of all running requests of a replica and `busy_step` of those that decode at the same time; `prefill` reads the
-    prompts of all together, `lone_prefill` that of one; `request_s` is the fixed time of a request. The others are means in a closed loop:
-    sequences that decode at the same time, time to first token with its parts, time per output token.
+    `step` is a decode step in which all running requests of a replica decode. In `busy_step` only `decoding_sequences` do, while prompts of
+    the others are read. `prefill` reads the prompts of all together, `lone_prefill` that of one. `request_s` is the fixed time of each.
+    `decoding_sequences`, `first_token` and `tpot_s` are means in a closed loop.
     """
 
     step: ForwardPass
@@ -101,7 +101,7 @@ class ServingTimes:
 
 
 def reach_rates(inputs: CostModelInputs, constants: Constants) -> ReachedRates:
-    """The rates that are reached in each row."""
+    """Achieved rates of each row: datasheet rates times fitted shares, whose logits add up offsets of engine, kernel and card class."""
     i, k = inputs, constants
     class_logit = with_measured_share(k.bandwidth_class)
     base = k.bandwidth[0] + k.bandwidth_engine[i.engine]
@@ -184,7 +184,7 @@ def _narrowness(inputs: CostModelInputs, constants: Constants) -> forward_pass.A
 
 
 def _full_compute(inputs: CostModelInputs, constants: Constants, rates: ReachedRates) -> forward_pass.Array:
-    """FLOP/s that are reached with so many rows that nothing is lost."""
+    """Achieved FLOP/s with enough rows for the full rate."""
     return forward_pass.achieved_compute(
         by_class=inputs.compute,
         logit=rates.compute_logit,
@@ -205,15 +205,18 @@ def time_forward_pass(
 ) -> ForwardPass:
     """One pass over `tokens` tokens of `sequences` sequences whose caches hold `cached_tokens` tokens each."""
     i, k = inputs, constants
+    # Seconds to read the weights and the cache.
     weights = _weight_bytes(i, tokens) / i.tensor_parallel / rates.bandwidth
     sequence_bytes = cache_bytes(i, np.where(i.static_cache_tokens > 0, i.static_cache_tokens, cached_tokens))
     read_s = sequences * sequence_bytes / np.minimum(i.tensor_parallel, i.cache_shards) / rates.cache_bandwidth
     cache = np.where(np.asarray(cached_tokens) > 0, read_s * i.cache_repeats, 0.0)
+    # Seconds to copy a cache that grows by concatenation, and to unpack weights.
     grows = cache_bytes(i, cached_tokens) - i.cache_constant  # recurrent states and an encoder's keys stay where they are
     moved = np.multiply(sequences, forward_pass.cache_bytes_copied(cache_bytes=grows, repeats=i.cache_repeats))
     copy = np.where(i.cache_copied & (np.asarray(cached_tokens) > 0), moved / rates.copy_bandwidth, 0.0)
     unpacked = forward_pass.unpacked_bytes_moved(parameters=i.packed_parameters, rows=tokens, fused_rows=i.fused_rows)
     unpack = unpacked / i.tensor_parallel / rates.copy_bandwidth
+    # Seconds of arithmetic.
     flop_per_s = forward_pass.achieved_compute(
         by_class=i.compute,
         logit=rates.compute_logit,
@@ -223,6 +226,7 @@ def time_forward_pass(
     )
     flop = forward_pass.linear_flop(parameters=i.active_parameters, tokens=tokens, head_parameters=i.head_parameters, sequences=sequences)
     compute = flop / i.tensor_parallel / flop_per_s * _narrowness(i, k)
+    # Seconds to launch kernels, and to exchange activations between devices.
     launch = forward_pass.launch_overhead(
         layers=i.layers,
         layer_s=rates.launch_layer_s,
@@ -237,6 +241,7 @@ def time_forward_pass(
     all_reduce = forward_pass.all_reduce_time(
         layers=i.layers, devices=i.tensor_parallel, tokens=tokens, hidden=i.hidden, latency_s=rates.all_reduce_latency, link=rates.link
     )
+    # The parts overlap in the laws.
     device = forward_pass.device_time(weights_s=weights, compute_s=compute, cache_s=cache + copy, unpack_s=unpack, emulated=i.emulated)
     total = forward_pass.step_time(device_s=device, launch_s=launch, all_reduce_s=all_reduce, eager=i.eager, prompt_launch_s=prompt_launch)
     return ForwardPass(
@@ -273,11 +278,13 @@ def time_serving(inputs: CostModelInputs, constants: Constants) -> ServingTimes:
     rates = reach_rates(i, k)
     batch = i.running_requests / i.replicas
     mean = i.prompt_tokens + i.output_tokens * MEAN_FILL
+    # One step of all requests, then the mean number that decodes while prompts are read.
     together = time_prefill(i, k, rates, sequences=batch)
     step = time_forward_pass(i, k, rates, tokens=batch, cached_tokens=mean, sequences=batch)
     alone = time_prefill(i, k, rates, sequences=1.0)
     busy = decoding_requests(requests=batch, prompt_s=alone.total, step_s=step.total, output_tokens=i.output_tokens)
     busy_step = time_forward_pass(i, k, rates, tokens=busy, cached_tokens=mean, sequences=busy)
+    # Means in a closed loop.
     tpot_s = time_per_output_token(
         step_s=busy_step.total,
         prompt_s=alone.total,

@@ -17,9 +17,9 @@ The result (`summarise`): throughput, utilisation, queue, percentiles, goodput, 
     utilisation = seconds of steps / seconds that the replicas were awake
 
 The steady window begins when 95 % of requests would have been served since the first could arrive (the 95th percentile of the time from
-a request's first step to its answer) and ends with the arrivals: before it the replicas fill, after it they run empty, and a server that
-goes on does neither. Where requests take longer than half of the arrivals there is no such window, and the whole run is counted, which
-makes rates too low and tokens too dear. Tokens of an answer are taken to leave evenly between its first and its last.
+a request's first step to its answer) and ends with the last arrival. Before it the replicas fill up, after it they run empty; a server in
+operation does neither. If requests take longer than half of the time of arrivals, there is no such window. Then the whole run is counted,
+which makes rates too low and tokens too expensive. The tokens of an answer are assumed to leave evenly between its first and its last.
 Percentiles are those of all requests that were answered, by linear interpolation between the two nearest.
 """
 
@@ -61,7 +61,7 @@ class TooManyEvents(InvalidInput):
 
 
 class Simulation:
-    """Requests through a server. `advance` goes on for some events; when it says that it has ended, `jobs` holds every request served."""
+    """Requests through a server. Call `advance` until it returns True; then `jobs` holds every served request."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Simulation:
         self.jobs: list[ServedRequest] = []
         self.refused: list[Arrival] = []
         self.events, self.most_events, self.work_done = 0, float(most_events), 0.0
-        self._closed, self._sending = clients > 0, max(1, clients)
+        self._closed, self._sending = clients > 0, max(1, clients)  # a closed loop; clients (or streams of arrivals) that still send
         self._over = self.env.event()
         copy = ContinuousReplica if plan.policy == "continuous" else PaddedReplica
         self.replicas: list[Replica] = [copy(self) for _ in range(plan.replicas)]
@@ -94,7 +94,7 @@ class Simulation:
             self.env.process(self._arrive(arrivals))
 
     def advance(self, events: int = 10**9) -> bool:
-        """Go on for at most so many events of the simulation; whether all requests are answered.
+        """Simulate at most `events` events; True if all requests are answered.
 
         Raises:
             TooManyEvents: the limit of events is passed.
@@ -105,10 +105,10 @@ class Simulation:
         return self._over.processed
 
     def count_event(self, sequences: int) -> None:
-        """One more step or run of steps; with many sequences it is the work of several.
+        """Count a step or a run of steps of the engine; many sequences make it count as several.
 
         Raises:
-            TooManyEvents: there were too many.
+            TooManyEvents: the limit of events is passed.
         """
         self.events += 1
         self.work_done += event_work(sequences)
@@ -180,11 +180,12 @@ class Simulation:
             replica.notify()
 
     def _batch_is_ready(self) -> bool:
+        """Whether a static or dynamic batch starts now: it is full, no request can join it, or its oldest one has waited long enough."""
         if not self.queue:
             return False
-        nobody_else = not self._sending or (self._closed and not self.in_service)
+        no_more_come = not self._sending or (self._closed and not self.in_service)
         waited = self.plan.policy == "dynamic" and self.env.now - self.queue[0].arrival.at_s >= self.plan.timeout_s - _EPSILON_S
-        return len(self.queue) >= self.plan.batch_limit or nobody_else or waited
+        return len(self.queue) >= self.plan.batch_limit or no_more_come or waited
 
     def take_batch(self) -> list[ServedRequest]:
         """The next batch, first come first served, as many as fit when all are padded to the longest; nothing if it has to wait."""
@@ -346,6 +347,7 @@ def summarise(
     jobs = simulation.jobs
     if not jobs:
         return None
+    # Times of each request.
     arrived = np.array([job.arrival.at_s for job in jobs])
     output = np.array([job.arrival.output_tokens for job in jobs], dtype=np.float64)
     times = np.array([(job.started_s, job.first_s, job.done_s, job.outside_s) for job in jobs], dtype=np.float64)
@@ -354,6 +356,7 @@ def summarise(
     ttft, latency, wait = first - arrived + outside, done - arrived + outside, started - arrived
     several = output > 1
     tpot = (done - first)[several] / (output[several] - 1)
+    # Requests that keep both targets.
     in_time = np.ones(len(jobs), dtype=np.bool_)
     if target.ttft_s > 0:
         in_time &= ttft <= target.ttft_s
@@ -363,6 +366,7 @@ def summarise(
     full_s = float(np.percentile(done - started, 95))
     begin, end = (full_s, duration_s) if 0 < 2 * full_s <= duration_s else (0.0, span)
     seconds = end - begin
+    # Tokens, requests, waiting time and billed time within the window.
     tokens = float((_tokens_until(end, first, done, output) - _tokens_until(begin, first, done, output)).sum())
     answered = (done > begin) & (done <= end)
     waited = float(np.maximum(0.0, np.minimum(started, end) - np.maximum(arrived, begin)).sum())

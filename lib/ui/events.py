@@ -73,7 +73,7 @@ class Page(gr.Blocks):
         """Properties of the components that hold the answer to the page's defaults, by their ids."""
 
     def get_config_file(self) -> Any:
-        """Nothing: Gradio asks four times on the way to the first page, and each look at 800 components takes 40 ms. See `config`."""
+        """An empty dict: Gradio calls this four times before the first page, and 800 components take 40 ms each time. See `config`."""
         return {}
 
     @property
@@ -134,9 +134,9 @@ AT_ONCE: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visib
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A part of a tab that answers by itself, and its box, if it answers only while that is open or in view.
+    """A part of a tab that answers by itself. With a `box`, it answers only while that box is open or in view.
 
-    One that answers `once` does so when its tab is first shown; with `named`, only if the address names that.
+    With `once`, it answers only when its tab is first shown; with `named`, only if the address has this parameter.
     """
 
     name: str
@@ -260,14 +260,14 @@ Item = TypeVar("Item")
 def queue_options(queue: str) -> dict[str, Any]:
     """Options of an event that waits its turn with the endpoints of the same device queue; Gradio shows how many are before it.
 
-    An event of the page and a call of the API so come one after the other.
+    So events of the page and calls of the API run one after the other.
     """
     return {"concurrency_limit": width(queue), "concurrency_id": queue, "api_visibility": "private", "show_progress": "minimal"}
 
 
 @contextmanager
 def close_on_exit(items: Iterator[Item]) -> Iterator[Iterator[Item]]:
-    """The items, closed when the block is left: what runs behind a generator runs no longer than it is listened to."""
+    """The items, closed when the block is left, so that a generator's work ends when its reader stops."""
     try:
         yield items
     finally:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["build_page", "launch_options"]
 
 _NEAR = 0.75
-"""Likeness from which a parameter of a link counts as a misspelt field: "concurency" and "concurrency" have 0.95."""
+"""Similarity from which a parameter of a link counts as a misspelt field: "concurency" and "concurrency" have 0.95."""
 OF_MEDIA = tuple(name for names in ask.FIELDS_BY_MEDIUM.values() for name in names)
 
 
@@ -46,8 +46,8 @@ OF_MEDIA = tuple(name for names in ask.FIELDS_BY_MEDIUM.values() for name in nam
 class PageView:
     """Everything on the page that events connect.
 
-    `tab` holds the tabs by their names, and `views` what each was built as; the page's script raises `link` to have the fields filled from
-    the address, presses `look` to have panels answer, and `go` to look at other hardware.
+    `tab` holds the tabs by name, and `views` the result of each tab's `build`. The page's script raises `link` to fill the fields from the
+    address. It presses `look` to make panels answer, and `go` to select other hardware.
     """
 
     model: ModelView
@@ -94,7 +94,7 @@ class PageView:
 def build_page(services: Services) -> Page:
     """The whole page with the API behind it, not launched.
 
-    Every event here is private and carries its own name: private events too take names, and the public ones are a contract.
+    Every event here is private and has a stated name. Otherwise Gradio could give it a name that a public endpoint has promised.
     """
     page: Page
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
@@ -141,6 +141,7 @@ def build_view(services: Services) -> PageView:
 
 
 def _wire(page: Page, view: PageView, services: Services) -> None:
+    """Connect the events of the model bar, of links, and of the buttons that the page's script presses; tabs connect their own."""
     reference, question = view.model.reference, view.question()
     for tab in TABS:
         wiring = Wiring(
@@ -151,6 +152,7 @@ def _wire(page: Page, view: PageView, services: Services) -> None:
     explain_box.wire(view.explain, services, view.views["space"].paste)
     opened, changed = view.outputs(), view.model_outputs()
 
+    # The page as it opens, from its address, and its answer to the defaults, which is sent with the page.
     def open_page(request: gr.Request) -> dict[Any, Any]:
         return by_component(opened, drop_defaults(answer_link(services, request.query_params)))
 
@@ -161,6 +163,7 @@ def _wire(page: Page, view: PageView, services: Services) -> None:
 
     page.first_answer = first_answer
 
+    # Another model.
     def change_model(model: str | None, config: str | None, context: float | None, before: int) -> dict[Any, Any]:
         return by_component(changed, model_changed(services, model, config, context, before))
 
@@ -186,6 +189,7 @@ def _wire(page: Page, view: PageView, services: Services) -> None:
         api_name="model_changed",
         **AT_ONCE,
     )
+    # Buttons that the page's script presses, and events after which panels answer again.
     boxes = [one for tab in TABS for one in tab.box_inputs(view.views[tab.name])]
     every = [reference.text, view.model.model, *view.every(), *boxes]
     settling: dict[str, Any] = {"show_progress": "hidden", "queue": False, "trigger_mode": "multiple", "api_visibility": "private"}
@@ -210,7 +214,7 @@ def drop_defaults(updates: Updates) -> Updates:
 def model_changed(
     services: Services, model: str | None, config: str | None, context: ask.Value | None, before: int = LONGEST_CONTEXT
 ) -> Updates:
-    """Another model: what it is, and the context up to its limit. The tabs answer after it.
+    """Updates for another model: its line of facts, the fields of its media, and the context up to its limit. The tabs answer afterwards.
 
     A context that the last model's limit (`before`) had cut goes back to the usual one.
     """

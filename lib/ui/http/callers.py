@@ -1,26 +1,25 @@
-"""Callers, by login or else by network address: whose turn it is to wait for the device, and how long a session is kept.
+"""Callers, identified by login or else by network address: their turns in the queues, and how long their sessions are kept.
 
-Places in every line are shared out by it (`lib.service.single_flight`, `lib.live.device_queue`, `lib.hub.spaces`), and nothing else is
-done with it: it is in no log and no answer.
+The caller only decides the places in every queue (`lib.service.single_flight`, `lib.live.device_queue`, `lib.hub.spaces`). It is not in
+any log or answer.
 
-A login is told by Gradio's session cookie, which this server signed. A token is not asked for a name here: a visitor could send another's
-made-up one with each call. It is read off a request of the page for the models that only its owner may read (`visitor_token`).
+A login comes from Gradio's session cookie, which this server signed. A token does not identify a caller, because a visitor could send
+another made-up one with each call. The token is only used to read models that its owner may read (`visitor_token`).
 
 The address. Off a Space it is the connection's own (uvicorn puts there what a proxy tells that FORWARDED_ALLOW_IPS names). A Space is
 reached through the platform's proxy only, so the connection comes from one of its private addresses. A proxy appends to X-Forwarded-For the
 address that it saw, at the right; the client may have written everything left of that. So the list is read from the right,
-private addresses (further hops of the platform) are passed over, and the first public one counts. At a text that is not an address the
-reading ends, and the connection's own counts. Of IPv6 it is the network of 64 bits, for
-every customer has 2⁶⁴ addresses in one.
+private addresses (further hops of the platform) are skipped, and the first public one counts. Reading stops at a text that is not an
+address; then the connection's own address counts. An IPv6 caller is its /64 network, because one customer has all 2⁶⁴ addresses in it.
 
 Turns. Gradio bounds the length of all its queues together and serves them first come, first served. Here each device queue has a bounded
 number of waiting places, a caller few of them (`lib.live.device_queue`), and callers take turns.
 
 Pages of other sites, and what they may not do with a visitor's login. The session cookie travels with requests from any site: Gradio sets
-SameSite=None, for a Space is shown inside another site, and its CORS rules let any site send any header along with it. So a form on a
+SameSite=None, because a Space is shown inside another site, and its CORS rules let any site send any header along with it. So a form on a
 foreign page could act in the name of the user who is signed in here, or sign the user out; and a foreign page could lay this one under its
 own buttons and have a visitor confirm a switch unknowingly. `FrameAncestors` adds a header to every page: only the Hub, where a Space's
-page is in a frame, and the page itself may frame it. What of a request is kept, `lib.ui.http.middleware` decides by the functions here.
+page is in a frame, and the page itself may frame it. `lib.ui.http.middleware` uses the functions here to remove logins from requests.
 
 Sessions. Every call over `POST /gradio_api/call/NAME` is a session of its own to Gradio. Of each of 10,000 of them it keeps the settings of
 every component on the page (0.3 MB, and again what came in and went out, a pasted config.json too), and of 2,000 the answers that no client
@@ -72,7 +71,7 @@ _caller: ContextVar[str | None] = ContextVar("_caller", default=None)
 
 
 def name_caller(scope: Scope) -> Scope:
-    """The scope with its caller in it, who from now on is the one that asks on this task and the threads that it starts."""
+    """The scope with its caller, who is also the current caller of this task and of the threads that it starts from now on."""
     caller = caller_of(scope)
     _caller.set(caller)
     return {**scope, KEY: caller}
@@ -118,7 +117,7 @@ def _address(scope: Scope) -> str:
         return connection if address is None else _network(address)
     for text in reversed(",".join(Headers(scope=scope).getlist("x-forwarded-for"))[-_READ:].split(",")):
         address = _parse_address(text)
-        if address is None:  # no proxy wrote this, so whatever stands left of it is the client's as well
+        if address is None:  # no proxy wrote this, so the client may have written everything left of it
             break
         if address.is_global:
             return _network(address)
@@ -208,7 +207,7 @@ _FRAME_ANCESTORS = "frame-ancestors 'self' https://huggingface.co https://*.hugg
 
 
 class FrameAncestors:
-    """Every page says who may show it in a frame."""
+    """Middleware that adds a header to every page: the sites that may show it in a frame."""
 
     def __init__(self, app: ASGIApp) -> None:
         """Wrap `app`."""
@@ -240,7 +239,7 @@ def is_foreign(scope: Scope) -> bool:
 
 
 def is_foreign_logout(scope: Scope) -> bool:
-    """Whether this signs a visitor out without having been asked to by our own page (or by hand): a picture elsewhere would do.
+    """Whether this is a sign-out that neither our own page nor a typed address requested; an image on another site could send it.
 
     The sign-out is a GET, which has no Origin; a browser that does not tell where it comes from tells the page that it left.
     """
@@ -260,7 +259,7 @@ def has_cookies(scope: Scope) -> bool:
 def strip_login(scope: Scope) -> Scope:
     """The same request without a sign-in: no cookies, and no data read from them."""
     unsigned = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name.lower() != b"cookie"]}
-    if "session" in scope:  # Gradio's session middleware stands before ours and has read the cookie already
+    if "session" in scope:  # Gradio's session middleware runs before ours and has read the cookie already
         unsigned["session"] = type(scope["session"])()
     return unsigned
 
@@ -308,7 +307,7 @@ class _NoSettings:
 
 
 def begin_without_settings() -> None:
-    """From now on sessions of any page in this process begin so."""
+    """Patch Gradio so that new sessions of any page in this process begin without settings."""
     begin = SessionState.__init__
     if begin.__module__ != __name__:
 
@@ -330,7 +329,7 @@ class Sessions:
         self.streams: Counter[str] = Counter()
 
     def watch(self, session: object, *, of_the_page: bool) -> None:
-        """A call of this session is passed on; it calls an event of the page, or else a public question. Sweeps until nothing is left."""
+        """Note a call of this session, and sweep until no session is left. `of_the_page`: the call is an event of the page, not public."""
         if of_the_page and isinstance(session, str):
             self._of_the_page[session] = None
             self._of_the_page.move_to_end(session)
