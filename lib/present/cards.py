@@ -36,15 +36,9 @@ from lib.present.numbers import (
 )
 from lib.present.reason_order import MOST_REASONS, order_reasons
 from lib.present.sentences import say, sentence
+from lib.present.wording import load_wording
 from lib.provenance import Answer, Caveat, Reason, Source, Statement
 
-_SOURCES = {
-    "catalog": "from the bundled catalog",
-    "safetensors": "read from the weight files' headers on the Hub",
-    "gguf": "read from the header of the GGUF file",
-    "architecture": "counted by building the architecture without weights",
-    "rule_of_thumb": "estimated from the parameter count alone",
-}
 PLATFORM_NAMES = {name: traits.label for name, traits in TRAITS.items()}
 PLATFORM_COLOURS: dict[str, str] = {**{name: TRAITS[name].colour for name in PLATFORMS}, "providers": "#8467c9"}
 Memory = MemoryAnswer | EntryMemory
@@ -76,7 +70,7 @@ def model_line(model: ModelAnswer) -> str:
         facts.append(", ".join(f"{number} × {escape(kind)}" for kind, number in model.layer_kinds.items()))
     if model.context_limit_tokens:
         facts.append(f"context up to {whole(model.context_limit_tokens)} tokens")
-    facts.append(_SOURCES.get(model.source, escape(model.source)))
+    facts.append(load_wording("findings")["sources"].get(model.source, escape(model.source)))
     line = f'<p class="model-line" role="status" tabindex="0">{" <span aria-hidden=true>·</span> ".join(facts)}</p>'
     return line + _gguf_choice(model)
 
@@ -237,9 +231,9 @@ def own_text(own: OwnHardware) -> str:
     """Whether the visitor's own cards run it, how fast and in which memory, in a sentence; where they do not, why, and what would."""
     runs = own.runs_as
     if runs is not None:
-        return f"On your {own.name}: fits, {_configured_text(runs)}."
-    larger = "".join(f" {one.name} would run it: {_configured_text(one)}." for one in own.larger)
-    return f"On your {own.name}: does not run. {' '.join(map(sentence, own.obstacles))}{larger}"
+        return say("findings", "own", "fits", name=own.name, configured=_configured_text(runs))
+    larger = (say("findings", "own", "larger", name=one.name, configured=_configured_text(one)) for one in own.larger)
+    return " ".join([say("findings", "own", "refused", name=own.name), *map(sentence, own.obstacles), *larger])
 
 
 def _configured_text(entry: ConfiguredHardware) -> str:

@@ -17,6 +17,7 @@ from lib.answers.speed import PassEntry, RooflineAnswer
 from lib.present.cards import PART_COLOURS, PARTS, Memory, part_bytes
 from lib.present.markup import escape, fold
 from lib.present.numbers import count_words, gib, rate, share, size_unit
+from lib.present.sentences import say
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure  # type: ignore[import-untyped]
@@ -86,12 +87,14 @@ def growth_head(memory: MemoryAnswer, hardware: FitEntry | None = None, requests
 def growth_finding(hardware: FitEntry | None, requests: int) -> str:
     """Up to which context of each request the hardware holds the model, in a sentence."""
     if hardware is None:
-        return "Memory by context length"
+        return say("findings", "charts", "growth")
     longest = hardware.max_context_tokens
     if longest == 0:
-        return f"{hardware.name} does not hold it at any context length"
+        return say("findings", "charts", "holds_none", name=hardware.name)
     held = count_words(requests, "request")
-    return f"{hardware.name} holds {held} of {'any length' if longest is None else f'up to {longest:,} tokens'}"
+    if longest is None:
+        return say("findings", "charts", "holds_any", name=hardware.name, requests=held)
+    return say("findings", "charts", "holds", name=hardware.name, requests=held, longest=longest)
 
 
 def growth_table(points: Sequence[tuple[int, MemoryAnswer]]) -> str:
@@ -207,7 +210,9 @@ def tensor_map_head(answer: TensorsAnswer) -> str:
         sizes[tensor.kind] = sizes.get(tensor.kind, 0) + tensor.bytes
     kinds, (largest, size) = set(sizes), max(sizes.items(), key=lambda pair: pair[1])
     key = (swatch(colour, "swatch") + word for kind, (word, colour) in KIND_COLOURS.items() if kind in kinds)
-    return chart_head(f"{KIND_COLOURS[largest][0]} are {share(size, sum(sizes.values())):.0f} % of the weights", key)
+    return chart_head(
+        escape(say("findings", "charts", "tensors", kind=KIND_COLOURS[largest][0], part=share(size, sum(sizes.values())))), key
+    )
 
 
 def draw_tensors(answer: TensorsAnswer, name: str) -> Figure:
@@ -292,7 +297,7 @@ def _roofline_finding(answer: RooflineAnswer, ridge: float) -> str:
 def _pass(one: PassEntry, ridge: float, top: float, speed: float, colour: str) -> str:
     by_memory = one.flop_per_byte < ridge
     ceiling = min(top, one.flop_per_byte * speed)
-    what = "left of the ridge: memory bandwidth bounds it" if by_memory else "right of the ridge: arithmetic bounds it"
+    what = say("findings", "charts", "bound_by_memory" if by_memory else "bound_by_arithmetic")
     return (
         f"<li>{swatch(colour)}<strong>{escape(one.name)}</strong> {rate(one.flop_per_byte)} FLOP per byte, {what}; "
         f"{100 * one.flop_per_s / ceiling:.0f} % of the ceiling is predicted to be reached ({1000 * one.seconds:,.1f} ms).</li>"

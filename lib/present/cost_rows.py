@@ -95,7 +95,7 @@ def ways_table(answer: OutlookAnswer) -> str:
     ordered = sorted(answer.lines, key=lambda line: (line.total_usd_per_month is None, line.total_usd_per_month or 0))
     stores = any(line.storage_usd_per_month for line in ordered)
     heads = ("Option", "Per hour", "Billed hours", *(("Computing", "Storage") if stores else ()), "Per month", "Per request")
-    return show_table("Options at your traffic, cheapest first", heads, [_way(line, stores=stores) for line in ordered], "ways")
+    return show_table(say("findings", "bills", "ways"), heads, [_way(line, stores=stores) for line in ordered], "ways")
 
 
 def _way(line: WayLine, *, stores: bool) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def savings_table(answer: OutlookAnswer) -> str:
         )
         for way, saved in ways
     ]
-    return show_table("Ways to save, most first: savings are not cumulative", heads, rows, "savings") if rows else ""
+    return show_table(say("findings", "bills", "savings"), heads, rows, "savings") if rows else ""
 
 
 def cost_laws(answer: OutlookAnswer) -> str:
@@ -176,13 +176,13 @@ def bills_finding(answer: OutlookAnswer) -> str:
     """The way with the lowest bill at the stated use, and up to where."""
     priced = [(line.total_usd_per_month, line.label) for line in answer.lines if line.total_usd_per_month is not None]
     if not priced:
-        return f"Bill per month by {'hours' if answer.axis == 'hours' else 'traffic'}"
+        return say("findings", "bills", f"by_{answer.axis}")
     amount, label = min(priced, key=lambda pair: pair[0])
-    cheapest = f"Cheapest at your traffic: {label}, {usd_per_month(amount)}{' a month' if amount else ''}"
+    cheapest = {"way": label, "bill": f"{usd_per_month(amount)}{' a month' if amount else ''}"}
     change = next((one for one in answer.changes if one.at > answer.stated), None)
     if change is None:
-        return cheapest
-    return f"{cheapest}, up to {change.at:,.0f} {'hours' if answer.axis == 'hours' else 'requests'} a day"
+        return say("findings", "bills", "cheapest", **cheapest)
+    return say("findings", "bills", f"cheapest_up_to_{answer.axis}", **cheapest, end=change.at)
 
 
 def bills_foot(answer: OutlookAnswer) -> str:

@@ -217,7 +217,7 @@ def _floor(beat: HeartbeatAnswer) -> str:
     bandwidth = f"{beat.bandwidth_bytes_per_s / 1e9:,.3g} GB/s"
     memory = f"{beat.moved_bytes / 1e6:,.0f} MB at {bandwidth} take {format_seconds(beat.floor_memory_s)}"
     if beat.floor_compute_s is None:
-        sums = "what the arithmetic takes at least is not known of this device"
+        sums = say("cards", "live", "arithmetic_unknown")
     else:
         peak = format_flops(beat.peak_flops_per_s or 0.0)
         sums = f"{beat.flops / 1e9:,.3g} GFLOP at {peak} take {format_seconds(beat.floor_compute_s)}"

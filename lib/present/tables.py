@@ -38,7 +38,7 @@ from lib.present.html import call_macro, render_html, trusted, with_small
 from lib.present.markup import answer_actions, escape, fold
 from lib.present.numbers import count, count_words, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
 from lib.present.reason_order import order_reasons
-from lib.present.sentences import sentence, to_json
+from lib.present.sentences import say, sentence, to_json
 from lib.result import fields_of
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def pick_text(pick: Entry | None, model: str, own: OwnHardware | None = None) ->
     if own is not None:
         return f"{pick_text(pick, model)}\n{own_text(own)}"
     if pick is None:
-        return f"No listed hardware runs {model} under these limits."
+        return say("findings", "no_pick", "listed", model=model)
     cost = pick.cost
     (_, monthly), *others = month_figures(cost)
     lines = [f"{model} on {pick.name} ({pick.hardware}): {usd_per_hour(cost.usd_per_hour)} per hour, {monthly} per month."]
@@ -279,7 +279,7 @@ def memory_savings_table(answer: SolveAnswer) -> str:
         return caveat_list(answer.caveats)
     heads = ("Change", "Saved per device", "Memory after", "Speed after")
     rows = [_saving_row(way) for way in answer.memory_savings]
-    title = "Ways to save memory, each on its own" if answer.fits else "Ways to make it fit, each on its own: the fastest first"
+    title = say("findings", "memory", "savings" if answer.fits else "ways_to_fit")
     return show_table(title, heads, rows, "memory-savings") + caveat_list(answer.caveats)
 
 

@@ -16,7 +16,7 @@ from lib.present.charts import MARK, axis, chart_head, lay_out
 from lib.present.html import STRONG, call_macro, trusted, with_small
 from lib.present.markup import definition_list, escape, fold, hint_note
 from lib.present.numbers import gib, seconds, tokens_per_s, usd, usd_per_hour, whole
-from lib.present.sentences import sentence, to_json
+from lib.present.sentences import say, sentence, to_json
 from lib.present.tables import FIRST_ROWS, Key, TableTools, csv_text, hardware_name, show_table
 from lib.provenance import Caveat
 
@@ -88,7 +88,7 @@ def loads_finding(drawn: DrawnLoads, measure: str) -> str:
     """The finding of the chart in a sentence; its kind while points are missing."""
     points = drawn.chosen()
     if drawn.answer.done < drawn.answer.total or not points:
-        return f"{MEASURES[measure][1]} by load"
+        return say("findings", "traffic", "by_load", measure=MEASURES[measure][1])
     if measure == "ttft":
         return _held_finding(drawn)
     if measure == "throughput":
@@ -96,23 +96,27 @@ def loads_finding(drawn: DrawnLoads, measure: str) -> str:
     first, last = points[0], drawn.held()[0] or points[-1]
     low, high = per_s(first.asked_requests_per_s), per_s(last.asked_requests_per_s)
     if measure == "latency":
-        return f"A request takes {seconds(first.latency_p99_s)} at {low}, {seconds(last.latency_p99_s)} at {high}"
+        return say(
+            "findings", "traffic", "latency", first=seconds(first.latency_p99_s), low=low, last=seconds(last.latency_p99_s), high=high
+        )
     if first.usd_per_million_tokens is None or last.usd_per_million_tokens is None:
-        return f"{drawn.answer.name} has no price per hour"
-    return f"A million tokens costs {usd(first.usd_per_million_tokens)} at {low}, {usd(last.usd_per_million_tokens)} at {high}"
+        return say("findings", "traffic", "no_price", name=drawn.answer.name)
+    prices = {"first": usd(first.usd_per_million_tokens), "last": usd(last.usd_per_million_tokens)}
+    return say("findings", "traffic", "price", **prices, low=low, high=high)
 
 
 def _held_finding(drawn: DrawnLoads) -> str:
     """The highest load within the targets, and what the next one does to them."""
     (held, beyond), name = drawn.held(), drawn.answer.name
     if held is None:
-        return f"{name} misses the targets at every load with {POLICY_NAMES[drawn.policy].lower()} batching"
-    holds = f"{name} holds {per_s(held.asked_requests_per_s)}"
+        return say("findings", "traffic", "holds_none", name=name, policy=POLICY_NAMES[drawn.policy].lower())
+    load = per_s(held.asked_requests_per_s)
     if beyond is None:
-        return f"{holds} within the targets"
-    slow = f"a token takes {optional_seconds(beyond.tpot_p99_s)}"
-    late = f"the first token waits {seconds(beyond.ttft_p99_s)}"
-    return f"{holds}; at {per_s(beyond.asked_requests_per_s)} {slow if drawn.slow_tokens(beyond) else late}"
+        return say("findings", "traffic", "holds_all", name=name, load=load)
+    code, time = (
+        ("holds_slow", optional_seconds(beyond.tpot_p99_s)) if drawn.slow_tokens(beyond) else ("holds_late", seconds(beyond.ttft_p99_s))
+    )
+    return say("findings", "traffic", code, name=name, load=load, beyond=per_s(beyond.asked_requests_per_s), time=time)
 
 
 def _throughput_finding(drawn: DrawnLoads) -> str:
@@ -204,10 +208,10 @@ def batching_finding(answer: BatchingAnswer, name: str) -> str:
     """Whether the hardware of this name keeps up with the traffic, in a sentence."""
     share = answer.on_target
     if any(caveat.code == "queue_grows" for caveat in answer.caveats):
-        return f"More requests arrive than {name} serves: it answered {per_s(answer.requests_per_s)}"
+        return say("findings", "traffic", "overrun", name=name, answered=per_s(answer.requests_per_s))
     if share is not None and share < _NEARLY_ALL:
-        return f"On {name} {100 * (1 - share):.0f} % of the requests miss the targets"
-    return f"{name} keeps up with your traffic" + ("" if share is None else ", within the targets")
+        return say("findings", "traffic", "missing", name=name, missed=100 * (1 - share))
+    return say("findings", "traffic", "keeps_up" if share is None else "within_targets", name=name)
 
 
 _NEARLY_ALL = 0.99
@@ -273,9 +277,9 @@ def _part_of_run(answer: BatchingAnswer) -> str:
     """The part of the run that rates and price are of, where it is not the whole, and why its rate is not the one that was asked for."""
     notes = []
     if answer.counted_from_s:
-        notes.append(f"rates and price: from {seconds(answer.counted_from_s)} to {seconds(answer.counted_until_s)}")
+        notes.append(say("findings", "traffic", "counted", first_s=answer.counted_from_s, last_s=answer.counted_until_s))
     if answer.arrivals in {"poisson", "bursty"}:
-        notes.append(f"{per_s(answer.requests_per_s)} completed, because arrivals are random")
+        notes.append(say("findings", "traffic", "completed", rate=per_s(answer.requests_per_s)))
     return f" ({'; '.join(notes)})" if notes else ""
 
 
@@ -332,7 +336,7 @@ def loads_csv(points: Sequence[LoadEntry]) -> str:
 def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     """Replicas and tiers that keep the targets at the 99th percentile, the cheapest first."""
     targets = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", need.max_ttft_s), ("TPOT", need.max_tpot_s)) if limit > 0]
-    caption = f"What {requests_at(rate)} need at p99 within {' and '.join(targets)}, cheapest first"
+    caption = say("findings", "traffic", "needs", requests=requests_at(rate), targets=" and ".join(targets))
     heads = ("Hardware", "Replicas", "Total per hour", "TTFT p99", "TPOT p99", "USD per 1M tokens")
     unsteady = sum(tier.replicas is not None and not tier.steady for tier in need.tiers)
     note = sentence(Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(need.tiers)})) if unsteady else ""
@@ -363,7 +367,7 @@ def _tier_row(tier: TierNeedEntry) -> tuple[str, ...]:
 def latency_card(answer: LatencyAnswer) -> str:
     """The dominant part and the first step; then reasons, the parts and the formats."""
     dominant = answer.dominant
-    head = "Nothing measured yet" if dominant is None else f"{PART_NAMES[dominant]} takes the most"
+    head = say("findings", "latency", "empty" if dominant is None else "dominant", part="" if dominant is None else PART_NAMES[dominant])
     first, *others = answer.next_steps
     return str(call_macro("traffic.html.j2", "latency", head, first, (*others, *answer.reasons)))
 
@@ -375,10 +379,10 @@ def latency_table(answer: LatencyAnswer) -> str:
     parts = show_table(f"Parts of a request: {load}", heads, list(map(_part_row, answer.parts)), "latency")
     formats = [(one.precision, seconds(one.tpot_ms / 1e3), gib(one.weights_bytes), one.message) for one in answer.precisions]
     columns = ("Format", "A step", "Weights", "Effect here")
-    smaller = show_table("Smaller formats: latency or only memory", columns, formats, "formats") if formats else ""
+    smaller = show_table(say("findings", "latency", "formats"), columns, formats, "formats") if formats else ""
     others = [(one.engine, one.precision, seconds(one.ttft_ms / 1e3), seconds(one.tpot_ms / 1e3)) for one in answer.engines]
     titles = ("Engine", "Format", "First token", "A step")
-    return parts + smaller + (show_table("Other engines on this hardware", titles, others, "engines") if others else "")
+    return parts + smaller + (show_table(say("findings", "latency", "engines"), titles, others, "engines") if others else "")
 
 
 def _part_row(part: LatencyPartEntry) -> tuple[str, ...]:
