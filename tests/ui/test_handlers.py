@@ -278,10 +278,10 @@ def test_a_pasted_config_is_kept_by_no_state(services: Any) -> None:
 def test_named_hardware_has_a_card_with_its_limits(real_app: Services) -> None:
     """A rented tier that runs the model, one that does not, and none that is named."""
     shown = recommend_tab.checked(real_app, LLAMA, page_values.fill_form("recommend", hardware="spaces:t4-small"))
-    assert "On t4-small: runs in " in shown
+    assert "On Nvidia T4 - small: runs in " in shown
     assert "<dt>Longest context</dt>" in shown
     refused = recommend_tab.checked(real_app, LLAMA, page_values.fill_form("recommend", hardware="spaces:cpu-basic"))
-    assert "On cpu-basic: does not run" in refused
+    assert "On CPU Basic: does not run" in refused
     assert "Too slow on 2 virtual CPUs" in refused
     assert recommend_tab.checked(real_app, LLAMA, page_values.fill_form("recommend")) == ""
 
