@@ -23,7 +23,7 @@ from PIL import Image
 
 from lib.model import bundled
 from lib.precision import list_formats
-from lib.present import app_files, templates
+from lib.present import templates
 from lib.present.app_files import AppPlace, FileKind, Picture, find_kind, gguf_pattern, load_kinds, picture_of, write_app
 from lib.workload import AS_THE_PIPELINE
 
@@ -256,5 +256,6 @@ def test_a_template_that_quotes_nothing_is_refused(source: str) -> None:
 def test_every_template_is_used() -> None:
     """No template lies around: each is named by a row, by another template or in the code."""
     folder = templates.FOLDER
-    named = "".join(path.read_text(encoding="utf-8") for path in (*folder.glob("*.j2"), app_files.FILE, *Path("lib").rglob("*.py")))
+    places = (*folder.glob("*.j2"), *Path("lib/data").glob("*.json"), *Path("lib").rglob("*.py"))
+    named = "".join(path.read_text(encoding="utf-8") for path in places)
     assert [path.name for path in folder.glob("*.j2") if path.name not in named] == []
