@@ -67,7 +67,7 @@ def model_line(model: ModelAnswer) -> str:
     if model.task:
         facts.append(escape(model.task.replace("-", " ")))
     if model.layer_kinds:
-        facts.append(", ".join(f"{number} × {escape(kind)}" for kind, number in model.layer_kinds.items()))
+        facts.append("layers: " + ", ".join(f"{number} × {escape(kind)}" for kind, number in model.layer_kinds.items()))
     if model.context_limit_tokens:
         facts.append(f"context up to {whole(model.context_limit_tokens)} tokens")
     facts.append(load_wording("findings")["sources"].get(model.source, escape(model.source)))
@@ -202,8 +202,11 @@ def price_figures(cost: Cost) -> list[tuple[str, str]]:
     return [("Price per hour", usd_per_hour(cost.usd_per_hour)), *month_figures(cost)]
 
 
-def pick_card(pick: Entry, model: str, notes: Sequence[Reason] = ()) -> str:
-    """The hardware to take: price, memory, how it runs, why, and what to mind; `notes` are those of the whole answer."""
+def pick_card(pick: Entry, model: str, notes: Sequence[Reason] = (), *, has_own: bool = False) -> str:
+    """The recommended hardware: price, memory, engine, reasons and caveats; `notes` are those of the whole answer.
+
+    `has_own`: the card of the visitor's own hardware is above it.
+    """
     chosen = [f"<strong>{escape(sentence(note).partition('. ')[0].rstrip('.'))}.</strong>" for note in notes if note.code in _PICKED]
     memory, cost = pick.memory, pick.cost
     figures = price_figures(cost)
@@ -215,7 +218,7 @@ def pick_card(pick: Entry, model: str, notes: Sequence[Reason] = ()) -> str:
     drawing = memory_bar(memory, memory.capacity_bytes) + memory_legend(memory, memory.capacity_bytes) if memory else ""
     return (
         '<section class="card pick" aria-labelledby="pick-name">'
-        f'<p class="eyebrow">Run {escape(model)} on</p>'
+        f'<p class="eyebrow">{"Without your own hardware, run" if has_own else "Run"} {escape(model)} on</p>'
         f'<h2 id="pick-name">{escape(pick.name)}</h2>'
         f'<p class="quiet">{escape(PLATFORM_NAMES.get(pick.platform, pick.platform))} · {precision_words(pick)}</p>'
         f"{definition_list(figures)}{drawing}"

@@ -191,7 +191,7 @@ def bills_foot(answer: OutlookAnswer) -> str:
     marks = f'<ol class="marks">{numbered}</ol>' if numbered else ""
     dotted = any(_full(line, answer.x) is not None for line in answer.lines)
     at_once = answer.bill.concurrency
-    note = f'<p class="quiet">Dotted: more requests than the hardware serves, {at_once} at a time.</p>' if dotted else ""
+    note = f'<p class="quiet">Dotted: more requests than the hardware can serve with {at_once} at a time.</p>' if dotted else ""
     return f'<div class="chart-foot">{marks}{note}{_bills_table(answer)}</div>'
 
 

@@ -58,7 +58,7 @@ def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: 
     return str(call_macro("live.html.j2", "device", device, who, chat, f"{quota_per_s:g}"))
 
 
-OF_THIS_RUN = '<p class="quiet">Memory is that of this run: of its own tokens, on this device. The tab Memory counts the whole context.</p>'
+OF_THIS_RUN = '<p class="quiet">This is the memory of this run: its tokens, on this device. The tab Memory counts the whole context.</p>'
 """Why the figure is another one than that of the tab *Memory*."""
 
 

@@ -118,7 +118,7 @@ def _ranked_row(entry: Entry, pick: Entry | None, links: list[tuple[str, str]]) 
     if is_pick:
         mark = Markup(' <em class="badge pick">pick</em>')
     elif entry.pareto:
-        mark = Markup(' <em class="badge" title="No other is both as cheap and as fast">best value at this speed</em>')
+        mark = Markup(' <em class="badge" title="No other is both as cheap and as fast">cheapest at this speed</em>')
     memory = entry.memory
     bar = with_small(trusted(memory_bar(memory, memory.capacity_bytes)), memory_words(memory) + per_device_words(entry)) if memory else "–"
     pace = speed_figure(entry.speed)
@@ -164,7 +164,7 @@ def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     by_price = sorted(fits, key=lambda fit: (fit.platform in PLATFORMS, not fit.fits, fit.usd_per_hour is None, fit.usd_per_hour or 0))
     heads = ["Hardware", "Memory on a device", "Fits", *_of_length(memory, "Longest context (tokens)"), "Concurrent requests", "Per hour"]
     rows = [_tier_row(fit, memory) for fit in by_price]
-    more = f"more, {sum(fit.fits for fit in fits)} of all {len(rows)} fit"
+    more = f"more; {sum(fit.fits for fit in fits)} of {len(rows)} fit"
     tools = TableTools(keys=[_tier_keys(fit, memory) for fit in by_price], first=FIRST_ROWS, more=more, search="Search")
     several = len({gib_figure(fit.capacity_bytes - fit.free_bytes) for fit in fits}) > 1
     note = (

@@ -114,7 +114,7 @@ COLOURS: dict[str, str] = {
 """Distinct in hue and lightness on both themes, as the parts of memory are."""
 LABELS = {
     "weights": "Weights", "master": "Master weights and copies", "adapters": "Adapters", "gradients": "Gradients",
-    "optimizer": "Optimizer", "activations": "Saved activations", "rollout": "Cache of answers, vLLM",
+    "optimizer": "Optimizer", "activations": "Saved activations", "rollout": "KV cache of answers, or vLLM",
     "loss": "Logits and loss", "runtime": "CUDA context and fragmentation",
 }  # fmt: skip
 _CSV = (
@@ -263,7 +263,7 @@ def drop_idle(rows: Sequence[OptionRow]) -> list[OptionRow]:
 
 def _way(answer: TrainingAnswer) -> str:
     """Method and objective, as the head of the card has them."""
-    return METHODS[answer.method] + ("" if answer.objective == "sft" else f", {OBJECTIVE_WORDS[answer.objective]},")
+    return METHODS[answer.method] + ("" if answer.objective == "sft" else f" ({OBJECTIVE_WORDS[answer.objective]})")
 
 
 def phases_table(phases: Sequence[TrainingPhase]) -> str:

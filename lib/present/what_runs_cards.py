@@ -126,7 +126,9 @@ def misses_table(answer: WhatRunsAnswer) -> str:
     if not answer.misses:
         return ""
     rows = [_missed(one, answer) for one in answer.misses]
-    return show_table("Almost: models that need a little more", ("Model", "Parameters", "Lacks", "Would run on"), rows, "what-runs-misses")
+    return show_table(
+        "Models that do not run here, nearest first", ("Model", "Parameters", "Lacks", "Would run on"), rows, "what-runs-misses"
+    )
 
 
 def _missed(one: MissedModel, answer: WhatRunsAnswer) -> tuple[str, ...]:

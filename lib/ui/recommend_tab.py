@@ -210,7 +210,7 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
         return {"pick": ask.format_error(refused, "No recommendation.")}
     pick, entries, own = answer.pick, answer.ranked, answer.own
     name = model_name(answer.model, model)
-    card = pick_card(pick, name, answer.notes) if pick else no_pick_card(answer, name)
+    card = pick_card(pick, name, answer.notes, has_own=own is not None) if pick else no_pick_card(answer, name)
     of_own = own_card(own, row_links(own.name, own_links(model, values), own_hardware["own_hardware"])) if own else ""
     acts = answer_actions(
         text=pick_text(pick, name, own),

@@ -121,7 +121,7 @@ def build(services: Services) -> SpaceView:
             look = gr.Button("Load Space", variant="primary", elem_id="look")
             who = account.build_login(acts=services.account_actions)
             size = gr.Textbox(
-                label="Model it runs", info="Empty: the models that the Space's card names.", max_lines=1, elem_id="size-model"
+                label="Model it runs", info="Empty: the models named in the Space's README.md.", max_lines=1, elem_id="size-model"
             )
             resize = gr.Button("Right-size", elem_id="resize")
             paste = gr.Button("It ran out of memory", elem_id="space-paste")

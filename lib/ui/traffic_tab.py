@@ -243,6 +243,8 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
         name = model_name(answer.model, model)
         of_loads = {argument: arguments[argument] for argument in OF_LOADS}
         asked = _asked_words(arguments, values)
+        if workload.choose_hardware(services, model, values).hardware != arguments["hardware"]:
+            asked += f" · {page_note('batching_hardware')}"
         step = 1
         card = ""
         with close_on_exit(services[stream_loads](model, arguments["hardware"], **of_loads)) as loads:

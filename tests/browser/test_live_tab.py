@@ -123,7 +123,7 @@ def test_a_measurement_is_shown_and_kept(open_page: Open) -> None:
 def test_a_measurement_that_cannot_be_is_refused_with_the_arithmetic(open_page: Open) -> None:
     """405 billion parameters in 16 bits are 756 GiB: a smaller model is offered by default; without it, a refusal before and by the run."""
     page = open_page(f"{LINK}&model=meta-llama/Meta-Llama-3.1-405B", wait=READY)
-    expect(page.locator("#expected")).to_contain_text("Run does a smaller run instead")
+    expect(page.locator("#expected")).to_contain_text("starts a smaller run instead")
     page.get_by_label("Run a smaller model if this one does not fit here").uncheck()
     expect(page.locator("#expected .refusal")).to_contain_text("This run needs")
     page.locator("#measure-run").click()

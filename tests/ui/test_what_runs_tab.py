@@ -28,13 +28,15 @@ def test_the_finding_comes_first_and_each_model_is_a_link_to_the_page() -> None:
     updates = what_runs_updates(SERVICES, "", filled(have="RTX-3090", count=2, context=8192, kind="feature-extraction"))
     assert re.search(r"<h2>2 × [^<]*3090 runs \d+ of \d+ models. The largest that runs well is ", updates["found"])
     assert re.search(r'href="\?model=[^"]+&amp;hardware=RTX-3090&amp;cards=2"', updates["models"])
-    assert "a little more" in what_runs_updates(SERVICES, "", filled(have="spaces:t4-small", kind="text-to-image"))["models"]
+    assert (
+        "do not run here, nearest first" in what_runs_updates(SERVICES, "", filled(have="spaces:t4-small", kind="text-to-image"))["models"]
+    )
 
 
 def test_the_refused_are_counted_in_words() -> None:
     """On a card that needs the machine's RAM too."""
     found = what_runs_updates(SERVICES, "", filled(have="RTX-4090", count=1))["found"]
-    assert "need more RAM" in found
+    assert "need more host RAM" in found
     assert not re.search(r"[a-z]_[a-z]", found.partition("The others")[2].partition("<")[0])
 
 
