@@ -233,7 +233,7 @@ def test_the_first_line_says_which_button_to_press(kind: str, where: str) -> Non
     services = FakeServices()
     services.catalog = load  # type: ignore[attr-defined]
     markup = live_tab.opening_markup(services, lambda _: device).replace("\u00a0", " ")  # type: ignore[arg-type]
-    assert f"Try the model now on {where}: press Run</h2>" in markup
+    assert f"Measure the model, or a smaller one, on {where}: press Run</h2>" in markup
     assert markup.index("predicted next to measured") < markup.index('class="device"')
 
 
