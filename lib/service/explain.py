@@ -213,10 +213,28 @@ def _shares(said: Explanation, numbers: Mapping[str, Any], predicted: Mapping[st
         least = math.ceil(100 * (base + missing / capacity)) / 100
         found["share_needed" if least <= LARGEST_SHARE else "share_hopeless"] = least
     if traits_of(engine).captured_graphs:
-        found["graphs_share"] = int(100 * ((stated_share(said) or traits_of(engine).memory_share) - VLLM_GRAPHS.high / capacity)) / 100
+        share = stated_share(said) or traits_of(engine).memory_share
+        smaller = int(100 * (share - VLLM_GRAPHS.high / capacity)) / 100
+        least = _least_bytes(int(capacity * share), numbers, predicted)
+        if least is not None:
+            found["graphs_share" if least <= capacity * smaller else "graphs_share_hopeless"] = smaller
     if isinstance(others, int) and 0 < others < capacity:
         found["share_floor"] = int(100 * (capacity - others) / capacity) / 100
     return found
+
+
+def _least_bytes(share_bytes: int, numbers: Mapping[str, Any], predicted: Mapping[str, Printed]) -> int | None:
+    """Bytes with which the server starts: everything but the cache that the text counts, and the cache of one request.
+
+    Without a count of the text they are those of the prediction; None where neither is known.
+    """
+    one, length, tokens = predicted.get("needed_bytes"), predicted.get("context_tokens"), numbers.get("kv_cache_tokens")
+    if not isinstance(one, int) or not isinstance(length, int) or length <= 0:
+        return None
+    if isinstance(tokens, int):
+        return share_bytes - one * tokens // length + one
+    whole = predicted.get("per_device_bytes")
+    return whole if isinstance(whole, int) else None
 
 
 def _with_rules(said: Explanation, catalog: Catalog, account: str) -> dict[str, Any]:
@@ -271,7 +289,10 @@ def _steps(
     ):
         if len(names) > 1 and asked == "":
             yield from _worded(code, {"names": ", ".join(names)}, None, {}, catalog)
-    for code in said.steps:
+    codes = said.steps
+    if "share_for_graphs" in codes and "graphs_share" not in numbers:  # no share is known that holds a request and leaves room for graphs
+        codes = tuple(sorted(codes, key=lambda code: code != "eager_server"))
+    for code in codes:
         yield from _worded(code, numbers, hardware, predicted, catalog)
 
 

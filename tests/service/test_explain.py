@@ -331,3 +331,17 @@ def test_every_cause_and_step_has_words() -> None:
 
 def _named(options: list[dict[str, str]]) -> set[str]:
     return {name for option in options for text in option.values() for name in re.findall(r"(?<!\{)\{(\w+)", text)}
+
+
+@pytest.mark.parametrize(("tokens", "hardware", "first"), [(3584, "", ""), (3584, "a10g-small", ""), (15584, "a10g-small", " 0.93")])
+def test_share_for_graphs_leaves_room_for_a_request(tokens: int, hardware: str, first: str) -> None:
+    """0.05 × 21.98 GiB less: a cache of 1.1 GiB is gone with it, one of 4.9 GiB is not. Otherwise eager comes first."""
+    text = (
+        "vllm serve google/gemma-3-27b-it --quantization awq --gpu-memory-utilization 0.98 --max-model-len 2048\n"
+        f"Model loading took 17.6100 GiB\nGPU KV cache size: {tokens:,} tokens\nCapturing CUDA graph shapes: 0%\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. "
+        "GPU 0 has a total capacity of 21.98 GiB of which 12.44 MiB is free."
+    )
+    steps = [step["change"] for step in QUESTION(text, hardware=hardware)["next_steps"]]
+    assert steps[0] == ("--gpu-memory-utilization" + first if first else "--enforce-eager")
+    assert first or not any(step.startswith("--gpu-memory-utilization ") for step in steps)
