@@ -45,7 +45,7 @@ class ZeroGpuQuotaAnswer(Answer):
     daily_quota_s: int
     """Seconds of quota a day of this plan; the Hub's own figure where a token asked it."""
     calls_a_day: int
-    """Calls that the daily quota carries, the reported runs included."""
+    """Calls that the daily quota carries: each has to find its reservation left. At most the reported runs."""
     runs_a_day_reported: int | None
     """Runs a day by users' reports; null where none are reported. The platform publishes no number."""
     longest_call_s: int | None

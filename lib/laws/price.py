@@ -5,10 +5,11 @@ crossings.
 
 ZeroGPU has no price by the hour. The GPU quota that calls take from their visitor, and the price of what goes beyond:
 
-    q = d · f · m        K = min(⌊Q / q⌋, runs)        V = ⌈n / K⌉        C = p / 3600 · max(0, n · q - Q) · days
+    q = d · f · m        K = min(1 + ⌊(Q - r) / q⌋, runs)        V = ⌈n / K⌉        C = p / 3600 · max(0, n · q - Q) · days
 
     q  quota seconds of a call            d  seconds on the GPU         f  duration factor of the size (`large` 1.5, `xlarge` 1)
     m  quota multiplier of the size (1, 2)        Q  the visitor's quota, seconds a day        K  calls a day that it carries
+    r  quota seconds reserved before a call runs (r ≤ Q, else K = 0)
     n  calls a day                        V  visitors whose quotas carry n calls at least
     p  USD per GPU-hour beyond the quota (1 USD per 10 GPU minutes = 6)
 
@@ -230,13 +231,21 @@ def declared_seconds(*, call_s: float) -> int:
     return math.ceil(Decimal(str(call_s)) * ROOM)
 
 
-def calls_per_day(*, daily_quota_s: Decimal | int, call_quota_s: Decimal, runs: int | None = None) -> int:
-    """Calls a day of one visitor: what the quota carries, and no more than the runs that are counted besides. 0.1 s on `large`: 300 / 0.15.
+def calls_per_day(
+    *, daily_quota_s: Decimal | int, call_quota_s: Decimal, reserved_s: Decimal | int | None = None, runs: int | None = None
+) -> int:
+    """Calls a day of one visitor: 1 + ⌊(Q - r) / q⌋ where r ≤ Q, else 0; at most the runs that are counted besides.
 
-    >>> calls_per_day(daily_quota_s=300, call_quota_s=Decimal("0.1") * Decimal("1.5"))
-    2000
+        r  quota seconds that a call reserves before it runs; without a figure they equal the charge q, which makes it ⌊Q / q⌋
+
+    A call starts only if its reservation is left, so the last one has to pass it too. A minute on `large`, declared as 84 s:
+    1 + ⌊(300 - 126) / 90⌋.
+
+    >>> calls_per_day(daily_quota_s=300, call_quota_s=Decimal(90), reserved_s=126)
+    2
     """
-    carried = int(daily_quota_s // call_quota_s)
+    reserved = call_quota_s if reserved_s is None else reserved_s
+    carried = 1 + int((daily_quota_s - reserved) // call_quota_s) if reserved <= daily_quota_s else 0
     return carried if runs is None else min(carried, runs)
 
 

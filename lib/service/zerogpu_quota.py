@@ -64,7 +64,7 @@ def zerogpu_quota(app: App, arguments: ZeroGpuArguments, *, token: str | None = 
         reserved_s=reserved,
         charged_s=charged,
         daily_quota_s=daily,
-        calls_a_day=calls_per_day(daily_quota_s=daily, call_quota_s=charged, runs=runs),
+        calls_a_day=calls_per_day(daily_quota_s=daily, call_quota_s=charged, reserved_s=reserved, runs=runs),
         runs_a_day_reported=runs,
         longest_call_s=rules.max_duration_s,
         longest_declared_s=int(free / (size.duration_factor * size.quota_multiplier)),

@@ -65,6 +65,9 @@ def test_calls_and_visitors_of_a_day() -> None:
     """A free visitor's 300 s carry three default calls of 90 s, two of 120 s, and exactly 2,000 of 0.15 s: no float loses one."""
     assert [calls_per_day(daily_quota_s=300, call_quota_s=Decimal(q)) for q in ("90", "120", "0.15", "301")] == [3, 2, 2000, 0]
     assert [calls_per_day(daily_quota_s=300, call_quota_s=Decimal(q), runs=8) for q in ("90", "0.15")] == [3, 8]
+    reserved = [(300, "90", 126), (300, "150", 210), (2400, "120", 168), (300, "90", 300), (300, "90", 301)]
+    counted = [calls_per_day(daily_quota_s=quota, call_quota_s=Decimal(q), reserved_s=r) for quota, q, r in reserved]
+    assert counted == [2, 1, 19, 1, 0]  # after k calls 300 - 90 k are left, which have to be 126
     assert visitors_needed(calls=Decimal("2000.5"), calls_per_visitor=2000) == 2
     assert visitors_needed(calls=100, calls_per_visitor=0) == 0
 
