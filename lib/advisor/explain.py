@@ -9,6 +9,7 @@ from typing import Literal
 
 from lib.advisor.candidates import AS_STORED, EIGHT_BITS, TENSOR_PARALLEL_ENGINES, Candidate, explain_unlisted, rate_support
 from lib.advisor.fit import Headroom
+from lib.advisor.rank import VERDICTS
 from lib.advisor.result import DAYS_PER_MONTH, Configuration, Cost, Speed
 from lib.catalog.gpu_or_tpu import Support, load_tpu_software
 from lib.catalog.host_memory import assume_host
@@ -134,15 +135,25 @@ def _explain_support(spec: ModelSpec, support: Support, offer: Hardware) -> Reas
 
 
 def _explain_compression(best: Configuration, whole: Sequence[Configuration], lesser: LesserSteps) -> list[Reason]:
-    """Why the weights are compressed: what less compressed ones lack on this offer."""
+    """Why the weights are compressed: the best verdict that less compressed ones get on this offer, or why they get none."""
     candidate = best.candidate
     if candidate.step == AS_STORED and candidate.note != "converted":
         return []
     values: dict[str, Value] = {"precision": best.headroom.memory.precision, "bits": 8 if candidate.step == EIGHT_BITS else 4}
     if candidate.note in {"sibling", "converted"}:
         return [Reason("quantized_sibling", values, variant="converted" if candidate.note == "converted" else "")]
+    if whole and all(of.verdict == best.verdict for of in whole):
+        return [Reason("quantized", values, variant="replicas")]
     if whole:
-        return [Reason("quantized", values, variant="replicas" if all(of.verdict == best.verdict for of in whole) else whole[0].verdict)]
+        closest = min(whole, key=lambda of: VERDICTS.index(of.verdict))  # the first of the best ones: the least compressed
+        room = closest.headroom
+        values |= {
+            "whole_precision": room.memory.precision,
+            "whole_bytes": room.needed_bytes,
+            "whole_high_bytes": room.high_bytes,
+            "whole_capacity_bytes": room.capacity_bytes,
+        }
+        return [Reason("quantized", values, variant=closest.verdict)]
     return [Reason("quantized", values, variant="" if lesser == "too_large" else lesser)]
 
 

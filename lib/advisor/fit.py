@@ -79,8 +79,13 @@ class Headroom:
     @property
     def comfortable(self) -> bool:
         """Whether a tenth of the device is free, and the engine's part holds the high end of the estimate and is not nearly full."""
-        high = self.needed_bytes * self.memory.high_bytes / max(1, self.memory.total_bytes)
-        return self.device_bytes - self.needed_bytes >= COMFORT * self.device_bytes and high <= self.capacity_bytes and not self.nearly_full
+        tenth_free = self.device_bytes - self.needed_bytes >= COMFORT * self.device_bytes
+        return tenth_free and self.high_bytes <= self.capacity_bytes and not self.nearly_full
+
+    @property
+    def high_bytes(self) -> int:
+        """The high end of the estimate of `needed_bytes`."""
+        return ceil_divide(self.needed_bytes * self.memory.high_bytes, max(1, self.memory.total_bytes))
 
     @property
     def nearly_full(self) -> bool:
