@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
+
+from lib.engines import ENGINES, traits_of
 
 _MOST = 6
 _OWNER = r"[A-Za-z0-9][\w.-]{1,38}"
@@ -40,9 +43,19 @@ _CARDS = re.compile(
     r"(?:RTX PRO \d000(?: Blackwell)?(?: (?:Server|Workstation)(?: Edition)?)?|RTX A?\d{4}(?: ?Ti)?(?: ?SUPER)?(?: Ada(?: Generation)?)?"
     r"|GTX \d{4}(?: ?Ti)?|(?:NVIDIA|Tesla) (?:T4|L40S?|L4|L20|A100|A10G?|A40|H100|H200|H20|B200|B300|P100|V100|P40)"
     r"(?:[- ](?:SXM\d?|PCIE|PCIe|NVL))?(?:[- ]\d{2,3} ?GB)?|MI(?:250X?|300X|325X|355X)"
-    r"|TPU v(?:5e|5p|6e|2|3|4)|v(?:5e|5p|6e|5litepod)-\d{1,3})\b"
+    r"|TPU v(?:5e|5p|6e|2|3|4)|v(?:5e|5p|6e|5litepod)-\d{1,3})(?:\b|(?=[x×*]\d)|(?=s\b))"
 )
-_COUNT_BEFORE, _COUNT_AFTER = re.compile(r"(?<![\w.])(\d{1,2}) ?[x×*] ?\Z"), re.compile(r"(?: \d{2,3} ?GB)? ?[x×*] ?(\d{1,2})(?![\w.])")
+_COUNT = r"(?<![\w.|#:-])(?<![Gg][Pp][Uu] )(?<!\| )(?P<{}>\d{{1,2}})(?: ?[x×*] ?| )"
+"""A number before a card: not the index of a card in a table or a list."""
+_COUNT_BEFORE = re.compile(rf"{_COUNT.format('count')}\Z|(?<![\w.])(?P<times>\d{{1,2}}) ?[x×*] ?(?:(?:NVIDIA|GeForce|Tesla|AMD) ){{1,2}}\Z")
+_COUNT_AFTER = re.compile(r"(?: \d{2,3} ?GB?)? ?[x×*] ?(\d{1,2})(?![\w.])")
+_CHIP = r"(?i:A100|A10G|A10|A40|B200|B300|H100|H200|H20|L40S|L40|L4|L20|T4|V100|P100|P40)"
+_FORM, _SIZE = r"(?:[- ](?:SXM\d?|PCIE|PCIe|NVL))?", r"[- ]\d{2,3} ?[Gg][Bb]?"
+_SHORT_CARDS = re.compile(
+    rf"(?:{_COUNT.format('before')}(?P<counted>{_CHIP}{_FORM}(?:{_SIZE})?)|(?<![\w./-])(?P<sized>{_CHIP}{_FORM}{_SIZE})"
+    rf"|(?<![\w./-])(?P<followed>{_CHIP}{_FORM}(?:{_SIZE})?)(?= ?[x×*] ?\d))(?:\b|(?=[x×*]\d)|(?=s\b))"
+)
+"""Cards without the maker's name. Such a word counts as a card only with a number of cards or a memory size next to it."""
 _PAIR = re.compile(rf"(?<![\w./:@-])({_OWNER}/{_NAME})(?![\w/])")
 _TAG = re.compile(r"(?<![\w/.:-])([a-z][a-z0-9.-]{1,40}:\d{1,3}(?:\.\d{1,2})?b)(?!\w)")
 _MOST_PAIRS = 400
@@ -52,7 +65,7 @@ _FLAG_NAMES = (
     "max_input_tokens max_input_length max_total_tokens ctx_size n_gpu_layers load_in_4bit load_in_8bit torch_dtype enforce_eager "
     "max_running_requests chunked_prefill_size cuda_memory_fraction kv_cache_free_gpu_memory_fraction kv_cache_memory_bytes "
     "per_device_train_batch_size train_batch_size max_seq_length max_seq_len cutoff_len max_length max_len "
-    "num_generations max_completion_length cpu_offload_gb attn_implementation"
+    "num_generations max_completion_length cpu_offload_gb attn_implementation pp_size dp_size"
 )
 _FLAG_VALUES = (
     r"\d[\d.]{0,11}", "auto", "half", r"b?float\d{1,2}", r"u?int\d", r"fp\d\w{0,8}", r"awq\w{0,10}", r"gptq\w{0,10}", "bitsandbytes",
@@ -62,6 +75,14 @@ _FLAG_VALUES = (
 _FLAGS = re.compile(
     rf"({'|'.join(_FLAG_NAMES.replace('_', '[-_]').split())})['\"]?[= :]{{1,3}}['\"]?(?:torch\.)?({'|'.join(_FLAG_VALUES)})\b"
 )
+_SHORT_FLAG = re.compile(r"(?<![\w-])--?([a-z]{2})[= ]{1,2}(\d{1,3})\b")
+
+
+@cache
+def _short_flags() -> Mapping[str, str]:
+    """The long names of the two-letter flags of servers that say how many cards they take ("-tp")."""
+    pairs = (pair for engine in ENGINES if (command := traits_of(engine).command) is not None for pair in command.other_names.items())
+    return {flag.lstrip("-"): f"{setting}_size" for flag, setting in pairs if setting.endswith("_parallel") and len(flag.lstrip("-")) == 2}  # noqa: PLR2004
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,25 +111,52 @@ def find_names(text: str) -> Named:
             name = match[1].rstrip(".-_")
             if name.split("/")[0] not in _NOT_MODELS and len(models) < _MOST:
                 models[name] = None
-    cards: dict[str, str] = {}
-    card_count = 0
-    for match in _CARDS.finditer(text):
-        name = " ".join(match[0].split())
-        counts = _COUNT_BEFORE.search(text[max(0, match.start() - 6) : match.start()]), _COUNT_AFTER.match(text, match.end())
-        if counts[0] is None and text[match.start() - 1 : match.start()].isalnum():
-            continue
-        card_count = max(card_count, *(int(count[1]) for count in counts if count), 0)
-        folded = name.casefold().removeprefix("nvidia ").removeprefix("tesla ").removeprefix("geforce ").replace("-", "").replace(" ", "")
-        if len(cards) < _MOST:
-            cards.setdefault(folded, name)
-    flags = {match[1].replace("-", "_"): match[2] for match in _FLAGS.finditer(text)}
+    cards, card_count = _find_cards(text)
+    short = _short_flags()
+    flags = {short[match[1]]: match[2] for match in _SHORT_FLAG.finditer(text) if match[1] in short}
+    flags |= {match[1].replace("-", "_"): match[2] for match in _FLAGS.finditer(text)}
     mentioned = dict.fromkeys(match[1].rstrip(".-_") for match in islice(_PAIR.finditer(text), _MOST_PAIRS))
     tags = dict.fromkeys(match[1] for match in islice(_TAG.finditer(text), _MOST))
     return Named(
         models=tuple(models),
         mentioned=tuple(mentioned),
         tags=tuple(tags),
-        cards=tuple(cards.values()),
+        cards=cards,
         card_count=card_count,
         flags=flags,
     )
+
+
+def _find_cards(text: str) -> tuple[tuple[str, ...], int]:
+    """The cards of a text, each once, and the largest number that is written next to one; 0 where none is."""
+    cards: dict[str, str] = {}
+    spans: list[tuple[int, int]] = []
+    card_count = 0
+    for match in _CARDS.finditer(text):
+        before = _COUNT_BEFORE.search(text[max(0, match.start() - 32) : match.start()])
+        if before is None and text[match.start() - 1 : match.start()].isalnum():
+            continue
+        spans.append(match.span())
+        after = _COUNT_AFTER.match(text, match.end())
+        card_count = max(
+            card_count, *(int(count) for count in (before and (before["count"] or before["times"]), after and after[1]) if count), 0
+        )
+        name = " ".join(match[0].split())
+        if len(cards) < _MOST:
+            cards.setdefault(_fold(name), name)
+    for match in _SHORT_CARDS.finditer(text):
+        if any(match.start() < end and start < match.end() for start, end in spans):
+            continue
+        after = _COUNT_AFTER.match(text, match.end())
+        card_count = max(card_count, int(match["before"] or 0), int(after[1]) if after else 0)
+        name = re.sub(r"(?<=\d) ?[Gg][Bb]?\Z", "GB", match["counted"] or match["sized"] or match["followed"])
+        name = re.sub(rf"\A{_CHIP}", lambda chip: chip[0].upper(), name)
+        longer = any(re.match(rf"{re.escape(_fold(name))}(?:sxm|pcie|nvl|\d{{2,3}}gb|\Z)", known) for known in cards)
+        if len(cards) < _MOST and not longer:  # the printed name of the same card says more
+            cards.setdefault(_fold(name), name)
+    return tuple(cards.values()), card_count
+
+
+def _fold(name: str) -> str:
+    """The name of a card without its maker, blanks and dashes, in small letters."""
+    return name.casefold().removeprefix("nvidia ").removeprefix("tesla ").removeprefix("geforce ").replace("-", "").replace(" ", "")

@@ -12,6 +12,9 @@ from lib.present.sentences import fill
 from lib.present.wording import load_wording
 from lib.provenance import Value
 
+_DIFFERENCES = frozenset({"short_s", "spare_s"})
+"""Each the other's negative: one of the two lines says something."""
+
 
 class StepWords(NamedTuple):
     """A next step in words, and the kind of hardware that it needs."""
@@ -51,8 +54,10 @@ def outcome_sentence(outcome: str) -> str:
 
 
 def arithmetic_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
-    """The lines of arithmetic whose numbers are all there."""
+    """The lines of arithmetic whose numbers are all there; not those whose difference is not above zero."""
     for name, templates in load_wording("explain")["arithmetic"].items():
+        if name in _DIFFERENCES and numbers.get(name, 1) <= 0:
+            continue
         if (name in numbers or name == "zerogpu_seconds") and (line := _first(templates, numbers)):
             yield line
 

@@ -8,10 +8,11 @@ from decimal import Decimal
 from typing import Annotated
 
 from lib.advisor.alternatives import NoSaving, Saving, find_savings
+from lib.advisor.explain import NEEDS
 from lib.advisor.setup import CurrentSetup
 from lib.answers import cost as cost_answers
 from lib.catalog import Catalog
-from lib.catalog.offers import ZEROGPU_TIER, Offer
+from lib.catalog.offers import ZEROGPU_TIER, Offer, Rule
 from lib.cost import CostEstimate, TokenPrice, Usage, bill_offer, bill_tokens, find_break_even
 from lib.cost.usage import TARGET_TPOT_S, TARGET_TTFT_S, BestLoad, find_best_load, request_seconds, to_decimal
 from lib.hub.search import ProviderOffers
@@ -47,6 +48,8 @@ from lib.service.usage import (
 from lib.speed import ExplainedSpeed, Interval, SpeedEstimate
 from lib.workload import AS_THE_PIPELINE, MemoryRequest, PipelineRequest
 
+_CONDITIONS: tuple[Rule, ...] = ("subscription",)
+"""Rules of an offer that decide whether it can be paid for at all. The other rules are named by /recommend."""
 Region = Annotated[str, Checked(lambda name, value: check_text(name, value, "europe-west4") if value else "", str)]
 
 
@@ -174,6 +177,7 @@ def cost_answer(
     added = (
         *too_long,
         *bill.caveats,
+        *(Caveat(NEEDS[rule]) for rule in _CONDITIONS if rule in offer.rules),
         *_caveats(offer, spec, request, held, speed, offered),
         *_price_caveats(usage, one, best, loads, own_price),
     )

@@ -53,6 +53,7 @@ _OF_LENGTH_AND_CARDS: tuple[Setting, ...] = (
 """Settings that the length and the devices of the predicted request say already, and experts in host memory, which no step names."""
 _SHARE = re.compile(r"[01]?\.\d{1,4}|1")
 _MOST_CARDS = 64
+_TENSOR_FLAGS, _PIPELINE_FLAGS = ("tensor_parallel_size", "tp_size", "num_shard"), ("pipeline_parallel_size", "pp_size")
 _LONG_TOKENS, _CHUNK_TOKENS = 32_768, 512
 """vLLM 0.5.3 to 0.6 reads prompts in chunks of 512 tokens if a request may be longer than 32,768 (arg_utils.py, config.py, read on
 2026-11-26); not with a sliding window or media."""
@@ -119,16 +120,17 @@ def _find_model(app: App, asked: object, said: Explanation) -> tuple[ModelSpec |
 
 
 def _find_hardware(catalog: Catalog, asked: Any, said: Explanation) -> Hardware | None:
-    """The hardware that the caller names, else the only card of the text, as often as the text says."""
+    """The hardware that the caller names, else the only card of the text; of owned cards as many as the text splits the model over."""
     if asked != "":
-        return catalog.resolve_hardware(asked)
+        given: Hardware = catalog.resolve_hardware(asked)
+        return given.with_count(most) if given.traits.owned and (most := _stated_cards(said)) > given.accelerator_count else given
     if len(said.named.cards) != 1:
         return None
     printed = said.named.cards[0]
     found, shortened = _resolve_card(catalog, printed.removeprefix("Tesla ").removesuffix(" Edition"))
     if found is None:
         return None
-    count = max(_tensor_parallel(said), said.named.card_count)
+    count = max(_stated_cards(said), min(_MOST_CARDS, said.named.card_count))
     card = _card_of_size(catalog, found, said)
     if shortened:
         note_reading("hardware", printed, card.id)
@@ -163,9 +165,14 @@ def _same_size(card: Accelerator, printed: int) -> bool:
     return card.memory_usable is not None and abs(card.memory_usable - printed) <= _SAME_SIZE * printed
 
 
-def _tensor_parallel(said: Explanation) -> int:
-    stated = next((said.named.flags[name] for name in ("tensor_parallel_size", "tp_size", "num_shard") if name in said.named.flags), "1")
-    return min(_MOST_CARDS, int(stated)) if stated.isdecimal() and int(stated) else 1
+def _stated_cards(said: Explanation) -> int:
+    """The cards that hold one copy of the model by the flags of the text: those of a tensor split, times the stages of a pipeline."""
+    return min(_MOST_CARDS, _stated_number(said, _TENSOR_FLAGS) * _stated_number(said, _PIPELINE_FLAGS))
+
+
+def _stated_number(said: Explanation, flags: tuple[str, ...]) -> int:
+    stated = next((said.named.flags[name] for name in flags if name in said.named.flags), "1")
+    return int(stated) if stated.isdecimal() and 0 < int(stated) <= _MOST_CARDS else 1
 
 
 def _find_engine(asked: str, said: Explanation, spec: ModelSpec | None, hardware: Hardware | None) -> Any:
@@ -230,7 +237,7 @@ def _request(of: SetUp, spec: ModelSpec, hardware: Hardware, said: Explanation) 
     serving, settings = read_flags(chosen, flags), traits_of(chosen).settings
     stated = next((length for name in _LENGTHS if isinstance(length := said.numbers.get(name), int) and length > 0), 0)
     length = limit_context(spec, stated or serving.longest_tokens(1) or spec.context_limit or 4096)[0]
-    stated_devices = _tensor_parallel(said)
+    stated_devices = _stated_cards(said)
     devices = min(stated_devices, max(1, hardware.accelerator_count)) if stated_devices > 1 else spread(spec, chosen, hardware).devices
     share = stated_share(said)
     if share is not None and "gpu_memory_utilization" in settings:
@@ -350,6 +357,8 @@ def _training_request(hardware: Hardware, said: Explanation) -> TrainingRequest:
     method = stated.get("method", "full")
     packed = {"load_in_4bit": "qlora", "load_in_8bit": "lora-8bit"}
     fields["method"] = next((packed[name] for name in packed if flags.get(name) == "True" and method != "full"), method)
+    if stated.get("base") == "4bit" and flags.get("load_in_4bit") != "False" and fields["method"] in {"full", "lora"}:
+        fields["method"] = "qlora"  # a base of 4 bits is trained by adapters only
     for name, (setting, most) in _STEP_COUNTS.items():
         value = flags.get(name, str(said.numbers.get(name, "")))
         if value.isdecimal() and 0 < int(value) <= most:

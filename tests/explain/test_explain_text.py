@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from lib.explain import MAX_BYTES, explain_text, mask_secrets
+from lib.explain.names import find_names
 from lib.explain.rows import load_messages
 from lib.explain.text import PastedText
 from lib.units import GIB, MIB
@@ -306,3 +307,48 @@ def test_memory_that_ends_while_graphs_are_captured_is_that_of_graphs(captured: 
     said = explain_text(start + finished + full)
     assert said.code == code
     assert (said.phase == "start") == (not captured)
+
+
+@pytest.mark.parametrize(
+    ("text", "cards", "count"),
+    [
+        ("OOM on 8xH100", ("H100",), 8), ("8 x H100", ("H100",), 8), ("on 4 A100 40G", ("A100 40GB",), 4),
+        ("4xa100-80g", ("A100-80GB",), 4),
+        ("2x RTX 3090", ("RTX 3090",), 2), ("8x NVIDIA RTX A6000", ("RTX A6000",), 8), ("A100 80GB x 4", ("A100 80GB",), 4),
+        ("8xH100, each NVIDIA H100 80GB HBM3", ("NVIDIA H100 80GB",), 8), ("4xL40S works, 4 x L4 does not", ("L40S", "L4"), 4),
+        ("| 3 A100-SXM4-40GB On |", ("A100-SXM4-40GB",), 0), ("| 3 RTX A6000 Off |", ("RTX A6000",), 0),
+        ("GPU 2 T4", (), 0), ("blocks.4 T4", (), 0),
+    ],
+)  # fmt: skip
+def test_cards_and_their_number_are_read_as_people_write_them(text: str, cards: tuple[str, ...], count: int) -> None:
+    """The index of a card in a table is not a number of cards, and a word such as T4 alone is not a card."""
+    named = find_names(text)
+    assert (named.cards, named.card_count) == (cards, count)
+
+
+@pytest.mark.parametrize("flag", ["-tp 8", "--tp 8", "--tp=8", "--tensor-parallel-size=8", "tensor_parallel_size=8"])
+def test_short_flags_of_servers_are_read_as_the_long_ones(flag: str) -> None:
+    """The names are those of the engines' rows; other two-letter flags are none of them."""
+    assert find_names(f"vllm serve x {flag} -pp 2 -it 3").flags == {"tensor_parallel_size": "8", "pipeline_parallel_size": "2"}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Inference Endpoints: 402 Payment Required. Please add credits or a payment method", "endpoint_credits"),
+        ("402 Client Error: Payment Required for url: https://api.endpoints.huggingface.cloud/v2/endpoint/me", "endpoint_credits"),
+        ("Inference Endpoints is accessible to Hugging Face accounts with an active subscription and credits on file", "endpoint_credits"),
+        ("402 Client Error: Payment Required for url: https://huggingface.co/api/x", "hub_payment"),
+    ],
+)
+def test_payment_for_an_endpoint_is_its_own_cause(text: str, code: str) -> None:
+    """An endpoint needs credits also with a plan; elsewhere a plan may be enough."""
+    assert explain_text(text).code == code
+
+
+def test_training_is_told_by_words_that_people_write() -> None:
+    """SFT in 4 bits trains adapters on a quantized base; a model whose name ends in -sft is not a training."""
+    oom = torch_message(tried="448.00 MiB", total="44.40 GiB", free="200.00 MiB")
+    said = explain_text(f"AutoTrain 70B int4 SFT: {oom}")
+    assert (said.phase, said.stated["base"]) == ("train", "4bit")
+    assert explain_text(f"serving alignment-handbook/zephyr-7b-SFT: {oom}").phase != "train"

@@ -316,3 +316,11 @@ def test_a_model_is_needed() -> None:
     """Nothing can be made smaller without one."""
     with pytest.raises(UnknownModel, match="The model is empty"):
         SAVE("l4x1", "")
+
+
+def test_an_endpoint_says_that_it_needs_credits() -> None:
+    """The sentence is that of /recommend's reason; a Space has no such rule."""
+    sentence = "needs a positive credit balance, also with a subscription"
+    endpoint, space = (json.dumps(QUESTION(hardware)["caveats"]) for hardware in ("aws-nvidia-l4-x1", "l4x1"))
+    assert sentence in endpoint
+    assert sentence not in space

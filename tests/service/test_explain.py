@@ -345,3 +345,45 @@ def test_share_for_graphs_leaves_room_for_a_request(tokens: int, hardware: str, 
     steps = [step["change"] for step in QUESTION(text, hardware=hardware)["next_steps"]]
     assert steps[0] == ("--gpu-memory-utilization" + first if first else "--enforce-eager")
     assert first or not any(step.startswith("--gpu-memory-utilization ") for step in steps)
+
+
+def test_cards_of_the_text_and_its_short_flags_share_the_cache() -> None:
+    """Of a 405B over 8 cards, 79,392 tokens take 4.77 GiB on each card: 126 layers keep 64,512 bytes a token there."""
+    text = f"{FEWER.format('131072', '79392')} vllm serve meta-llama/Meta-Llama-3.1-405B-Instruct-FP8"
+    for said, hardware in (("-tp 8 on 8xH100 80GB", ""), ("on 8 x H100", ""), ("-tp 4 -pp 2", "H100")):
+        answer = QUESTION(f"{text} {said}", hardware=hardware)
+        assert (answer["read"]["hardware"], answer["predicted"]["devices"]) == ("H100-SXMx8", 8)
+        assert any("4.77 GiB of cache on each card" in line for line in answer["arithmetic"])
+
+
+def test_a_full_card_of_a_server_is_explained() -> None:
+    """The share is taken on purpose, and the flag lowers it, whichever line of a log or table comes first."""
+    table = "| Driver Version: 550.54.14 CUDA Version: 12.4 |\n| 30% 40C P8 20W / 450W | 21500MiB / 24564MiB | 0% Default |\n"
+    for text, flag in (
+        (table + "| 0 N/A N/A 1234 C VLLM::EngineCore 21480MiB |", "--gpu-memory-utilization"),
+        (table + "| 0 N/A N/A 1234 C sglang::scheduler 21480MiB |", "--mem-fraction-static"),
+        ("model weights take 1.93GiB; the rest of the memory reserved for KV Cache is 11.5GiB.", "--gpu-memory-utilization"),
+        ("Load weight end. type=X, dtype=torch.bfloat16, avail mem=60.00 GB, mem usage=15.00 GB.", "--mem-fraction-static"),
+    ):
+        answer = QUESTION(text)
+        assert "on purpose" in answer["cause"] or "intended" in answer["cause"]
+        assert answer["next_steps"][0]["change"].startswith(flag)
+    unknown = QUESTION(table + "| 0 N/A N/A 1234 C python3 21480MiB |")
+    assert "on purpose" in unknown["next_steps"][0]["message"]
+
+
+def test_a_call_that_fits_the_quota_is_not_counted_as_too_long() -> None:
+    """90 s of 100 s leave 10 s; the other way round 10 s are missing."""
+    fits, exceeds = (QUESTION(f"You have exceeded your GPU quota ({a}s requested vs. {b}s left)") for a, b in ((90, 100), (100, 90)))
+    assert "10 s to spare" in fits["arithmetic"][0]
+    assert "10 s too many" in exceeds["arithmetic"][0]
+
+
+def test_training_in_four_bits_is_predicted_as_training() -> None:
+    """Not as inference of one request at the model's longest context."""
+    oom = "CUDA out of memory. Tried to allocate 448.00 MiB. GPU 1 has a total capacity of 44.40 GiB of which 200.00 MiB is free"
+    predicted = QUESTION(f"AutoTrain int4 SFT on 4xL40S: torch.OutOfMemoryError: {oom}", model="meta-llama/Llama-3.1-70B-Instruct")[
+        "predicted"
+    ]
+    assert (predicted["method"], predicted["devices"]) == ("qlora", 4)
+    assert "context_tokens" not in predicted
