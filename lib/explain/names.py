@@ -45,8 +45,8 @@ _CARDS = re.compile(
     r"(?:[- ](?:SXM\d?|PCIE|PCIe|NVL))?(?:[- ]\d{2,3} ?GB)?|MI(?:250X?|300X|325X|355X)"
     r"|TPU v(?:5e|5p|6e|2|3|4)|v(?:5e|5p|6e|5litepod)-\d{1,3})(?:\b|(?=[x×*]\d)|(?=s\b))"
 )
-_COUNT = r"(?<![\w.|#:-])(?<![Gg][Pp][Uu] )(?<!\| )(?P<{}>\d{{1,2}})(?: ?[x×*] ?| )"
-"""A number before a card: not the index of a card in a table or a list."""
+_COUNT = r"(?<![\w.|#:-])(?<![Gg][Pp][Uu] )(?<!\| )(?<![Rr]ank )(?<!evice )(?<!orker )(?<!step )(?<!Step )(?P<{}>\d{{1,2}})(?: ?[x×*] ?| )"
+"""A number before a card: not the index of a card in a table or a list, nor of a process or a step."""
 _COUNT_BEFORE = re.compile(rf"{_COUNT.format('count')}\Z|(?<![\w.])(?P<times>\d{{1,2}}) ?[x×*] ?(?:(?:NVIDIA|GeForce|Tesla|AMD) ){{1,2}}\Z")
 _COUNT_AFTER = re.compile(r"(?: \d{2,3} ?GB?)? ?[x×*] ?(\d{1,2})(?![\w.])")
 _CHIP = r"(?i:A100|A10G|A10|A40|B200|B300|H100|H200|H20|L40S|L40|L4|L20|T4|V100|P100|P40)"

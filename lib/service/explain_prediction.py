@@ -120,10 +120,9 @@ def _find_model(app: App, asked: object, said: Explanation) -> tuple[ModelSpec |
 
 
 def _find_hardware(catalog: Catalog, asked: Any, said: Explanation) -> Hardware | None:
-    """The hardware that the caller names, else the only card of the text; of owned cards as many as the text splits the model over."""
+    """The hardware that the caller names, else the only card of the text, with as many cards as the text splits the model over."""
     if asked != "":
-        given: Hardware = catalog.resolve_hardware(asked)
-        return given.with_count(most) if given.traits.owned and (most := _stated_cards(said)) > given.accelerator_count else given
+        return _with_cards(catalog, catalog.resolve_hardware(asked), _stated_cards(said))
     if len(said.named.cards) != 1:
         return None
     printed = said.named.cards[0]
@@ -138,6 +137,14 @@ def _find_hardware(catalog: Catalog, asked: Any, said: Explanation) -> Hardware 
     if of_catalog or (shortened and card != found.processor):
         found = catalog.resolve_hardware(card.id)  # an offer has another card, or fewer of them, than the text
     return found.with_count(count) if found.traits.owned and count > 1 else found
+
+
+def _with_cards(catalog: Catalog, given: Hardware, count: int) -> Hardware:
+    """The hardware, or so many cards of its kind where it has fewer: the text's flags say that the model ran on them."""
+    if not 0 < given.accelerator_count < count:
+        return given
+    own: Hardware = given if given.traits.owned else catalog.resolve_hardware(given.processor.id)
+    return own.with_count(count) if own.traits.owned else given
 
 
 def _resolve_card(catalog: Catalog, printed: str) -> tuple[Hardware | None, bool]:

@@ -317,7 +317,7 @@ def test_memory_that_ends_while_graphs_are_captured_is_that_of_graphs(captured: 
         ("2x RTX 3090", ("RTX 3090",), 2), ("8x NVIDIA RTX A6000", ("RTX A6000",), 8), ("A100 80GB x 4", ("A100 80GB",), 4),
         ("8xH100, each NVIDIA H100 80GB HBM3", ("NVIDIA H100 80GB",), 8), ("4xL40S works, 4 x L4 does not", ("L40S", "L4"), 4),
         ("| 3 A100-SXM4-40GB On |", ("A100-SXM4-40GB",), 0), ("| 3 RTX A6000 Off |", ("RTX A6000",), 0),
-        ("GPU 2 T4", (), 0), ("blocks.4 T4", (), 0),
+        ("GPU 2 T4", (), 0), ("rank 7 H100 x", (), 0), ("blocks.4 T4", (), 0),
     ],
 )  # fmt: skip
 def test_cards_and_their_number_are_read_as_people_write_them(text: str, cards: tuple[str, ...], count: int) -> None:

@@ -350,9 +350,9 @@ def test_share_for_graphs_leaves_room_for_a_request(tokens: int, hardware: str, 
 def test_cards_of_the_text_and_its_short_flags_share_the_cache() -> None:
     """Of a 405B over 8 cards, 79,392 tokens take 4.77 GiB on each card: 126 layers keep 64,512 bytes a token there."""
     text = f"{FEWER.format('131072', '79392')} vllm serve meta-llama/Meta-Llama-3.1-405B-Instruct-FP8"
-    for said, hardware in (("-tp 8 on 8xH100 80GB", ""), ("on 8 x H100", ""), ("-tp 4 -pp 2", "H100")):
+    for said, hardware in (("-tp 8 on 8xH100 80GB", ""), ("on 8 x H100", ""), ("-tp 4 -pp 2", "H100"), ("-tp 8", "h200")):
         answer = QUESTION(f"{text} {said}", hardware=hardware)
-        assert (answer["read"]["hardware"], answer["predicted"]["devices"]) == ("H100-SXMx8", 8)
+        assert (answer["read"]["hardware"], answer["predicted"]["devices"]) == ("H200-SXMx8" if hardware == "h200" else "H100-SXMx8", 8)
         assert any("4.77 GiB of cache on each card" in line for line in answer["arithmetic"])
 
 
