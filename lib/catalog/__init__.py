@@ -177,3 +177,9 @@ def load_from(folder: Path) -> Catalog:
 def load() -> Catalog:
     """The bundled catalog, read at the first call."""
     return load_from(DATA)
+
+
+@lru_cache(maxsize=1)
+def largest_stated_ram() -> int:
+    """Most RAM that an offer with GPUs of the bundled catalog states. A TPU slice states that of several hosts together."""
+    return max(offer.ram_bytes or 0 for offer in load().offers if offer.accelerator is not None and offer.processor.kind == "gpu")

@@ -65,8 +65,18 @@ class Names:
         """The sentence for a name that no hardware has."""
         where = f" on {platform}" if platform else ""
         advice = self.advice(text, platform) if isinstance(text, str) else " It has to be text, such as 'l4x1'."
-        elsewhere = self._elsewhere(text, platform) if isinstance(text, str) and platform else ""
+        elsewhere = "" if not isinstance(text, str) else self._elsewhere(text, platform) if platform else self._announced(text)
         return f"There is no hardware called {quote_value(text)}{where}.{elsewhere}{advice}"
+
+    def _announced(self, text: str) -> str:
+        """The announcement without a price of the hardware that an id names in a platform's own form ("aws-nvidia-rtx-pro-6000-x1")."""
+        vendor, folded = text.casefold().partition("-")[0], _fold_name(text)
+        rows = (row for platform, rows in self.unpriced.items() if self._begins_ids(platform, vendor) for row in rows)
+        return "".join(f" {row.sentence}" for row in rows if _fold_name(row.name) in folded)
+
+    def _begins_ids(self, platform: str, word: str) -> bool:
+        """Whether ids of this platform begin with this word."""
+        return any(row.id.partition("-")[0] == word for row in self.by_platform[platform])
 
     def _elsewhere(self, text: str, platform: str) -> str:
         """The announcement of this hardware without a price, its offers on other platforms, and the cheapest here with its memory.

@@ -94,4 +94,4 @@ def own_caveats(cards: Hardware | None, own: OwnTraining | None) -> tuple[Caveat
     if own is None:
         return (Caveat("training_not_on", {"name": cards.name}),)
     unstated = Caveat("training_host_unstated", {"name": cards.name, "host_bytes": own.cards.host_bytes})
-    return (unstated,) if is_host_unstated(own.cards.host_bytes, own.cards.host_memory_bytes) else ()
+    return (unstated,) if own.cards.verdict != "no" and is_host_unstated(own.cards.host_bytes, own.cards.host_memory_bytes) else ()

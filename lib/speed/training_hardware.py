@@ -8,6 +8,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from lib.catalog import largest_stated_ram
 from lib.catalog.offers import own_hardware
 from lib.errors import AdvisorError
 from lib.laws.price import HOUR_S
@@ -19,7 +20,7 @@ from lib.memory.rollouts import estimate_step, largest_micro_batch, longest_sequ
 from lib.memory.stacks import STACK_TRAITS, fuses_loss
 from lib.memory.training import TrainingMemory, check_training
 from lib.platforms import RENTED, TRAITS
-from lib.provenance import Reason, Reasons
+from lib.provenance import Reason, Reasons, Value
 from lib.request.sharding import SHARDING_TRAITS, Sharding
 from lib.result import Result, Usd
 from lib.speed.offload import find_host_rate
@@ -132,7 +133,7 @@ def rented_for_vllm(request: TrainingRequest) -> int:
 
 
 def find_shortages(memory: TrainingMemory, hardware: Hardware, machines: int = 1, serving_bytes: int = 0) -> Reasons:
-    """The memories that so many machines lack; RAM that is not stated is not among them (`is_host_unstated`).
+    """The memories that so many machines lack. RAM that is not stated is at most that of the largest host that is (`is_host_unstated`).
 
     `serving_bytes` are those that each card of a vLLM on cards of its own needs.
     """
@@ -144,6 +145,9 @@ def find_shortages(memory: TrainingMemory, hardware: Hardware, machines: int = 1
         lacks.append(Reason("training_vllm_memory", {"needed_bytes": serving_bytes, "capacity_bytes": capacity}))
     if ram is not None and memory.host_bytes > ram * machines:
         lacks.append(Reason("training_host_memory", {"needed_bytes": memory.host_bytes, "capacity_bytes": ram * machines}))
+    if ram is None and memory.host_bytes > (most := largest_stated_ram() * machines):
+        values: dict[str, Value] = {"needed_bytes": memory.host_bytes, "capacity_bytes": most, "machines": machines}
+        lacks.append(Reason("training_host_memory", values, variant="unstated"))
     return tuple(lacks)
 
 

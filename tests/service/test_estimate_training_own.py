@@ -165,3 +165,13 @@ def test_states_in_host_memory_take_time() -> None:
         assert lowest < lowest_plain
     assert cards["slow"]["host_s"] > cards["fast"]["host_s"] > 0
     assert any(caveat["code"] == "training_offload" and "DeepSpeed took" in caveat["message"] for caveat in fast["caveats"])
+
+
+def test_more_ram_than_any_known_host_has_is_refused() -> None:
+    """Full fine-tuning of 671 B parameters offloads about 10,000 GiB; the largest GPU host of the catalog states 2,048."""
+    answer = ASK("deepseek-ai/DeepSeek-R1", method="full", sharding="fsdp_offload", platforms="endpoints", own_hardware="H200-SXMx8")
+    assert {option["verdict"] for option in answer["options"]} == {"no"}
+    host = [why for option in answer["options"] for why in option["reasons"] if why["code"] == "training_host_memory"]
+    assert any("largest known GPU host has 2,048 GiB" in why["message"] for why in host)
+    assert answer["own"]["cards"]["verdict"] == "no"
+    assert all(one["hardware"] is None for one in answer["shardings"])
