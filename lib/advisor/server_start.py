@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from lib.advisor.setup import ServingConfig
 from lib.engines import traits_of
-from lib.laws.runtime import CLAIMING
+from lib.laws.runtime import CLAIMING, LARGEST_SHARE
+from lib.request.serving import drop_settings
 
 _HUNDRED = 100
 
@@ -17,15 +18,12 @@ def with_share(config: ServingConfig, share: float) -> ServingConfig:
 
 
 def find_least_share(config: ServingConfig) -> float | None:
-    """The least gpu_memory_utilization in hundredths; None where the engine has no such setting or ignores it, or no share holds them.
+    """The least gpu_memory_utilization in hundredths; None where the engine lacks or ignores it, or none up to `LARGEST_SHARE` does.
 
     A larger share never holds less, so it is found by halving.
     """
-    has_share = "gpu_memory_utilization" in traits_of(config.engine).settings and config.serving.kv_cache_memory_bytes is None
-    if not has_share or config.silicon.kind not in CLAIMING:
-        return None
-    low, high = 0, _HUNDRED
-    if not with_share(config, 1.0).fit().fits:
+    low, high = 0, int(LARGEST_SHARE * _HUNDRED)
+    if not _has_share(config) or not with_share(config, LARGEST_SHARE).fit().fits:
         return None
     while high - low > 1:
         middle = (low + high) // 2
@@ -37,8 +35,29 @@ def find_least_share(config: ServingConfig) -> float | None:
 
 
 def choose_start(config: ServingConfig, least: float | None) -> ServingConfig | None:
-    """The server with its stated share where that holds the requests, else with the least one; None where none does."""
+    """The server with its stated share where that holds the requests, else with the least; None where none up to `LARGEST_SHARE` does."""
     stated = config.serving.gpu_memory_utilization
-    if least is not None and (stated is None or stated < least):
-        config = with_share(config, least)
+    if least is not None:
+        config = with_share(config, least if stated is None else max(least, min(stated, LARGEST_SHARE)))
+    elif _has_share(config):
+        return None
     return config if config.fit().fits else None
+
+
+def write_longest_start(config: ServingConfig) -> str:
+    """The flag of the longest max_model_len with which the server starts with its share, whatever the requests; "" where none does."""
+    command = traits_of(config.engine).command
+    if command is None or "max_model_len" not in command.settings:
+        return ""
+    alone = replace(config, requests=1, serving=drop_settings(config.serving, "max_model_len"))
+    stated = config.serving.gpu_memory_utilization
+    if stated is not None and stated > LARGEST_SHARE:
+        alone = with_share(alone, LARGEST_SHARE)
+    longest = alone.fit().max_context_tokens
+    return command.settings["max_model_len"].format(longest) if longest else ""
+
+
+def _has_share(config: ServingConfig) -> bool:
+    """Whether the server claims a share of its devices, which a setting changes."""
+    has_setting = "gpu_memory_utilization" in traits_of(config.engine).settings
+    return has_setting and config.serving.kv_cache_memory_bytes is None and config.silicon.kind in CLAIMING

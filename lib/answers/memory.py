@@ -160,7 +160,8 @@ class ServerStartEntry(Result):
     """How the engine's server is started so that it holds the requests."""
 
     least_gpu_memory_utilization: float | None
-    """Least share of each card in hundredths that holds the requests, as the engine's own setting; null if it has none or none suffices."""
+    """Least share of each card in hundredths, at most 0.97, that holds the requests, as the engine's own setting; null if it has none or
+    none suffices."""
     kv_cache_bytes: int
     """KV cache of the requests on the fullest device."""
     kv_cache_tokens: int | None
@@ -172,6 +173,8 @@ class ServerStartEntry(Result):
     fit or the engine has none."""
     cache_flag_tokens: int | None
     """Tokens of the KV cache that the server allocates with `cache_flag`; null without it."""
+    shorter_flag: str
+    """Flag of the longest maximum length with which the server starts, where it does not hold the requests; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

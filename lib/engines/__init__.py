@@ -31,6 +31,7 @@ _VOLTA, _T4, _AMPERE = (7, 0), (7, 5), (8, 0)
 _INSTINCT = frozenset({"CDNA2", "CDNA3", "CDNA4"})
 _FLASH_MLA = frozenset({9, 10})  # Hopper and the Blackwell of data centres
 _QUANTIZED = {"scaled_tensor": "fp8", "bnb8": "bitsandbytes", "bnb4": "bitsandbytes", "bnb4_double": "bitsandbytes"}
+_SUFFIXED: frozenset[Setting] = frozenset({"max_model_len", "max_num_batched_tokens", "kv_cache_memory_bytes"})
 _VLLM = ServerCommand(
     program="vllm serve {model} --host 0.0.0.0 --port {port}",
     settings={
@@ -41,6 +42,7 @@ _VLLM = ServerCommand(
         "cuda_graphs": "--enforce-eager", "kv_cache_memory_bytes": "--kv-cache-memory-bytes {0}",
     },
     other_names={"-tp": "tensor_parallel", "-pp": "pipeline_parallel", "-dp": "data_parallel"},
+    suffixed=_SUFFIXED,
     cache_words={"auto": "auto", "fp8": "fp8", "fp16": "float16", "bf16": "bfloat16"}, cache_flag="--kv-cache-memory-bytes {bytes}",
     options=("--quantization {quantization}", "--dtype {dtype}"),
     formats=_QUANTIZED, endpoint_name="vllm", endpoint_splits=True, ready="Application startup complete",
@@ -50,7 +52,11 @@ _ON_TPU: tuple[Setting, ...] = (
     "max_model_len", "max_num_seqs", "max_num_batched_tokens", "tensor_parallel", "data_parallel", "gpu_memory_utilization",
 )  # fmt: skip
 _VLLM_TPU = ServerCommand(
-    program=_VLLM.program, settings={name: _VLLM.settings[name] for name in _ON_TPU}, other_names=_VLLM.other_names, options=_VLLM.options
+    program=_VLLM.program,
+    settings={name: _VLLM.settings[name] for name in _ON_TPU},
+    other_names=_VLLM.other_names,
+    options=_VLLM.options,
+    suffixed=_SUFFIXED,
 )
 _SGLANG = ServerCommand(
     program="python3 -m sglang.launch_server --model-path {model} --host 0.0.0.0 --port {port}",

@@ -66,6 +66,9 @@ class ServerCommand:
     """Its flags, written before `options`: {0} is the value; without it the flag switches the setting off."""
     other_names: Mapping[str, Setting] = field(default_factory=dict)
     """Other names of its flags, for reading a pasted command."""
+    suffixed: frozenset[Setting] = frozenset()
+    """Settings whose flags take a number with a suffix: 16k is 16,000, 16K is 16,384. vLLM: `human_readable_int` in engine/arg_utils.py and
+    utils/argparse_utils.py, read 2026-11-26."""
     cache_flag: str = ""
     """Its flag that fixes the size of the KV cache: {bytes} on each device, or {tokens} of all requests (vllm/config/cache.py @002f10e)."""
     refuses_more: bool = False

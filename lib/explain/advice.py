@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from lib.catalog.silicon import Accelerator
 from lib.engines import traits_of
+from lib.laws.runtime import LARGEST_SHARE
 from lib.memory import PerDevice, count_per_device, count_sequences, fewest_experts_on_host, fit_memory, most_layers_on_card
 from lib.memory.resolve import choose_engine
 from lib.model.spec import ModelSpec
@@ -17,8 +18,6 @@ from lib.workload import MemoryRequest
 
 _COUNTS = (1, 2, 4, 8, 16)
 """Numbers of devices that are tried."""
-LARGEST_SHARE = 0.97
-"""A server's share above this leaves too little for the driver and the display. A judgement."""
 SHARES = frozenset({"share_needed", "share_hopeless"})
 """Names of the least share of a device that holds one request: one that a server may take, and one that is too much."""
 _CENT = 100

@@ -119,6 +119,8 @@ CLAIM = Law(
 )
 CLAIMING = frozenset({"gpu", "tpu"})
 """Kinds of silicon of which engines claim a share."""
+LARGEST_SHARE = 0.97
+"""A server's share above this leaves too little for the driver and the display. A judgement."""
 _CAPTURED = ((60, 256, 512), (35, 32, 160), (20, 24, 80), (0, 8, 8))
 """Sequences up to which SGLang captures graphs: from GiB on, for fewer than four devices, for more."""
 _MANY = 4

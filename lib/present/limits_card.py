@@ -37,7 +37,7 @@ def _server_flags(answer: SolveAnswer) -> str:
     """The flags that start the engine's server with room for the requests, to copy, with the least share of the cards."""
     server, requests = answer.server, f"{whole(answer.concurrency)} × {whole(answer.context_tokens)} tokens"
     if not server.flags:
-        return ""
+        return code_blocks([("The server starts with requests of at most this length", server.shorter_flag)]) if server.shorter_flag else ""
     least = server.least_gpu_memory_utilization
     share = "" if least is None else f"; least share of the card {least:.2f}"
     by_size = (

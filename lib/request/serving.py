@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast, get_args
 
@@ -193,7 +194,7 @@ def _read_text(name: str, text: str) -> object:
         if setting == "cuda_graphs":
             found[setting] = _read_graphs(flag, values)
         elif len(values) == 1:
-            found[setting] = _read_value(values[0])
+            found[setting] = _read_value(values[0], suffixed=_takes_suffix(flag))
         else:
             seen = f"{flag} {' '.join(values)}" if values else f"{flag} without a value"
             raise BadArgument(name, seen, f"one value after {flag}, such as --max-num-seqs 64")
@@ -235,7 +236,28 @@ def _read_graphs(flag: str, values: Sequence[str]) -> bool:
     return [value.casefold() for value in values] == ["false"]
 
 
-def _read_value(word: str) -> Any:
+_SUFFIXED = re.compile(r"(\d{1,12})(?:(\.\d{1,12})?([kmgt])|([KMGT]))")
+_POWERS = "kmgt"
+
+
+def _suffixed(engine: str) -> frozenset[Setting]:
+    """The settings whose flags take a number with a suffix."""
+    command = traits_of(engine).command
+    return frozenset() if command is None else command.suffixed
+
+
+def _takes_suffix(flag: str) -> bool:
+    """Whether an engine has this flag and takes a number with a suffix there."""
+    return any(_flag_settings(engine).get(_fold(flag)) in _suffixed(engine) for engine in TRAITS)
+
+
+def _read_value(word: str, *, suffixed: bool = False) -> Any:
+    """A number of a flag, else its word. Small suffixes count in thousands, large ones in 1,024, and take no fraction (as in vLLM)."""
+    if suffixed and (match := _SUFFIXED.fullmatch(word)):
+        whole, fraction, thousands, binary = match.groups()
+        if binary:
+            return int(whole) * 1024 ** (_POWERS.index(binary.casefold()) + 1)
+        return int(Decimal(whole + (fraction or "")) * 1000 ** (_POWERS.index(thousands) + 1))
     if re.fullmatch(r"-?\d{1,12}", word):
         return int(word)
     return float(word) if re.fullmatch(r"\d{0,12}\.\d{1,12}", word) else word
@@ -248,7 +270,7 @@ def read_flags(engine: str, flags: Mapping[str, str]) -> Serving:
         setting = known.get(_fold(flag))
         if setting is None or setting not in traits_of(engine).settings:
             continue
-        value = _read_graphs(flag, text.split()) if setting == "cuda_graphs" else _read_value(text)
+        value = _read_graphs(flag, text.split()) if setting == "cuda_graphs" else _read_value(text, suffixed=setting in _suffixed(engine))
         try:
             read[setting] = _arguments()[setting].check.check(f"serving.{setting}", value)
         except BadArgument:

@@ -17,9 +17,9 @@ from lib.catalog.offers import Offer
 from lib.engines import traits_of, usual_engine
 from lib.errors import BadArgument
 from lib.explain import MAX_BYTES, PROGRAMS, Explanation, decide_cause, read_text
-from lib.explain.advice import LARGEST_SHARE, SHARES
+from lib.explain.advice import SHARES
 from lib.explain.rows import load_messages
-from lib.laws.runtime import VLLM_GRAPHS
+from lib.laws.runtime import LARGEST_SHARE, VLLM_GRAPHS
 from lib.memory import usable_memory
 from lib.platforms import PLATFORMS, TRAITS
 from lib.present.explain_words import arithmetic_lines, cause_sentence, step_words

@@ -15,7 +15,7 @@ from lib.advisor.candidates import explain_unlisted, rate_support
 from lib.advisor.limits import SLO, Limit, PrecisionTry
 from lib.advisor.memory_savings import MemorySaving, find_memory_savings
 from lib.advisor.result import Entry
-from lib.advisor.server_start import choose_start, find_least_share
+from lib.advisor.server_start import choose_start, find_least_share, write_longest_start
 from lib.advisor.setup import ServingConfig, on_zerogpu, resolve_setup
 from lib.answers.memory import (
     CheapestTierEntry,
@@ -325,8 +325,12 @@ def _start_server(config: ServingConfig) -> ServerStartEntry:
             flags="",
             cache_flag="",
             cache_flag_tokens=None,
+            shorter_flag=write_longest_start(config),
         )
-    a_block_more = of.worst_cache(tokens + traits.block_tokens, batch)  # vLLM keeps one block of the cache empty
+    # vLLM keeps one block of the cache empty, and starts only if one request of max_model_len fits.
+    longest = max(tokens, request.serving.longest_tokens(batch) or 0)
+    a_block_more = max(of.worst_cache(tokens + traits.block_tokens, batch), of.worst_cache(longest + traits.block_tokens, 1))
+    all_tokens = max(tokens * batch, longest)
     sized = bool(held) and bool(traits.command.cache_flag)
     cache = None if config.kv_precision == AUTO else config.kv_precision
     start = Start(
@@ -343,15 +347,16 @@ def _start_server(config: ServingConfig) -> ServerStartEntry:
         kv_cache_bytes=held,
         kv_cache_tokens=started.fit().kv_cache_tokens,
         flags=shlex.join(flag_words(config.engine, start)),
-        cache_flag=traits.command.cache_flag.format(bytes=a_block_more, tokens=tokens * batch) if sized else "",
-        cache_flag_tokens=_count_flag_tokens(started, a_block_more) if sized else None,
+        cache_flag=traits.command.cache_flag.format(bytes=a_block_more, tokens=all_tokens) if sized else "",
+        cache_flag_tokens=_count_flag_tokens(started, a_block_more, all_tokens) if sized else None,
+        shorter_flag="",
     )
 
 
-def _count_flag_tokens(config: ServingConfig, cache_bytes: int) -> int | None:
+def _count_flag_tokens(config: ServingConfig, cache_bytes: int, all_tokens: int) -> int | None:
     """Tokens of the KV cache of so many bytes on each device; of an engine whose flag states tokens, these."""
     if "kv_cache_memory_bytes" not in traits_of(config.engine).settings:
-        return config.context_tokens * config.memory_request.batch_size
+        return all_tokens
     return replace(config, serving=replace(config.serving, kv_cache_memory_bytes=cache_bytes)).fit().kv_cache_tokens
 
 

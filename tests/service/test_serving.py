@@ -10,9 +10,10 @@ import pytest
 from written import ask
 
 from lib.catalog import load
-from lib.errors import BadArgument
+from lib.errors import BadArgument, UnknownHardware
 from lib.hub.search import ProviderOffers
 from lib.laws.runtime import VLLM_GRAPHS
+from lib.request.serving import Serving, check_serving
 from lib.service.cost import estimate_cost, ways_to_save
 from lib.service.endpoint import App
 from lib.service.explain import explain
@@ -232,3 +233,45 @@ def test_weights_that_fit_in_8_bits_alone_may_not_load(hardware: str, engine: st
     """70B in 16 bits exceeds a v5litepod-8 and an H100, and engines that quantize on load may hold them so first (vllm issue 9331)."""
     answer = SOLVE("meta-llama/Llama-3.1-70B-Instruct", hardware, engine=engine, precision=precision)
     assert ("whole_while_loading" in {caveat["code"] for caveat in answer["caveats"]}) == warned
+
+
+def test_offered_flags_start_the_server() -> None:
+    """The cache of the flag holds one request of max_model_len; where no share up to 0.97 does, only a shorter length is offered."""
+    held = SOLVE(MODEL, "l40sx1", engine="vllm", serving="--max-model-len 40K")["server"]
+    assert held["cache_flag_tokens"] >= 40_960
+    assert SOLVE(MODEL, "l40sx1", engine="vllm", serving=f"--max-model-len 40960 {held['cache_flag']}")["fits"]
+    for share in ("0.9", "1.0"):
+        short = SOLVE(MODEL, "l4x1", engine="vllm", serving=f"--max-model-len 40960 --gpu-memory-utilization {share}")["server"]
+        assert (short["least_gpu_memory_utilization"], short["flags"], short["cache_flag"]) == (None, "", "")
+        length, usable = short["shorter_flag"].rpartition(" ")[2], f"--gpu-memory-utilization {min(float(share), 0.97)}"
+        assert SOLVE(MODEL, "l4x1", engine="vllm", serving=f"--max-model-len {length} {usable}")["fits"]
+        assert not SOLVE(MODEL, "l4x1", engine="vllm", serving=f"--max-model-len {int(length) + 16} {usable}")["fits"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"), [("16k", 16_000), ("16K", 16_384), ("2.5k", 2_500), ("8192", 8192), ("2.5K", None), ("k", None)]
+)
+def test_suffixes_of_vllm_are_read(flag: str, value: int | None) -> None:
+    """As `human_readable_int`: small suffixes count in thousands, large ones in 1,024 and take no fraction."""
+    if value is None:
+        with pytest.raises(BadArgument, match="max_model_len"):
+            check_serving("serving", f"--max-model-len {flag}")
+        return
+    assert check_serving("serving", f"--max-model-len {flag}") == Serving(max_model_len=value)
+
+
+def test_only_flags_that_take_a_suffix_are_read_with_one() -> None:
+    """Of vLLM --max-num-seqs is a plain number, of llama.cpp -c."""
+    assert check_serving("serving", "--kv-cache-memory-bytes 8G").kv_cache_memory_bytes == 8 * 2**30
+    for flags in ("--max-num-seqs 1k", "-c 16k", "--context-length 16k"):
+        with pytest.raises(BadArgument):
+            check_serving("serving", flags)
+
+
+def test_announced_hardware_without_a_price_is_named() -> None:
+    """An id in a platform's own form names the announcement; another id does not."""
+    with pytest.raises(UnknownHardware, match="was announced for endpoints on 2026-06-23"):
+        SOLVE(MODEL, "aws-nvidia-rtx-pro-6000-x1")
+    with pytest.raises(UnknownHardware) as refused:
+        SOLVE(MODEL, "aws-nvidia-rtx-9000-x1")
+    assert "announced" not in str(refused.value)
