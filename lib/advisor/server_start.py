@@ -45,7 +45,7 @@ def choose_start(config: ServingConfig, least: float | None) -> ServingConfig | 
 
 
 def write_longest_start(config: ServingConfig) -> str:
-    """The flag of the longest max_model_len with which the server starts with its share, whatever the requests; "" where none does."""
+    """The flag of the longest max_model_len with which the server starts with its share and one request; "" where none does."""
     command = traits_of(config.engine).command
     if command is None or "max_model_len" not in command.settings:
         return ""
