@@ -68,8 +68,9 @@ _FLAG_NAMES = (
     "num_generations max_completion_length cpu_offload_gb attn_implementation pp_size dp_size"
 )
 _FLAG_VALUES = (
-    r"\d[\d.]{0,11}", "auto", "half", r"b?float\d{1,2}", r"u?int\d", r"fp\d\w{0,8}", r"awq\w{0,10}", r"gptq\w{0,10}", "bitsandbytes",
-    "tpu_int8",    "experts_int8", "compressed-tensors", r"modelopt\w{0,4}", "torchao", r"w\da\d{1,2}",
+    r"\d[\d.]{0,11}[kKmMgGtT]?", "auto", "half", r"b?float\d{1,2}", r"u?int\d", r"fp\d\w{0,8}", r"awq\w{0,10}", r"gptq\w{0,10}",
+    "bitsandbytes",
+    "tpu_int8", "experts_int8", "compressed-tensors", r"modelopt\w{0,4}", "torchao", r"w\da\d{1,2}",
     r"flash_attention_\d", "sdpa", "eager", "True", "False",
 )  # fmt: skip
 _FLAGS = re.compile(

@@ -275,3 +275,9 @@ def test_announced_hardware_without_a_price_is_named() -> None:
     with pytest.raises(UnknownHardware) as refused:
         SOLVE(MODEL, "aws-nvidia-rtx-9000-x1")
     assert "announced" not in str(refused.value)
+
+
+def test_explain_reads_the_suffixes_of_a_command() -> None:
+    """The command of a log is read as the flags of the argument `serving`."""
+    told = EXPLAIN(f"vllm serve {MODEL} --max-model-len 16K\nGPU KV cache size: 3,584 tokens", hardware="l4x1")
+    assert told["predicted"]["context_tokens"] == 16_384
