@@ -9,6 +9,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from lib.answers.training import ShardingEntry, TrainingAnswer, TrainingChangeEntry
+from lib.catalog import largest_stated_ram
 from lib.laws.price import HOUR_S
 from lib.present.cards import PLATFORM_NAMES, own_section
 from lib.present.charts import swatch
@@ -97,6 +98,8 @@ def sharding_sentence(method: str, option: ShardingOption) -> str:
     host, ram = gib(option.host_bytes), option.host_memory_bytes
     if option.hardware is None and ram is not None and option.host_bytes > ram:
         return note("training", "ram_lacks", way=way, devices=devices, gpu=gpu, host=host, ram=gib(ram))
+    if option.hardware is None and ram is None and option.host_bytes > (most := largest_stated_ram()):
+        return note("training", "ram_unknown", way=way, devices=devices, gpu=gpu, host=host, ram=gib(most))
     needs = note("training", "needs_host" if option.host_bytes else "needs", each=gib(option.device_bytes), host=host, **each)
     if option.hardware is None:
         return note("training", "several_machines", way=way, devices=devices, gpu=gpu, needs=needs)

@@ -175,3 +175,7 @@ def test_more_ram_than_any_known_host_has_is_refused() -> None:
     assert any("largest known GPU host has 2,048 GiB" in why["message"] for why in host)
     assert answer["own"]["cards"]["verdict"] == "no"
     assert all(one["hardware"] is None for one in answer["shardings"])
+    wide = ASK("deepseek-ai/DeepSeek-R1", method="full", platforms="all")["shardings"]
+    offloaded = {one["sharding"]: one["message"] for one in wide if one["host_bytes"] and one["devices"]}
+    assert offloaded
+    assert all("2,048 GiB" in said or "has at most" in said for said in offloaded.values()), offloaded
