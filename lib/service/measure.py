@@ -204,14 +204,14 @@ def suggest_measurement(app: App, arguments: MeasureArguments) -> str:
 
 
 def _largest_that_fits(app: App, arguments: MeasureArguments, most_s: float) -> str:
-    """The largest bundled text model whose run fits the memory, the time limit and `most_s`; "" without one."""
+    """The largest bundled text model whose run fits its context limit, the memory, the time limit and `most_s`; "" without one."""
 
     def is_refused(spec: ModelSpec, *, for_memory: bool = False) -> bool:
         try:
             case = measurement_case(app, arguments.model_copy(update={"model": spec.id}))
         except AdvisorError as refused:
             return isinstance(refused, DoesNotFit) or not for_memory
-        return not for_memory and not _ends_in_time(case, app.catalog(), most_s)
+        return not for_memory and not (_predicts_decoding(case) and _ends_in_time(case, app.catalog(), most_s))
 
     specs = [app.models(name) for name in app.models.bundled]
     decoders = sorted(
@@ -220,6 +220,16 @@ def _largest_that_fits(app: App, arguments: MeasureArguments, most_s: float) -> 
     # Memory grows with the parameters. Time does not: of some models a token reads only a part of the embeddings or experts.
     held = decoders[: bisect_left(decoders, True, key=lambda one: is_refused(one, for_memory=True))]
     return next((one.id for one in reversed(held) if not is_refused(one)), "")
+
+
+def _predicts_decoding(case: PreparedRun) -> bool:
+    """Whether the answer's tokens have a predicted rate; on a device without predicted speeds, whether the model keeps a cache.
+
+    Without a cache each token reads all of the text again: no rate is predicted, and the answer's seconds are unknown.
+    """
+    if case.expected.speed is None:
+        return bool(case.run.spec.cache_terms) or case.run.spec.unknown_cache
+    return case.expected.speed.decode_tokens_per_s is not None
 
 
 def _run_seconds(case: PreparedRun) -> float | None:

@@ -181,12 +181,7 @@ class PreparedRun:
 
 def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: Callable[..., Device], placed_bytes: int = 0) -> PreparedRun:
     """The case of a run; on ZeroGPU on the smallest size that holds it (`device(size)`), with the `placed_bytes` that move in."""
-    limit, read = run.spec.context_limit, run.prompt_tokens
-    if run.spec.cache_terms and not run.spec.has_encoder:
-        read += run.output_tokens - 1  # the last token is written and never read
-    if limit is not None and read > limit:
-        lengths = f"{run.prompt_tokens:,} with output_tokens {run.output_tokens:,}"
-        raise BadArgument("prompt_tokens", lengths, f"at most {limit:,} tokens in all, the model's own limit")
+    _check_context(run)
     expected, need = _predict_need(run, config, catalog)
     size = size_for(catalog, limits.required_free_bytes(need, run.device) + placed_bytes)
     if run.device.per_call:
@@ -207,6 +202,23 @@ def prepare_run(run: Run, config: Mapping[str, Any], catalog: Catalog, device: C
         memory_limit_bytes=limits.memory_limit_bytes(need, run.device),
     )
     return PreparedRun(run=run, expected=expected, need=need, ask=ask)
+
+
+def _check_context(run: Run) -> None:
+    """Refuse a run that reads positions which the model does not have.
+
+    An encoder and its decoder count their positions apart. Any other model that writes reads its own tokens after the prompt, with or
+    without a cache; the last token is written and never read.
+    """
+    spec, limit = run.spec, run.spec.context_limit
+    if limit is None:
+        return
+    apart, writes = spec.has_encoder, bool(spec.cache_terms) or spec.work == "decoder"
+    if run.prompt_tokens + (run.output_tokens - 1 if writes and not apart else 0) > limit:
+        lengths = f"{run.prompt_tokens:,} with output_tokens {run.output_tokens:,}"
+        raise BadArgument("prompt_tokens", lengths, f"at most {limit:,} tokens in all, the model's own limit")
+    if spec.work == "encoder-decoder" and run.output_tokens > limit:
+        raise BadArgument("output_tokens", f"{run.output_tokens:,}", f"at most {limit:,} tokens, the model's own limit")
 
 
 def _predict_need(run: Run, config: Mapping[str, Any], catalog: Catalog) -> tuple[RunPrediction, MemoryNeed]:

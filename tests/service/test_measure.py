@@ -103,6 +103,12 @@ def _question(device: Device, runs: Runs | None = None, record: Any = None, rate
         ({"output_tokens": "64"}, BadArgument, "output_tokens"),
         ({"precision": "int4"}, BadArgument, "fp32, fp16, bf16"),
         ({"prompt_tokens": 2048, "output_tokens": 2}, BadArgument, "at most 2,048 tokens in all"),
+        (
+            {"model": "openai-community/openai-gpt", "output_tokens": 256},
+            BadArgument,
+            "512 with output_tokens 256.*at most 512 tokens in all",
+        ),
+        ({"model": "google-t5/t5-small", "output_tokens": 513}, BadArgument, "output_tokens.*at most 512 tokens"),
         ({"model": "{"}, InvalidInput, "not JSON"),
     ],
 )
@@ -311,7 +317,7 @@ def test_every_kind_of_architecture_runs(family: str) -> None:
 )
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
 def test_the_model_that_is_offered_instead_is_the_largest_in_memory_and_time(device: Device, rates: DeviceRates, precision: str) -> None:
-    """It fits in both; each larger one is refused for its memory or takes too long."""
+    """It fits in both; each larger one is refused for its memory or its context limit, or takes too long."""
     live = _question(device, rates=rates).results
     name = live[suggest_measurement](LLAMA, 512, 64, precision)
     expected = live[predict_measurement](name, 512, 64, precision)
@@ -324,7 +330,7 @@ def test_the_model_that_is_offered_instead_is_the_largest_in_memory_and_time(dev
         try:
             refused = live[predict_measurement](larger.id, 512, 64, precision)
             case = measurement_case(live._app, MeasureArguments(model=larger.id, precision=precision))
-        except (DoesNotFit, TooLong):
+        except (BadArgument, DoesNotFit, TooLong):
             continue
         needed = estimate_duration(case.ask.work, rates, case.ask.device)
         by_rates = needed.total_s if device.kind == "cpu" else 0.0
@@ -390,3 +396,18 @@ def test_a_run_is_shortened_where_no_model_can_do_its_length() -> None:
     assert run is not None
     assert (run.changed, run.prompt_tokens, run.output_tokens) == (True, 128, 32)
     assert _question(replace(CPU, free_bytes=GIB // 64))[default_measurement](LLAMA, 512, 64, "bf16") is None
+
+
+@pytest.mark.parametrize("device", [CPU, replace(CUDA, accelerator=None)], ids=["slow processor", "unknown card"])
+@pytest.mark.parametrize("prompt", [128, 512])
+def test_the_model_that_takes_the_place_decodes_within_its_context_limit(device: Device, prompt: int) -> None:
+    """openai-gpt has 512 positions and keeps no cache: without a predicted rate its answer cost no time, and it looked fast enough."""
+    asked = _question(replace(device, free_bytes=4 * GIB), rates=DeviceRates(flop_per_s=3e10, bytes_per_s=2e9)).results
+    run = asked[default_measurement](LLAMA, prompt, 256, "bf16")
+    assert run is not None
+    assert (run.changed, run.prompt_tokens, run.output_tokens) == (True, prompt, 256)
+    spec = MODELS(run.model)
+    assert spec.cache_terms
+    assert spec.context_limit is None or spec.context_limit >= prompt + 256
+    rate = asked[predict_measurement](run.model, prompt, 256, "bf16").predicted.decode_tokens_per_s
+    assert (rate is not None) == (device.kind == "cpu")
