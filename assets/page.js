@@ -10,7 +10,7 @@
   const textOf = (value) => (Array.isArray(value) ? value.join(",") : String(value));
 
   // A token, in whatever field it was pasted, gets into no address, for that is kept, logged and passed on.
-  const isToken = (text) => /^\s*(hf|api_org)_[^/]*$/.test(text) || /(hf|api_org)_([A-Za-z0-9]{20}|oauth_|jwt_)/.test(text);
+  const isToken = (text) => /^\s*(hf|api_org)_[^/]*$/.test(text) || /(hf|api_org)(_|%5F)([A-Za-z0-9]{20}|oauth_|jwt_)|(gh[pousr]_|github_pat_|glpat-|AKIA|AIza)[A-Za-z0-9_-]{16}/.test(text);
   const nameable = (text) => (isToken(text) ? "" : text);
   // What the address says: the tab, the model, and what differs from the defaults.
   const queryOf = (reference, typed, values, bad) => {

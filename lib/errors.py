@@ -59,11 +59,11 @@ _LOOKED_AT = 10_000
 LINE_END = r"(?:[ \t]{0,8}(?:\r?\n|\\n){1,2}[ \t>|│]{0,20})?"
 """A token that a terminal broke goes on in the next line, or behind an empty one."""
 TOKENS = (
-    re.compile(rf"(?:hf|api_org)(?:_|%5[Ff])(?:[A-Za-z0-9]{LINE_END}){{20,40}}"),
+    re.compile(rf"(?:hf|api_org)(?:_|%5[Ff])(?:[A-Za-z0-9]{LINE_END}){{20,40}}(?:_[A-Za-z0-9]{{16,40}}){{0,9}}"),  # also pasted twice
     re.compile(r"hf(?:_|%5[Ff])[^\s'\"()]{16,}"),  # longer than the word after "hf_" in any id that was seen; a token has 34 letters there
-    re.compile(rf"\bsk-(?:[A-Za-z0-9_-]{LINE_END}){{20,160}}"),
-    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AIza|npm_|dckr_pat_|r8_)[A-Za-z0-9_-]{16,100}"),
+    re.compile(rf"(?<![a-z])sk-(?:[A-Za-z0-9_-]{LINE_END}){{20,160}}"),
+    re.compile(r"(?:AKIA|ASIA)[A-Z0-9]{16}"),
+    re.compile(r"(?<![a-z])(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AIza|npm_|dckr_pat_|r8_)[A-Za-z0-9_-]{16,100}"),
     re.compile(r"(?<![\w-])eyJ[A-Za-z0-9_-]{10,2000}+\.[A-Za-z0-9_-]{10,2000}+\.[A-Za-z0-9_-]{5,2000}"),
     re.compile(rf"\b[Bb]earer[ \t]{{1,4}}(?:[A-Za-z0-9._~+/=-]{LINE_END}){{8,400}}"),
 )

@@ -19,7 +19,17 @@ TOKEN = "hf_abcdefghijklmnopqrstuvwxyz01234567"  # noqa: S105 - of nobody
 
 
 @pytest.mark.parametrize(
-    "secret", ["hf%5F" + TOKEN[3:], "sk-" + TOKEN[3:], "sk-proj-" + TOKEN[3:], "AKIA" + "ABCDEFGH23456789", "Bearer " + TOKEN[3:]]
+    "secret",
+    [
+        "hf%5F" + TOKEN[3:],
+        "sk-" + TOKEN[3:],
+        "sk-proj-" + TOKEN[3:],
+        "AKIA" + "ABCDEFGH23456789",
+        "Bearer " + TOKEN[3:],
+        TOKEN + TOKEN,
+        "TOKENghp_" + TOKEN[3:],
+        "_AKIA" + "ABCDEFGH23456789",
+    ],
 )
 def test_a_token_of_another_kind_is_not_repeated(secret: str) -> None:
     """Nor one that a page's address holds; names that look a little like one are."""

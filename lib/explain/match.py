@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from lib.explain.rows import Message, load_messages
-from lib.explain.text import PastedText, View, hash_grams
+from lib.explain.text import PastedText, View, hash_grams, mask_secrets
 from lib.units import GB, GIB, KIB, MB, MIB
 
 LONGEST = 1_000
@@ -171,7 +171,7 @@ def _groups(pattern: re.Pattern[str], window: str) -> dict[str, Value]:
 def _convert(group: str, printed: str) -> tuple[str, Value]:
     """The name and the value of what a group found."""
     if group.endswith("_text"):
-        return group.removesuffix("_text"), printed.strip()
+        return group.removesuffix("_text"), mask_secrets(printed.strip())  # lines may have split a secret
     if group.endswith("_clock"):
         return group.removesuffix("_clock") + "_s", _seconds(printed)
     digits = printed.replace(",", "")

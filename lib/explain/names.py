@@ -9,6 +9,7 @@ from functools import cache
 from itertools import islice
 
 from lib.engines import ENGINES, traits_of
+from lib.explain.text import mask_secrets
 
 _MOST = 6
 _OWNER = r"[A-Za-z0-9][\w.-]{1,38}"
@@ -119,8 +120,8 @@ def find_names(text: str) -> Named:
     mentioned = dict.fromkeys(match[1].rstrip(".-_") for match in islice(_PAIR.finditer(text), _MOST_PAIRS))
     tags = dict.fromkeys(match[1] for match in islice(_TAG.finditer(text), _MOST))
     return Named(
-        models=tuple(models),
-        mentioned=tuple(mentioned),
+        models=tuple(map(mask_secrets, models)),  # lines may have split a secret
+        mentioned=tuple(map(mask_secrets, mentioned)),
         tags=tuple(tags),
         cards=cards,
         card_count=card_count,

@@ -296,8 +296,8 @@ def _media_caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, .
     """Pictures and sound of an example, as they are counted."""
     media = request.media
     if media.images:
-        size = {"width": media.image_width, "height": media.image_height}
-        return (Caveat("training_pictures", {"images": media.images, "picture_tokens": request.media_tokens, **size}),)
+        width, height, tokens = media.image_width, media.image_height, request.media_tokens
+        return (Caveat("training_pictures", {"images": media.images, "width": width, "height": height, "picture_tokens": tokens}),)
     if not hears(spec):
         return ()
     return (Caveat("training_sound", {"tokens": request.sequence_tokens}),)

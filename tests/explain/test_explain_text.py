@@ -214,7 +214,14 @@ def test_a_secret_is_masked_before_any_number_is_read(token: str) -> None:
     assert LETTERS[:8] not in repr(said)
 
 
-@pytest.mark.parametrize("hidden", ["\u200b", "\u2060", "\u00ad", "\ufeff", "`", "\x00", "\x1b[1m", "\U000e0001", "\ufe0f"])
+def test_a_secret_that_lines_split_is_masked_where_a_row_reads_it() -> None:
+    """Rows read lines as one; the pieces of a token are then whole again."""
+    token = "ghp_" + LETTERS
+    said = explain_text(f"GGML_ASSERT({token[:15]}\r\n{token[15:30]}\r\n{token[30:]}) failed")
+    assert token not in repr(said)
+
+
+@pytest.mark.parametrize("hidden", ["\u200b", "\u3164", "\u2060", "\u00ad", "\ufeff", "`", "\x00", "\x1b[1m", "\U000e0001", "\ufe0f"])
 @pytest.mark.parametrize("beginning", ["hf_", "hf&#95;", "hf%5F", "api_org_", "ghp_", "sk-proj-"])
 @pytest.mark.parametrize(
     "message", ["--model ada/{}", "{} with CUDA capability sm_50 is not compatible with the current PyTorch installation"]

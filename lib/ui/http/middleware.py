@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 _SIGN_OUT = "A sign-out is taken from the page of this app only. Open it and press “Sign out” there."
 NO_FILES = "Files are not taken here. Paste the text of a config.json as the model instead."
 _NOTHING = "Nothing is offered at this address."
+_LONG = "The address is longer than 32 kB. Paste a long text on the page instead."
+_LONGEST = 32_000
+"""Bytes of a query. The library that reads addresses fails on more than twice as many."""
 _NO_BODY = "This address takes no body. Send the request without one."
 _FILE = "gradio.FileData"
 _FILE_ROUTES = ("/gradio_api/upload", "/gradio_api/process_recording")
@@ -76,18 +79,22 @@ def refuse_request(scope: Scope) -> JSONResponse | None:
         return _refusal(NO_FILES, 404)
     if not path.isprintable() or not is_allowed(scope["method"], path):  # Gradio makes an address of it, in the middle of an answer
         return _refusal(_NOTHING, 404)
+    if len(scope.get("query_string", b"")) > _LONGEST:
+        return _refusal(_LONG, 414)
     if scope["method"] != "POST" and (headers.get("content-length", "0") != "0" or "transfer-encoding" in headers):
         return _refusal(_NO_BODY, 413)
-    if path.startswith("/login/"):
-        query = QueryParams(scope["query_string"])
-        if not _REDIRECTS.fullmatch(query.get("_nb_redirects", "0")):
-            return _refusal("_nb_redirects is not a number of redirects. Open the app's page and sign in there.", 400)
-        if "error" in query:
-            return _refusal("The sign-in was not completed on huggingface.co. Open the app's page and sign in again.", 400)
-    return None
+    return _refuse_login(QueryParams(scope["query_string"])) if path.startswith("/login/") else None
 
 
 _REDIRECTS = re.compile("[0-9]{1,3}")
+
+
+def _refuse_login(query: QueryParams) -> JSONResponse | None:
+    if not _REDIRECTS.fullmatch(query.get("_nb_redirects", "0")):
+        return _refusal("_nb_redirects is not a number of redirects. Open the app's page and sign in there.", 400)
+    if "error" in query:
+        return _refusal("The sign-in was not completed on huggingface.co. Open the app's page and sign in again.", 400)
+    return None
 
 
 def _refusal(sentence: str, status: int) -> JSONResponse:

@@ -262,6 +262,11 @@ def test_a_damaged_address_of_the_sign_in_is_refused(query: bytes, status: int) 
     assert anyio.run(refused, {"method": "GET", "path": "/login/callback", "query_string": query}) == (status, 0)
 
 
+def test_an_address_that_is_too_long_is_refused() -> None:
+    """Gradio would die of it with a bare 500 and a traceback in the log."""
+    assert anyio.run(refused, {"method": "GET", "path": "/", "query_string": b"model=" + b"A" * 70_000}) == (414, 0)
+
+
 @pytest.mark.parametrize("path", ["/login/callback", "/", "/assets/index.js", "/theme.css", "/gradio_api/queue/data", "/gradio_api/mcp"])
 def test_what_the_page_and_clients_read_is_offered(path: str) -> None:
     """With and without a body of zero bytes."""
