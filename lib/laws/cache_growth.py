@@ -2,6 +2,9 @@
 
 A new growth is a name in `Growth` and a row in `GROWTHS`: its n(T), the same as a straight line, how it is recognised in the tensors of an
 executed model, and which of its tokens attention reads. `lib.laws.kv_cache` has the law that uses the rows.
+
+Sources: caches of the architectures of transformers, executed on the meta device (`lib.model.cache_executed`). Limits: a growth that no row
+describes is refused, and the model's cache is then unknown.
 """
 
 # ruff: noqa: ARG005 the functions of all rows take the same arguments

@@ -281,9 +281,10 @@ def _running_requests(spec: ModelSpec, work: ForwardCost, devices: Devices, layo
     wanted = min(each, limit or (each if layout.engine in EAGER else MAX_NUM_SEQS[layout.engine]))
     if wanted <= 1:
         return float(min(request.concurrency, layout.replicas))
+    timed = engines.find_engine(layout.engine)
     mean = MemoryRequest(
         precision=request.precision,
-        engine=engines.find_engine(layout.engine) or request.engine,
+        engine=timed if timed is not None and timed in engines.list_engines(spec.work) else request.engine,
         context_tokens=request.prompt_tokens + round(request.output_tokens * MEAN_FILL),
         kv_precision=request.kv_precision,
         devices=layout.tensor_parallel * layout.pipeline_stages,
