@@ -226,9 +226,12 @@ def list_moments(spec: ModelSpec, request: TrainingRequest) -> StepPeaks:
 
 
 def longest_sequence(spec: ModelSpec, request: TrainingRequest, memory_bytes: int) -> int:
-    """The longest sequence with which a step fits `memory_bytes` on each device, at most the model's context limit; 0 if none fits."""
-    limit = spec.context_limit or ENDLESS
-    return find_largest(lambda tokens: estimate_step(spec, replace(request, sequence_tokens=tokens)).device.typical, memory_bytes, limit)
+    """The longest sequence with which a step fits `memory_bytes` on each device, at most the model's context limit; 0 if none fits.
+
+    Rows reach that length, however long they are on average.
+    """
+    limit, longest = spec.context_limit or ENDLESS, replace(request, row_tokens=0)
+    return find_largest(lambda tokens: estimate_step(spec, replace(longest, sequence_tokens=tokens)).device.typical, memory_bytes, limit)
 
 
 def largest_micro_batch(spec: ModelSpec, request: TrainingRequest, memory_bytes: int) -> int:
