@@ -342,6 +342,11 @@ class TrainingRequest(Request):
         return int(self.rollout.traits.scores_again) if self.samples else OBJECTIVE_TRAITS[self.objective].policy_passes
 
     @property
+    def step_examples(self) -> int:
+        """Rows of a step without packing, or its answers, on all devices; a pair is one row."""
+        return self.micro_batch * self.accumulation * self.devices
+
+    @property
     def step_tokens(self) -> int:
         """Tokens of a step, on all devices."""
         return self.micro_batch_tokens * self.accumulation * self.devices

@@ -39,7 +39,7 @@ from lib.service.endpoint import App, endpoint
 from lib.service.picture_training import answer_picture_training
 from lib.speed.own_training import OwnTraining, judge_own, own_caveats
 from lib.speed.phases import split_step
-from lib.speed.rollouts import mean_lengths, with_mean_lengths
+from lib.speed.rollouts import mean_lengths
 from lib.speed.shardings import find_shardings
 from lib.speed.training import train_on
 from lib.speed.training_hardware import (
@@ -133,6 +133,13 @@ class TrainingArguments(Arguments):
         cut = (min(self.tokens_per_row, text) + request.media_tokens) * request.example_sequences
         return max(1, round(self.rows * cut * self.epochs))
 
+    def count_steps(self, request: TrainingRequest) -> int:
+        """Optimizer steps over all epochs: a step takes tokens of packed rows, else a number of rows or answers of any length."""
+        if request.packing:
+            return math.ceil(self.total_tokens(request) / request.step_tokens)
+        examples = self.rows * self.epochs * (request.rollout.generations if request.samples else 1)
+        return math.ceil(max(1, round(examples)) / request.step_examples)
+
 
 @endpoint(heavy=True)
 def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
@@ -183,7 +190,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
         devices=request.devices,
         longest_row_tokens=count_longest_row(request),
         total_tokens=total,
-        steps=math.ceil(total / with_mean_lengths(request).step_tokens),
+        steps=arguments.count_steps(request),
         **describe_step(step),
         **_describe_encoder(spec, request),
         options=tuple(options),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lib.memory.rollouts import UPDATE_MOMENTS, list_moments
 from lib.result import Result
+from lib.speed.rollouts import with_mean_lengths
 from lib.speed.training import card_rates, predict_step, step_work, time_step, train_on
 from lib.speed.training_constants import load_speed
 
@@ -53,7 +54,7 @@ def split_step(
     rates = card_rates(card)
     if rates is not None:
         constants, _ = load_speed()
-        work = step_work(spec, request)
+        work = step_work(spec, with_mean_lengths(request))
         step = time_step(work, constants, rates, request.accumulation)
         passes = time_step(work._replace(trained_bytes=0.0), constants, rates, request.accumulation)
         each = passes / (1 + apart + backward)

@@ -61,12 +61,15 @@ def mean_lengths(request: TrainingRequest) -> tuple[int, int]:
 
 
 def with_mean_lengths(request: TrainingRequest) -> TrainingRequest:
-    """The request with sequences of the mean length: its tokens are those that a step works on."""
+    """The request with sequences of the mean length: its tokens are those that a step works on. Tokens that pad a batch are not counted.
+
+    Packed sequences keep their length.
+    """
     if request.samples:
         return replace(request, sequence_tokens=sum(mean_lengths(request)))
-    if request.reads_media and request.row_tokens:  # pictures and sound take the same time at every length of their text
-        return replace(request, sequence_tokens=max(1, min(request.sequence_tokens, round(request.row_tokens))))
-    return request
+    if request.packing or not request.row_tokens:
+        return request
+    return replace(request, sequence_tokens=max(1, min(request.sequence_tokens, round(request.row_tokens))))
 
 
 def time_rollouts(spec: ModelSpec, request: TrainingRequest, card: Accelerator, accelerators: Mapping[str, Accelerator]) -> float | None:

@@ -357,6 +357,29 @@ def test_the_longest_batch_is_said() -> None:
     assert ASK(LLAMA, tokens_per_row=100, sequence_tokens=2048)["longest_row_tokens"] == 2048
 
 
+@pytest.mark.parametrize(
+    ("asked", "steps"),
+    [
+        ({}, 313),  # 10,000 rows of 512 tokens fill 2,500 sequences of 2,048, eight a step
+        *(({"objective": objective}, 1250) for objective in ("dpo", "reward", "orpo", "rerank", "classify")),
+        ({"packing": False}, 1250),
+        ({"packing": False, "tokens_per_row": 100.4}, 1250),
+        ({"packing": False, "tokens_per_row": 5000}, 1250),
+        ({"packing": False, "devices": 4, "sharding": "ddp", "epochs": 2}, 625),
+        ({"model": "BAAI/bge-m3", "objective": "contrastive", "micro_batch": 32, "negatives": 2}, 40),
+        ({"objective": "grpo", "generations": 8}, 10_000),
+    ],
+)
+def test_steps_of_rows(asked: dict[str, Any], steps: int) -> None:
+    """Without packing a step takes micro_batch × accumulation × devices rows of any length; hours are those of all steps."""
+    answer = ASK(**{"model": LLAMA, "platforms": "jobs"} | asked)
+    assert answer["steps"] == steps
+    option = next(o for o in answer["options"] if o["hardware"].startswith("a100") and o["devices"] == answer["devices"])
+    assert option["hours"] * 3600 == pytest.approx(steps * option["step_s"], rel=0.03)  # the last step is not always full
+    if answer["devices"] == 1:
+        assert sum(phase["seconds"] for phase in answer["phases"]) == pytest.approx(option["step_s"], rel=0.01)
+
+
 def test_short_rows_take_less_than_the_limit() -> None:
     """Rows of 100 tokens seldom exceed 400, so a limit of 2,048 decides the high value alone; packed rows are as long as the limit."""
     short, unstated = (estimate_training(spec(), TrainingRequest(packing=False, row_tokens=rows)) for rows in (100, 0))
@@ -364,6 +387,15 @@ def test_short_rows_take_less_than_the_limit() -> None:
     assert short.reserved.high == unstated.reserved.high
     packed = (estimate_training(spec(), TrainingRequest(row_tokens=rows)) for rows in (100, 0))
     assert len({memory.reserved for memory in packed}) == 1
+
+
+def test_the_longest_sequence_is_that_of_rows_that_reach_it() -> None:
+    """Shorter rows on average do not let a longer row fit; of DPO a row has two sequences, so its longest is half as long."""
+    asked = TrainingRequest(packing=False)
+    short, unstated = (longest_sequence(spec(), replace(asked, row_tokens=rows), 80 * GIB) for rows in (100, 0))
+    assert short == unstated < spec().context_limit
+    pair = longest_sequence(spec(), replace(asked, row_tokens=100, objective="dpo"), 80 * GIB)
+    assert pair == pytest.approx(short / 2, rel=0.02)
 
 
 def test_unsloth_holds_experts_as_the_checkpoint_does() -> None:
