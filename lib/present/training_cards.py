@@ -274,7 +274,8 @@ def phases_table(phases: Sequence[TrainingPhase]) -> str:
     if not phases:
         return ""
     rows = [(PHASE_WORDS[one.name], gib(one.allocated_bytes), _phase_time(one.seconds, one.time_share)) for one in phases]
-    return fold("Phases of a step", show_table("Phases of a step", ("Phase", "Allocated", "Time"), rows, "training-phases"))
+    heads = ("Phase", "Allocated", note("training", "phases_title"))
+    return fold("Phases of a step", show_table("Phases of a step", heads, rows, "training-phases"))
 
 
 def _phase_time(taken_s: float | None, part: float | None) -> str | Markup:
