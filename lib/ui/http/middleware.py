@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 _SIGN_OUT = "A sign-out is taken from the page of this app only. Open it and press “Sign out” there."
 NO_FILES = "Files are not taken here. Paste the text of a config.json as the model instead."
 _NOTHING = "Nothing is offered at this address."
-_LONG = "The address is longer than 32 kB. Paste a long text on the page instead."
-_LONGEST = 32_000
-"""Bytes of a query. The library that reads addresses fails on more than twice as many."""
+_LONG = "The address is longer than 64 kB. Paste a long text on the page instead."
+_LONGEST = 64_000
+"""Bytes of a query. The library that reads addresses fails from 65,536 bytes of an address on."""
 _NO_BODY = "This address takes no body. Send the request without one."
 _FILE = "gradio.FileData"
 _FILE_ROUTES = ("/gradio_api/upload", "/gradio_api/process_recording")
