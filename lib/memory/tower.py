@@ -22,7 +22,7 @@ from lib.laws.training import EncoderTensors
 from lib.laws.weights import ENDS
 from lib.memory.media import NO_MEDIA, PromptMedia, resolve_media
 from lib.memory.stacks import SPEECH_STACK, adapter_bytes
-from lib.memory.trained import encoder_components, is_projector, select_adapted, trained_encoder
+from lib.memory.trained import encoder_components, is_projector, select_adapted, trained_encoder, without_lengths
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec, TensorGroup
@@ -153,11 +153,7 @@ class Encoder(NamedTuple):
 def find_encoder(spec: ModelSpec, request: TrainingRequest) -> Encoder | None:
     """The encoder that an example passes; None for text alone."""
     media = read_media(spec, request)
-    return _describe(ById(spec), _without_lengths(request), media) if media.passes else None
-
-
-def _without_lengths(request: TrainingRequest) -> TrainingRequest:
-    return replace(request, sequence_tokens=1, row_tokens=0, media_tokens=0, micro_batch=1, accumulation=1, devices=1, machines=1)
+    return _describe(ById(spec), without_lengths(request), media) if media.passes else None
 
 
 def _encoder_groups(spec: ModelSpec) -> list[TensorGroup]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
 from lib.laws import training as law
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 MATRIX = 2  # axes
 _ENDS = frozenset({"embeddings", "head"})
 _PROJECTORS_IN_TOWERS = ("merger",)  # of Qwen's and GLM's models
+
+
+def without_lengths(request: TrainingRequest) -> TrainingRequest:
+    """The request with lengths, batch sizes and devices of 1: a key for what does not depend on them."""
+    return replace(request, sequence_tokens=1, row_tokens=0, media_tokens=0, micro_batch=1, accumulation=1, devices=1, machines=1)
 
 
 def encoder_components(spec: ModelSpec) -> frozenset[str]:

@@ -41,6 +41,7 @@ from lib.memory.trained import (
     select_adapted,
     takes_adapter,
     typical_groups,
+    without_lengths,
 )
 from lib.precision import weight_format
 from lib.request.objectives import AS_TRL, OBJECTIVE_TRAITS, ONE_PAIR
@@ -166,7 +167,7 @@ class _TrainedModel(NamedTuple):
 
 @lru_cache(maxsize=512)
 def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
-    """The model under the method of `request`, whose lengths and batch sizes are 1 (`_without_lengths`), so that the cache is hit."""
+    """The model under the method of `request`, whose lengths and batch sizes are 1 (`_describe_key`), so that the cache is hit."""
     spec = key.value
     traits = STACK_TRAITS[request.stack]
     # Formats, and bytes of the weights.
@@ -230,7 +231,7 @@ class _Step(NamedTuple):
 def _build_step(spec: ModelSpec, request: TrainingRequest) -> _Step:
     """The step of a request. It collects the bytes of each kind of tensor; `lib.laws.training` combines them to moments."""
     spec, objective = train_model(spec, request.objective), OBJECTIVE_TRAITS[request.objective]
-    of = _describe(ById(spec), _without_lengths(request))
+    of = _describe(ById(spec), _describe_key(request))
     traits = SHARDING_TRAITS[request.sharding]
     tokens = request.pass_tokens if objective.in_parts else request.micro_batch_tokens
     full = request.method == "full"
@@ -354,7 +355,7 @@ class StepTraffic(NamedTuple):
 
 def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
     """Inputs of a step's speed besides FLOPs."""
-    of = _describe(ById(spec), _without_lengths(request))
+    of = _describe(ById(spec), _describe_key(request))
     tokens, encoder = request.micro_batch_tokens, find_encoder(spec, request)
     read = request.micro_batch * encoder.all_positions if encoder else 0
     crossed = request.micro_batch * read_media(spec, request).cross_positions
@@ -365,15 +366,14 @@ def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
     return StepTraffic(kept, scores, trained, shared.link, shared.host_update)
 
 
-def _without_lengths(request: TrainingRequest) -> TrainingRequest:
-    """The request with lengths, batch sizes and devices of 1: the key under which `_describe` is cached."""
+def _describe_key(request: TrainingRequest) -> TrainingRequest:
+    """The request without lengths, rollouts and pairs: the key under which `_describe` is cached."""
     sharding = request.sharding if request.shards_weights else "none"
-    one = replace(request, sequence_tokens=1, row_tokens=0, media_tokens=0, micro_batch=1, accumulation=1, rollout=AS_TRL, pairs=ONE_PAIR)
-    return replace(one, sharding=sharding, devices=1, machines=1)
+    return replace(without_lengths(request), rollout=AS_TRL, pairs=ONE_PAIR, sharding=sharding)
 
 
 def step_peaks(spec: ModelSpec, request: TrainingRequest) -> law.StepPeaks:
-    """The five moments of a step, on the fullest device."""
+    """The moments of a step, on the fullest device."""
     return _build_step(spec, request).peaks
 
 

@@ -255,9 +255,12 @@ _SOURCES = (
 )
 
 
+_TOWERS = frozenset({"vision_tower", "audio_tower"})
+
+
 def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
     encoder = find_encoder(spec, request)
-    towers = any(group.component in {"vision_tower", "audio_tower"} for group in spec.tensors)
+    towers = any(group.component in _TOWERS for group in spec.tensors)
     holds = {
         "training_reserved": True,
         "training_text_only": towers and encoder is None,
@@ -266,7 +269,7 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
         "activation_typical": not spec.tensors,
         "training_scan": any("state" in kind and "convolution" not in kind for kind in spec.layer_kinds),
         "training_activation": request.checkpointing == "none"
-        and not any("gate" in group.name for group in spec.tensors if group.component not in {"vision_tower", "audio_tower"}),
+        and not any("gate" in group.name for group in spec.tensors if group.component not in _TOWERS),
         "training_without_bf16": request.precision == "bf16",
         "training_experts": request.method != "full" and any(group.kind == "expert" for group in spec.tensors),
     }

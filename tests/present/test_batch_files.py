@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import shlex
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -19,6 +17,7 @@ import tiny_models
 from commands import NASTY, parse_words
 from huggingface_hub.cli.hf import app as hf
 from packaging.requirements import Requirement
+from run_scripts import run_python
 
 from lib.present.app_files import AppPlace, find_kind, load_kinds
 from lib.present.batch_files import batch_job, write_batch
@@ -52,17 +51,8 @@ def test_a_script_works_through_a_dataset(tmp_path: Path, name: str) -> None:
     (tmp_path / "batch.py").write_text(script(name), encoding="utf-8")
     rows = [{"id": at, kind.column: text} for at, text in enumerate(("Hello", "A longer one, which the others are padded to", "Ada"))]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
     for limit in ([], ["--limit", "1"]):
-        done = subprocess.run(
-            [sys.executable, "batch.py", "rows.jsonl", f"made{len(limit)}.jsonl", *limit],
-            cwd=tmp_path,
-            env=kept | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
+        run_python(tmp_path, "batch.py", "rows.jsonl", f"made{len(limit)}.jsonl", *limit)
     whole, first = ([json.loads(line) for line in (tmp_path / f"made{n}.jsonl").read_text().splitlines()] for n in (0, 2))
     (new,) = whole[0].keys() - rows[0].keys()
     assert [{key: row[key] for key in rows[0]} for row in whole] == rows

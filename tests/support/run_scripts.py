@@ -23,10 +23,15 @@ def run_script(folder: Path, *words: str, dataset: str = ROWS, adds_adapter: boo
 
     With `adds_adapter` transformers itself adds the adapter, and takes the release of peft that is installed.
     """
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "PYTEST"))}
     script = ["-c", _RELEASED_PEFT] if adds_adapter else ["train.py"]
+    return run_python(folder, *script, "--dataset", dataset, *words, "--keep")
+
+
+def run_python(folder: Path, *words: str) -> str:
+    """The output of Python with these words in this folder, offline; a failure shows the end of its errors."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "PYTEST"))}
     done = subprocess.run(
-        [sys.executable, *script, "--dataset", dataset, *words, "--keep"],
+        [sys.executable, *words],
         cwd=folder,
         env=kept | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "home")},
         capture_output=True,
